@@ -1,1 +1,22 @@
-//! Placeholder.
+//! The words everybody uses: our custom resources, slim views of Open Cluster Management (OCM) kinds,
+//! labels, annotations, condition types and reasons, and the rules a spec must obey.
+//!
+//! No client and no clock live here; every type is plain data.
+
+pub mod conditions;
+pub mod lenient;
+pub mod mcu;
+pub mod names;
+pub mod report;
+pub mod schema;
+pub mod time;
+pub mod validate;
+pub mod views;
+
+pub use mcu::{ManagedClustersUpgrade, ManagedClustersUpgradeSpec, ManagedClustersUpgradeStatus};
+pub use report::{ManagedClustersUpgradeReport, ReportRow};
+
+/// API group of our resources and of OCM's cluster kinds.
+pub const GROUP: &str = "cluster.open-cluster-management.io";
+/// API version of our resources.
+pub const VERSION: &str = "v1beta1";

@@ -1,0 +1,426 @@
+//! `ManagedClustersUpgrade` (`mcu`): spec and status of the design seed, its spelling included, plus the
+//! optional additions of `reference/mcu.md` §3.1.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::report::Phase;
+use crate::schema;
+
+/// Which clusters to upgrade, to which release, and how carefully.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[kube(
+    group = "cluster.open-cluster-management.io",
+    version = "v1beta1",
+    kind = "ManagedClustersUpgrade",
+    plural = "managedclustersupgrades",
+    singular = "managedclustersupgrade",
+    shortname = "mcu",
+    category = "ocm",
+    category = "open-cluster-management",
+    namespaced,
+    status = "ManagedClustersUpgradeStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "ManagedClustersUpgrade upgrades a fleet of OpenShift clusters: canaries first, then a window of clusters at a time, each through pre-action, platform, operators and post-action.",
+    validation = Rule::new("self.metadata.name.size() <= 63").message("metadata.name must be at most 63 characters, since the labels of its reports carry it"),
+    printcolumn(name = "Target", type_ = "string", json_path = ".spec.clusterVersion.version", description = "Version to upgrade to"),
+    printcolumn(name = "State", type_ = "string", json_path = ".status.state", description = "Where the upgrade stands"),
+    printcolumn(name = "Done", type_ = "string", json_path = ".status.progress", description = "Complete clusters of all selected clusters"),
+    printcolumn(name = "Failed", type_ = "integer", json_path = ".status.clustersSummery.failed", description = "Failed clusters"),
+    printcolumn(name = "Channel", type_ = "string", json_path = ".spec.clusterVersion.channel", description = "Update channel", priority = 1),
+    printcolumn(name = "In-Flight", type_ = "integer", json_path = ".status.inFlight", description = "Clusters that hold a slot", priority = 1),
+    printcolumn(name = "Window", type_ = "integer", json_path = ".status.effectiveMaxConcurrency", description = "Clusters that may be in flight at once", priority = 1),
+    printcolumn(name = "Pending", type_ = "integer", json_path = ".status.clustersSummery.pending", description = "Clusters not started", priority = 1),
+    printcolumn(name = "Canaries", type_ = "integer", json_path = ".status.canaryClustersSummery.complete", description = "Complete canaries", priority = 1),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Stalled\")].reason", description = "Why nothing moves, when Stalled", priority = 1),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(self.clusterVersion) || (has(self.ocpOperators) && ((has(self.ocpOperators.approveAllUpgrades) && self.ocpOperators.approveAllUpgrades) || (has(self.ocpOperators.include) && self.ocpOperators.include.size() > 0)))").message("nothing to do: set spec.clusterVersion, or spec.ocpOperators.approveAllUpgrades, or name operators in spec.ocpOperators.include"))]
+pub struct ManagedClustersUpgradeSpec {
+    /// Placements whose decisions select clusters; the union of all of them and of clusterSelector is upgraded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
+    pub placement: Vec<PlacementRef>,
+
+    /// Selects clusters of the ManagedClusterSets that are bound to this namespace. An empty selector selects all
+    /// of them, an absent one none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_selector: Option<ClusterSelector>,
+
+    /// The release to upgrade to. Absent: only operators are upgraded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_version: Option<ClusterVersionSpec>,
+
+    /// OLM operators whose pending InstallPlans are approved after the platform upgrade.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ocp_operators: Option<OcpOperators>,
+
+    /// Canaries, concurrency, failure budget, soak and timeouts.
+    #[serde(default)]
+    pub upgrade_strategy: UpgradeStrategy,
+
+    /// Manifests applied to a cluster before its upgrade; the upgrade starts when they are available and their Jobs
+    /// succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pre_upgrade_action: Option<UpgradeAction>,
+
+    /// Manifests applied to a cluster after its upgrade; the cluster is done when they are available and their Jobs
+    /// succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub post_upgrade_action: Option<UpgradeAction>,
+
+    /// True: no further cluster starts. Clusters in flight run all their steps, and clocks run on.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub paused: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+/// Refers to a Placement.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub struct PlacementRef {
+    /// Name of the Placement.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Namespace of the Placement; defaults to the namespace of this object. Referring to another namespace needs
+    /// permission to get the Placement there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub namespace: Option<String>,
+}
+
+/// Selects clusters by set, labels and expressions; all given parts must match. The key `name` matches the label of
+/// that name or, where a cluster has none, the name of the ManagedCluster.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterSelector {
+    /// ManagedClusterSets to choose from; each must be bound to this namespace. Empty: all bound sets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
+    pub cluster_sets: Vec<String>,
+    /// Labels that a cluster must have.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64))]
+    pub match_labels: BTreeMap<String, String>,
+    /// Label expressions that a cluster must satisfy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
+    pub match_expressions: Vec<LabelExpression>,
+}
+
+/// One label expression.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, KubeSchema)]
+#[x_kube(validation = Rule::new("self.operator in ['In', 'NotIn'] ? has(self.values) && self.values.size() > 0 : !has(self.values) || self.values.size() == 0").message("values must name at least one value for operator In or NotIn, and must be left out for Exists and DoesNotExist"))]
+pub struct LabelExpression {
+    /// Label key; `name` falls back to the name of the ManagedCluster.
+    #[schemars(length(min = 1, max = 317))]
+    pub key: String,
+    /// How key and values relate.
+    pub operator: LabelOperator,
+    /// Values for In and NotIn; empty for Exists and DoesNotExist.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10000), inner(length(max = 253)), extend("x-kubernetes-list-type" = "atomic"))]
+    pub values: Vec<String>,
+}
+
+/// Operators of a label expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub enum LabelOperator {
+    /// The label has one of the values.
+    In,
+    /// The label is absent or has none of the values.
+    NotIn,
+    /// The label is present.
+    Exists,
+    /// The label is absent.
+    DoesNotExist,
+}
+
+/// What is written into each cluster's ClusterVersion.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, KubeSchema)]
+#[x_kube(validation = Rule::new("(has(self.version) && self.version != '') || (has(self.image) && self.image != '')").message("set version (such as 4.12.0) or image"))]
+pub struct ClusterVersionSpec {
+    /// Update channel, such as stable-4.12. Empty: the channel is left alone.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 128))]
+    pub channel: String,
+    /// Version to upgrade to, such as 4.12.0. With an image the release image must have this version.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 128))]
+    #[x_kube(validation = Rule::new("self == '' || self.matches('^(0|[1-9][0-9]*)[.](0|[1-9][0-9]*)[.](0|[1-9][0-9]*)(-[0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?([+][0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?$')").message("must be a full semantic version such as 4.12.0, without a leading v"))]
+    pub version: String,
+    /// URL of the update service. Empty: the upstream of the cluster is left alone.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 2048))]
+    #[x_kube(validation = Rule::new("self == '' || self.matches('^https?://[^ ]+$')").message("must be an http or https URL"))]
+    pub upstream: String,
+    /// Release image, by digest. Needed for releases that are not recommended to a cluster; the cluster does not check
+    /// such a request against its recommended updates.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 1024))]
+    pub image: String,
+}
+
+/// Which operators to upgrade. The exclude list always wins; approveAllUpgrades ignores the include list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OcpOperators {
+    /// Approve the pending InstallPlans of all operators that are not excluded.
+    #[serde(default)]
+    pub approve_all_upgrades: bool,
+    /// Operators to upgrade; one that a cluster does not have is not waited for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace", "name"]))]
+    pub include: Vec<OperatorRef>,
+    /// Operators never to upgrade.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace", "name"]))]
+    pub exclude: Vec<OperatorRef>,
+}
+
+/// Names an OLM Subscription.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, KubeSchema)]
+pub struct OperatorRef {
+    /// Name of the Subscription.
+    #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = Rule::new("self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')").message("must be the name of a Subscription: lower-case letters, digits, - and ."))]
+    pub name: String,
+    /// Namespace of the Subscription.
+    #[schemars(length(min = 1, max = 63))]
+    #[x_kube(validation = Rule::new("self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')").message("must be the namespace of a Subscription: lower-case letters, digits and -"))]
+    pub namespace: String,
+}
+
+/// How carefully the fleet is upgraded.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UpgradeStrategy {
+    /// Clusters that are upgraded first; all of them must complete before any other cluster starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary_clusters: Option<CanaryClusters>,
+    /// Longest time of a cluster's platform upgrade, and of an action, such as 3h or 90m.
+    #[serde(default = "default_cluster_timeout")]
+    #[schemars(schema_with = "schema::duration")]
+    pub cluster_upgrade_timeout: String,
+    /// Clusters that may be in flight at once: a number, or a percentage of all selected clusters, rounded up.
+    #[serde(default = "default_max_concurrency")]
+    #[schemars(schema_with = "schema::max_concurrency")]
+    pub max_concurrency: IntOrString,
+    /// Longest time of a cluster's operator upgrades, such as 20m.
+    #[serde(default = "default_operators_timeout")]
+    #[schemars(schema_with = "schema::duration")]
+    pub operators_upgrade_timeout: String,
+    /// Failed clusters, canaries excluded, after which no further cluster starts: a number, or a percentage of all
+    /// selected clusters, rounded up. Unset: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::max_failures")]
+    pub max_failures: Option<IntOrString>,
+    /// How long an upgraded cluster must stay healthy before it counts as complete, such as 30m. Unset: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::duration_or_zero")]
+    pub min_success_time: Option<String>,
+}
+
+fn default_cluster_timeout() -> String {
+    "3h".to_owned()
+}
+
+fn default_operators_timeout() -> String {
+    "20m".to_owned()
+}
+
+fn default_max_concurrency() -> IntOrString {
+    IntOrString::Int(10)
+}
+
+impl Default for UpgradeStrategy {
+    fn default() -> Self {
+        UpgradeStrategy {
+            canary_clusters: None,
+            cluster_upgrade_timeout: default_cluster_timeout(),
+            max_concurrency: default_max_concurrency(),
+            operators_upgrade_timeout: default_operators_timeout(),
+            max_failures: None,
+            min_success_time: None,
+        }
+    }
+}
+
+/// Which clusters are canaries.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CanaryClusters {
+    /// Selects the canaries; one outside the main selection is added to it. A selector that matches no cluster starts
+    /// nothing.
+    pub cluster_selector: ClusterSelector,
+}
+
+/// An action before or after the upgrade.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UpgradeAction {
+    /// Spec of the ManifestWork that is created for each cluster.
+    pub manifest_work: ActionWork,
+}
+
+/// A ManifestWorkSpec. Only the manifests are typed here, so that newer fields of OCM survive.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+pub struct ActionWork {
+    /// The workload to deploy.
+    pub workload: ActionWorkload,
+    /// Everything else of the ManifestWorkSpec: deleteOption, manifestConfigs, executor.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Map<String, Value>,
+}
+
+/// The manifests of an action.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+pub struct ActionWorkload {
+    /// Manifests to apply, each with apiVersion, kind and metadata.name; 500 KiB in total at most.
+    #[schemars(schema_with = "schema::manifests")]
+    pub manifests: Vec<Value>,
+}
+
+/// Where the upgrade stands. Bounded: below 16 KiB as JSON at any fleet size.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ManagedClustersUpgradeStatus {
+    /// Generation of the spec that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// One word for where the upgrade stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<UpgradeState>,
+    /// Complete clusters of all selected ones, such as 12/24.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<String>,
+    /// Clusters that hold a slot of maxConcurrency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<i64>,
+    /// maxConcurrency as the number in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effective_max_concurrency: Option<i64>,
+    /// Pre-actions over all clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pre_upgrade_action_summary: Option<ActionSummary>,
+    /// Upgrades of the canaries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary_clusters_summery: Option<ClustersSummary>,
+    /// Upgrades of all clusters, canaries included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clusters_summery: Option<ClustersSummary>,
+    /// Post-actions over all clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub post_upgrade_action_summary: Option<ActionSummary>,
+    /// The first failed clusters by name, with their cause; all of them are in the reports.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
+    pub failed_clusters: Vec<ClusterNote>,
+    /// The first clusters by name that wait for something, with their cause; all of them are in the reports.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
+    pub waiting_clusters: Vec<ClusterNote>,
+    /// How many clusters the two lists leave out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<Truncated>,
+    /// Value of the retry-failed annotation that was carried out last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_retry: Option<String>,
+    /// Conditions Selected, Applied, InProgress, Complete, Failed, Ready, Reconciling and Stalled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+}
+
+/// One word for where an upgrade stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub enum UpgradeState {
+    /// The spec breaks a rule; see condition Stalled.
+    Invalid,
+    /// Clusters wait to start and none is in flight.
+    Pending,
+    /// Canaries are being upgraded.
+    Canary,
+    /// Clusters are being upgraded.
+    Upgrading,
+    /// Nothing further starts until it is resumed.
+    Paused,
+    /// Nothing moves without a human; see condition Stalled.
+    Stalled,
+    /// All clusters are complete.
+    Complete,
+    /// The object is being deleted.
+    Deleting,
+}
+
+/// Counts of clusters; total = initialized + pending always.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClustersSummary {
+    /// Clusters selected.
+    pub total: i64,
+    /// Clusters whose upgrade was initialized (cumulative).
+    pub initialized: i64,
+    /// Clusters whose upgrade is in progress.
+    pub partial_upgrade: i64,
+    /// Clusters whose upgrade is complete.
+    pub complete: i64,
+    /// Clusters whose upgrade failed.
+    pub failed: i64,
+    /// Clusters that have not started.
+    pub pending: i64,
+}
+
+/// Counts of action works.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ActionSummary {
+    /// Clusters the action was created for.
+    pub total: i64,
+    /// Clusters that applied the action (cumulative).
+    pub applied: i64,
+    /// Clusters where the action is done.
+    pub available: i64,
+    /// Clusters where the action is running.
+    pub progressing: i64,
+    /// Clusters where the action failed.
+    pub degraded: i64,
+}
+
+/// A cluster and why it stands where it stands.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+pub struct ClusterNote {
+    /// Name of the ManagedCluster.
+    pub name: String,
+    /// Phase of the cluster.
+    pub phase: Phase,
+    /// Machine-readable cause.
+    pub reason: String,
+    /// What happened and what would mend it; at most 256 bytes.
+    pub message: String,
+    /// Since when the cluster has been in this phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+}
+
+/// What capped lists leave out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub struct Truncated {
+    /// Failed clusters that failedClusters leaves out.
+    pub failed: i64,
+    /// Waiting clusters that waitingClusters leaves out.
+    pub waiting: i64,
+}

@@ -1,0 +1,135 @@
+//! Names on the wire: labels, annotations, finalizer, work names, claims.
+//!
+//! ManifestWorks are the controller's durable record (`reference/mcu.md` §2), so their labels and annotations are
+//! part of the contract between controller versions.
+
+use std::fmt;
+
+/// Label on a ManifestWork: UID of the MCU that owns it. One selector on this key bounds the controller's watch.
+pub const LABEL_MCU_UID: &str = "cluster.open-cluster-management.io/managedclustersupgrade-uid";
+/// Label on a ManifestWork: the step it performs, see [`Step::as_str`].
+pub const LABEL_STEP: &str = "cluster.open-cluster-management.io/upgrade-step";
+/// Label on a report shard: name of its MCU.
+pub const LABEL_MCU: &str = "cluster.open-cluster-management.io/managedclustersupgrade";
+/// Annotation on a ManifestWork: `namespace/name` of the owning MCU.
+pub const ANNOTATION_OWNER: &str = "cluster.open-cluster-management.io/managedclustersupgrade-owner";
+/// Annotation on a ManifestWork: revision of the MCU spec that the work serves.
+pub const ANNOTATION_REVISION: &str = "cluster.open-cluster-management.io/upgrade-revision";
+/// Annotation on a ManifestWork: the retry token of the attempt, absent for the first one.
+pub const ANNOTATION_ATTEMPT: &str = "cluster.open-cluster-management.io/upgrade-retry";
+/// Annotation on a ManifestWork: start of the step's clock (RFC 3339, milliseconds).
+pub const ANNOTATION_STARTED_AT: &str = "cluster.open-cluster-management.io/upgrade-started-at";
+/// Annotation on a ManifestWork: start of the soak (RFC 3339, milliseconds).
+pub const ANNOTATION_SOAK_STARTED_AT: &str = "cluster.open-cluster-management.io/upgrade-soak-started-at";
+/// Annotation on a ManifestWork: hash of the part of the MCU spec that the step is rendered from.
+pub const ANNOTATION_STEP_HASH: &str = "cluster.open-cluster-management.io/upgrade-step-hash";
+/// Annotation on an MCU: any new value requeues its failed clusters (`reference/mcu.md` §3.1).
+pub const ANNOTATION_RETRY_FAILED: &str = "cluster.open-cluster-management.io/retry-failed";
+/// Finalizer of an MCU.
+pub const FINALIZER: &str = "cluster.open-cluster-management.io/managedclustersupgrade";
+/// Field manager of every server-side apply of the controller.
+pub const FIELD_MANAGER: &str = "mcu-controller";
+
+/// Label of a ManagedCluster that names its (exclusive) ManagedClusterSet.
+pub const LABEL_CLUSTER_SET: &str = "cluster.open-cluster-management.io/clusterset";
+/// Label of a PlacementDecision that names its Placement.
+pub const LABEL_PLACEMENT: &str = "cluster.open-cluster-management.io/placement";
+/// Label of the ManagedCluster that is the hub itself.
+pub const LABEL_LOCAL_CLUSTER: &str = "local-cluster";
+/// Convention label that carries a cluster's name; selectors fall back to `metadata.name` (A7).
+pub const LABEL_NAME: &str = "name";
+/// Label fallback of the cluster ID.
+pub const LABEL_CLUSTER_ID: &str = "clusterID";
+/// Label fallback of the product.
+pub const LABEL_VENDOR: &str = "vendor";
+/// Label fallback of the OpenShift version.
+pub const LABEL_OPENSHIFT_VERSION: &str = "openshiftVersion";
+/// Cluster claim with the OpenShift cluster ID.
+pub const CLAIM_ID: &str = "id.openshift.io";
+/// Cluster claim with the product.
+pub const CLAIM_PRODUCT: &str = "product.open-cluster-management.io";
+/// Cluster claim with the OpenShift version.
+pub const CLAIM_VERSION: &str = "version.openshift.io";
+
+/// Longest MCU name: the report label carries it (`reference/mcu.md` §3.2).
+pub const MAX_MCU_NAME: usize = 63;
+
+/// A step that is carried out by one ManifestWork per cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Step {
+    /// The user's action before the upgrade.
+    PreAction,
+    /// The ClusterVersion update.
+    Platform,
+    /// Approval of the operators' InstallPlans.
+    Operators,
+    /// The user's action after the upgrade.
+    PostAction,
+}
+
+impl Step {
+    /// All steps in the order in which a cluster takes them.
+    pub const ALL: [Step; 4] = [Step::PreAction, Step::Platform, Step::Operators, Step::PostAction];
+
+    /// Value of [`LABEL_STEP`].
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Step::PreAction => "pre-upgrade-action",
+            Step::Platform => "cluster-upgrade",
+            Step::Operators => "operators-upgrade",
+            Step::PostAction => "post-upgrade-action",
+        }
+    }
+
+    /// Reads a value of [`LABEL_STEP`].
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Step> {
+        Step::ALL.into_iter().find(|step| step.as_str() == text)
+    }
+
+    /// Name of the step's ManifestWork in the cluster's namespace, `<cluster>-<step>`.
+    #[must_use]
+    pub fn work_name(self, cluster: &str) -> String {
+        format!("{cluster}-{}", self.as_str())
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Name of the n-th report shard of an MCU (n from 1), as OCM names PlacementDecisions.
+#[must_use]
+pub fn report_name(mcu: &str, shard: usize) -> String {
+    format!("{mcu}-report-{shard}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_names_are_those_of_the_seed() {
+        let names: Vec<_> = Step::ALL.iter().map(|step| step.work_name("spoke1")).collect();
+        assert_eq!(
+            names,
+            [
+                "spoke1-pre-upgrade-action",
+                "spoke1-cluster-upgrade",
+                "spoke1-operators-upgrade",
+                "spoke1-post-upgrade-action"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_step_label_reads_back() {
+        for step in Step::ALL {
+            assert_eq!(Step::parse(step.as_str()), Some(step));
+        }
+        assert_eq!(Step::parse("rollback"), None);
+    }
+}

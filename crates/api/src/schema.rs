@@ -1,0 +1,130 @@
+//! CRD generation and the schema pieces that derive macros cannot say: CEL rules, bounds and list types
+//! (`reference/mcu.md` §3.2). Every rule names its field (by position) and the remedy (in its message).
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use schemars::{Schema, SchemaGenerator, json_schema};
+
+use crate::{ManagedClustersUpgrade, ManagedClustersUpgradeReport};
+
+/// Our CRDs, in the order in which they are installed.
+#[must_use]
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    vec![ManagedClustersUpgrade::crd(), ManagedClustersUpgradeReport::crd()]
+}
+
+/// A Go duration above zero and at most a year (`2h`, `90m`, `1h30m`).
+pub(crate) fn duration(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "maxLength": 32,
+        "x-kubernetes-validations": [{
+            "rule": "self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('8760h')",
+            "message": "must be a duration of at least 1s and at most 8760h in hours, minutes and seconds, such as 90m, 2h or 1h30m (days are not a unit)",
+        }],
+    })
+}
+
+/// A duration that may be zero.
+pub(crate) fn duration_or_zero(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "maxLength": 32,
+        "x-kubernetes-validations": [{
+            "rule": "self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$|^0$') && duration(self) <= duration('8760h')",
+            "message": "must be a duration of at most 8760h in hours, minutes and seconds, such as 10m or 1h30m (days are not a unit)",
+        }],
+    })
+}
+
+/// A number of at least 1, or a percentage from 1% to 100%.
+pub(crate) fn max_concurrency(_: &mut SchemaGenerator) -> Schema {
+    int_or_percent(
+        "type(self) == int ? self >= 1 : self.matches('^([1-9][0-9]?|100)%$')",
+        "must be a number of clusters of at least 1, or a percentage from 1% to 100% such as 25%",
+    )
+}
+
+/// A number of at least 0, or a percentage from 0% to 100%.
+pub(crate) fn max_failures(_: &mut SchemaGenerator) -> Schema {
+    int_or_percent(
+        "type(self) == int ? self >= 0 : self.matches('^([1-9]?[0-9]|100)%$')",
+        "must be a number of clusters of at least 0, or a percentage from 0% to 100% such as 5%",
+    )
+}
+
+fn int_or_percent(rule: &str, message: &str) -> Schema {
+    json_schema!({
+        "x-kubernetes-int-or-string": true,
+        "anyOf": [{"type": "integer"}, {"type": "string"}],
+        "maxLength": 5,
+        "maximum": 1_000_000,
+        "x-kubernetes-validations": [{"rule": rule, "message": message}],
+    })
+}
+
+/// Embedded manifests of an action's ManifestWork, kept as the user wrote them.
+pub(crate) fn manifests(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "minItems": 1,
+        "maxItems": 50,
+        "x-kubernetes-list-type": "atomic",
+        "items": {
+            "type": "object",
+            "x-kubernetes-embedded-resource": true,
+            "x-kubernetes-preserve-unknown-fields": true,
+        },
+        "x-kubernetes-validations": [{
+            "rule": "self.all(m, has(m.metadata.name) && m.metadata.name != '')",
+            "message": "every manifest needs metadata.name; generateName is not supported in a ManifestWork",
+        }],
+    })
+}
+
+/// Conditions as a map by type, so that other writers can own their own types.
+pub(crate) fn conditions(generator: &mut SchemaGenerator) -> Schema {
+    let item = generator.subschema_for::<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>();
+    json_schema!({
+        "type": "array",
+        "maxItems": 32,
+        "items": item,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_property_of_our_crds_has_a_description() {
+        for crd in crds() {
+            let value = serde_json::to_value(&crd).unwrap();
+            let mut missing = Vec::new();
+            walk(
+                &value["spec"]["versions"][0]["schema"]["openAPIV3Schema"],
+                "",
+                &mut missing,
+            );
+            assert_eq!(missing, Vec::<String>::new());
+        }
+    }
+
+    fn walk(schema: &serde_json::Value, path: &str, missing: &mut Vec<String>) {
+        if let Some(properties) = schema["properties"].as_object() {
+            for (name, property) in properties {
+                let path = format!("{path}.{name}");
+                let standard = matches!(path.as_str(), ".metadata" | ".apiVersion" | ".kind");
+                if property["description"].as_str().unwrap_or_default().is_empty() && !standard {
+                    missing.push(path.clone());
+                }
+                walk(property, &path, missing);
+            }
+        }
+        if !schema["items"].is_null() {
+            walk(&schema["items"], &format!("{path}[]"), missing);
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! The rules a spec must obey, once: the controller, admission tests and `kubectl mcu lint` share them.
+//!
+//! Admission (schema and CEL) refuses most bad input before it is stored; these rules repeat all of it, because an
+//! object may have been stored under an older CRD, and add what CEL cannot say (`reference/mcu.md` §3.2): the size of
+//! an action, namespaces and duplicates of its manifests.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde_json::Value;
+
+use crate::mcu::{
+    ClusterSelector, LabelOperator, ManagedClustersUpgradeSpec, OperatorRef, UpgradeAction, UpgradeStrategy,
+};
+use crate::names::MAX_MCU_NAME;
+
+/// Largest sum of an action's manifests as JSON, the limit of OCM's webhook.
+pub const MAX_MANIFESTS_BYTES: usize = 500 * 1024;
+
+/// A broken rule: which field, and what would mend it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Violation {
+    /// Path of the field, such as `spec.clusterVersion.version`.
+    pub field: String,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+fn violation(field: impl Into<String>, message: impl Into<String>) -> Violation {
+    Violation {
+        field: field.into(),
+        message: message.into(),
+    }
+}
+
+/// Checks the name and the whole spec; returns every violation, in the order of the fields. Empty: the spec is good.
+#[must_use]
+pub fn validate(name: &str, spec: &ManagedClustersUpgradeSpec) -> Vec<Violation> {
+    let mut found = Vec::new();
+    if name.len() > MAX_MCU_NAME {
+        found.push(violation(
+            "metadata.name",
+            "must be at most 63 characters, since the labels of its reports carry it",
+        ));
+    }
+    for (index, placement) in spec.placement.iter().enumerate() {
+        if placement.name.is_empty() {
+            found.push(violation(
+                format!("spec.placement[{index}].name"),
+                "must name a Placement",
+            ));
+        }
+    }
+    if let Some(selector) = &spec.cluster_selector {
+        check_selector("spec.clusterSelector", selector, &mut found);
+    }
+    check_target(spec, &mut found);
+    check_operators(spec, &mut found);
+    check_strategy(&spec.upgrade_strategy, &mut found);
+    for (field, action) in [
+        ("spec.preUpgradeAction", &spec.pre_upgrade_action),
+        ("spec.postUpgradeAction", &spec.post_upgrade_action),
+    ] {
+        if let Some(action) = action {
+            check_action(field, action, &mut found);
+        }
+    }
+    found
+}
+
+fn check_selector(field: &str, selector: &ClusterSelector, found: &mut Vec<Violation>) {
+    for (index, expression) in selector.match_expressions.iter().enumerate() {
+        let wants_values = matches!(expression.operator, LabelOperator::In | LabelOperator::NotIn);
+        if wants_values == expression.values.is_empty() {
+            found.push(violation(
+                format!("{field}.matchExpressions[{index}].values"),
+                "must name at least one value for operator In or NotIn, and must be left out for Exists and DoesNotExist",
+            ));
+        }
+        if expression.key.is_empty() {
+            found.push(violation(
+                format!("{field}.matchExpressions[{index}].key"),
+                "must name a label",
+            ));
+        }
+    }
+}
+
+fn check_target(spec: &ManagedClustersUpgradeSpec, found: &mut Vec<Violation>) {
+    let Some(target) = &spec.cluster_version else {
+        return;
+    };
+    if target.version.is_empty() && target.image.is_empty() {
+        found.push(violation(
+            "spec.clusterVersion",
+            "set version (such as 4.12.0) or image",
+        ));
+    }
+    if !target.version.is_empty() && semver::Version::parse(&target.version).is_err() {
+        found.push(violation(
+            "spec.clusterVersion.version",
+            format!(
+                "{:?} must be a full semantic version such as 4.12.0, without a leading v",
+                target.version
+            ),
+        ));
+    }
+    if !target.upstream.is_empty()
+        && !target.upstream.starts_with("https://")
+        && !target.upstream.starts_with("http://")
+    {
+        found.push(violation(
+            "spec.clusterVersion.upstream",
+            "must be an http or https URL",
+        ));
+    }
+}
+
+fn check_operators(spec: &ManagedClustersUpgradeSpec, found: &mut Vec<Violation>) {
+    let approves = spec
+        .ocp_operators
+        .as_ref()
+        .is_some_and(|operators| operators.approve_all_upgrades || !operators.include.is_empty());
+    if spec.cluster_version.is_none() && !approves {
+        found.push(violation(
+            "spec",
+            "nothing to do: set spec.clusterVersion, or spec.ocpOperators.approveAllUpgrades, or name operators in spec.ocpOperators.include",
+        ));
+    }
+    let Some(operators) = &spec.ocp_operators else {
+        return;
+    };
+    for (list, refs) in [("include", &operators.include), ("exclude", &operators.exclude)] {
+        let mut seen = BTreeSet::new();
+        for (index, operator) in refs.iter().enumerate() {
+            check_operator(&format!("spec.ocpOperators.{list}[{index}]"), operator, found);
+            if !seen.insert((&operator.namespace, &operator.name)) {
+                found.push(violation(
+                    format!("spec.ocpOperators.{list}[{index}]"),
+                    format!(
+                        "{}/{} is named twice; remove one",
+                        operator.namespace, operator.name
+                    ),
+                ));
+            }
+        }
+    }
+}
+
+fn check_operator(field: &str, operator: &OperatorRef, found: &mut Vec<Violation>) {
+    let edges = |text: &str| {
+        let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        text.starts_with(alphanumeric) && text.ends_with(alphanumeric)
+    };
+    let label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if !edges(&operator.name) || !operator.name.chars().all(|c| label(c) || c == '.') {
+        found.push(violation(
+            format!("{field}.name"),
+            "must be the name of a Subscription: lower-case letters, digits, - and .",
+        ));
+    }
+    if !edges(&operator.namespace) || !operator.namespace.chars().all(label) {
+        found.push(violation(
+            format!("{field}.namespace"),
+            "must be the namespace of a Subscription: lower-case letters, digits and -",
+        ));
+    }
+}
+
+fn check_strategy(strategy: &UpgradeStrategy, found: &mut Vec<Violation>) {
+    if let Some(canaries) = &strategy.canary_clusters {
+        check_selector(
+            "spec.upgradeStrategy.canaryClusters.clusterSelector",
+            &canaries.cluster_selector,
+            found,
+        );
+    }
+    for (field, text) in [
+        ("clusterUpgradeTimeout", &strategy.cluster_upgrade_timeout),
+        ("operatorsUpgradeTimeout", &strategy.operators_upgrade_timeout),
+    ] {
+        if parse_duration(text).is_none_or(|length| length < chrono::TimeDelta::seconds(1)) {
+            found.push(violation(
+                format!("spec.upgradeStrategy.{field}"),
+                format!("{text:?} must be a duration of at least 1s and at most 8760h in hours, minutes and seconds, such as 90m, 2h or 1h30m (days are not a unit)"),
+            ));
+        }
+    }
+    if let Some(text) = &strategy.min_success_time
+        && parse_duration(text).is_none()
+    {
+        found.push(violation(
+            "spec.upgradeStrategy.minSuccessTime",
+            format!("{text:?} must be a duration of at most 8760h in hours, minutes and seconds, such as 10m or 1h30m (days are not a unit)"),
+        ));
+    }
+    if parse_limit(&strategy.max_concurrency, 1).is_none() {
+        found.push(violation(
+            "spec.upgradeStrategy.maxConcurrency",
+            "must be a number of clusters of at least 1, or a percentage from 1% to 100% such as 25%",
+        ));
+    }
+    if strategy
+        .max_failures
+        .as_ref()
+        .is_some_and(|limit| parse_limit(limit, 0).is_none())
+    {
+        found.push(violation(
+            "spec.upgradeStrategy.maxFailures",
+            "must be a number of clusters of at least 0, or a percentage from 0% to 100% such as 5%",
+        ));
+    }
+}
+
+fn check_action(field: &str, action: &UpgradeAction, found: &mut Vec<Violation>) {
+    let field = format!("{field}.manifestWork.workload.manifests");
+    let manifests = &action.manifest_work.workload.manifests;
+    if manifests.is_empty() {
+        found.push(violation(&field, "must name at least one manifest"));
+    }
+    let mut seen = BTreeSet::new();
+    let mut bytes = 0;
+    for (index, manifest) in manifests.iter().enumerate() {
+        bytes += manifest.to_string().len();
+        let at = format!("{field}[{index}]");
+        let text = |pointer: &str| {
+            manifest
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        for (key, value) in [("apiVersion", text("/apiVersion")), ("kind", text("/kind"))] {
+            if value.is_empty() {
+                found.push(violation(format!("{at}.{key}"), "must be set"));
+            }
+        }
+        if text("/metadata/name").is_empty() {
+            found.push(violation(
+                format!("{at}.metadata.name"),
+                "must be set; generateName is not supported in a ManifestWork",
+            ));
+        }
+        let identity = (
+            text("/apiVersion"),
+            text("/kind"),
+            text("/metadata/namespace"),
+            text("/metadata/name"),
+        );
+        if !seen.insert(identity) {
+            found.push(violation(
+                &at,
+                format!("{} {} is there twice; remove one", identity.1, identity.3),
+            ));
+        }
+    }
+    if bytes > MAX_MANIFESTS_BYTES {
+        found.push(violation(
+            &field,
+            format!("{bytes} bytes exceed the {MAX_MANIFESTS_BYTES} bytes a ManifestWork may carry; split the action or fetch its data on the cluster"),
+        ));
+    }
+}
+
+/// Reads a Go duration (`1h30m`) that is not negative and at most a year. Anything else is `None`.
+#[must_use]
+pub fn parse_duration(text: &str) -> Option<chrono::TimeDelta> {
+    let duration: kube::core::Duration = text.parse().ok()?;
+    let length = chrono::TimeDelta::from_std(std::time::Duration::from(duration)).ok()?;
+    (!duration.is_negative() && length <= chrono::TimeDelta::hours(8760)).then_some(length)
+}
+
+/// A number of clusters, or a percentage of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Clusters.
+    Count(u32),
+    /// Percent, 0 to 100.
+    Percent(u32),
+}
+
+/// Reads an int-or-percent field whose number is at least `least`. Anything else is `None`.
+#[must_use]
+pub fn parse_limit(value: &IntOrString, least: u32) -> Option<Limit> {
+    match value {
+        IntOrString::Int(number) => u32::try_from(*number)
+            .ok()
+            .filter(|n| *n >= least)
+            .map(Limit::Count),
+        IntOrString::String(text) => {
+            let digits = text.strip_suffix('%')?;
+            let plain = !digits.is_empty() && digits.len() <= 3 && digits.chars().all(|c| c.is_ascii_digit());
+            let percent: u32 = plain.then(|| digits.parse().ok())??;
+            (percent >= least && percent <= 100).then_some(Limit::Percent(percent))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn found(spec: &Value) -> Vec<String> {
+        let spec: ManagedClustersUpgradeSpec = serde_json::from_value(spec.clone()).unwrap();
+        validate("mcu", &spec)
+            .iter()
+            .map(|violation| violation.field.clone())
+            .collect()
+    }
+
+    #[test]
+    fn the_seed_example_is_good() {
+        let spec = json!({
+            "placement": [{"name": "dev-clusters", "namespace": "dev"}],
+            "clusterSelector": {"clusterSets": ["dev"], "matchExpressions": [{"key": "name", "operator": "In", "values": ["dev1"]}]},
+            "clusterVersion": {"channel": "stable-4.12", "version": "4.12.0", "upstream": "", "image": ""},
+            "ocpOperators": {"approveAllUpgrades": false, "include": [{"name": "openshift-gitops-operator", "namespace": "openshift-operators"}]},
+            "upgradeStrategy": {"clusterUpgradeTimeout": "2h", "maxConcurrency": 2, "operatorsUpgradeTimeout": "10m"},
+        });
+        assert_eq!(found(&spec), Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_broken_rule_names_its_field() {
+        let strategy = |key: &str, value: Value| json!({"clusterVersion": {"version": "4.12.0"}, "upgradeStrategy": {key: value}});
+        let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+        let action = |manifests: Value| json!({"clusterVersion": {"version": "4.12.0"}, "preUpgradeAction": {"manifestWork": {"workload": {"manifests": manifests}}}});
+        let big = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "y".repeat(MAX_MANIFESTS_BYTES)}});
+        for (spec, field) in [
+            (json!({}), "spec"),
+            (
+                json!({"ocpOperators": {"exclude": [{"name": "a", "namespace": "b"}]}}),
+                "spec",
+            ),
+            (
+                json!({"clusterVersion": {"channel": "stable-4.12"}}),
+                "spec.clusterVersion",
+            ),
+            (
+                json!({"clusterVersion": {"version": "v4.12.0"}}),
+                "spec.clusterVersion.version",
+            ),
+            (
+                json!({"clusterVersion": {"version": "4.99"}}),
+                "spec.clusterVersion.version",
+            ),
+            (
+                strategy("clusterUpgradeTimeout", json!("2d")),
+                "spec.upgradeStrategy.clusterUpgradeTimeout",
+            ),
+            (
+                strategy("operatorsUpgradeTimeout", json!("-1h")),
+                "spec.upgradeStrategy.operatorsUpgradeTimeout",
+            ),
+            (
+                strategy("minSuccessTime", json!("soon")),
+                "spec.upgradeStrategy.minSuccessTime",
+            ),
+            (
+                strategy("maxConcurrency", json!(0)),
+                "spec.upgradeStrategy.maxConcurrency",
+            ),
+            (
+                strategy("maxConcurrency", json!("150%")),
+                "spec.upgradeStrategy.maxConcurrency",
+            ),
+            (
+                strategy("maxFailures", json!(-1)),
+                "spec.upgradeStrategy.maxFailures",
+            ),
+            (
+                action(json!([])),
+                "spec.preUpgradeAction.manifestWork.workload.manifests",
+            ),
+            (
+                action(json!([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}}])),
+                "spec.preUpgradeAction.manifestWork.workload.manifests[0].metadata.name",
+            ),
+            (
+                action(json!([manifest, manifest])),
+                "spec.preUpgradeAction.manifestWork.workload.manifests[1]",
+            ),
+            (
+                action(json!([big])),
+                "spec.preUpgradeAction.manifestWork.workload.manifests",
+            ),
+            (
+                json!({"clusterSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}, "clusterVersion": {"version": "4.12.0"}}),
+                "spec.clusterSelector.matchExpressions[0].values",
+            ),
+            (
+                json!({"ocpOperators": {"include": [{"name": "a", "namespace": ""}]}}),
+                "spec.ocpOperators.include[0].namespace",
+            ),
+        ] {
+            assert_eq!(found(&spec), [field], "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_a_label_cannot_carry_is_refused() {
+        let spec = serde_json::from_value(json!({"clusterVersion": {"version": "4.12.0"}})).unwrap();
+        assert_eq!(validate(&"x".repeat(63), &spec), []);
+        assert_eq!(validate(&"x".repeat(64), &spec)[0].field, "metadata.name");
+    }
+}

@@ -1,0 +1,121 @@
+//! Slim views of OCM kinds: only the fields the controller reads, so that 10,000 clusters and 20,000 works fit into a
+//! small memory. What has another shape than expected is kept as an error (see [`crate::lenient`]).
+
+mod cluster;
+mod placement;
+mod work;
+
+mod upgrade;
+
+pub use cluster::{ClusterClaim, ManagedCluster, ManagedClusterSpec, ManagedClusterStatus};
+pub use placement::{
+    BindingSpec, BindingStatus, Decision, ManagedClusterSet, ManagedClusterSetBinding, Placement,
+    PlacementDecision, PlacementDecisionStatus, SetSelector, SetSpec,
+};
+pub use upgrade::{Report, Upgrade};
+pub use work::{
+    FeedbackValue, FieldValue, ManifestStatus, ManifestWork, ResourceMeta, StatusFeedback,
+    WorkResourceStatus, WorkStatus,
+};
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use serde::{Deserialize, Deserializer};
+
+/// A condition, as far as anybody reads it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Condition {
+    /// Type.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// CamelCase reason.
+    pub reason: String,
+    /// Text.
+    pub message: String,
+    /// Generation the condition was set for; 0 when absent.
+    pub observed_generation: i64,
+}
+
+/// Finds a condition by type.
+#[must_use]
+pub fn condition<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+/// Implements `kube::Resource` for a view with a `metadata` field.
+macro_rules! resource {
+    ($type:ident, $scope:ident, $group:literal, $version:literal, $kind:literal, $plural:literal) => {
+        impl kube::Resource for $type {
+            type DynamicType = ();
+            type Scope = kube::core::$scope;
+
+            fn kind((): &()) -> std::borrow::Cow<'_, str> {
+                $kind.into()
+            }
+
+            fn group((): &()) -> std::borrow::Cow<'_, str> {
+                $group.into()
+            }
+
+            fn version((): &()) -> std::borrow::Cow<'_, str> {
+                $version.into()
+            }
+
+            fn plural((): &()) -> std::borrow::Cow<'_, str> {
+                $plural.into()
+            }
+
+            fn meta(&self) -> &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+                &self.metadata
+            }
+
+            fn meta_mut(&mut self) -> &mut k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+                &mut self.metadata
+            }
+        }
+    };
+}
+pub(crate) use resource;
+
+/// Metadata without managedFields, owner references and whatever else nobody reads.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SlimMeta {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    generation: Option<i64>,
+    creation_timestamp: Option<Time>,
+    deletion_timestamp: Option<Time>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+    finalizers: Option<Vec<String>>,
+}
+
+/// Reads metadata and keeps, of the annotations, only those of our group.
+pub(crate) fn slim_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let slim = SlimMeta::deserialize(deserializer)?;
+    let annotations = slim.annotations.map(|all| {
+        all.into_iter()
+            .filter(|(key, _)| key.starts_with(crate::GROUP))
+            .collect::<BTreeMap<_, _>>()
+    });
+    Ok(ObjectMeta {
+        name: slim.name,
+        namespace: slim.namespace,
+        uid: slim.uid,
+        resource_version: slim.resource_version,
+        generation: slim.generation,
+        creation_timestamp: slim.creation_timestamp,
+        deletion_timestamp: slim.deletion_timestamp,
+        labels: slim.labels,
+        annotations: annotations.filter(|kept| !kept.is_empty()),
+        finalizers: slim.finalizers,
+        ..ObjectMeta::default()
+    })
+}

@@ -1,0 +1,137 @@
+//! Placement, PlacementDecision, ManagedClusterSet and ManagedClusterSetBinding.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use serde::Deserialize;
+
+use super::{Condition, resource, slim_meta};
+use crate::lenient::Lenient;
+
+/// A Placement (`v1beta1`); only its existence matters, its decisions are read from PlacementDecisions.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Placement {
+    /// Name, namespace, deletion time.
+    #[serde(deserialize_with = "slim_meta")]
+    pub metadata: ObjectMeta,
+}
+
+resource!(
+    Placement,
+    NamespaceResourceScope,
+    "cluster.open-cluster-management.io",
+    "v1beta1",
+    "Placement",
+    "placements"
+);
+
+/// A PlacementDecision (`v1beta1`), labelled with its Placement.
+#[derive(Clone, Debug, Deserialize)]
+pub struct PlacementDecision {
+    /// Name, namespace, labels.
+    #[serde(deserialize_with = "slim_meta")]
+    pub metadata: ObjectMeta,
+    /// Decisions; a new object has none yet.
+    #[serde(default)]
+    pub status: Lenient<PlacementDecisionStatus>,
+}
+
+resource!(
+    PlacementDecision,
+    NamespaceResourceScope,
+    "cluster.open-cluster-management.io",
+    "v1beta1",
+    "PlacementDecision",
+    "placementdecisions"
+);
+
+/// Status of a PlacementDecision.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct PlacementDecisionStatus {
+    /// At most 100 clusters each.
+    pub decisions: Vec<Decision>,
+}
+
+/// One decided cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Decision {
+    /// Name of the ManagedCluster; may be empty.
+    pub cluster_name: String,
+}
+
+/// A ManagedClusterSet (`v1beta2`, cluster-scoped).
+#[derive(Clone, Debug, Deserialize)]
+pub struct ManagedClusterSet {
+    /// Name, deletion time.
+    #[serde(deserialize_with = "slim_meta")]
+    pub metadata: ObjectMeta,
+    /// How clusters belong to the set.
+    #[serde(default)]
+    pub spec: Lenient<SetSpec>,
+}
+
+resource!(
+    ManagedClusterSet,
+    ClusterResourceScope,
+    "cluster.open-cluster-management.io",
+    "v1beta2",
+    "ManagedClusterSet",
+    "managedclustersets"
+);
+
+/// Spec of a ManagedClusterSet.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SetSpec {
+    /// The selector.
+    pub cluster_selector: SetSelector,
+}
+
+/// `ExclusiveClusterSetLabel` (the default: label `cluster.open-cluster-management.io/clusterset`) or `LabelSelector`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SetSelector {
+    /// `ExclusiveClusterSetLabel` or `LabelSelector`; empty means the former.
+    pub selector_type: String,
+    /// Selector of type `LabelSelector`; absent matches nothing, empty everything.
+    pub label_selector: Option<LabelSelector>,
+}
+
+/// A ManagedClusterSetBinding (`v1beta2`): lets a namespace use a set.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ManagedClusterSetBinding {
+    /// Name, namespace, deletion time.
+    #[serde(deserialize_with = "slim_meta")]
+    pub metadata: ObjectMeta,
+    /// Which set.
+    #[serde(default)]
+    pub spec: Lenient<BindingSpec>,
+    /// Whether OCM accepted the binding; absent without a registration controller.
+    #[serde(default)]
+    pub status: Lenient<BindingStatus>,
+}
+
+resource!(
+    ManagedClusterSetBinding,
+    NamespaceResourceScope,
+    "cluster.open-cluster-management.io",
+    "v1beta2",
+    "ManagedClusterSetBinding",
+    "managedclustersetbindings"
+);
+
+/// Spec of a ManagedClusterSetBinding.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BindingSpec {
+    /// Name of the set, equal to the name of the binding.
+    pub cluster_set: String,
+}
+
+/// Status of a ManagedClusterSetBinding.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct BindingStatus {
+    /// Condition `Bound`.
+    pub conditions: Vec<Condition>,
+}
