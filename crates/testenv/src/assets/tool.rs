@@ -1,0 +1,277 @@
+//! The tools of a hub, their pins and how each tells its version.
+//!
+//! The pin is the module version in the tool's `go.mod`, its only copy: a binary found elsewhere satisfies it
+//! with the same major and minor version.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use tokio::process::Command;
+
+/// A binary that a hub is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tool {
+    /// The store.
+    Etcd,
+    /// The hub's API server.
+    KubeApiserver,
+    /// Namespace deletion, garbage collection, role aggregation, Jobs.
+    KubeControllerManager,
+    /// The client used to apply kustomizations.
+    Kubectl,
+    /// OCM's placement controller, a command of several.
+    Placement,
+}
+
+impl Tool {
+    /// Every tool, in the order they are built: what is needed first comes first.
+    pub const ALL: [Self; 5] = [
+        Self::Etcd,
+        Self::KubeApiserver,
+        Self::KubeControllerManager,
+        Self::Placement,
+        Self::Kubectl,
+    ];
+
+    /// The file name of the binary.
+    #[must_use]
+    pub fn binary(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::KubeApiserver => "kube-apiserver",
+            Self::KubeControllerManager => "kube-controller-manager",
+            Self::Kubectl => "kubectl",
+            Self::Placement => "placement",
+        }
+    }
+
+    /// The directory of `e2e/hub-tools` that pins it.
+    pub(super) fn pin_dir(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::KubeApiserver | Self::KubeControllerManager | Self::Kubectl => "kubernetes",
+            Self::Placement => "ocm",
+        }
+    }
+
+    /// The Go module whose version is the tool's version.
+    pub(super) fn module(self) -> &'static str {
+        match self {
+            Self::Etcd => "go.etcd.io/etcd/server/v3",
+            Self::KubeApiserver | Self::KubeControllerManager | Self::Kubectl => "k8s.io/kubernetes",
+            Self::Placement => "open-cluster-management.io/ocm",
+        }
+    }
+
+    /// The Go package that holds its `main`.
+    pub(super) fn package(self) -> String {
+        match self {
+            Self::Etcd => self.module().to_owned(),
+            _ => format!("{}/cmd/{}", self.module(), self.binary()),
+        }
+    }
+
+    /// Linker flags: stripped, and with the version that `go build` of a module alone leaves out.
+    pub(super) fn linker_flags(self, version: &Version) -> String {
+        let stamp = match self {
+            Self::Etcd => String::new(),
+            Self::KubeApiserver | Self::KubeControllerManager | Self::Kubectl => {
+                let at = "k8s.io/component-base/version";
+                format!(
+                    " -X {at}.gitVersion=v{version} -X {at}.gitMajor={} -X {at}.gitMinor={} \
+                     -X {at}.gitTreeState=clean",
+                    version.major, version.minor
+                )
+            }
+            Self::Placement => {
+                format!(" -X {}/pkg/version.versionFromGit=v{version}", self.module())
+            }
+        };
+        format!("-s -w{stamp}")
+    }
+
+    fn version_args(self) -> &'static [&'static str] {
+        match self {
+            Self::Kubectl => &["version", "--client"],
+            _ => &["--version"],
+        }
+    }
+
+    /// Asks a binary for its version.
+    ///
+    /// # Errors
+    /// It does not start, takes longer than 30 s, or prints no version.
+    pub(super) async fn version_of(self, binary: &Path) -> Result<Version> {
+        let asked = Command::new(binary)
+            .args(self.version_args())
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let output = tokio::time::timeout(Duration::from_secs(30), asked)
+            .await
+            .context("gave no version within 30 s")?
+            .context("does not start")?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        Version::find(&text)
+            .or_else(|| Version::find(&String::from_utf8_lossy(&output.stderr)))
+            .ok_or_else(|| anyhow!("printed no version"))
+    }
+}
+
+/// A release number; what follows the patch number is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Version {
+    /// Major number.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
+    /// Patch number.
+    pub patch: u32,
+}
+
+impl Version {
+    /// The first `X.Y.Z` in a text, with or without a leading `v`.
+    #[must_use]
+    pub fn find(text: &str) -> Option<Self> {
+        text.split(|c: char| c.is_whitespace() || matches!(c, '"' | ',' | ':'))
+            .find_map(Self::parse)
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        let mut parts = word.strip_prefix('v').unwrap_or(word).splitn(3, '.');
+        let major = parts.next()?.parse().ok()?;
+        let minor = parts.next()?.parse().ok()?;
+        let patch = parts.next()?;
+        let digits = patch.find(|c: char| !c.is_ascii_digit()).unwrap_or(patch.len());
+        Some(Self {
+            major,
+            minor,
+            patch: patch[..digits].parse().ok()?,
+        })
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+/// What `e2e/hub-tools` asks for, and where it is built.
+#[derive(Debug, Clone)]
+pub(super) struct Pin {
+    pub tool: Tool,
+    pub version: Version,
+    /// Directory of the Go module that builds it.
+    pub module_dir: PathBuf,
+    /// `go.mod` and `go.sum`, as one text.
+    pub source: String,
+}
+
+impl Pin {
+    /// Reads the pin of a tool.
+    pub(super) fn read(tool: Tool, hub_tools: &Path) -> Result<Self> {
+        let module_dir = hub_tools.join(tool.pin_dir());
+        let read = |name: &str| {
+            let path = module_dir.join(name);
+            std::fs::read_to_string(&path).with_context(|| format!("cannot read the pin {}", path.display()))
+        };
+        let go_mod = read("go.mod")?;
+        let version = module_version(&go_mod, tool.module())
+            .and_then(Version::find)
+            .ok_or_else(|| {
+                anyhow!(
+                    "{}/go.mod does not require {}",
+                    module_dir.display(),
+                    tool.module()
+                )
+            })?;
+        let source = go_mod + &read("go.sum")?;
+        Ok(Self {
+            tool,
+            version,
+            module_dir,
+            source,
+        })
+    }
+
+    /// Whether a binary of this version may stand in for the pinned one.
+    pub(super) fn accepts(&self, found: &Version) -> bool {
+        (found.major, found.minor) == (self.version.major, self.version.minor)
+    }
+
+    pub(super) fn linker_flags(&self) -> String {
+        self.tool.linker_flags(&self.version)
+    }
+}
+
+/// The version that a `go.mod` requires of a module.
+pub(crate) fn module_version<'a>(go_mod: &'a str, module: &str) -> Option<&'a str> {
+    go_mod.lines().find_map(|line| {
+        let mut words = line.trim().trim_start_matches("require ").split_whitespace();
+        let version = (words.next() == Some(module)).then(|| words.next()).flatten()?;
+        version.starts_with('v').then_some(version)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(text: &str) -> Option<String> {
+        Version::find(text).map(|version| version.to_string())
+    }
+
+    #[test]
+    fn versions_are_read_from_what_each_tool_prints() {
+        assert_eq!(
+            version("etcd Version: 3.6.16\nGit SHA: Not provided\nGo Version: go1.26.8\n").as_deref(),
+            Some("3.6.16")
+        );
+        assert_eq!(version("Kubernetes v1.35.4\n").as_deref(), Some("1.35.4"));
+        assert_eq!(
+            version("Client Version: v1.32.4-dispatcher\nKustomize Version: v5.5.0\n").as_deref(),
+            Some("1.32.4")
+        );
+        assert_eq!(
+            version("placement version v1.2.1-3-g863fcfc").as_deref(),
+            Some("1.2.1")
+        );
+        assert_eq!(version("Kubernetes v1.35.4+k3s1").as_deref(), Some("1.35.4"));
+        assert_eq!(version("no number here, 1.2 is too short"), None);
+    }
+
+    #[test]
+    fn a_pin_accepts_its_minor_version_and_no_other() {
+        let pin = Pin::read(Tool::Kubectl, &super::super::hub_tools()).unwrap();
+        assert!(pin.accepts(&Version::find("1.35.0").unwrap()));
+        assert!(pin.accepts(&Version::find("1.35.99").unwrap()));
+        assert!(!pin.accepts(&Version::find("1.34.4").unwrap()));
+        assert!(!pin.accepts(&Version::find("2.35.4").unwrap()));
+    }
+
+    #[test]
+    fn every_tool_has_a_pin_and_kubernetes_is_stamped_with_it() {
+        for tool in Tool::ALL {
+            Pin::read(tool, &super::super::hub_tools()).unwrap();
+        }
+        let pin = Pin::read(Tool::KubeApiserver, &super::super::hub_tools()).unwrap();
+        let flags = pin.linker_flags();
+        assert!(
+            flags.contains(&format!("gitVersion=v{} ", pin.version)),
+            "{flags}"
+        );
+        assert!(flags.contains("gitMinor=35 "), "{flags}");
+    }
+
+    #[test]
+    fn the_required_version_is_found_in_a_block_and_on_a_line_and_not_in_a_replacement() {
+        let go_mod = "module m\nrequire a.io/x v1.2.3\nrequire (\n\tb.io/y v0.1.0 // indirect\n)\nreplace c.io/z => c.io/z v9.9.9\n";
+        assert_eq!(module_version(go_mod, "a.io/x"), Some("v1.2.3"));
+        assert_eq!(module_version(go_mod, "b.io/y"), Some("v0.1.0"));
+        assert_eq!(module_version(go_mod, "c.io/z"), None);
+    }
+}
