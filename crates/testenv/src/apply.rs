@@ -18,7 +18,7 @@ use serde_json::Value;
 pub const FIELD_MANAGER: &str = "testenv";
 
 /// How long discovery may lag behind an established CRD, and a CRD behind its creation.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(50);
 const CONCURRENCY: usize = 8;
 

@@ -116,7 +116,9 @@ async fn cached_copies(cache: &ToolCache, module: &str, files: &[String]) -> Res
         .lines()
         .filter(|line| line.starts_with(module))
         .for_each(|line| digest.update(line));
-    files.iter().for_each(|file| digest.update(file));
+    for file in files {
+        digest.update(file);
+    }
     let entry = cache
         .dir()
         .join(format!("crds-{version}-{}", assets::hex(&digest.finalize(), 6)));

@@ -1,4 +1,4 @@
-//! The hub's certificate authority, its API server's certificate, and the key that signs ServiceAccount tokens.
+//! The hub's certificate authority, its API server's certificate, and the key that signs `ServiceAccount` tokens.
 
 use std::path::Path;
 

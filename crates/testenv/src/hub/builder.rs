@@ -35,8 +35,8 @@ impl Controllers {
         ])
     }
 
-    /// [`Controllers::collectors`], default ServiceAccounts, and Jobs. Each new namespace costs a
-    /// ServiceAccount.
+    /// [`Controllers::collectors`], default `ServiceAccounts`, and Jobs. Each new namespace costs a
+    /// `ServiceAccount`.
     #[must_use]
     pub fn standard() -> Self {
         let mut all = Self::collectors();
@@ -67,13 +67,21 @@ pub struct User {
     pub groups: Vec<String>,
 }
 
+/// How much of OCM a hub has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Ocm {
+    #[default]
+    Nothing,
+    Crds,
+    Placement,
+}
+
 /// Describes a hub before its start.
 #[derive(Debug, Default)]
 pub struct HubBuilder {
     assets: Option<Assets>,
     pub(super) controllers: Option<Controllers>,
-    placement: bool,
-    ocm_crds: bool,
+    ocm: Ocm,
     audit: bool,
     users: Vec<User>,
     detached: bool,
@@ -98,15 +106,15 @@ impl HubBuilder {
     /// Installs OCM's hub CRDs.
     #[must_use]
     pub fn ocm_crds(mut self) -> Self {
-        self.ocm_crds = true;
+        self.ocm = self.ocm.max(Ocm::Crds);
         self
     }
 
     /// Runs OCM's placement controller; implies [`HubBuilder::ocm_crds`].
     #[must_use]
     pub fn placement(mut self) -> Self {
-        self.placement = true;
-        self.ocm_crds()
+        self.ocm = Ocm::Placement;
+        self
     }
 
     /// Writes an audit log at level Metadata: every request with user, verb, resource and code.
@@ -211,10 +219,10 @@ impl HubBuilder {
         if let Some(controllers) = &self.controllers {
             started.launch(&plan.controller_manager(kubeconfig, controllers))?;
         }
-        if self.ocm_crds {
+        if self.ocm >= Ocm::Crds {
             apply_objects(client, &crds::ocm_hub_crds().await?).await?;
         }
-        if self.placement {
+        if self.ocm == Ocm::Placement {
             let (spec, probe) = plan.placement(kubeconfig)?;
             let placement = started.launch(&spec)?;
             control_plane::wait_ready(placement, &probe, "/healthz").await?;

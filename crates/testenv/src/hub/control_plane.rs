@@ -15,7 +15,7 @@ use crate::ports;
 use crate::process::{Process, ProcessSpec};
 
 /// How long a process may take to be ready; generous, since compilers may share the machine.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_mins(3);
 const POLL: Duration = Duration::from_millis(50);
 const LOG_LINES: usize = 15;
 
@@ -124,7 +124,7 @@ fn apiserver(assets: &Assets, dir: &Path, etcd_port: u16, port: u16, audit: bool
             "--allow-privileged=true",
             "--service-account-issuer=https://kubernetes.default.svc",
             "--service-cluster-ip-range=10.0.0.0/24",
-            // No pod runs here, and without its controller no ServiceAccount exists to be mounted.
+            // No pod runs here, and without its controller no `ServiceAccount` exists to be mounted.
             "--disable-admission-plugins=ServiceAccount",
             "--max-requests-inflight=3000",
             "--max-mutating-requests-inflight=1000",

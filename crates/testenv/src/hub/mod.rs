@@ -27,7 +27,7 @@ use crate::detached::Record;
 use crate::kubeconfig::HubKubeconfig;
 use crate::process::{Process, ProcessSpec};
 
-/// Lifetime of a requested ServiceAccount token: longer than any run.
+/// Lifetime of a requested `ServiceAccount` token: longer than any run.
 const TOKEN_SECONDS: i64 = 365 * 24 * 3600;
 
 /// A running hub.
@@ -124,7 +124,7 @@ impl Hub {
         Some(self.admin.with_token(name, &user.token))
     }
 
-    /// A kubeconfig of a ServiceAccount, by the `TokenRequest` API; the account must exist.
+    /// A kubeconfig of a `ServiceAccount`, by the `TokenRequest` API; the account must exist.
     ///
     /// # Errors
     /// The account does not exist or the API server refuses the token.

@@ -1,0 +1,91 @@
+//! `cargo xtask hub`: the binaries of a hub, and a hub that stays until it is told to go.
+
+use anyhow::{Context, Result, bail};
+use clap::Subcommand;
+use testenv::detached::{self, Record};
+use testenv::placement::{self, PlacementSpec};
+use testenv::{Assets, Controllers, FleetSpec, Hub, Tool, fleet, stderr_progress};
+
+/// The set that `hub up --clusters` makes, the placement that chooses all of it, and their namespace.
+const SET: &str = "fleet";
+const NAMESPACE: &str = "default";
+
+/// A hub for hands and scripts.
+#[derive(Debug, Subcommand)]
+pub enum HubCommand {
+    /// Locate or build the binaries of a hub; the last line is the directory that holds them.
+    Assets,
+    /// Start a hub that outlives this command, and print its kubeconfig.
+    Up {
+        /// Managed clusters to create, in ManagedClusterSet `fleet`, bound in namespace `default`.
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        clusters: usize,
+    },
+    /// Stop the hub started by `up` and remove its data.
+    Down,
+}
+
+/// Runs a hub command.
+///
+/// # Errors
+/// A binary is missing and cannot be built, the hub does not start or stop, or one runs already.
+pub async fn run(command: HubCommand) -> Result<()> {
+    match command {
+        HubCommand::Assets => assets().await,
+        HubCommand::Up { clusters } => up(clusters).await,
+        HubCommand::Down => down().await,
+    }
+}
+
+async fn assets() -> Result<()> {
+    let assets = Assets::locate_or_build(&stderr_progress).await?;
+    for tool in Tool::ALL {
+        eprintln!("{:<24} {}", tool.binary(), assets.path(tool).display());
+    }
+    println!("{}", assets.dir().display());
+    Ok(())
+}
+
+async fn up(clusters: usize) -> Result<()> {
+    if let Some(record) = Record::load()? {
+        bail!(
+            "a hub runs already, KUBECONFIG={}; stop it with `hub down`",
+            record.kubeconfig.display()
+        );
+    }
+    let assets = Assets::locate_or_build(&stderr_progress).await?;
+    let hub = Hub::builder()
+        .assets(assets)
+        .controller_manager(Controllers::standard())
+        .placement()
+        .detached()
+        .start()
+        .await?;
+    if clusters > 0 {
+        eprintln!("creating {clusters} clusters");
+        populate(&hub, clusters)
+            .await
+            .context("the hub runs; stop it with `hub down`")?;
+    }
+    eprintln!(
+        "hub at {}, data and logs in {}",
+        hub.server(),
+        hub.dir().display()
+    );
+    println!("{}", hub.kubeconfig_path().display());
+    Ok(())
+}
+
+async fn populate(hub: &Hub, clusters: usize) -> Result<()> {
+    let fleet = FleetSpec::numbered("spoke", clusters)
+        .in_set(SET)
+        .bound_in(NAMESPACE);
+    fleet::create(hub.client(), &fleet).await?;
+    placement::write(hub.client(), NAMESPACE, SET, &PlacementSpec::of_sets(&[SET])).await
+}
+
+async fn down() -> Result<()> {
+    let stopped = detached::down().await?;
+    eprintln!("{}", if stopped { "hub stopped" } else { "no hub runs" });
+    Ok(())
+}
