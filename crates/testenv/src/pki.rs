@@ -17,7 +17,7 @@ const SERVER_NAMES: [&str; 5] = [
     "kubernetes.default.svc",
 ];
 
-/// Writes `ca.crt`, `server.crt`, `server.key` and `sa.key` into a directory; returns the CA's PEM.
+/// Writes `ca.crt`, `server.crt`, `server.key`, `sa.key` and `sa.pub` into a directory; returns the CA's PEM.
 pub(crate) fn write(dir: &Path) -> Result<String> {
     let ca_key = KeyPair::generate()?;
     let mut ca = CertificateParams::new(Vec::new())?;
@@ -40,7 +40,9 @@ pub(crate) fn write(dir: &Path) -> Result<String> {
     write_file(dir, "ca.crt", &ca_pem)?;
     write_file(dir, "server.crt", &server_pem)?;
     write_file(dir, "server.key", &server_key.serialize_pem())?;
-    write_file(dir, "sa.key", &KeyPair::generate()?.serialize_pem())?;
+    let account_key = KeyPair::generate()?;
+    write_file(dir, "sa.key", &account_key.serialize_pem())?;
+    write_file(dir, "sa.pub", &account_key.public_key_pem())?;
     Ok(ca_pem)
 }
 

@@ -325,7 +325,7 @@ async fn a_cluster_without_claims_and_with_an_unknown_state_can_be_made() -> Res
         .without_claims()
         .condition(fleet::AVAILABLE, "Unknown");
     fleet::create_cluster(hub.client(), &cluster).await?;
-    let path = "jsonpath={.status.clusterClaims}{.status.conditions[?(@.status=='Unknown')].type}";
+    let path = "jsonpath={.status.clusterClaims[*].name}{.status.conditions[?(@.status=='Unknown')].type}";
     assert_eq!(
         hub.kubectl(&["get", "managedcluster", "bare", "-o", path])
             .await?,

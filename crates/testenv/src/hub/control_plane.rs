@@ -114,12 +114,15 @@ fn apiserver(assets: &Assets, dir: &Path, etcd_port: u16, port: u16, audit: bool
             format!("--tls-cert-file={}", file("server.crt")),
             format!("--tls-private-key-file={}", file("server.key")),
             format!("--token-auth-file={}", file("tokens.csv")),
-            format!("--service-account-key-file={}", file("sa.key")),
+            format!("--service-account-key-file={}", file("sa.pub")),
             format!("--service-account-signing-key-file={}", file("sa.key")),
         ])
         .args([
             "--etcd-prefix=/hub",
             "--bind-address=127.0.0.1",
+            // Nothing reaches it from outside; without these it needs a routed interface to start.
+            "--advertise-address=192.0.2.1",
+            "--endpoint-reconciler-type=none",
             "--authorization-mode=RBAC",
             "--allow-privileged=true",
             "--service-account-issuer=https://kubernetes.default.svc",
