@@ -1,1 +1,30 @@
-//! Placeholder.
+//! The study: pure planning of a fleet upgrade.
+//!
+//! [`plan`] takes a [`Fleet`] (what was observed), a [`Policy`] (what was asked for) and the time, and says what to
+//! write next, where every cluster stands and why it does not move. It has no clock, no client and no random order:
+//! equal input gives an equal [`Plan`]. [`check`] is written apart from it and refuses a plan that breaks a safety rule.
+//!
+//! The rules are those of `reference/mcu.md` §3 to §5; comments cite them as R1..R11 (the seed's sequence) and A1..A31.
+
+pub mod check;
+mod cluster;
+pub mod fleet;
+mod outlook;
+pub mod phase;
+mod plan;
+pub mod policy;
+pub mod reason;
+pub mod record;
+mod requeue;
+mod window;
+
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+pub use fleet::{Busy, Cluster, Fleet, Reading, Rival, RivalHold, Selection, Slot, Standing, Work};
+pub use outlook::{ActionCounts, Counts, Outlook, StallReason, Summary};
+pub use phase::{Phase, Step};
+pub use plan::{Action, ClusterState, DeleteReason, Plan, UpdateKind, plan};
+pub use policy::{Limit, Policy, StepHash};
+pub use reason::Reason;
+pub use record::{Attempt, Outcome, Record, Stage, StepRecord};

@@ -1,0 +1,345 @@
+//! The plan: what to write next, where every cluster stands, when to look again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use crate::cluster::{Derived, Wish, cut, derive};
+use crate::fleet::{Cluster, Fleet, Slot};
+use crate::outlook::{self, Outlook, Summary};
+use crate::phase::{Phase, Step};
+use crate::policy::Policy;
+use crate::reason::Reason;
+use crate::record::{Attempt, Record};
+use crate::window::Window;
+
+/// One write. It leaves no choice to whoever carries it out, and is safe to repeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Create the work of a step.
+    Create {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// The step.
+        step: Step,
+        /// Attempt to write on it.
+        attempt: Attempt,
+        /// Start of the step's clock.
+        started: DateTime<Utc>,
+    },
+    /// Change an existing platform work in place; it is never deleted mid-upgrade.
+    Update {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// Attempt to write on it.
+        attempt: Attempt,
+        /// Start of the step's clock.
+        started: DateTime<Utc>,
+        /// Why.
+        kind: UpdateKind,
+    },
+    /// Note the start of the soak on a work.
+    MarkSoak {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// The step whose work carries the note.
+        step: Step,
+        /// Start of the soak.
+        started: DateTime<Utc>,
+    },
+    /// Delete a work.
+    Delete {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// The step.
+        step: Step,
+        /// Why.
+        why: DeleteReason,
+    },
+}
+
+impl Action {
+    /// The cluster it concerns.
+    #[must_use]
+    pub const fn cluster(&self) -> &Arc<str> {
+        match self {
+            Action::Create { cluster, .. }
+            | Action::Update { cluster, .. }
+            | Action::MarkSoak { cluster, .. }
+            | Action::Delete { cluster, .. } => cluster,
+        }
+    }
+
+    /// The step it concerns.
+    #[must_use]
+    pub const fn step(&self) -> Step {
+        match self {
+            Action::Create { step, .. } | Action::MarkSoak { step, .. } | Action::Delete { step, .. } => {
+                *step
+            }
+            Action::Update { .. } => Step::Platform,
+        }
+    }
+}
+
+/// Why a platform work is changed in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpdateKind {
+    /// A new revision of the spec.
+    Repoint,
+    /// A retry: fresh clock.
+    Retry,
+    /// It was an older upgrade's, which is done with the cluster.
+    TakeOver,
+}
+
+/// Why a work is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeleteReason {
+    /// The cluster's upgrade is complete (A19).
+    Complete,
+    /// Every cluster is complete: pre- and post-actions go (R3, R11).
+    AllComplete,
+    /// It serves an earlier attempt and cannot be changed in place.
+    Leftover,
+    /// It was an older upgrade's, which is done with the cluster.
+    Superseded,
+    /// The cluster left the selection before its upgrade started.
+    LeftSelection,
+    /// The upgrade is being deleted.
+    UpgradeDeleted,
+}
+
+/// Where one cluster stands.
+#[derive(Clone, Debug)]
+pub struct ClusterState {
+    /// Name of the ManagedCluster.
+    pub name: Arc<str>,
+    /// The record to keep; the very `Arc` of the input when nothing changed.
+    pub record: Arc<Record>,
+    /// The record must be written before anything else happens to the cluster.
+    pub urgent: bool,
+    /// This plan starts the cluster; its record shows that when it is done.
+    pub starting: bool,
+}
+
+/// What to do next, and why nothing else.
+#[must_use = "an unread plan moves nothing and explains nothing"]
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Writes, in the order of clusters; each cluster has at most one that starts or advances it.
+    pub actions: Vec<Action>,
+    /// Every cluster that counts, by name, with its reason.
+    pub clusters: Vec<ClusterState>,
+    /// Clusters whose records are to be dropped.
+    pub dropped: Vec<Arc<str>>,
+    /// Counters.
+    pub summary: Summary,
+    /// Whether anything will move.
+    pub outlook: Outlook,
+    /// True when the retry token of the policy was carried out for every cluster and all records of that are written.
+    pub retry_done: bool,
+    /// When to plan again, if nothing happens before.
+    pub wake_at: Option<DateTime<Utc>>,
+}
+
+/// Plans the next writes. Pure: the same input gives the same plan.
+pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
+    if policy.deleting {
+        return delete_all(fleet);
+    }
+    let mut derived: Vec<(&Cluster, Derived)> = fleet
+        .clusters
+        .iter()
+        .map(|cluster| (cluster, derive(cluster, policy, now)))
+        .collect();
+    let mut plan = Plan::default();
+    for (cluster, state) in &mut derived {
+        hold_back(cluster, state, now);
+        plan.wake_at = earliest(plan.wake_at, state.wake);
+    }
+    let window = Window::new(policy, &derived);
+    let granted = window.grant(policy, &mut derived);
+    act(&mut plan, now, &derived, &granted);
+    let mut kept = Vec::with_capacity(derived.len());
+    for (index, (cluster, state)) in derived.into_iter().enumerate() {
+        if state.dropped {
+            if cluster.record.is_some() || cluster.written.is_some() {
+                plan.dropped.push(Arc::clone(&cluster.name));
+            }
+            continue;
+        }
+        plan.clusters
+            .push(conclude(cluster, state, granted.contains(&index)));
+        kept.push(cluster);
+    }
+    let states: Vec<(&Cluster, &ClusterState)> = kept.into_iter().zip(&plan.clusters).collect();
+    plan.summary = outlook::summarize(&window, &states);
+    plan.outlook = outlook::outlook(policy, &window, &plan.summary, &states);
+    plan.retry_done = policy.retry.is_some()
+        && states
+            .iter()
+            .all(|(cluster, state)| is_announced(cluster, &state.record));
+    let cleanups = clean_up_actions(&states);
+    plan.actions.extend(cleanups);
+    plan
+}
+
+fn delete_all(fleet: &Fleet) -> Plan {
+    let mut plan = Plan::default();
+    for cluster in fleet.clusters.iter().filter(|cluster| cluster.busy.is_none()) {
+        for step in Step::ALL {
+            if cluster.slot(step).ours().is_some() {
+                plan.actions
+                    .push(delete(cluster, step, DeleteReason::UpgradeDeleted));
+            }
+        }
+    }
+    plan
+}
+
+/// Nothing happens to a cluster while a write for it is under way, has just failed, or must first be announced by its
+/// record.
+fn hold_back(cluster: &Cluster, state: &mut Derived, now: DateTime<Utc>) {
+    if cluster.busy.is_some() {
+        state.wish = Wish::Nothing;
+        state.cleanups.clear();
+        state.mark_soak = None;
+    }
+    if let Some((until, error)) = &cluster.backoff
+        && now < *until
+    {
+        state.wake = earliest(state.wake, Some(*until));
+        if state.wish != Wish::Nothing {
+            state.explain(Reason::WriteFailed, error);
+        }
+        state.wish = Wish::Nothing;
+        state.cleanups.clear();
+        state.mark_soak = None;
+    }
+    if !is_announced(cluster, &state.record) {
+        state.wish = Wish::Nothing;
+    }
+}
+
+/// A new attempt may begin only when its record is written (see [`crate::record`]).
+fn is_announced(cluster: &Cluster, record: &Record) -> bool {
+    cluster
+        .written
+        .as_deref()
+        .is_none_or(|written| written.attempt == record.attempt)
+}
+
+fn act(plan: &mut Plan, now: DateTime<Utc>, derived: &[(&Cluster, Derived)], granted: &BTreeSet<usize>) {
+    for (index, (cluster, state)) in derived.iter().enumerate() {
+        let wish = match state.wish {
+            Wish::Start(step) if granted.contains(&index) => Some((step, now)),
+            Wish::Advance(step, started) => Some((step, started)),
+            Wish::Start(_) | Wish::Nothing => None,
+        };
+        if let Some((step, started)) = wish {
+            let obstacles = superseded(cluster, step);
+            if obstacles.is_empty() {
+                plan.actions.push(state.action(cluster, step, started));
+            }
+            plan.actions.extend(obstacles);
+        }
+        if let Some((step, started)) = state.mark_soak {
+            plan.actions.push(Action::MarkSoak {
+                cluster: Arc::clone(&cluster.name),
+                step,
+                started,
+            });
+        }
+        plan.actions.extend(
+            state
+                .cleanups
+                .iter()
+                .map(|(step, why)| delete(cluster, *step, *why)),
+        );
+    }
+}
+
+/// Works of a rival that gives way: its actions and Jobs are removed, its platform work is taken over in place. A rival's
+/// platform work that we do not need goes nowhere: deleting it could hurt an upgrade.
+fn superseded(cluster: &Cluster, step: Step) -> Vec<Action> {
+    let gives_way = |other: &Step| matches!(cluster.slot(*other), Slot::Rival { terminating: false });
+    Step::ALL
+        .into_iter()
+        .filter(|other| *other != Step::Platform && gives_way(other))
+        .filter(|other| {
+            *other == step
+                || cluster
+                    .record
+                    .as_deref()
+                    .is_none_or(|record| !record.phase.holds_slot())
+        })
+        .map(|other| delete(cluster, other, DeleteReason::Superseded))
+        .collect()
+}
+
+/// R3, R11, A17: action works go when every cluster is complete, and their records say so durably.
+fn clean_up_actions(states: &[(&Cluster, &ClusterState)]) -> Vec<Action> {
+    let all = |allowed: &[Phase]| {
+        !states.is_empty()
+            && states.iter().all(|(cluster, state)| {
+                allowed.contains(&state.record.phase)
+                    && cluster.written.as_deref().is_some_and(|written| {
+                        allowed.contains(&written.phase) && written.attempt == state.record.attempt
+                    })
+            })
+    };
+    let mut actions = Vec::new();
+    let done = [
+        (Step::PreAction, all(&[Phase::Complete, Phase::PostAction])),
+        (Step::PostAction, all(&[Phase::Complete])),
+    ];
+    for (step, _) in done.into_iter().filter(|(_, due)| *due) {
+        for (cluster, _) in states {
+            if cluster.busy.is_none() && cluster.slot(step).ours().is_some() {
+                actions.push(delete(cluster, step, DeleteReason::AllComplete));
+            }
+        }
+    }
+    actions
+}
+
+fn conclude(cluster: &Cluster, state: Derived, starting: bool) -> ClusterState {
+    let urgent = !is_announced(cluster, &state.record);
+    let record = match &cluster.record {
+        Some(before) if **before == state.record => Arc::clone(before),
+        _ => Arc::new(state.record),
+    };
+    ClusterState {
+        name: Arc::clone(&cluster.name),
+        record,
+        urgent,
+        starting,
+    }
+}
+
+fn delete(cluster: &Cluster, step: Step, why: DeleteReason) -> Action {
+    Action::Delete {
+        cluster: Arc::clone(&cluster.name),
+        step,
+        why,
+    }
+}
+
+fn earliest(a: Option<DateTime<Utc>>, b: Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+impl Derived {
+    /// Gives the reason why the cluster does not move.
+    pub(crate) fn explain(&mut self, reason: Reason, message: &str) {
+        self.record.reason = reason;
+        if *self.record.message != *message {
+            self.record.message = Arc::from(cut(message));
+        }
+    }
+}

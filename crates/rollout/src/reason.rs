@@ -1,0 +1,111 @@
+//! Why a cluster stands where it stands: a closed set, so that causes can be counted, documented and looked up.
+
+use std::fmt;
+
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $name:ident),+ $(,)?) => {
+        /// Machine-readable cause of a cluster's phase.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Reason {
+            $($(#[doc = $doc])+ $name),+
+        }
+
+        impl Reason {
+            /// Every reason with its meaning, for the reference documentation.
+            pub const ALL: &[(Reason, &str)] = &[$((Reason::$name, concat!($($doc),+))),+];
+
+            /// The reason as written in rows and lists.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Reason::$name => stringify!($name)),+ }
+            }
+
+            /// Reads a reason back from a row.
+            #[must_use]
+            pub fn parse(text: &str) -> Option<Reason> {
+                match text { $(stringify!($name) => Some(Reason::$name),)+ _ => None }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// Nothing to explain.
+    None,
+    /// Waits for a free slot of maxConcurrency.
+    WaitingForSlot,
+    /// Waits until every canary is complete.
+    WaitingForCanaries,
+    /// A canary failed or is degraded; nothing further starts until it is retried or the spec changes.
+    CanaryFailed,
+    /// The canary selector matches no cluster; nothing starts.
+    NoCanarySelected,
+    /// The upgrade is paused.
+    Paused,
+    /// More clusters failed than maxFailures allows; nothing further starts.
+    MaxFailuresExceeded,
+    /// The cluster is not available; it starts when its agent is back.
+    ClusterUnavailable,
+    /// A work of an earlier attempt is being removed; the step starts when it is gone.
+    WaitingForCleanup,
+    /// A write to the hub failed and is repeated.
+    WriteFailed,
+    /// The cluster left the selection; it is dropped if it does not come back within seconds.
+    LeftSelection,
+    /// The cluster's ID is not a UUID.
+    InvalidClusterID,
+    /// The product is not OpenShift.
+    NotOpenShift,
+    /// The product is a managed service that upgrades itself.
+    ManagedService,
+    /// The cluster is the hub itself and was not named.
+    LocalCluster,
+    /// Another upgrade, or somebody else's work, holds the cluster.
+    Conflict,
+    /// What the hub says of the cluster cannot be read.
+    UnreadableCluster,
+    /// The ManifestWork's status cannot be read.
+    UnreadableStatus,
+    /// The agent has not reported on the ManifestWork yet.
+    AgentSilent,
+    /// The agent could not apply the ManifestWork.
+    NotApplied,
+    /// The manifests are applied but not available.
+    NotAvailable,
+    /// The step is running.
+    Running,
+    /// The cluster refused the requested update as invalid.
+    InvalidUpdate,
+    /// The cluster did not accept the release.
+    ReleaseNotAccepted,
+    /// The cluster reports that it must not be upgraded.
+    NotUpgradeable,
+    /// The cluster-version operator reports a failure.
+    Failing,
+    /// The cluster could not fetch its update graph.
+    UpdatesNotRetrieved,
+    /// The platform upgrade did not finish within clusterUpgradeTimeout.
+    ClusterUpgradeTimeout,
+    /// The operators did not finish within operatorsUpgradeTimeout.
+    OperatorsUpgradeTimeout,
+    /// The approval Job failed.
+    OperatorsJobFailed,
+    /// The pre-action failed.
+    PreActionFailed,
+    /// The pre-action did not finish within clusterUpgradeTimeout.
+    PreActionTimeout,
+    /// The post-action failed.
+    PostActionFailed,
+    /// The post-action did not finish within clusterUpgradeTimeout.
+    PostActionTimeout,
+    /// The cluster failed, or changed its version, within minSuccessTime.
+    RegressedInSoak,
+    /// Watched until minSuccessTime is over.
+    Soaking,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}

@@ -1,0 +1,1 @@
+//! Fluent builders of fleets for tests here and in other crates.

@@ -1,0 +1,122 @@
+//! Who starts: canaries first, then by name, as many as slots are free, unless a gate is shut (R4, R5, R8).
+
+use std::collections::BTreeSet;
+
+use crate::cluster::{Derived, Wish};
+use crate::fleet::{Busy, Cluster, Selection};
+use crate::phase::Phase;
+use crate::policy::Policy;
+use crate::reason::Reason;
+
+/// Facts about the whole fleet that starting depends on.
+#[derive(Debug)]
+pub(crate) struct Window {
+    /// maxConcurrency as a number.
+    pub(crate) size: usize,
+    /// Slots held, starts under way included.
+    pub(crate) held: usize,
+    /// Some canary failed.
+    pub(crate) canary_failed: bool,
+    /// Every canary is complete (or none is asked for).
+    pub(crate) canaries_done: bool,
+    /// Canaries are asked for and none is there.
+    pub(crate) no_canary: bool,
+    /// More failures than allowed.
+    pub(crate) breach: bool,
+}
+
+/// True while a cluster holds a slot.
+pub(crate) fn holds(cluster: &Cluster, derived: &Derived) -> bool {
+    derived.record.phase.holds_slot() || cluster.busy == Some(Busy::Starting)
+}
+
+impl Window {
+    /// Looks at the fleet before anything starts.
+    pub(crate) fn new(policy: &Policy, fleet: &[(&Cluster, Derived)]) -> Window {
+        let counted = || fleet.iter().filter(|(_, derived)| !derived.dropped);
+        let total = counted().count();
+        let canaries = || counted().filter(|(cluster, _)| cluster.canary);
+        let failures = counted()
+            .filter(|(cluster, derived)| {
+                !cluster.canary && matches!(derived.record.phase, Phase::Failed | Phase::PreActionDegraded)
+            })
+            .count();
+        let finished = |derived: &Derived| {
+            derived.record.phase == Phase::Complete && derived.record.attempt.revision == policy.revision
+        };
+        let left = |cluster: &Cluster| cluster.selection != Selection::In;
+        Window {
+            size: policy.max_concurrency.of(total).max(1),
+            held: counted()
+                .filter(|(cluster, derived)| holds(cluster, derived))
+                .count(),
+            canary_failed: policy.canaries
+                && canaries().any(|(_, derived)| derived.record.phase == Phase::Failed),
+            canaries_done: !policy.canaries
+                || canaries().all(|(cluster, derived)| {
+                    finished(derived) || (left(cluster) && derived.record.phase == Phase::Complete)
+                }),
+            no_canary: policy.canaries && canaries().next().is_none(),
+            breach: policy
+                .max_failures
+                .is_some_and(|limit| failures > limit.of(total)),
+        }
+    }
+
+    /// The gate that keeps a cluster from starting, if one does.
+    fn gate(&self, policy: &Policy, canary: bool) -> Option<(Reason, &'static str)> {
+        if policy.paused {
+            Some((
+                Reason::Paused,
+                "the upgrade is paused; set spec.paused to false to go on",
+            ))
+        } else if self.no_canary {
+            Some((
+                Reason::NoCanarySelected,
+                "spec.upgradeStrategy.canaryClusters.clusterSelector matches no cluster",
+            ))
+        } else if self.canary_failed {
+            Some((
+                Reason::CanaryFailed,
+                "a canary failed; mend and retry it, or edit the spec",
+            ))
+        } else if self.breach {
+            Some((
+                Reason::MaxFailuresExceeded,
+                "more clusters failed than maxFailures allows; mend and retry them, or raise it",
+            ))
+        } else if !canary && !self.canaries_done {
+            Some((Reason::WaitingForCanaries, "waits until every canary is complete"))
+        } else {
+            None
+        }
+    }
+
+    /// Decides who starts: the indexes of the granted clusters. The others get their reason.
+    pub(crate) fn grant(&self, policy: &Policy, fleet: &mut [(&Cluster, Derived)]) -> BTreeSet<usize> {
+        let mut granted = BTreeSet::new();
+        let mut free = self.size.saturating_sub(self.held);
+        for canaries in [true, false] {
+            for (index, (cluster, derived)) in fleet.iter_mut().enumerate() {
+                let wants = matches!(derived.wish, Wish::Start(_)) && !derived.dropped;
+                if !wants || cluster.canary != canaries {
+                    continue;
+                }
+                let verdict = match self.gate(policy, cluster.canary) {
+                    Some(shut) => Some(shut),
+                    None if free == 0 => {
+                        Some((Reason::WaitingForSlot, "waits for a free slot of maxConcurrency"))
+                    }
+                    None => None,
+                };
+                if let Some((reason, message)) = verdict {
+                    derived.explain(reason, message);
+                } else {
+                    free -= 1;
+                    granted.insert(index);
+                }
+            }
+        }
+        granted
+    }
+}
