@@ -1,0 +1,241 @@
+//! Why a cluster does not move, in the words of its own ClusterVersion.
+//!
+//! Owns the closed set of reasons and their order. Refuses to decide: a cause explains a wait, it never fails a
+//! cluster. A transient Invalid=True in particular is normal, since channel and version change together
+//! (`reference/mcu.md` §4, CVO facts).
+
+use crate::feedback::{Feedback, Target};
+use crate::progress::started;
+
+/// Longest message in bytes.
+pub const MAX_MESSAGE: usize = 256;
+
+/// The reasons [`cause`] gives, in the order of their priority.
+pub mod reason {
+    /// The CVO refuses the request as it stands, such as a version that is not among its available updates.
+    pub const INVALID_UPDATE: &str = "InvalidUpdate";
+    /// The release could not be retrieved, verified or loaded, or a precondition failed. The CVO retries.
+    pub const RELEASE_NOT_ACCEPTED: &str = "ReleaseNotAccepted";
+    /// Reconciling fails, such as on a cluster operator that is not available or degraded.
+    pub const FAILING: &str = "Failing";
+    /// Upgradeable=False and the target is another minor or major version.
+    pub const NOT_UPGRADEABLE: &str = "NotUpgradeable";
+    /// The update service gave no updates, so that a request by version cannot be resolved.
+    pub const UPDATES_NOT_RETRIEVED: &str = "UpdatesNotRetrieved";
+    /// The release is being retrieved and verified.
+    pub const RETRIEVING_RELEASE: &str = "RetrievingRelease";
+    /// Failing=Unknown: an operator takes longer than expected. Not a failure.
+    pub const SLOW_CLUSTER_OPERATOR: &str = "SlowClusterOperator";
+    /// The update is being applied.
+    pub const PROGRESSING: &str = "Progressing";
+    /// The CVO has not begun; the message is what it says of the present release.
+    pub const NOT_STARTED: &str = "NotStarted";
+
+    /// All of them.
+    pub const ALL: [&str; 9] = [
+        INVALID_UPDATE,
+        RELEASE_NOT_ACCEPTED,
+        FAILING,
+        NOT_UPGRADEABLE,
+        UPDATES_NOT_RETRIEVED,
+        RETRIEVING_RELEASE,
+        SLOW_CLUSTER_OPERATOR,
+        PROGRESSING,
+        NOT_STARTED,
+    ];
+}
+
+/// A reason from a closed set and a text for humans.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// CamelCase word of a closed set.
+    pub reason: &'static str,
+    /// One line of at most [`MAX_MESSAGE`] bytes.
+    pub message: String,
+}
+
+impl Cause {
+    /// Makes a cause: white space is collapsed to single blanks, and a text that is too long is cut on a character
+    /// boundary and ends in `…`.
+    #[must_use]
+    pub fn new(reason: &'static str, text: &str) -> Cause {
+        Cause {
+            reason,
+            message: one_line(text),
+        }
+    }
+}
+
+fn one_line(text: &str) -> String {
+    const ELLIPSIS: char = '…';
+    let mut line = String::with_capacity(text.len().min(MAX_MESSAGE));
+    for word in text.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+        if line.len() > MAX_MESSAGE {
+            line.truncate(line.floor_char_boundary(MAX_MESSAGE - ELLIPSIS.len_utf8()));
+            line.push(ELLIPSIS);
+            break;
+        }
+    }
+    line
+}
+
+/// Why a cluster that was told to run `target` does not (yet); `None` when its values give no hint.
+///
+/// Conditions that can only stop an update before it begins (Upgradeable, `RetrievedUpdates`, retrieval) are left out
+/// once the target is in the history.
+#[must_use]
+pub fn cause(feedback: &Feedback<'_>, target: &Target<'_>) -> Option<Cause> {
+    let begun = started(feedback, target);
+    refused(feedback, target, begun)
+        .or_else(|| unhealthy(feedback))
+        .or_else(|| (!begun).then(|| gated(feedback, target)).flatten())
+        .or_else(|| moving(feedback, begun))
+}
+
+/// Failing=True, with its reason and message. Failing=Unknown is not a failure.
+#[must_use]
+pub fn unhealthy(feedback: &Feedback<'_>) -> Option<Cause> {
+    (feedback.failing == Some("True")).then(|| {
+        spoken(
+            reason::FAILING,
+            feedback.failing_reason,
+            feedback.failing_message,
+            "the cluster-version operator reports Failing=True",
+        )
+    })
+}
+
+fn refused(feedback: &Feedback<'_>, target: &Target<'_>, begun: bool) -> Option<Cause> {
+    if feedback.invalid == Some("True") {
+        let text = filled(feedback.invalid_message).unwrap_or("the cluster version is invalid");
+        // A service that gives no updates leaves nothing to choose from: the root of most refusals by version.
+        let root = (!begun && target.image.is_empty())
+            .then(|| not_retrieved(feedback))
+            .flatten();
+        return Some(match root {
+            Some(root) => Cause::new(reason::INVALID_UPDATE, &format!("{text} ({})", root.message)),
+            None => Cause::new(reason::INVALID_UPDATE, text),
+        });
+    }
+    let message = filled(feedback.release_accepted_message);
+    (feedback.release_accepted == Some("False") && message.is_none_or(|text| speaks_of(text, target))).then(
+        || {
+            spoken(
+                reason::RELEASE_NOT_ACCEPTED,
+                feedback.release_accepted_reason,
+                message.map(essence),
+                "the release was not accepted",
+            )
+        },
+    )
+}
+
+fn gated(feedback: &Feedback<'_>, target: &Target<'_>) -> Option<Cause> {
+    if feedback.upgradeable == Some("False") && crosses_minor(feedback.version, target.version) {
+        return Some(spoken(
+            reason::NOT_UPGRADEABLE,
+            feedback.upgradeable_reason,
+            feedback.upgradeable_message,
+            "the cluster reports Upgradeable=False, and the target is another minor version",
+        ));
+    }
+    let by_version = target.image.is_empty();
+    by_version.then(|| not_retrieved(feedback)).flatten().or_else(|| {
+        (feedback.release_accepted == Some("Unknown")).then(|| {
+            spoken(
+                reason::RETRIEVING_RELEASE,
+                None,
+                feedback.release_accepted_message,
+                "the release is being retrieved and verified",
+            )
+        })
+    })
+}
+
+fn not_retrieved(feedback: &Feedback<'_>) -> Option<Cause> {
+    (feedback.retrieved_updates == Some("False")).then(|| {
+        spoken(
+            reason::UPDATES_NOT_RETRIEVED,
+            feedback.retrieved_updates_reason,
+            feedback.retrieved_updates_message,
+            "the cluster has not retrieved its available updates",
+        )
+    })
+}
+
+fn moving(feedback: &Feedback<'_>, begun: bool) -> Option<Cause> {
+    if feedback.failing == Some("Unknown") {
+        return Some(spoken(
+            reason::SLOW_CLUSTER_OPERATOR,
+            None,
+            feedback.failing_message.or(feedback.failing_reason),
+            "the cluster-version operator reports Failing=Unknown",
+        ));
+    }
+    let reason = if begun {
+        reason::PROGRESSING
+    } else {
+        reason::NOT_STARTED
+    };
+    filled(feedback.message).map(|text| Cause::new(reason, text))
+}
+
+/// `Reason: message`, whichever of the two exist.
+fn spoken(reason: &'static str, theirs: Option<&str>, message: Option<&str>, otherwise: &str) -> Cause {
+    match (filled(theirs), filled(message)) {
+        (Some(theirs), Some(message)) => Cause::new(reason, &format!("{theirs}: {message}")),
+        (Some(text), None) | (None, Some(text)) => Cause::new(reason, text),
+        (None, None) => Cause::new(reason, otherwise),
+    }
+}
+
+fn filled(text: Option<&str>) -> Option<&str> {
+    text.filter(|text| !text.trim().is_empty())
+}
+
+/// Whether a message about a release is about the target. One that names no release is.
+fn speaks_of(text: &str, target: &Target<'_>) -> bool {
+    let named = |key: &str| {
+        let rest = text.split_once(key)?.1;
+        rest.split_once('"').map(|(value, _)| value)
+    };
+    let differs = |wanted: &str, key: &str| {
+        !wanted.is_empty() && named(key).is_some_and(|value| !value.is_empty() && value != wanted)
+    };
+    !differs(target.version, "version=\"") && !differs(target.image, "image=\"")
+}
+
+/// Leaves out the preamble that repeats version and image, so that the point survives the cut.
+fn essence(text: &str) -> &str {
+    const POINTS: [(&str, usize); 3] = [
+        (" failure=", " failure=".len()),
+        (": Precondition \"", ": ".len()),
+        (": Multiple precondition checks failed", ": ".len()),
+    ];
+    POINTS
+        .iter()
+        .filter_map(|(mark, skip)| text.find(mark).map(|at| at + skip))
+        .min()
+        .and_then(|at| text.get(at..))
+        .filter(|rest| !rest.trim().is_empty())
+        .unwrap_or(text)
+}
+
+/// Whether two versions are known to differ in major or minor.
+fn crosses_minor(from: Option<&str>, to: &str) -> bool {
+    matches!((from.and_then(minor), minor(to)), (Some(from), Some(to)) if from != to)
+}
+
+fn minor(version: &str) -> Option<(u64, u64)> {
+    let mut parts = version.split('.');
+    let major = parts.next()?.parse().ok()?;
+    let minor = parts.next()?.parse().ok()?;
+    parts.next().map(|_| (major, minor))
+}
+
+#[cfg(test)]
+mod tests;
