@@ -1,6 +1,9 @@
 //! `ManagedClustersUpgrade` (`mcu`): spec and status of the design seed, its spelling included, plus the
 //! optional additions of `reference/mcu.md` §3.1.
 
+// These comments are what kubectl explain shows; backticks would be noise there.
+#![allow(clippy::doc_markdown)]
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -82,6 +85,7 @@ pub struct ManagedClustersUpgradeSpec {
     pub paused: bool,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_false(value: &bool) -> bool {
     !*value
 }
@@ -208,15 +212,16 @@ pub struct UpgradeStrategy {
     /// Clusters that are upgraded first; all of them must complete before any other cluster starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary_clusters: Option<CanaryClusters>,
-    /// Longest time of a cluster's platform upgrade, and of an action, such as 3h or 90m.
+    /// Longest time of a cluster's platform upgrade, and of an action, such as 90m; 3h by default.
     #[serde(default = "default_cluster_timeout")]
     #[schemars(schema_with = "schema::duration")]
     pub cluster_upgrade_timeout: String,
-    /// Clusters that may be in flight at once: a number, or a percentage of all selected clusters, rounded up.
+    /// Clusters that may be in flight at once: a number, or a percentage of all selected clusters, rounded up;
+    /// 10 by default.
     #[serde(default = "default_max_concurrency")]
     #[schemars(schema_with = "schema::max_concurrency")]
     pub max_concurrency: IntOrString,
-    /// Longest time of a cluster's operator upgrades, such as 20m.
+    /// Longest time of a cluster's operator upgrades, such as 1h; 20m by default.
     #[serde(default = "default_operators_timeout")]
     #[schemars(schema_with = "schema::duration")]
     pub operators_upgrade_timeout: String,

@@ -3,6 +3,9 @@
 //! The report is the durable record of finished clusters and the only place where CLI and dashboards read per-cluster
 //! state (`design/product.md`, `reference/mcu.md` A1).
 
+// These comments are what kubectl explain shows; backticks would be noise there.
+#![allow(clippy::doc_markdown)]
+
 use std::fmt;
 
 use chrono::{DateTime, Utc};
@@ -90,6 +93,7 @@ pub struct ReportRow {
     pub steps: Vec<ReportStep>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_false(value: &bool) -> bool {
     !*value
 }

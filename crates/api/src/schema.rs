@@ -1,7 +1,9 @@
 //! CRD generation and the schema pieces that derive macros cannot say: CEL rules, bounds and list types
 //! (`reference/mcu.md` §3.2). Every rule names its field (by position) and the remedy (in its message).
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
 use kube::CustomResourceExt;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
@@ -10,7 +12,54 @@ use crate::{ManagedClustersUpgrade, ManagedClustersUpgradeReport};
 /// Our CRDs, in the order in which they are installed.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    vec![ManagedClustersUpgrade::crd(), ManagedClustersUpgradeReport::crd()]
+    let mut crds = vec![ManagedClustersUpgrade::crd(), ManagedClustersUpgradeReport::crd()];
+    for version in crds.iter_mut().flat_map(|crd| &mut crd.spec.versions) {
+        if let Some(schema) = version
+            .schema
+            .as_mut()
+            .and_then(|schema| schema.open_api_v3_schema.as_mut())
+        {
+            tidy(schema);
+        }
+    }
+    crds
+}
+
+/// Undoes what derive macros leave in a schema, at every depth.
+fn tidy(schema: &mut JSONSchemaProps) {
+    // Source lines end where rustfmt ends them; kubectl explain wraps paragraphs itself.
+    if let Some(description) = &mut schema.description {
+        *description = description
+            .split("\n\n")
+            .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect::<Vec<_>>()
+            .join("\n\n");
+    }
+    // Null where null is not allowed is dropped by the API server, and then defaulted: null means absent.
+    schema.nullable = None;
+    if schema.x_kubernetes_int_or_string == Some(true) {
+        schema.any_of = Some(["integer", "string"].map(of_type).to_vec());
+    }
+    schema
+        .properties
+        .iter_mut()
+        .flat_map(|properties| properties.values_mut())
+        .for_each(tidy);
+    match &mut schema.items {
+        Some(JSONSchemaPropsOrArray::Schema(item)) => tidy(item),
+        Some(JSONSchemaPropsOrArray::Schemas(items)) => items.iter_mut().for_each(tidy),
+        None => {}
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(value)) = &mut schema.additional_properties {
+        tidy(value);
+    }
+}
+
+fn of_type(name: &str) -> JSONSchemaProps {
+    JSONSchemaProps {
+        type_: Some(name.to_owned()),
+        ..Default::default()
+    }
 }
 
 /// A Go duration above zero and at most a year (`2h`, `90m`, `1h30m`).
@@ -57,7 +106,7 @@ fn int_or_percent(rule: &str, message: &str) -> Schema {
     json_schema!({
         "x-kubernetes-int-or-string": true,
         "anyOf": [{"type": "integer"}, {"type": "string"}],
-        "maxLength": 5,
+        "maxLength": 64,
         "maximum": 1_000_000,
         "x-kubernetes-validations": [{"rule": rule, "message": message}],
     })
@@ -76,7 +125,7 @@ pub(crate) fn manifests(_: &mut SchemaGenerator) -> Schema {
             "x-kubernetes-preserve-unknown-fields": true,
         },
         "x-kubernetes-validations": [{
-            "rule": "self.all(m, has(m.metadata.name) && m.metadata.name != '')",
+            "rule": "self.all(m, has(m.metadata) && has(m.metadata.name) && m.metadata.name != '')",
             "message": "every manifest needs metadata.name; generateName is not supported in a ManifestWork",
         }],
     })
@@ -109,6 +158,31 @@ mod tests {
                 &mut missing,
             );
             assert_eq!(missing, Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn no_schema_allows_null_and_no_description_breaks_lines_within_a_paragraph() {
+        let text = serde_json::to_string(&crds()).unwrap();
+        assert!(!text.contains("\"nullable\":true"));
+        let broken = text.match_indices("\\n").filter(|(at, _)| {
+            let (before, after) = (&text[..*at], &text[at + 2..]);
+            !before.ends_with("\\n") && !after.starts_with("\\n")
+        });
+        assert_eq!(broken.count(), 0);
+    }
+
+    #[test]
+    fn a_number_or_percentage_says_which_types_it_takes() {
+        let crd = serde_json::to_value(ManagedClustersUpgrade::crd()).unwrap();
+        assert_ne!(crd, serde_json::to_value(&crds()[0]).unwrap(), "tidied");
+        let strategy = &serde_json::to_value(&crds()[0]).unwrap()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+            ["properties"]["spec"]["properties"]["upgradeStrategy"]["properties"];
+        for field in ["maxConcurrency", "maxFailures"] {
+            assert_eq!(
+                strategy[field]["anyOf"],
+                serde_json::json!([{"type": "integer"}, {"type": "string"}])
+            );
         }
     }
 
