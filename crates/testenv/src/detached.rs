@@ -3,12 +3,12 @@
 //! Owns the record of the one detached hub of a user. It lists named pipes, not process ids, so a stale record
 //! after a reboot kills nobody.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use serde::{Deserialize, Serialize};
 
-use crate::process::kill_detached;
+use crate::process::{Process, kill_detached};
 
 /// What there is to know about a detached hub.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -36,6 +36,19 @@ impl Record {
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        }
+    }
+
+    /// What these processes of a hub in `dir` are recorded as.
+    pub(crate) fn of(dir: &Path, processes: &[Process]) -> Self {
+        Self {
+            dir: dir.to_path_buf(),
+            kubeconfig: dir.join("admin.kubeconfig"),
+            controls: processes
+                .iter()
+                .filter_map(Process::control)
+                .map(Path::to_path_buf)
+                .collect(),
         }
     }
 

@@ -284,6 +284,15 @@ impl Process {
         drop(self.guardian().pipe.take());
     }
 
+    /// Kills it and waits until it is gone, where nothing can be awaited.
+    pub(crate) fn kill_blocking(&self) {
+        self.let_die();
+        let deadline = Instant::now() + KILL_PATIENCE;
+        while matches!(self.guardian().shell.try_wait(), Ok(None)) && Instant::now() < deadline {
+            std::thread::sleep(POLL);
+        }
+    }
+
     fn guardian(&self) -> MutexGuard<'_, Guardian> {
         self.guardian.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -291,13 +300,8 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if self.fifo.is_some() {
-            return;
-        }
-        self.let_die();
-        let deadline = Instant::now() + KILL_PATIENCE;
-        while matches!(self.guardian().shell.try_wait(), Ok(None)) && Instant::now() < deadline {
-            std::thread::sleep(POLL);
+        if self.fifo.is_none() {
+            self.kill_blocking();
         }
     }
 }

@@ -243,13 +243,25 @@ async fn the_crds_of_openshift_and_olm_are_accepted() -> Result<()> {
 
 #[tokio::test]
 async fn a_failed_start_says_what_the_process_said_and_leaves_nothing() -> Result<()> {
-    let failed = Hub::builder().apiserver_arg("--no-such-flag").start().await;
+    let failed = Hub::builder()
+        .detached()
+        .apiserver_arg("--no-such-flag")
+        .start()
+        .await;
     let message = format!(
         "{:#}",
         failed.err().context("it starts with a flag it does not know")?
     );
     assert!(message.contains("kube-apiserver ended"), "{message}");
     assert!(message.contains("unknown flag: --no-such-flag"), "{message}");
+    let log = message
+        .split("the end of ")
+        .nth(1)
+        .and_then(|rest| rest.split(".log").next());
+    let dir = Path::new(log.context("the message names the log")?)
+        .parent()
+        .context("in the hub's directory")?;
+    assert!(!dir.exists(), "{} is left", dir.display());
     Ok(())
 }
 

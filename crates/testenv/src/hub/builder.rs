@@ -12,6 +12,7 @@ use super::{Directory, Hub, control_plane};
 use crate::apply::apply_objects;
 use crate::assets::Assets;
 use crate::crds;
+use crate::detached::Record;
 use crate::kubeconfig::HubKubeconfig;
 use crate::pki;
 use crate::process::Process;
@@ -183,7 +184,7 @@ impl HubBuilder {
         self.start_processes(&mut started, &plan, &client, &kubeconfig)
             .await
             .with_context(|| "the hub does not start")?;
-        let hub = Hub {
+        Ok(Hub {
             client,
             admin,
             assets,
@@ -197,11 +198,7 @@ impl HubBuilder {
             } else {
                 Directory::Temporary(dir)
             },
-        };
-        if self.detached {
-            hub.record().save()?;
-        }
-        Ok(hub)
+        })
     }
 
     async fn start_processes(
@@ -256,6 +253,10 @@ impl Started {
     fn launch(&mut self, spec: &crate::process::ProcessSpec) -> Result<&Process> {
         self.processes
             .push(control_plane::launch(spec, &self.dir, self.detached)?);
+        if self.detached {
+            // At once: who interrupts the start can still take it down.
+            Record::of(&self.dir, &self.processes).save()?;
+        }
         self.processes.last().context("just pushed")
     }
 }
@@ -263,7 +264,7 @@ impl Started {
 impl Drop for Started {
     fn drop(&mut self) {
         while let Some(process) = self.processes.pop() {
-            let _ = process.signal(crate::process::Signal::Kill);
+            process.kill_blocking();
         }
     }
 }

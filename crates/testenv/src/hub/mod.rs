@@ -284,15 +284,7 @@ impl Hub {
     }
 
     fn record(&self) -> Record {
-        Record {
-            dir: self.dir().to_path_buf(),
-            kubeconfig: self.kubeconfig_path(),
-            controls: self
-                .processes()
-                .iter()
-                .filter_map(|process| process.control().map(Path::to_path_buf))
-                .collect(),
-        }
+        Record::of(self.dir(), &self.processes())
     }
 
     fn processes(&self) -> MutexGuard<'_, Vec<Process>> {
