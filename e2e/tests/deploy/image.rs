@@ -1,0 +1,195 @@
+//! The image recipe, deploy/Containerfile: linted as text, and its build command run with the dev profile.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use tokio::process::Command;
+
+/// One instruction of the recipe: its keyword in capitals, and the rest of the line.
+struct Instruction {
+    keyword: String,
+    rest: String,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn recipe() -> Result<Vec<Instruction>> {
+    let text = std::fs::read_to_string(root().join("deploy/Containerfile"))?.replace("\\\n", " ");
+    let lines = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let parse = |line: &str| {
+        let (keyword, rest) = line
+            .split_once(char::is_whitespace)
+            .context("an instruction has arguments")?;
+        Ok(Instruction {
+            keyword: keyword.to_uppercase(),
+            rest: rest.trim().to_owned(),
+        })
+    };
+    lines.map(parse).collect()
+}
+
+/// The instructions of the last stage, its FROM included.
+fn final_stage(recipe: &[Instruction]) -> &[Instruction] {
+    let from = recipe
+        .iter()
+        .rposition(|instruction| instruction.keyword == "FROM");
+    &recipe[from.unwrap_or_default()..]
+}
+
+fn only<'a>(stage: &'a [Instruction], keyword: &str) -> Result<&'a str> {
+    let mut found = stage.iter().filter(|instruction| instruction.keyword == keyword);
+    match (found.next(), found.next()) {
+        (Some(instruction), None) => Ok(&instruction.rest),
+        _ => bail!("not exactly one {keyword}"),
+    }
+}
+
+/// The words after `cargo build` in the recipe.
+fn build_arguments(recipe: &[Instruction]) -> Result<Vec<String>> {
+    let run = only(recipe, "RUN")?;
+    let arguments = run
+        .strip_prefix("cargo build ")
+        .context("RUN is one cargo build")?;
+    Ok(arguments.split_whitespace().map(str::to_owned).collect())
+}
+
+#[test]
+fn the_image_holds_one_binary_and_runs_it_without_a_shell_as_a_numeric_user_who_is_not_root() -> Result<()> {
+    let recipe = recipe()?;
+    let stage = final_stage(&recipe);
+    assert_eq!(only(stage, "FROM")?, "scratch", "no shell, no package");
+    let copied = only(stage, "COPY")?;
+    assert!(
+        copied.starts_with("--from=build ") && copied.ends_with(" /mcu-controller"),
+        "{copied}"
+    );
+    let ids: Vec<u32> = only(stage, "USER")?
+        .split(':')
+        .map(str::parse)
+        .collect::<Result<_, _>>()?;
+    assert!(ids.len() == 2 && !ids.contains(&0), "{ids:?}");
+    let entrypoint: Vec<String> = serde_json::from_str(only(stage, "ENTRYPOINT")?).context("exec form")?;
+    assert_eq!(entrypoint, ["/mcu-controller"]);
+    assert!(
+        !stage
+            .iter()
+            .any(|instruction| ["RUN", "CMD", "SHELL"].contains(&instruction.keyword.as_str()))
+    );
+    Ok(())
+}
+
+#[test]
+fn the_recipe_pins_its_base_to_the_toolchain_and_fetches_nothing_by_url() -> Result<()> {
+    let recipe = recipe()?;
+    assert!(!recipe.iter().any(|instruction| instruction.keyword == "ADD"));
+    for image in recipe.iter().filter(|instruction| instruction.keyword == "FROM") {
+        let name = image.rest.split_whitespace().next().unwrap_or_default();
+        let pinned = name
+            .rsplit_once(':')
+            .is_some_and(|(_, tag)| !tag.is_empty() && tag != "latest");
+        assert!(name == "scratch" || pinned, "{name}");
+    }
+    let toolchain = std::fs::read_to_string(root().join("rust-toolchain.toml"))?;
+    let channel = toolchain.split('"').nth(1).context("a channel")?;
+    let base = format!("docker.io/library/rust:{channel}-");
+    assert!(
+        recipe[0].rest.starts_with(&base),
+        "{} is not {base}…",
+        recipe[0].rest
+    );
+    Ok(())
+}
+
+#[test]
+fn the_deployment_runs_the_port_and_user_that_the_image_offers() -> Result<()> {
+    let recipe = recipe()?;
+    let port: u16 = only(final_stage(&recipe), "EXPOSE")?.parse()?;
+    let manifests = std::fs::read_to_string(root().join("deploy/controller.yaml"))?;
+    assert!(
+        manifests.contains(&format!("--listen=:{port}"))
+            && manifests.contains(&format!("containerPort: {port}"))
+    );
+    assert!(manifests.contains("runAsNonRoot: true"));
+    assert!(
+        !manifests.contains("command:"),
+        "the image's entrypoint is the command"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_recipes_build_command_makes_a_static_binary() -> Result<()> {
+    let recipe = recipe()?;
+    let arguments = build_arguments(&recipe)?;
+    assert!(
+        ["--locked", "--release"]
+            .iter()
+            .all(|flag| arguments.iter().any(|argument| argument == flag))
+    );
+    let (variable, flags) = only(&recipe, "ENV")?.split_once('=').context("NAME=value")?;
+    let target = "x86_64-unknown-linux-gnu";
+    let output = only(final_stage(&recipe), "COPY")?;
+    assert!(
+        output.contains(&format!("/target/{target}/release/mcu-controller ")),
+        "{output}"
+    );
+
+    // The dev profile: the flags are what makes it static, and an optimized build takes minutes.
+    let status = Command::new(env!("CARGO"))
+        .arg("build")
+        .args(arguments.iter().filter(|argument| *argument != "--release"))
+        .current_dir(root())
+        .env(variable, flags.trim_matches('"'))
+        .kill_on_drop(true)
+        .status()
+        .await?;
+    assert!(status.success(), "{status}");
+    let target_dir = std::env::current_exe()?;
+    let target_dir = target_dir
+        .ancestors()
+        .nth(3)
+        .context("target/<profile>/deps/<test>")?;
+    let binary = std::fs::read(target_dir.join(target).join("debug/mcu-controller"))?;
+    assert_eq!(interpreter(&binary)?, None);
+    let own = std::fs::read(std::env::current_exe()?)?;
+    assert!(
+        interpreter(&own)?.is_some(),
+        "the check can tell: this test is dynamic"
+    );
+    Ok(())
+}
+
+/// The dynamic loader that a 64-bit little-endian ELF file asks for, if any.
+fn interpreter(elf: &[u8]) -> Result<Option<String>> {
+    const PT_INTERP: u64 = 3;
+    if !elf.starts_with(b"\x7fELF\x02\x01") {
+        bail!("not a 64-bit little-endian ELF file");
+    }
+    let number = |at: usize, bytes: usize| -> Result<u64> {
+        let field = elf.get(at..at + bytes).context("the file is cut off")?;
+        Ok(field
+            .iter()
+            .rev()
+            .fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+    };
+    let (table, size, count) = (number(0x20, 8)?, number(0x36, 2)?, number(0x38, 2)?);
+    for index in 0..count {
+        let header = usize::try_from(table + index * size)?;
+        if number(header, 4)? == PT_INTERP {
+            let (start, length) = (
+                usize::try_from(number(header + 8, 8)?)?,
+                usize::try_from(number(header + 32, 8)?)?,
+            );
+            let path = elf.get(start..start + length).context("the file is cut off")?;
+            return Ok(Some(
+                String::from_utf8_lossy(path).trim_end_matches('\0').to_owned(),
+            ));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,204 @@
+//! What `kubectl apply -k deploy` leaves on a hub.
+
+use anyhow::{Context as _, Result};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, PostParams};
+use serde_json::{Value, json};
+use testenv::hub::wait_until;
+
+use crate::installed::{Installed, PATIENCE, any, crds, deploy_dir, installed, spec_with, upgrade, upgrades};
+
+const OURS: [&str; 2] = [
+    "managedclustersupgradereports.cluster.open-cluster-management.io",
+    "managedclustersupgrades.cluster.open-cluster-management.io",
+];
+
+#[tokio::test]
+async fn our_crds_are_established_and_those_of_ocm_untouched() -> Result<()> {
+    let installed = installed().await?;
+    let admin = installed.admin().await?;
+    testenv::apply::wait_established(&admin, &OURS).await?;
+    let now = crds(&admin).await?;
+    assert!(installed.before.len() >= 7, "{:?}", installed.before.keys());
+    for (name, version) in &installed.before {
+        assert_eq!(now.get(name), Some(version), "{name}");
+    }
+    assert_eq!(now.len(), installed.before.len() + OURS.len(), "{:?}", now.keys());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_second_apply_changes_nothing() -> Result<()> {
+    let installed = installed().await?;
+    let before = manifests(installed).await?;
+    assert!(before.len() >= 15, "{}", before.len());
+    let lines = installed.apply_deploy().await?;
+    let touched: Vec<&String> = lines
+        .iter()
+        .filter(|line| !line.ends_with(" unchanged"))
+        .collect();
+    // kubectl replaces the selector of a PodDisruptionBudget as a whole, each time, by the same.
+    assert_eq!(touched, ["poddisruptionbudget.policy/mcu-controller configured"]);
+    assert_eq!(manifests(installed).await?, before);
+    Ok(())
+}
+
+/// The objects of deploy/ as stored, without what controllers write.
+async fn manifests(installed: &Installed) -> Result<Vec<Value>> {
+    let deploy = deploy_dir();
+    let output = installed
+        .kubectl(&["get", "-k", &deploy.to_string_lossy(), "-o", "json"])
+        .await?;
+    let mut list: Value = serde_json::from_str(&output)?;
+    let mut items = list["items"]
+        .as_array_mut()
+        .map(std::mem::take)
+        .context("a list")?;
+    for item in &mut items {
+        item["status"] = Value::Null;
+        for field in ["managedFields", "resourceVersion"] {
+            item["metadata"][field] = Value::Null;
+        }
+    }
+    Ok(items)
+}
+
+#[tokio::test]
+async fn the_policy_passes_the_api_servers_type_check_without_a_warning() -> Result<()> {
+    let admin = installed().await?.admin().await?;
+    let policies = any(
+        &admin,
+        "admissionregistration.k8s.io/v1",
+        "ValidatingAdmissionPolicy",
+        None,
+    );
+    let name = "managedclustersupgrade-references";
+    wait_until("the policy is type-checked", PATIENCE, async || {
+        let policy = policies.get(name).await?;
+        Ok(policy.data["status"]["observedGeneration"].as_i64() == policy.metadata.generation)
+    })
+    .await?;
+    let checked = policies.get(name).await?;
+    let warnings = &checked.data["status"]["typeChecking"]["expressionWarnings"];
+    assert_eq!(*warnings, Value::Null);
+    Ok(())
+}
+
+#[tokio::test]
+async fn kubectl_explain_describes_every_field_a_user_writes_or_reads() -> Result<()> {
+    let installed = installed().await?;
+    for path in [
+        "mcu",
+        "mcu.spec",
+        "mcu.spec.placement",
+        "mcu.spec.clusterSelector",
+        "mcu.spec.clusterSelector.matchExpressions",
+        "mcu.spec.clusterVersion",
+        "mcu.spec.ocpOperators",
+        "mcu.spec.ocpOperators.include",
+        "mcu.spec.upgradeStrategy",
+        "mcu.spec.upgradeStrategy.canaryClusters",
+        "mcu.spec.preUpgradeAction.manifestWork.workload",
+        "mcu.status",
+        "mcu.status.clustersSummery",
+        "mcu.status.failedClusters",
+        "mcur",
+        "mcur.rows",
+        "mcur.rows.steps",
+    ] {
+        let text = installed.kubectl(&["explain", path]).await?;
+        assert!(!text.contains("<no description>"), "{path}:\n{text}");
+    }
+    let strategy = installed
+        .kubectl(&["explain", "mcu.spec.upgradeStrategy"])
+        .await?;
+    let words = strategy.split_whitespace().collect::<Vec<_>>().join(" ");
+    for phrase in [
+        "Canaries, concurrency, failure budget, soak and timeouts.",
+        "canaryClusters <Object> Clusters that are upgraded first;",
+        "a percentage of all selected clusters, rounded up; 10 by default.",
+        "such as 90m; 3h by default.",
+        "such as 1h; 20m by default.",
+        "Unset: no limit.",
+    ] {
+        assert!(words.contains(phrase), "{phrase}:\n{strategy}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn kubectl_get_shows_where_an_upgrade_stands() -> Result<()> {
+    let installed = installed().await?;
+    let admin = installed.admin().await?;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "columns"}});
+    testenv::apply::apply_objects(&admin, &[namespace]).await?;
+    let upgrades = upgrades(&admin, "columns");
+    upgrades
+        .create(&PostParams::default(), &upgrade("fleet", &spec_with(json!({}))))
+        .await?;
+    let mut object = upgrades.get("fleet").await?;
+    let counts =
+        json!({"total": 4, "initialized": 3, "partialUpgrade": 1, "complete": 1, "failed": 1, "pending": 1});
+    object.data["status"] = json!({"state": "Upgrading", "progress": "1/4", "clustersSummery": counts});
+    upgrades
+        .replace_status("fleet", &PostParams::default(), &object)
+        .await?;
+
+    let narrow = installed.kubectl(&["get", "mcu", "-n", "columns"]).await?;
+    let header = "NAME TARGET STATE DONE FAILED AGE";
+    assert_eq!(words(narrow.lines().next()), header);
+    let row = words(narrow.lines().nth(1));
+    assert!(row.starts_with("fleet 4.12.0 Upgrading 1/4 1 "), "{row}");
+
+    let wide = installed
+        .kubectl(&["get", "mcu", "-n", "columns", "-o", "wide"])
+        .await?;
+    for column in ["CHANNEL", "IN-FLIGHT", "WINDOW", "PENDING", "CANARIES", "REASON"] {
+        assert!(words(wide.lines().next()).contains(column), "{wide}");
+    }
+    for category in ["ocm", "open-cluster-management"] {
+        let names = installed
+            .kubectl(&["get", category, "-n", "columns", "-o", "name"])
+            .await?;
+        assert!(
+            names.contains("managedclustersupgrade.cluster.open-cluster-management.io/fleet"),
+            "{names}"
+        );
+    }
+    Ok(())
+}
+
+fn words(line: Option<&str>) -> String {
+    line.unwrap_or_default()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[tokio::test]
+async fn the_controllers_pod_meets_the_restricted_standard_that_its_namespace_enforces() -> Result<()> {
+    let admin = installed().await?.admin().await?;
+    let deployments = any(&admin, "apps/v1", "Deployment", Some("mcu-system"));
+    let deployment = deployments.get("mcu-controller").await?;
+    assert_eq!(deployment.data["spec"]["replicas"], 2);
+    let spec = &deployment.data["spec"]["template"]["spec"];
+    let mut lax = spec.clone();
+    lax["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = json!(true);
+
+    let pods: Api<Pod> = Api::namespaced(admin, "mcu-system");
+    let dry = PostParams {
+        dry_run: true,
+        ..Default::default()
+    };
+    let pod =
+        |spec: &Value| serde_json::from_value::<Pod>(json!({"metadata": {"name": "one"}, "spec": spec}));
+    pods.create(&dry, &pod(spec)?).await?;
+    let refused = pods
+        .create(&dry, &pod(&lax)?)
+        .await
+        .err()
+        .context("refused")?
+        .to_string();
+    assert!(refused.contains("violates PodSecurity \"restricted"), "{refused}");
+    Ok(())
+}

@@ -1,0 +1,9 @@
+//! deploy/ on a real API server with OCM's CRDs beside: every manifest applied, the CRDs' rules, the admission policy
+//! and the roles tried as users who may and who may not, and the image recipe.
+
+mod admission;
+mod image;
+mod install;
+mod installed;
+mod policy;
+mod roles;
