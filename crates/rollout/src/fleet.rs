@@ -151,7 +151,7 @@ pub struct Work {
     pub hash: Arc<str>,
     /// Start of the step's clock.
     pub started: DateTime<Utc>,
-    /// Start of the soak, if it began.
+    /// Start of the soak, if it began. A note that is not younger than `started` is of an earlier attempt and ignored.
     pub soak_started: Option<DateTime<Utc>>,
     /// It is being deleted.
     pub terminating: bool,
@@ -167,7 +167,8 @@ pub struct Work {
     pub unhealthy: Option<Arc<str>>,
 }
 
-/// How a step goes, as its feedback tells.
+/// How a step goes, as its feedback tells, measured by what the work itself asks for (which may be an older target than
+/// the policy's).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// Nothing that counts yet: no feedback, or stale feedback.

@@ -16,7 +16,10 @@ pub mod policy;
 pub mod reason;
 pub mod record;
 mod requeue;
+mod start;
+mod steps;
 mod window;
+mod wording;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

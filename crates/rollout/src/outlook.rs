@@ -157,7 +157,10 @@ pub(crate) fn outlook(
         && fleet.iter().all(|(cluster, state)| {
             done(state) || (cluster.selection != Selection::In && state.record.phase == Phase::Complete)
         });
-    let moving = !complete && fleet.iter().any(|(cluster, state)| moves(cluster, state));
+    let moving = !complete
+        && fleet
+            .iter()
+            .any(|(cluster, state)| moves(policy, window, cluster, state));
     let stalled = (!complete && !moving && !policy.paused).then(|| stall(window, summary, fleet));
     Outlook {
         complete,
@@ -168,10 +171,11 @@ pub(crate) fn outlook(
 }
 
 /// True when the cluster goes on, or will, without a human.
-fn moves(cluster: &Cluster, state: &ClusterState) -> bool {
+fn moves(policy: &Policy, window: &Window, cluster: &Cluster, state: &ClusterState) -> bool {
     if cluster.busy.is_some() || state.starting {
         return true;
     }
+    let gated = || window.gate(policy, cluster.canary).is_some();
     match state.record.phase {
         Phase::PreAction
         | Phase::Initialized
@@ -179,16 +183,10 @@ fn moves(cluster: &Cluster, state: &ClusterState) -> bool {
         | Phase::Operators
         | Phase::Soaking
         | Phase::PostAction => true,
-        Phase::Pending => !matches!(
-            state.record.reason,
-            Reason::Paused
-                | Reason::WaitingForCanaries
-                | Reason::CanaryFailed
-                | Reason::NoCanarySelected
-                | Reason::MaxFailuresExceeded
-        ),
+        Phase::Pending => state.record.reason == Reason::LeftSelection || !gated(),
         Phase::Blocked => {
             state.record.reason == Reason::Conflict
+                && !gated()
                 && cluster
                     .rival
                     .as_ref()

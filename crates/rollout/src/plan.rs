@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use crate::cluster::{Derived, Wish, cut, derive};
-use crate::fleet::{Cluster, Fleet, Slot};
+use crate::cluster::{Derived, Wish, derive};
+use crate::fleet::{Cluster, Fleet, RivalHold, Slot};
 use crate::outlook::{self, Outlook, Summary};
 use crate::phase::{Phase, Step};
 use crate::policy::Policy;
 use crate::reason::Reason;
 use crate::record::{Attempt, Record};
+use crate::requeue::is_announced;
 use crate::window::Window;
 
 /// One write. It leaves no choice to whoever carries it out, and is safe to repeat.
@@ -118,7 +119,8 @@ pub struct ClusterState {
     pub name: Arc<str>,
     /// The record to keep; the very `Arc` of the input when nothing changed.
     pub record: Arc<Record>,
-    /// The record must be written before anything else happens to the cluster.
+    /// The record is to be written at once: it announces a new attempt, before which nothing happens to the cluster, or
+    /// a failure, before which its slot is not given away.
     pub urgent: bool,
     /// This plan starts the cluster; its record shows that when it is done.
     pub starting: bool,
@@ -147,7 +149,7 @@ pub struct Plan {
 /// Plans the next writes. Pure: the same input gives the same plan.
 pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
     if policy.deleting {
-        return delete_all(fleet);
+        return delete_all(now, fleet);
     }
     let mut derived: Vec<(&Cluster, Derived)> = fleet
         .clusters
@@ -161,7 +163,7 @@ pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
     }
     let window = Window::new(policy, &derived);
     let granted = window.grant(policy, &mut derived);
-    act(&mut plan, now, &derived, &granted);
+    let started = act(&mut plan, now, &mut derived, &granted);
     let mut kept = Vec::with_capacity(derived.len());
     for (index, (cluster, state)) in derived.into_iter().enumerate() {
         if state.dropped {
@@ -171,7 +173,7 @@ pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
             continue;
         }
         plan.clusters
-            .push(conclude(cluster, state, granted.contains(&index)));
+            .push(conclude(cluster, state, started.contains(&index)));
         kept.push(cluster);
     }
     let states: Vec<(&Cluster, &ClusterState)> = kept.into_iter().zip(&plan.clusters).collect();
@@ -180,15 +182,19 @@ pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
     plan.retry_done = policy.retry.is_some()
         && states
             .iter()
-            .all(|(cluster, state)| is_announced(cluster, &state.record));
-    let cleanups = clean_up_actions(&states);
+            .all(|(cluster, state)| is_retry_written(policy, cluster, &state.record));
+    let cleanups = clean_up_actions(now, &states);
     plan.actions.extend(cleanups);
     plan
 }
 
-fn delete_all(fleet: &Fleet) -> Plan {
+fn delete_all(now: DateTime<Utc>, fleet: &Fleet) -> Plan {
     let mut plan = Plan::default();
-    for cluster in fleet.clusters.iter().filter(|cluster| cluster.busy.is_none()) {
+    for cluster in &fleet.clusters {
+        plan.wake_at = earliest(plan.wake_at, backoff(cluster, now));
+        if !is_free(cluster, now) {
+            continue;
+        }
         for step in Step::ALL {
             if cluster.slot(step).ours().is_some() {
                 plan.actions
@@ -202,11 +208,6 @@ fn delete_all(fleet: &Fleet) -> Plan {
 /// Nothing happens to a cluster while a write for it is under way, has just failed, or must first be announced by its
 /// record.
 fn hold_back(cluster: &Cluster, state: &mut Derived, now: DateTime<Utc>) {
-    if cluster.busy.is_some() {
-        state.wish = Wish::Nothing;
-        state.cleanups.clear();
-        state.mark_soak = None;
-    }
     if let Some((until, error)) = &cluster.backoff
         && now < *until
     {
@@ -214,6 +215,8 @@ fn hold_back(cluster: &Cluster, state: &mut Derived, now: DateTime<Utc>) {
         if state.wish != Wish::Nothing {
             state.explain(Reason::WriteFailed, error);
         }
+    }
+    if !is_free(cluster, now) {
         state.wish = Wish::Nothing;
         state.cleanups.clear();
         state.mark_soak = None;
@@ -223,25 +226,57 @@ fn hold_back(cluster: &Cluster, state: &mut Derived, now: DateTime<Utc>) {
     }
 }
 
-/// A new attempt may begin only when its record is written (see [`crate::record`]).
-fn is_announced(cluster: &Cluster, record: &Record) -> bool {
+/// The end of a cluster's backoff, if it lies ahead.
+fn backoff(cluster: &Cluster, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     cluster
-        .written
-        .as_deref()
-        .is_none_or(|written| written.attempt == record.attempt)
+        .backoff
+        .as_ref()
+        .map(|(until, _)| *until)
+        .filter(|until| now < *until)
 }
 
-fn act(plan: &mut Plan, now: DateTime<Utc>, derived: &[(&Cluster, Derived)], granted: &BTreeSet<usize>) {
-    for (index, (cluster, state)) in derived.iter().enumerate() {
+/// True when writes may be asked for: none is under way and none has just failed.
+fn is_free(cluster: &Cluster, now: DateTime<Utc>) -> bool {
+    cluster.busy.is_none() && backoff(cluster, now).is_none()
+}
+
+/// True when no crash can lose the cluster's part of the retry: what was requeued is written as such.
+fn is_retry_written(policy: &Policy, cluster: &Cluster, record: &Record) -> bool {
+    let written = || {
+        cluster
+            .written
+            .as_deref()
+            .is_some_and(|written| written.attempt == record.attempt)
+    };
+    policy.retry.as_ref() != Some(&record.attempt.retry) || written()
+}
+
+/// Adds the writes; returns the indexes of the clusters that start.
+fn act(
+    plan: &mut Plan,
+    now: DateTime<Utc>,
+    derived: &mut [(&Cluster, Derived)],
+    granted: &BTreeSet<usize>,
+) -> BTreeSet<usize> {
+    let mut started = BTreeSet::new();
+    for (index, (cluster, state)) in derived.iter_mut().enumerate() {
         let wish = match state.wish {
-            Wish::Start(step) if granted.contains(&index) => Some((step, now)),
-            Wish::Advance(step, started) => Some((step, started)),
+            Wish::Start(step) if granted.contains(&index) => Some((step, now, true)),
+            Wish::Advance(step, clock) => Some((step, clock, false)),
             Wish::Start(_) | Wish::Nothing => None,
         };
-        if let Some((step, started)) = wish {
-            let obstacles = superseded(cluster, step);
+        if let Some((step, clock, starts)) = wish {
+            let obstacles = superseded(cluster, step, starts);
             if obstacles.is_empty() {
-                plan.actions.push(state.action(cluster, step, started));
+                plan.actions.push(state.action(cluster, step, clock));
+                if starts {
+                    started.insert(index);
+                }
+            } else {
+                state.explain(
+                    Reason::WaitingForCleanup,
+                    "ManifestWorks of an upgrade that gave way are being removed",
+                );
             }
             plan.actions.extend(obstacles);
         }
@@ -259,28 +294,27 @@ fn act(plan: &mut Plan, now: DateTime<Utc>, derived: &[(&Cluster, Derived)], gra
                 .map(|(step, why)| delete(cluster, *step, *why)),
         );
     }
+    started
 }
 
 /// Works of a rival that gives way: its actions and Jobs are removed, its platform work is taken over in place. A rival's
 /// platform work that we do not need goes nowhere: deleting it could hurt an upgrade.
-fn superseded(cluster: &Cluster, step: Step) -> Vec<Action> {
-    let gives_way = |other: &Step| matches!(cluster.slot(*other), Slot::Rival { terminating: false });
+fn superseded(cluster: &Cluster, step: Step, starts: bool) -> Vec<Action> {
+    let yielding = cluster
+        .rival
+        .as_ref()
+        .is_some_and(|rival| rival.hold == RivalHold::Yielding);
+    let in_the_way = |other: &Step| matches!(cluster.slot(*other), Slot::Rival { terminating: false });
     Step::ALL
         .into_iter()
-        .filter(|other| *other != Step::Platform && gives_way(other))
-        .filter(|other| {
-            *other == step
-                || cluster
-                    .record
-                    .as_deref()
-                    .is_none_or(|record| !record.phase.holds_slot())
-        })
+        .filter(|other| yielding && *other != Step::Platform && in_the_way(other))
+        .filter(|other| starts || *other == step)
         .map(|other| delete(cluster, other, DeleteReason::Superseded))
         .collect()
 }
 
 /// R3, R11, A17: action works go when every cluster is complete, and their records say so durably.
-fn clean_up_actions(states: &[(&Cluster, &ClusterState)]) -> Vec<Action> {
+fn clean_up_actions(now: DateTime<Utc>, states: &[(&Cluster, &ClusterState)]) -> Vec<Action> {
     let all = |allowed: &[Phase]| {
         !states.is_empty()
             && states.iter().all(|(cluster, state)| {
@@ -296,8 +330,10 @@ fn clean_up_actions(states: &[(&Cluster, &ClusterState)]) -> Vec<Action> {
         (Step::PostAction, all(&[Phase::Complete])),
     ];
     for (step, _) in done.into_iter().filter(|(_, due)| *due) {
-        for (cluster, _) in states {
-            if cluster.busy.is_none() && cluster.slot(step).ours().is_some() {
+        for (cluster, state) in states {
+            // What is no longer requested has gone as a leftover already.
+            let served = state.record.succeeded(step.into()) || step == Step::PostAction;
+            if served && is_free(cluster, now) && cluster.slot(step).ours().is_some() {
                 actions.push(delete(cluster, step, DeleteReason::AllComplete));
             }
         }
@@ -306,7 +342,7 @@ fn clean_up_actions(states: &[(&Cluster, &ClusterState)]) -> Vec<Action> {
 }
 
 fn conclude(cluster: &Cluster, state: Derived, starting: bool) -> ClusterState {
-    let urgent = !is_announced(cluster, &state.record);
+    let urgent = state.releasing || !is_announced(cluster, &state.record);
     let record = match &cluster.record {
         Some(before) if **before == state.record => Arc::clone(before),
         _ => Arc::new(state.record),
@@ -331,15 +367,5 @@ fn earliest(a: Option<DateTime<Utc>>, b: Option<DateTime<Utc>>) -> Option<DateTi
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
-    }
-}
-
-impl Derived {
-    /// Gives the reason why the cluster does not move.
-    pub(crate) fn explain(&mut self, reason: Reason, message: &str) {
-        self.record.reason = reason;
-        if *self.record.message != *message {
-            self.record.message = Arc::from(cut(message));
-        }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A record and the works together are all that a restarted controller has. The rule that tells them apart: a record
 //! is always written before a work of a new attempt is, so a work of the record's attempt is current and any other work
-//! of ours is a leftover. Where no record exists, the work's own attempt is the current one.
+//! of ours is a leftover. Where no record exists, the work's own attempt is the current one; only the first attempt of a
+//! cluster, which has no leftovers, may begin without a record.
 
 use std::sync::Arc;
 
@@ -16,7 +17,8 @@ use crate::reason::Reason;
 pub struct Attempt {
     /// Revision of the spec.
     pub revision: Arc<str>,
-    /// Retry token that caused the attempt; empty for the first one.
+    /// Retry token that caused the attempt, empty for the first one; a `~` is added when an edit of the spec is taken back
+    /// while works of that revision are left, for they do not serve the new attempt.
     pub retry: Arc<str>,
 }
 

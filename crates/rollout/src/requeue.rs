@@ -5,11 +5,55 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use crate::fleet::{Cluster, Reading, Selection, Work};
+use crate::cluster::LEAVE_DEBOUNCE;
+use crate::fleet::{Cluster, Reading, Selection, Slot, Work};
 use crate::phase::{Phase, Step};
 use crate::policy::Policy;
 use crate::reason::Reason;
 use crate::record::{Attempt, Outcome, Record, Stage, StepRecord};
+use crate::wording::cut;
+
+/// Appended to the token of an attempt that comes back to a revision of which works are left: an edit that is taken back
+/// must not revive them with their old clocks.
+const AGAIN: char = '~';
+
+/// True when actions may rely on the record's attempt: it is written, or nothing but first works could contradict it.
+pub(crate) fn is_announced(cluster: &Cluster, record: &Record) -> bool {
+    match cluster.written.as_deref() {
+        Some(written) => written.attempt == record.attempt,
+        None => {
+            record.attempt.retry.is_empty()
+                && Step::ALL.into_iter().all(|step| {
+                    cluster
+                        .slot(step)
+                        .ours()
+                        .is_none_or(|work| work.attempt == record.attempt)
+                })
+        }
+    }
+}
+
+/// A work that still tells of its step: it exists, or it had succeeded before it went.
+fn telling(cluster: &Cluster, step: Step) -> Option<&Work> {
+    match cluster.slot(step) {
+        Slot::Ours(work) if work.reading == Reading::Succeeded => Some(work),
+        slot => slot.ours(),
+    }
+}
+
+fn is_of(work: &Work, record: &Record, step: Step) -> bool {
+    let same_clock = || {
+        record
+            .stage(step.into())
+            .is_some_and(|stage| stage.started == work.started)
+    };
+    work.attempt == record.attempt || same_clock()
+}
+
+/// The work of a step that the record speaks of, whatever it was rendered from.
+pub(crate) fn served<'a>(cluster: &'a Cluster, record: &Record, step: Step) -> Option<&'a Work> {
+    telling(cluster, step).filter(|work| is_of(work, record, step))
+}
 
 /// The work of a step that serves the record's attempt.
 ///
@@ -21,16 +65,9 @@ pub(crate) fn current<'a>(
     policy: &Policy,
     step: Step,
 ) -> Option<&'a Work> {
-    let crate::fleet::Slot::Ours(work) = cluster.slot(step) else {
-        return None;
-    };
-    let live = !work.terminating && (!work.vanished || work.reading == Reading::Succeeded);
-    let same_attempt = work.attempt == record.attempt;
-    let untouched = record
-        .stage(step.into())
-        .is_some_and(|stage| stage.started == work.started)
-        && policy.steps[step.index()].as_ref() == Some(&work.hash);
-    (live && (same_attempt || untouched)).then_some(work)
+    served(cluster, record, step).filter(|work| {
+        work.attempt == record.attempt || policy.steps[step.index()].as_ref() == Some(&work.hash)
+    })
 }
 
 /// The record to start from: the latest one, or one made from the works, brought up to what the works prove.
@@ -40,37 +77,38 @@ pub(crate) fn settle(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> 
         .as_deref()
         .cloned()
         .unwrap_or_else(|| fresh(cluster, policy, now));
-    let latest = Step::ALL.into_iter().rev().find(|step| {
+    let latest = Step::ALL.into_iter().rev().find_map(|step| {
         let open = record
-            .stage((*step).into())
+            .stage(step.into())
             .is_none_or(|stage| stage.finished.is_none());
-        open && cluster
-            .slot(*step)
-            .ours()
-            .is_some_and(|work| work.attempt == record.attempt)
+        let work = telling(cluster, step).filter(|_| open)?;
+        is_of(work, &record, step).then_some((step, work))
     });
-    let Some(latest) = latest else { return record };
-    let behind = matches!(
-        record.phase,
-        Phase::Pending
-            | Phase::Blocked
-            | Phase::PreAction
-            | Phase::Initialized
-            | Phase::Partial
-            | Phase::Operators
-    );
+    let Some((latest, work)) = latest else {
+        return record;
+    };
+    let behind = match record.phase {
+        Phase::Pending | Phase::Blocked => true,
+        phase if phase.holds_slot() => true,
+        Phase::PreActionDegraded => latest > Step::PreAction,
+        Phase::Soaking => latest == Step::PostAction,
+        _ => false,
+    };
     if !behind {
         return record;
     }
     prove_earlier_steps(cluster, &mut record, latest, now);
-    let phase = match (latest, cluster.slot(latest).ours().map(|work| &work.reading)) {
+    let mut phase = match (latest, &work.reading) {
         (Step::PreAction, _) => Phase::PreAction,
-        (Step::Platform, Some(Reading::Running | Reading::Succeeded)) => Phase::Partial,
+        (Step::Platform, Reading::Running | Reading::Succeeded) => Phase::Partial,
         (Step::Platform, _) if record.phase == Phase::Partial => Phase::Partial,
         (Step::Platform, _) => Phase::Initialized,
         (Step::Operators, _) => Phase::Operators,
         (Step::PostAction, _) => Phase::PostAction,
     };
+    if latest != Step::PostAction && prove_soak(cluster, &mut record, policy) {
+        phase = Phase::Soaking;
+    }
     if phase != record.phase {
         record.phase = phase;
         record.since = now;
@@ -81,26 +119,67 @@ pub(crate) fn settle(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> 
 /// A later work exists only because the earlier steps had succeeded.
 fn prove_earlier_steps(cluster: &Cluster, record: &mut Record, latest: Step, now: DateTime<Utc>) {
     for step in Step::ALL {
-        let Some(work) = cluster
-            .slot(step)
-            .ours()
-            .filter(|work| work.attempt == record.attempt)
-        else {
-            continue;
-        };
-        let stage = record.stages[Stage::from(step).index()].get_or_insert(StepRecord::started(work.started));
-        if step < latest && stage.finished.is_none() {
-            stage.finished = Some(now);
-            stage.outcome = Some(Outcome::Succeeded);
+        let work = served(cluster, record, step);
+        let slot = &mut record.stages[Stage::from(step).index()];
+        if let Some(work) = work {
+            slot.get_or_insert(StepRecord::started(work.started));
+        }
+        if step < latest
+            && let Some(stage) = slot
+        {
+            succeed(stage, now);
         }
     }
+    if latest == Step::PostAction
+        && let Some(soak) = &mut record.stages[Stage::Soak.index()]
+    {
+        succeed(soak, now);
+    }
+}
+
+/// The note of the soak on a work is made only when platform and operators had succeeded.
+fn prove_soak(cluster: &Cluster, record: &mut Record, policy: &Policy) -> bool {
+    let Some((work, began)) = soak_carrier(policy)
+        .and_then(|step| served(cluster, record, step))
+        .and_then(|work| Some((work, soak_note(work)?)))
+    else {
+        return false;
+    };
+    for step in [Step::Platform, Step::Operators] {
+        if policy.wants(step) {
+            let stage =
+                record.stages[Stage::from(step).index()].get_or_insert(StepRecord::started(work.started));
+            succeed(stage, began);
+        }
+    }
+    record.stages[Stage::Soak.index()].get_or_insert(StepRecord::started(began));
+    true
+}
+
+fn succeed(stage: &mut StepRecord, at: DateTime<Utc>) {
+    if stage.outcome.is_none() {
+        stage.finished = Some(at);
+        stage.outcome = Some(Outcome::Succeeded);
+    }
+}
+
+/// The step whose work carries the note of the soak.
+pub(crate) fn soak_carrier(policy: &Policy) -> Option<Step> {
+    [Step::Platform, Step::Operators]
+        .into_iter()
+        .find(|step| policy.wants(*step))
+}
+
+/// The start of the soak as noted on the work; a note older than the work's clock is of an earlier attempt.
+pub(crate) fn soak_note(work: &Work) -> Option<DateTime<Utc>> {
+    work.soak_started.filter(|began| *began > work.started)
 }
 
 fn fresh(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Record {
     let work = Step::ALL
         .into_iter()
         .rev()
-        .find_map(|step| cluster.slot(step).ours());
+        .find_map(|step| telling(cluster, step));
     let attempt = work.map_or_else(
         || Attempt {
             revision: Arc::clone(&policy.revision),
@@ -121,47 +200,98 @@ fn fresh(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Record {
 
 /// Moves the record to the attempt that the policy asks for, where the cluster's phase allows it.
 pub(crate) fn requeue(cluster: &Cluster, record: Record, policy: &Policy, now: DateTime<Utc>) -> Record {
+    if let Selection::Left(since) = cluster.selection
+        && now >= since + LEAVE_DEBOUNCE
+        && let Some(earlier) = earlier_attempt(cluster, &record)
+    {
+        return fall_back(cluster, record, earlier.attempt.clone(), policy, now);
+    }
     let selected = cluster.selection == Selection::In;
     if record.attempt.revision != policy.revision {
         return revise(cluster, record, policy, selected, now);
     }
     let failed = matches!(record.phase, Phase::Failed | Phase::PreActionDegraded);
     match &policy.retry {
-        Some(token) if failed && selected && record.attempt.retry != *token => retry(record, token, now),
+        Some(token) if failed && selected && !has_retried(&record.attempt, token) => {
+            retry(record, token, now)
+        }
         _ => record,
     }
+}
+
+fn has_retried(attempt: &Attempt, token: &Arc<str>) -> bool {
+    attempt.retry == *token || attempt.retry.trim_end_matches(AGAIN) == token.as_ref()
+}
+
+/// The kept work of an earlier attempt of a cluster that was queued again and has not started.
+fn earlier_attempt<'a>(cluster: &'a Cluster, record: &Record) -> Option<&'a Work> {
+    let queued = !record.phase.is_started() && cluster.busy.is_none();
+    [Step::Platform, Step::Operators, Step::PostAction]
+        .into_iter()
+        .filter(|_| queued)
+        .find_map(|step| cluster.slot(step).ours())
+        .filter(|work| work.attempt != record.attempt)
+}
+
+/// A cluster that was queued again and left the selection before it started: its kept work must not be deleted, so it
+/// cannot be dropped; it stands where the earlier attempt had ended.
+fn fall_back(
+    cluster: &Cluster,
+    mut record: Record,
+    attempt: Attempt,
+    policy: &Policy,
+    now: DateTime<Utc>,
+) -> Record {
+    let succeeded = |step: Step| {
+        cluster
+            .slot(step)
+            .ours()
+            .map_or(!policy.wants(step), |work| work.reading == Reading::Succeeded)
+    };
+    let revised = attempt.revision != record.attempt.revision;
+    let complete = revised && succeeded(Step::Platform) && succeeded(Step::Operators);
+    record.attempt = attempt;
+    record.stages = [None; 5];
+    record.since = now;
+    if complete {
+        record.phase = Phase::Complete;
+        record.reason = Reason::None;
+        record.message = Arc::from("");
+    } else {
+        record.phase = Phase::Failed;
+        record.reason = Reason::LeftSelection;
+        record.message = Arc::from(cut(
+            "the cluster left the selection while it was queued again; the ManifestWork of its earlier attempt is kept",
+        ));
+    }
+    record
 }
 
 fn revise(cluster: &Cluster, record: Record, policy: &Policy, selected: bool, now: DateTime<Utc>) -> Record {
     let same = |step: Step| {
         let wanted = policy.steps[step.index()].as_ref();
-        wanted.is_some()
-            && cluster
-                .slot(step)
-                .ours()
-                .is_some_and(|work| Some(&work.hash) == wanted)
+        wanted.is_some() && served(cluster, &record, step).is_some_and(|work| Some(&work.hash) == wanted)
     };
     match record.phase {
         Phase::PreAction if same(Step::PreAction) => on_new_revision(record, policy),
-        Phase::Initialized if same(Step::Platform) => on_new_revision(record, policy),
-        Phase::Initialized if policy.wants(Step::Platform) => {
+        Phase::Initialized | Phase::Partial if same(Step::Platform) => on_new_revision(record, policy),
+        // A cluster that is not selected any more is given nothing new.
+        Phase::Initialized if selected && policy.wants(Step::Platform) => {
             let mut record = on_new_revision(record, policy);
             record.stages[Stage::Platform.index()] = None;
             record
         }
-        Phase::Partial if same(Step::Platform) => on_new_revision(record, policy),
         Phase::Operators if same(Step::Operators) && same(Step::Platform) == policy.wants(Step::Platform) => {
             on_new_revision(record, policy)
         }
-        Phase::Operators if same(Step::Platform) || !policy.wants(Step::Platform) => {
+        Phase::Operators if same(Step::Platform) || (selected && !policy.wants(Step::Platform)) => {
             let mut record = on_new_revision(record, policy);
             record.stages[Stage::Operators.index()] = None;
             record
         }
         // What is past its start finishes the step it is in; only then is it queued again.
         Phase::Initialized | Phase::Partial | Phase::Operators => record,
-        Phase::Complete | Phase::Failed if !selected => record,
-        Phase::Soaking | Phase::PostAction if !selected => on_new_revision(record, policy),
+        Phase::Soaking | Phase::PostAction | Phase::Complete | Phase::Failed if !selected => record,
         Phase::Pending
         | Phase::Blocked
         | Phase::PreAction
@@ -169,7 +299,7 @@ fn revise(cluster: &Cluster, record: Record, policy: &Policy, selected: bool, no
         | Phase::Soaking
         | Phase::Complete
         | Phase::PostAction
-        | Phase::Failed => queued_again(record, policy, now),
+        | Phase::Failed => queued_again(cluster, record, policy, now),
     }
 }
 
@@ -179,7 +309,12 @@ fn on_new_revision(mut record: Record, policy: &Policy) -> Record {
 }
 
 /// Back to Pending on the policy's revision, everything to be done anew.
-pub(crate) fn queued_again(mut record: Record, policy: &Policy, now: DateTime<Utc>) -> Record {
+pub(crate) fn queued_again(
+    cluster: &Cluster,
+    mut record: Record,
+    policy: &Policy,
+    now: DateTime<Utc>,
+) -> Record {
     if record.phase != Phase::Pending {
         record.since = now;
     }
@@ -188,7 +323,17 @@ pub(crate) fn queued_again(mut record: Record, policy: &Policy, now: DateTime<Ut
     record.message = Arc::from("");
     record.stages = [None; 5];
     record.from_version = Arc::from("");
-    on_new_revision(record, policy)
+    record.attempt.revision = Arc::clone(&policy.revision);
+    let taken = |attempt: &Attempt| {
+        cluster
+            .works
+            .iter()
+            .any(|slot| matches!(slot, Slot::Ours(work) if work.attempt == *attempt))
+    };
+    while taken(&record.attempt) {
+        record.attempt.retry = Arc::from(format!("{}{AGAIN}", record.attempt.retry));
+    }
+    record
 }
 
 /// What failed is done again, what succeeded is not.

@@ -13,7 +13,7 @@ use crate::reason::Reason;
 pub(crate) struct Window {
     /// maxConcurrency as a number.
     pub(crate) size: usize,
-    /// Slots held, starts under way included.
+    /// Slots held, starts under way and slots not yet given back durably included.
     pub(crate) held: usize,
     /// Some canary failed.
     pub(crate) canary_failed: bool,
@@ -27,7 +27,7 @@ pub(crate) struct Window {
 
 /// True while a cluster holds a slot.
 pub(crate) fn holds(cluster: &Cluster, derived: &Derived) -> bool {
-    derived.record.phase.holds_slot() || cluster.busy == Some(Busy::Starting)
+    derived.record.phase.holds_slot() || derived.releasing || cluster.busy == Some(Busy::Starting)
 }
 
 impl Window {
@@ -64,7 +64,7 @@ impl Window {
     }
 
     /// The gate that keeps a cluster from starting, if one does.
-    fn gate(&self, policy: &Policy, canary: bool) -> Option<(Reason, &'static str)> {
+    pub(crate) fn gate(&self, policy: &Policy, canary: bool) -> Option<(Reason, &'static str)> {
         if policy.paused {
             Some((
                 Reason::Paused,

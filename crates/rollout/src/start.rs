@@ -1,0 +1,175 @@
+//! The beginning of a step: whether its work may be created now, and what stands in the way.
+
+use crate::cluster::{Machine, Wish};
+use crate::fleet::{Reading, RivalHold, Selection, Slot, Standing};
+use crate::phase::{Phase, Step};
+use crate::reason::Reason;
+use crate::record::{Stage, StepRecord};
+use crate::wording::duration;
+
+impl Machine<'_> {
+    /// The step's work does not exist: it is to be created, once nothing stands in its way.
+    pub(crate) fn enter(&mut self, step: Step) {
+        let done = matches!(self.before, Phase::Soaking | Phase::Complete | Phase::PostAction);
+        let goes_on = self.holds || (step == Step::PostAction && done);
+        if !goes_on {
+            self.out.record.stages[Stage::from(step).index()] = None;
+            self.phase(Phase::Pending, Reason::None, "");
+            self.ask_to_start(step);
+            return;
+        }
+        if step == Step::Platform && self.is_updating_elsewhere() {
+            return;
+        }
+        // The clock runs from here: what stands in the way for ever must not hold a slot for ever.
+        let now = self.now;
+        let stage = self.out.record.stages[Stage::from(step).index()].get_or_insert(StepRecord::started(now));
+        let started = stage.started;
+        let deadline = started + self.policy.timeout(step);
+        if self.now >= deadline {
+            self.time_out_without_work(step);
+            return;
+        }
+        self.wake_at(deadline);
+        let phase = match step {
+            Step::PostAction => Phase::PostAction,
+            Step::Platform if self.cluster.slot(step).ours().is_some() => Phase::Initialized,
+            _ => self.before,
+        };
+        self.phase(phase, Reason::Running, "");
+        if step <= Step::Platform
+            && let Standing::Blocked { reason, message } = &self.cluster.standing
+        {
+            self.block(*reason, message);
+        } else if self.way_is_free(step) {
+            self.out.wish = Wish::Advance(step, started);
+        }
+    }
+
+    /// A cluster that took the old target just before its work could be changed finishes that update first.
+    fn is_updating_elsewhere(&mut self) -> bool {
+        let Some(work) = self.cluster.slot(Step::Platform).ours() else {
+            return false;
+        };
+        let updating = work.attempt.revision != self.out.record.attempt.revision
+            && work.reading == Reading::Running
+            && !self.expired(work, Step::Platform);
+        if updating {
+            self.wake_at(work.started + self.policy.timeout(Step::Platform));
+            self.phase(
+                Phase::Partial,
+                Reason::Running,
+                "the update to the earlier target is finished first",
+            );
+        }
+        updating
+    }
+
+    fn time_out_without_work(&mut self, step: Step) {
+        let message = format!(
+            "the step's ManifestWork does not exist and its time ({}) is over",
+            duration(self.policy.timeout(step))
+        );
+        match step {
+            Step::PreAction => self.phase(Phase::PreActionDegraded, Reason::PreActionTimeout, &message),
+            Step::Platform => self.fail(Stage::Platform, Reason::ClusterUpgradeTimeout, &message),
+            Step::Operators => self.fail(Stage::Operators, Reason::OperatorsUpgradeTimeout, &message),
+            Step::PostAction => self.phase(Phase::Failed, Reason::PostActionTimeout, &message),
+        }
+    }
+
+    /// Not started: everything that can keep a cluster from starting, the strongest first.
+    fn ask_to_start(&mut self, step: Step) {
+        if self.cluster.selection != Selection::In {
+            self.wait(Reason::LeftSelection, "the cluster is not selected any more");
+            return;
+        }
+        if let Standing::Blocked { reason, message } = &self.cluster.standing {
+            self.block(*reason, message);
+            return;
+        }
+        if let Some(rival) = &self.cluster.rival {
+            let text = match rival.hold {
+                RivalHold::Yielding => None,
+                RivalHold::Active => Some(format!(
+                    "upgrade {} holds the cluster; it starts when that one is done",
+                    rival.upgrade
+                )),
+                RivalHold::Stuck => Some(format!(
+                    "upgrade {} holds the cluster and is stuck there; retry, edit or delete that upgrade",
+                    rival.upgrade
+                )),
+            };
+            if let Some(text) = text {
+                self.block(Reason::Conflict, &text);
+                return;
+            }
+        }
+        if !self.way_is_free(step) {
+            return;
+        }
+        if let Standing::Unavailable { reason, message } = &self.cluster.standing {
+            self.wait(*reason, message);
+            return;
+        }
+        self.out.wish = Wish::Start(step);
+    }
+
+    /// False, with the reason, when something under the work's name must go first.
+    fn way_is_free(&mut self, step: Step) -> bool {
+        let yielding = self
+            .cluster
+            .rival
+            .as_ref()
+            .is_some_and(|rival| rival.hold == RivalHold::Yielding);
+        match self.cluster.slot(step) {
+            Slot::Foreign { retry_at } if self.now < *retry_at => {
+                self.wake_at(*retry_at);
+                self.conflict(
+                    step,
+                    "a ManifestWork of the same name that belongs to no upgrade stands in the way; delete or rename it",
+                );
+                false
+            }
+            Slot::Rival { terminating: false } if !yielding => {
+                self.conflict(
+                    step,
+                    "the ManifestWork of another upgrade, which has not given way, stands in the way",
+                );
+                false
+            }
+            Slot::Rival { terminating: true } => {
+                self.wait(
+                    Reason::WaitingForCleanup,
+                    "the ManifestWork of another upgrade is being deleted",
+                );
+                false
+            }
+            Slot::Ours(work) if work.terminating => {
+                self.wait(
+                    Reason::WaitingForCleanup,
+                    "the step's ManifestWork is being deleted; it is created again when that one is gone",
+                );
+                false
+            }
+            Slot::Ours(work) if !work.vanished && step != Step::Platform => {
+                self.wait(
+                    Reason::WaitingForCleanup,
+                    "the ManifestWork of an earlier attempt is to be deleted first",
+                );
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// Only a human can clear the way. A cluster that is upgraded keeps its phase.
+    fn conflict(&mut self, step: Step, what: &str) {
+        let text = format!("step {step:?}: {what}");
+        if step == Step::PostAction && self.out.record.phase == Phase::PostAction {
+            self.wait(Reason::Conflict, &text);
+        } else {
+            self.block(Reason::Conflict, &text);
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The steps of a cluster, judged by their works: done, running, failed, out of time.
+
+use std::sync::Arc;
+
+use crate::cluster::{Machine, SUSPECT_GRACE, has_failed_after};
+use crate::fleet::{Reading, Work};
+use crate::phase::{Phase, Step};
+use crate::reason::Reason;
+use crate::record::{Outcome, Stage, StepRecord};
+use crate::requeue;
+use crate::wording::duration;
+
+impl Machine<'_> {
+    /// Walks the steps of the current attempt up to the first that is not done.
+    pub(crate) fn take_steps(&mut self) {
+        self.note_version();
+        let reached = self.reached();
+        for step in [Step::PreAction, Step::Platform, Step::Operators] {
+            let passed = reached.is_none_or(|reached| step < reached);
+            if passed || !self.policy.wants(step) || self.out.record.succeeded(step.into()) {
+                continue;
+            }
+            let Some(work) = requeue::current(self.cluster, &self.out.record, self.policy, step) else {
+                // A degraded action whose work somebody removed stays degraded until it is retried.
+                if self.before != Phase::PreActionDegraded || step != Step::PreAction {
+                    self.enter(step);
+                }
+                return;
+            };
+            self.note_work(step, work);
+            let done = match step {
+                Step::PreAction => self.judge_pre_action(work),
+                Step::Platform => self.judge_platform(work),
+                Step::Operators | Step::PostAction => self.judge_operators(work),
+            };
+            if !done {
+                return;
+            }
+            self.finish(step.into(), Outcome::Succeeded);
+        }
+        if self.soak() {
+            self.post_action();
+        }
+    }
+
+    /// The step the cluster was in; `None`: it is past the operators. An edit of the spec that adds an earlier step does
+    /// not send it back.
+    fn reached(&self) -> Option<Step> {
+        match self.before {
+            Phase::Initialized | Phase::Partial => Some(Step::Platform),
+            Phase::Operators => Some(Step::Operators),
+            Phase::Soaking | Phase::PostAction | Phase::Complete | Phase::Failed => None,
+            Phase::Pending | Phase::Blocked | Phase::PreAction | Phase::PreActionDegraded => {
+                Some(Step::PreAction)
+            }
+        }
+    }
+
+    fn judge_pre_action(&mut self, work: &Work) -> bool {
+        match &work.reading {
+            Reading::Succeeded => true,
+            Reading::Failed(text) => {
+                self.phase(Phase::PreActionDegraded, Reason::PreActionFailed, text);
+                false
+            }
+            _ if self.before == Phase::PreActionDegraded => false,
+            _ if self.expired(work, Step::PreAction) => {
+                let message = self.timeout_text(work, Step::PreAction);
+                self.phase(Phase::PreActionDegraded, Reason::PreActionTimeout, &message);
+                false
+            }
+            _ => {
+                self.run_phase(Phase::PreAction, work);
+                false
+            }
+        }
+    }
+
+    pub(crate) fn judge_platform(&mut self, work: &Work) -> bool {
+        let phase = match work.reading {
+            Reading::Succeeded => return true,
+            Reading::Running => Phase::Partial,
+            Reading::OtherVersion => Phase::Initialized,
+            _ if self.before == Phase::Partial => Phase::Partial,
+            _ => Phase::Initialized,
+        };
+        if self.expired(work, Step::Platform) {
+            let message = self.timeout_text(work, Step::Platform);
+            self.fail(Stage::Platform, Reason::ClusterUpgradeTimeout, &message);
+        } else {
+            self.run_phase(phase, work);
+        }
+        false
+    }
+
+    pub(crate) fn judge_operators(&mut self, work: &Work) -> bool {
+        match &work.reading {
+            Reading::Succeeded => return true,
+            Reading::Failed(text) => self.fail(Stage::Operators, Reason::OperatorsJobFailed, text),
+            Reading::Suspect(since) if self.now >= *since + SUSPECT_GRACE => {
+                self.fail(
+                    Stage::Operators,
+                    Reason::OperatorsJobFailed,
+                    "the approval Job has failed pods and none is active",
+                );
+            }
+            _ if self.expired(work, Step::Operators) => {
+                let message = self.timeout_text(work, Step::Operators);
+                self.fail(Stage::Operators, Reason::OperatorsUpgradeTimeout, &message);
+            }
+            reading => {
+                if let Reading::Suspect(since) = reading {
+                    self.wake_at(*since + SUSPECT_GRACE);
+                }
+                self.run_phase(Phase::Operators, work);
+            }
+        }
+        false
+    }
+
+    /// Watches an upgraded cluster for `minSuccessTime`; true when that is over.
+    fn soak(&mut self) -> bool {
+        if self.out.record.succeeded(Stage::Soak) || matches!(self.before, Phase::PostAction | Phase::Failed)
+        {
+            return true;
+        }
+        let length = self.policy.soak();
+        let carrier = requeue::soak_carrier(self.policy);
+        let (Some(length), Some(carrier)) = (length, carrier) else {
+            if self.out.record.stage(Stage::Soak).is_some() {
+                self.finish(Stage::Soak, Outcome::Succeeded);
+            }
+            return true;
+        };
+        let work = self.cluster.slot(carrier).ours();
+        let started = self
+            .out
+            .record
+            .stage(Stage::Soak)
+            .map(|stage| stage.started)
+            .or_else(|| work.and_then(requeue::soak_note))
+            .unwrap_or(self.now);
+        self.out.record.stages[Stage::Soak.index()].get_or_insert(StepRecord::started(started));
+        let regress = work
+            .filter(|_| carrier == Step::Platform)
+            .and_then(|work| self.regress_text(work));
+        if let Some(text) = regress {
+            self.fail(Stage::Soak, Reason::RegressedInSoak, &text);
+            return false;
+        }
+        let until = started + length;
+        if self.now >= until {
+            self.finish(Stage::Soak, Outcome::Succeeded);
+            return true;
+        }
+        if work.is_some_and(|work| work.soak_started != Some(started)) {
+            self.out.mark_soak = Some((carrier, started));
+        }
+        self.wake_at(until);
+        let text = format!("watched for {}", duration(length));
+        self.phase(Phase::Soaking, Reason::Soaking, &text);
+        false
+    }
+
+    fn regress_text(&self, work: &Work) -> Option<Arc<str>> {
+        match (&work.unhealthy, &work.reading) {
+            (Some(text), _) => Some(Arc::clone(text)),
+            (None, Reading::OtherVersion) => Some(Arc::from(format!(
+                "the cluster runs version {}",
+                self.cluster.version
+            ))),
+            _ => None,
+        }
+    }
+
+    /// R9, R10: after the upgrade, without a slot.
+    fn post_action(&mut self) {
+        let failed = has_failed_after(&self.out.record);
+        if !self.policy.wants(Step::PostAction) || self.out.record.succeeded(Stage::PostAction) {
+            if !failed {
+                self.phase(Phase::Complete, Reason::None, "");
+            }
+            return;
+        }
+        let Some(work) = requeue::current(self.cluster, &self.out.record, self.policy, Step::PostAction)
+        else {
+            if !failed {
+                self.enter(Step::PostAction);
+            }
+            return;
+        };
+        self.note_work(Step::PostAction, work);
+        match &work.reading {
+            Reading::Succeeded => {
+                self.finish(Stage::PostAction, Outcome::Succeeded);
+                self.phase(Phase::Complete, Reason::None, "");
+            }
+            Reading::Failed(text) => self.phase(Phase::Failed, Reason::PostActionFailed, text),
+            _ if failed => {}
+            _ if self.expired(work, Step::PostAction) => {
+                let message = self.timeout_text(work, Step::PostAction);
+                self.phase(Phase::Failed, Reason::PostActionTimeout, &message);
+            }
+            _ => self.run_phase(Phase::PostAction, work),
+        }
+    }
+
+    fn note_version(&mut self) {
+        let record = &mut self.out.record;
+        let version = &self.cluster.version;
+        if record.from_version.is_empty() && !version.is_empty() && *version != self.policy.target {
+            record.from_version = Arc::clone(version);
+        }
+    }
+
+    pub(crate) fn note_work(&mut self, step: Step, work: &Work) {
+        let stage = self.out.record.stages[Stage::from(step).index()]
+            .get_or_insert(StepRecord::started(work.started));
+        if stage.started != work.started {
+            *stage = StepRecord::started(work.started);
+        }
+        if work.applied && stage.applied.is_none() {
+            stage.applied = Some(self.now);
+        }
+    }
+
+    pub(crate) fn finish(&mut self, stage: Stage, outcome: Outcome) {
+        let now = self.now;
+        let entry = self.out.record.stages[stage.index()].get_or_insert(StepRecord::started(now));
+        if entry.outcome != Some(outcome) {
+            entry.finished = Some(now);
+            entry.outcome = Some(outcome);
+        }
+    }
+
+    pub(crate) fn fail(&mut self, stage: Stage, reason: Reason, message: &str) {
+        self.finish(stage, Outcome::Failed);
+        self.phase(Phase::Failed, reason, message);
+    }
+
+    /// A running phase, with what the cluster or its agent says it waits for.
+    fn run_phase(&mut self, phase: Phase, work: &Work) {
+        let step = match phase {
+            Phase::PreAction => Step::PreAction,
+            Phase::Operators => Step::Operators,
+            Phase::PostAction => Step::PostAction,
+            _ => Step::Platform,
+        };
+        self.wake_at(work.started + self.policy.timeout(step));
+        match &work.cause {
+            Some((reason, message)) => self.phase(phase, *reason, message),
+            None => self.phase(phase, Reason::Running, ""),
+        }
+    }
+
+    pub(crate) fn expired(&self, work: &Work, step: Step) -> bool {
+        self.now >= work.started + self.policy.timeout(step)
+    }
+
+    fn timeout_text(&self, work: &Work, step: Step) -> String {
+        let limit = duration(self.policy.timeout(step));
+        match &work.cause {
+            Some((reason, message)) => format!("not done within {limit}: {reason}: {message}"),
+            None => format!("not done within {limit}"),
+        }
+    }
+}

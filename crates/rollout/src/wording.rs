@@ -1,0 +1,32 @@
+//! Texts of records: their length and how durations are written.
+
+use chrono::TimeDelta;
+
+/// At most 256 bytes, cut on a character boundary.
+pub(crate) fn cut(text: &str) -> &str {
+    const MOST: usize = 256;
+    if text.len() <= MOST {
+        return text;
+    }
+    let end = (0..=MOST)
+        .rev()
+        .find(|end| text.is_char_boundary(*end))
+        .unwrap_or(0);
+    &text[..end]
+}
+
+/// A duration as Go writes it, in whole seconds: `3h`, `21m50s`.
+pub(crate) fn duration(length: TimeDelta) -> String {
+    let seconds = length.num_seconds();
+    let parts = [
+        (seconds / 3600, "h"),
+        (seconds / 60 % 60, "m"),
+        (seconds % 60, "s"),
+    ];
+    let text: String = parts
+        .iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, unit)| format!("{number}{unit}"))
+        .collect();
+    if text.is_empty() { "0s".to_owned() } else { text }
+}
