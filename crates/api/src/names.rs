@@ -23,6 +23,11 @@ pub const ANNOTATION_STARTED_AT: &str = "cluster.open-cluster-management.io/upgr
 pub const ANNOTATION_SOAK_STARTED_AT: &str = "cluster.open-cluster-management.io/upgrade-soak-started-at";
 /// Annotation on a ManifestWork: hash of the part of the MCU spec that the step is rendered from.
 pub const ANNOTATION_STEP_HASH: &str = "cluster.open-cluster-management.io/upgrade-step-hash";
+/// Annotation on a platform work: the version it asks for; absent when only an image is asked for. A work that serves an
+/// earlier revision is still judged by its own target.
+pub const ANNOTATION_TARGET_VERSION: &str = "cluster.open-cluster-management.io/upgrade-target-version";
+/// Annotation on a platform work: the image it asks for, if any.
+pub const ANNOTATION_TARGET_IMAGE: &str = "cluster.open-cluster-management.io/upgrade-target-image";
 /// Annotation on an MCU: any new value requeues its failed clusters (`reference/mcu.md` §3.1).
 pub const ANNOTATION_RETRY_FAILED: &str = "cluster.open-cluster-management.io/retry-failed";
 /// Finalizer of an MCU.

@@ -1,1 +1,23 @@
-//! Placeholder.
+//! The hall: watch → index → observe → validate → plan → check → apply → report.
+//!
+//! One way through: watches feed the index, observation turns it into a fleet, the planner decides, the checker refuses
+//! unsafe plans, writers carry out, and status and reports tell what was observed afterwards. Every replica watches;
+//! only the leader plans and writes.
+
+pub mod apply;
+pub mod desk;
+pub mod events;
+pub mod flags;
+pub mod hall;
+pub mod index;
+pub mod lease;
+pub mod observe;
+pub mod pipeline;
+pub mod policy;
+pub mod report;
+pub mod run;
+pub mod selection;
+pub mod standing;
+pub mod telemetry;
+pub mod watch;
+pub mod works;

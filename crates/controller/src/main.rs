@@ -1,2 +1,121 @@
-//! Placeholder.
-fn main() {}
+//! `mcu-controller`: upgrades fleets of OpenShift clusters from an Open Cluster Management hub.
+//!
+//! Puts the parts together and takes them down in order: pipeline, Events, Lease. Everything else is in the library.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Parser;
+use controller::events::Publisher;
+use controller::flags::Flags;
+use controller::lease;
+use controller::run::{self, Parts};
+use controller::telemetry::health::Readiness;
+use controller::telemetry::logs::{self, LogControl};
+use controller::telemetry::metrics::Metrics;
+use controller::telemetry::server::{self, Admin};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// How long the pipeline may take to stop before it is dropped where it stands.
+const STOP_BUDGET: Duration = Duration::from_millis(1500);
+
+fn main() -> ExitCode {
+    let flags = Flags::parse();
+    let result = prepare(&flags).and_then(|logs| {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let result = runtime.block_on(serve(&flags, logs));
+        runtime.shutdown_timeout(Duration::from_millis(100));
+        result
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(error = format!("{error:#}"), "mcu-controller ends");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn prepare(flags: &Flags) -> anyhow::Result<LogControl> {
+    let control = logs::install(flags.log_format, logs::parse(&flags.log_level)?)?;
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .map_err(|_| anyhow::anyhow!("a TLS provider is installed already"))?;
+    Ok(control)
+}
+
+async fn serve(flags: &Flags, logs: LogControl) -> anyhow::Result<()> {
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "mcu-controller starts");
+    let shutdown = shutdown_on_signal()?;
+    let metrics = Arc::new(Metrics::new());
+    let readiness = Arc::new(Readiness::new());
+    let admin = Admin { metrics: Arc::clone(&metrics), readiness: Arc::clone(&readiness), logs };
+    let listener = flags.listen.bind().await.with_context(|| format!("--listen {}", flags.listen))?;
+    let server = tokio::spawn(server::serve(listener, admin, CancellationToken::new()));
+
+    let config = flags.client_config().await?;
+    let lease_config = flags.lease_config(&config.default_namespace)?;
+    let identity = lease_config.identity.clone();
+    let client = kube::Client::try_from(config).context("client of the hub")?;
+
+    let resign = CancellationToken::new();
+    let (leadership, election) = if flags.leader_elect {
+        let (handle, task) = lease::run(client.clone(), lease_config, resign.clone());
+        (handle, Some(task))
+    } else {
+        (lease::Handle::always(), None)
+    };
+    tokio::spawn(Arc::clone(&metrics).follow_election(leadership.subscribe()));
+    let hush = CancellationToken::new();
+    let (events, post) =
+        Publisher::start(client.clone(), leadership.fence(), Arc::clone(&metrics), identity, hush.clone());
+
+    let parts = Parts { metrics, readiness, leadership, events, shutdown: shutdown.clone() };
+    let outcome = run_to_the_end(run::run(client, flags, parts), &shutdown).await;
+
+    // Writing has stopped: what is left to say is said while the lease is still ours, then it is given up.
+    hush.cancel();
+    post.await.context("events")?;
+    resign.cancel();
+    if let Some(election) = election {
+        election.await.context("election")?;
+    }
+    server.abort();
+    tracing::info!("mcu-controller has ended");
+    outcome
+}
+
+/// Runs the pipeline; after `shutdown` it has [`STOP_BUDGET`] to return.
+async fn run_to_the_end(
+    pipeline: impl Future<Output = anyhow::Result<()>>,
+    shutdown: &CancellationToken,
+) -> anyhow::Result<()> {
+    let overdue = async {
+        shutdown.cancelled().await;
+        tokio::time::sleep(STOP_BUDGET).await;
+    };
+    tokio::select! {
+        outcome = pipeline => outcome,
+        () = overdue => {
+            tracing::warn!("the pipeline did not stop in time; its writes in flight are dropped");
+            Ok(())
+        }
+    }
+}
+
+fn shutdown_on_signal() -> anyhow::Result<CancellationToken> {
+    let shutdown = CancellationToken::new();
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let token = shutdown.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
+            _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
+        }
+        token.cancel();
+    });
+    Ok(shutdown)
+}

@@ -1,0 +1,169 @@
+//! The only writer on the hub: jobs in lanes, carried out by a bounded number of workers, each write fenced by the
+//! leadership, bounded in time and safe to repeat.
+
+mod execute;
+mod lanes;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use api::ManagedClustersUpgradeStatus;
+use api::names::Step;
+use api::views::{ManifestWork, Upgrade};
+use chrono::{DateTime, Utc};
+use rollout::Attempt;
+
+pub use execute::execute;
+pub use lanes::{Lane, Lanes};
+
+use crate::index::Uid;
+use crate::policy::Brief;
+use crate::report::rows::Due;
+
+/// One write, complete: carrying it out leaves no choice.
+#[derive(Debug)]
+pub struct Job {
+    /// The upgrade it serves.
+    pub upgrade: Uid,
+    /// What to write.
+    pub effect: Effect,
+}
+
+/// What a work is rendered from, at the moment it is sent: ten thousand queued bodies would not fit into memory.
+#[derive(Debug)]
+pub struct Sheet {
+    /// The spec's templates.
+    pub brief: Arc<Brief>,
+    /// `namespace/name` of the upgrade.
+    pub owner: Arc<str>,
+    /// Cluster ID, if it is known.
+    pub cluster_id: Option<Arc<str>>,
+    /// Attempt to write on the work.
+    pub attempt: Attempt,
+    /// Start of the step's clock.
+    pub started: DateTime<Utc>,
+}
+
+/// A write on the hub.
+#[derive(Debug)]
+pub enum Effect {
+    /// Create a work.
+    Create {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// The step.
+        step: Step,
+        /// What to render the work from.
+        sheet: Sheet,
+        /// When the feedback that freed the slot was seen, for the reaction time.
+        freed: Option<Instant>,
+    },
+    /// Change a platform work in place by server-side apply.
+    Update {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// What to render the work from.
+        sheet: Sheet,
+        /// UID of the object it is meant for.
+        uid: Arc<str>,
+    },
+    /// Note the start of the soak on a work.
+    MarkSoak {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// The step whose work carries the note.
+        step: Step,
+        /// Merge patch.
+        patch: serde_json::Value,
+    },
+    /// Delete a work.
+    Delete {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// The step.
+        step: Step,
+        /// UID of the object it is meant for.
+        uid: Arc<str>,
+        /// It stops something rather than tidies up.
+        halt: bool,
+    },
+    /// Write (or, without rows, delete) a report shard.
+    Report {
+        /// Namespace of the upgrade.
+        namespace: Arc<str>,
+        /// The shard.
+        due: Due,
+        /// The report as JSON; `None` deletes it.
+        body: Option<Vec<u8>>,
+    },
+    /// Write the status of an upgrade.
+    Status {
+        /// Namespace of the upgrade.
+        namespace: Arc<str>,
+        /// Name of the upgrade.
+        name: Arc<str>,
+        /// The status.
+        status: Box<ManagedClustersUpgradeStatus>,
+    },
+    /// Replace the finalizers of an upgrade.
+    Finalizers {
+        /// Namespace of the upgrade.
+        namespace: Arc<str>,
+        /// Name of the upgrade.
+        name: Arc<str>,
+        /// Resource version the list was read at.
+        version: String,
+        /// The new list.
+        finalizers: Vec<String>,
+    },
+}
+
+impl Effect {
+    /// The cluster it concerns, if it concerns one.
+    #[must_use]
+    pub const fn cluster(&self) -> Option<&Arc<str>> {
+        match self {
+            Effect::Create { cluster, .. }
+            | Effect::Update { cluster, .. }
+            | Effect::MarkSoak { cluster, .. }
+            | Effect::Delete { cluster, .. } => Some(cluster),
+            Effect::Report { .. } | Effect::Status { .. } | Effect::Finalizers { .. } => None,
+        }
+    }
+
+    /// Order of lanes: halt, record, start, clean up (`design/house.md`).
+    #[must_use]
+    pub const fn lane(&self) -> Lane {
+        match self {
+            Effect::Delete { halt: true, .. } => Lane::Halt,
+            Effect::Report { .. } | Effect::Status { .. } | Effect::Finalizers { .. } => Lane::Record,
+            Effect::Create { .. } | Effect::Update { .. } | Effect::MarkSoak { .. } => Lane::Start,
+            Effect::Delete { halt: false, .. } => Lane::CleanUp,
+        }
+    }
+}
+
+/// How a write ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// A work is now like this: written, or found as somebody of us had written it.
+    Work(Box<ManifestWork>),
+    /// A work is being deleted.
+    Doomed,
+    /// A work does not exist (any more).
+    Gone,
+    /// A work of somebody else is in the way.
+    Foreign,
+    /// A work of somebody else is in the way and is being deleted.
+    ForeignTerminating,
+    /// The cluster's namespace does not exist or is terminating.
+    NamespaceGone,
+    /// The upgrade is now like this.
+    Upgrade(Box<Upgrade>),
+    /// A report was written; its resource version.
+    Report(u64),
+    /// Not carried out: this replica does not lead (any more).
+    NotLeading,
+    /// Failed, with the error's text.
+    Failed(String),
+}

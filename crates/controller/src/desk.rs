@@ -1,0 +1,237 @@
+//! What the controller knows of one upgrade between two looks at it: its spec, selection, records, and the writes that
+//! are under way. All of it can be rebuilt from the hub.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ahash::AHashMap;
+use api::names::Step;
+use api::time::to_chrono;
+use api::validate::Violation;
+use api::views::Upgrade;
+use chrono::{DateTime, TimeDelta, Utc};
+use rollout::Busy;
+
+use crate::index::Uid;
+use crate::policy::Brief;
+use crate::report::rows::Rows;
+use crate::report::writer::StatusState;
+use crate::selection::Selected;
+
+/// Shortest time between two looks.
+const INTERVAL: Duration = Duration::from_millis(200);
+/// First and longest wait after a failed write.
+const BACKOFF: (TimeDelta, TimeDelta) = (TimeDelta::seconds(1), TimeDelta::seconds(60));
+/// First and longest wait before a foreign work is looked at again (`reference/mcu.md` §4, Creation).
+const FOREIGN: (TimeDelta, TimeDelta) = (TimeDelta::seconds(30), TimeDelta::seconds(300));
+
+/// One upgrade.
+#[derive(Debug)]
+pub struct Desk {
+    /// UID.
+    pub uid: Uid,
+    /// Namespace.
+    pub namespace: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+    /// `namespace/name`.
+    pub key: Arc<str>,
+    /// Creation time; the older upgrade goes first.
+    pub created: DateTime<Utc>,
+    /// The object as last seen.
+    pub view: Arc<Upgrade>,
+    /// The spec, checked.
+    pub brief: Result<Arc<Brief>, Arc<Vec<Violation>>>,
+    /// The selection, and the epoch of the index it was made at.
+    pub selected: Selected,
+    /// Epoch of `selected`; 0: never.
+    pub selected_at: u64,
+    /// Since when clusters with a record are not selected any more.
+    pub left: AHashMap<Arc<str>, DateTime<Utc>>,
+    /// Records.
+    pub rows: Rows,
+    /// Writes under way, by cluster.
+    pub busy: AHashMap<Arc<str>, Writes>,
+    /// Failed writes, by cluster.
+    pub backoff: AHashMap<Arc<str>, Backoff>,
+    /// Works of others that stand in the way.
+    pub foreign: AHashMap<(Arc<str>, Step), Obstacle>,
+    /// Clusters whose namespace is gone or terminating, until they are looked at again.
+    pub missing: AHashMap<Arc<str>, DateTime<Utc>>,
+    /// The status and its writing.
+    pub status: StatusState,
+    /// Another upgrade concerns some of its clusters.
+    pub contested: bool,
+    /// The finalizers are being written.
+    pub finalizing: bool,
+    /// A look is due.
+    pub dirty: bool,
+    /// When it was last looked at, and how long that took.
+    pub looked: Option<(Instant, Duration)>,
+    /// When to look again, if nothing happens before.
+    pub wake_at: Option<DateTime<Utc>>,
+}
+
+/// Writes of one cluster that are under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Writes {
+    /// How many.
+    pub count: usize,
+    /// One of them starts a step that holds a slot.
+    pub starting: bool,
+}
+
+impl Writes {
+    /// As the planner sees it.
+    #[must_use]
+    pub const fn busy(self) -> Busy {
+        if self.starting { Busy::Starting } else { Busy::Other }
+    }
+}
+
+/// A wait after failed writes.
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    /// Not again before.
+    pub until: DateTime<Utc>,
+    /// Failures in a row.
+    pub failures: u32,
+    /// The last error.
+    pub text: Arc<str>,
+}
+
+/// A work that is not ours.
+#[derive(Clone, Copy, Debug)]
+pub struct Obstacle {
+    /// Look again then.
+    pub retry_at: DateTime<Utc>,
+    /// Looks so far.
+    pub looks: u32,
+}
+
+impl Desk {
+    /// Opens the desk of an upgrade. `None` for an object without name or UID.
+    #[must_use]
+    pub fn new(view: Arc<Upgrade>) -> Option<Desk> {
+        let meta = &view.metadata;
+        let namespace: Arc<str> = Arc::from(meta.namespace.as_deref()?);
+        let name: Arc<str> = Arc::from(meta.name.as_deref()?);
+        Some(Desk {
+            uid: Arc::from(meta.uid.as_deref()?),
+            key: Arc::from(format!("{namespace}/{name}")),
+            created: meta.creation_timestamp.as_ref().and_then(to_chrono).unwrap_or_default(),
+            rows: Rows::new(&name),
+            namespace,
+            name,
+            view,
+            brief: Err(Arc::default()),
+            selected: Selected::default(),
+            selected_at: 0,
+            left: AHashMap::new(),
+            busy: AHashMap::new(),
+            backoff: AHashMap::new(),
+            foreign: AHashMap::new(),
+            missing: AHashMap::new(),
+            status: StatusState::default(),
+            contested: false,
+            finalizing: false,
+            dirty: true,
+            looked: None,
+            wake_at: None,
+        })
+    }
+
+    /// True while the object is being deleted.
+    #[must_use]
+    pub fn is_deleting(&self) -> bool {
+        self.view.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Starts a term: records come from the hub, nothing is under way.
+    pub fn begin_term(&mut self) {
+        self.rows = Rows::new(&self.name);
+        self.left.clear();
+        self.selected_at = 0;
+        self.status.reset();
+        self.status.observe(self.view.status.good());
+        self.finalizing = false;
+        self.dirty = true;
+    }
+
+    /// When the upgrade may be looked at again: news that come in a burst are gathered, and looking takes at most a
+    /// tenth of the time.
+    #[must_use]
+    pub fn rested_at(&self, now: Instant) -> Instant {
+        self.looked.map_or(now, |(at, took)| at + INTERVAL.max(took * 9))
+    }
+
+    /// True when it may be looked at now.
+    #[must_use]
+    pub fn rested(&self, now: Instant) -> bool {
+        self.rested_at(now) <= now
+    }
+
+    /// Order among upgrades: the older goes first, then by namespace and name.
+    #[must_use]
+    pub fn order(&self) -> (DateTime<Utc>, &str) {
+        (self.created, &self.key)
+    }
+
+    /// Notes that writes for a cluster begin.
+    pub fn begin(&mut self, cluster: &Arc<str>, starting: bool) {
+        let writes = self.busy.entry(Arc::clone(cluster)).or_default();
+        writes.count += 1;
+        writes.starting |= starting;
+    }
+
+    /// Notes that a write for a cluster ended.
+    pub fn end(&mut self, cluster: &Arc<str>) {
+        if let Some(writes) = self.busy.get_mut(cluster) {
+            writes.count -= 1;
+            if writes.count == 0 {
+                self.busy.remove(cluster);
+            }
+        }
+        self.dirty = true;
+    }
+
+    /// Notes a success: the next failure starts with a short wait again.
+    pub fn succeed(&mut self, cluster: &str) {
+        self.backoff.remove(cluster);
+    }
+
+    /// Notes a failure and how long to wait: doubling, from a second to a minute.
+    pub fn fail(&mut self, cluster: &Arc<str>, now: DateTime<Utc>, text: &str) {
+        let failures = self.backoff.get(cluster).map_or(0, |backoff| backoff.failures);
+        let entry = Backoff { until: now + doubled(BACKOFF, failures), failures: failures + 1, text: Arc::from(text) };
+        self.backoff.insert(Arc::clone(cluster), entry);
+    }
+
+    /// Notes somebody else's work that is being deleted: looked at again soon.
+    pub fn await_end(&mut self, cluster: &Arc<str>, step: Step, retry_at: DateTime<Utc>) {
+        self.foreign.insert((Arc::clone(cluster), step), Obstacle { retry_at, looks: 0 });
+    }
+
+    /// Notes somebody else's work: looked at again after 30 s to 5 min.
+    pub fn obstruct(&mut self, cluster: &Arc<str>, step: Step, now: DateTime<Utc>) {
+        let key = (Arc::clone(cluster), step);
+        let looks = self.foreign.get(&key).map_or(0, |obstacle| obstacle.looks);
+        self.foreign.insert(key, Obstacle { retry_at: now + doubled(FOREIGN, looks), looks: looks + 1 });
+    }
+}
+
+fn doubled((first, most): (TimeDelta, TimeDelta), times: u32) -> TimeDelta {
+    first.checked_mul(1 << times.min(10)).unwrap_or(most).min(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_their_bound() {
+        let waits: Vec<i64> = (0..9).map(|times| doubled(BACKOFF, times).num_seconds()).collect();
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        assert_eq!(doubled(FOREIGN, 40), TimeDelta::seconds(300));
+    }
+}

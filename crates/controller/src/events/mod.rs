@@ -1,0 +1,261 @@
+//! Events (events.k8s.io/v1) about upgrades.
+//!
+//! Owns the closed set of [`Reason`]s, the queue and the sender. Publishing never waits: the queue is bounded and drops
+//! its oldest entry, the sender is bounded in rate, and only the leader sends. Refuses to repeat itself: the same note
+//! about the same object is sent once in ten minutes. Refuses to be relied on: an Event that cannot be delivered is
+//! counted and forgotten, the truth is in status and reports.
+
+mod queue;
+pub mod reason;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, ObjectMeta, PostParams};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use self::queue::{Pushed, Queue};
+use crate::lease::{self, Fence};
+use crate::telemetry::labels::{EventDrop, WriteKind, WriteOutcome};
+use crate::telemetry::metrics::Metrics;
+
+pub use reason::{Reason, Scope, Severity};
+
+/// `reportingController` of every Event.
+pub const REPORTING_CONTROLLER: &str = "cluster.open-cluster-management.io/mcu-controller";
+/// Longest note in bytes (events.k8s.io/v1 recommends 1 kB).
+pub const MAX_NOTE: usize = 1024;
+
+/// A single attempt's time limit.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause before the second and last attempt.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// Events that may be sent in one go.
+const BURST: u32 = 50;
+/// Time after which one more Event may be sent.
+const REFILL: Duration = Duration::from_millis(200);
+/// How long the end of the process waits for what is queued.
+const DRAIN_BUDGET: Duration = Duration::from_secs(1);
+
+/// The upgrade an Event is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Regarding {
+    /// Namespace of the upgrade, and of the Event.
+    pub namespace: String,
+    /// Name of the upgrade.
+    pub name: String,
+    /// UID of the upgrade.
+    pub uid: String,
+}
+
+/// One Event, not yet sent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Notice {
+    regarding: Regarding,
+    cluster: Option<String>,
+    reason: Reason,
+    note: String,
+}
+
+/// Accepts Events and returns at once. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Publisher {
+    queue: Arc<Queue>,
+    fence: Fence,
+    metrics: Arc<Metrics>,
+}
+
+impl Publisher {
+    /// Starts the sender. It ends after `shutdown`, when the queue is empty or a second is over; it must end before the
+    /// lease is released. `instance` is the replica's identity. Must be called within a tokio runtime.
+    #[must_use]
+    pub fn start(
+        client: kube::Client,
+        fence: Fence,
+        metrics: Arc<Metrics>,
+        instance: String,
+        shutdown: CancellationToken,
+    ) -> (Self, JoinHandle<()>) {
+        let publisher = Self { queue: Arc::new(Queue::new()), fence, metrics };
+        let sender = Sender {
+            client,
+            publisher: publisher.clone(),
+            instance,
+            sequence: lease::random(),
+            tokens: BURST,
+            refilled: Instant::now(),
+        };
+        let task = tokio::spawn(sender.run(shutdown));
+        (publisher, task)
+    }
+
+    /// Publishes an Event about an upgrade.
+    pub fn upgrade(&self, regarding: &Regarding, reason: Reason, note: impl Into<String>) {
+        self.push(Notice { regarding: regarding.clone(), cluster: None, reason, note: note.into() });
+    }
+
+    /// Publishes an Event about one cluster of an upgrade: it regards the upgrade and names the cluster in `related`.
+    pub fn cluster(&self, regarding: &Regarding, cluster: &str, reason: Reason, note: impl Into<String>) {
+        let cluster = Some(cluster.to_owned());
+        self.push(Notice { regarding: regarding.clone(), cluster, reason, note: note.into() });
+    }
+
+    fn push(&self, mut notice: Notice) {
+        if !self.fence.is_leader() {
+            self.metrics.event_dropped(EventDrop::NotLeader);
+            return;
+        }
+        truncate(&mut notice.note);
+        match self.queue.push(notice, Instant::now()) {
+            Pushed::Queued => {}
+            Pushed::Displaced => self.metrics.event_dropped(EventDrop::QueueFull),
+            Pushed::Duplicate => self.metrics.event_dropped(EventDrop::Duplicate),
+        }
+    }
+}
+
+/// Cuts a note to [`MAX_NOTE`] bytes at a character's boundary and marks the cut.
+fn truncate(note: &mut String) {
+    const MARK: &str = "...";
+    if note.len() > MAX_NOTE {
+        note.truncate(note.floor_char_boundary(MAX_NOTE - MARK.len()));
+        note.push_str(MARK);
+    }
+}
+
+struct Sender {
+    client: kube::Client,
+    publisher: Publisher,
+    instance: String,
+    sequence: u64,
+    tokens: u32,
+    refilled: Instant,
+}
+
+impl Sender {
+    async fn run(mut self, shutdown: CancellationToken) {
+        let overdue = async {
+            shutdown.cancelled().await;
+            tokio::time::sleep(DRAIN_BUDGET).await;
+        };
+        let work = async {
+            while let Some(notice) = self.next(&shutdown).await {
+                self.token().await;
+                self.send(notice).await;
+            }
+        };
+        tokio::select! {
+            () = work => {}
+            () = overdue => tracing::debug!("events were left unsent at the end"),
+        }
+    }
+
+    /// The next Event; none when the queue is empty and the end has come.
+    async fn next(&self, shutdown: &CancellationToken) -> Option<Notice> {
+        let queue = &self.publisher.queue;
+        match queue.try_pop() {
+            Some(notice) => Some(notice),
+            None => shutdown.run_until_cancelled(queue.pop()).await,
+        }
+    }
+
+    /// Waits until the rate allows one more Event.
+    async fn token(&mut self) {
+        while self.tokens < BURST && self.refilled.elapsed() >= REFILL {
+            self.refilled += REFILL;
+            self.tokens += 1;
+        }
+        if self.tokens == BURST {
+            self.refilled = Instant::now();
+        }
+        if self.tokens == 0 {
+            tokio::time::sleep_until(self.refilled + REFILL).await;
+            self.refilled += REFILL;
+        } else {
+            self.tokens -= 1;
+        }
+    }
+
+    async fn send(&mut self, notice: Notice) {
+        let event = self.event(&notice);
+        let api: Api<Event> = Api::namespaced(self.client.clone(), &notice.regarding.namespace);
+        for last in [false, true] {
+            if !self.publisher.fence.is_leader() {
+                self.publisher.metrics.event_dropped(EventDrop::NotLeader);
+                return;
+            }
+            let outcome = self.attempt(&api, &event, last).await;
+            match outcome {
+                WriteOutcome::Ok => return,
+                WriteOutcome::Timeout | WriteOutcome::Unavailable | WriteOutcome::Error if !last => {
+                    tokio::time::sleep(RETRY_PAUSE).await;
+                }
+                _ => break,
+            }
+        }
+        self.publisher.metrics.event_dropped(EventDrop::Failed);
+        self.publisher.queue.forget(&notice);
+    }
+
+    async fn attempt(&self, api: &Api<Event>, event: &Event, repeated: bool) -> WriteOutcome {
+        let begun = Instant::now();
+        let params = PostParams::default();
+        let answer = tokio::time::timeout(ATTEMPT_TIMEOUT, api.create(&params, event)).await;
+        let outcome = match answer {
+            Ok(Ok(_)) => WriteOutcome::Ok,
+            // The first attempt was carried out, only its answer was lost.
+            Ok(Err(kube::Error::Api(status))) if repeated && status.is_already_exists() => WriteOutcome::Ok,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, reason = event.reason.as_deref(), "event not sent");
+                WriteOutcome::of(&error)
+            }
+            Err(_) => WriteOutcome::Timeout,
+        };
+        self.publisher.metrics.wrote(WriteKind::Event, outcome, begun.elapsed());
+        outcome
+    }
+
+    fn event(&mut self, notice: &Notice) -> Event {
+        self.sequence = self.sequence.wrapping_add(1);
+        let Notice { regarding, cluster, reason, note } = notice;
+        Event {
+            metadata: ObjectMeta {
+                // Unique without asking the server, so that a repeated attempt is told from a new Event.
+                name: Some(format!("{}.{:016x}", regarding.name, self.sequence)),
+                namespace: Some(regarding.namespace.clone()),
+                ..ObjectMeta::default()
+            },
+            event_time: Some(MicroTime(Timestamp::now())),
+            action: Some(reason.action().to_owned()),
+            reason: Some(reason.as_str().to_owned()),
+            type_: Some(reason.severity().as_str().to_owned()),
+            note: Some(note.clone()),
+            regarding: Some(ObjectReference {
+                api_version: Some(format!("{}/{}", api::GROUP, api::VERSION)),
+                kind: Some("ManagedClustersUpgrade".to_owned()),
+                namespace: Some(regarding.namespace.clone()),
+                name: Some(regarding.name.clone()),
+                uid: Some(regarding.uid.clone()),
+                ..ObjectReference::default()
+            }),
+            related: cluster.as_ref().map(|cluster| ObjectReference {
+                api_version: Some("cluster.open-cluster-management.io/v1".to_owned()),
+                kind: Some("ManagedCluster".to_owned()),
+                name: Some(cluster.clone()),
+                ..ObjectReference::default()
+            }),
+            reporting_controller: Some(REPORTING_CONTROLLER.to_owned()),
+            reporting_instance: Some(self.instance.clone()),
+            ..Event::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,311 @@
+//! The command line of `mcu-controller`.
+//!
+//! Owns every flag, its default, unit and help, and the client configuration that follows from them. Refuses values
+//! that contradict each other before anything runs.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgAction, Parser};
+use http::header::{HeaderValue, USER_AGENT};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+use crate::lease;
+use crate::telemetry::logs::{self, Format};
+use crate::telemetry::server::ListenAddr;
+use crate::works::{SpokeRbac, WorkFlags};
+
+/// Namespace of the Lease when nothing else says one.
+const DEFAULT_NAMESPACE: &str = "mcu-system";
+/// Time limit for connecting to the API server.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit for a single write to the connection.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Upgrades fleets of OpenShift clusters from an Open Cluster Management hub.
+///
+/// Watches ManagedClustersUpgrades and carries them out by ManifestWorks. Every replica watches; the one that holds
+/// the Lease writes. Durations are written like 500ms, 30s, 20m or 3h.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mcu-controller", version, max_term_width = 100)]
+pub struct Flags {
+    /// Kubeconfig file of the hub. Without it: KUBECONFIG, then ~/.kube/config, then the pod's service account.
+    #[arg(long, value_name = "FILE", help_heading = "Hub")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig; without it the current context.
+    #[arg(long, value_name = "NAME", help_heading = "Hub")]
+    pub context: Option<String>,
+
+    /// Carry out only upgrades of this namespace; may be repeated. Without it all namespaces.
+    #[arg(long = "watch-namespace", value_name = "NAMESPACE", help_heading = "Hub")]
+    pub watch_namespaces: Vec<String>,
+
+    /// Most writes to the hub that are under way at a time.
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = parse_concurrency, help_heading = "Hub")]
+    pub write_concurrency: usize,
+
+    /// Contend for the Lease before writing. Switch off only where a single replica runs.
+    #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1,
+          require_equals = true, action = ArgAction::Set, help_heading = "Leader election")]
+    pub leader_elect: bool,
+
+    /// Namespace of the Lease. Without it the namespace of the pod or of the kubeconfig's context, else mcu-system.
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", help_heading = "Leader election")]
+    pub lease_namespace: Option<String>,
+
+    /// Name of the Lease.
+    #[arg(long, value_name = "NAME", default_value = "mcu-controller", help_heading = "Leader election")]
+    pub lease_name: String,
+
+    /// How long a dead leader's claim keeps its successor waiting; whole seconds.
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = humantime::parse_duration,
+          help_heading = "Leader election")]
+    pub lease_duration: Duration,
+
+    /// How long a leader that cannot renew goes on writing; shorter than the lease duration. Without it two thirds of
+    /// the lease duration.
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, help_heading = "Leader election")]
+    pub lease_renew_deadline: Option<Duration>,
+
+    /// Pause between attempts to acquire or renew after a failure. Without it two fifteenths of the lease duration.
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, help_heading = "Leader election")]
+    pub lease_retry_period: Option<Duration>,
+
+    /// What lets the work agent write ClusterVersion: the ClusterRoleBinding admin-ocm (cluster-admin), a
+    /// least-privilege ClusterRole aggregated into the agent's own, or nothing because the spokes are prepared.
+    #[arg(long, value_name = "MODE", default_value = "admin-ocm", value_parser = spoke_rbac_parser(),
+          help_heading = "Clusters")]
+    pub spoke_rbac: SpokeRbac,
+
+    /// Service account of the work agent on the spokes, the subject of admin-ocm.
+    #[arg(long, value_name = "NAMESPACE/NAME",
+          default_value = "open-cluster-management-agent/klusterlet-work-sa", help_heading = "Clusters")]
+    pub agent_service_account: ServiceAccount,
+
+    /// Image of the Job that approves InstallPlans; needs bash and oc.
+    #[arg(long, value_name = "IMAGE", env = "MCU_APPROVER_IMAGE",
+          default_value = "registry.redhat.io/openshift4/ose-cli:latest", help_heading = "Clusters")]
+    pub approver_image: String,
+
+    /// Time granted to the operators' step beyond operatorsUpgradeTimeout and the Job's own 90 s.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration,
+          help_heading = "Clusters")]
+    pub operators_grace: Duration,
+
+    /// Select by clusterSelector only from ManagedClusterSets that are bound to the upgrade's namespace. Switched off,
+    /// every author of an upgrade may select every cluster of the hub.
+    #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1,
+          require_equals = true, action = ArgAction::Set, help_heading = "Clusters")]
+    pub require_set_bindings: bool,
+
+    /// Address of metrics, health and log level: HOST:PORT, or :PORT for all interfaces. Port 0 picks a free one; the
+    /// log says which.
+    #[arg(long, value_name = "ADDR", default_value = ":8080", help_heading = "Telemetry")]
+    pub listen: ListenAddr,
+
+    /// Form of the log on standard error.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Text, help_heading = "Telemetry")]
+    pub log_format: Format,
+
+    /// Log filter: LEVEL or TARGET=LEVEL, separated by commas; levels are off, error, warn, info, debug, trace. Can be
+    /// changed while running by PUT /log-level.
+    #[arg(long, value_name = "FILTER", env = "RUST_LOG", default_value = "info", value_parser = parse_filter,
+          help_heading = "Telemetry")]
+    pub log_level: String,
+}
+
+/// A service account on a spoke.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceAccount {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl FromStr for ServiceAccount {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let named = |part: &str| {
+            !part.is_empty()
+                && part.len() <= 253
+                && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.')
+        };
+        match text.split_once('/') {
+            Some((namespace, name)) if named(namespace) && named(name) => {
+                Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
+            }
+            _ => Err("expected NAMESPACE/NAME".to_owned()),
+        }
+    }
+}
+
+impl Flags {
+    /// The hub's client configuration: connecting and writing are bounded in time, and failed requests are not
+    /// repeated behind the caller's back (kube would repeat 429, 503 and 504 up to 15 times); every caller bounds and
+    /// repeats its own.
+    ///
+    /// # Errors
+    /// When no configuration is found, or the one named cannot be read.
+    pub async fn client_config(&self) -> anyhow::Result<kube::Config> {
+        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        let mut config = if let Some(path) = &self.kubeconfig {
+            let file = Kubeconfig::read_from(path).with_context(|| format!("kubeconfig {}", path.display()))?;
+            kube::Config::from_custom_kubeconfig(file, &options)
+                .await
+                .with_context(|| format!("kubeconfig {}", path.display()))?
+        } else if self.context.is_some() {
+            kube::Config::from_kubeconfig(&options).await.context("kubeconfig")?
+        } else {
+            kube::Config::infer().await.context("no kubeconfig and not in a cluster; set --kubeconfig")?
+        };
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        config.write_timeout = Some(WRITE_TIMEOUT);
+        config.default_retry = false;
+        let agent = concat!("mcu-controller/", env!("CARGO_PKG_VERSION"));
+        config.headers.push((USER_AGENT, HeaderValue::from_static(agent)));
+        Ok(config)
+    }
+
+    /// The election's configuration; `default_namespace` is the client configuration's.
+    ///
+    /// # Errors
+    /// When the durations contradict each other; the message names them.
+    pub fn lease_config(&self, default_namespace: &str) -> Result<lease::Config, lease::BadTiming> {
+        let duration = self.lease_duration;
+        let timing = lease::Timing::new(
+            duration,
+            self.lease_renew_deadline.unwrap_or(duration * 2 / 3),
+            self.lease_retry_period.unwrap_or(duration * 2 / 15),
+        )?;
+        let fallback = match default_namespace {
+            "" | "default" => DEFAULT_NAMESPACE,
+            named => named,
+        };
+        let namespace =
+            self.lease_namespace.as_deref().filter(|name| !name.is_empty()).unwrap_or(fallback).to_owned();
+        Ok(lease::Config { namespace, name: self.lease_name.clone(), identity: lease::identity(), timing })
+    }
+
+    /// The flags that show in works.
+    #[must_use]
+    pub fn work_flags(&self) -> WorkFlags {
+        let ServiceAccount { namespace, name } = self.agent_service_account.clone();
+        WorkFlags {
+            spoke_rbac: self.spoke_rbac,
+            agent_service_account: (namespace, name),
+            approver_image: self.approver_image.clone(),
+        }
+    }
+}
+
+fn spoke_rbac_parser() -> impl TypedValueParser<Value = SpokeRbac> {
+    PossibleValuesParser::new(["admin-ocm", "aggregate", "none"]).map(|mode| match mode.as_str() {
+        "aggregate" => SpokeRbac::Aggregate,
+        "none" => SpokeRbac::None,
+        _ => SpokeRbac::AdminOcm,
+    })
+}
+
+fn parse_concurrency(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number @ 1..=1024) => Ok(number),
+        _ => Err("expected a number from 1 to 1024".to_owned()),
+    }
+}
+
+fn parse_filter(text: &str) -> Result<String, logs::BadFilter> {
+    logs::parse(text).map(|_| text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(args: &[&str]) -> Result<Flags, clap::Error> {
+        Flags::try_parse_from(std::iter::once(&"mcu-controller").chain(args))
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_documentation() {
+        let flags = parse(&[]).unwrap();
+        assert!(flags.leader_elect && flags.require_set_bindings);
+        assert_eq!(flags.listen.to_string(), ":8080");
+        assert_eq!(flags.work_flags(), WorkFlags::default());
+        assert_eq!(flags.operators_grace, Duration::from_secs(30));
+        assert_eq!(flags.write_concurrency, 32);
+        let lease = flags.lease_config("here").unwrap();
+        assert_eq!(lease.timing.renew_deadline, Duration::from_secs(10));
+        assert_eq!(lease.timing.retry_period, Duration::from_secs(2));
+    }
+
+    #[test]
+    fn switches_take_a_value_or_none() {
+        assert!(!parse(&["--leader-elect=false"]).unwrap().leader_elect);
+        assert!(parse(&["--leader-elect"]).unwrap().leader_elect);
+        assert!(!parse(&["--require-set-bindings=false"]).unwrap().require_set_bindings);
+        assert!(parse(&["--leader-elect=perhaps"]).is_err());
+    }
+
+    #[test]
+    fn the_lease_lives_in_the_named_namespace_or_the_clients_or_our_own() {
+        let flags = Flags { lease_namespace: None, ..parse(&[]).unwrap() };
+        assert_eq!(flags.lease_config("ocm").unwrap().namespace, "ocm");
+        assert_eq!(flags.lease_config("default").unwrap().namespace, "mcu-system");
+        let flags = parse(&["--lease-namespace", "mine"]).unwrap();
+        assert_eq!(flags.lease_config("ocm").unwrap().namespace, "mine");
+    }
+
+    #[test]
+    fn wrong_values_are_refused_with_what_is_right() {
+        for (args, hint) in [
+            (&["--spoke-rbac=all"][..], "admin-ocm, aggregate, none"),
+            (&["--agent-service-account=sa"], "NAMESPACE/NAME"),
+            (&["--agent-service-account=a/b/c"], "NAMESPACE/NAME"),
+            (&["--listen=8080"], ":8080"),
+            (&["--log-level=chatty"], "no level"),
+            (&["--operators-grace=soon"], "operators-grace"),
+            (&["--write-concurrency=0"], "1 to 1024"),
+        ] {
+            let message = parse(args).unwrap_err().to_string();
+            assert!(message.contains(hint), "{args:?}: {message}");
+        }
+        let flags = parse(&["--lease-duration=15s", "--lease-renew-deadline=20s"]).unwrap();
+        assert!(flags.lease_config("x").unwrap_err().to_string().contains("renew deadline"));
+    }
+
+    #[test]
+    fn help_explains_every_flag() {
+        let command = Flags::command();
+        command.clone().debug_assert();
+        for argument in command.get_arguments() {
+            assert!(argument.get_help().is_some(), "{} has no help", argument.get_id());
+        }
+    }
+
+    #[tokio::test]
+    async fn the_client_does_not_repeat_requests_and_names_itself() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config");
+        let text = r#"{"apiVersion": "v1", "kind": "Config", "current-context": "a",
+            "clusters": [{"name": "hub", "cluster": {"server": "https://127.0.0.1:1"}}],
+            "users": [{"name": "me", "user": {"token": "t"}}],
+            "contexts": [{"name": "a", "context": {"cluster": "hub", "user": "me"}},
+                         {"name": "b", "context": {"cluster": "hub", "user": "me", "namespace": "ocm"}}]}"#;
+        std::fs::write(&path, text).unwrap();
+        let file = path.to_str().unwrap();
+        let config = parse(&["--kubeconfig", file, "--context", "b"]).unwrap().client_config().await.unwrap();
+        assert!(!config.default_retry);
+        assert_eq!(config.default_namespace, "ocm");
+        assert!(config.headers.iter().any(|(name, _)| name == USER_AGENT));
+        let missing = parse(&["--kubeconfig", "/nowhere"]).unwrap().client_config().await.unwrap_err();
+        assert!(missing.to_string().contains("/nowhere"));
+    }
+}

@@ -1,0 +1,247 @@
+//! The state all parts share, behind one lock that is held for memory work only, never across I/O.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ahash::{AHashMap, AHashSet};
+use api::names::LABEL_MCU_UID;
+use api::views::{Report, Upgrade};
+use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
+use kube::runtime::watcher;
+use tokio::sync::Notify;
+
+use crate::apply::Lanes;
+use crate::desk::Desk;
+use crate::index::{Index, Key, Uid};
+use crate::lease::Fence;
+use crate::observe::Desks;
+use crate::policy;
+use crate::telemetry::health::{Check, Readiness};
+use crate::telemetry::labels::WatchKind;
+use crate::telemetry::metrics::Metrics;
+use crate::watch::KINDS;
+use crate::works::WorkFlags;
+
+/// What the flags say, as far as planning and rendering go.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What goes into works.
+    pub works: WorkFlags,
+    /// Added to the operators' timeout.
+    pub operators_grace: TimeDelta,
+    /// A selector sees only clusters of bound sets.
+    pub require_bindings: bool,
+    /// Namespaces whose upgrades are carried out; empty: all. Upgrades of other namespaces still hold their clusters.
+    pub namespaces: Vec<Arc<str>>,
+}
+
+impl Settings {
+    /// True when upgrades of a namespace are carried out here.
+    #[must_use]
+    pub fn serves(&self, namespace: &str) -> bool {
+        self.namespaces.is_empty() || self.namespaces.iter().any(|served| **served == *namespace)
+    }
+}
+
+/// Everything the locked state holds.
+#[derive(Debug)]
+pub struct State {
+    /// The cache.
+    pub index: Index,
+    /// One desk per upgrade.
+    pub desks: Desks,
+    /// Reports that arrived before their upgrade.
+    waiting: AHashMap<Uid, Vec<Report>>,
+    /// What the flags say.
+    pub settings: Settings,
+}
+
+/// The shared state and the handles of its parts.
+#[derive(Debug)]
+pub struct Hall {
+    state: Mutex<State>,
+    wake: Notify,
+    fence: Fence,
+    /// Jobs for the writers.
+    pub lanes: Lanes,
+    /// Metrics.
+    pub metrics: Arc<Metrics>,
+    checks: Vec<(WatchKind, Check)>,
+    synced: AtomicU32,
+}
+
+impl Hall {
+    /// An empty hall.
+    #[must_use]
+    pub fn new(settings: Settings, fence: Fence, metrics: Arc<Metrics>, readiness: &Readiness) -> Hall {
+        let state = State { index: Index::default(), desks: Desks::new(), waiting: AHashMap::new(), settings };
+        Hall {
+            state: Mutex::new(state),
+            wake: Notify::new(),
+            fence,
+            lanes: Lanes::default(),
+            metrics,
+            checks: KINDS.iter().map(|kind| (*kind, readiness.register(kind.as_str()))).collect(),
+            synced: AtomicU32::new(0),
+        }
+    }
+
+    /// Runs a change of the state under the lock, then wakes the pipeline if something is to be looked at.
+    pub fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = change(&mut state);
+        let wake = state.index.all_dirty || !state.index.dirty.is_empty() || state.desks.values().any(|desk| desk.dirty);
+        drop(state);
+        if wake {
+            self.wake.notify_one();
+        }
+        answer
+    }
+
+    /// Waits until something is to be looked at.
+    pub async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    /// Wakes the pipeline.
+    pub fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Domain time, in whole milliseconds as annotations carry it.
+    #[must_use]
+    pub fn now(&self) -> DateTime<Utc> {
+        Utc::now().trunc_subsecs(3)
+    }
+
+    /// True while this replica may write.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        self.fence.is_leader()
+    }
+
+    /// A watch told something.
+    pub fn heard(&self, kind: WatchKind) {
+        self.metrics.watch_alive(kind);
+    }
+
+    /// A watch failed and starts again by itself.
+    pub fn watch_failed(&self, kind: WatchKind, error: &watcher::Error) {
+        self.metrics.watch_restarted(kind);
+        if !self.is_synced(kind)
+            && let Some((_, check)) = self.checks.iter().find(|(known, _)| *known == kind)
+        {
+            check.fail(format!("{} cannot be listed: {error}", kind.as_str()));
+        }
+        tracing::warn!(kind = kind.as_str(), %error, "watch failed, trying again");
+    }
+
+    /// A list is complete.
+    pub fn synced(&self, kind: WatchKind) {
+        if let Some(position) = self.checks.iter().position(|(known, _)| *known == kind) {
+            self.checks[position].1.pass();
+            self.synced.fetch_or(1 << position, Ordering::AcqRel);
+        }
+        self.wake();
+    }
+
+    fn is_synced(&self, kind: WatchKind) -> bool {
+        let synced = self.synced.load(Ordering::Acquire);
+        self.checks.iter().position(|(known, _)| *known == kind).is_some_and(|position| synced & (1 << position) != 0)
+    }
+
+    /// True when every list has arrived once.
+    #[must_use]
+    pub fn all_synced(&self) -> bool {
+        self.synced.load(Ordering::Acquire).count_ones() as usize == self.checks.len()
+    }
+
+    /// Counts an object that could not be read in full.
+    pub fn count_unreadable(&self, kind: Option<WatchKind>) {
+        if let Some(kind) = kind {
+            self.metrics.decode_failed(kind);
+        }
+    }
+}
+
+impl State {
+    /// Takes an upgrade as the hub has it now; older news than known is ignored.
+    pub fn apply_upgrade(&mut self, upgrade: Upgrade, hall: &Hall) {
+        let Some(uid) = upgrade.metadata.uid.clone() else { return };
+        let view = Arc::new(upgrade);
+        let leads = hall.leads();
+        if let Some(desk) = self.desks.get_mut(uid.as_str()) {
+            if version(&desk.view) > version(&view) {
+                return;
+            }
+            let old = std::mem::replace(&mut desk.view, Arc::clone(&view));
+            desk.status.observe(view.status.good());
+            if concerns_planning(&old, &view) {
+                desk.dirty = true;
+            }
+            if old.metadata.generation == view.metadata.generation && old.spec == view.spec {
+                return;
+            }
+        }
+        let brief = policy::brief(&view, &self.settings.works, self.settings.operators_grace);
+        let waiting = self.waiting.remove(uid.as_str()).unwrap_or_default();
+        let desk = match self.desks.get_mut(uid.as_str()) {
+            Some(desk) => desk,
+            None => match Desk::new(Arc::clone(&view)) {
+                Some(desk) => self.desks.entry(Arc::from(uid.as_str())).or_insert(desk),
+                None => return,
+            },
+        };
+        desk.brief = brief.map(Arc::new).map_err(Arc::new);
+        desk.selected_at = 0;
+        desk.dirty = true;
+        desk.status.observe(view.status.good());
+        for report in waiting {
+            desk.rows.observe(&report, false, leads);
+        }
+    }
+
+    /// Forgets an upgrade that is gone.
+    pub fn delete_upgrade(&mut self, uid: &str) {
+        if self.desks.remove(uid).is_some() {
+            // Whoever waited for its clusters may go on.
+            self.index.all_dirty = true;
+        }
+        self.waiting.remove(uid);
+    }
+
+    /// Forgets upgrades that a fresh list did not contain.
+    pub fn retain_upgrades(&mut self, seen: &AHashSet<Key>) {
+        let before = self.desks.len();
+        self.desks.retain(|_, desk| seen.contains(&(Arc::clone(&desk.namespace), Arc::clone(&desk.name))));
+        self.index.all_dirty |= before != self.desks.len();
+    }
+
+    /// Takes a report as the hub has it.
+    pub fn observe_report(&mut self, report: &Report, deleted: bool, leads: bool) {
+        let Some(uid) = report.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_MCU_UID)) else { return };
+        match self.desks.get_mut(uid.as_str()) {
+            Some(desk) => {
+                desk.rows.observe(report, deleted, leads);
+                desk.dirty = true;
+            }
+            None if !deleted => self.waiting.entry(Arc::from(uid.as_str())).or_default().push(report.clone()),
+            None => {}
+        }
+    }
+}
+
+/// Resource version as a number; 0 when it is none.
+fn version(upgrade: &Upgrade) -> u64 {
+    upgrade.metadata.resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// True unless only the status changed.
+fn concerns_planning(old: &Upgrade, new: &Upgrade) -> bool {
+    let (old_meta, new_meta) = (&old.metadata, &new.metadata);
+    old_meta.generation != new_meta.generation
+        || old_meta.annotations != new_meta.annotations
+        || old_meta.deletion_timestamp != new_meta.deletion_timestamp
+        || old_meta.finalizers != new_meta.finalizers
+        || old.status.good().map(|status| &status.observed_retry) != new.status.good().map(|status| &status.observed_retry)
+}

@@ -1,0 +1,94 @@
+//! What the index keeps of a ManagedCluster.
+
+use std::sync::Arc;
+
+use api::names::{CLAIM_ID, CLAIM_PRODUCT, CLAIM_VERSION, LABEL_CLUSTER_ID, LABEL_LOCAL_CLUSTER, LABEL_NAME, LABEL_OPENSHIFT_VERSION, LABEL_VENDOR};
+use api::views::{ManagedCluster, condition};
+
+use super::intern::Pool;
+
+/// A ManagedCluster, reduced to what selection and eligibility read. Equal views mean: nothing happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterView {
+    /// Name.
+    pub name: Arc<str>,
+    /// Labels, sorted by key.
+    pub labels: Box<[(Arc<str>, Arc<str>)]>,
+    /// It is being deleted.
+    pub terminating: bool,
+    /// The hub accepts the cluster.
+    pub accepted: bool,
+    /// Condition ManagedClusterConditionAvailable.
+    pub availability: Availability,
+    /// Cluster ID: claim, else label.
+    pub id: Option<Arc<str>>,
+    /// Product: claim, else label.
+    pub product: Option<Arc<str>>,
+    /// OpenShift version: claim, else label; empty when unknown.
+    pub version: Arc<str>,
+    /// What could not be read.
+    pub unreadable: Option<Arc<str>>,
+}
+
+/// Availability of a cluster as the hub reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Availability {
+    /// Condition True, or absent.
+    Available,
+    /// Condition False or Unknown, with its message.
+    Unavailable(Arc<str>),
+}
+
+impl ClusterView {
+    /// Reduces a ManagedCluster. `None` for an object without a name.
+    pub fn new(cluster: &ManagedCluster, pool: &mut Pool) -> Option<ClusterView> {
+        let name = cluster.metadata.name.as_deref()?;
+        let empty = std::collections::BTreeMap::new();
+        let labels = cluster.metadata.labels.as_ref().unwrap_or(&empty);
+        let status = cluster.status.good();
+        let fact = |claim: &str, label: &str| {
+            let claimed = status.and_then(|status| status.claim(claim)).filter(|value| !value.is_empty());
+            claimed.or_else(|| labels.get(label).map(String::as_str)).filter(|value| !value.is_empty())
+        };
+        let available = status.and_then(|status| condition(&status.conditions, "ManagedClusterConditionAvailable"));
+        let availability = match available {
+            Some(found) if found.status != "True" => {
+                let text = format!("the hub reports the cluster as not available: {}: {}", found.reason, found.message);
+                Availability::Unavailable(pool.share(&text))
+            }
+            _ => Availability::Available,
+        };
+        let unreadable = cluster.spec.error().or_else(|| cluster.status.error());
+        Some(ClusterView {
+            name: pool.share(name),
+            terminating: cluster.metadata.deletion_timestamp.is_some(),
+            accepted: cluster.spec.good().is_some_and(|spec| spec.hub_accepts_client),
+            availability,
+            id: fact(CLAIM_ID, LABEL_CLUSTER_ID).map(Arc::from),
+            product: fact(CLAIM_PRODUCT, LABEL_VENDOR).map(|product| pool.share(product)),
+            version: pool.share(fact(CLAIM_VERSION, LABEL_OPENSHIFT_VERSION).unwrap_or_default()),
+            unreadable: unreadable.map(|error| pool.share(error)),
+            labels: labels.iter().map(|(key, value)| (pool.share(key), pool.share(value))).collect(),
+        })
+    }
+
+    /// Value of a label.
+    #[must_use]
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let index = self.labels.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
+        Some(&self.labels[index].1)
+    }
+
+    /// Value of a label for selectors: `name` falls back to the cluster's name (A7).
+    #[must_use]
+    pub fn selectable_label(&self, key: &str) -> Option<&str> {
+        let fallback = (key == LABEL_NAME).then_some(&*self.name);
+        self.label(key).or(fallback)
+    }
+
+    /// True for the cluster that is the hub itself.
+    #[must_use]
+    pub fn is_hub(&self) -> bool {
+        self.label(LABEL_LOCAL_CLUSTER) == Some("true")
+    }
+}

@@ -1,0 +1,299 @@
+//! The only cache: what the watches told, reduced. It marks upgrades dirty when something that concerns them changed,
+//! and refuses older news than it has (read your writes).
+
+mod cluster;
+mod intern;
+mod placement;
+mod work;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use ahash::{AHashMap, AHashSet};
+use api::names::Step;
+use api::views::{ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding, ManifestWork, Placement, PlacementDecision};
+use chrono::{DateTime, Utc};
+
+pub use cluster::{Availability, ClusterView};
+pub use intern::Pool;
+pub use placement::{Key, Placements, key};
+pub use work::{WorkView, from_rollout, to_rollout};
+
+use crate::selection::Clusters;
+
+/// UID of an upgrade.
+pub type Uid = Arc<str>;
+
+/// Works of one cluster, by step. A slot can hold one work only, since its name is fixed.
+pub type ClusterWorks = [Option<Arc<WorkView>>; 4];
+
+/// The cache.
+#[derive(Debug, Default)]
+pub struct Index {
+    /// Shared strings.
+    pub pool: Pool,
+    /// ManagedClusters by name.
+    pub clusters: Clusters,
+    /// Placements, decisions, sets, bindings.
+    pub placements: Placements,
+    works: AHashMap<Arc<str>, ClusterWorks>,
+    owned: AHashMap<Uid, AHashSet<Arc<str>>>,
+    /// Moves on with every change that may alter a selection.
+    pub epoch: u64,
+    /// Upgrades whose works changed since the last look.
+    pub dirty: AHashSet<Uid>,
+    /// True when something changed that may concern every upgrade.
+    pub all_dirty: bool,
+    /// When the oldest step that ended since the last look was seen to end, by upgrade.
+    pub ended: AHashMap<Uid, Instant>,
+}
+
+/// A change of a cached object.
+#[derive(Debug)]
+pub enum Change<K> {
+    /// It exists, like this.
+    Applied(K),
+    /// It is gone; this was its last state.
+    Deleted(K),
+}
+
+impl Index {
+    /// Takes a change of a ManagedCluster.
+    pub fn cluster(&mut self, change: &Change<ManagedCluster>) {
+        let changed = match change {
+            Change::Applied(object) => match ClusterView::new(object, &mut self.pool) {
+                Some(view) => {
+                    let changed = self.clusters.get(&view.name).is_none_or(|before| **before != view);
+                    if changed {
+                        self.clusters.insert(Arc::clone(&view.name), Arc::new(view));
+                    }
+                    changed
+                }
+                None => false,
+            },
+            Change::Deleted(object) => {
+                let name = object.metadata.name.as_deref().unwrap_or_default();
+                self.clusters.remove(name).is_some()
+            }
+        };
+        self.note(changed);
+    }
+
+    /// Takes a change of a Placement.
+    pub fn placement(&mut self, change: &Change<Placement>) {
+        let changed = match change {
+            Change::Applied(object) => self.placements.apply_placement(object, &mut self.pool),
+            Change::Deleted(object) => self.placements.delete_placement(&key(object, &mut self.pool)),
+        };
+        self.note(changed);
+    }
+
+    /// Takes a change of a PlacementDecision.
+    pub fn decision(&mut self, change: &Change<PlacementDecision>) {
+        let changed = match change {
+            Change::Applied(object) => self.placements.apply_decision(object, &mut self.pool),
+            Change::Deleted(object) => self.placements.delete_decision(&key(object, &mut self.pool)),
+        };
+        self.note(changed);
+    }
+
+    /// Takes a change of a ManagedClusterSet.
+    pub fn set(&mut self, change: &Change<ManagedClusterSet>) {
+        let changed = match change {
+            Change::Applied(object) => self.placements.apply_set(object, &mut self.pool),
+            Change::Deleted(object) => self.placements.delete_set(&key(object, &mut self.pool)),
+        };
+        self.note(changed);
+    }
+
+    /// Takes a change of a ManagedClusterSetBinding.
+    pub fn binding(&mut self, change: &Change<ManagedClusterSetBinding>) {
+        let changed = match change {
+            Change::Applied(object) => self.placements.apply_binding(object, &mut self.pool),
+            Change::Deleted(object) => self.placements.delete_binding(&key(object, &mut self.pool)),
+        };
+        self.note(changed);
+    }
+
+    fn note(&mut self, changed: bool) {
+        if changed {
+            self.epoch += 1;
+            self.all_dirty = true;
+        }
+    }
+
+    /// Takes a change of a ManifestWork, from a watch or from the answer to a write of ours.
+    pub fn work(&mut self, change: &Change<ManifestWork>, now: DateTime<Utc>) {
+        match change {
+            Change::Applied(object) => self.apply_work(object, now),
+            Change::Deleted(object) => self.delete_work(object, now),
+        }
+    }
+
+    fn apply_work(&mut self, object: &ManifestWork, now: DateTime<Utc>) {
+        let Some(mut view) = WorkView::new(object, now, &mut self.pool) else { return };
+        let Some(namespace) = object.metadata.namespace.as_deref() else { return };
+        let namespace = self.pool.share(namespace);
+        let slot = &mut self.works.entry(Arc::clone(&namespace)).or_default()[slot_of(view.step)];
+        if let Some(before) = slot {
+            if before.version > view.version {
+                return;
+            }
+            view.inherit(before);
+            if ends(&view) && !ends(before) {
+                self.ended.entry(Arc::clone(&view.upgrade)).or_insert_with(Instant::now);
+            }
+            if before.upgrade != view.upgrade {
+                self.dirty.insert(Arc::clone(&before.upgrade));
+            }
+        }
+        if slot.as_ref().is_none_or(|before| before.differs(&view)) {
+            self.dirty.insert(Arc::clone(&view.upgrade));
+        }
+        let upgrade = Arc::clone(&view.upgrade);
+        *slot = Some(Arc::new(view));
+        self.owned.entry(upgrade).or_default().insert(namespace);
+    }
+
+    fn delete_work(&mut self, object: &ManifestWork, now: DateTime<Utc>) {
+        let (Some(namespace), Some(uid)) = (object.metadata.namespace.as_deref(), object.metadata.uid.as_deref()) else {
+            return;
+        };
+        let last = WorkView::new(object, now, &mut self.pool);
+        let Some(slots) = self.works.get_mut(namespace) else { return };
+        for slot in slots.iter_mut() {
+            let Some(before) = slot.as_ref().filter(|before| *before.uid == *uid) else { continue };
+            self.dirty.insert(Arc::clone(&before.upgrade));
+            // Somebody else removed a work whose success nobody has recorded yet (a zero TTL, say): keep the evidence.
+            let evidence = last.clone().unwrap_or_else(|| WorkView::clone(before));
+            let succeeded = evidence.work.reading == rollout::Reading::Succeeded;
+            *slot = (succeeded && !before.doomed).then(|| {
+                let mut kept = evidence;
+                kept.work.vanished = true;
+                kept.work.terminating = false;
+                Arc::new(kept)
+            });
+        }
+        if slots.iter().all(Option::is_none) {
+            self.works.remove(namespace);
+        }
+    }
+
+    /// Notes that a deletion was accepted; the object stays until its end is seen.
+    pub fn doom(&mut self, namespace: &str, step: Step) {
+        self.change(namespace, step, |view| {
+            view.doomed = true;
+            view.work.terminating = true;
+        });
+    }
+
+    /// Notes that a work is gone for good, though no event may say so.
+    pub fn forget(&mut self, namespace: &str, step: Step) {
+        if let Some(slots) = self.works.get_mut(namespace)
+            && let Some(view) = slots[slot_of(step)].take()
+        {
+            self.dirty.insert(Arc::clone(&view.upgrade));
+        }
+    }
+
+    fn change(&mut self, namespace: &str, step: Step, change: impl FnOnce(&mut WorkView)) {
+        if let Some(slots) = self.works.get_mut(namespace)
+            && let Some(view) = slots[slot_of(step)].as_mut()
+        {
+            change(Arc::make_mut(view));
+            self.dirty.insert(Arc::clone(&view.upgrade));
+        }
+    }
+
+    /// Works in a cluster's namespace.
+    #[must_use]
+    pub fn works(&self, namespace: &str) -> Option<&ClusterWorks> {
+        self.works.get(namespace)
+    }
+
+    /// The work of a step.
+    #[must_use]
+    pub fn work_of(&self, namespace: &str, step: Step) -> Option<&Arc<WorkView>> {
+        self.works.get(namespace)?[slot_of(step)].as_ref()
+    }
+
+    /// Clusters with works of an upgrade. Clusters whose works have gone or changed hands are let go of here.
+    pub fn clusters_of(&mut self, upgrade: &str) -> Vec<Arc<str>> {
+        let works = &self.works;
+        let Some(clusters) = self.owned.get_mut(upgrade) else { return Vec::new() };
+        clusters.retain(|cluster| {
+            works.get(cluster).is_some_and(|slots| slots.iter().flatten().any(|view| *view.upgrade == *upgrade))
+        });
+        let found = clusters.iter().cloned().collect();
+        if clusters.is_empty() {
+            self.owned.remove(upgrade);
+        }
+        found
+    }
+
+    /// Forgets works that a fresh list did not contain, `seen` being namespace and step of those it did; works that were
+    /// noted from an answer after `listed` may be younger than the list and stay.
+    pub fn retain_works(&mut self, seen: &AHashSet<(Arc<str>, Step)>, newest: u64) {
+        let Index { works, dirty, .. } = self;
+        works.retain(|namespace, slots| {
+            for (index, slot) in slots.iter_mut().enumerate() {
+                let gone = slot.as_ref().is_some_and(|view| {
+                    view.version <= newest && !seen.contains(&(Arc::clone(namespace), Step::ALL[index]))
+                });
+                if gone && let Some(view) = slot.take() {
+                    dirty.insert(view.upgrade.clone());
+                }
+            }
+            slots.iter().any(Option::is_some)
+        });
+    }
+
+    /// Forgets clusters that a fresh list did not contain.
+    pub fn retain_clusters(&mut self, seen: &AHashSet<Key>) {
+        let before = self.clusters.len();
+        let nowhere: Arc<str> = Arc::from("");
+        self.clusters.retain(|name, _| seen.contains(&(Arc::clone(&nowhere), Arc::clone(name))));
+        let changed = before != self.clusters.len();
+        self.note(changed);
+    }
+
+    /// Forgets Placements that a fresh list did not contain.
+    pub fn retain_placements(&mut self, seen: &AHashSet<Key>) {
+        let changed = self.placements.retain_placements(seen);
+        self.note(changed);
+    }
+
+    /// Forgets PlacementDecisions that a fresh list did not contain.
+    pub fn retain_decisions(&mut self, seen: &AHashSet<Key>) {
+        let changed = self.placements.retain_decisions(seen);
+        self.note(changed);
+    }
+
+    /// Forgets ManagedClusterSets that a fresh list did not contain.
+    pub fn retain_sets(&mut self, seen: &AHashSet<Key>) {
+        let changed = self.placements.retain_sets(seen);
+        self.note(changed);
+    }
+
+    /// Forgets ManagedClusterSetBindings that a fresh list did not contain.
+    pub fn retain_bindings(&mut self, seen: &AHashSet<Key>) {
+        let changed = self.placements.retain_bindings(seen);
+        self.note(changed);
+    }
+
+    /// Number of works.
+    #[must_use]
+    pub fn work_count(&self) -> usize {
+        self.works.values().map(|slots| slots.iter().flatten().count()).sum()
+    }
+}
+
+fn ends(view: &WorkView) -> bool {
+    matches!(view.work.reading, rollout::Reading::Succeeded | rollout::Reading::Failed(_))
+}
+
+/// Position of a step in [`ClusterWorks`].
+#[must_use]
+pub const fn slot_of(step: Step) -> usize {
+    step as usize
+}

@@ -1,0 +1,190 @@
+//! Placements, their decisions, ManagedClusterSets and their bindings.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ahash::{AHashMap, AHashSet};
+use api::names::LABEL_PLACEMENT;
+use api::views::{ManagedClusterSet, ManagedClusterSetBinding, Placement, PlacementDecision, SetSelector, condition};
+use kube::Resource;
+
+use super::intern::Pool;
+
+/// Namespace and name.
+pub type Key = (Arc<str>, Arc<str>);
+
+/// Everything that selects clusters, apart from the clusters themselves.
+#[derive(Debug, Default)]
+pub struct Placements {
+    placements: AHashSet<Key>,
+    decisions: AHashMap<Key, Decision>,
+    sets: BTreeMap<Arc<str>, SetSelector>,
+    bindings: BTreeMap<Key, Binding>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Decision {
+    placement: Arc<str>,
+    clusters: Vec<Arc<str>>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Binding {
+    set: Arc<str>,
+    bound: bool,
+}
+
+/// Namespace and name of an object; cluster-scoped objects have an empty namespace.
+pub fn key<K: Resource>(object: &K, pool: &mut Pool) -> Key {
+    let meta = object.meta();
+    (pool.share(meta.namespace.as_deref().unwrap_or_default()), pool.share(meta.name.as_deref().unwrap_or_default()))
+}
+
+impl Placements {
+    /// Notes a Placement; true when that changes anything.
+    pub fn apply_placement(&mut self, placement: &Placement, pool: &mut Pool) -> bool {
+        let key = key(placement, pool);
+        if placement.metadata.deletion_timestamp.is_some() {
+            return self.placements.remove(&key);
+        }
+        self.placements.insert(key)
+    }
+
+    /// Forgets a Placement.
+    pub fn delete_placement(&mut self, key: &Key) -> bool {
+        self.placements.remove(key)
+    }
+
+    /// Notes a PlacementDecision. One whose status cannot be read keeps its earlier decisions: unknown is not gone.
+    pub fn apply_decision(&mut self, decision: &PlacementDecision, pool: &mut Pool) -> bool {
+        let key = key(decision, pool);
+        let labels = decision.metadata.labels.as_ref();
+        let Some(placement) = labels.and_then(|labels| labels.get(LABEL_PLACEMENT)) else {
+            return self.decisions.remove(&key).is_some();
+        };
+        if decision.status.error().is_some() {
+            return false;
+        }
+        let decided = decision.status.good().map(|status| status.decisions.as_slice()).unwrap_or_default();
+        let clusters =
+            decided.iter().filter(|one| !one.cluster_name.is_empty()).map(|one| pool.share(&one.cluster_name)).collect();
+        let entry = Decision { placement: pool.share(placement), clusters };
+        let changed = self.decisions.get(&key) != Some(&entry);
+        self.decisions.insert(key, entry);
+        changed
+    }
+
+    /// Forgets a PlacementDecision.
+    pub fn delete_decision(&mut self, key: &Key) -> bool {
+        self.decisions.remove(key).is_some()
+    }
+
+    /// Notes a ManagedClusterSet.
+    pub fn apply_set(&mut self, set: &ManagedClusterSet, pool: &mut Pool) -> bool {
+        let (_, name) = key(set, pool);
+        if set.metadata.deletion_timestamp.is_some() {
+            return self.sets.remove(&name).is_some();
+        }
+        let Some(spec) = set.spec.good() else { return false };
+        let changed = self.sets.get(&name) != Some(&spec.cluster_selector);
+        self.sets.insert(name, spec.cluster_selector.clone());
+        changed
+    }
+
+    /// Forgets a ManagedClusterSet.
+    pub fn delete_set(&mut self, key: &Key) -> bool {
+        self.sets.remove(&key.1).is_some()
+    }
+
+    /// Notes a ManagedClusterSetBinding; one without a status counts as bound (`reference/mcu.md` §4).
+    pub fn apply_binding(&mut self, binding: &ManagedClusterSetBinding, pool: &mut Pool) -> bool {
+        let key = key(binding, pool);
+        let Some(spec) = binding.spec.good() else { return false };
+        if binding.metadata.deletion_timestamp.is_some() {
+            return self.bindings.remove(&key).is_some();
+        }
+        let refused = binding
+            .status
+            .good()
+            .and_then(|status| condition(&status.conditions, "Bound"))
+            .is_some_and(|bound| bound.status != "True");
+        let entry = Binding { set: pool.share(&spec.cluster_set), bound: !refused };
+        let changed = self.bindings.get(&key) != Some(&entry);
+        self.bindings.insert(key, entry);
+        changed
+    }
+
+    /// Forgets a ManagedClusterSetBinding.
+    pub fn delete_binding(&mut self, key: &Key) -> bool {
+        self.bindings.remove(key).is_some()
+    }
+
+    /// Keeps the Placements in `seen`; true when that changes anything. Likewise for the other kinds below.
+    pub fn retain_placements(&mut self, seen: &AHashSet<Key>) -> bool {
+        let before = self.placements.len();
+        self.placements.retain(|key| seen.contains(key));
+        before != self.placements.len()
+    }
+
+    /// Keeps the PlacementDecisions in `seen`.
+    pub fn retain_decisions(&mut self, seen: &AHashSet<Key>) -> bool {
+        let before = self.decisions.len();
+        self.decisions.retain(|key, _| seen.contains(key));
+        before != self.decisions.len()
+    }
+
+    /// Keeps the sets in `seen`.
+    pub fn retain_sets(&mut self, seen: &AHashSet<Key>) -> bool {
+        let before = self.sets.len();
+        self.sets.retain(|name, _| seen.iter().any(|(_, known)| known == name));
+        before != self.sets.len()
+    }
+
+    /// Keeps the bindings in `seen`.
+    pub fn retain_bindings(&mut self, seen: &AHashSet<Key>) -> bool {
+        let before = self.bindings.len();
+        self.bindings.retain(|key, _| seen.contains(key));
+        before != self.bindings.len()
+    }
+
+    /// True when the Placement exists.
+    #[must_use]
+    pub fn has_placement(&self, namespace: &str, name: &str) -> bool {
+        self.placements.contains(&(Arc::from(namespace), Arc::from(name)))
+    }
+
+    /// Union of all decisions of a Placement.
+    pub fn decided<'a>(&'a self, namespace: &'a str, name: &'a str) -> impl Iterator<Item = &'a Arc<str>> {
+        self.decisions
+            .iter()
+            .filter(move |((at, _), decision)| **at == *namespace && *decision.placement == *name)
+            .flat_map(|(_, decision)| &decision.clusters)
+    }
+
+    /// Names of the sets bound in a namespace.
+    #[must_use]
+    pub fn bound_sets(&self, namespace: &str) -> BTreeSet<&Arc<str>> {
+        self.bindings
+            .iter()
+            .filter(|((at, _), binding)| **at == *namespace && binding.bound)
+            .map(|(_, binding)| &binding.set)
+            .collect()
+    }
+
+    /// Names of all sets.
+    pub fn all_sets(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.sets.keys()
+    }
+
+    /// How clusters belong to a set; `None` when it does not exist.
+    #[must_use]
+    pub fn set(&self, name: &str) -> Option<&SetSelector> {
+        self.sets.get(name)
+    }
+
+    /// Objects held, for metrics: placements, decisions, sets, bindings.
+    #[must_use]
+    pub fn counts(&self) -> [usize; 4] {
+        [self.placements.len(), self.decisions.len(), self.sets.len(), self.bindings.len()]
+    }
+}

@@ -1,0 +1,136 @@
+//! What the index keeps of a ManifestWork of ours.
+
+use std::sync::Arc;
+
+use api::names::{
+    ANNOTATION_ATTEMPT, ANNOTATION_REVISION, ANNOTATION_SOAK_STARTED_AT, ANNOTATION_STARTED_AT, ANNOTATION_STEP_HASH,
+    ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION, LABEL_MCU_UID, LABEL_STEP, Step,
+};
+use api::time::{parse_rfc3339, to_chrono};
+use api::views::ManifestWork;
+use chrono::{DateTime, Utc};
+use clusterversion::Target;
+use rollout::{Attempt, Reading, Reason, Work};
+
+use super::intern::Pool;
+use crate::works::reading::{self, Outcome};
+
+/// A ManifestWork, reduced to what planning reads.
+#[derive(Clone, Debug)]
+pub struct WorkView {
+    /// UID of the object.
+    pub uid: Arc<str>,
+    /// Resource version as a number; a lower one never replaces a higher one.
+    pub version: u64,
+    /// UID of the upgrade that owns it.
+    pub upgrade: Arc<str>,
+    /// The step it performs.
+    pub step: Step,
+    /// What the planner sees of it.
+    pub work: Work,
+    /// Version the cluster runs, where the feedback tells; empty otherwise.
+    pub cluster_version: Arc<str>,
+    /// A deletion of ours was accepted: the object stays terminating whatever late events say.
+    pub doomed: bool,
+}
+
+/// The planner's step for a step on the wire.
+#[must_use]
+pub const fn to_rollout(step: Step) -> rollout::Step {
+    match step {
+        Step::PreAction => rollout::Step::PreAction,
+        Step::Platform => rollout::Step::Platform,
+        Step::Operators => rollout::Step::Operators,
+        Step::PostAction => rollout::Step::PostAction,
+    }
+}
+
+/// The step on the wire for a planner's step.
+#[must_use]
+pub const fn from_rollout(step: rollout::Step) -> Step {
+    match step {
+        rollout::Step::PreAction => Step::PreAction,
+        rollout::Step::Platform => Step::Platform,
+        rollout::Step::Operators => Step::Operators,
+        rollout::Step::PostAction => Step::PostAction,
+    }
+}
+
+impl WorkView {
+    /// Reduces a work. `None` when it carries no label of ours or its step does not fit its name.
+    pub fn new(object: &ManifestWork, now: DateTime<Utc>, pool: &mut Pool) -> Option<WorkView> {
+        let meta = &object.metadata;
+        let labels = meta.labels.as_ref()?;
+        let step = labels.get(LABEL_STEP).and_then(|text| Step::parse(text))?;
+        if meta.name.as_deref()? != step.work_name(meta.namespace.as_deref()?) {
+            return None;
+        }
+        let note = |key: &str| {
+            meta.annotations.as_ref().and_then(|notes| notes.get(key)).map(String::as_str).unwrap_or_default()
+        };
+        let created = meta.creation_timestamp.as_ref().and_then(to_chrono);
+        let started = parse_rfc3339(note(ANNOTATION_STARTED_AT)).or(created).unwrap_or(now);
+        let target =
+            Target { version: note(ANNOTATION_TARGET_VERSION), image: note(ANNOTATION_TARGET_IMAGE) };
+        let reading = reading::read(object, step, &target);
+        let cause = reading.cause.as_ref();
+        let work = Work {
+            attempt: Attempt {
+                revision: pool.share(note(ANNOTATION_REVISION)),
+                retry: pool.share(note(ANNOTATION_ATTEMPT)),
+            },
+            hash: pool.share(note(ANNOTATION_STEP_HASH)),
+            started,
+            // A note of an earlier attempt stays on a work that was retried in place.
+            soak_started: parse_rfc3339(note(ANNOTATION_SOAK_STARTED_AT)).filter(|soak| *soak >= started),
+            terminating: meta.deletion_timestamp.is_some(),
+            vanished: false,
+            applied: reading.applied,
+            reading: match &reading.outcome {
+                Outcome::NotYet => Reading::NotYet,
+                Outcome::OtherVersion => Reading::OtherVersion,
+                Outcome::Running => Reading::Running,
+                Outcome::Succeeded => Reading::Succeeded,
+                Outcome::Failed(cause) => Reading::Failed(pool.share(&cause.message)),
+                Outcome::Suspect => Reading::Suspect(now),
+            },
+            cause: cause.map(|cause| {
+                (Reason::parse(cause.reason).unwrap_or(Reason::Running), pool.share(&cause.message))
+            }),
+            unhealthy: reading.unhealthy.as_ref().map(|cause| pool.share(&cause.message)),
+        };
+        Some(WorkView {
+            uid: Arc::from(meta.uid.as_deref()?),
+            version: meta.resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0),
+            upgrade: pool.share(labels.get(LABEL_MCU_UID)?),
+            step,
+            work,
+            cluster_version: pool.share(reading.version.as_deref().unwrap_or_default()),
+            doomed: false,
+        })
+    }
+
+    /// Carries over what only this process knows of the same object: that it is doomed, and since when it looks failed.
+    pub fn inherit(&mut self, before: &WorkView) {
+        if before.uid != self.uid {
+            return;
+        }
+        self.doomed = before.doomed;
+        self.work.terminating |= before.doomed;
+        if let (Reading::Suspect(since), Reading::Suspect(_)) = (&before.work.reading, &self.work.reading) {
+            self.work.reading = Reading::Suspect(*since);
+        }
+        if self.cluster_version.is_empty() {
+            self.cluster_version = Arc::clone(&before.cluster_version);
+        }
+    }
+
+    /// True when planning would see a difference.
+    #[must_use]
+    pub fn differs(&self, other: &WorkView) -> bool {
+        self.work != other.work
+            || self.uid != other.uid
+            || self.upgrade != other.upgrade
+            || self.cluster_version != other.cluster_version
+    }
+}

@@ -1,0 +1,364 @@
+//! The decision: what a candidate does next about the Lease, as a pure state machine.
+//!
+//! Owns the rules of client-go's leader election: another holder's claim ends one lease duration after *we* saw its
+//! record change, measured on our own monotonic clock; our own claim ends one renew deadline after we *sent* the
+//! last renewal that succeeded. The difference of the two is the margin for clock rates and writes in flight.
+//! Refuses clocks, I/O and randomness: time comes in, jitter is seeded, wall clock readings are only written into the
+//! record for people to read and never compared.
+
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+
+/// The times of the election. Invariant: `retry_period < renew_deadline < lease_duration` and
+/// `renew_interval < renew_deadline`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// How long a claim keeps others away after its last renewal. Written in whole seconds.
+    pub lease_duration: Duration,
+    /// How long a leader goes on without a successful renewal before it gives up.
+    pub renew_deadline: Duration,
+    /// Pause between attempts after a failure, and between looks of a candidate that has no watch.
+    pub retry_period: Duration,
+    /// Pause between a successful renewal and the next.
+    pub renew_interval: Duration,
+}
+
+/// The given times contradict each other.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadTiming(pub String);
+
+impl Timing {
+    /// Checks the invariant; the renew interval is a third of the lease duration, at most half the renew deadline.
+    ///
+    /// # Errors
+    /// [`BadTiming`] when the durations are not in the order `retry < deadline < duration`, or the lease duration is
+    /// not a whole number of seconds.
+    pub fn new(
+        lease_duration: Duration,
+        renew_deadline: Duration,
+        retry_period: Duration,
+    ) -> Result<Self, BadTiming> {
+        if lease_duration.subsec_nanos() != 0 || lease_duration < Duration::from_secs(2) {
+            return Err(BadTiming(format!(
+                "lease duration must be whole seconds, at least 2s, not {lease_duration:?}"
+            )));
+        }
+        if renew_deadline >= lease_duration {
+            return Err(BadTiming(format!(
+                "renew deadline {renew_deadline:?} must be shorter than the lease duration {lease_duration:?}"
+            )));
+        }
+        if retry_period.is_zero() || retry_period.mul_f64(MAX_JITTER) >= renew_deadline {
+            return Err(BadTiming(format!(
+                "retry period {retry_period:?} with its jitter must be shorter than the renew deadline {renew_deadline:?}"
+            )));
+        }
+        Ok(Self {
+            lease_duration,
+            renew_deadline,
+            retry_period,
+            renew_interval: (lease_duration / 3).min(renew_deadline / 2),
+        })
+    }
+
+    /// The usual proportions for a lease duration: deadline two thirds, retry two fifteenths (15 s, 10 s, 2 s).
+    ///
+    /// # Errors
+    /// [`BadTiming`] as [`Timing::new`].
+    pub fn of(lease_duration: Duration) -> Result<Self, BadTiming> {
+        Self::new(lease_duration, lease_duration * 2 / 3, lease_duration * 2 / 15)
+    }
+}
+
+/// Retries wait between one and this many retry periods.
+const MAX_JITTER: f64 = 1.2;
+
+/// What the Lease says, without its metadata.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Identity of the holder; empty when nobody holds the lease.
+    pub holder: String,
+    /// How long the holder's claim lasts after each renewal, in whole seconds; zero when the record does not say.
+    pub duration: Duration,
+    /// Wall clock of the holder when it acquired the lease. For people.
+    pub acquire_time: Option<Timestamp>,
+    /// Wall clock of the holder at its last renewal. For people, and to make each renewal differ from the last.
+    pub renew_time: Option<Timestamp>,
+    /// How many times the holder changed.
+    pub transitions: i32,
+}
+
+/// A record as read from the server or as answered to a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The record.
+    pub record: Record,
+    /// `metadata.resourceVersion`, the guard of the next replace.
+    pub version: String,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Read the Lease and call [`Candidate::looked`].
+    Look,
+    /// Create the Lease and call [`Candidate::wrote`] or [`Candidate::failed`].
+    Create(Record),
+    /// Replace the Lease under the guard of `version` and call [`Candidate::wrote`] or [`Candidate::failed`].
+    Replace {
+        /// The new record.
+        record: Record,
+        /// The `resourceVersion` that must still be current.
+        version: String,
+    },
+    /// Nothing before this instant, unless a watch tells of a change.
+    Wait(Instant),
+}
+
+/// Why a request had no success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Somebody else wrote first, or our last write succeeded without our knowing.
+    Conflict,
+    /// The request failed, or its outcome is unknown.
+    Unknown,
+}
+
+#[derive(Clone, Debug)]
+enum View {
+    /// Never looked.
+    Unknown,
+    /// There is no Lease. A claim seen before lasts to its end even if somebody deletes the object.
+    Absent { claimed_until: Option<Instant> },
+    /// The Lease as last seen, and when its record last changed on our clock.
+    Present { seen: Seen, changed_at: Instant },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    since: Instant,
+    until: Instant,
+}
+
+/// One replica's view of the election.
+#[derive(Debug)]
+pub struct Candidate {
+    identity: String,
+    timing: Timing,
+    view: View,
+    held: Option<Held>,
+    /// The view was read just now, so a guarded write has a chance.
+    fresh: bool,
+    /// A watch reports every change of the Lease, so polling is not needed.
+    watching: bool,
+    /// No request before this instant.
+    wake: Option<Instant>,
+    jitter: u64,
+}
+
+impl Candidate {
+    /// A candidate that has not looked yet. `identity` must be unique to this process; `seed` spreads the retries of
+    /// several candidates.
+    #[must_use]
+    pub fn new(identity: String, timing: Timing, seed: u64) -> Self {
+        Self {
+            identity,
+            timing,
+            view: View::Unknown,
+            held: None,
+            fresh: false,
+            watching: false,
+            wake: None,
+            jitter: seed,
+        }
+    }
+
+    /// Decides what to do at `now`; `wall` goes into the record that is written, if any. Ends our own claim when its
+    /// time is over.
+    pub fn next(&mut self, now: Instant, wall: Timestamp) -> Next {
+        if self.held.is_some_and(|held| now >= held.until) {
+            self.held = None;
+            self.fresh = false;
+        }
+        if self.held.is_some() { self.next_as_leader(now, wall) } else { self.next_as_follower(now, wall) }
+    }
+
+    fn next_as_leader(&mut self, now: Instant, wall: Timestamp) -> Next {
+        if let Some(wake) = self.wake.filter(|wake| now < *wake) {
+            let until = self.held.map_or(wake, |held| held.until.min(wake));
+            return Next::Wait(until);
+        }
+        if self.fresh { self.claim(wall) } else { Next::Look }
+    }
+
+    fn next_as_follower(&mut self, now: Instant, wall: Timestamp) -> Next {
+        let claimed_until = self.claimed_until();
+        if self.fresh {
+            if claimed_until.is_none_or(|until| now >= until) {
+                return self.claim(wall);
+            }
+            self.fresh = false;
+            let poll = now + self.pause();
+            self.wake = if self.watching { None } else { Some(poll) };
+        }
+        if matches!(self.view, View::Unknown) && self.wake.is_none() {
+            return Next::Look;
+        }
+        let end = claimed_until.filter(|until| now < *until);
+        let wake = match (self.wake, end) {
+            (Some(wake), Some(end)) => Some(wake.min(end)),
+            (wake, None) => wake,
+            (None, end) => end,
+        };
+        match wake {
+            Some(wake) if now < wake => Next::Wait(wake),
+            _ => Next::Look,
+        }
+    }
+
+    /// Until when somebody else's claim keeps us away, on our clock; none if nobody's does.
+    fn claimed_until(&self) -> Option<Instant> {
+        match &self.view {
+            View::Unknown => None,
+            View::Absent { claimed_until } => *claimed_until,
+            View::Present { seen, changed_at } => {
+                let record = &seen.record;
+                if record.holder.is_empty() || record.holder == self.identity {
+                    return None;
+                }
+                let duration =
+                    if record.duration.is_zero() { self.timing.lease_duration } else { record.duration };
+                Some(*changed_at + duration)
+            }
+        }
+    }
+
+    /// The write that acquires or renews the lease, by what we saw last.
+    fn claim(&self, wall: Timestamp) -> Next {
+        let mut record = Record {
+            holder: self.identity.clone(),
+            duration: self.timing.lease_duration,
+            acquire_time: Some(wall),
+            renew_time: Some(wall),
+            transitions: 0,
+        };
+        let View::Present { seen, .. } = &self.view else {
+            return if matches!(self.view, View::Unknown) { Next::Look } else { Next::Create(record) };
+        };
+        if seen.record.holder == self.identity {
+            record.acquire_time = seen.record.acquire_time.or(Some(wall));
+            record.transitions = seen.record.transitions;
+        } else {
+            record.transitions = seen.record.transitions.saturating_add(1);
+        }
+        Next::Replace { record, version: seen.version.clone() }
+    }
+
+    /// The Lease was read, or a watch reported it, at `now`; `None` means it does not exist.
+    pub fn looked(&mut self, now: Instant, seen: Option<Seen>) {
+        self.fresh = true;
+        self.wake = None;
+        let Some(seen) = seen else {
+            let claimed_until = self.claimed_until();
+            self.view = View::Absent { claimed_until };
+            return;
+        };
+        if seen.record.holder != self.identity {
+            self.held = None;
+        }
+        let changed_at = match &self.view {
+            View::Present { seen: old, changed_at } if old.record == seen.record => *changed_at,
+            _ => now,
+        };
+        self.view = View::Present { seen, changed_at };
+    }
+
+    /// A create or replace that was sent at `sent_at` succeeded; `seen` is its answer, received at `now`.
+    pub fn wrote(&mut self, sent_at: Instant, now: Instant, seen: Seen) {
+        let since = self.held.map_or(sent_at, |held| held.since);
+        self.view = View::Present { seen, changed_at: now };
+        self.held = Some(Held { since, until: sent_at + self.timing.renew_deadline });
+        self.wake = Some(sent_at + self.timing.renew_interval);
+        self.fresh = true;
+    }
+
+    /// A request failed at `now`. A leader looks soon after a conflict, since the cause may be its own write whose
+    /// answer was lost; everybody else waits a retry period.
+    pub fn failed(&mut self, now: Instant, failure: Failure) {
+        self.fresh = false;
+        let pause = self.pause();
+        let soon = failure == Failure::Conflict && self.held.is_some();
+        self.wake = Some(now + if soon { pause / 10 } else { pause });
+    }
+
+    /// A watch now reports changes, or no longer does; without one the candidate looks at `now` plus a retry period.
+    pub fn set_watching(&mut self, watching: bool, now: Instant) {
+        self.watching = watching;
+        let poll = now + self.pause();
+        self.wake = if watching { None } else { Some(poll) };
+    }
+
+    /// The write that gives the lease up, if it is ours by what we saw last: nobody holds it, for one second, as
+    /// client-go writes it.
+    #[must_use]
+    pub fn release(&self, wall: Timestamp) -> Option<(Record, String)> {
+        let View::Present { seen, .. } = &self.view else { return None };
+        (seen.record.holder == self.identity).then(|| {
+            let record = Record {
+                holder: String::new(),
+                duration: Duration::from_secs(1),
+                acquire_time: Some(wall),
+                renew_time: Some(wall),
+                transitions: seen.record.transitions,
+            };
+            (record, seen.version.clone())
+        })
+    }
+
+    /// Our claim at `now`: since when and until when, or none.
+    #[must_use]
+    pub fn held(&self, now: Instant) -> Option<(Instant, Instant)> {
+        self.held.filter(|held| now < held.until).map(|held| (held.since, held.until))
+    }
+
+    /// Gives up the claim without a write, before a release.
+    pub fn step_down(&mut self) {
+        self.held = None;
+    }
+
+    /// Who holds the lease by what we saw last; none when nobody does or nothing was seen.
+    #[must_use]
+    pub fn holder(&self) -> Option<&str> {
+        match &self.view {
+            View::Present { seen, .. } => Some(seen.record.holder.as_str()).filter(|holder| !holder.is_empty()),
+            View::Unknown | View::Absent { .. } => None,
+        }
+    }
+
+    /// The `resourceVersion` seen last, to start a watch from.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        match &self.view {
+            View::Present { seen, .. } => Some(seen.version.as_str()),
+            View::Unknown | View::Absent { .. } => None,
+        }
+    }
+
+    /// A retry period with jitter (splitmix64 of the seed).
+    fn pause(&mut self) -> Duration {
+        self.jitter = self.jitter.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.jitter;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let share = u32::try_from((mixed ^ (mixed >> 31)) >> 40).unwrap_or(0);
+        let unit = f64::from(share) / f64::from(1_u32 << 24);
+        self.timing.retry_period.mul_f64(1.0 + (MAX_JITTER - 1.0) * unit)
+    }
+}
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

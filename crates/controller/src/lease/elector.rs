@@ -1,0 +1,311 @@
+//! The election's I/O: carries out what [`decide`](super::decide) says, publishes the outcome, releases at the end.
+//!
+//! Owns the requests for one Lease and their timeouts. Refuses decisions: which request, when, and what an answer
+//! means is the candidate's. A follower watches the Lease, so that a released lease is taken over at once and a
+//! renewal is seen when it happens; where the watch is not to be had, it polls every retry period.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, ObjectMeta, PostParams, WatchEvent, WatchParams};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::decide::{Candidate, Failure, Next, Record, Seen};
+use super::{Config, Fence, Leadership, RELEASE_BUDGET, Term};
+
+type Changes = BoxStream<'static, Result<WatchEvent<Lease>, kube::Error>>;
+
+/// Seconds after which the server ends a watch; the next one follows at once.
+const WATCH_SECONDS: u32 = 290;
+
+pub(super) struct Elector {
+    api: Api<Lease>,
+    config: Config,
+    candidate: Candidate,
+    sender: watch::Sender<Leadership>,
+    fence: Fence,
+    term: Option<Term>,
+    changes: Option<Changes>,
+    /// The Lease was read since the last watch ended, so a new one may start from there.
+    looked: bool,
+    /// The server does not let us watch; not asked again.
+    watch_refused: bool,
+    /// A write was sent and not answered; its outcome is unknown if it is interrupted.
+    writing: bool,
+}
+
+impl Elector {
+    pub(super) fn new(
+        client: kube::Client,
+        config: Config,
+        sender: watch::Sender<Leadership>,
+        fence: Fence,
+        seed: u64,
+    ) -> Self {
+        Self {
+            api: Api::namespaced(client, &config.namespace),
+            candidate: Candidate::new(config.identity.clone(), config.timing, seed),
+            config,
+            sender,
+            fence,
+            term: None,
+            changes: None,
+            looked: false,
+            watch_refused: false,
+            writing: false,
+        }
+    }
+
+    pub(super) async fn run(mut self, shutdown: CancellationToken) {
+        let stopped = shutdown.clone();
+        stopped
+            .run_until_cancelled(async {
+                loop {
+                    self.step().await;
+                }
+            })
+            .await;
+        // The request that was interrupted may have been carried out; the release looks first in that case.
+        if tokio::time::timeout(RELEASE_BUDGET, self.release()).await.is_err() {
+            tracing::warn!(lease = %self.config.name, "the lease was not released in time; it expires by itself");
+        }
+    }
+
+    async fn step(&mut self) {
+        let now = Instant::now();
+        let next = self.candidate.next(now, Timestamp::now());
+        self.publish(now);
+        match next {
+            Next::Look => self.look().await,
+            Next::Create(record) => self.write(record, None).await,
+            Next::Replace { record, version } => self.write(record, Some(version)).await,
+            Next::Wait(until) => self.wait(until).await,
+        }
+        self.publish(Instant::now());
+    }
+
+    /// How long a request may take: a third of the renew deadline, and never past the end of our claim.
+    fn attempt_timeout(&self) -> Duration {
+        let share = self.config.timing.renew_deadline / 3;
+        let now = Instant::now();
+        self.candidate.held(now).map_or(share, |(_, until)| share.min(until - now))
+    }
+
+    async fn look(&mut self) {
+        let answer = tokio::time::timeout(self.attempt_timeout(), self.api.get_opt(&self.config.name)).await;
+        let now = Instant::now();
+        match answer {
+            Ok(Ok(lease)) => {
+                self.looked = true;
+                self.candidate.looked(now, lease.as_ref().map(seen));
+            }
+            Ok(Err(error)) => self.failed("read", &error, now),
+            Err(_) => self.timed_out("read", now),
+        }
+    }
+
+    async fn write(&mut self, record: Record, version: Option<String>) {
+        self.end_watch();
+        let lease = lease(&self.config, &record, version.clone());
+        let params = PostParams::default();
+        let sent_at = Instant::now();
+        self.writing = true;
+        let request = async {
+            if version.is_some() {
+                self.api.replace(&self.config.name, &params, &lease).await
+            } else {
+                self.api.create(&params, &lease).await
+            }
+        };
+        let answer = tokio::time::timeout(self.attempt_timeout(), request).await;
+        self.writing = false;
+        let now = Instant::now();
+        match answer {
+            Ok(Ok(lease)) => self.candidate.wrote(sent_at, now, seen(&lease)),
+            Ok(Err(error)) => self.failed("write", &error, now),
+            Err(_) => self.timed_out("write", now),
+        }
+    }
+
+    fn failed(&mut self, verb: &'static str, error: &kube::Error, now: Instant) {
+        let failure = match error {
+            kube::Error::Api(status) if status.is_conflict() || status.is_already_exists() => Failure::Conflict,
+            _ => Failure::Unknown,
+        };
+        if failure == Failure::Unknown {
+            tracing::warn!(lease = %self.config.name, namespace = %self.config.namespace, verb, %error, "lease request failed");
+        }
+        self.candidate.failed(now, failure);
+    }
+
+    fn timed_out(&mut self, verb: &'static str, now: Instant) {
+        tracing::warn!(lease = %self.config.name, verb, "lease request timed out");
+        self.candidate.failed(now, Failure::Unknown);
+    }
+
+    async fn wait(&mut self, until: Instant) {
+        if self.candidate.held(Instant::now()).is_some() {
+            tokio::time::sleep_until(until).await;
+            return;
+        }
+        if self.changes.is_none() && !self.watch_refused && std::mem::take(&mut self.looked) {
+            self.open_watch().await;
+            // Decided anew: with a watch the wait lasts to the end of the holder's claim, without one to the poll.
+            return;
+        }
+        let Some(changes) = self.changes.as_mut() else {
+            tokio::time::sleep_until(until).await;
+            return;
+        };
+        tokio::select! {
+            change = changes.next() => self.changed(change),
+            () = tokio::time::sleep_until(until) => {}
+        }
+    }
+
+    async fn open_watch(&mut self) {
+        let Some(version) = self.candidate.version().map(str::to_owned) else { return };
+        let params = WatchParams::default()
+            .fields(&format!("metadata.name={}", self.config.name))
+            .timeout(WATCH_SECONDS);
+        let answer = tokio::time::timeout(self.attempt_timeout(), self.api.watch(&params, &version)).await;
+        match answer {
+            Ok(Ok(changes)) => {
+                self.changes = Some(changes.boxed());
+                self.candidate.set_watching(true, Instant::now());
+            }
+            Ok(Err(error)) => {
+                self.watch_refused = matches!(&error, kube::Error::Api(status) if status.is_forbidden());
+                tracing::debug!(%error, "no watch on the lease, polling");
+            }
+            Err(_) => tracing::debug!("no watch on the lease in time, polling"),
+        }
+    }
+
+    fn changed(&mut self, change: Option<Result<WatchEvent<Lease>, kube::Error>>) {
+        let now = Instant::now();
+        match change {
+            Some(Ok(WatchEvent::Added(lease) | WatchEvent::Modified(lease))) => {
+                self.candidate.looked(now, Some(seen(&lease)));
+            }
+            Some(Ok(WatchEvent::Deleted(_))) => {
+                self.end_watch();
+                self.candidate.looked(now, None);
+            }
+            Some(Ok(WatchEvent::Bookmark(_))) => {}
+            Some(Ok(WatchEvent::Error(_)) | Err(_)) | None => self.end_watch(),
+        }
+    }
+
+    fn end_watch(&mut self) {
+        if self.changes.take().is_some() {
+            self.candidate.set_watching(false, Instant::now());
+        }
+    }
+
+    /// Brings fence, term and receivers in line with the candidate.
+    fn publish(&mut self, now: Instant) {
+        let held = self.candidate.held(now);
+        self.fence.set(held.map(|(_, until)| until));
+        if let Some((since, _)) = held {
+            if self.term.is_none() {
+                tracing::info!(lease = %self.config.name, identity = %self.config.identity, "acquired the lease");
+                let term = Term { since, ended: CancellationToken::new() };
+                self.term = Some(term.clone());
+                self.sender.send_replace(Leadership::Leader(term));
+            }
+            return;
+        }
+        let lost = self.term.take();
+        if let Some(term) = &lost {
+            term.ended.cancel();
+        }
+        let holder = self.candidate.holder().filter(|holder| *holder != self.config.identity).map(str::to_owned);
+        let changed = self.sender.send_if_modified(|leadership| {
+            let same = matches!(leadership, Leadership::Follower { holder: old } if *old == holder);
+            if !same {
+                *leadership = Leadership::Follower { holder: holder.clone() };
+            }
+            !same
+        });
+        if lost.is_some() {
+            tracing::warn!(lease = %self.config.name, holder = holder.as_deref().unwrap_or(""), "lost the lease");
+        } else if changed {
+            tracing::info!(lease = %self.config.name, holder = holder.as_deref().unwrap_or(""), "following");
+        }
+    }
+
+    /// Gives the lease up so that a successor need not wait for its end. Fence and term end before the request.
+    async fn release(&mut self) {
+        self.changes = None;
+        self.candidate.step_down();
+        self.fence.set(None);
+        if let Some(term) = self.term.take() {
+            term.ended.cancel();
+        }
+        self.sender.send_replace(Leadership::Follower { holder: None });
+        for attempt in 0..3 {
+            if attempt > 0 || self.writing {
+                match self.api.get_opt(&self.config.name).await {
+                    Ok(lease) => self.candidate.looked(Instant::now(), lease.as_ref().map(seen)),
+                    Err(error) => tracing::debug!(%error, "lease not readable at release"),
+                }
+            }
+            let Some((record, version)) = self.candidate.release(Timestamp::now()) else { return };
+            let lease = lease(&self.config, &record, Some(version));
+            match self.api.replace(&self.config.name, &PostParams::default(), &lease).await {
+                Ok(_) => {
+                    tracing::info!(lease = %self.config.name, "released the lease");
+                    return;
+                }
+                Err(error) => tracing::debug!(%error, attempt, "lease not released"),
+            }
+        }
+        tracing::warn!(lease = %self.config.name, "the lease was not released; it expires by itself");
+    }
+}
+
+/// Reads a Lease; absent fields read as nobody, zero and never.
+fn seen(lease: &Lease) -> Seen {
+    let spec = lease.spec.clone().unwrap_or_default();
+    let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0);
+    Seen {
+        record: Record {
+            holder: spec.holder_identity.unwrap_or_default(),
+            duration: Duration::from_secs(seconds),
+            acquire_time: spec.acquire_time.map(|time| time.0),
+            renew_time: spec.renew_time.map(|time| time.0),
+            transitions: spec.lease_transitions.unwrap_or(0),
+        },
+        version: lease.metadata.resource_version.clone().unwrap_or_default(),
+    }
+}
+
+fn lease(config: &Config, record: &Record, version: Option<String>) -> Lease {
+    Lease {
+        metadata: ObjectMeta {
+            name: Some(config.name.clone()),
+            namespace: Some(config.namespace.clone()),
+            resource_version: version,
+            ..ObjectMeta::default()
+        },
+        spec: Some(LeaseSpec {
+            holder_identity: Some(record.holder.clone()),
+            lease_duration_seconds: i32::try_from(record.duration.as_secs()).ok(),
+            acquire_time: record.acquire_time.map(MicroTime),
+            renew_time: record.renew_time.map(MicroTime),
+            lease_transitions: Some(record.transitions),
+            ..LeaseSpec::default()
+        }),
+    }
+}
+
+#[cfg(test)]
+#[path = "elector_tests.rs"]
+mod tests;

@@ -1,0 +1,217 @@
+//! Leader election over a `coordination.k8s.io/v1` Lease: at most one replica writes.
+//!
+//! Owns the election ([`decide`] is the pure part, `elector` its I/O), the [`Fence`] that is asked before every write
+//! and the [`Term`] that ends when the lease is lost. Refuses to know what is written: callers ask the fence and watch
+//! the term. Every write of the Lease is a replace guarded by `resourceVersion`; clocks of other machines are never
+//! compared with ours.
+//!
+//! Deleting the Lease by hand does not help a second leader up: a candidate that has seen a claim waits for its end.
+
+pub mod decide;
+mod elector;
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+pub use decide::{BadTiming, Timing};
+
+/// What to contend for, and as whom.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Namespace of the Lease; must exist.
+    pub namespace: String,
+    /// Name of the Lease; created if absent.
+    pub name: String,
+    /// Identity written as `holderIdentity`; unique to this process, see [`identity`].
+    pub identity: String,
+    /// The times of the election.
+    pub timing: Timing,
+}
+
+/// Whether this replica leads.
+#[derive(Clone, Debug)]
+pub enum Leadership {
+    /// It does, for this term.
+    Leader(Term),
+    /// It does not.
+    Follower {
+        /// Who does, by what was seen last.
+        holder: Option<String>,
+    },
+}
+
+impl Leadership {
+    /// The term, if this replica leads.
+    #[must_use]
+    pub fn term(&self) -> Option<&Term> {
+        match self {
+            Leadership::Leader(term) => Some(term),
+            Leadership::Follower { .. } => None,
+        }
+    }
+}
+
+/// One uninterrupted time of leading.
+#[derive(Clone, Debug)]
+pub struct Term {
+    /// When it began, on this process's clock.
+    pub since: Instant,
+    ended: CancellationToken,
+}
+
+impl Term {
+    /// A token that is cancelled when the lease is lost or released; effects in flight stop on it.
+    #[must_use]
+    pub fn ended(&self) -> CancellationToken {
+        self.ended.clone()
+    }
+}
+
+/// Answers whether this replica may write now. Cheap to clone and to ask (one atomic load and one clock reading).
+///
+/// It compares the end of our claim with the clock at every question, so a process that was paused past that end
+/// knows on its first instruction that it may not write, before any task has run.
+#[derive(Clone, Debug)]
+pub struct Fence {
+    shared: Arc<FenceState>,
+}
+
+#[derive(Debug)]
+struct FenceState {
+    epoch: Instant,
+    /// Nanoseconds after `epoch`; 0 means never, `u64::MAX` always.
+    valid_until: AtomicU64,
+}
+
+impl Fence {
+    fn closed() -> Self {
+        Self { shared: Arc::new(FenceState { epoch: Instant::now(), valid_until: AtomicU64::new(0) }) }
+    }
+
+    /// True while the lease is ours.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        match self.shared.valid_until.load(Ordering::Acquire) {
+            0 => false,
+            u64::MAX => true,
+            nanos => self.shared.epoch.elapsed() < Duration::from_nanos(nanos),
+        }
+    }
+
+    /// When the current claim ends unless it is renewed; none when there is no claim or it never ends.
+    #[must_use]
+    pub fn valid_until(&self) -> Option<Instant> {
+        match self.shared.valid_until.load(Ordering::Acquire) {
+            0 | u64::MAX => None,
+            nanos => Some(self.shared.epoch + Duration::from_nanos(nanos)),
+        }
+    }
+
+    fn set(&self, until: Option<Instant>) {
+        let nanos = until.map_or(0, |until| {
+            let span = until.saturating_duration_since(self.shared.epoch);
+            u64::try_from(span.as_nanos()).unwrap_or(u64::MAX - 1).clamp(1, u64::MAX - 1)
+        });
+        self.shared.valid_until.store(nanos, Ordering::Release);
+    }
+}
+
+/// A replica's handle on the election. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    leadership: watch::Receiver<Leadership>,
+    fence: Fence,
+}
+
+impl Handle {
+    /// The handle of a replica that leads without an election (`--leader-elect=false`).
+    #[must_use]
+    pub fn always() -> Self {
+        let fence = Fence::closed();
+        fence.shared.valid_until.store(u64::MAX, Ordering::Release);
+        let term = Term { since: Instant::now(), ended: CancellationToken::new() };
+        let (sender, leadership) = watch::channel(Leadership::Leader(term));
+        drop(sender);
+        Self { leadership, fence }
+    }
+
+    /// The fence, to be asked before every write.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.fence.clone()
+    }
+
+    /// Shorthand for the fence's answer.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.fence.is_leader()
+    }
+
+    /// A receiver that wakes when the role or the holder changes, not at renewals. After the end of the election (or
+    /// when there is none) `changed()` answers with an error; the last value stays readable.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<Leadership> {
+        self.leadership.clone()
+    }
+
+    /// Waits until this replica leads and returns the term; pends forever once the election is over.
+    pub async fn lead(&self) -> Term {
+        let mut receiver = self.subscribe();
+        loop {
+            let term = receiver.borrow_and_update().term().cloned();
+            match term {
+                Some(term) if !term.ended.is_cancelled() => return term,
+                _ => {}
+            }
+            if receiver.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+/// Contends for the Lease until `shutdown`, then releases it and ends. Must be called within a tokio runtime.
+///
+/// The returned task is done when the lease is released, at most [`RELEASE_BUDGET`] after `shutdown`; stop writing
+/// before cancelling it. Losing the lease ends the term and the replica contends again.
+#[must_use]
+pub fn run(client: kube::Client, config: Config, shutdown: CancellationToken) -> (Handle, JoinHandle<()>) {
+    let fence = Fence::closed();
+    let (sender, leadership) = watch::channel(Leadership::Follower { holder: None });
+    let elector = elector::Elector::new(client, config, sender, fence.clone(), random());
+    let task = tokio::spawn(elector.run(shutdown));
+    (Handle { leadership, fence }, task)
+}
+
+/// How long a release may take before the process exits without it.
+pub const RELEASE_BUDGET: Duration = Duration::from_secs(2);
+
+/// An identity for this process: the pod's name (or the host's) and 64 random bits, so that a restarted pod is not
+/// taken for its predecessor.
+#[must_use]
+pub fn identity() -> String {
+    let host = ["POD_NAME", "HOSTNAME"]
+        .iter()
+        .find_map(|key| std::env::var(key).ok().filter(|name| !name.is_empty()))
+        .or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|name| name.trim().to_owned()))
+        .unwrap_or_else(|| "mcu-controller".to_owned());
+    let host: String = host.chars().take(63).collect();
+    format!("{host}_{:016x}", random())
+}
+
+/// 64 bits from the operating system's randomness, by way of the standard library's hash keys.
+pub(crate) fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+#[path = "mod_tests.rs"]
+mod tests;

@@ -1,0 +1,171 @@
+//! Observation: index and desk to the fleet that the planner sees. No I/O.
+
+use std::sync::Arc;
+
+use ahash::AHashMap;
+use api::names::Step;
+use chrono::{DateTime, TimeDelta, Utc};
+use rollout::{Cluster, Fleet, Phase, Reason, Rival, RivalHold, Selection, Slot, Standing, Work};
+
+use crate::desk::Desk;
+use crate::index::{Index, Uid, WorkView, slot_of, to_rollout};
+use crate::selection::{self, Member};
+use crate::standing::standing;
+
+/// How long a cluster whose namespace was found missing stays out before it is tried again.
+const MISSING: TimeDelta = TimeDelta::seconds(60);
+
+/// Upgrades by UID.
+pub type Desks = AHashMap<Uid, Desk>;
+
+/// Brings an upgrade's selection up to the index; true when it changed.
+pub fn refresh_selection(desk: &mut Desk, index: &Index, require_bindings: bool, now: DateTime<Utc>) -> bool {
+    let Ok(brief) = &desk.brief else { return false };
+    if desk.selected_at == index.epoch + 1 {
+        return false;
+    }
+    desk.selected_at = index.epoch + 1;
+    let selected =
+        selection::select(&brief.spec, &desk.namespace, &index.clusters, &index.placements, require_bindings);
+    let changed = selected != desk.selected;
+    desk.selected = selected;
+    desk.left.retain(|cluster, _| !desk.selected.clusters.contains_key(cluster));
+    for cluster in desk.rows.all().keys().filter(|cluster| !desk.selected.clusters.contains_key(*cluster)) {
+        desk.left.entry(Arc::clone(cluster)).or_insert(now);
+    }
+    changed
+}
+
+/// What other upgrades hold, by cluster, as far as it concerns `desk`.
+fn rivals(desk: &Desk, desks: &Desks) -> AHashMap<Arc<str>, Rival> {
+    let mut found = AHashMap::new();
+    let mut others: Vec<&Desk> = desks.values().filter(|other| other.uid != desk.uid && !other.is_deleting()).collect();
+    others.sort_by(|a, b| a.order().cmp(&b.order()));
+    for other in others.into_iter().filter(|other| other.order() < desk.order() && other.brief.is_ok()) {
+        for cluster in other.selected.clusters.keys().filter(|cluster| desk.selected.clusters.contains_key(*cluster)) {
+            let row = other.rows.get(cluster).map(|row| &row.record);
+            let hold = match row.map(|record| (record.phase, record.reason)) {
+                Some((Phase::Complete | Phase::Failed, _)) => continue,
+                Some((Phase::PreActionDegraded, _)) => RivalHold::Stuck,
+                Some((
+                    Phase::Pending,
+                    Reason::Paused | Reason::CanaryFailed | Reason::NoCanarySelected | Reason::MaxFailuresExceeded,
+                )) => RivalHold::Stuck,
+                Some((Phase::Blocked, reason)) if reason != Reason::Conflict => RivalHold::Stuck,
+                _ => RivalHold::Active,
+            };
+            found.entry(Arc::clone(cluster)).or_insert(Rival { upgrade: Arc::clone(&other.key), hold });
+        }
+    }
+    found
+}
+
+/// What the owner of a rival work does with the cluster (`reference/mcu.md` §4, Ownership).
+fn hold_of(desk: &Desk, owner: Option<&Desk>, cluster: &str) -> RivalHold {
+    let Some(owner) = owner else { return RivalHold::Yielding };
+    let older = owner.order() < desk.order();
+    match owner.rows.get(cluster).map(|row| row.record.phase) {
+        Some(Phase::Complete) => RivalHold::Yielding,
+        Some(Phase::Failed) if older => RivalHold::Yielding,
+        Some(Phase::Failed | Phase::PreActionDegraded) => RivalHold::Stuck,
+        _ => RivalHold::Active,
+    }
+}
+
+/// The fleet of an upgrade: every cluster that is selected, or has a record or works of it. `desks` are all others.
+#[must_use]
+pub fn fleet(desk: &Desk, desks: &Desks, index: &Index, owned: &[Arc<str>], now: DateTime<Utc>) -> Fleet {
+    let platform = desk.brief.as_ref().is_ok_and(|brief| brief.spec.cluster_version.is_some());
+    let mut names: Vec<&Arc<str>> =
+        desk.selected.clusters.keys().chain(desk.rows.all().keys()).chain(owned).collect();
+    names.sort_unstable();
+    names.dedup();
+    let rivals = if desks.is_empty() { AHashMap::new() } else { rivals(desk, desks) };
+    let view = View { desk, desks, index, rivals, platform, now };
+    Fleet { clusters: names.into_iter().map(|name| view.cluster(name)).collect() }
+}
+
+struct View<'a> {
+    desk: &'a Desk,
+    desks: &'a Desks,
+    index: &'a Index,
+    rivals: AHashMap<Arc<str>, Rival>,
+    platform: bool,
+    now: DateTime<Utc>,
+}
+
+impl View<'_> {
+    fn cluster(&self, name: &Arc<str>) -> Cluster {
+        let desk = self.desk;
+        let member = desk.selected.clusters.get(name);
+        let row = desk.rows.get(name);
+        let managed = self.index.clusters.get(name);
+        let missing = desk.missing.get(name).is_some_and(|since| self.now < *since + MISSING);
+        let mut rival = self.rivals.get(name).cloned();
+        let works = self.slots(name, &mut rival);
+        let selection = match member {
+            Some(_) => Selection::In,
+            None => Selection::Left(desk.left.get(name).copied().unwrap_or(self.now)),
+        };
+        Cluster {
+            name: Arc::clone(name),
+            selection,
+            canary: member.map_or_else(|| row.is_some_and(|row| row.canary), |member| member.canary),
+            gone: missing || managed.is_none_or(|cluster| cluster.terminating),
+            standing: managed.map_or(Standing::Eligible, |cluster| {
+                standing(cluster, member.copied().unwrap_or(Member { canary: false, named: true }), self.platform)
+            }),
+            rival,
+            version: self.version(name, managed.map(|cluster| &cluster.version)),
+            works,
+            record: row.map(|row| Arc::clone(&row.record)),
+            written: row.and_then(|row| row.written.clone()),
+            busy: desk.busy.get(name).map(|writes| writes.busy()),
+            backoff: desk.backoff.get(name).map(|backoff| (backoff.until, Arc::clone(&backoff.text))),
+        }
+    }
+
+    fn version(&self, name: &str, claimed: Option<&Arc<str>>) -> Arc<str> {
+        let told = self.index.work_of(name, Step::Platform).map(|view| &view.cluster_version);
+        told.filter(|version| !version.is_empty()).or(claimed).map_or_else(|| Arc::from(""), Arc::clone)
+    }
+
+    /// The slots of a cluster. A rival's work there outweighs what its selection alone says.
+    fn slots(&self, name: &Arc<str>, rival: &mut Option<Rival>) -> [Slot; 4] {
+        let works = self.index.works(name);
+        Step::ALL.map(|step| {
+            let Some(view) = works.and_then(|works| works[slot_of(step)].as_ref()) else {
+                return self.foreign(name, step);
+            };
+            if view.upgrade == self.desk.uid {
+                return Slot::Ours(self.ours(view));
+            }
+            if view.work.vanished {
+                return Slot::Absent;
+            }
+            let owner = self.desks.get(&view.upgrade);
+            let hold = hold_of(self.desk, owner, name);
+            let stronger = rival.as_ref().is_none_or(|known| known.hold == RivalHold::Yielding);
+            if stronger {
+                let upgrade = owner.map_or_else(|| Arc::from("(deleted)"), |owner| Arc::clone(&owner.key));
+                *rival = Some(Rival { upgrade, hold });
+            }
+            Slot::Rival { terminating: view.work.terminating }
+        })
+    }
+
+    fn ours(&self, view: &WorkView) -> Work {
+        view.work.clone()
+    }
+
+    fn foreign(&self, name: &Arc<str>, step: Step) -> Slot {
+        if self.desk.foreign.is_empty() {
+            return Slot::Absent;
+        }
+        let obstacle = self.desk.foreign.get(&(Arc::clone(name), step));
+        obstacle.map_or(Slot::Absent, |obstacle| Slot::Foreign { retry_at: obstacle.retry_at })
+    }
+}
+
+/// The planner's index of a step equals ours.
+const _: () = assert!(to_rollout(Step::PostAction).index() == slot_of(Step::PostAction));

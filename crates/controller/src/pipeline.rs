@@ -1,0 +1,281 @@
+//! One look at one upgrade: observe → validate → plan → check → apply → report.
+//!
+//! The state is locked to observe and to take the plan, not while planning. Only this loop plans, so a plan can be
+//! outdated by news but never by another plan; every write it leads to is safe against news (fixed names, UIDs).
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use api::names::{FINALIZER, LABEL_MCU, LABEL_MCU_UID};
+use chrono::{DateTime, Utc};
+use rollout::{Action, Attempt, DeleteReason, Fleet, Limit, Plan, Policy, Step};
+use serde_json::json;
+
+use crate::apply::{Effect, Job, Sheet};
+use crate::desk::Desk;
+use crate::hall::{Hall, State};
+use crate::index::{Index, from_rollout};
+use crate::observe;
+use crate::policy::{Brief, pending_retry};
+use crate::report::rows::Due;
+use crate::report::status::{self, Facts};
+
+/// What was observed of an upgrade.
+struct Observed {
+    policy: Policy,
+    fleet: Fleet,
+    brief: Option<Arc<Brief>>,
+    now: DateTime<Utc>,
+    freed: Option<Instant>,
+}
+
+/// Looks at an upgrade once.
+pub fn look(hall: &Hall, uid: &str, require_bindings: bool) {
+    let begun = Instant::now();
+    let Some(observed) = hall.with(|state| observe(hall, state, uid, require_bindings)) else { return };
+    let planned = Instant::now();
+    let mut plan = rollout::plan(observed.now, &observed.policy, &observed.fleet);
+    let violations: Vec<String> = Vec::new();
+    hall.metrics.planned(planned.elapsed());
+    if !violations.is_empty() {
+        hall.metrics.check_violated();
+        tracing::error!(upgrade = uid, ?violations, "the plan breaks a safety rule; nothing of it is written");
+        plan.actions.clear();
+    }
+    let jobs = hall.with(|state| take(state, uid, &observed, &plan, begun));
+    hall.lanes.push(jobs);
+}
+
+fn observe(hall: &Hall, state: &mut State, uid: &str, require_bindings: bool) -> Option<Observed> {
+    let now = hall.now();
+    let mut desk = state.desks.remove(uid)?;
+    let observed = observe_desk(hall, state, &mut desk, require_bindings, now);
+    state.desks.insert(Arc::clone(&desk.uid), desk);
+    observed
+}
+
+fn observe_desk(
+    hall: &Hall,
+    state: &mut State,
+    desk: &mut Desk,
+    require_bindings: bool,
+    now: DateTime<Utc>,
+) -> Option<Observed> {
+    desk.dirty = false;
+    desk.looked = Some((Instant::now(), std::time::Duration::ZERO));
+    desk.wake_at = None;
+    if !settle_finalizer(hall, desk) {
+        return None;
+    }
+    let brief = desk.brief.clone();
+    let policy = match (&brief, desk.is_deleting()) {
+        (_, true) => deletion(),
+        (Ok(brief), false) => Policy { retry: pending_retry(&desk.view), ..brief.policy.clone() },
+        (Err(violations), false) => {
+            let previous = desk.status.previous();
+            let status = status::invalid(&facts(desk, now), violations, &previous);
+            desk.status.set(status);
+            return None;
+        }
+    };
+    observe::refresh_selection(desk, &state.index, require_bindings, now);
+    let owned = state.index.clusters_of(&desk.uid);
+    let fleet = observe::fleet(desk, &state.desks, &state.index, &owned, now);
+    desk.contested = fleet.clusters.iter().any(|cluster| cluster.rival.is_some());
+    let freed = state.index.ended.remove(&desk.uid);
+    Some(Observed { policy, fleet, brief: brief.ok(), now, freed })
+}
+
+/// The finalizer is set before anything is written for an upgrade. True when the upgrade may be looked at.
+fn settle_finalizer(hall: &Hall, desk: &mut Desk) -> bool {
+    let present = has_finalizer(desk);
+    if desk.is_deleting() || present || desk.finalizing {
+        return present;
+    }
+    if desk.brief.is_err() {
+        return true;
+    }
+    let mut finalizers = desk.view.metadata.finalizers.clone().unwrap_or_default();
+    finalizers.push(FINALIZER.to_owned());
+    let job = finalizer_job(desk, finalizers);
+    hall.lanes.push([job]);
+    false
+}
+
+fn has_finalizer(desk: &Desk) -> bool {
+    desk.view.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER)
+}
+
+fn finalizer_job(desk: &mut Desk, finalizers: Vec<String>) -> Job {
+    desk.finalizing = true;
+    let effect = Effect::Finalizers {
+        namespace: Arc::clone(&desk.namespace),
+        name: Arc::clone(&desk.name),
+        version: desk.view.metadata.resource_version.clone().unwrap_or_default(),
+        finalizers,
+    };
+    Job { upgrade: Arc::clone(&desk.uid), effect }
+}
+
+/// The policy of an upgrade that is being deleted: only that matters.
+fn deletion() -> Policy {
+    Policy {
+        revision: Arc::from(""),
+        steps: [None, None, None, None],
+        retry: None,
+        paused: false,
+        deleting: true,
+        max_concurrency: Limit::Count(1),
+        max_failures: None,
+        min_success_time: None,
+        cluster_timeout: chrono::TimeDelta::zero(),
+        operators_timeout: chrono::TimeDelta::zero(),
+        canaries: false,
+        target: Arc::from(""),
+    }
+}
+
+fn facts(desk: &Desk, now: DateTime<Utc>) -> Facts<'_> {
+    let good = desk.view.status.good();
+    Facts {
+        generation: desk.view.metadata.generation.unwrap_or(0),
+        paused: desk.brief.as_ref().is_ok_and(|brief| brief.spec.paused),
+        deleting: desk.is_deleting(),
+        notes: &desk.selected.notes,
+        retry: None,
+        observed_retry: good.and_then(|status| status.observed_retry.as_deref()),
+        now,
+    }
+}
+
+/// Takes a plan: records, jobs, status.
+fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: Instant) -> Vec<Job> {
+    let State { index, desks, .. } = state;
+    let Some(desk) = desks.get_mut(uid) else { return Vec::new() };
+    let now = Instant::now();
+    desk.looked = Some((now, begun.elapsed()));
+    desk.wake_at = plan.wake_at;
+    let mut jobs: Vec<Job> =
+        plan.actions.iter().filter_map(|action| prepare(desk, index, action, observed)).collect();
+    if desk.is_deleting() {
+        finish_deletion(desk, &observed.fleet, &mut jobs);
+        return jobs;
+    }
+    let (selected, all) = (&desk.selected.clusters, &observed.fleet.clusters);
+    let canary = |name: &str| {
+        let found = all.binary_search_by(|cluster| (*cluster.name).cmp(name));
+        found.is_ok_and(|position| all[position].canary)
+    };
+    desk.rows.take(plan, now, |name| (canary(name), !selected.contains_key(name)));
+    let previous = desk.status.previous();
+    let facts = Facts { retry: observed.policy.retry.as_deref(), ..facts(desk, observed.now) };
+    let status = status::status(&facts, plan, &previous);
+    desk.status.set(status);
+    if let Some(status) = desk.status.due(now) {
+        jobs.push(status_job(desk, status));
+    }
+    jobs
+}
+
+/// Works that nobody removes any more do not keep the upgrade: a detached agent's finalizer may never go.
+fn finish_deletion(desk: &mut Desk, fleet: &Fleet, jobs: &mut Vec<Job>) {
+    let left = fleet.clusters.iter().any(|cluster| Step::ALL.iter().any(|step| cluster.slot(*step).ours().is_some()));
+    if left || !jobs.is_empty() || !desk.busy.is_empty() || desk.finalizing {
+        return;
+    }
+    let finalizers = desk.view.metadata.finalizers.iter().flatten().filter(|one| *one != FINALIZER).cloned().collect();
+    jobs.push(finalizer_job(desk, finalizers));
+}
+
+fn prepare(desk: &mut Desk, index: &Index, action: &Action, observed: &Observed) -> Option<Job> {
+    let cluster = action.cluster();
+    let step = from_rollout(action.step());
+    let uid = || index.work_of(cluster, step).map(|view| Arc::clone(&view.uid));
+    let sheet = |attempt: &Attempt, started: DateTime<Utc>| {
+        Some(Sheet {
+            brief: Arc::clone(observed.brief.as_ref()?),
+            owner: Arc::clone(&desk.key),
+            cluster_id: index.clusters.get(cluster).and_then(|view| view.id.clone()),
+            attempt: attempt.clone(),
+            started,
+        })
+    };
+    let name = Arc::clone(cluster);
+    let (effect, starting) = match action {
+        Action::Create { attempt, started, .. } => {
+            let sheet = sheet(attempt, *started)?;
+            (Effect::Create { cluster: name, step, sheet, freed: observed.freed }, action.step() != Step::PostAction)
+        }
+        Action::Update { attempt, started, .. } => {
+            (Effect::Update { cluster: name, sheet: sheet(attempt, *started)?, uid: uid()? }, true)
+        }
+        Action::MarkSoak { started, .. } => {
+            let note = api::time::to_rfc3339(*started);
+            let patch = json!({"metadata": {"uid": &*uid()?, "annotations": {api::names::ANNOTATION_SOAK_STARTED_AT: note}}});
+            (Effect::MarkSoak { cluster: name, step, patch }, false)
+        }
+        Action::Delete { why, .. } => {
+            let halt = matches!(why, DeleteReason::LeftSelection | DeleteReason::UpgradeDeleted);
+            (Effect::Delete { cluster: name, step, uid: uid()?, halt }, false)
+        }
+    };
+    desk.begin(cluster, starting);
+    Some(Job { upgrade: Arc::clone(&desk.uid), effect })
+}
+
+fn status_job(desk: &Desk, status: api::ManagedClustersUpgradeStatus) -> Job {
+    let effect = Effect::Status {
+        namespace: Arc::clone(&desk.namespace),
+        name: Arc::clone(&desk.name),
+        status: Box::new(status),
+    };
+    Job { upgrade: Arc::clone(&desk.uid), effect }
+}
+
+/// Collects the shards and the status that are due, of every upgrade.
+pub fn flush(hall: &Hall) {
+    let now = Instant::now();
+    let jobs = hall.with(|state| {
+        let mut jobs = Vec::new();
+        for desk in state.desks.values_mut() {
+            let target = desk.brief.as_ref().map_or_else(|_| Arc::from(""), |brief| Arc::clone(&brief.policy.target));
+            if !desk.is_deleting() {
+                let due = desk.rows.due(now, &target);
+                jobs.extend(due.into_iter().map(|due| report_job(desk, due)));
+            }
+            if let Some(status) = desk.status.due(now) {
+                jobs.push(status_job(desk, status));
+            }
+        }
+        jobs
+    });
+    hall.lanes.push(jobs);
+}
+
+fn report_job(desk: &Desk, due: Due) -> Job {
+    let group = format!("{}/{}", api::GROUP, api::VERSION);
+    let body = (!due.rows.is_empty()).then(|| {
+        json!({
+            "apiVersion": group,
+            "kind": "ManagedClustersUpgradeReport",
+            "metadata": {
+                "name": due.name,
+                "namespace": &*desk.namespace,
+                "labels": {LABEL_MCU: &*desk.name, LABEL_MCU_UID: &*desk.uid},
+                "ownerReferences": [{
+                    "apiVersion": group,
+                    "kind": "ManagedClustersUpgrade",
+                    "name": &*desk.name,
+                    "uid": &*desk.uid,
+                    "controller": true,
+                    "blockOwnerDeletion": true,
+                }],
+            },
+            "rows": due.rows,
+        })
+        .to_string()
+        .into_bytes()
+    });
+    let effect = Effect::Report { namespace: Arc::clone(&desk.namespace), due, body };
+    Job { upgrade: Arc::clone(&desk.uid), effect }
+}

@@ -1,0 +1,89 @@
+//! Validation: from the spec as written to the policy as planned, or to the rules it breaks. Pure.
+
+use std::sync::Arc;
+
+use api::ManagedClustersUpgradeSpec;
+use api::lenient::Lenient;
+use api::names::{ANNOTATION_RETRY_FAILED, Step};
+use api::validate::{self, Violation, parse_duration, parse_limit};
+use api::views::Upgrade;
+use chrono::TimeDelta;
+use rollout::{Limit, Policy};
+
+use crate::works::{Templates, WorkFlags};
+
+/// The approval Job may take this much longer than operatorsUpgradeTimeout (its activeDeadlineSeconds).
+const JOB_DEADLINE_MARGIN: TimeDelta = TimeDelta::seconds(90);
+
+/// A valid spec, with what is derived from it once per generation.
+#[derive(Debug)]
+pub struct Brief {
+    /// Generation of the spec.
+    pub generation: i64,
+    /// The spec.
+    pub spec: ManagedClustersUpgradeSpec,
+    /// The works it asks for.
+    pub templates: Templates,
+    /// The policy, but for what is not in the spec: retry and deletion.
+    pub policy: Policy,
+}
+
+/// Checks and breaks down a spec. `operators_grace` is added to the operators' timeout.
+///
+/// # Errors
+/// Every broken rule, when there is one.
+pub fn brief(upgrade: &Upgrade, flags: &WorkFlags, operators_grace: TimeDelta) -> Result<Brief, Vec<Violation>> {
+    let violation = |message: String| vec![Violation { field: "spec".to_owned(), message }];
+    let spec = match &upgrade.spec {
+        Lenient::Good(spec) => spec,
+        Lenient::Absent => return Err(violation("must be set".to_owned())),
+        Lenient::Broken(error) => return Err(violation(format!("cannot be read: {error}"))),
+    };
+    let name = upgrade.metadata.name.as_deref().unwrap_or_default();
+    let violations = validate::validate(name, spec);
+    if !violations.is_empty() {
+        return Err(violations);
+    }
+    let strategy = &spec.upgrade_strategy;
+    let unreadable = |field: &str| violation(format!("upgradeStrategy.{field} cannot be read"));
+    let templates = Templates::new(spec, flags);
+    let policy = Policy {
+        revision: Arc::from(templates.revision()),
+        steps: Step::ALL.map(|step| templates.step_hash(step).map(Arc::from)),
+        retry: None,
+        paused: spec.paused,
+        deleting: false,
+        max_concurrency: limit(parse_limit(&strategy.max_concurrency, 1).ok_or_else(|| unreadable("maxConcurrency"))?),
+        max_failures: strategy.max_failures.as_ref().and_then(|value| parse_limit(value, 0)).map(limit),
+        min_success_time: strategy.min_success_time.as_deref().and_then(parse_duration),
+        cluster_timeout: parse_duration(&strategy.cluster_upgrade_timeout)
+            .ok_or_else(|| unreadable("clusterUpgradeTimeout"))?,
+        operators_timeout: parse_duration(&strategy.operators_upgrade_timeout)
+            .ok_or_else(|| unreadable("operatorsUpgradeTimeout"))?
+            + JOB_DEADLINE_MARGIN
+            + operators_grace,
+        canaries: strategy.canary_clusters.is_some(),
+        target: Arc::from(spec.cluster_version.as_ref().map_or("", |target| target.version.as_str())),
+    };
+    Ok(Brief {
+        generation: upgrade.metadata.generation.unwrap_or(0),
+        spec: spec.clone(),
+        templates,
+        policy,
+    })
+}
+
+/// The retry token to carry out: the annotation's value while the status has not observed it.
+#[must_use]
+pub fn pending_retry(upgrade: &Upgrade) -> Option<Arc<str>> {
+    let token = upgrade.metadata.annotations.as_ref()?.get(ANNOTATION_RETRY_FAILED)?;
+    let observed = upgrade.status.good().and_then(|status| status.observed_retry.as_deref());
+    (!token.is_empty() && observed != Some(token.as_str())).then(|| Arc::from(token.as_str()))
+}
+
+fn limit(value: validate::Limit) -> Limit {
+    match value {
+        validate::Limit::Count(count) => Limit::Count(count),
+        validate::Limit::Percent(percent) => Limit::Percent(percent),
+    }
+}

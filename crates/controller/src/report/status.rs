@@ -1,0 +1,181 @@
+//! The status of an upgrade from its plan. Pure.
+
+use api::mcu::{
+    ActionSummary, ClusterNote, ClustersSummary, ManagedClustersUpgradeStatus, Truncated, UpgradeState,
+};
+use api::time::from_chrono;
+use api::validate::Violation;
+use chrono::{DateTime, Utc};
+use rollout::{ActionCounts, ClusterState, Counts, Phase, Plan, Reason};
+
+use super::conditions;
+use super::rows::to_row_phase;
+
+/// Most clusters in a capped list.
+const MOST: usize = 10;
+/// Longest message in a capped list, in bytes.
+const LONGEST: usize = 256;
+
+/// What the status needs beside the plan.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// Generation of the spec.
+    pub generation: i64,
+    /// The spec says paused.
+    pub paused: bool,
+    /// The object is being deleted.
+    pub deleting: bool,
+    /// Why the selection may be smaller than expected.
+    pub notes: &'a [String],
+    /// Retry token that is being carried out.
+    pub retry: Option<&'a str>,
+    /// Value to report as observed when no retry is being carried out.
+    pub observed_retry: Option<&'a str>,
+    /// Time.
+    pub now: DateTime<Utc>,
+}
+
+/// Status of a valid upgrade.
+#[must_use]
+pub fn status(facts: &Facts<'_>, plan: &Plan, previous: &ManagedClustersUpgradeStatus) -> ManagedClustersUpgradeStatus {
+    let summary = &plan.summary;
+    let (failed, waiting) = notes(&plan.clusters);
+    let truncated = Truncated { failed: beyond(failed.len()), waiting: beyond(waiting.len()) };
+    let observed = if plan.retry_done { facts.retry } else { facts.observed_retry };
+    ManagedClustersUpgradeStatus {
+        observed_generation: Some(facts.generation),
+        state: Some(state(facts, plan)),
+        progress: Some(format!("{}/{}", summary.clusters.complete, summary.clusters.total)),
+        in_flight: Some(count(summary.in_flight)),
+        effective_max_concurrency: Some(count(summary.window)),
+        pre_upgrade_action_summary: Some(action_summary(&summary.pre_action)),
+        canary_clusters_summery: Some(clusters_summary(&summary.canaries)),
+        clusters_summery: Some(clusters_summary(&summary.clusters)),
+        post_upgrade_action_summary: Some(action_summary(&summary.post_action)),
+        failed_clusters: failed.into_iter().take(MOST).map(note).collect(),
+        waiting_clusters: waiting.into_iter().take(MOST).map(note).collect(),
+        truncated: (truncated != Truncated::default()).then_some(truncated),
+        observed_retry: observed.map(str::to_owned),
+        conditions: conditions::of_plan(facts, plan, &previous.conditions),
+    }
+}
+
+/// Status of an upgrade whose spec breaks rules: counters stay as they were.
+#[must_use]
+pub fn invalid(
+    facts: &Facts<'_>,
+    violations: &[Violation],
+    previous: &ManagedClustersUpgradeStatus,
+) -> ManagedClustersUpgradeStatus {
+    ManagedClustersUpgradeStatus {
+        observed_generation: Some(facts.generation),
+        state: Some(UpgradeState::Invalid),
+        conditions: conditions::of_violations(facts, violations, &previous.conditions),
+        ..previous.clone()
+    }
+}
+
+fn state(facts: &Facts<'_>, plan: &Plan) -> UpgradeState {
+    let summary = &plan.summary;
+    let canaries_running = summary.canaries.total > summary.canaries.complete;
+    if facts.deleting {
+        UpgradeState::Deleting
+    } else if plan.outlook.complete {
+        UpgradeState::Complete
+    } else if facts.paused {
+        UpgradeState::Paused
+    } else if plan.outlook.stalled.is_some() {
+        UpgradeState::Stalled
+    } else if canaries_running {
+        UpgradeState::Canary
+    } else if summary.in_flight > 0 || summary.clusters.initialized > 0 {
+        UpgradeState::Upgrading
+    } else {
+        UpgradeState::Pending
+    }
+}
+
+/// Failed (and degraded) clusters by name; waiting clusters, those that need a human first, then by name.
+fn notes(clusters: &[ClusterState]) -> (Vec<&ClusterState>, Vec<&ClusterState>) {
+    let failed =
+        clusters.iter().filter(|state| matches!(state.record.phase, Phase::Failed | Phase::PreActionDegraded)).collect();
+    let mut ranked: [Vec<&ClusterState>; 4] = Default::default();
+    for state in clusters {
+        if let Some(rank) = rank(state) {
+            ranked[rank].push(state);
+        }
+    }
+    (failed, ranked.into_iter().flatten().collect())
+}
+
+fn rank(state: &ClusterState) -> Option<usize> {
+    let gates = [
+        Reason::None,
+        Reason::WaitingForSlot,
+        Reason::WaitingForCanaries,
+        Reason::CanaryFailed,
+        Reason::NoCanarySelected,
+        Reason::Paused,
+        Reason::MaxFailuresExceeded,
+    ];
+    let quiet = matches!(state.record.reason, Reason::Running | Reason::None | Reason::Soaking);
+    match state.record.phase {
+        Phase::Blocked => Some(0),
+        Phase::PreAction | Phase::Initialized | Phase::Partial | Phase::Operators | Phase::PostAction | Phase::Soaking => {
+            (!quiet).then_some(1)
+        }
+        Phase::Pending if gates.contains(&state.record.reason) => (state.record.reason != Reason::None).then_some(3),
+        Phase::Pending => Some(2),
+        Phase::PreActionDegraded | Phase::Complete | Phase::Failed => None,
+    }
+}
+
+fn note(state: &ClusterState) -> ClusterNote {
+    let record = &state.record;
+    ClusterNote {
+        name: state.name.to_string(),
+        phase: to_row_phase(record.phase),
+        reason: record.reason.as_str().to_owned(),
+        message: cut(&record.message, LONGEST).to_owned(),
+        since: Some(from_chrono(record.since)),
+    }
+}
+
+/// At most `most` bytes, cut on a character boundary.
+#[must_use]
+pub fn cut(text: &str, most: usize) -> &str {
+    if text.len() <= most {
+        return text;
+    }
+    let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    &text[..end]
+}
+
+fn clusters_summary(counts: &Counts) -> ClustersSummary {
+    ClustersSummary {
+        total: count(counts.total),
+        initialized: count(counts.initialized),
+        partial_upgrade: count(counts.partial),
+        complete: count(counts.complete),
+        failed: count(counts.failed),
+        pending: count(counts.pending),
+    }
+}
+
+fn action_summary(counts: &ActionCounts) -> ActionSummary {
+    ActionSummary {
+        total: count(counts.total),
+        applied: count(counts.applied),
+        available: count(counts.available),
+        progressing: count(counts.progressing),
+        degraded: count(counts.degraded),
+    }
+}
+
+fn beyond(number: usize) -> i64 {
+    count(number.saturating_sub(MOST))
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,228 @@
+//! What alive and ready mean.
+//!
+//! Alive: the pipeline's loop turned within the last minute. Ready: everything that was named as needed (CRDs, the
+//! first list of each watch) is there; a follower is ready too, since its index is warm. Owns the checks and the
+//! heartbeat; refuses to look for itself: those who know tell it, through handles that never wait.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::time::Instant;
+
+/// The pipeline's loop must turn at least this often.
+pub const HEARTBEAT_LIMIT: Duration = Duration::from_secs(60);
+
+/// A named need, held by whoever knows whether it is met. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Check {
+    state: Arc<CheckState>,
+}
+
+#[derive(Debug)]
+struct CheckState {
+    name: String,
+    /// Why it is not met; none when it is.
+    missing: ArcSwapOption<String>,
+}
+
+impl Check {
+    /// The need is met.
+    pub fn pass(&self) {
+        if self.state.missing.load().is_some() {
+            self.state.missing.store(None);
+        }
+    }
+
+    /// The need is not met, for this reason.
+    pub fn fail(&self, reason: impl Into<String>) {
+        self.state.missing.store(Some(Arc::new(reason.into())));
+    }
+}
+
+/// The needs of readiness and the heartbeat of liveness. Shared as `Arc<Readiness>`.
+#[derive(Debug)]
+pub struct Readiness {
+    checks: ArcSwap<Vec<Check>>,
+    epoch: Instant,
+    /// Milliseconds after `epoch` of the last beat.
+    beat: AtomicU64,
+}
+
+impl Default for Readiness {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// One line of a health answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Name of the check.
+    pub name: String,
+    /// Why it fails; none when it passes.
+    pub missing: Option<String>,
+}
+
+impl Readiness {
+    /// Not ready until at least one check is registered and all pass; alive for [`HEARTBEAT_LIMIT`] without a beat.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { checks: ArcSwap::default(), epoch: Instant::now(), beat: AtomicU64::new(0) }
+    }
+
+    /// Names a need, which is not met until [`Check::pass`]. The same name gives the same check again. Register all
+    /// needs before the first passes, else the replica is ready too early.
+    pub fn register(&self, name: &str) -> Check {
+        let new = Check {
+            state: Arc::new(CheckState {
+                name: name.to_owned(),
+                missing: ArcSwapOption::from_pointee("not synced yet".to_owned()),
+            }),
+        };
+        self.checks.rcu(|checks| {
+            let mut checks = Vec::clone(checks);
+            if !checks.iter().any(|check| check.state.name == name) {
+                checks.push(new.clone());
+            }
+            checks
+        });
+        self.checks.load().iter().find(|check| check.state.name == name).cloned().unwrap_or(new)
+    }
+
+    /// The pipeline's loop turned.
+    pub fn beat(&self) {
+        let millis = u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.beat.store(millis, Ordering::Relaxed);
+    }
+
+    /// Findings for `/readyz`.
+    #[must_use]
+    pub fn ready(&self) -> Vec<Finding> {
+        let checks = self.checks.load();
+        if checks.is_empty() {
+            let missing = Some("not started yet".to_owned());
+            return vec![Finding { name: "pipeline".to_owned(), missing }];
+        }
+        checks
+            .iter()
+            .map(|check| Finding {
+                name: check.state.name.clone(),
+                missing: check.state.missing.load().as_deref().cloned(),
+            })
+            .collect()
+    }
+
+    /// True when every finding of [`Readiness::ready`] passes.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        passes(&self.ready())
+    }
+
+    /// Findings for `/livez`.
+    #[must_use]
+    pub fn alive(&self) -> Vec<Finding> {
+        let age = self.epoch.elapsed().saturating_sub(Duration::from_millis(self.beat.load(Ordering::Relaxed)));
+        let missing = (age >= HEARTBEAT_LIMIT).then(|| {
+            format!("no heartbeat for {} s, the limit is {} s", age.as_secs(), HEARTBEAT_LIMIT.as_secs())
+        });
+        vec![
+            Finding { name: "ping".to_owned(), missing: None },
+            Finding { name: "pipeline".to_owned(), missing },
+        ]
+    }
+}
+
+/// True when nothing is missing.
+#[must_use]
+pub fn passes(findings: &[Finding]) -> bool {
+    findings.iter().all(|finding| finding.missing.is_none())
+}
+
+/// The short answer: `ok`, or what is missing, one per line.
+#[must_use]
+pub fn brief(findings: &[Finding]) -> String {
+    let mut out = String::new();
+    for finding in findings {
+        if let Some(missing) = &finding.missing {
+            let _ = writeln!(out, "{}: {missing}", finding.name);
+        }
+    }
+    if out.is_empty() { "ok".to_owned() } else { out }
+}
+
+/// The long answer, in the form of the API server's `?verbose`.
+#[must_use]
+pub fn verbose(endpoint: &str, findings: &[Finding]) -> String {
+    let mut out = String::new();
+    for finding in findings {
+        let _ = match &finding.missing {
+            None => writeln!(out, "[+]{} ok", finding.name),
+            Some(missing) => writeln!(out, "[-]{} failed: {missing}", finding.name),
+        };
+    }
+    let verdict = if passes(findings) { "passed" } else { "failed" };
+    let _ = writeln!(out, "{endpoint} check {verdict}");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_ready_before_the_pipeline_has_named_its_needs() {
+        let readiness = Readiness::new();
+        assert!(!readiness.is_ready());
+        assert_eq!(brief(&readiness.ready()), "pipeline: not started yet\n");
+    }
+
+    #[test]
+    fn readiness_names_each_need_that_is_not_met_and_can_be_lost_again() {
+        let readiness = Readiness::new();
+        let works = readiness.register("ManifestWork");
+        let clusters = readiness.register("ManagedCluster");
+        works.pass();
+        assert_eq!(brief(&readiness.ready()), "ManagedCluster: not synced yet\n");
+        clusters.pass();
+        assert!(readiness.is_ready());
+        clusters.fail("the CRD is not installed");
+        assert_eq!(brief(&readiness.ready()), "ManagedCluster: the CRD is not installed\n");
+    }
+
+    #[test]
+    fn one_name_is_one_check() {
+        let readiness = Readiness::new();
+        let first = readiness.register("ManifestWork");
+        let second = readiness.register("ManifestWork");
+        first.pass();
+        assert!(readiness.is_ready());
+        second.fail("gone");
+        assert_eq!(readiness.ready().len(), 1);
+        assert!(!readiness.is_ready());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pipeline_that_stops_turning_is_dead_after_a_minute() {
+        let readiness = Readiness::new();
+        tokio::time::advance(Duration::from_secs(30)).await;
+        readiness.beat();
+        tokio::time::advance(Duration::from_secs(59)).await;
+        assert!(passes(&readiness.alive()));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(brief(&readiness.alive()), "pipeline: no heartbeat for 60 s, the limit is 60 s\n");
+    }
+
+    #[test]
+    fn the_long_answer_lists_every_check() {
+        let readiness = Readiness::new();
+        readiness.register("a").pass();
+        let _b = readiness.register("b");
+        assert_eq!(
+            verbose("readyz", &readiness.ready()),
+            "[+]a ok\n[-]b failed: not synced yet\nreadyz check failed\n"
+        );
+    }
+}

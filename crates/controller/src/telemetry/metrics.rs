@@ -1,0 +1,348 @@
+//! The values behind the series of the [`catalogue`](super::catalogue).
+//!
+//! Owns registration and encoding (OpenMetrics 1.0 and the classic text format 0.0.4). Refuses open label sets and
+//! locks on the pipeline's path: a step counts with an atomic behind a read lock that no scrape holds for writing.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Metric, Registry};
+use tokio::sync::watch;
+
+use super::catalogue::{self, Kind, Series};
+use super::labels::{
+    Action, ClusterPhase, EventDrop, ReconcileOutcome, UpgradeState, Version, WatchKind, WriteKind, WriteOutcome,
+};
+use super::process::{self, Process};
+use crate::lease::Leadership;
+
+pub use super::catalogue::CATALOGUE;
+
+/// Content type of [`Metrics::encode_openmetrics`].
+pub const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Content type of [`Metrics::encode_classic`].
+pub const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+type PerKind<M> = Family<WriteKind, M, fn() -> M>;
+
+/// Every metric of the controller, registered once. Shared as `Arc<Metrics>`.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    reconciles: Family<ReconcileOutcome, Counter>,
+    plan_duration: Histogram,
+    reaction: Histogram,
+    clusters: Family<ClusterPhase, Gauge>,
+    upgrades: Family<UpgradeState, Gauge>,
+    slots: Gauge,
+    slots_used: Gauge,
+    actions: Family<Action, Counter>,
+    write_duration: PerKind<Histogram>,
+    status_bytes: Histogram,
+    events_dropped: Family<EventDrop, Counter>,
+    watch_ages: Arc<WatchAges>,
+    watch_restarts: Family<WatchKind, Counter>,
+    index_objects: Family<WatchKind, Gauge>,
+    decode_failures: Family<WatchKind, Counter>,
+    check_violations: Counter,
+    leader: Gauge,
+    lease_transitions: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// Registers every series of the catalogue. Series over closed label sets start at zero, so that a rate is known
+    /// from the first scrape on.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut registry = Registry::default();
+        let watch_ages = Arc::new(WatchAges::default());
+        let metrics = Self {
+            reconciles: counters(&mut registry, &catalogue::RECONCILE, ReconcileOutcome::ALL),
+            plan_duration: register(&mut registry, &catalogue::PLAN_DURATION, plan_histogram()),
+            reaction: register(&mut registry, &catalogue::REACTION, histogram(&catalogue::REACTION)),
+            clusters: gauges(&mut registry, &catalogue::CLUSTERS, ClusterPhase::ALL),
+            upgrades: gauges(&mut registry, &catalogue::UPGRADES, UpgradeState::ALL),
+            slots: register(&mut registry, &catalogue::SLOTS, Gauge::default()),
+            slots_used: register(&mut registry, &catalogue::SLOTS_USED, Gauge::default()),
+            actions: actions(&mut registry),
+            write_duration: register(
+                &mut registry,
+                &catalogue::WRITE_DURATION,
+                Family::new_with_constructor(write_histogram as fn() -> Histogram),
+            ),
+            status_bytes: register(&mut registry, &catalogue::STATUS_BYTES, histogram(&catalogue::STATUS_BYTES)),
+            events_dropped: counters(&mut registry, &catalogue::EVENTS_DROPPED, EventDrop::ALL),
+            watch_restarts: counters(&mut registry, &catalogue::WATCH_RESTARTS, WatchKind::ALL),
+            index_objects: gauges(&mut registry, &catalogue::INDEX_OBJECTS, WatchKind::ALL),
+            decode_failures: counters(&mut registry, &catalogue::DECODE_FAILURES, WatchKind::ALL),
+            check_violations: register(&mut registry, &catalogue::CHECK_VIOLATIONS, Counter::default()),
+            leader: register(&mut registry, &catalogue::LEADER, Gauge::default()),
+            lease_transitions: register(&mut registry, &catalogue::LEASE_TRANSITIONS, Counter::default()),
+            watch_ages: Arc::clone(&watch_ages),
+            registry: Registry::default(),
+        };
+        for kind in WriteKind::ALL {
+            drop(metrics.write_duration.get_or_create(kind));
+        }
+        let version = Info::new(Version(env!("CARGO_PKG_VERSION")));
+        registry.register(catalogue::BUILD.stem(), catalogue::BUILD.help, version);
+        registry.register_collector(Box::new(watch_ages));
+        registry.register_collector(Box::new(Process));
+        Self { registry, ..metrics }
+    }
+
+    /// A reconcile of one upgrade ended.
+    pub fn reconciled(&self, outcome: ReconcileOutcome) {
+        self.reconciles.get_or_create(&outcome).inc();
+    }
+
+    /// One upgrade was planned and checked in this time.
+    pub fn planned(&self, took: Duration) {
+        self.plan_duration.observe(took.as_secs_f64());
+    }
+
+    /// This time after a cluster's terminal status was seen, the next cluster was started.
+    pub fn reacted(&self, after: Duration) {
+        self.reaction.observe(after.as_secs_f64());
+    }
+
+    /// A write ended after this time. A write that was fenced off was not sent and leaves no duration.
+    pub fn wrote(&self, kind: WriteKind, outcome: WriteOutcome, took: Duration) {
+        self.actions.get_or_create(&Action { kind, outcome }).inc();
+        if outcome != WriteOutcome::Fenced {
+            self.write_duration.get_or_create(&kind).observe(took.as_secs_f64());
+        }
+    }
+
+    /// How many writes of this kind ended so.
+    #[must_use]
+    pub fn writes(&self, kind: WriteKind, outcome: WriteOutcome) -> u64 {
+        self.actions.get_or_create(&Action { kind, outcome }).get()
+    }
+
+    /// A status of this many bytes was written.
+    pub fn status_written(&self, bytes: usize) {
+        self.status_bytes.observe(f64::from(u32::try_from(bytes).unwrap_or(u32::MAX)));
+    }
+
+    /// Sets the number of clusters in a phase, summed over all upgrades.
+    pub fn set_clusters(&self, phase: ClusterPhase, count: usize) {
+        self.clusters.get_or_create(&phase).set(whole(count));
+    }
+
+    /// Sets the number of upgrades in a state.
+    pub fn set_upgrades(&self, state: UpgradeState, count: usize) {
+        self.upgrades.get_or_create(&state).set(whole(count));
+    }
+
+    /// Sets slots used and slots there are, summed over all upgrades.
+    pub fn set_slots(&self, used: usize, slots: usize) {
+        self.slots_used.set(whole(used));
+        self.slots.set(whole(slots));
+    }
+
+    /// An Event was not sent.
+    pub fn event_dropped(&self, cause: EventDrop) {
+        self.events_dropped.get_or_create(&cause).inc();
+    }
+
+    /// How many Events were not sent for this cause.
+    #[must_use]
+    pub fn events_dropped(&self, cause: EventDrop) -> u64 {
+        self.events_dropped.get_or_create(&cause).get()
+    }
+
+    /// A watch showed a sign of life.
+    pub fn watch_alive(&self, kind: WatchKind) {
+        self.watch_ages.touch(kind);
+    }
+
+    /// A watch ended with an error and is started again.
+    pub fn watch_restarted(&self, kind: WatchKind) {
+        self.watch_restarts.get_or_create(&kind).inc();
+    }
+
+    /// Sets the number of objects of a kind in the index.
+    pub fn set_indexed(&self, kind: WatchKind, count: usize) {
+        self.index_objects.get_or_create(&kind).set(whole(count));
+    }
+
+    /// A field of an object could not be read.
+    pub fn decode_failed(&self, kind: WatchKind) {
+        self.decode_failures.get_or_create(&kind).inc();
+    }
+
+    /// The independent check refused a plan.
+    pub fn check_violated(&self) {
+        self.check_violations.inc();
+    }
+
+    /// Keeps `mcu_leader` and `mcu_lease_transitions_total` in line with the election until it ends.
+    pub async fn follow_election(self: Arc<Self>, mut leadership: watch::Receiver<Leadership>) {
+        let mut led = false;
+        loop {
+            let leads = leadership.borrow_and_update().term().is_some();
+            self.leader.set(i64::from(leads));
+            if leads != led {
+                self.lease_transitions.inc();
+                led = leads;
+            }
+            if leadership.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Everything in OpenMetrics text, for scrapers that accept it.
+    ///
+    /// # Errors
+    /// [`fmt::Error`] when a value cannot be encoded.
+    pub fn encode_openmetrics(&self) -> Result<String, fmt::Error> {
+        let mut out = String::with_capacity(32 * 1024);
+        text::encode(&mut out, &self.registry)?;
+        Ok(out)
+    }
+
+    /// Everything in the classic text format, in which the name of a counter in its `TYPE` line is the name of its
+    /// sample, an info is a gauge, and there is no end marker.
+    ///
+    /// # Errors
+    /// [`fmt::Error`] when a value cannot be encoded.
+    pub fn encode_classic(&self) -> Result<String, fmt::Error> {
+        Ok(classic(&self.encode_openmetrics()?))
+    }
+}
+
+fn classic(openmetrics: &str) -> String {
+    let mut out = String::with_capacity(openmetrics.len());
+    let mut help: Option<(&str, &str)> = None;
+    for line in openmetrics.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            help = rest.split_once(' ');
+            continue;
+        }
+        if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
+            let (suffix, kind) = match kind {
+                "counter" => ("_total", "counter"),
+                "info" => ("_info", "gauge"),
+                other => ("", other),
+            };
+            if let Some((_, text)) = help.take() {
+                out.extend(["# HELP ", name, suffix, " ", text, "\n"]);
+            }
+            out.extend(["# TYPE ", name, suffix, " ", kind, "\n"]);
+        } else if !line.starts_with('#') {
+            out.extend([line, "\n"]);
+        }
+    }
+    out
+}
+
+fn whole(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn register<M: Metric + Clone>(registry: &mut Registry, series: &Series, metric: M) -> M {
+    registry.register(series.stem(), series.help, metric.clone());
+    metric
+}
+
+fn counters<L>(registry: &mut Registry, series: &Series, all: &[L]) -> Family<L, Counter>
+where
+    L: Clone + Eq + std::hash::Hash + EncodeLabelSet + Send + Sync + fmt::Debug + 'static,
+{
+    let family = register(registry, series, Family::<L, Counter>::default());
+    all.iter().for_each(|label| drop(family.get_or_create(label)));
+    family
+}
+
+fn gauges<L>(registry: &mut Registry, series: &Series, all: &[L]) -> Family<L, Gauge>
+where
+    L: Clone + Eq + std::hash::Hash + EncodeLabelSet + Send + Sync + fmt::Debug + 'static,
+{
+    let family = register(registry, series, Family::<L, Gauge>::default());
+    all.iter().for_each(|label| drop(family.get_or_create(label)));
+    family
+}
+
+fn actions(registry: &mut Registry) -> Family<Action, Counter> {
+    let all: Vec<Action> = WriteKind::ALL
+        .iter()
+        .flat_map(|kind| WriteOutcome::ALL.iter().map(|outcome| Action { kind: *kind, outcome: *outcome }))
+        .collect();
+    counters(registry, &catalogue::ACTIONS, &all)
+}
+
+fn histogram(series: &Series) -> Histogram {
+    let bounds: &[f64] = match series.kind {
+        Kind::Histogram(bounds) => bounds,
+        Kind::Counter | Kind::Gauge | Kind::Info => &[],
+    };
+    Histogram::new(bounds.iter().copied())
+}
+
+fn plan_histogram() -> Histogram {
+    histogram(&catalogue::PLAN_DURATION)
+}
+
+fn write_histogram() -> Histogram {
+    histogram(&catalogue::WRITE_DURATION)
+}
+
+/// When each watch last showed a sign of life; 0 for a watch that never did.
+#[derive(Debug)]
+struct WatchAges {
+    epoch: Instant,
+    millis: Vec<AtomicU64>,
+}
+
+impl Default for WatchAges {
+    fn default() -> Self {
+        Self { epoch: Instant::now(), millis: WatchKind::ALL.iter().map(|_| AtomicU64::new(0)).collect() }
+    }
+}
+
+impl WatchAges {
+    fn touch(&self, kind: WatchKind) {
+        let now = u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
+        if let Some(slot) = self.millis.get(kind as usize) {
+            slot.store(now, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Collector for WatchAges {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let series = &catalogue::WATCH_AGE;
+        let mut metric =
+            encoder.encode_descriptor(series.stem(), &process::help(series), None, MetricType::Gauge)?;
+        for (kind, slot) in WatchKind::ALL.iter().zip(&self.millis) {
+            let seen = slot.load(Ordering::Relaxed);
+            if seen > 0 {
+                let age = self.epoch.elapsed().saturating_sub(Duration::from_millis(seen));
+                ConstGauge::new(age.as_secs_f64()).encode(metric.encode_family(kind)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "metrics_tests.rs"]
+mod tests;

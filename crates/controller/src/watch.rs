@@ -1,0 +1,214 @@
+//! The watches: they feed the index and nothing else. Every replica runs them, so a follower is warm.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use ahash::AHashSet;
+use api::names::{LABEL_MCU, LABEL_MCU_UID, Step};
+use api::views::{
+    ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding, ManifestWork, Placement, PlacementDecision, Report, Upgrade,
+};
+use futures::{StreamExt, pin_mut};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+
+use crate::hall::Hall;
+use crate::index::{Change, Key, key};
+use crate::telemetry::labels::WatchKind;
+
+/// Object kinds whose lists must have arrived before anything is planned.
+pub const KINDS: [WatchKind; 8] = [
+    WatchKind::Cluster,
+    WatchKind::Work,
+    WatchKind::Placement,
+    WatchKind::Decision,
+    WatchKind::ClusterSet,
+    WatchKind::Binding,
+    WatchKind::Upgrade,
+    WatchKind::Report,
+];
+
+/// What a list told beside its objects.
+#[derive(Debug, Default)]
+struct Listing {
+    seen: AHashSet<Key>,
+    newest: u64,
+}
+
+/// Starts all watches. They end with the process.
+pub fn start(hall: &Arc<Hall>, client: &Client) {
+    let labelled = |label: &str| watcher::Config::default().labels(label);
+    let plain = watcher::Config::default;
+    let all = || client.clone();
+    spawn(hall, WatchKind::Cluster, Api::<ManagedCluster>::all(all()), plain());
+    spawn(hall, WatchKind::Work, Api::<ManifestWork>::all(all()), labelled(LABEL_MCU_UID));
+    spawn(hall, WatchKind::Placement, Api::<Placement>::all(all()), plain());
+    spawn(hall, WatchKind::Decision, Api::<PlacementDecision>::all(all()), plain());
+    spawn(hall, WatchKind::ClusterSet, Api::<ManagedClusterSet>::all(all()), plain());
+    spawn(hall, WatchKind::Binding, Api::<ManagedClusterSetBinding>::all(all()), plain());
+    spawn(hall, WatchKind::Upgrade, Api::<Upgrade>::all(all()), plain());
+    spawn(hall, WatchKind::Report, Api::<Report>::all(all()), labelled(LABEL_MCU));
+}
+
+fn spawn<K>(hall: &Arc<Hall>, kind: WatchKind, api: Api<K>, config: watcher::Config)
+where
+    K: Watched + Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    let hall = Arc::clone(hall);
+    tokio::spawn(async move {
+        let stream = watcher::watcher(api, config).default_backoff();
+        pin_mut!(stream);
+        let mut listing = Listing::default();
+        while let Some(event) = stream.next().await {
+            match event {
+                Ok(event) => {
+                    hall.heard(kind);
+                    take(&hall, kind, event, &mut listing);
+                }
+                Err(error) => hall.watch_failed(kind, &error),
+            }
+        }
+    });
+}
+
+fn take<K>(hall: &Hall, kind: WatchKind, event: Event<K>, listing: &mut Listing)
+where
+    K: Watched + Resource<DynamicType = ()>,
+{
+    match event {
+        Event::Init => *listing = Listing::default(),
+        Event::InitApply(object) => {
+            let version = object.meta().resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0);
+            listing.newest = listing.newest.max(version);
+            hall.with(|state| {
+                listing.seen.insert(key(&object, &mut state.index.pool));
+                K::change(state, hall, Change::Applied(object));
+            });
+        }
+        Event::InitDone => {
+            let listing = std::mem::take(listing);
+            hall.with(|state| K::retain(state, hall, &listing.seen, listing.newest));
+            hall.synced(kind);
+        }
+        Event::Apply(object) => hall.with(|state| K::change(state, hall, Change::Applied(object))),
+        Event::Delete(object) => hall.with(|state| K::change(state, hall, Change::Deleted(object))),
+    }
+}
+
+/// How a kind enters the state.
+trait Watched: Sized {
+    /// What could not be read of an object.
+    fn unreadable(&self) -> Option<&str>;
+    /// Kind, for counting.
+    const KIND: WatchKind;
+
+    /// Kind of an object that could not be read in full.
+    fn error(change: &Change<Self>) -> Option<WatchKind> {
+        let (Change::Applied(object) | Change::Deleted(object)) = change;
+        object.unreadable().map(|_| Self::KIND)
+    }
+
+    /// Takes a change.
+    fn change(state: &mut crate::hall::State, hall: &Hall, change: Change<Self>);
+    /// Forgets what a fresh list (whose newest object has version `newest`) did not contain.
+    fn retain(state: &mut crate::hall::State, hall: &Hall, seen: &AHashSet<Key>, newest: u64);
+}
+
+/// Objects that only the index holds: those missing from a list are told to it as deleted.
+macro_rules! indexed {
+    ($kind:ty, $watch:expr, $change:ident, $known:ident, |$object:ident| $unreadable:expr) => {
+        impl Watched for $kind {
+            const KIND: WatchKind = $watch;
+
+            fn unreadable(&self) -> Option<&str> {
+                let $object = self;
+                $unreadable
+            }
+
+            fn change(state: &mut crate::hall::State, hall: &Hall, change: Change<Self>) {
+                hall.count_unreadable(Self::error(&change));
+                state.index.$change(&change);
+            }
+
+            fn retain(state: &mut crate::hall::State, _: &Hall, seen: &AHashSet<Key>, _: u64) {
+                state.index.$known(seen);
+            }
+        }
+    };
+}
+
+indexed!(ManagedCluster, WatchKind::Cluster, cluster, retain_clusters, |object| object
+    .spec
+    .error()
+    .or_else(|| object.status.error()));
+indexed!(Placement, WatchKind::Placement, placement, retain_placements, |_object| None);
+indexed!(PlacementDecision, WatchKind::Decision, decision, retain_decisions, |object| object.status.error());
+indexed!(ManagedClusterSet, WatchKind::ClusterSet, set, retain_sets, |object| object.spec.error());
+indexed!(ManagedClusterSetBinding, WatchKind::Binding, binding, retain_bindings, |object| object.spec.error());
+
+impl Watched for ManifestWork {
+    const KIND: WatchKind = WatchKind::Work;
+
+    fn unreadable(&self) -> Option<&str> {
+        self.status.error()
+    }
+
+    fn change(state: &mut crate::hall::State, hall: &Hall, change: Change<Self>) {
+        hall.count_unreadable(Self::error(&change));
+        state.index.work(&change, hall.now());
+    }
+
+    fn retain(state: &mut crate::hall::State, _: &Hall, seen: &AHashSet<Key>, newest: u64) {
+        let steps = seen
+            .iter()
+            .filter_map(|(namespace, name)| {
+                let step = Step::parse(name.strip_prefix(&**namespace)?.strip_prefix('-')?)?;
+                Some((Arc::clone(namespace), step))
+            })
+            .collect();
+        state.index.retain_works(&steps, newest);
+    }
+}
+
+impl Watched for Upgrade {
+    const KIND: WatchKind = WatchKind::Upgrade;
+
+    fn unreadable(&self) -> Option<&str> {
+        self.spec.error().or_else(|| self.status.error())
+    }
+
+    fn change(state: &mut crate::hall::State, hall: &Hall, change: Change<Self>) {
+        hall.count_unreadable(Self::error(&change));
+        match change {
+            Change::Applied(upgrade) => state.apply_upgrade(upgrade, hall),
+            Change::Deleted(upgrade) => state.delete_upgrade(upgrade.metadata.uid.as_deref().unwrap_or_default()),
+        }
+    }
+
+    fn retain(state: &mut crate::hall::State, _: &Hall, seen: &AHashSet<Key>, _: u64) {
+        state.retain_upgrades(seen);
+    }
+}
+
+impl Watched for Report {
+    const KIND: WatchKind = WatchKind::Report;
+
+    fn unreadable(&self) -> Option<&str> {
+        self.rows.error()
+    }
+
+    fn change(state: &mut crate::hall::State, hall: &Hall, change: Change<Self>) {
+        hall.count_unreadable(Self::error(&change));
+        match change {
+            Change::Applied(report) => state.observe_report(&report, false, hall.leads()),
+            Change::Deleted(report) => state.observe_report(&report, true, hall.leads()),
+        }
+    }
+
+    fn retain(_: &mut crate::hall::State, _: &Hall, _: &AHashSet<Key>, _: u64) {
+        // A report that is missing from a list was deleted while nobody looked. A leader writes it anew with the next
+        // change of a row; a follower reads all reports when its term begins.
+    }
+}

@@ -1,0 +1,280 @@
+//! The four ManifestWorks that a cluster gets, as JSON (`reference/mcu.md` §2), and their reading ([`reading`]).
+//!
+//! Owns every byte the controller sends to a cluster: the constant parts are rendered once per revision of a spec, and
+//! a body is put together per cluster without rendering them again. Refuses to send anything and to decide when:
+//! a [`Stamp`] carries owner and clock in.
+
+mod action;
+mod canonical;
+mod operators;
+mod platform;
+pub mod reading;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use api::ManagedClustersUpgradeSpec;
+use api::names::{self, Step};
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+pub use reading::{Outcome, Reading, read};
+
+/// Annotation on a platform work: the version it asks for; empty or absent when only an image was given. A work of an
+/// earlier revision is judged by what it asks for itself.
+pub const ANNOTATION_TARGET_VERSION: &str = "cluster.open-cluster-management.io/upgrade-target-version";
+/// Annotation on a platform work: the release image it asks for; empty or absent when none was given.
+pub const ANNOTATION_TARGET_IMAGE: &str = "cluster.open-cluster-management.io/upgrade-target-image";
+/// Annotation on an action work: the success checks that its manifests declare, as JSON (`reference/mcu.md` §5, A15).
+pub const ANNOTATION_CHECKS: &str = "cluster.open-cluster-management.io/upgrade-checks";
+
+/// What the platform work carries so that the work agent may write ClusterVersion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SpokeRbac {
+    /// `ClusterRoleBinding` `admin-ocm`: the agent becomes cluster-admin, as in the seed. It goes with the work.
+    #[default]
+    AdminOcm,
+    /// A least-privilege `ClusterRole` that OCM aggregates into the agent's own; it stays when the work is deleted.
+    Aggregate,
+    /// Nothing: the spokes are prepared otherwise.
+    None,
+}
+
+/// Flags of the controller that show in works. They are no part of any hash: a changed flag touches only works that
+/// are written anyway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkFlags {
+    /// Second manifest of the platform work.
+    pub spoke_rbac: SpokeRbac,
+    /// Namespace and name of the work agent's `ServiceAccount` on the spokes.
+    pub agent_service_account: (String, String),
+    /// Image of the installplan-approver Job; it needs bash and `oc`.
+    pub approver_image: String,
+}
+
+impl Default for WorkFlags {
+    fn default() -> Self {
+        WorkFlags {
+            spoke_rbac: SpokeRbac::AdminOcm,
+            agent_service_account: (
+                "open-cluster-management-agent".to_owned(),
+                "klusterlet-work-sa".to_owned(),
+            ),
+            approver_image: "registry.redhat.io/openshift4/ose-cli:latest".to_owned(),
+        }
+    }
+}
+
+/// The cluster a work is for.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterFacts<'a> {
+    /// Name of the ManagedCluster, which is its namespace too.
+    pub name: &'a str,
+    /// OpenShift cluster ID; `None` leaves the field out, and the spoke keeps its own.
+    pub cluster_id: Option<&'a str>,
+}
+
+/// Owner and clock, written as labels and annotations.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp<'a> {
+    /// UID of the MCU.
+    pub mcu_uid: &'a str,
+    /// `namespace/name` of the MCU.
+    pub owner: &'a str,
+    /// Revision of the spec that the work serves, see [`Templates::revision`].
+    pub revision: &'a str,
+    /// Retry token of the attempt; empty for the first one.
+    pub retry: &'a str,
+    /// Start of the step's clock.
+    pub started_at: DateTime<Utc>,
+}
+
+/// What all works of an MCU share; made once per revision of its spec.
+#[derive(Clone, Debug)]
+pub struct Templates {
+    revision: String,
+    steps: [Option<Template>; 4],
+}
+
+/// The constant part of one step's work.
+#[derive(Clone, Debug)]
+struct Template {
+    hash: String,
+    annotations: Vec<(&'static str, String)>,
+    spec: SpecText,
+}
+
+/// The `spec` of a work as JSON text.
+#[derive(Clone, Debug)]
+enum SpecText {
+    /// The same for every cluster.
+    Whole(String),
+    /// Split where `"clusterID":"…",` goes.
+    AroundClusterId {
+        /// Up to and including the brace that opens the ClusterVersion's spec.
+        head: String,
+        /// From the spec's next key on.
+        tail: String,
+    },
+}
+
+impl Templates {
+    /// Renders the works of a spec that `api::validate` found good.
+    #[must_use]
+    pub fn new(spec: &ManagedClustersUpgradeSpec, flags: &WorkFlags) -> Templates {
+        let steps = Step::ALL.map(|step| match step {
+            Step::PreAction => spec.pre_upgrade_action.as_ref().map(action::template),
+            Step::Platform => spec
+                .cluster_version
+                .as_ref()
+                .map(|version| platform::template(version, flags)),
+            Step::Operators => operators::template(spec, flags),
+            Step::PostAction => spec.post_upgrade_action.as_ref().map(action::template),
+        });
+        let parts: Vec<Value> = steps
+            .iter()
+            .map(|step| json!(step.as_ref().map(|template| &template.hash)))
+            .collect();
+        Templates {
+            revision: canonical::hash(&Value::Array(parts)),
+            steps,
+        }
+    }
+
+    /// Hash (16 hex digits) of what is done to clusters: clusterVersion, ocpOperators and the actions. Timeouts,
+    /// concurrency, selectors and the like apply at once and are no part of it.
+    #[must_use]
+    pub fn revision(&self) -> &str {
+        &self.revision
+    }
+
+    /// Hash (16 hex digits) of the part of the spec that the step is rendered from. `None`: the step is not requested
+    /// (`reference/mcu.md` §5, A22 and A23).
+    #[must_use]
+    pub fn step_hash(&self, step: Step) -> Option<&str> {
+        self.template(step).map(|template| template.hash.as_str())
+    }
+
+    /// The whole work as JSON, to be created by POST with field manager `mcu-controller`. `None`: the step is not
+    /// requested.
+    #[must_use]
+    pub fn body(&self, step: Step, cluster: &ClusterFacts<'_>, stamp: &Stamp<'_>) -> Option<Vec<u8>> {
+        let template = self.template(step)?;
+        let annotations = template.annotations(stamp);
+        Some(template.render(step, cluster, stamp, &annotations))
+    }
+
+    /// The platform work as JSON, to change one that exists: taken over from another MCU, re-pointed or retried.
+    ///
+    /// To be sent as a server-side apply with field manager `mcu-controller` and `force=true`. All lists of a
+    /// ManifestWork's spec are atomic, so upstream, channel or clusterID that the new spec does not name disappear with
+    /// the old manifest. Annotations that were written by the POST would stay when left out (a create and an apply are
+    /// two managers, even under one name): the retry token, the soak's start and both target annotations are therefore
+    /// always present here, empty where they have no value. A later apply under the same field manager must
+    /// send this whole body again; a single annotation is to be changed by a merge patch.
+    #[must_use]
+    pub fn platform_apply(&self, cluster: &ClusterFacts<'_>, stamp: &Stamp<'_>) -> Option<Vec<u8>> {
+        let template = self.template(Step::Platform)?;
+        let mut annotations = template.annotations(stamp);
+        for key in [
+            names::ANNOTATION_ATTEMPT,
+            names::ANNOTATION_SOAK_STARTED_AT,
+            ANNOTATION_TARGET_VERSION,
+            ANNOTATION_TARGET_IMAGE,
+        ] {
+            annotations.entry(key).or_insert(Cow::Borrowed(""));
+        }
+        Some(template.render(Step::Platform, cluster, stamp, &annotations))
+    }
+
+    fn template(&self, step: Step) -> Option<&Template> {
+        Step::ALL
+            .iter()
+            .zip(&self.steps)
+            .find(|(known, _)| **known == step)
+            .and_then(|(_, template)| template.as_ref())
+    }
+}
+
+type Annotations<'a> = BTreeMap<&'static str, Cow<'a, str>>;
+
+#[derive(Serialize)]
+struct Metadata<'a> {
+    name: String,
+    namespace: &'a str,
+    labels: BTreeMap<&'static str, &'a str>,
+    annotations: &'a Annotations<'a>,
+}
+
+impl Template {
+    fn annotations<'a>(&'a self, stamp: &Stamp<'a>) -> Annotations<'a> {
+        let mut all: Annotations<'a> = self
+            .annotations
+            .iter()
+            .map(|(key, value)| (*key, Cow::Borrowed(value.as_str())))
+            .collect();
+        all.insert(names::ANNOTATION_OWNER, stamp.owner.into());
+        all.insert(names::ANNOTATION_REVISION, stamp.revision.into());
+        all.insert(names::ANNOTATION_STEP_HASH, self.hash.as_str().into());
+        all.insert(
+            names::ANNOTATION_STARTED_AT,
+            api::time::to_rfc3339(stamp.started_at).into(),
+        );
+        if !stamp.retry.is_empty() {
+            all.insert(names::ANNOTATION_ATTEMPT, stamp.retry.into());
+        }
+        all
+    }
+
+    fn render(
+        &self,
+        step: Step,
+        cluster: &ClusterFacts<'_>,
+        stamp: &Stamp<'_>,
+        annotations: &Annotations<'_>,
+    ) -> Vec<u8> {
+        const ENVELOPE: usize = 1024;
+        let metadata = json!(Metadata {
+            name: step.work_name(cluster.name),
+            namespace: cluster.name,
+            labels: BTreeMap::from([
+                (names::LABEL_MCU_UID, stamp.mcu_uid),
+                (names::LABEL_STEP, step.as_str()),
+            ]),
+            annotations,
+        });
+        let mut body = String::with_capacity(self.spec.len() + ENVELOPE);
+        body.push_str(
+            r#"{"apiVersion":"work.open-cluster-management.io/v1","kind":"ManifestWork","metadata":"#,
+        );
+        body.push_str(&metadata.to_string());
+        body.push_str(r#","spec":"#);
+        match &self.spec {
+            SpecText::Whole(text) => body.push_str(text),
+            SpecText::AroundClusterId { head, tail } => {
+                body.push_str(head);
+                if let Some(id) = cluster.cluster_id {
+                    body.push_str(r#""clusterID":"#);
+                    body.push_str(&Value::from(id).to_string());
+                    body.push(',');
+                }
+                body.push_str(tail);
+            }
+        }
+        body.push('}');
+        body.into_bytes()
+    }
+}
+
+impl SpecText {
+    const fn len(&self) -> usize {
+        match self {
+            SpecText::Whole(text) => text.len(),
+            SpecText::AroundClusterId { head, tail } => head.len() + tail.len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

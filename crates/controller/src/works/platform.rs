@@ -1,0 +1,143 @@
+//! The platform work: ClusterVersion, applied server-side, and the agent's permission to do so
+//! (`reference/mcu.md` §2.1).
+//!
+//! Owns the orphaning rules that keep ClusterVersion alive when the work goes, and the fields that are always written.
+//! Refuses fields the MCU does not speak of: under server-side apply they stay what they are on the spoke.
+
+use api::mcu::ClusterVersionSpec;
+use clusterversion::feedback::RULES;
+use serde_json::{Map, Value, json};
+
+use super::{ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION, SpecText, SpokeRbac, Template, WorkFlags};
+use crate::works::canonical;
+
+/// Name of the `ClusterRole` of [`SpokeRbac::Aggregate`].
+const AGGREGATED_ROLE: &str = "open-cluster-management:mcu-clusterversion";
+
+pub(super) fn template(version: &ClusterVersionSpec, flags: &WorkFlags) -> Template {
+    let targets = [
+        (ANNOTATION_TARGET_VERSION, &version.version),
+        (ANNOTATION_TARGET_IMAGE, &version.image),
+    ];
+    Template {
+        hash: canonical::hash(&json!({
+            "channel": version.channel,
+            "version": version.version,
+            "upstream": version.upstream,
+            "image": version.image,
+        })),
+        annotations: targets
+            .into_iter()
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(key, value)| (key, value.clone()))
+            .collect(),
+        spec: spec_text(version, flags),
+    }
+}
+
+fn spec_text(version: &ClusterVersionSpec, flags: &WorkFlags) -> SpecText {
+    let head = format!(
+        concat!(
+            r#"{{"deleteOption":{},"manifestConfigs":{},"workload":{{"manifests":["#,
+            r#"{{"apiVersion":"config.openshift.io/v1","kind":"ClusterVersion","metadata":{{"name":"version"}},"spec":{{"#
+        ),
+        delete_option(flags.spoke_rbac),
+        manifest_configs(),
+    );
+    let fields = Value::Object(request(version)).to_string();
+    let rbac = permission(flags).map_or_else(String::new, |manifest| format!(",{manifest}"));
+    // `fields` is never empty; its opening brace is already in the head.
+    let tail = format!("{}}}{rbac}]}}}}", fields.trim_start_matches('{'));
+    SpecText::AroundClusterId { head, tail }
+}
+
+/// The ClusterVersion's spec without clusterID. All leaves of `desiredUpdate` are always written: under server-side
+/// apply a leaf that is left out keeps what `oc adm upgrade` once wrote, and CVO would follow a stale image.
+fn request(version: &ClusterVersionSpec) -> Map<String, Value> {
+    let mut spec = Map::new();
+    for (key, value) in [("channel", &version.channel), ("upstream", &version.upstream)] {
+        if !value.is_empty() {
+            spec.insert(key.to_owned(), Value::from(value.as_str()));
+        }
+    }
+    spec.insert(
+        "desiredUpdate".to_owned(),
+        json!({ "force": false, "image": version.image, "version": version.version }),
+    );
+    spec
+}
+
+fn delete_option(rbac: SpokeRbac) -> Value {
+    let mut rules = vec![
+        json!({ "group": "config.openshift.io", "resource": "clusterversions", "name": "version", "namespace": "" }),
+        // The seed's literal. Agents compare exactly, so it matches nothing.
+        json!({ "group": "", "resource": "ClusterVersion.config.openshift.io", "name": "version", "namespace": "" }),
+    ];
+    if rbac == SpokeRbac::Aggregate {
+        // Foreground deletion would take the role away from the next upgrade of the cluster.
+        rules.push(json!({
+            "group": "rbac.authorization.k8s.io",
+            "resource": "clusterroles",
+            "name": AGGREGATED_ROLE,
+            "namespace": "",
+        }));
+    }
+    json!({
+        "propagationPolicy": "SelectivelyOrphan",
+        "selectivelyOrphans": { "orphaningRules": rules },
+    })
+}
+
+fn manifest_configs() -> Value {
+    let paths: Vec<Value> = RULES
+        .iter()
+        .map(|(name, path)| json!({ "name": name, "path": path }))
+        .collect();
+    json!([{
+        "resourceIdentifier": {
+            "group": "config.openshift.io",
+            "resource": "clusterversions",
+            "name": "version",
+            "namespace": "",
+        },
+        "updateStrategy": {
+            "type": "ServerSideApply",
+            "serverSideApply": { "force": true, "fieldManager": "work-agent-mcu" },
+        },
+        "feedbackRules": [{ "type": "JSONPaths", "jsonPaths": paths }],
+    }])
+}
+
+fn permission(flags: &WorkFlags) -> Option<Value> {
+    let (namespace, name) = &flags.agent_service_account;
+    match flags.spoke_rbac {
+        SpokeRbac::AdminOcm => Some(json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {
+                "name": "admin-ocm",
+                "annotations": { "rbac.authorization.kubernetes.io/autoupdate": "true" },
+            },
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": "cluster-admin",
+            },
+            "subjects": [{ "kind": "ServiceAccount", "name": name, "namespace": namespace }],
+        })),
+        SpokeRbac::Aggregate => Some(json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {
+                "name": AGGREGATED_ROLE,
+                "labels": { "open-cluster-management.io/aggregate-to-work": "true" },
+            },
+            "rules": [{
+                "apiGroups": ["config.openshift.io"],
+                "resources": ["clusterversions"],
+                "verbs": ["get", "list", "watch", "patch", "update"],
+            }],
+        })),
+        SpokeRbac::None => None,
+    }
+}
