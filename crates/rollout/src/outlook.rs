@@ -7,7 +7,7 @@ use crate::plan::ClusterState;
 use crate::policy::Policy;
 use crate::reason::Reason;
 use crate::record::{Outcome, Record, Stage};
-use crate::window::Window;
+use crate::window::{Canaries, Window};
 
 /// Counts of clusters; `total = initialized + pending` always.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Counts {
     pub initialized: usize,
     /// Clusters in Partial or Operators.
     pub partial: usize,
-    /// Clusters in Complete or PostAction.
+    /// Clusters in `Complete` or `PostAction`.
     pub complete: usize,
     /// Clusters in Failed.
     pub failed: usize,
@@ -71,7 +71,7 @@ pub struct Summary {
     pub window: usize,
     /// Clusters that applied anything of ours, now or earlier.
     pub applied: usize,
-    /// PreActionDegraded clusters.
+    /// Clusters in `PreActionDegraded`.
     pub degraded: usize,
     /// Blocked clusters.
     pub blocked: usize,
@@ -166,7 +166,7 @@ pub(crate) fn outlook(
         complete,
         moving,
         stalled,
-        no_canary: window.no_canary,
+        no_canary: window.canaries == Canaries::Missing,
     }
 }
 
@@ -202,9 +202,11 @@ fn stall(window: &Window, summary: &Summary, fleet: &[(&Cluster, &ClusterState)]
             .iter()
             .any(|(cluster, state)| cluster.canary && state.record.phase == Phase::PreActionDegraded)
     };
-    if summary.selected == 0 || window.no_canary {
+    if summary.selected == 0 || window.canaries == Canaries::Missing {
         StallReason::NothingSelected
-    } else if window.canary_failed || (!window.canaries_done && canary_degraded()) {
+    } else if window.canaries == Canaries::Failed
+        || (window.canaries == Canaries::Unfinished && canary_degraded())
+    {
         StallReason::CanaryFailed
     } else if window.breach {
         StallReason::MaxFailuresExceeded

@@ -331,8 +331,8 @@ fn clean_up_actions(now: DateTime<Utc>, states: &[(&Cluster, &ClusterState)]) ->
     ];
     for (step, _) in done.into_iter().filter(|(_, due)| *due) {
         for (cluster, state) in states {
-            // What is no longer requested has gone as a leftover already.
-            let served = state.record.succeeded(step.into()) || step == Step::PostAction;
+            // Before Complete, what did not succeed is removed as a leftover.
+            let served = state.record.phase == Phase::Complete || state.record.succeeded(step.into());
             if served && is_free(cluster, now) && cluster.slot(step).ours().is_some() {
                 actions.push(delete(cluster, step, DeleteReason::AllComplete));
             }

@@ -8,6 +8,19 @@ use crate::phase::Phase;
 use crate::policy::Policy;
 use crate::reason::Reason;
 
+/// How the canaries fare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Canaries {
+    /// Every canary is complete, or none is asked for.
+    Done,
+    /// Some are not complete yet.
+    Unfinished,
+    /// Some failed.
+    Failed,
+    /// They are asked for and none is there.
+    Missing,
+}
+
 /// Facts about the whole fleet that starting depends on.
 #[derive(Debug)]
 pub(crate) struct Window {
@@ -15,12 +28,8 @@ pub(crate) struct Window {
     pub(crate) size: usize,
     /// Slots held, starts under way and slots not yet given back durably included.
     pub(crate) held: usize,
-    /// Some canary failed.
-    pub(crate) canary_failed: bool,
-    /// Every canary is complete (or none is asked for).
-    pub(crate) canaries_done: bool,
-    /// Canaries are asked for and none is there.
-    pub(crate) no_canary: bool,
+    /// How the canaries fare.
+    pub(crate) canaries: Canaries,
     /// More failures than allowed.
     pub(crate) breach: bool,
 }
@@ -41,22 +50,28 @@ impl Window {
                 !cluster.canary && matches!(derived.record.phase, Phase::Failed | Phase::PreActionDegraded)
             })
             .count();
-        let finished = |derived: &Derived| {
-            derived.record.phase == Phase::Complete && derived.record.attempt.revision == policy.revision
+        // A canary that left the selection is not given a new revision: it need only be through with its own.
+        let finished = |cluster: &Cluster, derived: &Derived| {
+            derived.record.phase == Phase::Complete
+                && (derived.record.attempt.revision == policy.revision || cluster.selection != Selection::In)
         };
-        let left = |cluster: &Cluster| cluster.selection != Selection::In;
+        let fares = if !policy.canaries {
+            Canaries::Done
+        } else if canaries().next().is_none() {
+            Canaries::Missing
+        } else if canaries().any(|(_, derived)| derived.record.phase == Phase::Failed) {
+            Canaries::Failed
+        } else if canaries().all(|(cluster, derived)| finished(cluster, derived)) {
+            Canaries::Done
+        } else {
+            Canaries::Unfinished
+        };
         Window {
             size: policy.max_concurrency.of(total).max(1),
             held: counted()
                 .filter(|(cluster, derived)| holds(cluster, derived))
                 .count(),
-            canary_failed: policy.canaries
-                && canaries().any(|(_, derived)| derived.record.phase == Phase::Failed),
-            canaries_done: !policy.canaries
-                || canaries().all(|(cluster, derived)| {
-                    finished(derived) || (left(cluster) && derived.record.phase == Phase::Complete)
-                }),
-            no_canary: policy.canaries && canaries().next().is_none(),
+            canaries: fares,
             breach: policy
                 .max_failures
                 .is_some_and(|limit| failures > limit.of(total)),
@@ -70,12 +85,12 @@ impl Window {
                 Reason::Paused,
                 "the upgrade is paused; set spec.paused to false to go on",
             ))
-        } else if self.no_canary {
+        } else if self.canaries == Canaries::Missing {
             Some((
                 Reason::NoCanarySelected,
                 "spec.upgradeStrategy.canaryClusters.clusterSelector matches no cluster",
             ))
-        } else if self.canary_failed {
+        } else if self.canaries == Canaries::Failed {
             Some((
                 Reason::CanaryFailed,
                 "a canary failed; mend and retry it, or edit the spec",
@@ -85,7 +100,7 @@ impl Window {
                 Reason::MaxFailuresExceeded,
                 "more clusters failed than maxFailures allows; mend and retry them, or raise it",
             ))
-        } else if !canary && !self.canaries_done {
+        } else if !canary && self.canaries == Canaries::Unfinished {
             Some((Reason::WaitingForCanaries, "waits until every canary is complete"))
         } else {
             None

@@ -19,14 +19,16 @@ pub(crate) fn cut(text: &str) -> &str {
 pub(crate) fn duration(length: TimeDelta) -> String {
     let seconds = length.num_seconds();
     let parts = [
-        (seconds / 3600, "h"),
-        (seconds / 60 % 60, "m"),
-        (seconds % 60, "s"),
+        (seconds / 3600, 'h'),
+        (seconds / 60 % 60, 'm'),
+        (seconds % 60, 's'),
     ];
-    let text: String = parts
-        .iter()
-        .filter(|(number, _)| *number > 0)
-        .map(|(number, unit)| format!("{number}{unit}"))
-        .collect();
+    let mut text = String::new();
+    for (number, unit) in parts {
+        if number > 0 {
+            text.push_str(&number.to_string());
+            text.push(unit);
+        }
+    }
     if text.is_empty() { "0s".to_owned() } else { text }
 }
