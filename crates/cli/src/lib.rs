@@ -1,1 +1,27 @@
-//! Placeholder.
+//! `kubectl mcu`: the kubectl plugin for `ManagedClustersUpgrade`.
+//!
+//! It reads upgrades and their reports, changes `spec.paused` and the retry annotation, and checks manifests offline.
+//! Per-cluster state is read from the report shards only; the plugin never looks at a ManifestWork or at a cluster.
+//!
+//! Rendering is pure (objects and a clock reading in, text out); [`command`] holds the thin part that talks to the hub.
+
+pub mod age;
+pub mod args;
+pub mod command;
+pub mod completion;
+pub mod exit;
+pub mod failure;
+pub mod hub;
+pub mod lint;
+pub mod paint;
+pub mod reference;
+pub mod remedy;
+pub mod render;
+pub mod rows;
+pub mod screen;
+pub mod table;
+pub mod upgrade;
+
+pub use command::run;
+pub use exit::Exit;
+pub use reference::reference_markdown;

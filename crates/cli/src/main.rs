@@ -1,2 +1,22 @@
-//! Placeholder.
-fn main() {}
+//! The binary `kubectl-mcu`: flags in, exit code out; everything else is in the library.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use kubectl_mcu::Exit;
+use kubectl_mcu::args::Cli;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // A second provider would make rustls refuse to choose; an error only says that one is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let exit = match runtime {
+        Ok(runtime) => runtime.block_on(kubectl_mcu::run(cli)),
+        Err(error) => {
+            eprintln!("error: {error}");
+            Exit::Error
+        }
+    };
+    ExitCode::from(exit.code())
+}

@@ -1,0 +1,348 @@
+//! The command line: commands, flags, help texts and examples. It decides nothing.
+
+use std::path::PathBuf;
+
+use api::report::Phase;
+use chrono::TimeDelta;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Help that follows the list of commands.
+pub const AFTER_HELP: &str = "\
+Examples:
+  # Follow an upgrade until it is Ready (exit 0) or Stalled (exit 3)
+  kubectl mcu status spring -w --timeout 6h
+
+  # Which clusters failed, and why one of them did
+  kubectl mcu clusters spring --phase Failed
+  kubectl mcu why spring edge-17
+
+  # Check a manifest before it is committed
+  kubectl mcu lint -f upgrade.yaml
+
+Exit codes:
+  0    done; with status -w: the upgrade is Ready
+  1    the hub refused, something was not found, or lint found violations
+  2    the command line is wrong
+  3    status -w: the upgrade is Stalled, nothing moves without a human
+  4    status -w: the time of --timeout passed first
+  130  interrupted by Ctrl-C
+
+`kubectl mcu <Tab>` needs an executable kubectl_complete-mcu in PATH: see `kubectl mcu completion --help`.";
+
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  # All upgrades of the namespace, of all namespaces
+  kubectl mcu status
+  kubectl mcu status -A -o wide
+
+  # One upgrade: counts, window, what it waits for and what would help
+  kubectl mcu status spring -n upgrades
+
+  # In a pipeline: exit 0 on Ready, 3 on Stalled, 4 after two hours
+  kubectl mcu status spring -w --timeout 2h";
+
+const CLUSTERS_EXAMPLES: &str = "\
+Examples:
+  kubectl mcu clusters spring
+  kubectl mcu clusters spring --phase Failed --phase Blocked -o wide
+  kubectl mcu clusters spring --phase Complete -o name";
+
+const WHY_EXAMPLES: &str = "\
+Examples:
+  kubectl mcu why spring edge-17
+  kubectl mcu why spring edge-17 -o json";
+
+const PAUSE_EXAMPLES: &str = "\
+Examples:
+  kubectl mcu pause spring";
+
+const RESUME_EXAMPLES: &str = "\
+Examples:
+  kubectl mcu resume spring";
+
+const RETRY_EXAMPLES: &str = "\
+Examples:
+  # See what failed, mend it, retry it
+  kubectl mcu clusters spring --phase Failed --phase PreActionDegraded
+  kubectl mcu retry spring";
+
+const LINT_EXAMPLES: &str = "\
+Examples:
+  kubectl mcu lint -f upgrade.yaml
+  kustomize build overlays/prod | kubectl mcu lint -f -
+  kubectl mcu lint -f fleet/ --validate warn -o json";
+
+const COMPLETION_EXAMPLES: &str = "\
+Examples:
+  # Completion of kubectl-mcu itself
+  source <(kubectl mcu completion bash)
+
+  # Completion of `kubectl mcu`, by kubectl's own completion
+  kubectl mcu completion kubectl > ~/.local/bin/kubectl_complete-mcu
+  chmod +x ~/.local/bin/kubectl_complete-mcu";
+
+/// Upgrades fleets of OpenShift clusters: shows where they stand, and steers them.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "kubectl-mcu", bin_name = "kubectl mcu", version, after_help = AFTER_HELP)]
+#[command(disable_help_subcommand = true, arg_required_else_help = true)]
+pub struct Cli {
+    /// Flags that all commands share.
+    #[command(flatten)]
+    pub common: Common,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Flags that all commands share.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Common {
+    /// Namespace of the upgrade; the context's namespace by default.
+    #[arg(short, long, global = true, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// All namespaces; only where upgrades are listed.
+    #[arg(short = 'A', long, global = true, conflicts_with = "namespace")]
+    pub all_namespaces: bool,
+    /// Output format.
+    #[arg(short, long, global = true, value_enum, value_name = "FORMAT")]
+    pub output: Option<Output>,
+    /// Kubeconfig file; KUBECONFIG, ~/.kube/config or the pod's own by default.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig.
+    #[arg(long, global = true, value_name = "CONTEXT")]
+    pub context: Option<String>,
+    /// User to impersonate.
+    #[arg(long = "as", global = true, value_name = "USER")]
+    pub impersonate: Option<String>,
+    /// Group to impersonate; may be repeated.
+    #[arg(
+        long = "as-group",
+        global = true,
+        value_name = "GROUP",
+        requires = "impersonate"
+    )]
+    pub impersonate_group: Vec<String>,
+    /// Longest time of one request to the hub, such as 30s; watches excluded. 0: no limit.
+    #[arg(long, global = true, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    pub request_timeout: TimeDelta,
+}
+
+/// How to print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// A table with more columns.
+    Wide,
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+    /// Names only.
+    Name,
+}
+
+/// What to do.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Show where an upgrade stands; without NAME, list upgrades.
+    #[command(after_help = STATUS_EXAMPLES)]
+    Status(StatusArgs),
+    /// List the clusters of an upgrade, from its reports.
+    #[command(after_help = CLUSTERS_EXAMPLES)]
+    Clusters(ClustersArgs),
+    /// Explain one cluster: phase, cause, history, and what would move it.
+    #[command(after_help = WHY_EXAMPLES)]
+    Why(WhyArgs),
+    /// Stop starting clusters; those in flight run all their steps.
+    #[command(after_help = PAUSE_EXAMPLES)]
+    Pause(NameArgs),
+    /// Start clusters again.
+    #[command(after_help = RESUME_EXAMPLES)]
+    Resume(NameArgs),
+    /// Requeue the clusters that failed or whose pre-action is degraded.
+    #[command(after_help = RETRY_EXAMPLES)]
+    Retry(RetryArgs),
+    /// Check manifests offline by admission's rules and by the controller's own.
+    #[command(after_help = LINT_EXAMPLES)]
+    Lint(LintArgs),
+    /// Print a completion script.
+    #[command(after_help = COMPLETION_EXAMPLES)]
+    Completion(CompletionArgs),
+    /// Candidates for kubectl's completion of plugins.
+    #[command(name = "__complete", hide = true)]
+    Complete(CompleteArgs),
+}
+
+/// Names an upgrade.
+#[derive(Clone, Debug, Args)]
+pub struct NameArgs {
+    /// Name of the upgrade.
+    pub name: String,
+}
+
+/// Flags of `status`.
+#[derive(Clone, Debug, Args)]
+pub struct StatusArgs {
+    /// Name of the upgrade.
+    pub name: Option<String>,
+    /// Follow the upgrade until it is Ready or Stalled: redrawn on a terminal, a line per change otherwise.
+    #[arg(short, long, requires = "name")]
+    pub watch: bool,
+    /// Longest time to follow, such as 90m or 6h; 0 means no limit.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration, requires = "watch")]
+    pub timeout: TimeDelta,
+}
+
+/// Flags of `clusters`.
+#[derive(Clone, Debug, Args)]
+pub struct ClustersArgs {
+    /// Name of the upgrade.
+    pub name: String,
+    /// Only clusters in this phase; may be repeated.
+    #[arg(long = "phase", value_name = "PHASE", ignore_case = true, value_parser = phases())]
+    pub phases: Vec<Phase>,
+}
+
+/// Flags of `why`.
+#[derive(Clone, Debug, Args)]
+pub struct WhyArgs {
+    /// Name of the upgrade.
+    pub name: String,
+    /// Name of the ManagedCluster.
+    pub cluster: String,
+}
+
+/// Flags of `retry`.
+#[derive(Clone, Debug, Args)]
+pub struct RetryArgs {
+    /// Name of the upgrade.
+    pub name: String,
+    /// Set the annotation even where the reports show nothing to retry.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Flags of `lint`.
+#[derive(Clone, Debug, Args)]
+pub struct LintArgs {
+    /// File of YAML or JSON documents, a directory of such files, or - for standard input; may be repeated.
+    #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// What unknown fields are, as in kubectl: strict makes them violations.
+    #[arg(long, value_enum, default_value = "strict", value_name = "LEVEL")]
+    pub validate: UnknownFields,
+}
+
+/// What an unknown field is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum UnknownFields {
+    /// A violation, as for `kubectl apply` by default.
+    #[default]
+    Strict,
+    /// A warning.
+    Warn,
+    /// Nothing.
+    Ignore,
+}
+
+/// Flags of `completion`.
+#[derive(Clone, Debug, Args)]
+pub struct CompletionArgs {
+    /// The shell, or kubectl for the executable kubectl_complete-mcu.
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+/// What completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// bash.
+    Bash,
+    /// zsh.
+    Zsh,
+    /// fish.
+    Fish,
+    /// kubectl's completion of plugins, in any shell.
+    Kubectl,
+}
+
+/// The words of a command line to complete; the last one is unfinished.
+#[derive(Clone, Debug, Args)]
+pub struct CompleteArgs {
+    /// Words after `kubectl mcu`.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<String>,
+}
+
+fn phases() -> impl TypedValueParser<Value = Phase> {
+    let names = Phase::ALL.map(|phase| PossibleValue::new(phase.as_str()));
+    PossibleValuesParser::new(names).try_map(|text| {
+        Phase::ALL
+            .into_iter()
+            .find(|phase| phase.as_str().eq_ignore_ascii_case(&text))
+            .ok_or("not a phase")
+    })
+}
+
+fn duration(text: &str) -> Result<TimeDelta, String> {
+    api::validate::parse_duration(text)
+        .ok_or_else(|| "must be a duration such as 30s, 90m or 1h30m (days are not a unit)".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(std::iter::once("kubectl-mcu").chain(line.split_whitespace()))
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn phases_are_checked_and_read_in_any_case() {
+        let Command::Clusters(args) = parse("clusters spring --phase failed --phase PreActionDegraded")
+            .unwrap()
+            .command
+        else {
+            panic!("not clusters");
+        };
+        assert_eq!(args.phases, [Phase::Failed, Phase::PreActionDegraded]);
+        let error = parse("clusters spring --phase Done").unwrap_err().to_string();
+        assert!(
+            error.contains("PreActionDegraded") && error.contains("Soaking"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_watch_needs_a_name_and_a_time_out_a_watch() {
+        assert!(parse("status -w").is_err());
+        assert!(parse("status spring --timeout 1h").is_err());
+        assert!(parse("status spring -w --timeout 2d").is_err());
+        assert!(parse("status spring -w --timeout 1h30m").is_ok());
+    }
+
+    #[test]
+    fn common_flags_are_taken_before_and_after_the_command() {
+        for line in ["-n upgrades status -o wide", "status -n upgrades -o wide"] {
+            let cli = parse(line).unwrap();
+            assert_eq!(cli.common.namespace.as_deref(), Some("upgrades"));
+            assert_eq!(cli.common.output, Some(Output::Wide));
+        }
+        assert!(parse("status -n a -A").is_err());
+    }
+
+    #[test]
+    fn wrong_command_lines_end_with_the_usage_code() {
+        assert_eq!(
+            parse("status -w").unwrap_err().exit_code(),
+            i32::from(crate::Exit::Usage.code())
+        );
+    }
+}

@@ -1,0 +1,196 @@
+//! `pause`, `resume` and `retry`: one merge patch each, told in words.
+
+use std::fmt::Write as _;
+
+use api::names::ANNOTATION_RETRY_FAILED;
+use api::time::to_rfc3339;
+use chrono::Utc;
+use serde_json::{Value, json};
+
+use crate::args::{Common, RetryArgs};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::hub::Hub;
+use crate::render::objects;
+use crate::screen::Screen;
+use crate::upgrade::{TYPE_AND_GROUP, Upgrade};
+
+/// Most names that an answer lists.
+const MOST_NAMES: usize = 10;
+
+pub(super) async fn pause(
+    common: &Common,
+    name: &str,
+    paused: bool,
+    screen: Screen,
+) -> Result<Exit, Failure> {
+    let hub = Hub::connect(common).await?;
+    let before = hub.upgrade(name).await?;
+    let after = if before.paused == paused {
+        before.clone()
+    } else {
+        hub.patch(name, &pause_patch(paused)).await?
+    };
+    let text = objects::upgrade(common.output, &after).unwrap_or_else(|| paused_text(&before, paused));
+    screen.print(&text);
+    Ok(Exit::Done)
+}
+
+pub(super) async fn retry(common: &Common, args: &RetryArgs, screen: Screen) -> Result<Exit, Failure> {
+    let hub = Hub::connect(common).await?;
+    let upgrade = hub.upgrade(&args.name).await?;
+    let rows = hub.rows(&upgrade).await?;
+    let clusters = rows.retryable();
+    if clusters.is_empty() && !args.force {
+        return Err(Failure::Other(format!(
+            "nothing to retry: no cluster of {}/{} is Failed or PreActionDegraded; --force sets the annotation anyway",
+            hub.namespace, args.name
+        )));
+    }
+    let token = retry_token(&upgrade.retry, &to_rfc3339(Utc::now()));
+    let after = hub.patch(&args.name, &retry_patch(&token)).await?;
+    let text = objects::upgrade(common.output, &after).unwrap_or_else(|| retried_text(&upgrade, &clusters));
+    screen.print(&text);
+    Ok(Exit::Done)
+}
+
+fn pause_patch(paused: bool) -> Value {
+    json!({"spec": {"paused": paused}})
+}
+
+fn retry_patch(token: &str) -> Value {
+    json!({"metadata": {"annotations": {ANNOTATION_RETRY_FAILED: token}}})
+}
+
+/// A value that differs from the current one, even within a clock tick.
+fn retry_token(current: &str, now: &str) -> String {
+    if current == now {
+        format!("{now}-again")
+    } else {
+        now.to_owned()
+    }
+}
+
+fn paused_text(before: &Upgrade, paused: bool) -> String {
+    let status = before.status.as_ref();
+    let in_flight = status.and_then(|status| status.in_flight).unwrap_or_default();
+    let pending = status
+        .and_then(|status| status.clusters_summery)
+        .unwrap_or_default()
+        .pending;
+    let name = format!("{TYPE_AND_GROUP}/{}", before.name);
+    let mut text = match (before.paused == paused, paused) {
+        (true, true) => format!("{name} already paused\n"),
+        (true, false) => format!("{name} not paused\n"),
+        (false, true) => format!("{name} paused\n"),
+        (false, false) => format!("{name} resumed\n"),
+    };
+    if paused {
+        let _ = writeln!(
+            text,
+            "{} in flight to the end of all steps, clocks included; {pending} pending will not start.",
+            clusters_run(in_flight)
+        );
+    } else {
+        let _ = writeln!(text, "{pending} pending may start, as slots are free.");
+    }
+    text
+}
+
+fn clusters_run(count: i64) -> String {
+    if count == 1 {
+        "1 cluster runs on".to_owned()
+    } else {
+        format!("{count} clusters run on")
+    }
+}
+
+fn retried_text(upgrade: &Upgrade, clusters: &[&str]) -> String {
+    let mut text = format!("{TYPE_AND_GROUP}/{} retried\n", upgrade.name);
+    if clusters.is_empty() {
+        text.push_str("The reports show no cluster to requeue.\n");
+    } else {
+        let shown = clusters
+            .iter()
+            .take(MOST_NAMES)
+            .copied()
+            .collect::<Vec<_>>()
+            .join(", ");
+        let more = clusters.len().saturating_sub(MOST_NAMES);
+        let rest = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        let noun = if clusters.len() == 1 {
+            "cluster"
+        } else {
+            "clusters"
+        };
+        let _ = writeln!(text, "{} {noun} will be requeued: {shown}{rest}", clusters.len());
+    }
+    if upgrade.paused {
+        let _ = writeln!(
+            text,
+            "The upgrade is paused: they start after kubectl mcu resume {} -n {}",
+            upgrade.name, upgrade.namespace
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::fixtures::{running, stalled};
+
+    #[test]
+    fn patches_touch_one_field_only() {
+        assert_eq!(pause_patch(true), json!({"spec": {"paused": true}}));
+        assert_eq!(
+            retry_patch("t"),
+            json!({"metadata": {"annotations": {"cluster.open-cluster-management.io/retry-failed": "t"}}})
+        );
+    }
+
+    #[test]
+    fn a_retry_always_has_a_new_value() {
+        assert_eq!(retry_token("", "now"), "now");
+        assert_eq!(retry_token("now", "now"), "now-again");
+        assert_eq!(retry_token("now-again", "now"), "now");
+    }
+
+    #[test]
+    fn pausing_says_what_happens_to_the_fleet() {
+        assert_eq!(
+            paused_text(&running(), true),
+            "managedclustersupgrade.cluster.open-cluster-management.io/spring paused\n\
+             5 clusters run on in flight to the end of all steps, clocks included; 6 pending will not start.\n"
+        );
+        let paused = Upgrade {
+            paused: true,
+            ..running()
+        };
+        assert!(paused_text(&paused, true).contains("already paused"));
+        assert!(paused_text(&paused, false).contains("resumed\n6 pending may start"));
+        assert!(paused_text(&running(), false).contains("not paused"));
+    }
+
+    #[test]
+    fn a_retry_names_what_it_requeues() {
+        let text = retried_text(&stalled(), &["edge-17"]);
+        assert!(text.ends_with("1 cluster will be requeued: edge-17\n"), "{text}");
+        let names: Vec<String> = (0..12).map(|n| format!("c{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let paused = Upgrade {
+            paused: true,
+            ..stalled()
+        };
+        let text = retried_text(&paused, &names);
+        assert!(
+            text.contains("12 clusters will be requeued: c0,") && text.contains("c9 and 2 more\n"),
+            "{text}"
+        );
+        assert!(text.contains("kubectl mcu resume spring -n upgrades"));
+    }
+}

@@ -1,0 +1,89 @@
+//! `__complete`: candidates for kubectl's completion. Whatever goes wrong, the answer is no candidates, never noise.
+
+use std::time::Duration;
+
+use crate::args::Common;
+use crate::completion::{Expected, answer, expected};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::hub::Hub;
+use crate::screen::Screen;
+
+/// A user who pressed Tab does not wait longer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+pub(super) async fn run(common: &Common, words: &[String], screen: Screen) -> Result<Exit, Failure> {
+    let last = words.last().map(String::as_str).unwrap_or_default();
+    let common = with_flags(common, words);
+    let (candidates, files) = match expected(words) {
+        Expected::Words(words) => (words, false),
+        Expected::File => (Vec::new(), true),
+        Expected::Upgrade => (ask(upgrades(&common)).await, false),
+        Expected::Cluster(name) => (ask(clusters(&common, &name)).await, false),
+    };
+    screen.print(&answer(&candidates, last, files));
+    Ok(Exit::Done)
+}
+
+async fn ask(names: impl Future<Output = Result<Vec<String>, Failure>>) -> Vec<String> {
+    match tokio::time::timeout(PATIENCE, names).await {
+        Ok(Ok(names)) => names,
+        Ok(Err(_)) | Err(_) => Vec::new(),
+    }
+}
+
+async fn upgrades(common: &Common) -> Result<Vec<String>, Failure> {
+    let upgrades = Hub::connect(common).await?.list(false).await?;
+    Ok(upgrades.into_iter().map(|upgrade| upgrade.name).collect())
+}
+
+async fn clusters(common: &Common, name: &str) -> Result<Vec<String>, Failure> {
+    let hub = Hub::connect(common).await?;
+    let upgrade = hub.upgrade(name).await?;
+    let rows = hub.rows(&upgrade).await?;
+    Ok(rows.rows.into_iter().map(|row| row.cluster).collect())
+}
+
+/// The flags among the words that choose hub and namespace.
+fn with_flags(common: &Common, words: &[String]) -> Common {
+    let value = |names: &[&str]| {
+        words.iter().enumerate().find_map(|(index, word)| {
+            let joined = names
+                .iter()
+                .find_map(|name| word.strip_prefix(name)?.strip_prefix('='))
+                .map(str::to_owned);
+            let apart = || {
+                names
+                    .contains(&word.as_str())
+                    .then(|| words.get(index + 1).cloned())
+                    .flatten()
+            };
+            joined.or_else(apart)
+        })
+    };
+    Common {
+        namespace: value(&["-n", "--namespace"]).or_else(|| common.namespace.clone()),
+        context: value(&["--context"]).or_else(|| common.context.clone()),
+        kubeconfig: value(&["--kubeconfig"])
+            .map(Into::into)
+            .or_else(|| common.kubeconfig.clone()),
+        ..common.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_among_the_words_choose_the_hub() {
+        let words: Vec<String> = "-n upgrades --context=prod why "
+            .split(' ')
+            .map(str::to_owned)
+            .collect();
+        let common = with_flags(&Common::default(), &words);
+        assert_eq!(common.namespace.as_deref(), Some("upgrades"));
+        assert_eq!(common.context.as_deref(), Some("prod"));
+        assert_eq!(common.kubeconfig, None);
+    }
+}

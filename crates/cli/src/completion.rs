@@ -1,0 +1,168 @@
+//! Shell completion: scripts for the shells, and candidates for kubectl's own completion of plugins.
+//!
+//! kubectl asks an executable `kubectl_complete-mcu` with the words typed so far; its answer is one candidate per line
+//! and, last, a directive (`:4`: do not complete file names, `:0`: do).
+
+use clap::{Arg, ArgAction, Command, CommandFactory};
+
+use crate::args::{Cli, Shell};
+use crate::table::lines;
+
+/// The executable `kubectl_complete-mcu`.
+const KUBECTL: &str = "#!/bin/sh\n# Put this into PATH as kubectl_complete-mcu, executable.\nexec kubectl-mcu __complete \"$@\"\n";
+
+/// A completion script.
+#[must_use]
+pub fn script(shell: Shell) -> String {
+    let shell = match shell {
+        Shell::Kubectl => return KUBECTL.to_owned(),
+        Shell::Bash => clap_complete::Shell::Bash,
+        Shell::Zsh => clap_complete::Shell::Zsh,
+        Shell::Fish => clap_complete::Shell::Fish,
+    };
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "kubectl-mcu", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+/// What can stand at the end of a command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// One of these words.
+    Words(Vec<String>),
+    /// Name of an MCU.
+    Upgrade,
+    /// Name of a cluster of this MCU.
+    Cluster(String),
+    /// A file.
+    File,
+}
+
+/// What can stand in place of the last word.
+#[must_use]
+pub fn expected(words: &[String]) -> Expected {
+    let root = Cli::command();
+    let (typed, last) = match words {
+        [] => (&[][..], ""),
+        [typed @ .., last] => (typed, last.as_str()),
+    };
+    let mut command = &root;
+    let mut positionals: Vec<&str> = Vec::new();
+    let mut pending: Option<&Arg> = None;
+    for word in typed {
+        if pending.take().is_some() {
+            continue;
+        }
+        if word.starts_with('-') {
+            pending = flag(&root, command, word).filter(|arg| takes_value(arg));
+        } else if let Some(found) = command.find_subcommand(word) {
+            command = found;
+        } else {
+            positionals.push(word);
+        }
+    }
+    if let Some(arg) = pending {
+        return values(arg);
+    }
+    if last.starts_with('-') {
+        return Expected::Words(flags(&root, command));
+    }
+    if command.has_subcommands() {
+        let visible = command.get_subcommands().filter(|sub| !sub.is_hide_set());
+        return Expected::Words(visible.map(|sub| sub.get_name().to_owned()).collect());
+    }
+    let next = command.get_positionals().nth(positionals.len());
+    match (next.map(|arg| arg.get_id().as_str()), positionals.first()) {
+        (Some("cluster"), Some(name)) => Expected::Cluster((*name).to_owned()),
+        (Some("name"), _) => Expected::Upgrade,
+        _ => next.map_or_else(|| Expected::Words(Vec::new()), values),
+    }
+}
+
+/// The candidates that begin with the last word, in kubectl's form.
+#[must_use]
+pub fn answer(candidates: &[String], last: &str, files: bool) -> String {
+    let mut text = lines(candidates.iter().filter(|candidate| candidate.starts_with(last)));
+    text.push_str(if files { ":0\n" } else { ":4\n" });
+    text
+}
+
+fn flag<'a>(root: &'a Command, command: &'a Command, word: &str) -> Option<&'a Arg> {
+    let name = word.trim_start_matches('-');
+    command.get_arguments().chain(root.get_arguments()).find(|arg| {
+        arg.get_long() == Some(name) || (!word.starts_with("--") && arg.get_short() == name.chars().next())
+    })
+}
+
+fn flags(root: &Command, command: &Command) -> Vec<String> {
+    let mut names: Vec<String> = command
+        .get_arguments()
+        .chain(root.get_arguments())
+        .filter_map(|arg| arg.get_long().map(|long| format!("--{long}")))
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn takes_value(arg: &Arg) -> bool {
+    matches!(arg.get_action(), ArgAction::Set | ArgAction::Append)
+}
+
+fn values(arg: &Arg) -> Expected {
+    let possible = arg.get_possible_values();
+    if possible.is_empty() && matches!(arg.get_id().as_str(), "files" | "kubeconfig") {
+        return Expected::File;
+    }
+    Expected::Words(possible.iter().map(|value| value.get_name().to_owned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(line: &str) -> Expected {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        expected(&words)
+    }
+
+    fn words(line: &str) -> Vec<String> {
+        match at(line) {
+            Expected::Words(words) => words,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn commands_flags_and_values_are_offered_where_they_can_stand() {
+        assert!(words("").contains(&"status".to_owned()));
+        assert!(!words("").contains(&"__complete".to_owned()));
+        assert!(words("clusters spring --").contains(&"--phase".to_owned()));
+        assert!(words("clusters spring --").contains(&"--namespace".to_owned()));
+        assert!(words("clusters spring --phase Fa").contains(&"Failed".to_owned()));
+        assert!(words("status -o ").contains(&"wide".to_owned()));
+        assert_eq!(at("lint -f "), Expected::File);
+    }
+
+    #[test]
+    fn names_are_asked_from_the_hub() {
+        assert_eq!(at("status "), Expected::Upgrade);
+        assert_eq!(at("-n upgrades why spr"), Expected::Upgrade);
+        assert_eq!(at("why spring e"), Expected::Cluster("spring".to_owned()));
+        assert_eq!(at("why spring edge-1 "), Expected::Words(Vec::new()));
+    }
+
+    #[test]
+    fn the_answer_ends_with_a_directive() {
+        let names = ["spring".to_owned(), "autumn".to_owned()];
+        assert_eq!(answer(&names, "s", false), "spring\n:4\n");
+        assert_eq!(answer(&[], "", true), ":0\n");
+    }
+
+    #[test]
+    fn every_shell_gets_a_script() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Kubectl] {
+            assert!(script(shell).contains("kubectl-mcu"), "{shell:?}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Talking to the hub: one client, each request with a time limit. It renders nothing.
+
+use std::time::Duration;
+
+use api::{ManagedClustersUpgrade, ManagedClustersUpgradeReport};
+use futures::{Stream, StreamExt};
+use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, Config};
+use serde_json::{Value, json};
+
+use crate::args::Common;
+use crate::failure::Failure;
+use crate::rows::{self, Rows};
+use crate::upgrade::{self, Upgrade};
+
+/// Field manager of the plugin's writes.
+pub const FIELD_MANAGER: &str = "kubectl-mcu";
+
+/// A hub, seen from one namespace.
+#[derive(Clone)]
+pub struct Hub {
+    client: Client,
+    /// The namespace of `-n`, or the context's.
+    pub namespace: String,
+    request_timeout: Option<Duration>,
+}
+
+impl Hub {
+    /// Connects as kubectl would: `--kubeconfig`, KUBECONFIG, `~/.kube/config`, then the pod's own account.
+    ///
+    /// # Errors
+    /// When no hub is configured or its configuration is wrong. The hub itself is not contacted.
+    pub async fn connect(common: &Common) -> Result<Hub, Failure> {
+        let options = KubeConfigOptions {
+            context: common.context.clone(),
+            ..KubeConfigOptions::default()
+        };
+        let mut config = match (&common.kubeconfig, &common.context) {
+            (Some(file), _) => Config::from_custom_kubeconfig(Kubeconfig::read_from(file)?, &options).await?,
+            (None, Some(_)) => Config::from_kubeconfig(&options).await?,
+            (None, None) => Config::infer().await?,
+        };
+        if let Some(user) = &common.impersonate {
+            config.auth_info.impersonate = Some(user.clone());
+            config.auth_info.impersonate_groups = Some(common.impersonate_group.clone());
+        }
+        let namespace = common
+            .namespace
+            .clone()
+            .unwrap_or_else(|| config.default_namespace.clone());
+        let client = Client::try_from(config).map_err(|error| Failure::Other(error.to_string()))?;
+        let request_timeout = common
+            .request_timeout
+            .to_std()
+            .ok()
+            .filter(|limit| !limit.is_zero());
+        Ok(Hub {
+            client,
+            namespace,
+            request_timeout,
+        })
+    }
+
+    fn upgrades(&self) -> Api<DynamicObject> {
+        let resource = ApiResource::erase::<ManagedClustersUpgrade>(&());
+        Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
+    }
+
+    /// One MCU.
+    ///
+    /// # Errors
+    /// When there is none of this name, or the hub refuses.
+    pub async fn upgrade(&self, name: &str) -> Result<Upgrade, Failure> {
+        let object = self.bound(self.upgrades().get(name), upgrade::PLURAL).await?;
+        Ok(Upgrade::read(to_value(object)))
+    }
+
+    /// All MCUs of the namespace, or of all namespaces, by namespace and name.
+    ///
+    /// # Errors
+    /// When the hub refuses.
+    pub async fn list(&self, all_namespaces: bool) -> Result<Vec<Upgrade>, Failure> {
+        let resource = ApiResource::erase::<ManagedClustersUpgrade>(&());
+        let api: Api<DynamicObject> = if all_namespaces {
+            Api::all_with(self.client.clone(), &resource)
+        } else {
+            self.upgrades()
+        };
+        let list = self
+            .bound(api.list(&ListParams::default()), upgrade::PLURAL)
+            .await?;
+        let mut upgrades: Vec<Upgrade> = list
+            .items
+            .into_iter()
+            .map(|object| Upgrade::read(to_value(object)))
+            .collect();
+        upgrades.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        Ok(upgrades)
+    }
+
+    /// The report rows of an MCU.
+    ///
+    /// # Errors
+    /// When the hub refuses.
+    pub async fn rows(&self, upgrade: &Upgrade) -> Result<Rows, Failure> {
+        let resource = ApiResource::erase::<ManagedClustersUpgradeReport>(&());
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace, &resource);
+        let params = ListParams::default().labels(&rows::selector(&upgrade.name));
+        let list = self.bound(api.list(&params), rows::PLURAL).await?;
+        let shards: Vec<Value> = list.items.into_iter().map(to_value).collect();
+        Ok(Rows::merge(&shards, &upgrade.uid))
+    }
+
+    /// Merges a JSON patch into an MCU and returns what the hub stored.
+    ///
+    /// # Errors
+    /// When there is none of this name, or the hub refuses.
+    pub async fn patch(&self, name: &str, patch: &Value) -> Result<Upgrade, Failure> {
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let api = self.upgrades();
+        let object = self
+            .bound(api.patch(name, &params, &Patch::Merge(patch)), upgrade::PLURAL)
+            .await?;
+        Ok(Upgrade::read(to_value(object)))
+    }
+
+    /// Every state of an MCU from now on; `None` once it is gone. Lost connections are made again, with back-off.
+    pub fn follow(&self, name: &str) -> impl Stream<Item = Result<Option<Upgrade>, String>> + Send + use<> {
+        let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        watcher(self.upgrades(), config)
+            .default_backoff()
+            .scan(false, |listed, event| {
+                let next = match event {
+                    Ok(watcher::Event::Init) => {
+                        *listed = false;
+                        None
+                    }
+                    Ok(watcher::Event::InitApply(object) | watcher::Event::Apply(object)) => {
+                        *listed = true;
+                        Some(Ok(Some(Upgrade::read(to_value(object)))))
+                    }
+                    Ok(watcher::Event::InitDone) => (!*listed).then_some(Ok(None)),
+                    Ok(watcher::Event::Delete(_)) => Some(Ok(None)),
+                    Err(error) => Some(Err(error.to_string())),
+                };
+                std::future::ready(Some(next))
+            })
+            .filter_map(std::future::ready)
+    }
+
+    async fn bound<T>(
+        &self,
+        request: impl Future<Output = Result<T, kube::Error>>,
+        plural: &'static str,
+    ) -> Result<T, Failure> {
+        let answer = match self.request_timeout {
+            Some(limit) => tokio::time::timeout(limit, request).await.map_err(|_| {
+                Failure::Unreachable(format!(
+                    "no answer within {limit:?}; --request-timeout sets the limit"
+                ))
+            })?,
+            None => request.await,
+        };
+        answer.map_err(|error| Failure::from_hub(&error, plural))
+    }
+}
+
+/// The object as JSON with its type, which the items of a list do not carry.
+fn to_value(object: DynamicObject) -> Value {
+    let types = object.types.clone();
+    let mut value = serde_json::to_value(object).unwrap_or_default();
+    if types.is_none()
+        && let Some(fields) = value.as_object_mut()
+    {
+        fields.insert(
+            "apiVersion".to_owned(),
+            json!(format!("{}/{}", api::GROUP, api::VERSION)),
+        );
+        fields.insert("kind".to_owned(), json!("ManagedClustersUpgrade"));
+    }
+    value
+}

@@ -1,0 +1,169 @@
+//! Cuts input into documents: YAML streams, JSON streams, and `List` objects.
+
+use serde_json::Value;
+
+use crate::table::one_line;
+
+/// One document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    /// Number in its file, from 1; empty documents do not count.
+    pub number: usize,
+    /// What it says, or why it cannot be read (with line numbers of the file).
+    pub value: Result<Value, String>,
+}
+
+/// The documents of a text that are not empty.
+#[must_use]
+pub fn split(text: &str) -> Vec<Document> {
+    let values = json_stream(text).unwrap_or_else(|| yaml_stream(text));
+    values
+        .into_iter()
+        .filter(|value| !matches!(value, Ok(Value::Null)))
+        .enumerate()
+        .map(|(index, value)| Document {
+            number: index + 1,
+            value,
+        })
+        .collect()
+}
+
+/// The objects of a document: the items of a `List`, else the document itself.
+#[must_use]
+pub fn items(mut value: Value) -> Vec<Value> {
+    let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+    match value.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) if is_list => items,
+        Some(other) => {
+            value["items"] = other;
+            vec![value]
+        }
+        None => vec![value],
+    }
+}
+
+/// One or more JSON values; `None` when the text is something else.
+fn json_stream(text: &str) -> Option<Vec<Result<Value, String>>> {
+    if !text.trim_start().starts_with('{') {
+        return None;
+    }
+    serde_json::Deserializer::from_str(text)
+        .into_iter::<Value>()
+        .map(|value| value.ok().map(Ok))
+        .collect()
+}
+
+/// Documents between lines of `---`, each read on its own, so that a broken one does not hide the others. Each is
+/// preceded by as many empty lines as the file has before it, so that errors show the file's line numbers.
+fn yaml_stream(text: &str) -> Vec<Result<Value, String>> {
+    let mut documents = Vec::new();
+    let mut current = String::new();
+    for (number, line) in text.lines().enumerate() {
+        if is_separator(line) {
+            documents.push(std::mem::replace(&mut current, "\n".repeat(number + 1)));
+            let rest = line[3..].trim();
+            if !rest.is_empty() && !rest.starts_with('#') {
+                current.pop();
+                current.push_str(rest);
+                current.push('\n');
+            }
+        } else {
+            current.push_str(line);
+            current.push('\n');
+        }
+    }
+    documents.push(current);
+    documents
+        .iter()
+        .filter(|document| !is_blank(document))
+        .map(|document| serde_saphyr::from_str(document).map_err(|error| explain(&error)))
+        .collect()
+}
+
+fn is_separator(line: &str) -> bool {
+    line.strip_prefix("---")
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r']))
+}
+
+fn is_blank(document: &str) -> bool {
+    document.lines().all(|line| {
+        let line = line.trim();
+        line.is_empty() || line.starts_with('#') || line == "..." || line.starts_with("%YAML")
+    })
+}
+
+/// The first line of the error; the lines after it draw a picture of the text.
+fn explain(error: &serde_saphyr::Error) -> String {
+    let text = error.without_snippet().to_string();
+    format!("cannot be read: {}", one_line(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn values(text: &str) -> Vec<Value> {
+        split(text)
+            .into_iter()
+            .map(|document| document.value.unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn yaml_documents_are_cut_at_separators_and_empty_ones_do_not_count() {
+        let text =
+            "# head\n---\na: 1\n---\n# only a remark\n---\nb: |\n  --- no separator\n--- # remark\nc: 3\n";
+        assert_eq!(
+            values(text),
+            [
+                json!({"a": 1}),
+                json!({"b": "--- no separator\n"}),
+                json!({"c": 3})
+            ]
+        );
+        assert_eq!(values(""), Vec::<Value>::new());
+    }
+
+    #[test]
+    fn json_streams_are_read() {
+        assert_eq!(
+            values("{\"a\": 1}\n{\"b\": 2}\n"),
+            [json!({"a": 1}), json!({"b": 2})]
+        );
+        assert_eq!(values("{a: 1}"), [json!({"a": 1})]);
+    }
+
+    #[test]
+    fn a_broken_document_is_told_with_its_line_and_hides_no_other() {
+        let documents = split("a: 1\n---\nb: [\nc: 2\n---\nd: 3\n");
+        assert_eq!(documents.len(), 3);
+        let error = documents[1].value.as_ref().unwrap_err();
+        assert!(
+            error.starts_with("cannot be read: ") && error.contains('4'),
+            "{error}"
+        );
+        assert_eq!(documents[2].value, Ok(json!({"d": 3})));
+    }
+
+    #[test]
+    fn a_key_given_twice_is_an_error() {
+        assert!(split("a: 1\na: 2\n")[0].value.is_err());
+    }
+
+    #[test]
+    fn a_list_is_its_items() {
+        let list = json!({"kind": "List", "items": [{"a": 1}, {"b": 2}]});
+        assert_eq!(items(list), [json!({"a": 1}), json!({"b": 2})]);
+        let other = json!({"kind": "Box", "items": [1]});
+        assert_eq!(items(other.clone()), [other]);
+    }
+
+    #[test]
+    fn booleans_of_yaml_1_1_mean_what_kubectl_takes_them_for() {
+        assert_eq!(
+            values("a: true\nb: 4.12.0\nc: 25%\nd: 3h\n"),
+            [json!({"a": true, "b": "4.12.0", "c": "25%", "d": "3h"})]
+        );
+    }
+}

@@ -1,0 +1,474 @@
+//! The structural schema of our CRD, applied as the API server applies it: pruning, types, required fields, enums,
+//! bounds and list types. It knows what a structural schema may contain outside of logical junctors.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+/// Something wrong with one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Path of the field.
+    pub field: String,
+    /// What is wrong and what would be right.
+    pub message: String,
+    /// True where the object would be taken all the same.
+    pub warning: bool,
+}
+
+impl Problem {
+    /// An error.
+    #[must_use]
+    pub fn error(field: impl Into<String>, message: impl Into<String>) -> Problem {
+        Problem {
+            field: field.into(),
+            message: message.into(),
+            warning: false,
+        }
+    }
+}
+
+/// The schema of `ManagedClustersUpgrade`, in words that the offline engine knows: patterns are turned into CEL rules,
+/// and a rule's question for an integer is asked without `type()`, which the engine lacks.
+#[must_use]
+pub fn of_upgrades() -> Value {
+    let crds = api::schema::crds();
+    let mut schema = crds
+        .first()
+        .and_then(|crd| {
+            crd.spec
+                .versions
+                .iter()
+                .find(|version| version.name == api::VERSION)
+        })
+        .and_then(|version| version.schema.as_ref())
+        .and_then(|validation| serde_json::to_value(validation.open_api_v3_schema.as_ref()?).ok())
+        .unwrap_or_default();
+    adapt(&mut schema);
+    schema
+}
+
+fn adapt(schema: &mut Value) {
+    let Some(node) = schema.as_object_mut() else {
+        return;
+    };
+    let mut rules = match node.remove("x-kubernetes-validations") {
+        Some(Value::Array(rules)) => rules,
+        _ => Vec::new(),
+    };
+    for rule in &mut rules {
+        if let Some(Value::String(text)) = rule.get_mut("rule") {
+            *text = text.replace("type(self) == int", "self != string(self)");
+        }
+    }
+    if let Some(Value::String(pattern)) = node.remove("pattern") {
+        let literal = pattern.replace('\\', "\\\\").replace('\'', "\\'");
+        rules.push(
+            json!({"rule": format!("self.matches('{literal}')"), "message": format!("must match {pattern}")}),
+        );
+    }
+    if !rules.is_empty() {
+        node.insert("x-kubernetes-validations".to_owned(), Value::Array(rules));
+    }
+    if let Some(Value::Object(properties)) = node.get_mut("properties") {
+        properties.values_mut().for_each(adapt);
+    }
+    for key in ["items", "additionalProperties"] {
+        if let Some(child) = node.get_mut(key) {
+            adapt(child);
+        }
+    }
+}
+
+/// Checks the name, which the API server checks outside of the schema.
+#[must_use]
+pub fn check_metadata(object: &Value) -> Vec<Problem> {
+    let text = |key: &str| {
+        object
+            .pointer(&format!("/metadata/{key}"))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let (name, prefix) = (text("name"), text("generateName"));
+    if name.is_empty() && prefix.is_empty() {
+        return vec![Problem::error("metadata.name", "must be set")];
+    }
+    let checked = if name.is_empty() {
+        prefix.trim_end_matches('-')
+    } else {
+        name
+    };
+    if is_subdomain(checked) {
+        Vec::new()
+    } else {
+        vec![Problem::error(
+            "metadata.name",
+            format!(
+                "{checked:?} must consist of lower-case letters, digits, - and ., and begin and end with a letter or digit"
+            ),
+        )]
+    }
+}
+
+fn is_subdomain(name: &str) -> bool {
+    let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    name.len() <= 253
+        && name.split('.').all(|label| {
+            label.starts_with(alphanumeric)
+                && label.ends_with(alphanumeric)
+                && label.chars().all(|c| alphanumeric(c) || c == '-')
+        })
+}
+
+/// Removes what the API server would not store: fields that the schema does not know, whose paths are added to
+/// `unknown`, and nulls that the schema does not allow.
+pub fn prune(schema: &Value, value: &mut Value, path: &str, unknown: &mut Vec<String>) {
+    match value {
+        Value::Array(items) => {
+            if let Some(schema) = schema.get("items") {
+                for (index, item) in items.iter_mut().enumerate() {
+                    prune(schema, item, &format!("{path}[{index}]"), unknown);
+                }
+            }
+        }
+        Value::Object(fields) => prune_object(schema, fields, path, unknown),
+        _ => {}
+    }
+}
+
+fn prune_object(schema: &Value, fields: &mut Map<String, Value>, path: &str, unknown: &mut Vec<String>) {
+    let preserves = flag(schema, "x-kubernetes-preserve-unknown-fields");
+    let additional = schema
+        .get("additionalProperties")
+        .filter(|additional| additional.is_object());
+    fields.retain(|key, value| {
+        let at = join(path, key);
+        let is_object_meta = path.is_empty() && matches!(key.as_str(), "apiVersion" | "kind" | "metadata");
+        if is_object_meta {
+            return true;
+        }
+        let declared = schema
+            .get("properties")
+            .and_then(|properties| properties.get(key));
+        let Some(child) = declared.or(additional) else {
+            if !preserves {
+                unknown.push(at);
+            }
+            return preserves;
+        };
+        if value.is_null() && !flag(child, "nullable") {
+            return false;
+        }
+        prune(child, value, &at, unknown);
+        true
+    });
+}
+
+/// Checks a pruned and defaulted object; the problems in the order of the schema.
+#[must_use]
+pub fn check(schema: &Value, object: &Value) -> Vec<Problem> {
+    let mut found = Vec::new();
+    walk(schema, object, "", &mut found);
+    found
+}
+
+fn walk(schema: &Value, value: &Value, path: &str, found: &mut Vec<Problem>) {
+    if value.is_null() && flag(schema, "nullable") {
+        return;
+    }
+    if let Some(wanted) = wrong_type(schema, value) {
+        found.push(Problem::error(
+            path,
+            format!("must be {wanted}, not {}", kind_of(value)),
+        ));
+        return;
+    }
+    check_enum(schema, value, path, found);
+    match value {
+        Value::Object(fields) => walk_object(schema, fields, path, found),
+        Value::Array(items) => walk_array(schema, items, path, found),
+        Value::String(text) => {
+            check_length(schema, text.chars().count(), "Length", "characters", path, found);
+        }
+        Value::Number(number) => check_bounds(schema, number.as_f64().unwrap_or_default(), path, found),
+        Value::Null | Value::Bool(_) => {}
+    }
+}
+
+fn walk_object(schema: &Value, fields: &Map<String, Value>, path: &str, found: &mut Vec<Problem>) {
+    check_length(schema, fields.len(), "Properties", "entries", path, found);
+    for name in schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        let name = name.as_str().unwrap_or_default();
+        if !fields.contains_key(name) {
+            found.push(Problem::error(join(path, name), "must be set"));
+        }
+    }
+    if flag(schema, "x-kubernetes-embedded-resource") {
+        for name in ["apiVersion", "kind"] {
+            if fields.get(name).and_then(Value::as_str).is_none_or(str::is_empty) {
+                found.push(Problem::error(join(path, name), "must be set"));
+            }
+        }
+    }
+    let additional = schema
+        .get("additionalProperties")
+        .filter(|additional| additional.is_object());
+    for (key, value) in fields {
+        let declared = schema
+            .get("properties")
+            .and_then(|properties| properties.get(key));
+        if let Some(child) = declared.or(additional) {
+            walk(child, value, &join(path, key), found);
+        }
+    }
+}
+
+fn walk_array(schema: &Value, items: &[Value], path: &str, found: &mut Vec<Problem>) {
+    check_length(schema, items.len(), "Items", "items", path, found);
+    let keys: Vec<&str> = schema
+        .get("x-kubernetes-list-map-keys")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let list_type = schema
+        .get("x-kubernetes-list-type")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let mut seen = BTreeSet::new();
+    for (index, item) in items.iter().enumerate() {
+        let at = format!("{path}[{index}]");
+        let identity = match list_type {
+            "set" => Some(item.to_string()),
+            "map" => Some(
+                keys.iter()
+                    .map(|key| item[*key].to_string())
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            ),
+            _ => None,
+        };
+        if let Some(identity) = identity
+            && !seen.insert(identity.clone())
+        {
+            let named = if keys.is_empty() {
+                identity
+            } else {
+                format!("{} {identity}", keys.join(", "))
+            };
+            found.push(Problem::error(&at, format!("{named} is there twice; remove one")));
+        }
+        if let Some(child) = schema.get("items") {
+            walk(child, item, &at, found);
+        }
+    }
+}
+
+/// What the schema wants where the value has another type.
+fn wrong_type(schema: &Value, value: &Value) -> Option<&'static str> {
+    if flag(schema, "x-kubernetes-int-or-string") {
+        let fits = is_integer(value) || value.is_string();
+        return (!fits).then_some("a whole number or a string such as \"25%\"");
+    }
+    let (fits, name) = match schema.get("type").and_then(Value::as_str)? {
+        "object" => (value.is_object(), "an object"),
+        "array" => (value.is_array(), "a list"),
+        "string" => (value.is_string(), "a string (quote it)"),
+        "boolean" => (value.is_boolean(), "true or false"),
+        "integer" => (is_integer(value), "a whole number"),
+        "number" => (value.is_number(), "a number"),
+        _ => return None,
+    };
+    (!fits).then_some(name)
+}
+
+fn is_integer(value: &Value) -> bool {
+    value.is_i64() || value.is_u64()
+}
+
+fn kind_of(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    }
+}
+
+fn check_enum(schema: &Value, value: &Value, path: &str, found: &mut Vec<Problem>) {
+    let Some(allowed) = schema.get("enum").and_then(Value::as_array) else {
+        return;
+    };
+    if !allowed.contains(value) {
+        let names: Vec<String> = allowed
+            .iter()
+            .map(|name| name.as_str().map_or_else(|| name.to_string(), str::to_owned))
+            .collect();
+        found.push(Problem::error(
+            path,
+            format!("must be one of {}, not {value}", names.join(", ")),
+        ));
+    }
+}
+
+fn check_length(
+    schema: &Value,
+    length: usize,
+    suffix: &str,
+    unit: &str,
+    path: &str,
+    found: &mut Vec<Problem>,
+) {
+    let bound = |prefix: &str| {
+        let bound = schema.get(format!("{prefix}{suffix}")).and_then(Value::as_u64);
+        bound.and_then(|bound| usize::try_from(bound).ok())
+    };
+    match bound("min") {
+        Some(1) if length == 0 => found.push(Problem::error(path, "must not be empty")),
+        Some(least) if length < least => {
+            found.push(Problem::error(
+                path,
+                format!("must have at least {least} {unit}, not {length}"),
+            ));
+        }
+        _ => {}
+    }
+    if let Some(most) = bound("max").filter(|most| length > *most) {
+        found.push(Problem::error(
+            path,
+            format!("must have at most {most} {unit}, not {length}"),
+        ));
+    }
+}
+
+fn check_bounds(schema: &Value, number: f64, path: &str, found: &mut Vec<Problem>) {
+    let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
+    if let Some(least) = bound("minimum").filter(|least| number < *least) {
+        found.push(Problem::error(
+            path,
+            format!("must be at least {least}, not {number}"),
+        ));
+    }
+    if let Some(most) = bound("maximum").filter(|most| number > *most) {
+        found.push(Problem::error(
+            path,
+            format!("must be at most {most}, not {number}"),
+        ));
+    }
+}
+
+fn flag(schema: &Value, key: &str) -> bool {
+    schema.get(key).and_then(Value::as_bool).unwrap_or_default()
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{path}.{key}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(schema: &Value, value: &Value) -> Vec<String> {
+        check(schema, value)
+            .into_iter()
+            .map(|problem| format!("{}: {}", problem.field, problem.message))
+            .collect()
+    }
+
+    #[test]
+    fn types_bounds_and_lists_are_checked() {
+        let schema = json!({"type": "object", "required": ["a"], "properties": {
+            "a": {"type": "integer", "minimum": 1.0, "maximum": 3.0},
+            "b": {"type": "string", "minLength": 2, "maxLength": 3},
+            "c": {"type": "array", "maxItems": 3, "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+            "d": {"type": "object", "maxProperties": 1, "additionalProperties": {"type": "boolean"}},
+            "e": {"x-kubernetes-int-or-string": true},
+        }});
+        assert_eq!(
+            found(
+                &schema,
+                &json!({"a": 1, "b": "xy", "c": ["p", "q"], "d": {"k": true}, "e": "5%"})
+            ),
+            Vec::<String>::new()
+        );
+        assert_eq!(
+            found(
+                &schema,
+                &json!({"b": "x", "c": ["p", "p"], "d": {"k": 1}, "e": 1.5})
+            ),
+            [
+                "a: must be set",
+                "b: must have at least 2 characters, not 1",
+                "c[1]: \"p\" is there twice; remove one",
+                "d.k: must be true or false, not 1",
+                "e: must be a whole number or a string such as \"25%\", not 1.5",
+            ]
+        );
+        assert_eq!(
+            found(
+                &schema,
+                &json!({"a": 4, "b": "wxyz", "d": {"k": true, "l": true}})
+            ),
+            [
+                "a: must be at most 3, not 4",
+                "b: must have at most 3 characters, not 4",
+                "d: must have at most 1 entries, not 2",
+            ]
+        );
+    }
+
+    #[test]
+    fn pruning_removes_unknown_fields_and_nulls_that_are_not_allowed() {
+        let schema = json!({"type": "object", "properties": {
+            "a": {"type": "string"},
+            "b": {"type": "string", "nullable": true},
+            "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"shut": {"type": "object"}}},
+        }});
+        let mut value = json!({"a": null, "b": null, "x": 1, "open": {"y": 2, "shut": {"z": 3}}});
+        let mut unknown = Vec::new();
+        prune(&schema, &mut value, "", &mut unknown);
+        assert_eq!(value, json!({"b": null, "open": {"y": 2, "shut": {}}}));
+        unknown.sort();
+        assert_eq!(unknown, ["open.shut.z", "x"]);
+    }
+
+    #[test]
+    fn patterns_become_rules() {
+        let mut schema = json!({"items": {"type": "string", "pattern": "^a\\d$"}});
+        adapt(&mut schema);
+        assert_eq!(
+            schema["items"]["x-kubernetes-validations"][0]["rule"],
+            "self.matches('^a\\\\d$')"
+        );
+    }
+
+    #[test]
+    fn names_follow_the_rules_of_the_api_server() {
+        let names = |name: &str| check_metadata(&json!({"metadata": {"name": name}})).len();
+        assert_eq!(
+            (
+                names("spring-4.12"),
+                names("Spring"),
+                names("-a"),
+                names("a..b"),
+                names("")
+            ),
+            (0, 1, 1, 1, 1)
+        );
+        assert_eq!(
+            check_metadata(&json!({"metadata": {"generateName": "spring-"}})),
+            []
+        );
+    }
+}

@@ -1,0 +1,159 @@
+//! The CLI reference for docs/reference, generated from the command line itself.
+
+use std::fmt::Write as _;
+
+use clap::{Arg, Command, CommandFactory};
+
+use crate::args::Cli;
+
+/// The reference of all commands as Markdown.
+#[must_use]
+pub fn reference_markdown() -> String {
+    let root = Cli::command();
+    let mut text = String::from("# kubectl mcu\n\n");
+    paragraph(&mut text, &about(&root));
+    fence(&mut text, "kubectl mcu [FLAGS] COMMAND");
+    text.push_str("| Command | What it does |\n|---|---|\n");
+    let commands = || root.get_subcommands().filter(|command| !command.is_hide_set());
+    for command in commands() {
+        let name = command.get_name();
+        let _ = writeln!(
+            text,
+            "| [`{name}`](#kubectl-mcu-{name}) | {} |",
+            cell(&about(command))
+        );
+    }
+    text.push_str("\nFlags of all commands:\n\n");
+    flags(&mut text, &root);
+    sections(&mut text, &root);
+    for command in commands() {
+        let _ = writeln!(text, "## kubectl mcu {}\n", command.get_name());
+        paragraph(&mut text, &about(command));
+        fence(&mut text, &usage(command));
+        flags(&mut text, command);
+        sections(&mut text, command);
+    }
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+    text
+}
+
+fn about(command: &Command) -> String {
+    command.get_about().map(ToString::to_string).unwrap_or_default()
+}
+
+fn usage(command: &Command) -> String {
+    let mut usage = format!("kubectl mcu {}", command.get_name());
+    for arg in command.get_positionals() {
+        let name = arg.get_id().as_str().to_uppercase();
+        let word = if arg.is_required_set() {
+            name
+        } else {
+            format!("[{name}]")
+        };
+        let _ = write!(usage, " {word}");
+    }
+    usage + " [FLAGS]"
+}
+
+fn flags(text: &mut String, command: &Command) {
+    let shown: Vec<&Arg> = command.get_arguments().filter(|arg| !arg.is_hide_set()).collect();
+    if shown.is_empty() {
+        return;
+    }
+    text.push_str("| Argument | Meaning |\n|---|---|\n");
+    for arg in shown {
+        let _ = writeln!(text, "| `{}` | {} |", spelling(arg), cell(&meaning(arg)));
+    }
+    text.push('\n');
+}
+
+fn spelling(arg: &Arg) -> String {
+    let Some(long) = arg.get_long() else {
+        return arg.get_id().as_str().to_uppercase();
+    };
+    let mut text = arg
+        .get_short()
+        .map(|short| format!("-{short}, "))
+        .unwrap_or_default();
+    let _ = write!(text, "--{long}");
+    if arg.get_action().takes_values() {
+        let name = arg.get_value_names().and_then(|names| names.first());
+        let _ = write!(text, " {}", name.map_or("VALUE", |name| name.as_str()));
+    }
+    text
+}
+
+fn meaning(arg: &Arg) -> String {
+    let mut text = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    let end = if text.ends_with('.') { "" } else { "." };
+    text.push_str(end);
+    let possible = arg.get_possible_values();
+    if arg.get_action().takes_values() && !possible.is_empty() {
+        let names: Vec<String> = possible
+            .iter()
+            .map(|value| format!("`{}`", value.get_name()))
+            .collect();
+        let _ = write!(text, " One of {}.", names.join(", "));
+    }
+    if let Some(default) = arg
+        .get_default_values()
+        .first()
+        .filter(|_| arg.get_action().takes_values())
+    {
+        let _ = write!(text, " Default: `{}`.", default.to_string_lossy());
+    }
+    text
+}
+
+/// Help that follows the flags: sections of a title line and indented lines.
+fn sections(text: &mut String, command: &Command) {
+    let help = command
+        .get_after_help()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let mut block = String::new();
+    for line in help.lines() {
+        if let Some(inner) = line.strip_prefix("  ") {
+            block.push_str(inner);
+            block.push('\n');
+        } else if line.is_empty() && !block.is_empty() {
+            block.push('\n');
+        } else {
+            flush(text, &mut block);
+            paragraph(text, line);
+        }
+    }
+    flush(text, &mut block);
+}
+
+fn flush(text: &mut String, block: &mut String) {
+    if !block.trim().is_empty() {
+        fence(text, block.trim_end());
+    }
+    block.clear();
+}
+
+fn fence(text: &mut String, block: &str) {
+    let _ = writeln!(text, "```text\n{block}\n```\n");
+}
+
+fn paragraph(text: &mut String, line: &str) {
+    if !line.is_empty() {
+        let _ = writeln!(text, "{line}\n");
+    }
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_names_every_command_and_flag() {
+        insta::assert_snapshot!(reference_markdown());
+    }
+}

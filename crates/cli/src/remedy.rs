@@ -1,0 +1,278 @@
+//! What would move a cluster or an upgrade: one sentence per reason, kept in one table, with a fallback per phase.
+//!
+//! A sentence says who must do what: nothing (the controller goes on by itself), the user on the cluster, or the user on
+//! the hub. `{name}`, `{namespace}` and `{cluster}` stand for the names in question.
+
+use api::conditions::reason;
+use api::report::Phase;
+
+/// Reasons of report rows and of the lists of failed and waiting clusters.
+const CLUSTERS: &[(&str, &str)] = &[
+    (
+        "WaitingForSlot",
+        "Nothing to do: it starts when a cluster in flight is done. To go faster, raise spec.upgradeStrategy.maxConcurrency.",
+    ),
+    (
+        "WaitingForCanaries",
+        "Nothing to do: it starts when every canary is complete.",
+    ),
+    (
+        "CanaryFailed",
+        "Find out why the canary failed (kubectl mcu clusters {name} -n {namespace} --phase Failed --phase PreActionDegraded), mend it, then run kubectl mcu retry {name} -n {namespace}.",
+    ),
+    (
+        "NoCanarySelected",
+        "Mend spec.upgradeStrategy.canaryClusters.clusterSelector: it matches no cluster of a ManagedClusterSet bound to {namespace}.",
+    ),
+    ("Paused", "Run kubectl mcu resume {name} -n {namespace}."),
+    (
+        "MaxFailuresExceeded",
+        "Mend the failed clusters and run kubectl mcu retry {name} -n {namespace}, or raise spec.upgradeStrategy.maxFailures.",
+    ),
+    (
+        "ClusterUnavailable",
+        "Bring the cluster back: its work agent does not report to the hub. It starts by itself when ManagedCluster {cluster} is Available.",
+    ),
+    (
+        "WaitingForCleanup",
+        "Nothing to do while the agent removes the earlier work. If it lasts, look at the ManifestWorks that are terminating in namespace {cluster} and at the agent of the cluster.",
+    ),
+    (
+        "WriteFailed",
+        "Nothing to do: the write is repeated. If it lasts, read the message and check the controller's permissions and the hub's admission webhooks.",
+    ),
+    (
+        "LeftSelection",
+        "Nothing to do: it is dropped, unless a Placement or the cluster selector selects it again.",
+    ),
+    (
+        "InvalidClusterID",
+        "Mend the cluster claim id.openshift.io (or the label clusterID) of ManagedCluster {cluster}: it must be the UUID of its ClusterVersion.",
+    ),
+    (
+        "NotOpenShift",
+        "Take the cluster out of the selection: only OpenShift can be upgraded. If it is OpenShift, mend its claim product.open-cluster-management.io or its label vendor.",
+    ),
+    (
+        "ManagedService",
+        "Take the cluster out of the selection and upgrade it with the tools of its managed service.",
+    ),
+    (
+        "LocalCluster",
+        "This is the hub itself. To upgrade it, name it in the cluster selector, or select it alone in a Placement of its own.",
+    ),
+    (
+        "Conflict",
+        "Wait until the other owner named in the message is done with the cluster, or delete its upgrade or work. If it holds the cluster by a degraded pre-action, mend or retry that first.",
+    ),
+    (
+        "UnreadableCluster",
+        "Look at ManagedCluster {cluster}: the part that the message names does not have the form of its API.",
+    ),
+    (
+        "UnreadableStatus",
+        "Look at the ManifestWorks in namespace {cluster}: the status of one does not have the form of its API. Update the work agent of the cluster.",
+    ),
+    (
+        "AgentSilent",
+        "Nothing to do if it has only just begun. If it lasts, check the work agent (klusterlet) on the cluster.",
+    ),
+    (
+        "NotApplied",
+        "Read the message and mend what the cluster refuses: permissions of the work agent, a missing CRD, an admission webhook. The agent tries again by itself.",
+    ),
+    (
+        "NotAvailable",
+        "Look on the cluster at the resources that the message names; they are applied, but not available yet.",
+    ),
+    ("Running", "Nothing to do: the step is running."),
+    (
+        "InvalidUpdate",
+        "The cluster's ClusterVersion calls the request invalid. Check that version, channel and image belong together and that the update is recommended to this cluster; otherwise give spec.clusterVersion.image.",
+    ),
+    (
+        "ReleaseNotAccepted",
+        "The cluster did not accept the release. Read the message; common causes are a missing signature, an image that cannot be pulled, and a precondition that is not met.",
+    ),
+    (
+        "NotUpgradeable",
+        "Mend on the cluster what the message names (Upgradeable=False): often an operator that must be updated first, or an API removal to acknowledge. It goes on by itself.",
+    ),
+    (
+        "Failing",
+        "Mend on the cluster what the message names (oc get clusterversion, oc get clusteroperators). The cluster-version operator goes on by itself.",
+    ),
+    (
+        "UpdatesNotRetrieved",
+        "The cluster cannot fetch its update graph. Mend its network, proxy or spec.clusterVersion.upstream, check that the channel exists, or give spec.clusterVersion.image.",
+    ),
+    (
+        "ClusterUpgradeTimeout",
+        "Look on the cluster at what holds the update up (oc adm upgrade, oc get clusteroperators). When it can go on, run kubectl mcu retry {name} -n {namespace}; if the cluster is only slow, raise spec.upgradeStrategy.clusterUpgradeTimeout before.",
+    ),
+    (
+        "OperatorsUpgradeTimeout",
+        "Look on the cluster at its Subscriptions and InstallPlans. Then run kubectl mcu retry {name} -n {namespace}; if the operators are only slow, raise spec.upgradeStrategy.operatorsUpgradeTimeout before.",
+    ),
+    (
+        "OperatorsJobFailed",
+        "Read the log of the approval Job on the cluster, mend the operator it names, then run kubectl mcu retry {name} -n {namespace}.",
+    ),
+    (
+        "PreActionFailed",
+        "Look on the cluster at the Job or resource of the pre-action that the message names. It recovers by itself if the work does; otherwise mend it and run kubectl mcu retry {name} -n {namespace}.",
+    ),
+    (
+        "PreActionTimeout",
+        "The pre-action took longer than spec.upgradeStrategy.clusterUpgradeTimeout. Look at it on the cluster, then run kubectl mcu retry {name} -n {namespace}.",
+    ),
+    (
+        "PostActionFailed",
+        "The cluster is upgraded, its post-action failed. Look on the cluster at the Job or resource that the message names; then run kubectl mcu retry {name} -n {namespace}.",
+    ),
+    (
+        "PostActionTimeout",
+        "The cluster is upgraded, its post-action took longer than spec.upgradeStrategy.clusterUpgradeTimeout. Look at it on the cluster, then run kubectl mcu retry {name} -n {namespace}.",
+    ),
+    (
+        "RegressedInSoak",
+        "The cluster was upgraded and became unhealthy within minSuccessTime. Mend what the message names, then run kubectl mcu retry {name} -n {namespace}.",
+    ),
+    (
+        "Soaking",
+        "Nothing to do: it is complete when spec.upgradeStrategy.minSuccessTime is over, if it stays healthy.",
+    ),
+];
+
+/// Reasons of the condition Stalled, and of Ready while paused.
+const UPGRADES: &[(&str, &str)] = &[
+    (
+        reason::INVALID_SPEC,
+        "Mend the field that the message names; kubectl mcu lint -f FILE shows all of them.",
+    ),
+    (
+        reason::NOTHING_SELECTED,
+        "Check that the Placement has decisions, that the selector matches, and that a ManagedClusterSetBinding in {namespace} binds the clusters' set.",
+    ),
+    (
+        reason::CANARY_FAILED,
+        "Find out why the canary failed (kubectl mcu why {name} CLUSTER -n {namespace}), mend it, then run kubectl mcu retry {name} -n {namespace}.",
+    ),
+    (
+        reason::MAX_FAILURES_EXCEEDED,
+        "Mend the failed clusters and run kubectl mcu retry {name} -n {namespace}, or raise spec.upgradeStrategy.maxFailures.",
+    ),
+    (
+        reason::CLUSTERS_FAILED,
+        "Mend the failed clusters, each with its cause (kubectl mcu why {name} CLUSTER -n {namespace}), then run kubectl mcu retry {name} -n {namespace}.",
+    ),
+    (
+        reason::CLUSTERS_BLOCKED,
+        "Mend what blocks the clusters (kubectl mcu clusters {name} -n {namespace} --phase Blocked), or take them out of the selection.",
+    ),
+    (reason::PAUSED, "Run kubectl mcu resume {name} -n {namespace}."),
+];
+
+/// The names that a sentence may carry.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Names<'a> {
+    /// Namespace of the MCU.
+    pub namespace: &'a str,
+    /// Name of the MCU.
+    pub name: &'a str,
+    /// Name of the cluster; empty where an upgrade is meant.
+    pub cluster: &'a str,
+}
+
+/// What would move a cluster. A reason that the table does not know gives the sentence of its phase.
+#[must_use]
+pub fn for_cluster(reason: &str, phase: Phase, names: Names<'_>) -> String {
+    fill(find(CLUSTERS, reason).unwrap_or_else(|| by_phase(phase)), names)
+}
+
+/// What would move a stalled or paused upgrade; `None` for a reason that the table does not know.
+#[must_use]
+pub fn for_upgrade(reason: &str, names: Names<'_>) -> Option<String> {
+    find(UPGRADES, reason).map(|sentence| fill(sentence, names))
+}
+
+/// The reasons of rows that have a sentence of their own.
+pub fn reasons() -> impl Iterator<Item = &'static str> {
+    CLUSTERS.iter().map(|(reason, _)| *reason)
+}
+
+fn find(table: &'static [(&str, &str)], reason: &str) -> Option<&'static str> {
+    table
+        .iter()
+        .find(|(known, _)| *known == reason)
+        .map(|(_, sentence)| *sentence)
+}
+
+const fn by_phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Pending => "Nothing to do: it starts when it is its turn.",
+        Phase::Blocked => "Mend what the message names; it is looked at again when the cluster changes.",
+        Phase::PreActionDegraded | Phase::Failed => {
+            "Mend what the message names, then run kubectl mcu retry {name} -n {namespace}."
+        }
+        Phase::PreAction | Phase::Initialized | Phase::Partial | Phase::Operators | Phase::PostAction => {
+            "Nothing to do: the step is running."
+        }
+        Phase::Soaking => "Nothing to do: it is complete when its soak is over, if it stays healthy.",
+        Phase::Complete => "Nothing to do: it is upgraded.",
+    }
+}
+
+fn fill(sentence: &str, names: Names<'_>) -> String {
+    sentence
+        .replace("{namespace}", names.namespace)
+        .replace("{name}", names.name)
+        .replace("{cluster}", names.cluster)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: Names<'_> = Names {
+        namespace: "upgrades",
+        name: "spring",
+        cluster: "dev1",
+    };
+
+    #[test]
+    fn every_reason_to_be_stalled_has_a_sentence() {
+        for reason in [
+            reason::INVALID_SPEC,
+            reason::NOTHING_SELECTED,
+            reason::CANARY_FAILED,
+            reason::MAX_FAILURES_EXCEEDED,
+            reason::CLUSTERS_FAILED,
+            reason::CLUSTERS_BLOCKED,
+        ] {
+            assert!(for_upgrade(reason, NAMES).is_some(), "{reason}");
+        }
+        assert_eq!(for_upgrade("SomethingNew", NAMES), None);
+    }
+
+    #[test]
+    fn names_are_filled_in_and_an_unknown_reason_falls_back_to_its_phase() {
+        assert_eq!(
+            for_cluster("Paused", Phase::Pending, NAMES),
+            "Run kubectl mcu resume spring -n upgrades."
+        );
+        assert_eq!(
+            for_cluster("SomethingNew", Phase::Failed, NAMES),
+            "Mend what the message names, then run kubectl mcu retry spring -n upgrades."
+        );
+        for phase in Phase::ALL {
+            assert!(!for_cluster("", phase, NAMES).contains('{'));
+        }
+        for (reason, _) in CLUSTERS {
+            assert!(
+                !for_cluster(reason, Phase::Pending, NAMES).contains('{'),
+                "{reason}"
+            );
+        }
+    }
+}

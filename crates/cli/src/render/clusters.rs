@@ -1,0 +1,130 @@
+//! The table of an MCU's clusters, and the rows for machines.
+
+use api::report::{Phase, ReportRow, ReportStep};
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+
+use crate::age;
+use crate::args::Output;
+use crate::paint::Paint;
+use crate::render::objects::{list, to_json, to_yaml};
+use crate::render::phase_tone;
+use crate::table::{Cell, Table, lines, or_none};
+
+const NARROW: &[&str] = &["CLUSTER", "PHASE", "FROM", "TO", "AGE", "REASON"];
+const WIDE: &[&str] = &[
+    "CLUSTER", "PHASE", "FROM", "TO", "AGE", "REASON", "CANARY", "STEPS", "MESSAGE",
+];
+
+/// The rows in the form asked for.
+#[must_use]
+pub fn render(rows: &[&ReportRow], output: Option<Output>, now: DateTime<Utc>, paint: Paint) -> String {
+    let values = || -> Vec<Value> {
+        rows.iter()
+            .filter_map(|row| serde_json::to_value(row).ok())
+            .collect()
+    };
+    match output {
+        None => table(rows, false, now, paint),
+        Some(Output::Wide) => table(rows, true, now, paint),
+        Some(Output::Json) => to_json(&list(&values())),
+        Some(Output::Yaml) => to_yaml(&list(&values())),
+        Some(Output::Name) => lines(rows.iter().map(|row| &row.cluster)),
+    }
+}
+
+fn table(rows: &[&ReportRow], wide: bool, now: DateTime<Utc>, paint: Paint) -> String {
+    let mut table = Table::new(if wide { WIDE } else { NARROW });
+    for row in rows {
+        let mut cells: Vec<Cell> = vec![
+            row.cluster.as_str().into(),
+            Cell::toned(phase_tone(row.phase), row.phase.as_str()),
+            or_none(&row.from_version).into(),
+            or_none(&row.to_version).into(),
+            age::human(now - row.since).into(),
+            or_none(&row.reason).into(),
+        ];
+        if wide {
+            cells.push(row.canary.to_string().into());
+            cells.push(steps(&row.steps, now).into());
+            cells.push(or_none(&row.message).into());
+        }
+        table.push(cells);
+    }
+    table.render(paint, 0)
+}
+
+/// Steps with how long they took; a running one ends with `+`.
+fn steps(steps: &[ReportStep], now: DateTime<Utc>) -> String {
+    let texts: Vec<String> = steps
+        .iter()
+        .map(|step| {
+            let length = age::human(step.finished_at.unwrap_or(now) - step.started_at);
+            let open = if step.finished_at.is_none() { "+" } else { "" };
+            format!("{:?}={length}{open}", step.name)
+        })
+        .collect();
+    if texts.is_empty() {
+        "<none>".to_owned()
+    } else {
+        texts.join(",")
+    }
+}
+
+/// What to say when no cluster is left to show.
+#[must_use]
+pub fn none_found(name: &str, namespace: &str, phases: &[Phase]) -> String {
+    if phases.is_empty() {
+        return format!("No clusters recorded for upgrade {name} in {namespace} namespace.\n");
+    }
+    let names: Vec<&str> = phases.iter().map(|phase| phase.as_str()).collect();
+    format!(
+        "No clusters of upgrade {name} in {namespace} namespace are in phase {}.\n",
+        names.join(" or ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::fixtures::{now, rows};
+
+    #[test]
+    fn clusters_are_listed_by_name() {
+        let rows = rows();
+        insta::assert_snapshot!(render(&rows.in_phases(&[]), None, now(), Paint::Never));
+    }
+
+    #[test]
+    fn wide_adds_canary_step_times_and_message() {
+        let rows = rows();
+        insta::assert_snapshot!(render(
+            &rows.in_phases(&[]),
+            Some(Output::Wide),
+            now(),
+            Paint::Never
+        ));
+    }
+
+    #[test]
+    fn machines_get_a_list_of_rows() {
+        let rows = rows();
+        let failed = rows.in_phases(&[Phase::Failed]);
+        insta::assert_snapshot!(render(&failed, Some(Output::Json), now(), Paint::Never));
+        let yaml: Value =
+            serde_saphyr::from_str(&render(&failed, Some(Output::Yaml), now(), Paint::Never)).unwrap();
+        assert_eq!(yaml["items"][0]["cluster"], "edge-17");
+        assert_eq!(
+            render(&failed, Some(Output::Name), now(), Paint::Never),
+            "edge-17\n"
+        );
+    }
+
+    #[test]
+    fn nothing_found_names_the_phases_asked_for() {
+        assert_eq!(
+            none_found("spring", "upgrades", &[Phase::Failed, Phase::Blocked]),
+            "No clusters of upgrade spring in upgrades namespace are in phase Failed or Blocked.\n"
+        );
+    }
+}

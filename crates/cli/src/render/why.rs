@@ -1,0 +1,174 @@
+//! One cluster explained: phase, cause, history, and what would move it.
+
+use std::fmt::Write as _;
+
+use api::report::ReportRow;
+use api::time::to_rfc3339;
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde_json::{Value, json};
+
+use crate::age;
+use crate::args::Output;
+use crate::paint::{Paint, Tone};
+use crate::remedy::{self, Names};
+use crate::render::objects::{to_json, to_yaml};
+use crate::render::phase_tone;
+use crate::table::{Cell, Table, lines, one_line, or_none};
+use crate::upgrade::Upgrade;
+
+/// The explanation in the form asked for.
+#[must_use]
+pub fn render(
+    upgrade: &Upgrade,
+    row: &ReportRow,
+    output: Option<Output>,
+    now: DateTime<Utc>,
+    paint: Paint,
+) -> String {
+    let names = Names {
+        namespace: &upgrade.namespace,
+        name: &upgrade.name,
+        cluster: &row.cluster,
+    };
+    let remedy = remedy::for_cluster(&row.reason, row.phase, names);
+    match output {
+        None | Some(Output::Wide) => text(upgrade, row, &remedy, now, paint),
+        Some(Output::Json) => to_json(&explanation(upgrade, row, &remedy)),
+        Some(Output::Yaml) => to_yaml(&explanation(upgrade, row, &remedy)),
+        Some(Output::Name) => format!("{}\n", row.cluster),
+    }
+}
+
+/// The stable shape for machines: every key is always there, what is unknown is null or empty.
+fn explanation(upgrade: &Upgrade, row: &ReportRow, remedy: &str) -> Value {
+    let steps: Vec<Value> = row
+        .steps
+        .iter()
+        .map(|step| {
+            let seconds = step
+                .finished_at
+                .map(|finished| (finished - step.started_at).num_seconds());
+            json!({
+                "name": step.name,
+                "startedAt": to_rfc3339(step.started_at),
+                "appliedAt": step.applied_at.map(to_rfc3339),
+                "finishedAt": step.finished_at.map(to_rfc3339),
+                "durationSeconds": seconds,
+                "outcome": step.outcome,
+            })
+        })
+        .collect();
+    json!({
+        "namespace": upgrade.namespace,
+        "upgrade": upgrade.name,
+        "cluster": row.cluster,
+        "phase": row.phase,
+        "since": to_rfc3339(row.since),
+        "reason": row.reason,
+        "message": row.message,
+        "remedy": remedy,
+        "canary": row.canary,
+        "leftSelection": row.left_selection,
+        "fromVersion": row.from_version,
+        "toVersion": row.to_version,
+        "revision": row.revision,
+        "retry": row.retry,
+        "steps": steps,
+    })
+}
+
+fn text(upgrade: &Upgrade, row: &ReportRow, remedy: &str, now: DateTime<Utc>, paint: Paint) -> String {
+    let phase = paint.tone(phase_tone(row.phase), row.phase.as_str());
+    let mut marks = String::new();
+    if row.canary {
+        marks.push_str(" (canary)");
+    }
+    if row.left_selection {
+        marks.push_str(" (left the selection, goes on to its end)");
+    }
+    let mut fields = vec![
+        ("Cluster", format!("{}{marks}", row.cluster)),
+        ("Upgrade", format!("{}/{}", upgrade.namespace, upgrade.name)),
+        ("Phase", format!("{phase} for {}", age::human(now - row.since))),
+        ("From", or_none(&row.from_version).to_owned()),
+        ("To", or_none(&row.to_version).to_owned()),
+        ("Cause", or_none(&row.reason).to_owned()),
+        ("Message", or_none(&one_line(&row.message)).to_owned()),
+    ];
+    if !row.retry.is_empty() {
+        fields.push(("Retried", one_line(&row.retry)));
+    }
+    let fields = fields
+        .iter()
+        .map(|(key, value)| format!("{:<10}{value}", format!("{key}:")));
+    let mut text = lines(fields);
+    text.push_str(&history(row, now, paint));
+    let _ = writeln!(text, "{}\n  {remedy}", paint.tone(Tone::Bold, "What moves it:"));
+    text
+}
+
+fn history(row: &ReportRow, now: DateTime<Utc>, paint: Paint) -> String {
+    let heading = paint.tone(Tone::Bold, "History:");
+    if row.steps.is_empty() {
+        return format!("{heading}  no step has started\n");
+    }
+    let mut table = Table::new(&["STEP", "STARTED", "APPLIED AFTER", "DURATION", "OUTCOME"]);
+    for step in &row.steps {
+        let applied = step.applied_at.map_or_else(
+            || "<none>".to_owned(),
+            |applied| age::human(applied - step.started_at),
+        );
+        let outcome = step
+            .outcome
+            .map_or_else(|| "running".to_owned(), |outcome| format!("{outcome:?}"));
+        let tone = match outcome.as_str() {
+            "Succeeded" => Tone::Good,
+            "Failed" => Tone::Bad,
+            _ => Tone::Plain,
+        };
+        table.push(vec![
+            format!("{:?}", step.name).into(),
+            step.started_at.to_rfc3339_opts(SecondsFormat::Secs, true).into(),
+            applied.into(),
+            age::human(step.finished_at.unwrap_or(now) - step.started_at).into(),
+            Cell::toned(tone, outcome),
+        ]);
+    }
+    format!("{heading}\n{}", table.render(paint, 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::fixtures::{now, rows, running};
+
+    fn why(cluster: &str, output: Option<Output>) -> String {
+        let rows = rows();
+        render(&running(), rows.of(cluster).unwrap(), output, now(), Paint::Never)
+    }
+
+    #[test]
+    fn a_failed_cluster_is_explained_with_its_history_and_remedy() {
+        insta::assert_snapshot!(why("edge-17", None));
+    }
+
+    #[test]
+    fn a_blocked_cluster_has_no_history() {
+        insta::assert_snapshot!(why("edge-20", None));
+    }
+
+    #[test]
+    fn a_running_cluster_shows_its_open_step() {
+        insta::assert_snapshot!(why("edge-02", None));
+    }
+
+    #[test]
+    fn machines_get_every_key_for_every_cluster() {
+        insta::assert_snapshot!(why("edge-02", Some(Output::Json)));
+        let keys = |cluster| {
+            let value: Value = serde_json::from_str(&why(cluster, Some(Output::Json))).unwrap();
+            value.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(keys("edge-02"), keys("edge-20"));
+    }
+}

@@ -1,0 +1,134 @@
+//! Report rows: the rows of all shards of one MCU, merged and sorted by cluster name.
+
+use api::names::LABEL_MCU;
+use api::report::{Phase, ReportRow};
+use serde_json::Value;
+
+/// Plural of the report in URLs and messages.
+pub const PLURAL: &str = "managedclustersupgradereports";
+
+/// Label selector of the shards of an MCU.
+#[must_use]
+pub fn selector(mcu: &str) -> String {
+    format!("{LABEL_MCU}={mcu}")
+}
+
+/// The rows of an MCU.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rows {
+    /// One row per cluster, by name.
+    pub rows: Vec<ReportRow>,
+    /// Rows that could not be read; they are left out.
+    pub unreadable: usize,
+}
+
+impl Rows {
+    /// Merges shards. A shard that another MCU of the same name owned (deleted, not yet collected) is left out; of two
+    /// rows for one cluster the newer one counts.
+    #[must_use]
+    pub fn merge(shards: &[Value], uid: &str) -> Rows {
+        let mut found = Rows::default();
+        for shard in shards.iter().filter(|shard| !is_of_another(shard, uid)) {
+            for row in shard.get("rows").and_then(Value::as_array).into_iter().flatten() {
+                match serde_json::from_value::<ReportRow>(row.clone()) {
+                    Ok(row) => found.rows.push(row),
+                    Err(_) => found.unreadable += 1,
+                }
+            }
+        }
+        found
+            .rows
+            .sort_by(|a, b| a.cluster.cmp(&b.cluster).then(b.since.cmp(&a.since)));
+        found.rows.dedup_by(|later, kept| later.cluster == kept.cluster);
+        found
+    }
+
+    /// The rows in one of these phases; all of them when none is given.
+    #[must_use]
+    pub fn in_phases(&self, phases: &[Phase]) -> Vec<&ReportRow> {
+        self.rows
+            .iter()
+            .filter(|row| phases.is_empty() || phases.contains(&row.phase))
+            .collect()
+    }
+
+    /// The row of a cluster.
+    #[must_use]
+    pub fn of(&self, cluster: &str) -> Option<&ReportRow> {
+        self.rows.iter().find(|row| row.cluster == cluster)
+    }
+
+    /// Clusters that a retry would requeue.
+    #[must_use]
+    pub fn retryable(&self) -> Vec<&str> {
+        self.in_phases(&[Phase::Failed, Phase::PreActionDegraded])
+            .iter()
+            .map(|row| row.cluster.as_str())
+            .collect()
+    }
+}
+
+fn is_of_another(shard: &Value, uid: &str) -> bool {
+    let owners = shard
+        .pointer("/metadata/ownerReferences")
+        .and_then(Value::as_array);
+    let mut upgrades = owners
+        .into_iter()
+        .flatten()
+        .filter(|owner| owner["kind"] == "ManagedClustersUpgrade")
+        .peekable();
+    upgrades.peek().is_some() && !upgrades.any(|owner| owner["uid"] == uid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn row(cluster: &str, phase: &str, since: &str) -> Value {
+        json!({"cluster": cluster, "phase": phase, "since": since, "revision": "r1"})
+    }
+
+    fn shard(uid: &str, rows: &Value) -> Value {
+        json!({
+            "metadata": {"name": "spring-report-1", "ownerReferences": [{"kind": "ManagedClustersUpgrade", "uid": uid}]},
+            "rows": rows,
+        })
+    }
+
+    #[test]
+    fn rows_of_all_shards_are_sorted_by_cluster() {
+        let one = shard(
+            "u",
+            &json!([
+                row("c", "Failed", "2026-03-01T10:00:00Z"),
+                row("a", "Pending", "2026-03-01T10:00:00Z")
+            ]),
+        );
+        let two = shard(
+            "u",
+            &json!([row("b", "PreActionDegraded", "2026-03-01T10:00:00Z"), {"cluster": "x"}]),
+        );
+        let rows = Rows::merge(&[one, two], "u");
+        let names: Vec<_> = rows.rows.iter().map(|row| row.cluster.as_str()).collect();
+        assert_eq!(names, ["a", "b", "c"]);
+        assert_eq!(rows.unreadable, 1);
+        assert_eq!(rows.retryable(), ["b", "c"]);
+        assert_eq!(rows.in_phases(&[Phase::Pending]).len(), 1);
+    }
+
+    #[test]
+    fn shards_of_an_older_upgrade_of_the_same_name_do_not_count() {
+        let old = shard("old", &json!([row("a", "Failed", "2026-03-01T10:00:00Z")]));
+        assert_eq!(Rows::merge(&[old], "new"), Rows::default());
+    }
+
+    #[test]
+    fn the_newer_of_two_rows_for_one_cluster_counts() {
+        let one = shard("u", &json!([row("a", "Initialized", "2026-03-01T10:00:00Z")]));
+        let two = shard("u", &json!([row("a", "Complete", "2026-03-01T11:00:00Z")]));
+        let rows = Rows::merge(&[one, two], "u");
+        assert_eq!(rows.rows.len(), 1);
+        assert_eq!(rows.rows[0].phase, Phase::Complete);
+    }
+}

@@ -1,0 +1,200 @@
+//! An MCU as the plugin sees it: the object as the hub sent it, and the parts that are shown.
+//!
+//! Reading is tolerant: an object that was stored under an older CRD must still be shown, so the spec is read field by
+//! field and a status that cannot be read counts as absent.
+
+use api::conditions;
+use api::mcu::ManagedClustersUpgradeStatus;
+use api::names::ANNOTATION_RETRY_FAILED;
+use api::time::{parse_rfc3339, to_chrono};
+use chrono::{DateTime, Utc};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde_json::Value;
+
+/// Plural of the MCU in URLs and messages.
+pub const PLURAL: &str = "managedclustersupgrades";
+/// `TYPE.GROUP` as `kubectl -o name` writes it.
+pub const TYPE_AND_GROUP: &str = "managedclustersupgrade.cluster.open-cluster-management.io";
+
+/// An MCU.
+#[derive(Clone, Debug, Default)]
+pub struct Upgrade {
+    /// The object as JSON, without managed fields.
+    pub object: Value,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// Generation of its spec.
+    pub generation: i64,
+    /// When it was created.
+    pub created: Option<DateTime<Utc>>,
+    /// True once deletion was asked for.
+    pub deleting: bool,
+    /// `spec.paused`.
+    pub paused: bool,
+    /// Value of the retry annotation.
+    pub retry: String,
+    /// Its status; `None` until the controller has written one.
+    pub status: Option<ManagedClustersUpgradeStatus>,
+}
+
+/// Whether a watcher may go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It moves, is paused, or the controller has not looked at the newest spec or retry yet.
+    Open,
+    /// Ready.
+    Ready,
+    /// Stalled: reason and message.
+    Stalled(String, String),
+}
+
+impl Upgrade {
+    /// Reads an object as the hub sent it.
+    #[must_use]
+    pub fn read(mut object: Value) -> Upgrade {
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
+        let text = |pointer: &str| {
+            object
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let metadata = object.get("metadata").unwrap_or(&Value::Null);
+        let annotation = metadata
+            .get("annotations")
+            .and_then(|annotations| annotations.get(ANNOTATION_RETRY_FAILED));
+        Upgrade {
+            namespace: text("/metadata/namespace"),
+            name: text("/metadata/name"),
+            uid: text("/metadata/uid"),
+            generation: metadata
+                .get("generation")
+                .and_then(Value::as_i64)
+                .unwrap_or_default(),
+            created: parse_rfc3339(&text("/metadata/creationTimestamp")),
+            deleting: metadata.get("deletionTimestamp").is_some(),
+            paused: object
+                .pointer("/spec/paused")
+                .and_then(Value::as_bool)
+                .unwrap_or_default(),
+            retry: annotation.and_then(Value::as_str).unwrap_or_default().to_owned(),
+            status: object
+                .get("status")
+                .and_then(|status| serde_json::from_value(status.clone()).ok()),
+            object,
+        }
+    }
+
+    /// A string of the spec; empty where it is absent.
+    #[must_use]
+    pub fn spec_text(&self, pointer: &str) -> &str {
+        self.object
+            .get("spec")
+            .and_then(|spec| spec.pointer(pointer))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+
+    /// The version asked for, else the image, else `<operators only>`.
+    #[must_use]
+    pub fn target(&self) -> String {
+        let (version, image) = (
+            self.spec_text("/clusterVersion/version"),
+            self.spec_text("/clusterVersion/image"),
+        );
+        if !version.is_empty() {
+            version.to_owned()
+        } else if image.is_empty() {
+            "<operators only>".to_owned()
+        } else {
+            image.to_owned()
+        }
+    }
+
+    /// True when the spec has this action.
+    #[must_use]
+    pub fn has_action(&self, field: &str) -> bool {
+        self.object
+            .pointer(&format!("/spec/{field}"))
+            .is_some_and(|action| !action.is_null())
+    }
+
+    /// A condition by its type.
+    #[must_use]
+    pub fn condition(&self, type_: &str) -> Option<&Condition> {
+        self.status.as_ref().and_then(|status| {
+            status
+                .conditions
+                .iter()
+                .find(|condition| condition.type_ == type_)
+        })
+    }
+
+    /// True when a condition is True.
+    #[must_use]
+    pub fn is(&self, type_: &str) -> bool {
+        self.condition(type_)
+            .is_some_and(|condition| condition.status == "True")
+    }
+
+    /// The state in one word; `Deleting` and `<unknown>` where the status does not say it.
+    #[must_use]
+    pub fn state(&self) -> String {
+        if self.deleting {
+            return "Deleting".to_owned();
+        }
+        self.status
+            .as_ref()
+            .and_then(|status| status.state)
+            .map_or_else(|| "<unknown>".to_owned(), |state| format!("{state:?}"))
+    }
+
+    /// True when the status speaks of the newest spec.
+    #[must_use]
+    pub fn is_observed(&self) -> bool {
+        self.status
+            .as_ref()
+            .and_then(|status| status.observed_generation)
+            .is_some_and(|observed| observed >= self.generation)
+    }
+
+    /// True when the newest value of the retry annotation was carried out.
+    #[must_use]
+    pub fn is_retry_handled(&self) -> bool {
+        let observed = self
+            .status
+            .as_ref()
+            .and_then(|status| status.observed_retry.as_deref());
+        self.retry.is_empty() || observed == Some(self.retry.as_str())
+    }
+
+    /// Whether a watcher may go. A status that does not yet speak of the newest spec or retry decides nothing.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        if self.deleting || !self.is_observed() || !self.is_retry_handled() {
+            return Verdict::Open;
+        }
+        if self.is(conditions::READY) {
+            return Verdict::Ready;
+        }
+        match self.condition(conditions::STALLED) {
+            Some(stalled) if stalled.status == "True" => {
+                Verdict::Stalled(stalled.reason.clone(), stalled.message.clone())
+            }
+            _ => Verdict::Open,
+        }
+    }
+}
+
+/// When a condition changed last.
+#[must_use]
+pub fn changed_at(condition: &Condition) -> Option<DateTime<Utc>> {
+    to_chrono(&condition.last_transition_time)
+}
