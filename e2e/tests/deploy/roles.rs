@@ -10,6 +10,7 @@ use crate::installed::{CONTROLLER, DEVELOPER, EDITOR, EXECUTOR, PATIENCE, VIEWER
 
 const CLUSTER: &str = "cluster.open-cluster-management.io";
 const WORK: &str = "work.open-cluster-management.io";
+const LEASES: &str = "coordination.k8s.io";
 const NIL_EXECUTOR: &str = "system:serviceaccount::klusterlet-work-sa";
 
 /// One question to the authorizer: `verb group/resource[/subresource]` in a namespace, on a name.
@@ -99,27 +100,23 @@ async fn the_controller_may_do_its_work() -> Result<()> {
     ] {
         questions.extend(["get", "list", "watch"].map(|verb| Ask::of(verb, CLUSTER, resource, "")));
     }
-    for verb in ["get", "list", "watch", "create", "update", "patch", "delete"] {
+    for verb in ["get", "list", "watch", "create", "patch", "delete"] {
         questions.push(Ask::of(verb, WORK, "manifestworks", "spoke1"));
         questions.push(Ask::of(verb, CLUSTER, "managedclustersupgradereports", "team-a"));
     }
-    for verb in ["get", "list", "watch", "update", "patch"] {
+    for verb in ["get", "list", "watch", "patch"] {
         questions.push(Ask::of(verb, CLUSTER, "managedclustersupgrades", "team-a"));
     }
-    questions.extend(
-        ["get", "update", "patch"]
-            .map(|verb| Ask::of(verb, CLUSTER, "managedclustersupgrades/status", "team-a")),
-    );
     questions.extend([
+        Ask::of("patch", CLUSTER, "managedclustersupgrades/status", "team-a"),
         Ask::of("update", CLUSTER, "managedclustersupgrades/finalizers", "team-a"),
         Ask::of("execute-as", WORK, "manifestworks", "spoke1").named(NIL_EXECUTOR),
-        Ask::of("create", "", "events", "team-a"),
-        Ask::of("patch", "events.k8s.io", "events", "team-a"),
+        Ask::of("create", "events.k8s.io", "events", "team-a"),
+        Ask::of("create", LEASES, "leases", "mcu-system"),
     ]);
-    questions
-        .extend(["get", "create", "update"].map(|verb| {
-            Ask::of(verb, "coordination.k8s.io", "leases", "mcu-system").named("mcu-controller")
-        }));
+    for verb in ["get", "watch", "update"] {
+        questions.push(Ask::of(verb, LEASES, "leases", "mcu-system").named("mcu-controller"));
+    }
     all(CONTROLLER, true, &questions).await
 }
 
@@ -133,7 +130,9 @@ async fn the_controller_may_do_nothing_else() -> Result<()> {
         Ask::of("create", CLUSTER, "managedclustersetbindings", "team-a"),
         Ask::of("create", CLUSTER, "placements", "team-a"),
         Ask::of("update", CLUSTER, "placementdecisions/status", "team-a"),
-        Ask::of("update", WORK, "manifestworks/status", "spoke1"),
+        Ask::of("update", CLUSTER, "managedclustersupgrades", "team-a"),
+        Ask::of("update", WORK, "manifestworks", "spoke1"),
+        Ask::of("patch", WORK, "manifestworks/status", "spoke1"),
         Ask::of("deletecollection", WORK, "manifestworks", "spoke1"),
         Ask::of("execute-as", WORK, "manifestworks", "spoke1"),
         Ask::of("execute-as", WORK, "manifestworks", "spoke1").named(EXECUTOR),
@@ -141,9 +140,10 @@ async fn the_controller_may_do_nothing_else() -> Result<()> {
         Ask::of("get", "", "configmaps", "mcu-system"),
         Ask::of("get", "", "namespaces", ""),
         Ask::of("get", "", "pods", "mcu-system"),
-        Ask::of("update", "coordination.k8s.io", "leases", "kube-system"),
-        Ask::of("get", "coordination.k8s.io", "leases", "spoke1"),
-        Ask::of("delete", "coordination.k8s.io", "leases", "mcu-system"),
+        Ask::of("update", LEASES, "leases", "mcu-system").named("another"),
+        Ask::of("delete", LEASES, "leases", "mcu-system").named("mcu-controller"),
+        Ask::of("get", LEASES, "leases", "spoke1").named("managed-cluster-lease"),
+        Ask::of("create", LEASES, "leases", "kube-system"),
         Ask::of("create", "rbac.authorization.k8s.io", "clusterrolebindings", ""),
         Ask::of("escalate", "rbac.authorization.k8s.io", "clusterroles", ""),
         Ask::of("impersonate", "", "users", ""),
