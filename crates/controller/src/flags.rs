@@ -3,6 +3,11 @@
 //! Owns every flag, its default, unit and help, and the client configuration that follows from them. Refuses values
 //! that contradict each other before anything runs.
 
+#![expect(
+    clippy::doc_markdown,
+    reason = "comments on flags are the help text, where backticks would show"
+)]
+
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -54,11 +59,21 @@ pub struct Flags {
     pub leader_elect: bool,
 
     /// Namespace of the Lease. Without it the namespace of the pod or of the kubeconfig's context, else mcu-system.
-    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", help_heading = "Leader election")]
+    #[arg(
+        long,
+        value_name = "NAMESPACE",
+        env = "POD_NAMESPACE",
+        help_heading = "Leader election"
+    )]
     pub lease_namespace: Option<String>,
 
     /// Name of the Lease.
-    #[arg(long, value_name = "NAME", default_value = "mcu-controller", help_heading = "Leader election")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "mcu-controller",
+        help_heading = "Leader election"
+    )]
     pub lease_name: String,
 
     /// How long a dead leader's claim keeps its successor waiting; whole seconds.
@@ -82,13 +97,22 @@ pub struct Flags {
     pub spoke_rbac: SpokeRbac,
 
     /// Service account of the work agent on the spokes, the subject of admin-ocm.
-    #[arg(long, value_name = "NAMESPACE/NAME",
-          default_value = "open-cluster-management-agent/klusterlet-work-sa", help_heading = "Clusters")]
+    #[arg(
+        long,
+        value_name = "NAMESPACE/NAME",
+        default_value = "open-cluster-management-agent/klusterlet-work-sa",
+        help_heading = "Clusters"
+    )]
     pub agent_service_account: ServiceAccount,
 
     /// Image of the Job that approves InstallPlans; needs bash and oc.
-    #[arg(long, value_name = "IMAGE", env = "MCU_APPROVER_IMAGE",
-          default_value = "registry.redhat.io/openshift4/ose-cli:latest", help_heading = "Clusters")]
+    #[arg(
+        long,
+        value_name = "IMAGE",
+        env = "MCU_APPROVER_IMAGE",
+        default_value = "registry.redhat.io/openshift4/ose-cli:latest",
+        help_heading = "Clusters"
+    )]
     pub approver_image: String,
 
     /// Time granted to the operators' step beyond operatorsUpgradeTimeout and the Job's own 90 s.
@@ -104,7 +128,12 @@ pub struct Flags {
 
     /// Address of metrics, health and log level: HOST:PORT, or :PORT for all interfaces. Port 0 picks a free one; the
     /// log says which.
-    #[arg(long, value_name = "ADDR", default_value = ":8080", help_heading = "Telemetry")]
+    #[arg(
+        long,
+        value_name = "ADDR",
+        default_value = ":8080",
+        help_heading = "Telemetry"
+    )]
     pub listen: ListenAddr,
 
     /// Form of the log on standard error.
@@ -134,12 +163,15 @@ impl FromStr for ServiceAccount {
         let named = |part: &str| {
             !part.is_empty()
                 && part.len() <= 253
-                && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.')
+                && part
+                    .chars()
+                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.')
         };
         match text.split_once('/') {
-            Some((namespace, name)) if named(namespace) && named(name) => {
-                Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
-            }
+            Some((namespace, name)) if named(namespace) && named(name) => Ok(Self {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            }),
             _ => Err("expected NAMESPACE/NAME".to_owned()),
         }
     }
@@ -153,16 +185,24 @@ impl Flags {
     /// # Errors
     /// When no configuration is found, or the one named cannot be read.
     pub async fn client_config(&self) -> anyhow::Result<kube::Config> {
-        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        let options = KubeConfigOptions {
+            context: self.context.clone(),
+            ..KubeConfigOptions::default()
+        };
         let mut config = if let Some(path) = &self.kubeconfig {
-            let file = Kubeconfig::read_from(path).with_context(|| format!("kubeconfig {}", path.display()))?;
+            let file =
+                Kubeconfig::read_from(path).with_context(|| format!("kubeconfig {}", path.display()))?;
             kube::Config::from_custom_kubeconfig(file, &options)
                 .await
                 .with_context(|| format!("kubeconfig {}", path.display()))?
         } else if self.context.is_some() {
-            kube::Config::from_kubeconfig(&options).await.context("kubeconfig")?
+            kube::Config::from_kubeconfig(&options)
+                .await
+                .context("kubeconfig")?
         } else {
-            kube::Config::infer().await.context("no kubeconfig and not in a cluster; set --kubeconfig")?
+            kube::Config::infer()
+                .await
+                .context("no kubeconfig and not in a cluster; set --kubeconfig")?
         };
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.write_timeout = Some(WRITE_TIMEOUT);
@@ -187,9 +227,18 @@ impl Flags {
             "" | "default" => DEFAULT_NAMESPACE,
             named => named,
         };
-        let namespace =
-            self.lease_namespace.as_deref().filter(|name| !name.is_empty()).unwrap_or(fallback).to_owned();
-        Ok(lease::Config { namespace, name: self.lease_name.clone(), identity: lease::identity(), timing })
+        let namespace = self
+            .lease_namespace
+            .as_deref()
+            .filter(|name| !name.is_empty())
+            .unwrap_or(fallback)
+            .to_owned();
+        Ok(lease::Config {
+            namespace,
+            name: self.lease_name.clone(),
+            identity: lease::identity(),
+            timing,
+        })
     }
 
     /// The flags that show in works.
@@ -219,8 +268,10 @@ fn parse_concurrency(text: &str) -> Result<usize, String> {
     }
 }
 
+/// An empty filter, as from an empty `RUST_LOG`, is the default.
 fn parse_filter(text: &str) -> Result<String, logs::BadFilter> {
-    logs::parse(text).map(|_| text.trim().to_owned())
+    let text = if text.trim().is_empty() { "info" } else { text.trim() };
+    logs::parse(text).map(|_| text.to_owned())
 }
 
 #[cfg(test)]
@@ -249,13 +300,20 @@ mod tests {
     fn switches_take_a_value_or_none() {
         assert!(!parse(&["--leader-elect=false"]).unwrap().leader_elect);
         assert!(parse(&["--leader-elect"]).unwrap().leader_elect);
-        assert!(!parse(&["--require-set-bindings=false"]).unwrap().require_set_bindings);
+        assert!(
+            !parse(&["--require-set-bindings=false"])
+                .unwrap()
+                .require_set_bindings
+        );
         assert!(parse(&["--leader-elect=perhaps"]).is_err());
     }
 
     #[test]
     fn the_lease_lives_in_the_named_namespace_or_the_clients_or_our_own() {
-        let flags = Flags { lease_namespace: None, ..parse(&[]).unwrap() };
+        let flags = Flags {
+            lease_namespace: None,
+            ..parse(&[]).unwrap()
+        };
         assert_eq!(flags.lease_config("ocm").unwrap().namespace, "ocm");
         assert_eq!(flags.lease_config("default").unwrap().namespace, "mcu-system");
         let flags = parse(&["--lease-namespace", "mine"]).unwrap();
@@ -277,7 +335,13 @@ mod tests {
             assert!(message.contains(hint), "{args:?}: {message}");
         }
         let flags = parse(&["--lease-duration=15s", "--lease-renew-deadline=20s"]).unwrap();
-        assert!(flags.lease_config("x").unwrap_err().to_string().contains("renew deadline"));
+        assert!(
+            flags
+                .lease_config("x")
+                .unwrap_err()
+                .to_string()
+                .contains("renew deadline")
+        );
     }
 
     #[test]
@@ -301,11 +365,19 @@ mod tests {
                          {"name": "b", "context": {"cluster": "hub", "user": "me", "namespace": "ocm"}}]}"#;
         std::fs::write(&path, text).unwrap();
         let file = path.to_str().unwrap();
-        let config = parse(&["--kubeconfig", file, "--context", "b"]).unwrap().client_config().await.unwrap();
+        let config = parse(&["--kubeconfig", file, "--context", "b"])
+            .unwrap()
+            .client_config()
+            .await
+            .unwrap();
         assert!(!config.default_retry);
         assert_eq!(config.default_namespace, "ocm");
         assert!(config.headers.iter().any(|(name, _)| name == USER_AGENT));
-        let missing = parse(&["--kubeconfig", "/nowhere"]).unwrap().client_config().await.unwrap_err();
+        let missing = parse(&["--kubeconfig", "/nowhere"])
+            .unwrap()
+            .client_config()
+            .await
+            .unwrap_err();
         assert!(missing.to_string().contains("/nowhere"));
     }
 }

@@ -12,15 +12,12 @@ use controller::events::Publisher;
 use controller::flags::Flags;
 use controller::lease;
 use controller::run::{self, Parts};
+use controller::shutdown;
 use controller::telemetry::health::Readiness;
 use controller::telemetry::logs::{self, LogControl};
 use controller::telemetry::metrics::Metrics;
 use controller::telemetry::server::{self, Admin};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-
-/// How long the pipeline may take to stop before it is dropped where it stands.
-const STOP_BUDGET: Duration = Duration::from_millis(1500);
 
 fn main() -> ExitCode {
     let flags = Flags::parse();
@@ -49,11 +46,19 @@ fn prepare(flags: &Flags) -> anyhow::Result<LogControl> {
 
 async fn serve(flags: &Flags, logs: LogControl) -> anyhow::Result<()> {
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "mcu-controller starts");
-    let shutdown = shutdown_on_signal()?;
+    let end = shutdown::on_signal()?;
     let metrics = Arc::new(Metrics::new());
     let readiness = Arc::new(Readiness::new());
-    let admin = Admin { metrics: Arc::clone(&metrics), readiness: Arc::clone(&readiness), logs };
-    let listener = flags.listen.bind().await.with_context(|| format!("--listen {}", flags.listen))?;
+    let admin = Admin {
+        metrics: Arc::clone(&metrics),
+        readiness: Arc::clone(&readiness),
+        logs,
+    };
+    let listener = flags
+        .listen
+        .bind()
+        .await
+        .with_context(|| format!("--listen {}", flags.listen))?;
     let server = tokio::spawn(server::serve(listener, admin, CancellationToken::new()));
 
     let config = flags.client_config().await?;
@@ -70,11 +75,22 @@ async fn serve(flags: &Flags, logs: LogControl) -> anyhow::Result<()> {
     };
     tokio::spawn(Arc::clone(&metrics).follow_election(leadership.subscribe()));
     let hush = CancellationToken::new();
-    let (events, post) =
-        Publisher::start(client.clone(), leadership.fence(), Arc::clone(&metrics), identity, hush.clone());
+    let (events, post) = Publisher::start(
+        client.clone(),
+        leadership.fence(),
+        Arc::clone(&metrics),
+        identity,
+        hush.clone(),
+    );
 
-    let parts = Parts { metrics, readiness, leadership, events, shutdown: shutdown.clone() };
-    let outcome = run_to_the_end(run::run(client, flags, parts), &shutdown).await;
+    let parts = Parts {
+        metrics,
+        readiness,
+        leadership,
+        events,
+        shutdown: end.clone(),
+    };
+    let outcome = shutdown::bounded(run::run(client, flags, parts), &end).await;
 
     // Writing has stopped: what is left to say is said while the lease is still ours, then it is given up.
     hush.cancel();
@@ -86,36 +102,4 @@ async fn serve(flags: &Flags, logs: LogControl) -> anyhow::Result<()> {
     server.abort();
     tracing::info!("mcu-controller has ended");
     outcome
-}
-
-/// Runs the pipeline; after `shutdown` it has [`STOP_BUDGET`] to return.
-async fn run_to_the_end(
-    pipeline: impl Future<Output = anyhow::Result<()>>,
-    shutdown: &CancellationToken,
-) -> anyhow::Result<()> {
-    let overdue = async {
-        shutdown.cancelled().await;
-        tokio::time::sleep(STOP_BUDGET).await;
-    };
-    tokio::select! {
-        outcome = pipeline => outcome,
-        () = overdue => {
-            tracing::warn!("the pipeline did not stop in time; its writes in flight are dropped");
-            Ok(())
-        }
-    }
-}
-
-fn shutdown_on_signal() -> anyhow::Result<CancellationToken> {
-    let shutdown = CancellationToken::new();
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let token = shutdown.clone();
-    tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
-            _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
-        }
-        token.cancel();
-    });
-    Ok(shutdown)
 }

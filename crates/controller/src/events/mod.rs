@@ -82,7 +82,11 @@ impl Publisher {
         instance: String,
         shutdown: CancellationToken,
     ) -> (Self, JoinHandle<()>) {
-        let publisher = Self { queue: Arc::new(Queue::new()), fence, metrics };
+        let publisher = Self {
+            queue: Arc::new(Queue::new()),
+            fence,
+            metrics,
+        };
         let sender = Sender {
             client,
             publisher: publisher.clone(),
@@ -97,13 +101,23 @@ impl Publisher {
 
     /// Publishes an Event about an upgrade.
     pub fn upgrade(&self, regarding: &Regarding, reason: Reason, note: impl Into<String>) {
-        self.push(Notice { regarding: regarding.clone(), cluster: None, reason, note: note.into() });
+        self.push(Notice {
+            regarding: regarding.clone(),
+            cluster: None,
+            reason,
+            note: note.into(),
+        });
     }
 
     /// Publishes an Event about one cluster of an upgrade: it regards the upgrade and names the cluster in `related`.
     pub fn cluster(&self, regarding: &Regarding, cluster: &str, reason: Reason, note: impl Into<String>) {
         let cluster = Some(cluster.to_owned());
-        self.push(Notice { regarding: regarding.clone(), cluster, reason, note: note.into() });
+        self.push(Notice {
+            regarding: regarding.clone(),
+            cluster,
+            reason,
+            note: note.into(),
+        });
     }
 
     fn push(&self, mut notice: Notice) {
@@ -217,13 +231,20 @@ impl Sender {
             }
             Err(_) => WriteOutcome::Timeout,
         };
-        self.publisher.metrics.wrote(WriteKind::Event, outcome, begun.elapsed());
+        self.publisher
+            .metrics
+            .wrote(WriteKind::Event, outcome, begun.elapsed());
         outcome
     }
 
     fn event(&mut self, notice: &Notice) -> Event {
         self.sequence = self.sequence.wrapping_add(1);
-        let Notice { regarding, cluster, reason, note } = notice;
+        let Notice {
+            regarding,
+            cluster,
+            reason,
+            note,
+        } = notice;
         Event {
             metadata: ObjectMeta {
                 // Unique without asking the server, so that a repeated attempt is told from a new Event.

@@ -15,7 +15,7 @@ use super::Notice;
 /// Events that may wait.
 pub(super) const CAPACITY: usize = 512;
 /// How long the same Event is not sent again.
-pub(super) const REPEAT_AFTER: Duration = Duration::from_secs(600);
+pub(super) const REPEAT_AFTER: Duration = Duration::from_mins(10);
 /// Events remembered for that; beyond it the oldest is forgotten.
 const MEMORY: usize = 4096;
 
@@ -48,7 +48,11 @@ struct State {
 
 impl Queue {
     pub(super) fn new() -> Self {
-        Self { state: Mutex::default(), hasher: RandomState::new(), filled: Notify::new() }
+        Self {
+            state: Mutex::default(),
+            hasher: RandomState::new(),
+            filled: Notify::new(),
+        }
     }
 
     /// A poisoned lock only means that a thread ended between two consistent states.
@@ -65,7 +69,11 @@ impl Queue {
         }
         state.recent.insert(key, now);
         state.order.push_back((key, now));
-        let displaced = if state.waiting.len() >= CAPACITY { state.waiting.pop_front() } else { None };
+        let displaced = if state.waiting.len() >= CAPACITY {
+            state.waiting.pop_front()
+        } else {
+            None
+        };
         if let Some(displaced) = &displaced {
             let key = self.hasher.hash_one(displaced);
             state.recent.remove(&key);
@@ -73,7 +81,11 @@ impl Queue {
         state.waiting.push_back(notice);
         drop(state);
         self.filled.notify_one();
-        if displaced.is_some() { Pushed::Displaced } else { Pushed::Queued }
+        if displaced.is_some() {
+            Pushed::Displaced
+        } else {
+            Pushed::Queued
+        }
     }
 
     /// Waits for the oldest Event. For one consumer.

@@ -20,7 +20,10 @@ struct Hub {
 impl Hub {
     fn client(&self) -> kube::Client {
         let hub = self.clone();
-        kube::Client::new(tower::service_fn(move |request| hub.clone().serve(request)), "default")
+        kube::Client::new(
+            tower::service_fn(move |request| hub.clone().serve(request)),
+            "default",
+        )
     }
 
     async fn serve(self, request: Request<kube::client::Body>) -> Result<Response<Full<Bytes>>, Infallible> {
@@ -62,14 +65,23 @@ struct Desk {
 
 impl Desk {
     fn new(script: &[u16]) -> Self {
-        let hub = Hub { script: Arc::new(Mutex::new(script.to_vec())), ..Hub::default() };
+        let hub = Hub {
+            script: Arc::new(Mutex::new(script.to_vec())),
+            ..Hub::default()
+        };
         let metrics = Arc::new(Metrics::new());
         let stop = CancellationToken::new();
         let fence = Handle::always().fence();
         let instance = "pod-1_abc".to_owned();
         let (publisher, task) =
             Publisher::start(hub.client(), fence, Arc::clone(&metrics), instance, stop.clone());
-        Self { hub, publisher, metrics, stop, task }
+        Self {
+            hub,
+            publisher,
+            metrics,
+            stop,
+            task,
+        }
     }
 
     /// Lets the sender finish and returns what arrived.
@@ -81,22 +93,41 @@ impl Desk {
 }
 
 fn fleet() -> Regarding {
-    Regarding { namespace: "fleet".to_owned(), name: "to-4-18".to_owned(), uid: "u-1".to_owned() }
+    Regarding {
+        namespace: "fleet".to_owned(),
+        name: "to-4-18".to_owned(),
+        uid: "u-1".to_owned(),
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_event_has_every_field_the_api_requires() {
     let desk = Desk::new(&[]);
-    desk.publisher.cluster(&fleet(), "c7", Reason::ClusterFailed, "c7 failed: Failing");
+    desk.publisher
+        .cluster(&fleet(), "c7", Reason::ClusterFailed, "c7 failed: Failing");
     let (sent, metrics) = desk.close().await;
     let event = &sent[0];
     assert_eq!(event["apiVersion"], "events.k8s.io/v1");
     assert_eq!(event["metadata"]["namespace"], "fleet");
-    assert!(event["metadata"]["name"].as_str().unwrap().starts_with("to-4-18."));
-    assert_eq!((event["reason"].as_str(), event["type"].as_str()), (Some("ClusterFailed"), Some("Warning")));
-    assert_eq!((event["action"].as_str(), event["note"].as_str()), (Some("Upgrade"), Some("c7 failed: Failing")));
+    assert!(
+        event["metadata"]["name"]
+            .as_str()
+            .unwrap()
+            .starts_with("to-4-18.")
+    );
+    assert_eq!(
+        (event["reason"].as_str(), event["type"].as_str()),
+        (Some("ClusterFailed"), Some("Warning"))
+    );
+    assert_eq!(
+        (event["action"].as_str(), event["note"].as_str()),
+        (Some("Upgrade"), Some("c7 failed: Failing"))
+    );
     assert_eq!(event["regarding"]["uid"], "u-1");
-    assert_eq!(event["regarding"]["apiVersion"], "cluster.open-cluster-management.io/v1beta1");
+    assert_eq!(
+        event["regarding"]["apiVersion"],
+        "cluster.open-cluster-management.io/v1beta1"
+    );
     assert_eq!(event["related"]["name"], "c7");
     assert_eq!(event["reportingController"], REPORTING_CONTROLLER);
     assert_eq!(event["reportingInstance"], "pod-1_abc");
@@ -108,13 +139,19 @@ async fn an_event_has_every_field_the_api_requires() {
 #[tokio::test(start_paused = true)]
 async fn the_same_event_is_sent_once_in_ten_minutes() {
     let desk = Desk::new(&[]);
-    desk.publisher.upgrade(&fleet(), Reason::Stalled, "two clusters failed");
-    desk.publisher.upgrade(&fleet(), Reason::Stalled, "two clusters failed");
-    desk.publisher.upgrade(&fleet(), Reason::Stalled, "three clusters failed");
-    desk.publisher.cluster(&fleet(), "a", Reason::ClusterFailed, "Failing");
-    desk.publisher.cluster(&fleet(), "b", Reason::ClusterFailed, "Failing");
+    desk.publisher
+        .upgrade(&fleet(), Reason::Stalled, "two clusters failed");
+    desk.publisher
+        .upgrade(&fleet(), Reason::Stalled, "two clusters failed");
+    desk.publisher
+        .upgrade(&fleet(), Reason::Stalled, "three clusters failed");
+    desk.publisher
+        .cluster(&fleet(), "a", Reason::ClusterFailed, "Failing");
+    desk.publisher
+        .cluster(&fleet(), "b", Reason::ClusterFailed, "Failing");
     tokio::time::sleep(REPEAT_AFTER).await;
-    desk.publisher.upgrade(&fleet(), Reason::Stalled, "two clusters failed");
+    desk.publisher
+        .upgrade(&fleet(), Reason::Stalled, "two clusters failed");
     let (sent, metrics) = desk.close().await;
     assert_eq!(sent.len(), 5);
     assert_eq!(metrics.events_dropped(EventDrop::Duplicate), 1);
@@ -124,7 +161,8 @@ async fn the_same_event_is_sent_once_in_ten_minutes() {
 async fn a_full_queue_drops_its_oldest_and_counts_it() {
     let desk = Desk::new(&[0]);
     for number in 0..CAPACITY + 10 {
-        desk.publisher.cluster(&fleet(), "c", Reason::ClusterFailed, format!("{number}"));
+        desk.publisher
+            .cluster(&fleet(), "c", Reason::ClusterFailed, format!("{number}"));
     }
     assert_eq!(desk.metrics.events_dropped(EventDrop::QueueFull), 10);
     let first = desk.publisher.queue.try_pop().unwrap();
@@ -135,7 +173,8 @@ async fn a_full_queue_drops_its_oldest_and_counts_it() {
 async fn a_burst_is_sent_at_once_and_the_rest_at_five_a_second() {
     let desk = Desk::new(&[]);
     for number in 0..60 {
-        desk.publisher.cluster(&fleet(), "c", Reason::ClusterFailed, format!("{number}"));
+        desk.publisher
+            .cluster(&fleet(), "c", Reason::ClusterFailed, format!("{number}"));
     }
     tokio::time::sleep(Duration::from_millis(10)).await;
     assert_eq!(desk.hub.sent().len(), 50);
@@ -181,11 +220,19 @@ fn a_long_note_is_cut_at_a_character_and_marked() {
 fn reasons_are_camel_case_documented_and_fit_the_api() {
     for (reason, meaning) in Reason::ALL {
         let name = reason.as_str();
-        assert!(name.starts_with(char::is_uppercase) && name.chars().all(char::is_alphanumeric) && name.len() <= 128);
+        assert!(
+            name.starts_with(char::is_uppercase)
+                && name.chars().all(char::is_alphanumeric)
+                && name.len() <= 128
+        );
         assert!(meaning.trim().ends_with('.'), "{name}");
         assert!(!reason.action().is_empty());
         if reason.scope() == Scope::Cluster {
-            assert_eq!(reason.severity(), Severity::Warning, "{name}: per cluster only for failures");
+            assert_eq!(
+                reason.severity(),
+                Severity::Warning,
+                "{name}: per cluster only for failures"
+            );
         }
     }
 }

@@ -183,7 +183,11 @@ impl Candidate {
             self.held = None;
             self.fresh = false;
         }
-        if self.held.is_some() { self.next_as_leader(now, wall) } else { self.next_as_follower(now, wall) }
+        if self.held.is_some() {
+            self.next_as_leader(now, wall)
+        } else {
+            self.next_as_follower(now, wall)
+        }
     }
 
     fn next_as_leader(&mut self, now: Instant, wall: Timestamp) -> Next {
@@ -229,8 +233,11 @@ impl Candidate {
                 if record.holder.is_empty() || record.holder == self.identity {
                     return None;
                 }
-                let duration =
-                    if record.duration.is_zero() { self.timing.lease_duration } else { record.duration };
+                let duration = if record.duration.is_zero() {
+                    self.timing.lease_duration
+                } else {
+                    record.duration
+                };
                 Some(*changed_at + duration)
             }
         }
@@ -246,7 +253,11 @@ impl Candidate {
             transitions: 0,
         };
         let View::Present { seen, .. } = &self.view else {
-            return if matches!(self.view, View::Unknown) { Next::Look } else { Next::Create(record) };
+            return if matches!(self.view, View::Unknown) {
+                Next::Look
+            } else {
+                Next::Create(record)
+            };
         };
         if seen.record.holder == self.identity {
             record.acquire_time = seen.record.acquire_time.or(Some(wall));
@@ -254,7 +265,10 @@ impl Candidate {
         } else {
             record.transitions = seen.record.transitions.saturating_add(1);
         }
-        Next::Replace { record, version: seen.version.clone() }
+        Next::Replace {
+            record,
+            version: seen.version.clone(),
+        }
     }
 
     /// The Lease was read, or a watch reported it, at `now`; `None` means it does not exist.
@@ -270,7 +284,10 @@ impl Candidate {
             self.held = None;
         }
         let changed_at = match &self.view {
-            View::Present { seen: old, changed_at } if old.record == seen.record => *changed_at,
+            View::Present {
+                seen: old,
+                changed_at,
+            } if old.record == seen.record => *changed_at,
             _ => now,
         };
         self.view = View::Present { seen, changed_at };
@@ -279,19 +296,26 @@ impl Candidate {
     /// A create or replace that was sent at `sent_at` succeeded; `seen` is its answer, received at `now`.
     pub fn wrote(&mut self, sent_at: Instant, now: Instant, seen: Seen) {
         let since = self.held.map_or(sent_at, |held| held.since);
-        self.view = View::Present { seen, changed_at: now };
-        self.held = Some(Held { since, until: sent_at + self.timing.renew_deadline });
+        self.view = View::Present {
+            seen,
+            changed_at: now,
+        };
+        self.held = Some(Held {
+            since,
+            until: sent_at + self.timing.renew_deadline,
+        });
         self.wake = Some(sent_at + self.timing.renew_interval);
         self.fresh = true;
     }
 
-    /// A request failed at `now`. A leader looks soon after a conflict, since the cause may be its own write whose
-    /// answer was lost; everybody else waits a retry period.
-    pub fn failed(&mut self, now: Instant, failure: Failure) {
+    /// A request sent at `sent_at` failed. The next one follows a retry period after its sending, so at once when it
+    /// took longer to fail. A leader looks soon after a conflict, since the cause may be its own write whose answer was
+    /// lost.
+    pub fn failed(&mut self, sent_at: Instant, failure: Failure) {
         self.fresh = false;
         let pause = self.pause();
         let soon = failure == Failure::Conflict && self.held.is_some();
-        self.wake = Some(now + if soon { pause / 10 } else { pause });
+        self.wake = Some(sent_at + if soon { pause / 10 } else { pause });
     }
 
     /// A watch now reports changes, or no longer does; without one the candidate looks at `now` plus a retry period.
@@ -305,7 +329,9 @@ impl Candidate {
     /// client-go writes it.
     #[must_use]
     pub fn release(&self, wall: Timestamp) -> Option<(Record, String)> {
-        let View::Present { seen, .. } = &self.view else { return None };
+        let View::Present { seen, .. } = &self.view else {
+            return None;
+        };
         (seen.record.holder == self.identity).then(|| {
             let record = Record {
                 holder: String::new(),
@@ -321,7 +347,9 @@ impl Candidate {
     /// Our claim at `now`: since when and until when, or none.
     #[must_use]
     pub fn held(&self, now: Instant) -> Option<(Instant, Instant)> {
-        self.held.filter(|held| now < held.until).map(|held| (held.since, held.until))
+        self.held
+            .filter(|held| now < held.until)
+            .map(|held| (held.since, held.until))
     }
 
     /// Gives up the claim without a write, before a release.
@@ -333,7 +361,9 @@ impl Candidate {
     #[must_use]
     pub fn holder(&self) -> Option<&str> {
         match &self.view {
-            View::Present { seen, .. } => Some(seen.record.holder.as_str()).filter(|holder| !holder.is_empty()),
+            View::Present { seen, .. } => {
+                Some(seen.record.holder.as_str()).filter(|holder| !holder.is_empty())
+            }
             View::Unknown | View::Absent { .. } => None,
         }
     }

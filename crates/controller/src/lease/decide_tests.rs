@@ -25,13 +25,18 @@ fn claim_of(holder: &str, transitions: i32, renewed: i64) -> Record {
 }
 
 fn seen(record: Record, version: &str) -> Seen {
-    Seen { record, version: version.to_owned() }
+    Seen {
+        record,
+        version: version.to_owned(),
+    }
 }
 
 fn leader(now: Instant) -> Candidate {
     let mut me = Candidate::new("me".to_owned(), timing(), 1);
     me.looked(now, None);
-    let Next::Create(record) = me.next(now, wall()) else { panic!("an absent lease is created") };
+    let Next::Create(record) = me.next(now, wall()) else {
+        panic!("an absent lease is created")
+    };
     me.wrote(now, now, seen(record, "1"));
     me
 }
@@ -42,7 +47,9 @@ fn the_first_step_is_a_look_and_an_absent_lease_is_created() {
     let mut me = Candidate::new("me".to_owned(), timing(), 1);
     assert_eq!(me.next(now, wall()), Next::Look);
     me.looked(now, None);
-    let Next::Create(record) = me.next(now, wall()) else { panic!("expected a create") };
+    let Next::Create(record) = me.next(now, wall()) else {
+        panic!("expected a create")
+    };
     assert_eq!((record.holder.as_str(), record.transitions), ("me", 0));
     assert_eq!(me.held(now), None, "a claim begins when the write is answered");
 }
@@ -56,10 +63,19 @@ fn a_held_lease_is_left_alone_until_one_duration_after_the_change_was_seen() {
     assert_eq!(me.next(now, wall()), Next::Wait(now + secs(15)));
     me.looked(now + secs(5), Some(seen(claim_of("other", 3, 5), "11")));
     assert_eq!(me.next(now + secs(15), wall()), Next::Wait(now + secs(20)));
-    assert_eq!(me.next(now + secs(20), wall()), Next::Look, "takeover is preceded by a look");
+    assert_eq!(
+        me.next(now + secs(20), wall()),
+        Next::Look,
+        "takeover is preceded by a look"
+    );
     me.looked(now + secs(20), Some(seen(claim_of("other", 3, 5), "11")));
-    let Next::Replace { record, version } = me.next(now + secs(20), wall()) else { panic!("expected a takeover") };
-    assert_eq!((record.holder.as_str(), record.transitions, version.as_str()), ("me", 4, "11"));
+    let Next::Replace { record, version } = me.next(now + secs(20), wall()) else {
+        panic!("expected a takeover")
+    };
+    assert_eq!(
+        (record.holder.as_str(), record.transitions, version.as_str()),
+        ("me", 4, "11")
+    );
     assert_eq!(record.acquire_time, Some(wall()));
 }
 
@@ -78,8 +94,14 @@ fn without_a_watch_a_follower_polls_every_retry_period() {
     let now = Instant::now();
     let mut me = Candidate::new("me".to_owned(), timing(), 1);
     me.looked(now, Some(seen(claim_of("other", 0, 0), "10")));
-    let Next::Wait(until) = me.next(now, wall()) else { panic!("expected a wait") };
-    assert!(until >= now + secs(2) && until <= now + Duration::from_millis(2400), "{:?}", until - now);
+    let Next::Wait(until) = me.next(now, wall()) else {
+        panic!("expected a wait")
+    };
+    assert!(
+        until >= now + secs(2) && until <= now + Duration::from_millis(2400),
+        "{:?}",
+        until - now
+    );
     assert_eq!(me.next(until, wall()), Next::Look);
 }
 
@@ -88,7 +110,9 @@ fn a_released_lease_is_taken_at_once_and_counts_a_transition() {
     let now = Instant::now();
     let mut me = Candidate::new("me".to_owned(), timing(), 1);
     me.looked(now, Some(seen(claim_of("", 4, 0), "10")));
-    let Next::Replace { record, .. } = me.next(now, wall()) else { panic!("expected an acquire") };
+    let Next::Replace { record, .. } = me.next(now, wall()) else {
+        panic!("expected an acquire")
+    };
     assert_eq!(record.transitions, 5);
 }
 
@@ -97,7 +121,9 @@ fn an_idle_leader_renews_every_third_of_the_duration_with_one_request() {
     let now = Instant::now();
     let mut me = leader(now);
     assert_eq!(me.next(now, wall()), Next::Wait(now + secs(5)));
-    let Next::Replace { record, version } = me.next(now + secs(5), wall()) else { panic!("expected a renewal") };
+    let Next::Replace { record, version } = me.next(now + secs(5), wall()) else {
+        panic!("expected a renewal")
+    };
     assert_eq!((record.transitions, version.as_str()), (0, "1"));
 }
 
@@ -105,7 +131,9 @@ fn an_idle_leader_renews_every_third_of_the_duration_with_one_request() {
 fn a_claim_counts_from_the_sending_of_the_renewal_and_ends_with_the_renew_deadline() {
     let now = Instant::now();
     let mut me = leader(now);
-    let Next::Replace { record, .. } = me.next(now + secs(5), wall()) else { panic!("expected a renewal") };
+    let Next::Replace { record, .. } = me.next(now + secs(5), wall()) else {
+        panic!("expected a renewal")
+    };
     me.wrote(now + secs(5), now + secs(8), seen(record, "2"));
     assert_eq!(me.held(now + secs(14)), Some((now, now + secs(15))));
     assert_eq!(me.held(now + secs(15)), None);
@@ -130,13 +158,19 @@ fn a_leader_that_cannot_renew_gives_up_at_the_deadline() {
 fn a_leader_whose_renewal_was_written_but_not_answered_finds_itself_and_goes_on() {
     let now = Instant::now();
     let mut me = leader(now);
-    let Next::Replace { record, .. } = me.next(now + secs(5), wall()) else { panic!("expected a renewal") };
+    let Next::Replace { record, .. } = me.next(now + secs(5), wall()) else {
+        panic!("expected a renewal")
+    };
     me.failed(now + secs(6), Failure::Conflict);
-    let Next::Wait(until) = me.next(now + secs(6), wall()) else { panic!("expected a short wait") };
+    let Next::Wait(until) = me.next(now + secs(6), wall()) else {
+        panic!("expected a short wait")
+    };
     assert!(until < now + secs(7));
     assert_eq!(me.next(until, wall()), Next::Look);
     me.looked(until, Some(seen(record, "2")));
-    let Next::Replace { record, version } = me.next(until, wall()) else { panic!("expected a renewal") };
+    let Next::Replace { record, version } = me.next(until, wall()) else {
+        panic!("expected a renewal")
+    };
     assert_eq!((record.transitions, version.as_str()), (0, "2"));
 }
 
@@ -156,7 +190,9 @@ fn a_lease_deleted_by_hand_is_not_created_before_the_claim_seen_before_has_ended
     let mut me = Candidate::new("me".to_owned(), timing(), 1);
     me.looked(now, Some(seen(claim_of("other", 0, 0), "10")));
     me.looked(now + secs(1), None);
-    let Next::Wait(_) = me.next(now + secs(1), wall()) else { panic!("the old claim is honoured") };
+    let Next::Wait(_) = me.next(now + secs(1), wall()) else {
+        panic!("the old claim is honoured")
+    };
     me.looked(now + secs(15), None);
     assert!(matches!(me.next(now + secs(15), wall()), Next::Create(_)));
 }
@@ -176,7 +212,10 @@ fn a_release_names_nobody_and_keeps_the_guard() {
     let now = Instant::now();
     let me = leader(now);
     let (record, version) = me.release(wall()).unwrap();
-    assert_eq!((record.holder.as_str(), record.duration, version.as_str()), ("", secs(1), "1"));
+    assert_eq!(
+        (record.holder.as_str(), record.duration, version.as_str()),
+        ("", secs(1), "1")
+    );
 }
 
 #[test]
@@ -187,7 +226,10 @@ fn contradicting_times_are_refused_with_their_names() {
     assert!(bad.to_string().contains("retry period"), "{bad}");
     assert!(Timing::of(Duration::from_millis(2500)).is_err());
     let usual = timing();
-    assert_eq!((usual.renew_deadline, usual.retry_period, usual.renew_interval), (secs(10), secs(2), secs(5)));
+    assert_eq!(
+        (usual.renew_deadline, usual.retry_period, usual.renew_interval),
+        (secs(10), secs(2), secs(5))
+    );
 }
 
 /// A network and a server on true time, and candidates whose clocks start anywhere and run at their own rate.
@@ -246,13 +288,22 @@ mod world {
             for rate in rates {
                 let offset = Duration::from_secs(world.roll(100_000));
                 let candidate = world.newborn();
-                world.replicas.push(Replica { candidate, offset, rate: *rate, frozen_until: 0, flight: None });
+                world.replicas.push(Replica {
+                    candidate,
+                    offset,
+                    rate: *rate,
+                    frozen_until: 0,
+                    flight: None,
+                });
             }
             world
         }
 
         fn roll(&mut self, sides: u64) -> u64 {
-            self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            self.dice = self
+                .dice
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (self.dice >> 33) % sides
         }
 
@@ -267,13 +318,19 @@ mod world {
         }
 
         pub fn leaders(&self) -> usize {
-            self.replicas.iter().filter(|replica| replica.candidate.held(self.local(replica)).is_some()).count()
+            self.replicas
+                .iter()
+                .filter(|replica| replica.candidate.held(self.local(replica)).is_some())
+                .count()
         }
 
         fn serve(&mut self, request: &Next) -> Result<Option<Seen>, Failure> {
             let wanted = match request {
                 Next::Look | Next::Wait(_) => {
-                    return Ok(self.lease.clone().map(|record| seen(record, &self.version.to_string())));
+                    return Ok(self
+                        .lease
+                        .clone()
+                        .map(|record| seen(record, &self.version.to_string())));
                 }
                 Next::Create(record) if self.lease.is_none() => record,
                 Next::Replace { record, version } if *version == self.version.to_string() => record,
@@ -356,16 +413,30 @@ mod world {
                 return;
             }
             let lost = self.faults && self.roll(10) == 0;
-            let slow = if self.faults && self.roll(8) == 0 { 12_000 } else { 300 };
+            let slow = if self.faults && self.roll(8) == 0 {
+                12_000
+            } else {
+                300
+            };
             let applies = (!lost).then(|| self.now + self.roll(slow));
             let unanswered = self.faults && self.roll(10) == 0;
             let answers = applies.filter(|_| !unanswered).map(|at| at + self.roll(slow));
             let gives_up = local
-                + replica.candidate.held(local).map_or(timing().renew_deadline / 3, |(_, until)| {
-                    (until - local).min(timing().renew_deadline / 3)
-                });
+                + replica
+                    .candidate
+                    .held(local)
+                    .map_or(timing().renew_deadline / 3, |(_, until)| {
+                        (until - local).min(timing().renew_deadline / 3)
+                    });
             debug_assert!(before || replica.candidate.held(local).is_none());
-            replica.flight = Some(Flight { request, sent_at: local, gives_up, applies, answers, answer: None });
+            replica.flight = Some(Flight {
+                request,
+                sent_at: local,
+                gives_up,
+                applies,
+                answers,
+                answer: None,
+            });
         }
 
         fn receive(&mut self, replica: &mut Replica, flight: Flight, local: Instant) {
@@ -377,14 +448,14 @@ mod world {
                     (_, Some(seen)) => replica.candidate.wrote(flight.sent_at, local, seen),
                     (_, None) => unreachable!("a write is answered with the record"),
                 },
-                (true, Some(Err(failure))) => replica.candidate.failed(local, failure),
+                (true, Some(Err(failure))) => replica.candidate.failed(flight.sent_at, failure),
                 (_, answer) if local >= flight.gives_up => {
                     if answer.is_none()
                         && let Some(at) = flight.applies
                     {
                         self.strays.push((at, flight.request));
                     }
-                    replica.candidate.failed(local, Failure::Unknown);
+                    replica.candidate.failed(flight.sent_at, Failure::Unknown);
                 }
                 (_, answer) => replica.flight = Some(Flight { answer, ..flight }),
             }

@@ -72,7 +72,10 @@ impl Elector {
             })
             .await;
         // The request that was interrupted may have been carried out; the release looks first in that case.
-        if tokio::time::timeout(RELEASE_BUDGET, self.release()).await.is_err() {
+        if tokio::time::timeout(RELEASE_BUDGET, self.release())
+            .await
+            .is_err()
+        {
             tracing::warn!(lease = %self.config.name, "the lease was not released in time; it expires by itself");
         }
     }
@@ -94,10 +97,13 @@ impl Elector {
     fn attempt_timeout(&self) -> Duration {
         let share = self.config.timing.renew_deadline / 3;
         let now = Instant::now();
-        self.candidate.held(now).map_or(share, |(_, until)| share.min(until - now))
+        self.candidate
+            .held(now)
+            .map_or(share, |(_, until)| share.min(until - now))
     }
 
     async fn look(&mut self) {
+        let sent_at = Instant::now();
         let answer = tokio::time::timeout(self.attempt_timeout(), self.api.get_opt(&self.config.name)).await;
         let now = Instant::now();
         match answer {
@@ -105,8 +111,8 @@ impl Elector {
                 self.looked = true;
                 self.candidate.looked(now, lease.as_ref().map(seen));
             }
-            Ok(Err(error)) => self.failed("read", &error, now),
-            Err(_) => self.timed_out("read", now),
+            Ok(Err(error)) => self.failed("read", &error, sent_at),
+            Err(_) => self.timed_out("read", sent_at),
         }
     }
 
@@ -128,25 +134,27 @@ impl Elector {
         let now = Instant::now();
         match answer {
             Ok(Ok(lease)) => self.candidate.wrote(sent_at, now, seen(&lease)),
-            Ok(Err(error)) => self.failed("write", &error, now),
-            Err(_) => self.timed_out("write", now),
+            Ok(Err(error)) => self.failed("write", &error, sent_at),
+            Err(_) => self.timed_out("write", sent_at),
         }
     }
 
-    fn failed(&mut self, verb: &'static str, error: &kube::Error, now: Instant) {
+    fn failed(&mut self, verb: &'static str, error: &kube::Error, sent_at: Instant) {
         let failure = match error {
-            kube::Error::Api(status) if status.is_conflict() || status.is_already_exists() => Failure::Conflict,
+            kube::Error::Api(status) if status.is_conflict() || status.is_already_exists() => {
+                Failure::Conflict
+            }
             _ => Failure::Unknown,
         };
         if failure == Failure::Unknown {
             tracing::warn!(lease = %self.config.name, namespace = %self.config.namespace, verb, %error, "lease request failed");
         }
-        self.candidate.failed(now, failure);
+        self.candidate.failed(sent_at, failure);
     }
 
-    fn timed_out(&mut self, verb: &'static str, now: Instant) {
+    fn timed_out(&mut self, verb: &'static str, sent_at: Instant) {
         tracing::warn!(lease = %self.config.name, verb, "lease request timed out");
-        self.candidate.failed(now, Failure::Unknown);
+        self.candidate.failed(sent_at, Failure::Unknown);
     }
 
     async fn wait(&mut self, until: Instant) {
@@ -170,7 +178,9 @@ impl Elector {
     }
 
     async fn open_watch(&mut self) {
-        let Some(version) = self.candidate.version().map(str::to_owned) else { return };
+        let Some(version) = self.candidate.version().map(str::to_owned) else {
+            return;
+        };
         let params = WatchParams::default()
             .fields(&format!("metadata.name={}", self.config.name))
             .timeout(WATCH_SECONDS);
@@ -216,7 +226,10 @@ impl Elector {
         if let Some((since, _)) = held {
             if self.term.is_none() {
                 tracing::info!(lease = %self.config.name, identity = %self.config.identity, "acquired the lease");
-                let term = Term { since, ended: CancellationToken::new() };
+                let term = Term {
+                    since,
+                    ended: CancellationToken::new(),
+                };
                 self.term = Some(term.clone());
                 self.sender.send_replace(Leadership::Leader(term));
             }
@@ -226,11 +239,17 @@ impl Elector {
         if let Some(term) = &lost {
             term.ended.cancel();
         }
-        let holder = self.candidate.holder().filter(|holder| *holder != self.config.identity).map(str::to_owned);
+        let holder = self
+            .candidate
+            .holder()
+            .filter(|holder| *holder != self.config.identity)
+            .map(str::to_owned);
         let changed = self.sender.send_if_modified(|leadership| {
             let same = matches!(leadership, Leadership::Follower { holder: old } if *old == holder);
             if !same {
-                *leadership = Leadership::Follower { holder: holder.clone() };
+                *leadership = Leadership::Follower {
+                    holder: holder.clone(),
+                };
             }
             !same
         });
@@ -257,9 +276,15 @@ impl Elector {
                     Err(error) => tracing::debug!(%error, "lease not readable at release"),
                 }
             }
-            let Some((record, version)) = self.candidate.release(Timestamp::now()) else { return };
+            let Some((record, version)) = self.candidate.release(Timestamp::now()) else {
+                return;
+            };
             let lease = lease(&self.config, &record, Some(version));
-            match self.api.replace(&self.config.name, &PostParams::default(), &lease).await {
+            match self
+                .api
+                .replace(&self.config.name, &PostParams::default(), &lease)
+                .await
+            {
                 Ok(_) => {
                     tracing::info!(lease = %self.config.name, "released the lease");
                     return;
@@ -274,7 +299,10 @@ impl Elector {
 /// Reads a Lease; absent fields read as nobody, zero and never.
 fn seen(lease: &Lease) -> Seen {
     let spec = lease.spec.clone().unwrap_or_default();
-    let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0);
+    let seconds = spec
+        .lease_duration_seconds
+        .and_then(|seconds| u64::try_from(seconds).ok())
+        .unwrap_or(0);
     Seen {
         record: Record {
             holder: spec.holder_identity.unwrap_or_default(),

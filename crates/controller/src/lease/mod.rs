@@ -93,7 +93,12 @@ struct FenceState {
 
 impl Fence {
     fn closed() -> Self {
-        Self { shared: Arc::new(FenceState { epoch: Instant::now(), valid_until: AtomicU64::new(0) }) }
+        Self {
+            shared: Arc::new(FenceState {
+                epoch: Instant::now(),
+                valid_until: AtomicU64::new(0),
+            }),
+        }
     }
 
     /// True while the lease is ours.
@@ -118,7 +123,9 @@ impl Fence {
     fn set(&self, until: Option<Instant>) {
         let nanos = until.map_or(0, |until| {
             let span = until.saturating_duration_since(self.shared.epoch);
-            u64::try_from(span.as_nanos()).unwrap_or(u64::MAX - 1).clamp(1, u64::MAX - 1)
+            u64::try_from(span.as_nanos())
+                .unwrap_or(u64::MAX - 1)
+                .clamp(1, u64::MAX - 1)
         });
         self.shared.valid_until.store(nanos, Ordering::Release);
     }
@@ -137,7 +144,10 @@ impl Handle {
     pub fn always() -> Self {
         let fence = Fence::closed();
         fence.shared.valid_until.store(u64::MAX, Ordering::Release);
-        let term = Term { since: Instant::now(), ended: CancellationToken::new() };
+        let term = Term {
+            since: Instant::now(),
+            ended: CancellationToken::new(),
+        };
         let (sender, leadership) = watch::channel(Leadership::Leader(term));
         drop(sender);
         Self { leadership, fence }
@@ -201,7 +211,11 @@ pub fn identity() -> String {
     let host = ["POD_NAME", "HOSTNAME"]
         .iter()
         .find_map(|key| std::env::var(key).ok().filter(|name| !name.is_empty()))
-        .or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|name| name.trim().to_owned()))
+        .or_else(|| {
+            std::fs::read_to_string("/proc/sys/kernel/hostname")
+                .ok()
+                .map(|name| name.trim().to_owned())
+        })
         .unwrap_or_else(|| "mcu-controller".to_owned());
     let host: String = host.chars().take(63).collect();
     format!("{host}_{:016x}", random())

@@ -58,7 +58,10 @@ impl Series {
     }
 }
 
-const VERSION: Label = Label { name: "version", values: &[] };
+const VERSION: Label = Label {
+    name: "version",
+    values: &[],
+};
 
 macro_rules! series {
     ($($ident:ident = $name:literal, $kind:expr, [$($label:expr),*], $help:literal;)+) => {

@@ -13,7 +13,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::time::Instant;
 
 /// The pipeline's loop must turn at least this often.
-pub const HEARTBEAT_LIMIT: Duration = Duration::from_secs(60);
+pub const HEARTBEAT_LIMIT: Duration = Duration::from_mins(1);
 
 /// A named need, held by whoever knows whether it is met. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -70,7 +70,11 @@ impl Readiness {
     /// Not ready until at least one check is registered and all pass; alive for [`HEARTBEAT_LIMIT`] without a beat.
     #[must_use]
     pub fn new() -> Self {
-        Self { checks: ArcSwap::default(), epoch: Instant::now(), beat: AtomicU64::new(0) }
+        Self {
+            checks: ArcSwap::default(),
+            epoch: Instant::now(),
+            beat: AtomicU64::new(0),
+        }
     }
 
     /// Names a need, which is not met until [`Check::pass`]. The same name gives the same check again. Register all
@@ -89,7 +93,12 @@ impl Readiness {
             }
             checks
         });
-        self.checks.load().iter().find(|check| check.state.name == name).cloned().unwrap_or(new)
+        self.checks
+            .load()
+            .iter()
+            .find(|check| check.state.name == name)
+            .cloned()
+            .unwrap_or(new)
     }
 
     /// The pipeline's loop turned.
@@ -104,7 +113,10 @@ impl Readiness {
         let checks = self.checks.load();
         if checks.is_empty() {
             let missing = Some("not started yet".to_owned());
-            return vec![Finding { name: "pipeline".to_owned(), missing }];
+            return vec![Finding {
+                name: "pipeline".to_owned(),
+                missing,
+            }];
         }
         checks
             .iter()
@@ -124,13 +136,26 @@ impl Readiness {
     /// Findings for `/livez`.
     #[must_use]
     pub fn alive(&self) -> Vec<Finding> {
-        let age = self.epoch.elapsed().saturating_sub(Duration::from_millis(self.beat.load(Ordering::Relaxed)));
+        let age = self
+            .epoch
+            .elapsed()
+            .saturating_sub(Duration::from_millis(self.beat.load(Ordering::Relaxed)));
         let missing = (age >= HEARTBEAT_LIMIT).then(|| {
-            format!("no heartbeat for {} s, the limit is {} s", age.as_secs(), HEARTBEAT_LIMIT.as_secs())
+            format!(
+                "no heartbeat for {} s, the limit is {} s",
+                age.as_secs(),
+                HEARTBEAT_LIMIT.as_secs()
+            )
         });
         vec![
-            Finding { name: "ping".to_owned(), missing: None },
-            Finding { name: "pipeline".to_owned(), missing },
+            Finding {
+                name: "ping".to_owned(),
+                missing: None,
+            },
+            Finding {
+                name: "pipeline".to_owned(),
+                missing,
+            },
         ]
     }
 }
@@ -189,7 +214,10 @@ mod tests {
         clusters.pass();
         assert!(readiness.is_ready());
         clusters.fail("the CRD is not installed");
-        assert_eq!(brief(&readiness.ready()), "ManagedCluster: the CRD is not installed\n");
+        assert_eq!(
+            brief(&readiness.ready()),
+            "ManagedCluster: the CRD is not installed\n"
+        );
     }
 
     #[test]
@@ -212,7 +240,10 @@ mod tests {
         tokio::time::advance(Duration::from_secs(59)).await;
         assert!(passes(&readiness.alive()));
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(brief(&readiness.alive()), "pipeline: no heartbeat for 60 s, the limit is 60 s\n");
+        assert_eq!(
+            brief(&readiness.alive()),
+            "pipeline: no heartbeat for 60 s, the limit is 60 s\n"
+        );
     }
 
     #[test]

@@ -2,9 +2,16 @@
 //!
 //! Owns every label name and value. Refuses open sets: a label value is a variant here or it is not a label.
 
+#![expect(
+    clippy::doc_markdown,
+    reason = "comments on values are their documentation, where backticks would show"
+)]
+
 use std::fmt::{self, Write};
 
-use prometheus_client::encoding::{EncodeLabel, EncodeLabelSet, EncodeLabelValue, LabelSetEncoder, LabelValueEncoder};
+use prometheus_client::encoding::{
+    EncodeLabel, EncodeLabelSet, EncodeLabelValue, LabelSetEncoder, LabelValueEncoder,
+};
 
 /// A label with its values, for the reference documentation.
 #[derive(Clone, Copy, Debug)]

@@ -45,7 +45,9 @@ impl LogControl {
     /// [`BadFilter`] names the part that is not understood; the filter in force stays.
     pub fn set(&self, text: &str) -> Result<(), BadFilter> {
         let filter = parse(text)?;
-        self.handle.reload(filter).map_err(|error| BadFilter(error.to_string()))
+        self.handle
+            .reload(filter)
+            .map_err(|error| BadFilter(error.to_string()))
     }
 }
 
@@ -58,20 +60,29 @@ impl LogControl {
 pub fn parse(text: &str) -> Result<EnvFilter, BadFilter> {
     let text = text.trim();
     if text.is_empty() {
-        return Err(BadFilter("the filter is empty; use for example info or controller=debug,info".to_owned()));
+        return Err(BadFilter(
+            "the filter is empty; use for example info or controller=debug,info".to_owned(),
+        ));
     }
     for part in text.split(',') {
-        let (target, level) = part.split_once('=').map_or((None, part), |(target, level)| (Some(target), level));
+        let (target, level) = part
+            .split_once('=')
+            .map_or((None, part), |(target, level)| (Some(target), level));
         if level.is_empty() || level.parse::<LevelFilter>().is_err() || level.parse::<usize>().is_ok() {
             return Err(BadFilter(format!(
                 "{level:?} in {part:?} is no level; use off, error, warn, info, debug or trace"
             )));
         }
         let named = |name: &str| {
-            !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-:".contains(letter))
+            !name.is_empty()
+                && name
+                    .chars()
+                    .all(|letter| letter.is_ascii_alphanumeric() || "_-:".contains(letter))
         };
         if target.is_some_and(|name| !named(name)) {
-            return Err(BadFilter(format!("{part:?} has no usable target; use for example controller=debug")));
+            return Err(BadFilter(format!(
+                "{part:?} has no usable target; use for example controller=debug"
+            )));
         }
     }
     EnvFilter::try_new(text).map_err(|error| BadFilter(error.to_string()))
@@ -80,12 +91,17 @@ pub fn parse(text: &str) -> Result<EnvFilter, BadFilter> {
 /// Builds the subscriber without installing it.
 fn subscriber(format: Format, filter: EnvFilter) -> (impl tracing::Subscriber + Send + Sync, LogControl) {
     let (filter, handle) = reload::Layer::new(filter);
-    let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
+    let lines = fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     let lines = match format {
         Format::Text => lines.boxed(),
         Format::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
     };
-    (tracing_subscriber::registry().with(filter).with(lines), LogControl { handle })
+    (
+        tracing_subscriber::registry().with(filter).with(lines),
+        LogControl { handle },
+    )
 }
 
 /// Installs the subscriber for the process.

@@ -1,6 +1,6 @@
 //! The values behind the series of the [`catalogue`](super::catalogue).
 //!
-//! Owns registration and encoding (OpenMetrics 1.0 and the classic text format 0.0.4). Refuses open label sets and
+//! Owns registration and encoding (`OpenMetrics` 1.0 and the classic text format 0.0.4). Refuses open label sets and
 //! locks on the pipeline's path: a step counts with an atomic behind a read lock that no scrape holds for writing.
 
 use std::fmt;
@@ -10,18 +10,19 @@ use std::time::{Duration, Instant};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Metric, Registry};
 use tokio::sync::watch;
 
 use super::catalogue::{self, Kind, Series};
 use super::labels::{
-    Action, ClusterPhase, EventDrop, ReconcileOutcome, UpgradeState, Version, WatchKind, WriteKind, WriteOutcome,
+    Action, ClusterPhase, EventDrop, ReconcileOutcome, UpgradeState, Version, WatchKind, WriteKind,
+    WriteOutcome,
 };
 use super::process::{self, Process};
 use crate::lease::Leadership;
@@ -75,7 +76,11 @@ impl Metrics {
         let metrics = Self {
             reconciles: counters(&mut registry, &catalogue::RECONCILE, ReconcileOutcome::ALL),
             plan_duration: register(&mut registry, &catalogue::PLAN_DURATION, plan_histogram()),
-            reaction: register(&mut registry, &catalogue::REACTION, histogram(&catalogue::REACTION)),
+            reaction: register(
+                &mut registry,
+                &catalogue::REACTION,
+                histogram(&catalogue::REACTION),
+            ),
             clusters: gauges(&mut registry, &catalogue::CLUSTERS, ClusterPhase::ALL),
             upgrades: gauges(&mut registry, &catalogue::UPGRADES, UpgradeState::ALL),
             slots: register(&mut registry, &catalogue::SLOTS, Gauge::default()),
@@ -86,7 +91,11 @@ impl Metrics {
                 &catalogue::WRITE_DURATION,
                 Family::new_with_constructor(write_histogram as fn() -> Histogram),
             ),
-            status_bytes: register(&mut registry, &catalogue::STATUS_BYTES, histogram(&catalogue::STATUS_BYTES)),
+            status_bytes: register(
+                &mut registry,
+                &catalogue::STATUS_BYTES,
+                histogram(&catalogue::STATUS_BYTES),
+            ),
             events_dropped: counters(&mut registry, &catalogue::EVENTS_DROPPED, EventDrop::ALL),
             watch_restarts: counters(&mut registry, &catalogue::WATCH_RESTARTS, WatchKind::ALL),
             index_objects: gauges(&mut registry, &catalogue::INDEX_OBJECTS, WatchKind::ALL),
@@ -126,7 +135,9 @@ impl Metrics {
     pub fn wrote(&self, kind: WriteKind, outcome: WriteOutcome, took: Duration) {
         self.actions.get_or_create(&Action { kind, outcome }).inc();
         if outcome != WriteOutcome::Fenced {
-            self.write_duration.get_or_create(&kind).observe(took.as_secs_f64());
+            self.write_duration
+                .get_or_create(&kind)
+                .observe(took.as_secs_f64());
         }
     }
 
@@ -138,7 +149,8 @@ impl Metrics {
 
     /// A status of this many bytes was written.
     pub fn status_written(&self, bytes: usize) {
-        self.status_bytes.observe(f64::from(u32::try_from(bytes).unwrap_or(u32::MAX)));
+        self.status_bytes
+            .observe(f64::from(u32::try_from(bytes).unwrap_or(u32::MAX)));
     }
 
     /// Sets the number of clusters in a phase, summed over all upgrades.
@@ -209,7 +221,7 @@ impl Metrics {
         }
     }
 
-    /// Everything in OpenMetrics text, for scrapers that accept it.
+    /// Everything in `OpenMetrics` text, for scrapers that accept it.
     ///
     /// # Errors
     /// [`fmt::Error`] when a value cannot be encoded.
@@ -268,7 +280,9 @@ where
     L: Clone + Eq + std::hash::Hash + EncodeLabelSet + Send + Sync + fmt::Debug + 'static,
 {
     let family = register(registry, series, Family::<L, Counter>::default());
-    all.iter().for_each(|label| drop(family.get_or_create(label)));
+    for label in all {
+        drop(family.get_or_create(label));
+    }
     family
 }
 
@@ -277,14 +291,21 @@ where
     L: Clone + Eq + std::hash::Hash + EncodeLabelSet + Send + Sync + fmt::Debug + 'static,
 {
     let family = register(registry, series, Family::<L, Gauge>::default());
-    all.iter().for_each(|label| drop(family.get_or_create(label)));
+    for label in all {
+        drop(family.get_or_create(label));
+    }
     family
 }
 
 fn actions(registry: &mut Registry) -> Family<Action, Counter> {
     let all: Vec<Action> = WriteKind::ALL
         .iter()
-        .flat_map(|kind| WriteOutcome::ALL.iter().map(|outcome| Action { kind: *kind, outcome: *outcome }))
+        .flat_map(|kind| {
+            WriteOutcome::ALL.iter().map(|outcome| Action {
+                kind: *kind,
+                outcome: *outcome,
+            })
+        })
         .collect();
     counters(registry, &catalogue::ACTIONS, &all)
 }
@@ -314,13 +335,18 @@ struct WatchAges {
 
 impl Default for WatchAges {
     fn default() -> Self {
-        Self { epoch: Instant::now(), millis: WatchKind::ALL.iter().map(|_| AtomicU64::new(0)).collect() }
+        Self {
+            epoch: Instant::now(),
+            millis: WatchKind::ALL.iter().map(|_| AtomicU64::new(0)).collect(),
+        }
     }
 }
 
 impl WatchAges {
     fn touch(&self, kind: WatchKind) {
-        let now = u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
+        let now = u64::try_from(self.epoch.elapsed().as_millis())
+            .unwrap_or(u64::MAX)
+            .max(1);
         if let Some(slot) = self.millis.get(kind as usize) {
             slot.store(now, Ordering::Relaxed);
         }

@@ -10,7 +10,8 @@ fn families(text: &str) -> BTreeMap<String, (String, String)> {
             let old = found.entry(name.to_owned()).or_default();
             assert!(old.0.is_empty(), "{name} is exposed twice");
             kind.clone_into(&mut old.0);
-        } else if let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')) {
+        } else if let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' '))
+        {
             help.clone_into(&mut found.entry(name.to_owned()).or_default().1);
         }
     }
@@ -18,7 +19,8 @@ fn families(text: &str) -> BTreeMap<String, (String, String)> {
 }
 
 fn sample(text: &str, name: &str) -> Option<f64> {
-    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+    text.lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
 }
 
 #[test]
@@ -29,7 +31,10 @@ fn the_exposition_and_the_catalogue_agree_on_names_types_and_help() {
     let documented: BTreeMap<String, (String, String)> = CATALOGUE
         .iter()
         .map(|series| {
-            (series.stem().to_owned(), (series.kind.as_str().to_owned(), format!("{}.", series.help)))
+            (
+                series.stem().to_owned(),
+                (series.kind.as_str().to_owned(), format!("{}.", series.help)),
+            )
         })
         .collect();
     assert_eq!(found, documented);
@@ -38,13 +43,20 @@ fn the_exposition_and_the_catalogue_agree_on_names_types_and_help() {
 #[test]
 fn every_label_in_the_exposition_is_documented_with_its_value() {
     let metrics = Metrics::new();
-    WatchKind::ALL.iter().for_each(|kind| metrics.watch_alive(*kind));
+    for kind in WatchKind::ALL {
+        metrics.watch_alive(*kind);
+    }
     let text = metrics.encode_classic().unwrap();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
-        let Some((name, rest)) = line.split_once('{') else { continue };
+        let Some((name, rest)) = line.split_once('{') else {
+            continue;
+        };
         let series = CATALOGUE
             .iter()
-            .find(|series| name.strip_prefix(series.name).is_some_and(|suffix| suffix.is_empty() || matches!(series.kind, Kind::Histogram(_))))
+            .find(|series| {
+                name.strip_prefix(series.name)
+                    .is_some_and(|suffix| suffix.is_empty() || matches!(series.kind, Kind::Histogram(_)))
+            })
             .unwrap_or_else(|| panic!("{name} is not documented"));
         for pair in rest.split_once('}').unwrap().0.split(',') {
             let (label, value) = pair.split_once('=').unwrap();
@@ -53,7 +65,10 @@ fn every_label_in_the_exposition_is_documented_with_its_value() {
             }
             let label = series.labels.iter().find(|known| known.name == label).unwrap();
             let value = value.trim_matches('"');
-            assert!(label.values.is_empty() || label.values.iter().any(|known| known.0 == value), "{line}");
+            assert!(
+                label.values.is_empty() || label.values.iter().any(|known| known.0 == value),
+                "{line}"
+            );
         }
     }
 }
@@ -66,11 +81,23 @@ fn counts_show_in_the_exposition() {
     metrics.set_clusters(ClusterPhase::from(rollout::Phase::Soaking), 7);
     metrics.set_slots(3, 10);
     let text = metrics.encode_classic().unwrap();
-    assert_eq!(sample(&text, r#"mcu_actions_total{kind="create",outcome="ok"}"#), Some(1.0));
-    assert_eq!(sample(&text, r#"mcu_actions_total{kind="create",outcome="fenced"}"#), Some(1.0));
-    assert_eq!(sample(&text, r#"mcu_write_duration_seconds_count{kind="create"}"#), Some(1.0));
+    assert_eq!(
+        sample(&text, r#"mcu_actions_total{kind="create",outcome="ok"}"#),
+        Some(1.0)
+    );
+    assert_eq!(
+        sample(&text, r#"mcu_actions_total{kind="create",outcome="fenced"}"#),
+        Some(1.0)
+    );
+    assert_eq!(
+        sample(&text, r#"mcu_write_duration_seconds_count{kind="create"}"#),
+        Some(1.0)
+    );
     assert_eq!(sample(&text, r#"mcu_clusters{phase="Soaking"}"#), Some(7.0));
-    assert_eq!((sample(&text, "mcu_slots_used"), sample(&text, "mcu_slots")), (Some(3.0), Some(10.0)));
+    assert_eq!(
+        (sample(&text, "mcu_slots_used"), sample(&text, "mcu_slots")),
+        (Some(3.0), Some(10.0))
+    );
     assert!(sample(&text, "process_resident_memory_bytes").unwrap() > 100_000.0);
 }
 
@@ -101,5 +128,11 @@ async fn leading_is_counted_from_the_election() {
     let handle = crate::lease::Handle::always();
     Arc::clone(&metrics).follow_election(handle.subscribe()).await;
     let text = metrics.encode_classic().unwrap();
-    assert_eq!((sample(&text, "mcu_leader"), sample(&text, "mcu_lease_transitions_total")), (Some(1.0), Some(1.0)));
+    assert_eq!(
+        (
+            sample(&text, "mcu_leader"),
+            sample(&text, "mcu_lease_transitions_total")
+        ),
+        (Some(1.0), Some(1.0))
+    );
 }

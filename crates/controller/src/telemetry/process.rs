@@ -7,9 +7,9 @@ use std::fs;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::metrics::MetricType;
 
 use super::catalogue::{PROCESS_CPU, PROCESS_FDS, PROCESS_RSS, PROCESS_START, Series};
 
@@ -70,7 +70,9 @@ fn parse_stat(text: &str) -> Option<(f64, f64)> {
 
 fn boot_time() -> Option<f64> {
     let text = fs::read_to_string("/proc/stat").ok()?;
-    text.lines().find_map(|line| line.strip_prefix("btime ")).and_then(|value| value.trim().parse().ok())
+    text.lines()
+        .find_map(|line| line.strip_prefix("btime "))
+        .and_then(|value| value.trim().parse().ok())
 }
 
 fn resident_bytes() -> Option<f64> {
@@ -95,7 +97,10 @@ mod tests {
 
     #[test]
     fn resident_memory_is_in_bytes() {
-        assert_eq!(parse_resident("Name:\tx\nVmRSS:\t    2048 kB\n"), Some(2_097_152.0));
+        assert_eq!(
+            parse_resident("Name:\tx\nVmRSS:\t    2048 kB\n"),
+            Some(2_097_152.0)
+        );
         assert_eq!(parse_resident("Name:\tx\n"), None);
     }
 

@@ -4,7 +4,7 @@
 //!
 //! | route | answer |
 //! |---|---|
-//! | `GET /metrics` | OpenMetrics if accepted, else the classic text format |
+//! | `GET /metrics` | `OpenMetrics` if accepted, else the classic text format |
 //! | `GET /livez`, `GET /readyz` (`?verbose`) | 200 `ok`, or 503 and what is missing, one per line |
 //! | `GET /version` | the version as JSON |
 //! | `GET /log-level` | the log filter in force |
@@ -43,7 +43,7 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 /// A request must be read and answered within this time.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection ends after this time whatever it does, so that slow readers do not keep a place.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
+const CONNECTION_TIMEOUT: Duration = Duration::from_mins(1);
 /// Largest body of a request, in bytes.
 const MAX_BODY: usize = 4096;
 /// Largest request head, in bytes.
@@ -58,7 +58,9 @@ impl FromStr for ListenAddr {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Some(port) = text.strip_prefix(':') {
-            let port = port.parse().map_err(|_| format!("{port:?} is no port; use for example :8080"))?;
+            let port = port
+                .parse()
+                .map_err(|_| format!("{port:?} is no port; use for example :8080"))?;
             return Ok(Self(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)), true));
         }
         let text = text.replace("localhost:", "127.0.0.1:");
@@ -70,7 +72,11 @@ impl FromStr for ListenAddr {
 
 impl fmt::Display for ListenAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.1 { write!(f, ":{}", self.0.port()) } else { self.0.fmt(f) }
+        if self.1 {
+            write!(f, ":{}", self.0.port())
+        } else {
+            self.0.fmt(f)
+        }
     }
 }
 
@@ -113,10 +119,11 @@ pub fn router(admin: Admin) -> Router {
 }
 
 async fn metrics(State(admin): State<Admin>, headers: HeaderMap) -> Response {
-    let accepts = headers
-        .get_all(header::ACCEPT)
-        .iter()
-        .any(|value| value.to_str().is_ok_and(|value| value.contains("application/openmetrics-text")));
+    let accepts = headers.get_all(header::ACCEPT).iter().any(|value| {
+        value
+            .to_str()
+            .is_ok_and(|value| value.contains("application/openmetrics-text"))
+    });
     let (content_type, text) = if accepts {
         (OPENMETRICS, admin.metrics.encode_openmetrics())
     } else {
@@ -137,11 +144,21 @@ async fn readyz(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Respon
 }
 
 fn answer(endpoint: &str, findings: &[Finding], query: Option<&str>) -> Response {
-    let status = if health::passes(findings) { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let status = if health::passes(findings) {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
     let wordy = query.is_some_and(|query| {
-        query.split('&').any(|pair| pair.split_once('=').map_or(pair, |(key, _)| key) == "verbose")
+        query
+            .split('&')
+            .any(|pair| pair.split_once('=').map_or(pair, |(key, _)| key) == "verbose")
     });
-    let body = if wordy { health::verbose(endpoint, findings) } else { health::brief(findings) };
+    let body = if wordy {
+        health::verbose(endpoint, findings)
+    } else {
+        health::brief(findings)
+    };
     (status, body).into_response()
 }
 
@@ -160,7 +177,8 @@ async fn set_log_level(
     body: Body,
 ) -> Response {
     if !peer.ip().to_canonical().is_loopback() {
-        let reason = "the log level is changed through the loopback interface only; use kubectl port-forward\n";
+        let reason =
+            "the log level is changed through the loopback interface only; use kubectl port-forward\n";
         return (StatusCode::FORBIDDEN, reason).into_response();
     }
     let Ok(bytes) = to_bytes(body, MAX_BODY).await else {

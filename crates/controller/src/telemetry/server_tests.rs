@@ -9,19 +9,42 @@ use crate::telemetry::logs;
 
 fn admin() -> (Admin, DefaultGuard) {
     let (logs, guard) = logs::for_this_thread("info");
-    (Admin { metrics: Arc::new(Metrics::new()), readiness: Arc::new(Readiness::new()), logs }, guard)
+    (
+        Admin {
+            metrics: Arc::new(Metrics::new()),
+            readiness: Arc::new(Readiness::new()),
+            logs,
+        },
+        guard,
+    )
 }
 
-async fn ask(admin: &Admin, method: &str, path: &str, accept: &str, body: &str, peer: &str) -> (u16, String, String) {
+async fn ask(
+    admin: &Admin,
+    method: &str,
+    path: &str,
+    accept: &str,
+    body: &str,
+    peer: &str,
+) -> (u16, String, String) {
     let request = Request::builder()
         .method(method)
         .uri(path)
         .header(header::ACCEPT, accept)
         .body(Body::from(body.to_owned()))
         .unwrap();
-    let response = handle(router(admin.clone()), request, format!("{peer}:1").parse().unwrap()).await;
+    let response = handle(
+        router(admin.clone()),
+        request,
+        format!("{peer}:1").parse().unwrap(),
+    )
+    .await;
     let status = response.status().as_u16();
-    let kind = response.headers().get(header::CONTENT_TYPE).map_or("", |value| value.to_str().unwrap()).to_owned();
+    let kind = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .map_or("", |value| value.to_str().unwrap())
+        .to_owned();
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
     (status, kind, String::from_utf8(bytes.to_vec()).unwrap())
 }
@@ -34,7 +57,8 @@ async fn get_path(admin: &Admin, path: &str) -> (u16, String) {
 #[tokio::test]
 async fn metrics_come_in_the_format_the_scraper_accepts() {
     let (admin, _guard) = admin();
-    let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
+    let prometheus =
+        "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
     let (status, kind, body) = ask(&admin, "GET", "/metrics", prometheus, "", "10.0.0.9").await;
     assert_eq!((status, kind.as_str()), (200, OPENMETRICS));
     assert!(body.ends_with("# EOF\n"));
@@ -46,7 +70,10 @@ async fn metrics_come_in_the_format_the_scraper_accepts() {
 #[tokio::test]
 async fn readyz_says_what_is_missing_one_per_line_until_all_is_there() {
     let (admin, _guard) = admin();
-    assert_eq!(get_path(&admin, "/readyz").await, (503, "pipeline: not started yet\n".to_owned()));
+    assert_eq!(
+        get_path(&admin, "/readyz").await,
+        (503, "pipeline: not started yet\n".to_owned())
+    );
     let works = admin.readiness.register("ManifestWork");
     let clusters = admin.readiness.register("ManagedCluster");
     let (status, body) = get_path(&admin, "/readyz").await;
@@ -56,7 +83,10 @@ async fn readyz_says_what_is_missing_one_per_line_until_all_is_there() {
     assert_eq!(get_path(&admin, "/readyz").await, (200, "ok".to_owned()));
     assert_eq!(
         get_path(&admin, "/readyz?verbose").await,
-        (200, "[+]ManifestWork ok\n[+]ManagedCluster ok\nreadyz check passed\n".to_owned())
+        (
+            200,
+            "[+]ManifestWork ok\n[+]ManagedCluster ok\nreadyz check passed\n".to_owned()
+        )
     );
 }
 
@@ -64,7 +94,12 @@ async fn readyz_says_what_is_missing_one_per_line_until_all_is_there() {
 async fn livez_and_version_answer_without_a_pipeline() {
     let (admin, _guard) = admin();
     assert_eq!(get_path(&admin, "/livez").await, (200, "ok".to_owned()));
-    assert!(get_path(&admin, "/livez?verbose=true").await.1.contains("[+]pipeline ok"));
+    assert!(
+        get_path(&admin, "/livez?verbose=true")
+            .await
+            .1
+            .contains("[+]pipeline ok")
+    );
     let (status, body) = get_path(&admin, "/version").await;
     assert_eq!(status, 200);
     assert!(body.contains(env!("CARGO_PKG_VERSION")), "{body}");
@@ -74,13 +109,26 @@ async fn livez_and_version_answer_without_a_pipeline() {
 #[tokio::test]
 async fn the_log_level_is_changed_from_loopback_only() {
     let (admin, _guard) = admin();
-    let (status, _, body) = ask(&admin, "PUT", "/log-level", "*/*", "controller=debug,info", "10.0.0.9").await;
+    let (status, _, body) = ask(
+        &admin,
+        "PUT",
+        "/log-level",
+        "*/*",
+        "controller=debug,info",
+        "10.0.0.9",
+    )
+    .await;
     assert_eq!(status, 403, "{body}");
     for peer in ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]"] {
         let (status, _, body) = ask(&admin, "PUT", "/log-level", "*/*", "controller=debug,info", peer).await;
         assert_eq!(status, 200, "{peer}: {body}");
     }
-    assert!(get_path(&admin, "/log-level").await.1.contains("controller=debug"));
+    assert!(
+        get_path(&admin, "/log-level")
+            .await
+            .1
+            .contains("controller=debug")
+    );
 }
 
 #[tokio::test]
@@ -90,7 +138,12 @@ async fn a_bad_log_level_is_refused_with_a_reason_and_a_long_one_by_its_length()
     assert_eq!(status, 400);
     assert!(body.contains("chatty"), "{body}");
     let long = "x".repeat(MAX_BODY + 1);
-    assert_eq!(ask(&admin, "PUT", "/log-level", "*/*", &long, "127.0.0.1").await.0, 413);
+    assert_eq!(
+        ask(&admin, "PUT", "/log-level", "*/*", &long, "127.0.0.1")
+            .await
+            .0,
+        413
+    );
     assert_eq!(get_path(&admin, "/log-level").await, (200, "info\n".to_owned()));
 }
 
@@ -109,14 +162,23 @@ async fn clients_that_say_nothing_lose_their_place_and_others_are_served_meanwhi
     }
     let begun = Instant::now();
     let mut polite = TcpStream::connect(address).await.unwrap();
-    polite.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+    polite
+        .write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        .await
+        .unwrap();
     let mut answer = String::new();
     polite.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("ok"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("ok"),
+        "{answer}"
+    );
     assert!(begun.elapsed() < HEADER_TIMEOUT);
     let mut rest = Vec::new();
     mute[0].read_to_end(&mut rest).await.unwrap();
-    assert!(begun.elapsed() < HEADER_TIMEOUT * 2, "the server ended the mute connection");
+    assert!(
+        begun.elapsed() < HEADER_TIMEOUT * 2,
+        "the server ended the mute connection"
+    );
     shutdown.cancel();
     server.await.unwrap();
 }
