@@ -21,11 +21,6 @@ use serde_json::{Value, json};
 
 pub use reading::{Outcome, Reading, read};
 
-/// Annotation on a platform work: the version it asks for; empty or absent when only an image was given. A work of an
-/// earlier revision is judged by what it asks for itself.
-pub const ANNOTATION_TARGET_VERSION: &str = "cluster.open-cluster-management.io/upgrade-target-version";
-/// Annotation on a platform work: the release image it asks for; empty or absent when none was given.
-pub const ANNOTATION_TARGET_IMAGE: &str = "cluster.open-cluster-management.io/upgrade-target-image";
 /// Annotation on an action work: the success checks that its manifests declare, as JSON (`reference/mcu.md` §5, A15).
 pub const ANNOTATION_CHECKS: &str = "cluster.open-cluster-management.io/upgrade-checks";
 
@@ -180,8 +175,8 @@ impl Templates {
         for key in [
             names::ANNOTATION_ATTEMPT,
             names::ANNOTATION_SOAK_STARTED_AT,
-            ANNOTATION_TARGET_VERSION,
-            ANNOTATION_TARGET_IMAGE,
+            names::ANNOTATION_TARGET_VERSION,
+            names::ANNOTATION_TARGET_IMAGE,
         ] {
             annotations.entry(key).or_insert(Cow::Borrowed(""));
         }

@@ -5,10 +5,11 @@
 //! Refuses fields the MCU does not speak of: under server-side apply they stay what they are on the spoke.
 
 use api::mcu::ClusterVersionSpec;
+use api::names::{ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION};
 use clusterversion::feedback::RULES;
 use serde_json::{Map, Value, json};
 
-use super::{ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION, SpecText, SpokeRbac, Template, WorkFlags};
+use super::{SpecText, SpokeRbac, Template, WorkFlags};
 use crate::works::canonical;
 
 /// Name of the `ClusterRole` of [`SpokeRbac::Aggregate`].

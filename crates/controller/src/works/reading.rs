@@ -23,7 +23,7 @@ pub mod reason {
     /// The work agent has not reported on the work at all.
     pub const AGENT_SILENT: &str = "AgentSilent";
     /// The work agent could not apply a manifest, such as for want of permission. It retries.
-    pub const APPLY_FAILED: &str = "ApplyFailed";
+    pub const NOT_APPLIED: &str = "NotApplied";
     /// The work agent has not acted on the latest change of the work.
     pub const STALE_STATUS: &str = "StaleStatus";
     /// An applied object does not exist on the cluster, or its state is unknown.
@@ -45,7 +45,7 @@ pub mod reason {
     pub const ALL: [&str; 11] = [
         UNREADABLE_STATUS,
         AGENT_SILENT,
-        APPLY_FAILED,
+        NOT_APPLIED,
         STALE_STATUS,
         NOT_AVAILABLE,
         NO_FEEDBACK,
@@ -183,7 +183,7 @@ impl Seen<'_> {
         let refused = self
             .fresh("Applied")
             .filter(|applied| applied.status == "False")
-            .map(|applied| Cause::new(reason::APPLY_FAILED, &self.complaint("Applied", applied)));
+            .map(|applied| Cause::new(reason::NOT_APPLIED, &self.complaint("Applied", applied)));
         refused.or_else(|| {
             (!self.current()).then(|| {
                 Cause::new(

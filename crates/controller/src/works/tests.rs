@@ -151,8 +151,8 @@ fn a_target_by_image_alone_still_writes_an_empty_version() {
         json!({ "force": false, "image": "quay.io/x@sha256:aa", "version": "" })
     );
     let annotations = work["metadata"]["annotations"].as_object().unwrap();
-    assert_eq!(annotations[ANNOTATION_TARGET_IMAGE], "quay.io/x@sha256:aa");
-    assert!(!annotations.contains_key(ANNOTATION_TARGET_VERSION));
+    assert_eq!(annotations[names::ANNOTATION_TARGET_IMAGE], "quay.io/x@sha256:aa");
+    assert!(!annotations.contains_key(names::ANNOTATION_TARGET_VERSION));
 }
 
 #[test]
@@ -390,11 +390,11 @@ fn an_applied_platform_work_clears_every_annotation_a_former_attempt_may_have_le
     for key in [
         names::ANNOTATION_ATTEMPT,
         names::ANNOTATION_SOAK_STARTED_AT,
-        ANNOTATION_TARGET_IMAGE,
+        names::ANNOTATION_TARGET_IMAGE,
     ] {
         assert_eq!(annotations[key], "", "{key}");
     }
-    assert_eq!(annotations[ANNOTATION_TARGET_VERSION], "4.12.0");
+    assert_eq!(annotations[names::ANNOTATION_TARGET_VERSION], "4.12.0");
     assert_eq!(
         annotations[names::ANNOTATION_STARTED_AT],
         "2026-03-01T10:20:30.456Z"

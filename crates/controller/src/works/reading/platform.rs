@@ -2,11 +2,11 @@
 //!
 //! Owns the way from feedback values to [`Feedback`]. Refuses to interpret ClusterVersion itself.
 
+use api::names::{ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION};
 use api::views::{FieldValue, ManifestStatus, condition};
 use clusterversion::{Cause, Feedback, Progress, Target, Value, cause, progress, unhealthy};
 
 use super::{Outcome, Reading, Seen, is_a, reason};
-use crate::works::{ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION};
 
 pub(super) fn read(seen: &Seen<'_>, fallback: &Target<'_>) -> Reading {
     let own = Target {

@@ -1,7 +1,8 @@
+use api::names::ANNOTATION_TARGET_VERSION;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::works::{ANNOTATION_CHECKS, ANNOTATION_TARGET_VERSION};
+use crate::works::ANNOTATION_CHECKS;
 
 const TARGET: Target<'_> = Target {
     version: "4.12.0",
@@ -212,10 +213,10 @@ fn a_refused_manifest_names_object_and_answer_and_alone_fails_nothing() {
     let reading = read(&work, Step::Platform, &TARGET);
     assert_eq!(reading.outcome, Outcome::OtherVersion);
     let message = format!("ClusterVersion version: {forbidden}");
-    assert_eq!(why(&reading), (reason::APPLY_FAILED, message.as_str()));
+    assert_eq!(why(&reading), (reason::NOT_APPLIED, message.as_str()));
     let action = read(&work, Step::PreAction, &TARGET);
     assert_eq!(action.outcome, Outcome::NotYet);
-    assert_eq!(why(&action).0, reason::APPLY_FAILED);
+    assert_eq!(why(&action).0, reason::NOT_APPLIED);
 }
 
 #[test]
