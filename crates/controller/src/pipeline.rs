@@ -8,17 +8,20 @@ use std::time::Instant;
 
 use api::names::{FINALIZER, LABEL_MCU, LABEL_MCU_UID};
 use chrono::{DateTime, Utc};
-use rollout::{Action, Attempt, DeleteReason, Fleet, Limit, Plan, Policy, Step};
+use rollout::{Action, Attempt, DeleteReason, Fleet, Limit, Plan, Policy, Record, Step};
 use serde_json::json;
 
 use crate::apply::{Effect, Job, Sheet};
 use crate::desk::Desk;
+use crate::events::{self, Publisher, Regarding};
 use crate::hall::{Hall, State};
 use crate::index::{Index, from_rollout};
 use crate::observe;
 use crate::policy::{Brief, pending_retry};
+use crate::report::announce;
 use crate::report::rows::Due;
 use crate::report::status::{self, Facts};
+use crate::telemetry::labels::ReconcileOutcome;
 
 /// What was observed of an upgrade.
 struct Observed {
@@ -30,9 +33,10 @@ struct Observed {
 }
 
 /// Looks at an upgrade once.
-pub fn look(hall: &Hall, uid: &str, require_bindings: bool) {
+pub fn look(hall: &Hall, events: &Publisher, uid: &str, require_bindings: bool) {
     let begun = Instant::now();
-    let Some(observed) = hall.with(|state| observe(hall, state, uid, require_bindings)) else { return };
+    let observed = hall.with(|state| observe(hall, state, uid, require_bindings, events));
+    let Some(observed) = observed else { return };
     let planned = Instant::now();
     let mut plan = rollout::plan(observed.now, &observed.policy, &observed.fleet);
     let violations: Vec<String> = Vec::new();
@@ -42,14 +46,48 @@ pub fn look(hall: &Hall, uid: &str, require_bindings: bool) {
         tracing::error!(upgrade = uid, ?violations, "the plan breaks a safety rule; nothing of it is written");
         plan.actions.clear();
     }
-    let jobs = hall.with(|state| take(state, uid, &observed, &plan, begun));
-    hall.lanes.push(jobs);
+    let taken = hall.with(|state| take(state, uid, &observed, &plan, begun));
+    hall.metrics.reconciled(match (&violations[..], &taken.jobs[..]) {
+        ([_, ..], _) => ReconcileOutcome::Violation,
+        ([], []) => ReconcileOutcome::Unchanged,
+        ([], [_, ..]) => ReconcileOutcome::Written,
+    });
+    if let Some(regarding) = &taken.regarding {
+        for (reason, note) in taken.news {
+            events.upgrade(regarding, reason, note);
+        }
+        for (cluster, record) in &taken.moved {
+            if let Some((reason, note)) = announce::of_record(cluster, record) {
+                events.cluster(regarding, cluster, reason, note);
+            }
+        }
+    }
+    hall.lanes.push(taken.jobs);
 }
 
-fn observe(hall: &Hall, state: &mut State, uid: &str, require_bindings: bool) -> Option<Observed> {
+/// What taking a plan leads to.
+#[derive(Default)]
+struct Taken {
+    jobs: Vec<Job>,
+    regarding: Option<Regarding>,
+    news: Vec<(events::Reason, String)>,
+    moved: Vec<(Arc<str>, Arc<Record>)>,
+}
+
+fn regarding(desk: &Desk) -> Regarding {
+    Regarding { namespace: desk.namespace.to_string(), name: desk.name.to_string(), uid: desk.uid.to_string() }
+}
+
+fn observe(hall: &Hall, state: &mut State, uid: &str, require_bindings: bool, events: &Publisher) -> Option<Observed> {
     let now = hall.now();
     let mut desk = state.desks.remove(uid)?;
+    let before = desk.status.previous();
     let observed = observe_desk(hall, state, &mut desk, require_bindings, now);
+    if observed.is_none() {
+        for (reason, note) in announce::of_status(&before, &desk.status.previous()) {
+            events.upgrade(&regarding(&desk), reason, note);
+        }
+    }
     state.desks.insert(Arc::clone(&desk.uid), desk);
     observed
 }
@@ -75,6 +113,7 @@ fn observe_desk(
             let previous = desk.status.previous();
             let status = status::invalid(&facts(desk, now), violations, &previous);
             desk.status.set(status);
+            hall.metrics.reconciled(ReconcileOutcome::Invalid);
             return None;
         }
     };
@@ -149,9 +188,9 @@ fn facts(desk: &Desk, now: DateTime<Utc>) -> Facts<'_> {
 }
 
 /// Takes a plan: records, jobs, status.
-fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: Instant) -> Vec<Job> {
+fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: Instant) -> Taken {
     let State { index, desks, .. } = state;
-    let Some(desk) = desks.get_mut(uid) else { return Vec::new() };
+    let Some(desk) = desks.get_mut(uid) else { return Taken::default() };
     let now = Instant::now();
     desk.looked = Some((now, begun.elapsed()));
     desk.wake_at = plan.wake_at;
@@ -159,22 +198,30 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
         plan.actions.iter().filter_map(|action| prepare(desk, index, action, observed)).collect();
     if desk.is_deleting() {
         finish_deletion(desk, &observed.fleet, &mut jobs);
-        return jobs;
+        return Taken { jobs, ..Taken::default() };
     }
     let (selected, all) = (&desk.selected.clusters, &observed.fleet.clusters);
     let canary = |name: &str| {
         let found = all.binary_search_by(|cluster| (*cluster.name).cmp(name));
         found.is_ok_and(|position| all[position].canary)
     };
-    desk.rows.take(plan, now, |name| (canary(name), !selected.contains_key(name)));
+    let moved = desk.rows.take(plan, now, |name| (canary(name), !selected.contains_key(name)));
     let previous = desk.status.previous();
     let facts = Facts { retry: observed.policy.retry.as_deref(), ..facts(desk, observed.now) };
     let status = status::status(&facts, plan, &previous);
+    let news = announce::of_status(&previous, &status);
     desk.status.set(status);
     if let Some(status) = desk.status.due(now) {
         jobs.push(status_job(desk, status));
     }
-    jobs
+    let regarding = Some(regarding(desk));
+    // Upgrades that wait for a cluster of this one look again.
+    if !moved.is_empty() {
+        for other in desks.values_mut().filter(|other| other.contested) {
+            other.dirty = true;
+        }
+    }
+    Taken { jobs, regarding, news, moved }
 }
 
 /// Works that nobody removes any more do not keep the upgrade: a detached agent's finalizer may never go.

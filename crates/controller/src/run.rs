@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::apply::{self, Effect, Job, Outcome};
 use crate::events;
 use crate::flags::Flags;
+use crate::gauges;
 use crate::hall::{Hall, Settings, State};
 use crate::index::Change;
 use crate::lease;
@@ -109,8 +110,11 @@ async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, require_binding
     loop {
         parts.readiness.beat();
         let due = hall.with(|state| state.due(hall.now()));
-        for uid in due {
-            pipeline::look(hall, &uid, require_bindings);
+        for uid in &due {
+            pipeline::look(hall, &parts.events, uid, require_bindings);
+        }
+        if !due.is_empty() {
+            gauges::set(hall);
         }
         pipeline::flush(hall);
         let next = hall.with(|state| state.next(hall.now()));

@@ -1,5 +1,6 @@
 //! What others may know of an upgrade: its report rows and its status, computed from what was observed after applying.
 
+pub mod announce;
 pub mod conditions;
 pub mod rows;
 pub mod status;

@@ -70,6 +70,12 @@ impl Rows {
         &self.rows
     }
 
+    /// Number of shards that exist on the hub.
+    #[must_use]
+    pub fn shard_count(&self) -> usize {
+        self.shards.iter().filter(|shard| shard.exists).count()
+    }
+
     /// The row of a cluster.
     #[must_use]
     pub fn get(&self, cluster: &str) -> Option<&Row> {
@@ -124,8 +130,15 @@ impl Rows {
         }
     }
 
-    /// Takes the records of a plan. `facts` tells, per cluster, whether it is a canary and whether it left.
-    pub fn take(&mut self, plan: &Plan, now: Instant, mut facts: impl FnMut(&str) -> (bool, bool)) {
+    /// Takes the records of a plan. `facts` tells, per cluster, whether it is a canary and whether it left. Returns the
+    /// records whose phase is new.
+    pub fn take(
+        &mut self,
+        plan: &Plan,
+        now: Instant,
+        mut facts: impl FnMut(&str) -> (bool, bool),
+    ) -> Vec<(Arc<str>, Arc<Record>)> {
+        let mut moved = Vec::new();
         for cluster in &plan.dropped {
             if let Some(row) = self.rows.remove(cluster) {
                 self.shards[row.shard].members -= 1;
@@ -138,12 +151,16 @@ impl Rows {
                 if Arc::ptr_eq(&row.record, &state.record) && row.canary == canary && row.left == left {
                     continue;
                 }
+                if row.record.phase != state.record.phase {
+                    moved.push((Arc::clone(&state.name), Arc::clone(&state.record)));
+                }
                 row.record = Arc::clone(&state.record);
                 row.canary = canary;
                 row.left = left;
                 let shard = row.shard;
                 self.mark(shard, now, state.urgent);
             } else {
+                moved.push((Arc::clone(&state.name), Arc::clone(&state.record)));
                 let shard = self.room();
                 let row = Row { record: Arc::clone(&state.record), written: None, canary, left, shard };
                 self.rows.insert(Arc::clone(&state.name), row);
@@ -151,6 +168,7 @@ impl Rows {
                 self.mark(shard, now, state.urgent);
             }
         }
+        moved
     }
 
     /// The first shard with room, so that clusters that start together share one.

@@ -1,0 +1,81 @@
+//! Numbers of the whole hub for the metrics, taken from the state after a look.
+
+use std::collections::BTreeMap;
+
+use api::mcu::UpgradeState as State;
+use rollout::Phase;
+
+use crate::hall::{self, Hall};
+use crate::telemetry::labels::{ClusterPhase, UpgradeState, WatchKind};
+
+/// Sets every gauge that counts objects.
+pub fn set(hall: &Hall) {
+    let metrics = &hall.metrics;
+    hall.with(|state| {
+        let mut phases: BTreeMap<Phase, usize> = BTreeMap::new();
+        let mut states = [0_usize; UpgradeState::ALL.len()];
+        let (mut used, mut slots) = (0, 0);
+        for desk in state.desks.values() {
+            for row in desk.rows.all().values() {
+                *phases.entry(row.record.phase).or_default() += 1;
+            }
+            let status = desk.status.previous();
+            let kind = kind_of(status.state);
+            if let Some(position) = UpgradeState::ALL.iter().position(|known| *known == kind) {
+                states[position] += 1;
+            }
+            used += usize::try_from(status.in_flight.unwrap_or(0)).unwrap_or(0);
+            slots += usize::try_from(status.effective_max_concurrency.unwrap_or(0)).unwrap_or(0);
+        }
+        for phase in ALL_PHASES {
+            metrics.set_clusters(ClusterPhase::from(phase), phases.get(&phase).copied().unwrap_or(0));
+        }
+        for (kind, count) in UpgradeState::ALL.iter().zip(states) {
+            metrics.set_upgrades(*kind, count);
+        }
+        metrics.set_slots(used, slots);
+        set_indexed(hall, state);
+    });
+}
+
+const ALL_PHASES: [Phase; 11] = [
+    Phase::Pending,
+    Phase::Blocked,
+    Phase::PreAction,
+    Phase::PreActionDegraded,
+    Phase::Initialized,
+    Phase::Partial,
+    Phase::Operators,
+    Phase::Soaking,
+    Phase::Complete,
+    Phase::PostAction,
+    Phase::Failed,
+];
+
+fn set_indexed(hall: &Hall, state: &hall::State) {
+    let metrics = &hall.metrics;
+    let [placements, decisions, sets, bindings] = state.index.placements.counts();
+    let shards = state.desks.values().map(|desk| desk.rows.shard_count()).sum();
+    for (kind, count) in [
+        (WatchKind::Cluster, state.index.clusters.len()),
+        (WatchKind::Work, state.index.work_count()),
+        (WatchKind::Upgrade, state.desks.len()),
+        (WatchKind::Report, shards),
+        (WatchKind::Placement, placements),
+        (WatchKind::Decision, decisions),
+        (WatchKind::ClusterSet, sets),
+        (WatchKind::Binding, bindings),
+    ] {
+        metrics.set_indexed(kind, count);
+    }
+}
+
+const fn kind_of(state: Option<State>) -> UpgradeState {
+    match state {
+        Some(State::Invalid) => UpgradeState::Invalid,
+        Some(State::Paused) => UpgradeState::Paused,
+        Some(State::Stalled) => UpgradeState::Stalled,
+        Some(State::Complete) => UpgradeState::Complete,
+        _ => UpgradeState::Running,
+    }
+}
