@@ -42,7 +42,7 @@ use crate::schema;
     printcolumn(name = "Window", type_ = "integer", json_path = ".status.effectiveMaxConcurrency", description = "Clusters that may be in flight at once", priority = 1),
     printcolumn(name = "Pending", type_ = "integer", json_path = ".status.clustersSummery.pending", description = "Clusters not started", priority = 1),
     printcolumn(name = "Canaries", type_ = "integer", json_path = ".status.canaryClustersSummery.complete", description = "Complete canaries", priority = 1),
-    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type==\"Stalled\")].reason", description = "Why nothing moves, when Stalled", priority = 1),
+    printcolumn(name = "Stalled", type_ = "string", json_path = ".status.conditions[?(@.type==\"Stalled\")].reason", description = "Why nothing will move without a human", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]

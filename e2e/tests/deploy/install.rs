@@ -153,7 +153,7 @@ async fn kubectl_get_shows_where_an_upgrade_stands() -> Result<()> {
     let wide = installed
         .kubectl(&["get", "mcu", "-n", "columns", "-o", "wide"])
         .await?;
-    for column in ["CHANNEL", "IN-FLIGHT", "WINDOW", "PENDING", "CANARIES", "REASON"] {
+    for column in ["CHANNEL", "IN-FLIGHT", "WINDOW", "PENDING", "CANARIES", "STALLED"] {
         assert!(words(wide.lines().next()).contains(column), "{wide}");
     }
     for category in ["ocm", "open-cluster-management"] {
