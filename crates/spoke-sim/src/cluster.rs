@@ -1,0 +1,124 @@
+//! One simulated cluster: its objects, its controllers, what is wrong with it, and the agent's own records.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::catalog::Catalog;
+use crate::dice::Dice;
+use crate::fault::Faults;
+use crate::fields::{self, Time};
+use crate::platform::clusterversion::{self, Birth};
+use crate::platform::{Controller, Ground, Pace, Platform};
+use crate::store::{ApiError, ObjectKey, Store};
+
+/// One simulated cluster.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// Name of the ManagedCluster.
+    pub name: Arc<str>,
+    /// What it serves.
+    pub catalog: Catalog,
+    /// Its objects.
+    pub store: Store,
+    /// What is wrong with it.
+    pub faults: Faults,
+    /// The agent's AppliedManifestWorks, by work name.
+    pub applied: BTreeMap<Arc<str>, AppliedWork>,
+    platform: Platform,
+    dice: Dice,
+}
+
+/// What the agent keeps of a work on the cluster (AppliedManifestWork).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AppliedWork {
+    /// Its uid, by which objects name it as an owner.
+    pub uid: String,
+    /// `status.appliedResources` with their uids.
+    pub resources: Vec<(ObjectKey, String)>,
+    /// What was last PUT by the Update strategy: hash of the manifest and revision of the object.
+    pub puts: Vec<(ObjectKey, u64, u64)>,
+}
+
+impl Cluster {
+    /// A cluster as installed: with a ClusterVersion when `birth` is given, else one that is not OpenShift.
+    #[must_use]
+    pub fn new(name: &str, birth: Option<&Birth>, dice: Dice, now: Time) -> Self {
+        let mut store = Store::new(dice.of("store"));
+        if let Some(birth) = birth {
+            // The key is free and the object complete, so that nothing can refuse it.
+            let _ = store.create(
+                &clusterversion::key(),
+                &clusterversion::newborn(birth, now),
+                "cluster-bootstrap",
+                now,
+            );
+        }
+        Self {
+            name: name.into(),
+            catalog: Catalog::new(birth.is_some()),
+            store,
+            faults: Faults::default(),
+            applied: BTreeMap::new(),
+            platform: Platform::default(),
+            dice,
+        }
+    }
+
+    /// Lets the cluster's controllers act. Returns when they next want to.
+    pub fn advance(&mut self, pace: &Pace, now: Time) -> Option<Time> {
+        let mut ground = Ground {
+            store: &mut self.store,
+            faults: &self.faults,
+            pace,
+            dice: self.dice,
+        };
+        self.platform.advance(&mut ground, now)
+    }
+
+    /// The cluster's own draws.
+    #[must_use]
+    pub fn dice(&self) -> Dice {
+        self.dice
+    }
+
+    /// Changes an object as a user of the cluster would (GET, change, PUT), e.g. `oc adm upgrade`.
+    ///
+    /// # Errors
+    /// The object does not exist or the change is invalid.
+    pub fn edit(
+        &mut self,
+        key: &ObjectKey,
+        manager: &str,
+        change: impl FnOnce(&mut Value),
+    ) -> Result<Value, ApiError> {
+        let mut object = self.store.get(key).ok_or_else(|| ApiError::not_found(key))?;
+        change(&mut object);
+        self.store.replace(key, &object, manager)
+    }
+
+    /// Whether RBAC refuses the agent an object right now.
+    #[must_use]
+    pub fn forbids(&self, key: &ObjectKey) -> bool {
+        if key.resource != "clusterversions" || key.group != "config.openshift.io" {
+            return false;
+        }
+        self.faults
+            .forbidden()
+            .is_some_and(|always| always || !self.is_granted())
+    }
+
+    /// A binding `admin-ocm`, or a ClusterRole that is aggregated to the agent.
+    fn is_granted(&self) -> bool {
+        let rbac = "rbac.authorization.k8s.io";
+        self.store
+            .revision_of(&ObjectKey::new(rbac, "clusterrolebindings", "", "admin-ocm"))
+            .is_some()
+            || self.store.keys_of(rbac, "clusterroles").any(|key| {
+                let label = "open-cluster-management.io/aggregate-to-work";
+                let role = self.store.get(key).unwrap_or_default();
+                fields::text(&role, &["metadata", "labels", label]) == "true"
+            })
+    }
+}

@@ -1,0 +1,306 @@
+//! The door for programs: start agents, look into their clusters, break and mend them.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kube::Client;
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::engine::{self, Shared, now};
+use super::options::{Filter, Options};
+use super::serve;
+use super::world::{Stats, World};
+use crate::fault::{Fault, Faults};
+use crate::feedback::RawJson;
+use crate::platform::Pace;
+use crate::scenario::Scenario;
+use crate::store::{ApiError, ObjectKey};
+
+/// The agents cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address of the metrics cannot be bound.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address asked for.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// Starts [`Agents`]; see [`Options`] for the meaning of the settings.
+pub struct Builder {
+    client: Client,
+    options: Options,
+    listen: Option<SocketAddr>,
+}
+
+impl Builder {
+    /// Plays only clusters whose name matches one of the patterns (`*` stands for any run of characters).
+    #[must_use]
+    pub fn clusters(mut self, patterns: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.options.clusters = Filter::new(patterns);
+        self
+    }
+
+    /// From create to terminal feedback in this many seconds with one Partial half-way; zero for agents that
+    /// do nothing.
+    #[must_use]
+    pub fn agent_seconds(mut self, seconds: f64) -> Self {
+        self.options.silent = seconds <= 0.0;
+        self.options.pace = Pace::exact(Duration::from_secs_f64(seconds.max(0.0)));
+        self
+    }
+
+    /// Real durations times `scale`, with updates of `update` real time.
+    #[must_use]
+    pub fn time_scale(mut self, scale: f64, update: Duration) -> Self {
+        self.options.pace = Pace::scaled(scale, update);
+        self
+    }
+
+    /// How long things take.
+    #[must_use]
+    pub fn pace(mut self, pace: Pace) -> Self {
+        self.options.pace = pace;
+        self
+    }
+
+    /// Faults and installed versions.
+    #[must_use]
+    pub fn scenario(mut self, scenario: Scenario) -> Self {
+        self.options.scenario = scenario;
+        self
+    }
+
+    /// Seed of all draws.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.options.seed = seed;
+        self
+    }
+
+    /// Delay of polled feedback (times 1–1.9 in the mean); zero, the default, reports changes at once.
+    #[must_use]
+    pub fn status_sync_interval(mut self, interval: Duration) -> Self {
+        self.options.status_sync_interval = interval;
+        self
+    }
+
+    /// Works with this label selector only.
+    #[must_use]
+    pub fn work_selector(mut self, selector: &str) -> Self {
+        selector.clone_into(&mut self.options.work_selector);
+        self
+    }
+
+    /// Turns the agents' gate `RawFeedbackJsonString` on.
+    #[must_use]
+    pub fn raw_json(mut self, max_length: usize) -> Self {
+        self.options.raw_json = Some(RawJson { max_length });
+        self
+    }
+
+    /// Most writes to the hub at one time (48).
+    #[must_use]
+    pub fn concurrency(mut self, writes: usize) -> Self {
+        self.options.concurrency = writes;
+        self
+    }
+
+    /// Turns ManagedClusters Available=Unknown while their agent is away, and True again.
+    #[must_use]
+    pub fn heartbeat(mut self, on: bool) -> Self {
+        self.options.heartbeat = on;
+        self
+    }
+
+    /// Serves `/metrics` and `/healthz` here.
+    #[must_use]
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.listen = Some(address);
+        self
+    }
+
+    /// Starts the agents.
+    ///
+    /// # Errors
+    /// The metrics address cannot be bound.
+    pub async fn start(self) -> Result<Agents, StartError> {
+        let mut options = self.options;
+        let mut jobs = options.scenario.job_rules();
+        jobs.append(&mut options.pace.jobs);
+        options.pace.jobs = jobs;
+        let silent = options.silent;
+        let shared = Arc::new(Shared {
+            world: Locked(Mutex::new(World::new(options))),
+            bell: Notify::new(),
+            stop: CancellationToken::new(),
+            listed: AtomicBool::new(silent),
+            listed_bell: Notify::new(),
+        });
+        let mut tasks = Vec::new();
+        if let Some(address) = self.listen {
+            let listener = tokio::net::TcpListener::bind(address)
+                .await
+                .map_err(|source| StartError::Listen { address, source })?;
+            tasks.push(tokio::spawn(serve::run(listener, Arc::clone(&shared))));
+        }
+        if !silent {
+            tasks.push(tokio::spawn(engine::run(self.client, Arc::clone(&shared))));
+        }
+        Ok(Agents { shared, tasks })
+    }
+}
+
+/// The running agents. Dropping them stops them without waiting; [`Agents::stop`] waits.
+pub struct Agents {
+    shared: Arc<Shared>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Agents {
+    /// Settings for agents that use this client. Install a rustls provider before making it.
+    #[must_use]
+    pub fn builder(client: Client) -> Builder {
+        Builder {
+            client,
+            options: Options::default(),
+            listen: None,
+        }
+    }
+
+    /// Waits until the works that exist were seen.
+    pub async fn ready(&self) {
+        loop {
+            let rung = self.shared.listed_bell.notified();
+            if self.shared.listed.load(Ordering::Acquire) {
+                return;
+            }
+            rung.await;
+        }
+    }
+
+    /// Replaces the faults of a cluster by one. Returns false for a cluster that is not played.
+    pub fn set_fault(&self, cluster: &str, fault: Fault) -> bool {
+        self.set_faults(cluster, fault)
+    }
+
+    /// Replaces the faults of a cluster. Returns false for a cluster that is not played.
+    pub fn set_faults(&self, cluster: &str, faults: impl Into<Faults>) -> bool {
+        let played = self.shared.world.lock().set_faults(cluster, faults.into(), now());
+        self.shared.bell.notify_one();
+        played
+    }
+
+    /// Mends a cluster. Returns false for a cluster that is not played.
+    pub fn clear_fault(&self, cluster: &str) -> bool {
+        self.set_faults(cluster, Faults::default())
+    }
+
+    /// The faults of a cluster.
+    #[must_use]
+    pub fn faults(&self, cluster: &str) -> Option<Faults> {
+        self.shared
+            .world
+            .lock()
+            .cluster(cluster)
+            .map(|cluster| cluster.faults.clone())
+    }
+
+    /// The played clusters, sorted.
+    #[must_use]
+    pub fn clusters(&self) -> Vec<String> {
+        self.shared.world.lock().names()
+    }
+
+    /// An object of a simulated cluster. `resource` is `plural.group`, e.g. `jobs.batch` or `namespaces`;
+    /// `namespace` is empty for cluster-scoped objects.
+    #[must_use]
+    pub fn object(&self, cluster: &str, resource: &str, namespace: &str, name: &str) -> Option<Value> {
+        let key = ObjectKey::parse(resource, namespace, name);
+        self.shared.world.lock().cluster(cluster)?.store.get(&key)
+    }
+
+    /// The ClusterVersion of a simulated cluster.
+    #[must_use]
+    pub fn cluster_version(&self, cluster: &str) -> Option<Value> {
+        self.object(cluster, "clusterversions.config.openshift.io", "", "version")
+    }
+
+    /// Changes an object as a user of the simulated cluster with this manager name (`oc` for
+    /// `oc adm upgrade`); returns it as it is then.
+    ///
+    /// # Errors
+    /// The cluster is not played, or its API server refuses.
+    pub fn edit_object(
+        &self,
+        cluster: &str,
+        (resource, namespace, name): (&str, &str, &str),
+        manager: &str,
+        change: impl FnOnce(&mut Value),
+    ) -> Result<Value, ApiError> {
+        let key = ObjectKey::parse(resource, namespace, name);
+        let mut world = self.shared.world.lock();
+        let found = world
+            .cluster_mut(cluster)
+            .ok_or_else(|| ApiError::not_found(&key))?;
+        let object = found.edit(&key, manager, change)?;
+        world.touch(cluster, now());
+        drop(world);
+        self.shared.bell.notify_one();
+        Ok(object)
+    }
+
+    /// Deletes an object of a simulated cluster. Returns false when there is none.
+    pub fn delete_object(&self, cluster: &str, resource: &str, namespace: &str, name: &str) -> bool {
+        let key = ObjectKey::parse(resource, namespace, name);
+        let mut world = self.shared.world.lock();
+        let Some(found) = world.cluster_mut(cluster) else {
+            return false;
+        };
+        let existed = found.store.revision_of(&key).is_some();
+        found.store.delete(&key, now());
+        world.touch(cluster, now());
+        drop(world);
+        self.shared.bell.notify_one();
+        existed
+    }
+
+    /// Counters since the start.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.shared.world.lock().stats
+    }
+
+    /// Stops the agents and waits for writes under way.
+    pub async fn stop(mut self) {
+        self.shared.stop.cancel();
+        for task in std::mem::take(&mut self.tasks) {
+            // A task that panicked has nothing more to finish.
+            let _ = task.await;
+        }
+    }
+}
+
+impl Drop for Agents {
+    fn drop(&mut self) {
+        self.shared.stop.cancel();
+    }
+}
+
+/// The world behind its lock. Nobody awaits while holding it; a panic of a holder leaves it usable, since each
+/// cluster is consistent between any two statements that matter.
+pub(super) struct Locked(Mutex<World>);
+
+impl Locked {
+    pub fn lock(&self) -> MutexGuard<'_, World> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

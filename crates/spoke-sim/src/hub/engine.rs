@@ -1,0 +1,228 @@
+//! The loop: watches and timers in, writes out.
+
+use std::collections::HashSet;
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use chrono::Utc;
+use futures::StreamExt;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::agents::Locked;
+use super::slot::Write;
+use super::view::{ClusterView, WorkView};
+use super::write;
+use crate::fields::Time;
+
+/// Events that may wait between a watch and the loop.
+const BACKLOG: usize = 1024;
+
+/// What the handle and the loop share.
+pub(super) struct Shared {
+    pub world: Locked,
+    /// Rung when the handle changed something.
+    pub bell: Notify,
+    pub stop: CancellationToken,
+    pub listed: AtomicBool,
+    pub listed_bell: Notify,
+}
+
+/// The only reader of the wall clock.
+pub(super) fn now() -> Time {
+    Utc::now()
+}
+
+/// Plays the agents until told to stop.
+pub(super) async fn run(client: Client, shared: Arc<Shared>) {
+    let (selector, concurrency) = {
+        let world = shared.world.lock();
+        (
+            world.options.work_selector.clone(),
+            world.options.concurrency.max(1),
+        )
+    };
+    let mut tasks = JoinSet::new();
+    let mut clusters = watch::<ClusterView>(&mut tasks, Api::all(client.clone()), watcher::Config::default());
+    let mut engine = Engine {
+        client: client.clone(),
+        shared: Arc::clone(&shared),
+        writes: JoinSet::new(),
+        concurrency,
+        listed: HashSet::new(),
+        relisting: Vec::new(),
+    };
+    // Clusters first: their labels and order decide which faults they get.
+    while let Some(event) = tokio::select! {
+        event = clusters.recv() => event,
+        () = shared.stop.cancelled() => return,
+    } {
+        if engine.cluster(event) {
+            break;
+        }
+    }
+    let config = watcher::Config::default();
+    let config = if selector.is_empty() {
+        config
+    } else {
+        config.labels(&selector)
+    };
+    let mut works = watch::<WorkView>(&mut tasks, Api::all(client), config);
+    engine.serve(&mut clusters, &mut works).await;
+}
+
+/// Runs a watch in a task of its own, so that parsing does not hold up the loop. A failed list is told once.
+fn watch<K>(
+    tasks: &mut JoinSet<()>,
+    api: Api<K>,
+    config: watcher::Config,
+) -> mpsc::Receiver<Result<Event<K>, watcher::Error>>
+where
+    K: kube::Resource<DynamicType = ()>
+        + Clone
+        + serde::de::DeserializeOwned
+        + std::fmt::Debug
+        + Send
+        + 'static,
+{
+    let (sender, receiver) = mpsc::channel(BACKLOG);
+    tasks.spawn(async move {
+        let mut stream = std::pin::pin!(watcher(api, config).default_backoff());
+        while let Some(event) = stream.next().await {
+            if sender.send(event).await.is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+struct Engine {
+    client: Client,
+    shared: Arc<Shared>,
+    writes: JoinSet<(Write, Result<WorkView, u16>)>,
+    concurrency: usize,
+    /// Works of the list under way.
+    listed: HashSet<(String, String)>,
+    /// Clusters of the list under way.
+    relisting: Vec<ClusterView>,
+}
+
+type Receiver<K> = mpsc::Receiver<Result<Event<K>, watcher::Error>>;
+
+impl Engine {
+    async fn serve(&mut self, clusters: &mut Receiver<ClusterView>, works: &mut Receiver<WorkView>) {
+        loop {
+            self.dispatch();
+            let next = self.shared.world.lock().next();
+            let timer = async {
+                match next {
+                    Some(at) => tokio::time::sleep((at - now()).to_std().unwrap_or_default()).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.shared.stop.cancelled() => break,
+                Some(event) = works.recv() => self.work(event),
+                Some(event) = clusters.recv() => { self.cluster(event); }
+                Some(done) = self.writes.join_next() => self.written(done),
+                () = self.shared.bell.notified() => {}
+                () = timer => self.shared.world.lock().run_due(now()),
+            }
+        }
+        // What is under way is let finish, so that nothing is half done.
+        while let Some(done) = self.writes.join_next().await {
+            self.written(done);
+        }
+    }
+
+    /// Starts writes as far as concurrency allows.
+    fn dispatch(&mut self) {
+        while self.writes.len() < self.concurrency {
+            let Some(write) = self.shared.world.lock().next_write() else {
+                break;
+            };
+            let client = self.client.clone();
+            self.writes.spawn(async move {
+                let result = write::execute(&client, &write).await;
+                (write, result)
+            });
+        }
+        while let Some((cluster, available)) = self.shared.world.lock().next_signal() {
+            let client = self.client.clone();
+            tokio::spawn(async move {
+                if let Err(error) = write::signal(&client, &cluster, available, now()).await {
+                    tracing::warn!(%cluster, %error, "availability could not be shown");
+                }
+            });
+        }
+    }
+
+    fn written(&mut self, done: Result<(Write, Result<WorkView, u16>), tokio::task::JoinError>) {
+        if let Ok((write, result)) = done {
+            self.shared.world.lock().written(&write, result, now());
+        }
+    }
+
+    /// Returns whether the first list is complete or cannot be had.
+    fn cluster(&mut self, event: Result<Event<ClusterView>, watcher::Error>) -> bool {
+        let mut world = self.shared.world.lock();
+        match event {
+            Ok(Event::Init) => self.relisting.clear(),
+            Ok(Event::InitApply(view)) => self.relisting.push(view),
+            Ok(Event::InitDone) => {
+                self.relisting
+                    .sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+                for view in self.relisting.drain(..) {
+                    world.observe_cluster(&view, now());
+                }
+                return true;
+            }
+            Ok(Event::Apply(view)) => world.observe_cluster(&view, now()),
+            Ok(Event::Delete(view)) => {
+                world.forget_cluster(view.metadata.name.as_deref().unwrap_or_default())
+            }
+            Err(error) => {
+                tracing::warn!(%error, "watching ManagedClusters failed");
+                return true;
+            }
+        }
+        false
+    }
+
+    fn work(&mut self, event: Result<Event<WorkView>, watcher::Error>) {
+        let id = |view: &WorkView| {
+            let part = |text: &Option<String>| text.clone().unwrap_or_default();
+            (part(&view.metadata.namespace), part(&view.metadata.name))
+        };
+        let mut world = self.shared.world.lock();
+        match event {
+            Ok(Event::Init) => self.listed.clear(),
+            Ok(Event::InitApply(view)) => {
+                self.listed.insert(id(&view));
+                world.observe_work(&view, now());
+            }
+            Ok(Event::InitDone) => {
+                let listed = std::mem::take(&mut self.listed);
+                world.retain_works(
+                    |ns, name| listed.contains(&(ns.to_owned(), name.to_owned())),
+                    now(),
+                );
+                drop(world);
+                self.shared.listed.store(true, Ordering::Release);
+                self.shared.listed_bell.notify_waiters();
+            }
+            Ok(Event::Apply(view)) => world.observe_work(&view, now()),
+            Ok(Event::Delete(view)) => {
+                let (namespace, name) = id(&view);
+                world.forget_work(&namespace, &name, now());
+            }
+            Err(error) => tracing::warn!(%error, "watching ManifestWorks failed"),
+        }
+    }
+}

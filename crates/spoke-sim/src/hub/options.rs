@@ -1,0 +1,74 @@
+//! What can be set about the agents.
+
+use std::time::Duration;
+
+use crate::feedback::RawJson;
+use crate::platform::Pace;
+use crate::scenario::Scenario;
+use crate::work::wildcard;
+
+/// Settings of the agents.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which clusters are played.
+    pub clusters: Filter,
+    /// Selects ManifestWorks by label; empty for all.
+    pub work_selector: String,
+    /// How long things take.
+    pub pace: Pace,
+    /// Faults and installed versions.
+    pub scenario: Scenario,
+    /// Seed of all draws.
+    pub seed: u64,
+    /// Feedback of polled resources is collected this long after a change, times 1–1.9 over; zero means at once.
+    pub status_sync_interval: Duration,
+    /// The agent's gate `RawFeedbackJsonString`.
+    pub raw_json: Option<RawJson>,
+    /// Most writes to the hub at one time.
+    pub concurrency: usize,
+    /// Whether ManagedClusters turn Available=Unknown while their agent is away.
+    pub heartbeat: bool,
+    /// Whether the agents do nothing at all, as if none existed.
+    pub silent: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            clusters: Filter::default(),
+            work_selector: String::new(),
+            pace: Pace::scaled(1.0 / 120.0, Duration::from_secs(3600)),
+            scenario: Scenario::default(),
+            seed: 1,
+            status_sync_interval: Duration::ZERO,
+            raw_json: None,
+            concurrency: 48,
+            heartbeat: false,
+            silent: false,
+        }
+    }
+}
+
+/// Patterns for names of clusters; none means all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter(Vec<String>);
+
+impl Filter {
+    /// A filter of patterns; `*` stands for any run of characters.
+    #[must_use]
+    pub fn new(patterns: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self(
+            patterns
+                .into_iter()
+                .map(Into::into)
+                .filter(|pattern| !pattern.is_empty())
+                .collect(),
+        )
+    }
+
+    /// Whether a cluster is played.
+    #[must_use]
+    pub fn admits(&self, name: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|pattern| wildcard(pattern, name))
+    }
+}

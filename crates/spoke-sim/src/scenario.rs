@@ -1,0 +1,377 @@
+//! Scenarios: which simulated cluster is installed with what, and which faults it has from the start.
+//!
+//! A scenario is a YAML file; flags add rules to it. Selection is repeatable: it depends on the seed, the
+//! cluster's name, labels and index only.
+//!
+//! ```yaml
+//! version: 4.11.9            # installed version of clusters whose ManagedCluster does not tell
+//! channel: stable-4.11
+//! updates: [4.12.0]          # status.availableUpdates; every version asked for is accepted all the same
+//! rules:                     # in order, later ones override field by field
+//! - match: {percent: 10}
+//!   fault: slow=3
+//! - match: {name: spoke-3}
+//!   fault: "failing=Cluster operator network is not available"
+//! - match: {labels: {env: prod}, index: [0, 1]}
+//!   version: 4.11.20
+//! jobs:
+//! - {name: backup-*, duration: 5s, failPercent: 20}
+//! ```
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+
+use crate::dice::Dice;
+use crate::fault::{Faults, parse_duration};
+use crate::platform::JobRule;
+use crate::work::wildcard;
+
+/// A scenario.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Scenario {
+    /// Installed version.
+    pub version: String,
+    /// Channel at installation; that of the version's minor when empty.
+    pub channel: String,
+    /// `status.availableUpdates`.
+    pub updates: Vec<String>,
+    /// Deviations.
+    pub rules: Vec<Rule>,
+    /// Jobs with durations and failures of their own.
+    pub jobs: Vec<JobEntry>,
+}
+
+impl Default for Scenario {
+    fn default() -> Self {
+        Self {
+            version: "4.11.9".to_owned(),
+            channel: String::new(),
+            updates: Vec::new(),
+            rules: Vec::new(),
+            jobs: Vec::new(),
+        }
+    }
+}
+
+/// One deviation.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Rule {
+    /// Which clusters.
+    #[serde(rename = "match")]
+    pub selector: Selector,
+    /// Their faults, as in [`Faults::from_str`].
+    pub fault: Option<Faults>,
+    /// Their installed version.
+    pub version: Option<String>,
+    /// Their channel.
+    pub channel: Option<String>,
+    /// Their offered updates.
+    pub updates: Option<Vec<String>>,
+    /// False for clusters without ClusterVersion and the other kinds of OpenShift.
+    pub openshift: Option<bool>,
+}
+
+/// Selects clusters: every part that is given must match; none given matches all.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Selector {
+    /// Pattern for the name; `*` stands for any run of characters.
+    pub name: Option<String>,
+    /// Labels of the ManagedCluster.
+    pub labels: BTreeMap<String, String>,
+    /// Positions in the sorted list of played clusters, from 0.
+    #[serde(deserialize_with = "one_or_many")]
+    pub index: Vec<usize>,
+    /// Share of the clusters, 0–100, drawn by name.
+    pub percent: Option<f64>,
+}
+
+/// Jobs of certain names.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct JobEntry {
+    name: String,
+    #[serde(default, deserialize_with = "duration")]
+    duration: Option<Duration>,
+    #[serde(default)]
+    fail_percent: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(usize),
+    Many(Vec<usize>),
+}
+
+fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<usize>, D::Error> {
+    Ok(match OneOrMany::deserialize(deserializer)? {
+        OneOrMany::One(index) => vec![index],
+        OneOrMany::Many(list) => list,
+    })
+}
+
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    parse_duration(&text)
+        .map(Some)
+        .ok_or_else(|| serde::de::Error::custom(format!("\"{text}\" is no duration like 30s")))
+}
+
+/// A scenario that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// The YAML or its content is wrong.
+    #[error("scenario: {0}")]
+    Parse(String),
+    /// A `--fault` flag is wrong.
+    #[error(
+        "--fault \"{0}\": wanted SELECTOR:FAULT with SELECTOR one of name=PATTERN, label=KEY=VALUE, index=N, percent=P"
+    )]
+    Flag(String),
+    /// The fault of a flag is wrong.
+    #[error(transparent)]
+    Fault(#[from] crate::fault::FaultError),
+}
+
+impl FromStr for Scenario {
+    type Err = ScenarioError;
+
+    fn from_str(yaml: &str) -> Result<Self, ScenarioError> {
+        if yaml.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        serde_saphyr::from_str(yaml).map_err(|error| ScenarioError::Parse(error.to_string()))
+    }
+}
+
+/// What one cluster is like at the start.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Character {
+    /// Faults.
+    pub faults: Faults,
+    /// Installed version, if the scenario says so for this cluster.
+    pub version: Option<String>,
+    /// Channel.
+    pub channel: Option<String>,
+    /// Offered updates.
+    pub updates: Vec<String>,
+    /// Whether it is OpenShift.
+    pub openshift: bool,
+}
+
+impl Scenario {
+    /// A rule that gives faults to the clusters of a selector.
+    #[must_use]
+    pub fn with(mut self, selector: Selector, faults: impl Into<Faults>) -> Self {
+        self.rules.push(Rule {
+            selector,
+            fault: Some(faults.into()),
+            ..Rule::default()
+        });
+        self
+    }
+
+    /// Adds a rule written `SELECTOR:FAULT`, e.g. `percent=10:slow=3`.
+    ///
+    /// # Errors
+    /// The text is not of that form.
+    pub fn add_flag(&mut self, text: &str) -> Result<(), ScenarioError> {
+        let wrong = || ScenarioError::Flag(text.to_owned());
+        let (selector, fault) = text.split_once(':').ok_or_else(wrong)?;
+        let (by, value) = selector.split_once('=').ok_or_else(wrong)?;
+        let mut selector = Selector::default();
+        match by {
+            "name" => selector.name = Some(value.to_owned()),
+            "label" => {
+                let (key, value) = value.split_once('=').ok_or_else(wrong)?;
+                selector.labels.insert(key.to_owned(), value.to_owned());
+            }
+            "index" => selector.index.push(value.parse().map_err(|_| wrong())?),
+            "percent" => selector.percent = Some(value.parse().map_err(|_| wrong())?),
+            _ => return Err(wrong()),
+        }
+        self.rules.push(Rule {
+            selector,
+            fault: Some(fault.parse()?),
+            ..Rule::default()
+        });
+        Ok(())
+    }
+
+    /// What a cluster is like.
+    #[must_use]
+    pub fn character(
+        &self,
+        dice: Dice,
+        name: &str,
+        index: usize,
+        labels: &BTreeMap<String, String>,
+    ) -> Character {
+        let mut character = Character {
+            faults: Faults::default(),
+            version: None,
+            channel: (!self.channel.is_empty()).then(|| self.channel.clone()),
+            updates: self.updates.clone(),
+            openshift: true,
+        };
+        for (n, rule) in self.rules.iter().enumerate() {
+            let draw = dice.of(name).nth(n as u64).unit() * 100.0;
+            if !rule.selector.matches(name, index, labels, draw) {
+                continue;
+            }
+            if let Some(faults) = &rule.fault {
+                character.faults = faults.clone();
+            }
+            character.version = rule.version.clone().or(character.version);
+            character.channel = rule.channel.clone().or(character.channel);
+            character.updates = rule.updates.clone().unwrap_or(character.updates);
+            character.openshift = rule.openshift.unwrap_or(character.openshift);
+        }
+        character
+    }
+
+    /// The rules for Jobs.
+    #[must_use]
+    pub fn job_rules(&self) -> Vec<JobRule> {
+        let rule = |job: &JobEntry| JobRule {
+            name: job.name.clone(),
+            duration: job.duration,
+            fail_percent: job.fail_percent,
+        };
+        self.jobs.iter().map(rule).collect()
+    }
+}
+
+impl Selector {
+    /// Selects by a pattern for the name.
+    #[must_use]
+    pub fn name(pattern: &str) -> Self {
+        Self {
+            name: Some(pattern.to_owned()),
+            ..Self::default()
+        }
+    }
+
+    /// Selects by positions in the sorted list of played clusters.
+    #[must_use]
+    pub fn index(positions: &[usize]) -> Self {
+        Self {
+            index: positions.to_vec(),
+            ..Self::default()
+        }
+    }
+
+    /// Selects a share of the clusters, 0–100.
+    #[must_use]
+    pub fn percent(percent: f64) -> Self {
+        Self {
+            percent: Some(percent),
+            ..Self::default()
+        }
+    }
+
+    fn matches(&self, name: &str, index: usize, labels: &BTreeMap<String, String>, draw: f64) -> bool {
+        self.name.as_ref().is_none_or(|pattern| wildcard(pattern, name))
+            && self
+                .labels
+                .iter()
+                .all(|(key, value)| labels.get(key) == Some(value))
+            && (self.index.is_empty() || self.index.contains(&index))
+            && self.percent.is_none_or(|percent| draw < percent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{Scenario, Selector};
+    use crate::dice::Dice;
+    use crate::fault::Fault;
+
+    fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn later_rules_override_field_by_field() {
+        let scenario: Scenario = "
+rules:
+- match: {name: 'spoke-*'}
+  fault: slow=3
+  version: 4.11.1
+- match: {labels: {env: prod}}
+  fault: offline
+- match: {index: 7}
+  openshift: false
+"
+        .parse()
+        .unwrap();
+        let character =
+            |name: &str, index, l: &[(&str, &str)]| scenario.character(Dice::new(1), name, index, &labels(l));
+        let prod = character("spoke-1", 0, &[("env", "prod")]);
+        assert!(prod.faults.offline());
+        assert_eq!(prod.version.as_deref(), Some("4.11.1"));
+        assert!(prod.openshift);
+        assert!(character("other", 0, &[]).faults.is_empty());
+        assert!(!character("other", 7, &[]).openshift);
+    }
+
+    #[test]
+    fn a_percentage_picks_the_same_clusters_for_the_same_seed() {
+        let scenario = Scenario::default().with(Selector::percent(20.0), Fault::Offline);
+        let picked = |seed: u64| -> Vec<usize> {
+            (0..1000)
+                .filter(|n| {
+                    let name = format!("c-{n}");
+                    !scenario
+                        .character(Dice::new(seed), &name, *n, &BTreeMap::new())
+                        .faults
+                        .is_empty()
+                })
+                .collect()
+        };
+        assert_eq!(picked(1), picked(1));
+        assert_ne!(picked(1), picked(2));
+        assert!((150..250).contains(&picked(1).len()), "{}", picked(1).len());
+    }
+
+    #[test]
+    fn flags_add_rules() {
+        let mut scenario = Scenario::default();
+        for flag in [
+            "name=a*:stuck=40",
+            "label=env=prod:offline",
+            "index=3:lying=early",
+            "percent=100:slow=2",
+        ] {
+            scenario.add_flag(flag).unwrap();
+        }
+        assert_eq!(scenario.rules.len(), 4);
+        for wrong in [
+            "offline",
+            "name=a",
+            "index=x:offline",
+            "color=red:offline",
+            "name=a:broken",
+        ] {
+            assert!(scenario.add_flag(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn unknown_fields_are_refused() {
+        assert!("rules: [{match: {nmae: x}}]".parse::<Scenario>().is_err());
+        assert!("jobs: [{name: x, duration: soon}]".parse::<Scenario>().is_err());
+        assert_eq!("".parse::<Scenario>().unwrap().version, "4.11.9");
+    }
+}

@@ -1,0 +1,210 @@
+//! ManifestWork as the work agent reads it: manifests, configuration per resource, deletion options.
+//!
+//! Owns parsing and matching; applies nothing. Texts, feedback paths and condition rules that repeat from
+//! cluster to cluster are kept once ([`Library`]).
+
+mod config;
+mod library;
+pub mod status;
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+pub(crate) use self::config::wildcard;
+pub use self::config::{
+    Config, Configs, FeedbackRule, FieldPath, IgnoreWhen, IgnoredFields, ServerSideApply, Strategy,
+    WatchOrPoll,
+};
+pub use self::library::Library;
+use crate::store::ObjectKey;
+
+/// The finalizer the agent holds on every work it has taken up.
+pub const FINALIZER: &str = "cluster.open-cluster-management.io/manifest-work-cleanup";
+
+/// What a ManifestWork asks for.
+#[derive(Clone, Debug)]
+pub struct WorkSpec {
+    /// `spec.workload.manifests`, as JSON texts.
+    pub manifests: Vec<Arc<str>>,
+    /// `spec.manifestConfigs`.
+    pub configs: Arc<Configs>,
+    /// `spec.deleteOption`.
+    pub delete_option: DeleteOption,
+}
+
+/// `spec.deleteOption`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeleteOption {
+    /// What becomes of applied objects when the work goes.
+    #[serde(default)]
+    pub propagation_policy: Propagation,
+    /// The rules of `SelectivelyOrphan`.
+    #[serde(default)]
+    pub selectively_orphans: Option<Orphans>,
+}
+
+/// `spec.deleteOption.propagationPolicy`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum Propagation {
+    /// Delete what was applied.
+    #[default]
+    Foreground,
+    /// Keep everything.
+    Orphan,
+    /// Keep what a rule names.
+    SelectivelyOrphan,
+}
+
+/// `spec.deleteOption.selectivelyOrphans`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Orphans {
+    /// A plain list; every field of a rule matches exactly, without wildcard.
+    #[serde(default)]
+    pub orphaning_rules: Vec<OrphaningRule>,
+}
+
+/// One orphaning rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct OrphaningRule {
+    /// API group.
+    pub group: String,
+    /// Plural resource.
+    pub resource: String,
+    /// Namespace, empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl DeleteOption {
+    /// Whether the work owns an object, that is, whether the object goes with the work. Rules match group,
+    /// plural resource, namespace and name exactly (ocm `OwnedByTheWork`).
+    #[must_use]
+    pub fn owns(&self, key: &ObjectKey) -> bool {
+        match self.propagation_policy {
+            Propagation::Foreground => true,
+            Propagation::Orphan => false,
+            Propagation::SelectivelyOrphan => !self
+                .selectively_orphans
+                .iter()
+                .flat_map(|o| &o.orphaning_rules)
+                .any(|rule| {
+                    rule.group == key.group
+                        && rule.resource == key.resource
+                        && *rule.name == *key.name
+                        && *rule.namespace == *key.namespace
+                }),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawSpec<'a> {
+    #[serde(default, borrow)]
+    workload: RawWorkload<'a>,
+    #[serde(default, borrow)]
+    manifest_configs: Option<&'a RawValue>,
+    #[serde(default)]
+    delete_option: Option<DeleteOption>,
+}
+
+#[derive(Default, Deserialize)]
+struct RawWorkload<'a> {
+    #[serde(default, borrow)]
+    manifests: Vec<&'a RawValue>,
+}
+
+impl WorkSpec {
+    /// Parses `spec`.
+    ///
+    /// # Errors
+    /// The text is no ManifestWork spec.
+    pub fn parse(spec: &str, library: &mut Library) -> Result<Self, serde_json::Error> {
+        let raw: RawSpec<'_> = serde_json::from_str(spec)?;
+        Ok(Self {
+            manifests: raw
+                .workload
+                .manifests
+                .iter()
+                .map(|manifest| library.text(manifest.get()))
+                .collect(),
+            configs: library.configs(raw.manifest_configs.map_or("[]", RawValue::get))?,
+            delete_option: raw.delete_option.unwrap_or_default(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DeleteOption, Library, WorkSpec};
+    use crate::store::ObjectKey;
+
+    fn option(json: &str) -> DeleteOption {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn orphaning_rules_match_group_plural_namespace_and_name_exactly() {
+        let version = ObjectKey::parse("clusterversions.config.openshift.io", "", "version");
+        let rule = |fields: &str| {
+            option(&format!(
+                r#"{{"propagationPolicy":"SelectivelyOrphan","selectivelyOrphans":{{"orphaningRules":[{fields}]}}}}"#
+            ))
+        };
+        let cases = [
+            (
+                r#"{"group":"config.openshift.io","resource":"clusterversions","name":"version","namespace":""}"#,
+                false,
+            ),
+            (
+                r#"{"group":"config.openshift.io","resource":"clusterversions","name":"version"}"#,
+                false,
+            ),
+            (
+                r#"{"group":"","resource":"ClusterVersion.config.openshift.io","name":"version"}"#,
+                true,
+            ),
+            (
+                r#"{"group":"config.openshift.io","resource":"ClusterVersion","name":"version"}"#,
+                true,
+            ),
+            (
+                r#"{"group":"config.openshift.io","resource":"clusterversions","name":"*"}"#,
+                true,
+            ),
+            (
+                r#"{"group":"config.openshift.io","resource":"clusterversions","name":"version","namespace":"*"}"#,
+                true,
+            ),
+        ];
+        for (fields, owned) in cases {
+            assert_eq!(rule(fields).owns(&version), owned, "{fields}");
+        }
+    }
+
+    #[test]
+    fn foreground_is_the_default_and_orphan_keeps_everything() {
+        let key = ObjectKey::parse("namespaces", "", "x");
+        assert!(DeleteOption::default().owns(&key));
+        assert!(option(r#"{"propagationPolicy":"SelectivelyOrphan"}"#).owns(&key));
+        assert!(!option(r#"{"propagationPolicy":"Orphan"}"#).owns(&key));
+    }
+
+    #[test]
+    fn equal_texts_of_two_works_are_kept_once() {
+        let mut library = Library::default();
+        let spec = r#"{"workload":{"manifests":[{"kind":"Namespace"}]},"manifestConfigs":[]}"#;
+        let (a, b) = (
+            WorkSpec::parse(spec, &mut library).unwrap(),
+            WorkSpec::parse(spec, &mut library).unwrap(),
+        );
+        assert!(std::sync::Arc::ptr_eq(&a.manifests[0], &b.manifests[0]));
+        assert!(std::sync::Arc::ptr_eq(&a.configs, &b.configs));
+    }
+}
