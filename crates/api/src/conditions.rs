@@ -39,7 +39,7 @@ pub mod reason {
     pub const CLUSTERS_NOT_SELECTED: &str = "ManagedClustersNotSelected";
     /// Applied.
     pub const APPLIED: &str = "ManagedClustersUpgradeApplied";
-    /// InProgress.
+    /// `InProgress`.
     pub const IN_PROGRESS: &str = "ManagedClustersUpgradeInProgress";
     /// Complete and Ready.
     pub const COMPLETE: &str = "ManagedClustersUpgradeComplete";
@@ -59,7 +59,7 @@ pub mod reason {
     pub const NOTHING_SELECTED: &str = "NothingSelected";
     /// Stalled=True: a canary failed or its pre action is degraded.
     pub const CANARY_FAILED: &str = "CanaryFailed";
-    /// Stalled=True: more clusters failed than maxFailures allows.
+    /// Stalled=True: more clusters failed than `maxFailures` allows.
     pub const MAX_FAILURES_EXCEEDED: &str = "MaxFailuresExceeded";
     /// Stalled=True: only failed or degraded clusters are left.
     pub const CLUSTERS_FAILED: &str = "ClustersFailed";

@@ -85,7 +85,11 @@ impl Writes {
     /// As the planner sees it.
     #[must_use]
     pub const fn busy(self) -> Busy {
-        if self.starting { Busy::Starting } else { Busy::Other }
+        if self.starting {
+            Busy::Starting
+        } else {
+            Busy::Other
+        }
     }
 }
 
@@ -119,7 +123,11 @@ impl Desk {
         Some(Desk {
             uid: Arc::from(meta.uid.as_deref()?),
             key: Arc::from(format!("{namespace}/{name}")),
-            created: meta.creation_timestamp.as_ref().and_then(to_chrono).unwrap_or_default(),
+            created: meta
+                .creation_timestamp
+                .as_ref()
+                .and_then(to_chrono)
+                .unwrap_or_default(),
             rows: Rows::new(&name),
             namespace,
             name,
@@ -203,20 +211,31 @@ impl Desk {
     /// Notes a failure and how long to wait: doubling, from a second to a minute.
     pub fn fail(&mut self, cluster: &Arc<str>, now: DateTime<Utc>, text: &str) {
         let failures = self.backoff.get(cluster).map_or(0, |backoff| backoff.failures);
-        let entry = Backoff { until: now + doubled(BACKOFF, failures), failures: failures + 1, text: Arc::from(text) };
+        let entry = Backoff {
+            until: now + doubled(BACKOFF, failures),
+            failures: failures + 1,
+            text: Arc::from(text),
+        };
         self.backoff.insert(Arc::clone(cluster), entry);
     }
 
     /// Notes somebody else's work that is being deleted: looked at again soon.
     pub fn await_end(&mut self, cluster: &Arc<str>, step: Step, retry_at: DateTime<Utc>) {
-        self.foreign.insert((Arc::clone(cluster), step), Obstacle { retry_at, looks: 0 });
+        self.foreign
+            .insert((Arc::clone(cluster), step), Obstacle { retry_at, looks: 0 });
     }
 
     /// Notes somebody else's work: looked at again after 30 s to 5 min.
     pub fn obstruct(&mut self, cluster: &Arc<str>, step: Step, now: DateTime<Utc>) {
         let key = (Arc::clone(cluster), step);
         let looks = self.foreign.get(&key).map_or(0, |obstacle| obstacle.looks);
-        self.foreign.insert(key, Obstacle { retry_at: now + doubled(FOREIGN, looks), looks: looks + 1 });
+        self.foreign.insert(
+            key,
+            Obstacle {
+                retry_at: now + doubled(FOREIGN, looks),
+                looks: looks + 1,
+            },
+        );
     }
 }
 
@@ -230,7 +249,9 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_their_bound() {
-        let waits: Vec<i64> = (0..9).map(|times| doubled(BACKOFF, times).num_seconds()).collect();
+        let waits: Vec<i64> = (0..9)
+            .map(|times| doubled(BACKOFF, times).num_seconds())
+            .collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
         assert_eq!(doubled(FOREIGN, 40), TimeDelta::seconds(300));
     }

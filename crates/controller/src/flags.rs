@@ -270,7 +270,11 @@ fn parse_concurrency(text: &str) -> Result<usize, String> {
 
 /// An empty filter, as from an empty `RUST_LOG`, is the default.
 fn parse_filter(text: &str) -> Result<String, logs::BadFilter> {
-    let text = if text.trim().is_empty() { "info" } else { text.trim() };
+    let text = if text.trim().is_empty() {
+        "info"
+    } else {
+        text.trim()
+    };
     logs::parse(text).map(|_| text.to_owned())
 }
 

@@ -13,7 +13,7 @@ pub fn set(hall: &Hall) {
     let metrics = &hall.metrics;
     hall.with(|state| {
         let mut phases: BTreeMap<Phase, usize> = BTreeMap::new();
-        let mut states = [0_usize; UpgradeState::ALL.len()];
+        let mut kinds = [0_usize; UpgradeState::ALL.len()];
         let (mut used, mut slots) = (0, 0);
         for desk in state.desks.values() {
             for row in desk.rows.all().values() {
@@ -22,15 +22,18 @@ pub fn set(hall: &Hall) {
             let status = desk.status.previous();
             let kind = kind_of(status.state);
             if let Some(position) = UpgradeState::ALL.iter().position(|known| *known == kind) {
-                states[position] += 1;
+                kinds[position] += 1;
             }
             used += usize::try_from(status.in_flight.unwrap_or(0)).unwrap_or(0);
             slots += usize::try_from(status.effective_max_concurrency.unwrap_or(0)).unwrap_or(0);
         }
         for phase in ALL_PHASES {
-            metrics.set_clusters(ClusterPhase::from(phase), phases.get(&phase).copied().unwrap_or(0));
+            metrics.set_clusters(
+                ClusterPhase::from(phase),
+                phases.get(&phase).copied().unwrap_or(0),
+            );
         }
-        for (kind, count) in UpgradeState::ALL.iter().zip(states) {
+        for (kind, count) in UpgradeState::ALL.iter().zip(kinds) {
             metrics.set_upgrades(*kind, count);
         }
         metrics.set_slots(used, slots);

@@ -74,14 +74,22 @@ impl Hall {
     /// An empty hall.
     #[must_use]
     pub fn new(settings: Settings, fence: Fence, metrics: Arc<Metrics>, readiness: &Readiness) -> Hall {
-        let state = State { index: Index::default(), desks: Desks::new(), waiting: AHashMap::new(), settings };
+        let state = State {
+            index: Index::default(),
+            desks: Desks::new(),
+            waiting: AHashMap::new(),
+            settings,
+        };
         Hall {
             state: Mutex::new(state),
             wake: Notify::new(),
             fence,
             lanes: Lanes::default(),
             metrics,
-            checks: KINDS.iter().map(|kind| (*kind, readiness.register(kind.as_str()))).collect(),
+            checks: KINDS
+                .iter()
+                .map(|kind| (*kind, readiness.register(kind.as_str())))
+                .collect(),
             synced: AtomicU32::new(0),
         }
     }
@@ -90,7 +98,9 @@ impl Hall {
     pub fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = change(&mut state);
-        let wake = state.index.all_dirty || !state.index.dirty.is_empty() || state.desks.values().any(|desk| desk.dirty);
+        let wake = state.index.all_dirty
+            || !state.index.dirty.is_empty()
+            || state.desks.values().any(|desk| desk.dirty);
         drop(state);
         if wake {
             self.wake.notify_one();
@@ -147,7 +157,10 @@ impl Hall {
 
     fn is_synced(&self, kind: WatchKind) -> bool {
         let synced = self.synced.load(Ordering::Acquire);
-        self.checks.iter().position(|(known, _)| *known == kind).is_some_and(|position| synced & (1 << position) != 0)
+        self.checks
+            .iter()
+            .position(|(known, _)| *known == kind)
+            .is_some_and(|position| synced & (1 << position) != 0)
     }
 
     /// True when every list has arrived once.
@@ -167,7 +180,9 @@ impl Hall {
 impl State {
     /// Takes an upgrade as the hub has it now; older news than known is ignored.
     pub fn apply_upgrade(&mut self, upgrade: Upgrade, hall: &Hall) {
-        let Some(uid) = upgrade.metadata.uid.clone() else { return };
+        let Some(uid) = upgrade.metadata.uid.clone() else {
+            return;
+        };
         let view = Arc::new(upgrade);
         let leads = hall.leads();
         if let Some(desk) = self.desks.get_mut(uid.as_str()) {
@@ -213,19 +228,31 @@ impl State {
     /// Forgets upgrades that a fresh list did not contain.
     pub fn retain_upgrades(&mut self, seen: &AHashSet<Key>) {
         let before = self.desks.len();
-        self.desks.retain(|_, desk| seen.contains(&(Arc::clone(&desk.namespace), Arc::clone(&desk.name))));
+        self.desks
+            .retain(|_, desk| seen.contains(&(Arc::clone(&desk.namespace), Arc::clone(&desk.name))));
         self.index.all_dirty |= before != self.desks.len();
     }
 
     /// Takes a report as the hub has it.
     pub fn observe_report(&mut self, report: &Report, deleted: bool, leads: bool) {
-        let Some(uid) = report.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_MCU_UID)) else { return };
+        let Some(uid) = report
+            .metadata
+            .labels
+            .as_ref()
+            .and_then(|labels| labels.get(LABEL_MCU_UID))
+        else {
+            return;
+        };
         match self.desks.get_mut(uid.as_str()) {
             Some(desk) => {
                 desk.rows.observe(report, deleted, leads);
                 desk.dirty = true;
             }
-            None if !deleted => self.waiting.entry(Arc::from(uid.as_str())).or_default().push(report.clone()),
+            None if !deleted => self
+                .waiting
+                .entry(Arc::from(uid.as_str()))
+                .or_default()
+                .push(report.clone()),
             None => {}
         }
     }
@@ -233,7 +260,12 @@ impl State {
 
 /// Resource version as a number; 0 when it is none.
 fn version(upgrade: &Upgrade) -> u64 {
-    upgrade.metadata.resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0)
+    upgrade
+        .metadata
+        .resource_version
+        .as_deref()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0)
 }
 
 /// True unless only the status changed.
@@ -243,5 +275,6 @@ fn concerns_planning(old: &Upgrade, new: &Upgrade) -> bool {
         || old_meta.annotations != new_meta.annotations
         || old_meta.deletion_timestamp != new_meta.deletion_timestamp
         || old_meta.finalizers != new_meta.finalizers
-        || old.status.good().map(|status| &status.observed_retry) != new.status.good().map(|status| &status.observed_retry)
+        || old.status.good().map(|status| &status.observed_retry)
+            != new.status.good().map(|status| &status.observed_retry)
 }

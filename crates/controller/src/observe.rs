@@ -5,10 +5,10 @@ use std::sync::Arc;
 use ahash::AHashMap;
 use api::names::Step;
 use chrono::{DateTime, TimeDelta, Utc};
-use rollout::{Cluster, Fleet, Phase, Reason, Rival, RivalHold, Selection, Slot, Standing, Work};
+use rollout::{Cluster, Fleet, Phase, Reason, Rival, RivalHold, Selection, Slot, Standing};
 
 use crate::desk::Desk;
-use crate::index::{Index, Uid, WorkView, slot_of, to_rollout};
+use crate::index::{Index, Uid, slot_of, to_rollout};
 use crate::selection::{self, Member};
 use crate::standing::standing;
 
@@ -25,12 +25,23 @@ pub fn refresh_selection(desk: &mut Desk, index: &Index, require_bindings: bool,
         return false;
     }
     desk.selected_at = index.epoch + 1;
-    let selected =
-        selection::select(&brief.spec, &desk.namespace, &index.clusters, &index.placements, require_bindings);
+    let selected = selection::select(
+        &brief.spec,
+        &desk.namespace,
+        &index.clusters,
+        &index.placements,
+        require_bindings,
+    );
     let changed = selected != desk.selected;
     desk.selected = selected;
-    desk.left.retain(|cluster, _| !desk.selected.clusters.contains_key(cluster));
-    for cluster in desk.rows.all().keys().filter(|cluster| !desk.selected.clusters.contains_key(*cluster)) {
+    desk.left
+        .retain(|cluster, _| !desk.selected.clusters.contains_key(cluster));
+    for cluster in desk
+        .rows
+        .all()
+        .keys()
+        .filter(|cluster| !desk.selected.clusters.contains_key(*cluster))
+    {
         desk.left.entry(Arc::clone(cluster)).or_insert(now);
     }
     changed
@@ -39,30 +50,56 @@ pub fn refresh_selection(desk: &mut Desk, index: &Index, require_bindings: bool,
 /// What other upgrades hold, by cluster, as far as it concerns `desk`.
 fn rivals(desk: &Desk, desks: &Desks) -> AHashMap<Arc<str>, Rival> {
     let mut found = AHashMap::new();
-    let mut others: Vec<&Desk> = desks.values().filter(|other| other.uid != desk.uid && !other.is_deleting()).collect();
+    let mut others: Vec<&Desk> = desks
+        .values()
+        .filter(|other| other.uid != desk.uid && !other.is_deleting())
+        .collect();
     others.sort_by(|a, b| a.order().cmp(&b.order()));
-    for other in others.into_iter().filter(|other| other.order() < desk.order() && other.brief.is_ok()) {
-        for cluster in other.selected.clusters.keys().filter(|cluster| desk.selected.clusters.contains_key(*cluster)) {
+    for other in others
+        .into_iter()
+        .filter(|other| other.order() < desk.order() && other.brief.is_ok())
+    {
+        for cluster in other
+            .selected
+            .clusters
+            .keys()
+            .filter(|cluster| desk.selected.clusters.contains_key(*cluster))
+        {
             let row = other.rows.get(cluster).map(|row| &row.record);
             let hold = match row.map(|record| (record.phase, record.reason)) {
                 Some((Phase::Complete | Phase::Failed, _)) => continue,
-                Some((Phase::PreActionDegraded, _)) => RivalHold::Stuck,
-                Some((
-                    Phase::Pending,
-                    Reason::Paused | Reason::CanaryFailed | Reason::NoCanarySelected | Reason::MaxFailuresExceeded,
-                )) => RivalHold::Stuck,
-                Some((Phase::Blocked, reason)) if reason != Reason::Conflict => RivalHold::Stuck,
+                Some((phase, reason)) if waits_for_a_human(phase, reason) => RivalHold::Stuck,
                 _ => RivalHold::Active,
             };
-            found.entry(Arc::clone(cluster)).or_insert(Rival { upgrade: Arc::clone(&other.key), hold });
+            found.entry(Arc::clone(cluster)).or_insert(Rival {
+                upgrade: Arc::clone(&other.key),
+                hold,
+            });
         }
     }
     found
 }
 
+fn waits_for_a_human(phase: Phase, reason: Reason) -> bool {
+    let gates = [
+        Reason::Paused,
+        Reason::CanaryFailed,
+        Reason::NoCanarySelected,
+        Reason::MaxFailuresExceeded,
+    ];
+    match phase {
+        Phase::PreActionDegraded => true,
+        Phase::Pending => gates.contains(&reason),
+        Phase::Blocked => reason != Reason::Conflict,
+        _ => false,
+    }
+}
+
 /// What the owner of a rival work does with the cluster (`reference/mcu.md` §4, Ownership).
 fn hold_of(desk: &Desk, owner: Option<&Desk>, cluster: &str) -> RivalHold {
-    let Some(owner) = owner else { return RivalHold::Yielding };
+    let Some(owner) = owner else {
+        return RivalHold::Yielding;
+    };
     let older = owner.order() < desk.order();
     match owner.rows.get(cluster).map(|row| row.record.phase) {
         Some(Phase::Complete) => RivalHold::Yielding,
@@ -75,14 +112,35 @@ fn hold_of(desk: &Desk, owner: Option<&Desk>, cluster: &str) -> RivalHold {
 /// The fleet of an upgrade: every cluster that is selected, or has a record or works of it. `desks` are all others.
 #[must_use]
 pub fn fleet(desk: &Desk, desks: &Desks, index: &Index, owned: &[Arc<str>], now: DateTime<Utc>) -> Fleet {
-    let platform = desk.brief.as_ref().is_ok_and(|brief| brief.spec.cluster_version.is_some());
-    let mut names: Vec<&Arc<str>> =
-        desk.selected.clusters.keys().chain(desk.rows.all().keys()).chain(owned).collect();
+    let platform = desk
+        .brief
+        .as_ref()
+        .is_ok_and(|brief| brief.spec.cluster_version.is_some());
+    let mut names: Vec<&Arc<str>> = desk
+        .selected
+        .clusters
+        .keys()
+        .chain(desk.rows.all().keys())
+        .chain(owned)
+        .collect();
     names.sort_unstable();
     names.dedup();
-    let rivals = if desks.is_empty() { AHashMap::new() } else { rivals(desk, desks) };
-    let view = View { desk, desks, index, rivals, platform, now };
-    Fleet { clusters: names.into_iter().map(|name| view.cluster(name)).collect() }
+    let rivals = if desks.is_empty() {
+        AHashMap::new()
+    } else {
+        rivals(desk, desks)
+    };
+    let view = View {
+        desk,
+        desks,
+        index,
+        rivals,
+        platform,
+        now,
+    };
+    Fleet {
+        clusters: names.into_iter().map(|name| view.cluster(name)).collect(),
+    }
 }
 
 struct View<'a> {
@@ -100,7 +158,10 @@ impl View<'_> {
         let member = desk.selected.clusters.get(name);
         let row = desk.rows.get(name);
         let managed = self.index.clusters.get(name);
-        let missing = desk.missing.get(name).is_some_and(|since| self.now < *since + MISSING);
+        let missing = desk
+            .missing
+            .get(name)
+            .is_some_and(|since| self.now < *since + MISSING);
         let mut rival = self.rivals.get(name).cloned();
         let works = self.slots(name, &mut rival);
         let selection = match member {
@@ -113,7 +174,14 @@ impl View<'_> {
             canary: member.map_or_else(|| row.is_some_and(|row| row.canary), |member| member.canary),
             gone: missing || managed.is_none_or(|cluster| cluster.terminating),
             standing: managed.map_or(Standing::Eligible, |cluster| {
-                standing(cluster, member.copied().unwrap_or(Member { canary: false, named: true }), self.platform)
+                standing(
+                    cluster,
+                    member.copied().unwrap_or(Member {
+                        canary: false,
+                        named: true,
+                    }),
+                    self.platform,
+                )
             }),
             rival,
             version: self.version(name, managed.map(|cluster| &cluster.version)),
@@ -121,13 +189,21 @@ impl View<'_> {
             record: row.map(|row| Arc::clone(&row.record)),
             written: row.and_then(|row| row.written.clone()),
             busy: desk.busy.get(name).map(|writes| writes.busy()),
-            backoff: desk.backoff.get(name).map(|backoff| (backoff.until, Arc::clone(&backoff.text))),
+            backoff: desk
+                .backoff
+                .get(name)
+                .map(|backoff| (backoff.until, Arc::clone(&backoff.text))),
         }
     }
 
     fn version(&self, name: &str, claimed: Option<&Arc<str>>) -> Arc<str> {
-        let told = self.index.work_of(name, Step::Platform).map(|view| &view.cluster_version);
-        told.filter(|version| !version.is_empty()).or(claimed).map_or_else(|| Arc::from(""), Arc::clone)
+        let told = self
+            .index
+            .work_of(name, Step::Platform)
+            .map(|view| &view.cluster_version);
+        told.filter(|version| !version.is_empty())
+            .or(claimed)
+            .map_or_else(|| Arc::from(""), Arc::clone)
     }
 
     /// The slots of a cluster. A rival's work there outweighs what its selection alone says.
@@ -138,24 +214,24 @@ impl View<'_> {
                 return self.foreign(name, step);
             };
             if view.upgrade == self.desk.uid {
-                return Slot::Ours(self.ours(view));
+                return Slot::Ours(view.work.clone());
             }
             if view.work.vanished {
                 return Slot::Absent;
             }
             let owner = self.desks.get(&view.upgrade);
             let hold = hold_of(self.desk, owner, name);
-            let stronger = rival.as_ref().is_none_or(|known| known.hold == RivalHold::Yielding);
+            let stronger = rival
+                .as_ref()
+                .is_none_or(|known| known.hold == RivalHold::Yielding);
             if stronger {
                 let upgrade = owner.map_or_else(|| Arc::from("(deleted)"), |owner| Arc::clone(&owner.key));
                 *rival = Some(Rival { upgrade, hold });
             }
-            Slot::Rival { terminating: view.work.terminating }
+            Slot::Rival {
+                terminating: view.work.terminating,
+            }
         })
-    }
-
-    fn ours(&self, view: &WorkView) -> Work {
-        view.work.clone()
     }
 
     fn foreign(&self, name: &Arc<str>, step: Step) -> Slot {
@@ -163,7 +239,9 @@ impl View<'_> {
             return Slot::Absent;
         }
         let obstacle = self.desk.foreign.get(&(Arc::clone(name), step));
-        obstacle.map_or(Slot::Absent, |obstacle| Slot::Foreign { retry_at: obstacle.retry_at })
+        obstacle.map_or(Slot::Absent, |obstacle| Slot::Foreign {
+            retry_at: obstacle.retry_at,
+        })
     }
 }
 

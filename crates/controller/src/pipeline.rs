@@ -43,7 +43,11 @@ pub fn look(hall: &Hall, events: &Publisher, uid: &str, require_bindings: bool) 
     hall.metrics.planned(planned.elapsed());
     if !violations.is_empty() {
         hall.metrics.check_violated();
-        tracing::error!(upgrade = uid, ?violations, "the plan breaks a safety rule; nothing of it is written");
+        tracing::error!(
+            upgrade = uid,
+            ?violations,
+            "the plan breaks a safety rule; nothing of it is written"
+        );
         plan.actions.clear();
     }
     let taken = hall.with(|state| take(state, uid, &observed, &plan, begun));
@@ -75,10 +79,20 @@ struct Taken {
 }
 
 fn regarding(desk: &Desk) -> Regarding {
-    Regarding { namespace: desk.namespace.to_string(), name: desk.name.to_string(), uid: desk.uid.to_string() }
+    Regarding {
+        namespace: desk.namespace.to_string(),
+        name: desk.name.to_string(),
+        uid: desk.uid.to_string(),
+    }
 }
 
-fn observe(hall: &Hall, state: &mut State, uid: &str, require_bindings: bool, events: &Publisher) -> Option<Observed> {
+fn observe(
+    hall: &Hall,
+    state: &mut State,
+    uid: &str,
+    require_bindings: bool,
+    events: &Publisher,
+) -> Option<Observed> {
     let now = hall.now();
     let mut desk = state.desks.remove(uid)?;
     let before = desk.status.previous();
@@ -108,7 +122,10 @@ fn observe_desk(
     let brief = desk.brief.clone();
     let policy = match (&brief, desk.is_deleting()) {
         (_, true) => deletion(),
-        (Ok(brief), false) => Policy { retry: pending_retry(&desk.view), ..brief.policy.clone() },
+        (Ok(brief), false) => Policy {
+            retry: pending_retry(&desk.view),
+            ..brief.policy.clone()
+        },
         (Err(violations), false) => {
             let previous = desk.status.previous();
             let status = status::invalid(&facts(desk, now), violations, &previous);
@@ -122,7 +139,13 @@ fn observe_desk(
     let fleet = observe::fleet(desk, &state.desks, &state.index, &owned, now);
     desk.contested = fleet.clusters.iter().any(|cluster| cluster.rival.is_some());
     let freed = state.index.ended.remove(&desk.uid);
-    Some(Observed { policy, fleet, brief: brief.ok(), now, freed })
+    Some(Observed {
+        policy,
+        fleet,
+        brief: brief.ok(),
+        now,
+        freed,
+    })
 }
 
 /// The finalizer is set before anything is written for an upgrade. True when the upgrade may be looked at.
@@ -142,7 +165,12 @@ fn settle_finalizer(hall: &Hall, desk: &mut Desk) -> bool {
 }
 
 fn has_finalizer(desk: &Desk) -> bool {
-    desk.view.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER)
+    desk.view
+        .metadata
+        .finalizers
+        .iter()
+        .flatten()
+        .any(|finalizer| finalizer == FINALIZER)
 }
 
 fn finalizer_job(desk: &mut Desk, finalizers: Vec<String>) -> Job {
@@ -153,7 +181,10 @@ fn finalizer_job(desk: &mut Desk, finalizers: Vec<String>) -> Job {
         version: desk.view.metadata.resource_version.clone().unwrap_or_default(),
         finalizers,
     };
-    Job { upgrade: Arc::clone(&desk.uid), effect }
+    Job {
+        upgrade: Arc::clone(&desk.uid),
+        effect,
+    }
 }
 
 /// The policy of an upgrade that is being deleted: only that matters.
@@ -190,24 +221,37 @@ fn facts(desk: &Desk, now: DateTime<Utc>) -> Facts<'_> {
 /// Takes a plan: records, jobs, status.
 fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: Instant) -> Taken {
     let State { index, desks, .. } = state;
-    let Some(desk) = desks.get_mut(uid) else { return Taken::default() };
+    let Some(desk) = desks.get_mut(uid) else {
+        return Taken::default();
+    };
     let now = Instant::now();
     desk.looked = Some((now, begun.elapsed()));
     desk.wake_at = plan.wake_at;
-    let mut jobs: Vec<Job> =
-        plan.actions.iter().filter_map(|action| prepare(desk, index, action, observed)).collect();
+    let mut jobs: Vec<Job> = plan
+        .actions
+        .iter()
+        .filter_map(|action| prepare(desk, index, action, observed))
+        .collect();
     if desk.is_deleting() {
         finish_deletion(desk, &observed.fleet, &mut jobs);
-        return Taken { jobs, ..Taken::default() };
+        return Taken {
+            jobs,
+            ..Taken::default()
+        };
     }
     let (selected, all) = (&desk.selected.clusters, &observed.fleet.clusters);
     let canary = |name: &str| {
         let found = all.binary_search_by(|cluster| (*cluster.name).cmp(name));
         found.is_ok_and(|position| all[position].canary)
     };
-    let moved = desk.rows.take(plan, now, |name| (canary(name), !selected.contains_key(name)));
+    let moved = desk
+        .rows
+        .take(plan, now, |name| (canary(name), !selected.contains_key(name)));
     let previous = desk.status.previous();
-    let facts = Facts { retry: observed.policy.retry.as_deref(), ..facts(desk, observed.now) };
+    let facts = Facts {
+        retry: observed.policy.retry.as_deref(),
+        ..facts(desk, observed.now)
+    };
     let status = status::status(&facts, plan, &previous);
     let news = announce::of_status(&previous, &status);
     desk.status.set(status);
@@ -221,16 +265,32 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
             other.dirty = true;
         }
     }
-    Taken { jobs, regarding, news, moved }
+    Taken {
+        jobs,
+        regarding,
+        news,
+        moved,
+    }
 }
 
 /// Works that nobody removes any more do not keep the upgrade: a detached agent's finalizer may never go.
 fn finish_deletion(desk: &mut Desk, fleet: &Fleet, jobs: &mut Vec<Job>) {
-    let left = fleet.clusters.iter().any(|cluster| Step::ALL.iter().any(|step| cluster.slot(*step).ours().is_some()));
+    let left = fleet
+        .clusters
+        .iter()
+        .any(|cluster| Step::ALL.iter().any(|step| cluster.slot(*step).ours().is_some()));
     if left || !jobs.is_empty() || !desk.busy.is_empty() || desk.finalizing {
         return;
     }
-    let finalizers = desk.view.metadata.finalizers.iter().flatten().filter(|one| *one != FINALIZER).cloned().collect();
+    let finalizers = desk
+        .view
+        .metadata
+        .finalizers
+        .iter()
+        .flatten()
+        .filter(|one| *one != FINALIZER)
+        .cloned()
+        .collect();
     jobs.push(finalizer_job(desk, finalizers));
 }
 
@@ -251,23 +311,54 @@ fn prepare(desk: &mut Desk, index: &Index, action: &Action, observed: &Observed)
     let (effect, starting) = match action {
         Action::Create { attempt, started, .. } => {
             let sheet = sheet(attempt, *started)?;
-            (Effect::Create { cluster: name, step, sheet, freed: observed.freed }, action.step() != Step::PostAction)
+            (
+                Effect::Create {
+                    cluster: name,
+                    step,
+                    sheet,
+                    freed: observed.freed,
+                },
+                action.step() != Step::PostAction,
+            )
         }
-        Action::Update { attempt, started, .. } => {
-            (Effect::Update { cluster: name, sheet: sheet(attempt, *started)?, uid: uid()? }, true)
-        }
+        Action::Update { attempt, started, .. } => (
+            Effect::Update {
+                cluster: name,
+                sheet: sheet(attempt, *started)?,
+                uid: uid()?,
+            },
+            true,
+        ),
         Action::MarkSoak { started, .. } => {
             let note = api::time::to_rfc3339(*started);
             let patch = json!({"metadata": {"uid": &*uid()?, "annotations": {api::names::ANNOTATION_SOAK_STARTED_AT: note}}});
-            (Effect::MarkSoak { cluster: name, step, patch }, false)
+            (
+                Effect::MarkSoak {
+                    cluster: name,
+                    step,
+                    patch,
+                },
+                false,
+            )
         }
         Action::Delete { why, .. } => {
             let halt = matches!(why, DeleteReason::LeftSelection | DeleteReason::UpgradeDeleted);
-            (Effect::Delete { cluster: name, step, uid: uid()?, halt }, false)
+            (
+                Effect::Delete {
+                    cluster: name,
+                    step,
+                    uid: uid()?,
+                    halt,
+                },
+                false,
+            )
         }
     };
     desk.begin(cluster, starting);
-    Some(Job { upgrade: Arc::clone(&desk.uid), effect })
+    Some(Job {
+        upgrade: Arc::clone(&desk.uid),
+        effect,
+    })
 }
 
 fn status_job(desk: &Desk, status: api::ManagedClustersUpgradeStatus) -> Job {
@@ -276,7 +367,10 @@ fn status_job(desk: &Desk, status: api::ManagedClustersUpgradeStatus) -> Job {
         name: Arc::clone(&desk.name),
         status: Box::new(status),
     };
-    Job { upgrade: Arc::clone(&desk.uid), effect }
+    Job {
+        upgrade: Arc::clone(&desk.uid),
+        effect,
+    }
 }
 
 /// Collects the shards and the status that are due, of every upgrade.
@@ -285,7 +379,10 @@ pub fn flush(hall: &Hall) {
     let jobs = hall.with(|state| {
         let mut jobs = Vec::new();
         for desk in state.desks.values_mut() {
-            let target = desk.brief.as_ref().map_or_else(|_| Arc::from(""), |brief| Arc::clone(&brief.policy.target));
+            let target = desk
+                .brief
+                .as_ref()
+                .map_or_else(|_| Arc::from(""), |brief| Arc::clone(&brief.policy.target));
             if !desk.is_deleting() {
                 let due = desk.rows.due(now, &target);
                 jobs.extend(due.into_iter().map(|due| report_job(desk, due)));
@@ -323,6 +420,13 @@ fn report_job(desk: &Desk, due: Due) -> Job {
         .to_string()
         .into_bytes()
     });
-    let effect = Effect::Report { namespace: Arc::clone(&desk.namespace), due, body };
-    Job { upgrade: Arc::clone(&desk.uid), effect }
+    let effect = Effect::Report {
+        namespace: Arc::clone(&desk.namespace),
+        due,
+        body,
+    };
+    Job {
+        upgrade: Arc::clone(&desk.uid),
+        effect,
+    }
 }

@@ -32,8 +32,17 @@ pub struct Brief {
 ///
 /// # Errors
 /// Every broken rule, when there is one.
-pub fn brief(upgrade: &Upgrade, flags: &WorkFlags, operators_grace: TimeDelta) -> Result<Brief, Vec<Violation>> {
-    let violation = |message: String| vec![Violation { field: "spec".to_owned(), message }];
+pub fn brief(
+    upgrade: &Upgrade,
+    flags: &WorkFlags,
+    operators_grace: TimeDelta,
+) -> Result<Brief, Vec<Violation>> {
+    let violation = |message: String| {
+        vec![Violation {
+            field: "spec".to_owned(),
+            message,
+        }]
+    };
     let spec = match &upgrade.spec {
         Lenient::Good(spec) => spec,
         Lenient::Absent => return Err(violation("must be set".to_owned())),
@@ -53,8 +62,14 @@ pub fn brief(upgrade: &Upgrade, flags: &WorkFlags, operators_grace: TimeDelta) -
         retry: None,
         paused: spec.paused,
         deleting: false,
-        max_concurrency: limit(parse_limit(&strategy.max_concurrency, 1).ok_or_else(|| unreadable("maxConcurrency"))?),
-        max_failures: strategy.max_failures.as_ref().and_then(|value| parse_limit(value, 0)).map(limit),
+        max_concurrency: limit(
+            parse_limit(&strategy.max_concurrency, 1).ok_or_else(|| unreadable("maxConcurrency"))?,
+        ),
+        max_failures: strategy
+            .max_failures
+            .as_ref()
+            .and_then(|value| parse_limit(value, 0))
+            .map(limit),
         min_success_time: strategy.min_success_time.as_deref().and_then(parse_duration),
         cluster_timeout: parse_duration(&strategy.cluster_upgrade_timeout)
             .ok_or_else(|| unreadable("clusterUpgradeTimeout"))?,
@@ -63,7 +78,11 @@ pub fn brief(upgrade: &Upgrade, flags: &WorkFlags, operators_grace: TimeDelta) -
             + JOB_DEADLINE_MARGIN
             + operators_grace,
         canaries: strategy.canary_clusters.is_some(),
-        target: Arc::from(spec.cluster_version.as_ref().map_or("", |target| target.version.as_str())),
+        target: Arc::from(
+            spec.cluster_version
+                .as_ref()
+                .map_or("", |target| target.version.as_str()),
+        ),
     };
     Ok(Brief {
         generation: upgrade.metadata.generation.unwrap_or(0),
@@ -76,8 +95,15 @@ pub fn brief(upgrade: &Upgrade, flags: &WorkFlags, operators_grace: TimeDelta) -
 /// The retry token to carry out: the annotation's value while the status has not observed it.
 #[must_use]
 pub fn pending_retry(upgrade: &Upgrade) -> Option<Arc<str>> {
-    let token = upgrade.metadata.annotations.as_ref()?.get(ANNOTATION_RETRY_FAILED)?;
-    let observed = upgrade.status.good().and_then(|status| status.observed_retry.as_deref());
+    let token = upgrade
+        .metadata
+        .annotations
+        .as_ref()?
+        .get(ANNOTATION_RETRY_FAILED)?;
+    let observed = upgrade
+        .status
+        .good()
+        .and_then(|status| status.observed_retry.as_deref());
     (!token.is_empty() && observed != Some(token.as_str())).then(|| Arc::from(token.as_str()))
 }
 

@@ -30,6 +30,8 @@ const INTERVAL: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(15);
 /// Longest time of one write.
 const WRITE: Duration = Duration::from_secs(30);
+/// Longest time that writes in flight have at shutdown.
+const LAST_WRITES: Duration = Duration::from_secs(1);
 /// First wait before a foreign work that is being deleted is looked at again.
 const TERMINATING: TimeDelta = TimeDelta::seconds(5);
 
@@ -57,22 +59,35 @@ pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<
         works: flags.work_flags(),
         operators_grace: TimeDelta::from_std(flags.operators_grace).unwrap_or(TimeDelta::seconds(30)),
         require_bindings: flags.require_set_bindings,
-        namespaces: flags.watch_namespaces.iter().map(|namespace| Arc::from(namespace.as_str())).collect(),
+        namespaces: flags
+            .watch_namespaces
+            .iter()
+            .map(|namespace| Arc::from(namespace.as_str()))
+            .collect(),
     };
     let require_bindings = settings.require_bindings;
     let fence = parts.leadership.fence();
-    let hall = Arc::new(Hall::new(settings, fence, Arc::clone(&parts.metrics), &parts.readiness));
+    let hall = Arc::new(Hall::new(
+        settings,
+        fence,
+        Arc::clone(&parts.metrics),
+        &parts.readiness,
+    ));
     watch::start(&hall, &client);
     let mut writers = JoinSet::new();
     for _ in 0..flags.write_concurrency {
-        writers.spawn(write(Arc::clone(&hall), client.clone(), parts.leadership.clone()));
+        let (hall, client, leadership) = (Arc::clone(&hall), client.clone(), parts.leadership.clone());
+        writers.spawn(write(hall, client, leadership, parts.shutdown.clone()));
     }
     let looping = lead(&hall, &client, &parts, require_bindings);
     tokio::select! {
         () = looping => {}
         () = parts.shutdown.cancelled() => {}
     }
-    writers.shutdown().await;
+    let finished = async { while writers.join_next().await.is_some() {} };
+    if tokio::time::timeout(LAST_WRITES, finished).await.is_err() {
+        tracing::warn!("writes in flight did not end in time; their outcome is read back by the next leader");
+    }
     Ok(())
 }
 
@@ -143,10 +158,14 @@ async fn read_records(hall: &Arc<Hall>, client: &Client) {
     }
 }
 
-/// A writer: takes jobs and carries them out while this replica leads.
-async fn write(hall: Arc<Hall>, client: Client, leadership: lease::Handle) {
+/// A writer: takes jobs and carries them out while this replica leads. After shutdown it finishes the one it has.
+async fn write(hall: Arc<Hall>, client: Client, leadership: lease::Handle, shutdown: CancellationToken) {
     loop {
-        let job = hall.lanes.pop().await;
+        let job = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return,
+            job = hall.lanes.pop() => job,
+        };
         let begun = Instant::now();
         let outcome = if leadership.is_leader() {
             match tokio::time::timeout(WRITE, apply::execute(&client, &job)).await {
@@ -157,7 +176,7 @@ async fn write(hall: Arc<Hall>, client: Client, leadership: lease::Handle) {
             Outcome::NotLeading
         };
         count(&hall, &job, &outcome, begun.elapsed());
-        hall.with(|state| finish(&hall, state, job, outcome));
+        hall.with(|state| finish(&hall, state, job, &outcome));
     }
 }
 
@@ -181,18 +200,23 @@ fn count(hall: &Hall, job: &Job, outcome: &Outcome, took: Duration) {
     };
     hall.metrics.wrote(kind, ended, took);
     if let Outcome::Failed(error) = outcome {
-        tracing::warn!(kind = kind.as_str(), cluster = job.effect.cluster().map(|name| &**name), error, "write failed");
+        tracing::warn!(
+            kind = kind.as_str(),
+            cluster = job.effect.cluster().map(|name| &**name),
+            error,
+            "write failed"
+        );
     }
 }
 
 /// Takes the answer of a write into the state at once, so that the next plan sees what was written.
-fn finish(hall: &Hall, state: &mut State, job: Job, outcome: Outcome) {
+fn finish(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
     let now = hall.now();
     let Job { upgrade, effect } = job;
-    if let Outcome::Work(work) = &outcome {
+    if let Outcome::Work(work) = outcome {
         state.index.work(&Change::Applied((**work).clone()), now);
     }
-    match (&effect, &outcome) {
+    match (&effect, outcome) {
         (Effect::Delete { cluster, step, .. }, Outcome::Doomed) => state.index.doom(cluster, *step),
         (Effect::Delete { cluster, step, .. } | Effect::MarkSoak { cluster, step, .. }, Outcome::Gone) => {
             state.index.forget(cluster, *step);
@@ -200,16 +224,20 @@ fn finish(hall: &Hall, state: &mut State, job: Job, outcome: Outcome) {
         (Effect::Update { cluster, .. }, Outcome::Gone) => state.index.forget(cluster, Step::Platform),
         _ => {}
     }
-    if let Outcome::Upgrade(object) = &outcome {
+    if let Outcome::Upgrade(object) = outcome {
         state.apply_upgrade((**object).clone(), hall);
     }
-    let Some(desk) = state.desks.get_mut(&upgrade) else { return };
+    let Some(desk) = state.desks.get_mut(&upgrade) else {
+        return;
+    };
     match effect {
-        Effect::Create { cluster, step, freed, .. } => {
-            if let (Outcome::Work(_), Some(freed)) = (&outcome, freed) {
+        Effect::Create {
+            cluster, step, freed, ..
+        } => {
+            if let (Outcome::Work(_), Some(freed)) = (outcome, freed) {
                 hall.metrics.reacted(freed.elapsed());
             }
-            match &outcome {
+            match outcome {
                 Outcome::Foreign => desk.obstruct(&cluster, step, now),
                 Outcome::ForeignTerminating => desk.await_end(&cluster, step, now + TERMINATING),
                 Outcome::NamespaceGone => {
@@ -223,15 +251,21 @@ fn finish(hall: &Hall, state: &mut State, job: Job, outcome: Outcome) {
             }
             desk.end(&cluster);
         }
-        Effect::Update { cluster, .. } | Effect::MarkSoak { cluster, .. } | Effect::Delete { cluster, .. } => {
-            match &outcome {
+        Effect::Update { cluster, .. }
+        | Effect::MarkSoak { cluster, .. }
+        | Effect::Delete { cluster, .. } => {
+            match outcome {
                 Outcome::Failed(text) => desk.fail(&cluster, now, text),
                 _ => desk.succeed(&cluster),
             }
             desk.end(&cluster);
         }
         Effect::Report { due, .. } => {
-            let version = if let Outcome::Report(version) = outcome { Some(version) } else { None };
+            let version = if let Outcome::Report(version) = outcome {
+                Some(*version)
+            } else {
+                None
+            };
             desk.rows.wrote(due, version, Instant::now());
             desk.dirty = true;
         }
@@ -291,7 +325,11 @@ impl State {
     fn next(&self, wall: DateTime<Utc>) -> Instant {
         let instant = Instant::now();
         let mut next = instant + LONGEST;
-        for desk in self.desks.values().filter(|desk| self.settings.serves(&desk.namespace)) {
+        for desk in self
+            .desks
+            .values()
+            .filter(|desk| self.settings.serves(&desk.namespace))
+        {
             if desk.dirty {
                 next = next.min(desk.rested_at(instant));
             }

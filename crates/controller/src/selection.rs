@@ -1,6 +1,6 @@
 //! Which clusters an upgrade selects (`reference/mcu.md` §4 "Selection and permission", A4 to A8).
 //!
-//! The union of all placements' decisions and of the selector. The selector sees only clusters of ManagedClusterSets
+//! The union of all placements' decisions and of the selector. The selector sees only clusters of cluster sets
 //! bound in the upgrade's namespace; that is OCM's border between tenants, and this module keeps it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,14 +45,23 @@ pub fn select(
 ) -> Selected {
     let mut selected = Selected::default();
     for reference in &spec.placement {
-        let at = reference.namespace.as_deref().filter(|at| !at.is_empty()).unwrap_or(namespace);
+        let at = reference
+            .namespace
+            .as_deref()
+            .filter(|at| !at.is_empty())
+            .unwrap_or(namespace);
         if !placements.has_placement(at, &reference.name) {
-            selected.notes.push(format!("Placement {at}/{} does not exist", reference.name));
+            selected
+                .notes
+                .push(format!("Placement {at}/{} does not exist", reference.name));
             continue;
         }
         let decided: BTreeSet<&Arc<str>> = placements.decided(at, &reference.name).collect();
         if decided.is_empty() {
-            selected.notes.push(format!("Placement {at}/{} has decided no cluster", reference.name));
+            selected.notes.push(format!(
+                "Placement {at}/{} has decided no cluster",
+                reference.name
+            ));
         }
         let alone = decided.len() == 1;
         for name in decided {
@@ -61,29 +70,49 @@ pub fn select(
             }
         }
     }
-    let borders = Borders { namespace, clusters, placements, require_bindings };
+    let borders = Borders {
+        namespace,
+        clusters,
+        placements,
+        require_bindings,
+    };
     if let Some(selector) = &spec.cluster_selector {
         for cluster in borders.matching("spec.clusterSelector", selector, &mut selected.notes) {
-            selected.clusters.entry(Arc::clone(&cluster.name)).or_default().named |= names(selector, cluster);
+            selected
+                .clusters
+                .entry(Arc::clone(&cluster.name))
+                .or_default()
+                .named |= names(selector, cluster);
         }
     }
     if spec.placement.is_empty() && spec.cluster_selector.is_none() {
-        selected.notes.push("neither spec.placement nor spec.clusterSelector is set".to_owned());
+        selected
+            .notes
+            .push("neither spec.placement nor spec.clusterSelector is set".to_owned());
     }
     if let Some(canaries) = &spec.upgrade_strategy.canary_clusters {
         let selector = &canaries.cluster_selector;
         let mut notes = Vec::new();
-        let from_sets: Vec<Arc<str>> =
-            borders.matching("the canary selector", selector, &mut notes).map(|cluster| Arc::clone(&cluster.name)).collect();
+        let from_sets: Vec<Arc<str>> = borders
+            .matching("the canary selector", selector, &mut notes)
+            .map(|cluster| Arc::clone(&cluster.name))
+            .collect();
         // A cluster that a placement decided on is already within the author's borders.
         let from_selection: Vec<Arc<str>> = selected
             .clusters
             .keys()
-            .filter(|name| selector.cluster_sets.is_empty() && clusters.get(*name).is_some_and(|cluster| matches(selector, cluster)))
+            .filter(|name| {
+                selector.cluster_sets.is_empty()
+                    && clusters
+                        .get(*name)
+                        .is_some_and(|cluster| matches(selector, cluster))
+            })
             .cloned()
             .collect();
         for name in from_sets.into_iter().chain(from_selection) {
-            let named = clusters.get(&name).is_some_and(|cluster| names(selector, cluster));
+            let named = clusters
+                .get(&name)
+                .is_some_and(|cluster| names(selector, cluster));
             let member = selected.clusters.entry(name).or_default();
             member.canary = true;
             member.named |= named;
@@ -113,14 +142,23 @@ impl<'a> Borders<'a> {
         notes: &mut Vec<String>,
     ) -> impl Iterator<Item = &'a Arc<ClusterView>> + use<'a> {
         let everything = !self.require_bindings && selector.cluster_sets.is_empty();
-        let sets = if everything { Vec::new() } else { self.sets(field, selector, notes) };
+        let sets = if everything {
+            Vec::new()
+        } else {
+            self.sets(field, selector, notes)
+        };
         self.clusters.values().filter(move |cluster| {
             let inside = everything || sets.iter().any(|(name, set)| belongs(cluster, name, set));
             inside && is_selectable(cluster) && matches(selector, cluster)
         })
     }
 
-    fn sets(&self, field: &str, selector: &'a ClusterSelector, notes: &mut Vec<String>) -> Vec<(Arc<str>, SetSelector)> {
+    fn sets(
+        &self,
+        field: &str,
+        selector: &'a ClusterSelector,
+        notes: &mut Vec<String>,
+    ) -> Vec<(Arc<str>, SetSelector)> {
         let bound: BTreeSet<&Arc<str>> = if self.require_bindings {
             self.placements.bound_sets(self.namespace)
         } else {
@@ -142,7 +180,10 @@ impl<'a> Borders<'a> {
         }
         bound
             .into_iter()
-            .filter(|name| selector.cluster_sets.is_empty() || selector.cluster_sets.iter().any(|wanted| **wanted == ***name))
+            .filter(|name| {
+                selector.cluster_sets.is_empty()
+                    || selector.cluster_sets.iter().any(|wanted| **wanted == ***name)
+            })
             .filter_map(|name| Some((Arc::clone(name), self.placements.set(name)?.clone())))
             .collect()
     }
@@ -151,13 +192,20 @@ impl<'a> Borders<'a> {
 /// Membership in a set: by the exclusive label or by the set's own selector (`reference/ocm.md` 2.9).
 fn belongs(cluster: &ClusterView, name: &str, set: &SetSelector) -> bool {
     if set.selector_type == "LabelSelector" {
-        return set.label_selector.as_ref().is_some_and(|selector| matches_plain(selector, cluster));
+        return set
+            .label_selector
+            .as_ref()
+            .is_some_and(|selector| matches_plain(selector, cluster));
     }
     cluster.label(LABEL_CLUSTER_SET) == Some(name)
 }
 
 fn matches_plain(selector: &LabelSelector, cluster: &ClusterView) -> bool {
-    let labels = selector.match_labels.iter().flatten().all(|(key, value)| cluster.label(key) == Some(value));
+    let labels = selector
+        .match_labels
+        .iter()
+        .flatten()
+        .all(|(key, value)| cluster.label(key) == Some(value));
     let expressions = selector.match_expressions.iter().flatten().all(|expression| {
         let value = cluster.label(&expression.key);
         let listed = || value.is_some_and(|value| expression.values.iter().flatten().any(|one| one == value));
@@ -173,8 +221,14 @@ fn matches_plain(selector: &LabelSelector, cluster: &ClusterView) -> bool {
 }
 
 fn matches(selector: &ClusterSelector, cluster: &ClusterView) -> bool {
-    selector.match_labels.iter().all(|(key, value)| cluster.selectable_label(key) == Some(value))
-        && selector.match_expressions.iter().all(|expression| satisfies(expression, cluster))
+    selector
+        .match_labels
+        .iter()
+        .all(|(key, value)| cluster.selectable_label(key) == Some(value))
+        && selector
+            .match_expressions
+            .iter()
+            .all(|expression| satisfies(expression, cluster))
 }
 
 fn satisfies(expression: &LabelExpression, cluster: &ClusterView) -> bool {

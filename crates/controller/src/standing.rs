@@ -10,21 +10,35 @@ use crate::selection::Member;
 /// Products whose clusters are upgraded by their users.
 const SELF_MANAGED: [&str; 2] = ["OpenShift", "ARO"];
 /// Products that a provider upgrades; touching their ClusterVersion would fight with it.
-const MANAGED: [&str; 6] = ["ROSA", "ROSA-HCP", "OpenShiftDedicated", "OSD", "ROKS", "HyperShift"];
+const MANAGED: [&str; 6] = [
+    "ROSA",
+    "ROSA-HCP",
+    "OpenShiftDedicated",
+    "OSD",
+    "ROKS",
+    "HyperShift",
+];
 /// What ACM writes before it knows better.
 const UNKNOWN: [&str; 2] = ["auto-detect", "Unknown"];
 
 /// Judges a cluster. `platform`: a platform upgrade is asked for, which needs a well-formed cluster ID.
 #[must_use]
 pub fn standing(cluster: &ClusterView, member: Member, platform: bool) -> Standing {
-    let blocked = |reason, message: String| Standing::Blocked { reason, message: Arc::from(message) };
+    let blocked = |reason, message: String| Standing::Blocked {
+        reason,
+        message: Arc::from(message),
+    };
     if cluster.is_hub() && !member.named {
         return blocked(
             Reason::LocalCluster,
             "the cluster is the hub itself; name it in a selector (key name or local-cluster), or select it alone in a Placement, to upgrade it".to_owned(),
         );
     }
-    if let Some(product) = cluster.product.as_deref().filter(|product| !UNKNOWN.contains(product)) {
+    if let Some(product) = cluster
+        .product
+        .as_deref()
+        .filter(|product| !UNKNOWN.contains(product))
+    {
         if MANAGED.contains(&product) {
             return blocked(
                 Reason::ManagedService,
@@ -34,14 +48,18 @@ pub fn standing(cluster: &ClusterView, member: Member, platform: bool) -> Standi
         if !SELF_MANAGED.contains(&product) {
             return blocked(
                 Reason::NotOpenShift,
-                format!("product {product} is not OpenShift; take the cluster out of the selection, or correct its claim product.open-cluster-management.io or label vendor"),
+                format!(
+                    "product {product} is not OpenShift; take the cluster out of the selection, or correct its claim product.open-cluster-management.io or label vendor"
+                ),
             );
         }
     }
     if let Some(id) = cluster.id.as_deref().filter(|id| platform && !is_uuid(id)) {
         return blocked(
             Reason::InvalidClusterID,
-            format!("cluster ID {id:?} is not a UUID; correct the claim id.openshift.io or the label clusterID"),
+            format!(
+                "cluster ID {id:?} is not a UUID; correct the claim id.openshift.io or the label clusterID"
+            ),
         );
     }
     if let Some(error) = &cluster.unreadable {
@@ -52,9 +70,10 @@ pub fn standing(cluster: &ClusterView, member: Member, platform: bool) -> Standi
     }
     match &cluster.availability {
         Availability::Available => Standing::Eligible,
-        Availability::Unavailable(text) => {
-            Standing::Unavailable { reason: Reason::ClusterUnavailable, message: Arc::clone(text) }
-        }
+        Availability::Unavailable(text) => Standing::Unavailable {
+            reason: Reason::ClusterUnavailable,
+            message: Arc::clone(text),
+        },
     }
 }
 
@@ -89,7 +108,10 @@ mod tests {
     #[test]
     fn products_ids_and_the_hub_are_judged_by_claim_before_label() {
         let member = Member::default();
-        let named = Member { named: true, ..member };
+        let named = Member {
+            named: true,
+            ..member
+        };
         let claim = |name: &str, value: &str| format!(r#"[{{"name":"{name}","value":"{value}"}}]"#);
         let product = |value: &str| claim("product.open-cluster-management.io", value);
         for (labels, claims, member, expected) in [
@@ -99,12 +121,32 @@ mod tests {
             ("{}", product("ROSA"), member, Some(Reason::ManagedService)),
             ("{}", product("EKS"), member, Some(Reason::NotOpenShift)),
             (r#"{"vendor":"EKS"}"#, product("OpenShift"), member, None),
-            (r#"{"vendor":"EKS"}"#, "[]".to_owned(), member, Some(Reason::NotOpenShift)),
+            (
+                r#"{"vendor":"EKS"}"#,
+                "[]".to_owned(),
+                member,
+                Some(Reason::NotOpenShift),
+            ),
             (r#"{"vendor":"auto-detect"}"#, "[]".to_owned(), member, None),
-            (r#"{"local-cluster":"true"}"#, "[]".to_owned(), member, Some(Reason::LocalCluster)),
+            (
+                r#"{"local-cluster":"true"}"#,
+                "[]".to_owned(),
+                member,
+                Some(Reason::LocalCluster),
+            ),
             (r#"{"local-cluster":"true"}"#, "[]".to_owned(), named, None),
-            (r#"{"clusterID":"not-a-uuid"}"#, "[]".to_owned(), member, Some(Reason::InvalidClusterID)),
-            (r#"{"clusterID":"not-a-uuid"}"#, claim("id.openshift.io", "94e170c1-7a3c-4ae1-a85d-8bd904ad783f"), member, None),
+            (
+                r#"{"clusterID":"not-a-uuid"}"#,
+                "[]".to_owned(),
+                member,
+                Some(Reason::InvalidClusterID),
+            ),
+            (
+                r#"{"clusterID":"not-a-uuid"}"#,
+                claim("id.openshift.io", "94e170c1-7a3c-4ae1-a85d-8bd904ad783f"),
+                member,
+                None,
+            ),
         ] {
             assert_eq!(judge(labels, &claims, member), expected, "{labels} {claims}");
         }

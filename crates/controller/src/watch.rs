@@ -6,7 +6,8 @@ use std::sync::Arc;
 use ahash::AHashSet;
 use api::names::{LABEL_MCU, LABEL_MCU_UID, Step};
 use api::views::{
-    ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding, ManifestWork, Placement, PlacementDecision, Report, Upgrade,
+    ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding, ManifestWork, Placement, PlacementDecision,
+    Report, Upgrade,
 };
 use futures::{StreamExt, pin_mut};
 use kube::runtime::WatchStreamExt;
@@ -42,14 +43,44 @@ pub fn start(hall: &Arc<Hall>, client: &Client) {
     let labelled = |label: &str| watcher::Config::default().labels(label);
     let plain = watcher::Config::default;
     let all = || client.clone();
-    spawn(hall, WatchKind::Cluster, Api::<ManagedCluster>::all(all()), plain());
-    spawn(hall, WatchKind::Work, Api::<ManifestWork>::all(all()), labelled(LABEL_MCU_UID));
+    spawn(
+        hall,
+        WatchKind::Cluster,
+        Api::<ManagedCluster>::all(all()),
+        plain(),
+    );
+    spawn(
+        hall,
+        WatchKind::Work,
+        Api::<ManifestWork>::all(all()),
+        labelled(LABEL_MCU_UID),
+    );
     spawn(hall, WatchKind::Placement, Api::<Placement>::all(all()), plain());
-    spawn(hall, WatchKind::Decision, Api::<PlacementDecision>::all(all()), plain());
-    spawn(hall, WatchKind::ClusterSet, Api::<ManagedClusterSet>::all(all()), plain());
-    spawn(hall, WatchKind::Binding, Api::<ManagedClusterSetBinding>::all(all()), plain());
+    spawn(
+        hall,
+        WatchKind::Decision,
+        Api::<PlacementDecision>::all(all()),
+        plain(),
+    );
+    spawn(
+        hall,
+        WatchKind::ClusterSet,
+        Api::<ManagedClusterSet>::all(all()),
+        plain(),
+    );
+    spawn(
+        hall,
+        WatchKind::Binding,
+        Api::<ManagedClusterSetBinding>::all(all()),
+        plain(),
+    );
     spawn(hall, WatchKind::Upgrade, Api::<Upgrade>::all(all()), plain());
-    spawn(hall, WatchKind::Report, Api::<Report>::all(all()), labelled(LABEL_MCU));
+    spawn(
+        hall,
+        WatchKind::Report,
+        Api::<Report>::all(all()),
+        labelled(LABEL_MCU),
+    );
 }
 
 fn spawn<K>(hall: &Arc<Hall>, kind: WatchKind, api: Api<K>, config: watcher::Config)
@@ -80,7 +111,12 @@ where
     match event {
         Event::Init => *listing = Listing::default(),
         Event::InitApply(object) => {
-            let version = object.meta().resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0);
+            let version = object
+                .meta()
+                .resource_version
+                .as_deref()
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(0);
             listing.newest = listing.newest.max(version);
             hall.with(|state| {
                 listing.seen.insert(key(&object, &mut state.index.pool));
@@ -139,14 +175,41 @@ macro_rules! indexed {
     };
 }
 
-indexed!(ManagedCluster, WatchKind::Cluster, cluster, retain_clusters, |object| object
-    .spec
-    .error()
-    .or_else(|| object.status.error()));
-indexed!(Placement, WatchKind::Placement, placement, retain_placements, |_object| None);
-indexed!(PlacementDecision, WatchKind::Decision, decision, retain_decisions, |object| object.status.error());
-indexed!(ManagedClusterSet, WatchKind::ClusterSet, set, retain_sets, |object| object.spec.error());
-indexed!(ManagedClusterSetBinding, WatchKind::Binding, binding, retain_bindings, |object| object.spec.error());
+indexed!(
+    ManagedCluster,
+    WatchKind::Cluster,
+    cluster,
+    retain_clusters,
+    |object| object.spec.error().or_else(|| object.status.error())
+);
+indexed!(
+    Placement,
+    WatchKind::Placement,
+    placement,
+    retain_placements,
+    |_object| None
+);
+indexed!(
+    PlacementDecision,
+    WatchKind::Decision,
+    decision,
+    retain_decisions,
+    |object| object.status.error()
+);
+indexed!(
+    ManagedClusterSet,
+    WatchKind::ClusterSet,
+    set,
+    retain_sets,
+    |object| object.spec.error()
+);
+indexed!(
+    ManagedClusterSetBinding,
+    WatchKind::Binding,
+    binding,
+    retain_bindings,
+    |object| object.spec.error()
+);
 
 impl Watched for ManifestWork {
     const KIND: WatchKind = WatchKind::Work;
@@ -183,7 +246,9 @@ impl Watched for Upgrade {
         hall.count_unreadable(Self::error(&change));
         match change {
             Change::Applied(upgrade) => state.apply_upgrade(upgrade, hall),
-            Change::Deleted(upgrade) => state.delete_upgrade(upgrade.metadata.uid.as_deref().unwrap_or_default()),
+            Change::Deleted(upgrade) => {
+                state.delete_upgrade(upgrade.metadata.uid.as_deref().unwrap_or_default())
+            }
         }
     }
 

@@ -74,6 +74,28 @@ reasons! {
     NotAvailable,
     /// The step is running.
     Running,
+    /// The cluster has not taken up the requested update yet.
+    NotStarted,
+    /// The agent has not delivered any feedback values yet.
+    NoFeedback,
+    /// The agent's report is older than the ManifestWork.
+    StaleStatus,
+    /// The cluster is fetching and verifying the release.
+    RetrievingRelease,
+    /// A cluster operator takes longer than expected.
+    SlowClusterOperator,
+    /// The cluster is working towards the target.
+    Progressing,
+    /// The Job is running.
+    JobRunning,
+    /// The Job has failed pods and tries on.
+    JobFailing,
+    /// The Job failed.
+    JobFailed,
+    /// A declared success check does not pass yet.
+    Incomplete,
+    /// The work is reported as degraded.
+    Degraded,
     /// The cluster refused the requested update as invalid.
     InvalidUpdate,
     /// The cluster did not accept the release.

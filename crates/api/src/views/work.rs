@@ -50,7 +50,7 @@ pub struct WorkResourceStatus {
 pub struct ManifestStatus {
     /// Which manifest.
     pub resource_meta: ResourceMeta,
-    /// Applied, Available, StatusFeedbackSynced and those of condition rules.
+    /// Applied, Available, `StatusFeedbackSynced` and those of condition rules.
     pub conditions: Vec<Condition>,
     /// Values the feedback rules asked for.
     pub status_feedback: StatusFeedback,

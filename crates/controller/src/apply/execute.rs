@@ -15,7 +15,9 @@ use crate::works::{ClusterFacts, Stamp};
 /// Carries out a job.
 pub async fn execute(client: &Client, job: &Job) -> Outcome {
     let done = match &job.effect {
-        Effect::Create { cluster, step, sheet, .. } => match render(job, sheet, cluster, *step) {
+        Effect::Create {
+            cluster, step, sheet, ..
+        } => match render(job, sheet, cluster, *step) {
             Some(body) => create(client, &job.upgrade, cluster, *step, body).await,
             None => return Outcome::Failed(format!("step {step} is not part of the spec")),
         },
@@ -24,9 +26,17 @@ pub async fn execute(client: &Client, job: &Job) -> Outcome {
             None => return Outcome::Failed("the spec asks for no platform upgrade".to_owned()),
         },
         Effect::MarkSoak { cluster, step, patch } => mark(client, cluster, *step, patch).await,
-        Effect::Delete { cluster, step, uid, .. } => delete(client, cluster, *step, uid).await,
-        Effect::Report { namespace, due, body } => report(client, namespace, &due.name, body.as_deref()).await,
-        Effect::Status { namespace, name, status } => {
+        Effect::Delete {
+            cluster, step, uid, ..
+        } => delete(client, cluster, *step, uid).await,
+        Effect::Report { namespace, due, body } => {
+            report(client, namespace, &due.name, body.as_deref()).await
+        }
+        Effect::Status {
+            namespace,
+            name,
+            status,
+        } => {
             let body = json!({
                 "apiVersion": format!("{}/{}", api::GROUP, api::VERSION),
                 "kind": "ManagedClustersUpgrade",
@@ -34,12 +44,25 @@ pub async fn execute(client: &Client, job: &Job) -> Outcome {
                 "status": status,
             });
             let api: Api<Upgrade> = Api::namespaced(client.clone(), namespace);
-            api.patch_status(name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(&body)).await.map(upgrade)
+            api.patch_status(
+                name,
+                &PatchParams::apply(FIELD_MANAGER).force(),
+                &Patch::Apply(&body),
+            )
+            .await
+            .map(upgrade)
         }
-        Effect::Finalizers { namespace, name, version, finalizers } => {
+        Effect::Finalizers {
+            namespace,
+            name,
+            version,
+            finalizers,
+        } => {
             let patch = json!({"metadata": {"uid": &*job.upgrade, "resourceVersion": version, "finalizers": finalizers}});
             let api: Api<Upgrade> = Api::namespaced(client.clone(), namespace);
-            api.patch(name, &manager(), &Patch::Merge(&patch)).await.map(upgrade)
+            api.patch(name, &manager(), &Patch::Merge(&patch))
+                .await
+                .map(upgrade)
         }
     };
     done.unwrap_or_else(|error| classify(&error))
@@ -56,13 +79,19 @@ fn stamp<'a>(job: &'a Job, sheet: &'a Sheet) -> Stamp<'a> {
 }
 
 fn render(job: &Job, sheet: &Sheet, cluster: &str, step: Step) -> Option<Vec<u8>> {
-    let facts = ClusterFacts { name: cluster, cluster_id: sheet.cluster_id.as_deref() };
+    let facts = ClusterFacts {
+        name: cluster,
+        cluster_id: sheet.cluster_id.as_deref(),
+    };
     sheet.brief.templates.body(step, &facts, &stamp(job, sheet))
 }
 
 /// The platform work with the UID of the object it is meant for, so that it never re-creates one that is gone.
 fn render_update(job: &Job, sheet: &Sheet, cluster: &str, uid: &str) -> Option<Vec<u8>> {
-    let facts = ClusterFacts { name: cluster, cluster_id: sheet.cluster_id.as_deref() };
+    let facts = ClusterFacts {
+        name: cluster,
+        cluster_id: sheet.cluster_id.as_deref(),
+    };
     let body = sheet.brief.templates.platform_apply(&facts, &stamp(job, sheet))?;
     let mut work: serde_json::Value = serde_json::from_slice(&body).ok()?;
     work["metadata"]["uid"] = json!(uid);
@@ -74,14 +103,23 @@ fn upgrade(object: Upgrade) -> Outcome {
 }
 
 fn manager() -> PatchParams {
-    PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
+    PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
 }
 
 fn works(client: &Client, cluster: &str) -> Api<ManifestWork> {
     Api::namespaced(client.clone(), cluster)
 }
 
-async fn create(client: &Client, upgrade: &str, cluster: &str, step: Step, body: Vec<u8>) -> Result<Outcome, Error> {
+async fn create(
+    client: &Client,
+    upgrade: &str,
+    cluster: &str,
+    step: Step,
+    body: Vec<u8>,
+) -> Result<Outcome, Error> {
     let uri = format!(
         "/apis/work.open-cluster-management.io/v1/namespaces/{cluster}/manifestworks?fieldManager={FIELD_MANAGER}"
     );
@@ -100,12 +138,22 @@ async fn create(client: &Client, upgrade: &str, cluster: &str, step: Step, body:
 
 /// The name is taken: by an earlier write of ours whose answer was lost, or by somebody else.
 async fn adopt(client: &Client, upgrade: &str, cluster: &str, step: Step) -> Result<Outcome, Error> {
-    let Some(work) = works(client, cluster).get_opt(&step.work_name(cluster)).await? else { return Ok(Outcome::Gone) };
-    let owner = work.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_MCU_UID));
+    let Some(work) = works(client, cluster).get_opt(&step.work_name(cluster)).await? else {
+        return Ok(Outcome::Gone);
+    };
+    let owner = work
+        .metadata
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get(LABEL_MCU_UID));
     if owner.is_some_and(|owner| owner == upgrade) {
         return Ok(Outcome::Work(Box::new(work)));
     }
-    Ok(if work.metadata.deletion_timestamp.is_some() { Outcome::ForeignTerminating } else { Outcome::Foreign })
+    Ok(if work.metadata.deletion_timestamp.is_some() {
+        Outcome::ForeignTerminating
+    } else {
+        Outcome::Foreign
+    })
 }
 
 async fn update(client: &Client, cluster: &str, body: Vec<u8>) -> Result<Outcome, Error> {
@@ -119,11 +167,21 @@ async fn update(client: &Client, cluster: &str, body: Vec<u8>) -> Result<Outcome
         .header(header::CONTENT_TYPE, "application/apply-patch+yaml")
         .body(body)
         .map_err(|error| Error::Service(error.into()))?;
-    client.request::<ManifestWork>(request).await.map(|work| Outcome::Work(Box::new(work)))
+    client
+        .request::<ManifestWork>(request)
+        .await
+        .map(|work| Outcome::Work(Box::new(work)))
 }
 
-async fn mark(client: &Client, cluster: &str, step: Step, patch: &serde_json::Value) -> Result<Outcome, Error> {
-    let patched = works(client, cluster).patch(&step.work_name(cluster), &manager(), &Patch::Merge(patch)).await;
+async fn mark(
+    client: &Client,
+    cluster: &str,
+    step: Step,
+    patch: &serde_json::Value,
+) -> Result<Outcome, Error> {
+    let patched = works(client, cluster)
+        .patch(&step.work_name(cluster), &manager(), &Patch::Merge(patch))
+        .await;
     match patched {
         Ok(work) => Ok(Outcome::Work(Box::new(work))),
         Err(Error::Api(status)) if status.is_not_found() => Ok(Outcome::Gone),
@@ -134,7 +192,10 @@ async fn mark(client: &Client, cluster: &str, step: Step, patch: &serde_json::Va
 async fn delete(client: &Client, cluster: &str, step: Step, uid: &str) -> Result<Outcome, Error> {
     let params = DeleteParams {
         propagation_policy: Some(PropagationPolicy::Background),
-        preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+        preconditions: Some(Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: None,
+        }),
         ..DeleteParams::default()
     };
     let name = step.work_name(cluster);
@@ -171,13 +232,18 @@ async fn report(client: &Client, namespace: &str, name: &str, body: Option<&[u8]
         .body(body.to_vec())
         .map_err(|error| Error::Service(error.into()))?;
     let written: kube::core::PartialObjectMeta<Report> = client.request(request).await?;
-    let version = written.metadata.resource_version.and_then(|text| text.parse().ok());
+    let version = written
+        .metadata
+        .resource_version
+        .and_then(|text| text.parse().ok());
     Ok(Outcome::Report(version.unwrap_or(0)))
 }
 
 /// What an error means for the plan.
 fn classify(error: &Error) -> Outcome {
-    let Error::Api(status) = error else { return Outcome::Failed(error.to_string()) };
+    let Error::Api(status) = error else {
+        return Outcome::Failed(error.to_string());
+    };
     if is_namespace_gone(status) {
         return Outcome::NamespaceGone;
     }
@@ -185,9 +251,16 @@ fn classify(error: &Error) -> Outcome {
 }
 
 fn is_namespace_gone(status: &Status) -> bool {
-    let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
+    let causes = status
+        .details
+        .as_ref()
+        .map(|details| details.causes.as_slice())
+        .unwrap_or_default();
     let terminating = causes.iter().any(|cause| cause.reason == "NamespaceTerminating");
     let missing = status.is_not_found()
-        && status.details.as_ref().is_some_and(|details| details.kind == "namespaces");
+        && status
+            .details
+            .as_ref()
+            .is_some_and(|details| details.kind == "namespaces");
     terminating || missing
 }

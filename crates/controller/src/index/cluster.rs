@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use api::names::{CLAIM_ID, CLAIM_PRODUCT, CLAIM_VERSION, LABEL_CLUSTER_ID, LABEL_LOCAL_CLUSTER, LABEL_NAME, LABEL_OPENSHIFT_VERSION, LABEL_VENDOR};
+use api::names::{
+    CLAIM_ID, CLAIM_PRODUCT, CLAIM_VERSION, LABEL_CLUSTER_ID, LABEL_LOCAL_CLUSTER, LABEL_NAME,
+    LABEL_OPENSHIFT_VERSION, LABEL_VENDOR,
+};
 use api::views::{ManagedCluster, condition};
 
 use super::intern::Pool;
@@ -18,7 +21,7 @@ pub struct ClusterView {
     pub terminating: bool,
     /// The hub accepts the cluster.
     pub accepted: bool,
-    /// Condition ManagedClusterConditionAvailable.
+    /// Condition `ManagedClusterConditionAvailable`.
     pub availability: Availability,
     /// Cluster ID: claim, else label.
     pub id: Option<Arc<str>>,
@@ -47,13 +50,21 @@ impl ClusterView {
         let labels = cluster.metadata.labels.as_ref().unwrap_or(&empty);
         let status = cluster.status.good();
         let fact = |claim: &str, label: &str| {
-            let claimed = status.and_then(|status| status.claim(claim)).filter(|value| !value.is_empty());
-            claimed.or_else(|| labels.get(label).map(String::as_str)).filter(|value| !value.is_empty())
+            let claimed = status
+                .and_then(|status| status.claim(claim))
+                .filter(|value| !value.is_empty());
+            claimed
+                .or_else(|| labels.get(label).map(String::as_str))
+                .filter(|value| !value.is_empty())
         };
-        let available = status.and_then(|status| condition(&status.conditions, "ManagedClusterConditionAvailable"));
+        let available =
+            status.and_then(|status| condition(&status.conditions, "ManagedClusterConditionAvailable"));
         let availability = match available {
             Some(found) if found.status != "True" => {
-                let text = format!("the hub reports the cluster as not available: {}: {}", found.reason, found.message);
+                let text = format!(
+                    "the hub reports the cluster as not available: {}: {}",
+                    found.reason, found.message
+                );
                 Availability::Unavailable(pool.share(&text))
             }
             _ => Availability::Available,
@@ -68,14 +79,20 @@ impl ClusterView {
             product: fact(CLAIM_PRODUCT, LABEL_VENDOR).map(|product| pool.share(product)),
             version: pool.share(fact(CLAIM_VERSION, LABEL_OPENSHIFT_VERSION).unwrap_or_default()),
             unreadable: unreadable.map(|error| pool.share(error)),
-            labels: labels.iter().map(|(key, value)| (pool.share(key), pool.share(value))).collect(),
+            labels: labels
+                .iter()
+                .map(|(key, value)| (pool.share(key), pool.share(value)))
+                .collect(),
         })
     }
 
     /// Value of a label.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&str> {
-        let index = self.labels.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
+        let index = self
+            .labels
+            .binary_search_by(|(known, _)| (**known).cmp(key))
+            .ok()?;
         Some(&self.labels[index].1)
     }
 

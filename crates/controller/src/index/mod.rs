@@ -11,7 +11,9 @@ use std::time::Instant;
 
 use ahash::{AHashMap, AHashSet};
 use api::names::Step;
-use api::views::{ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding, ManifestWork, Placement, PlacementDecision};
+use api::views::{
+    ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding, ManifestWork, Placement, PlacementDecision,
+};
 use chrono::{DateTime, Utc};
 
 pub use cluster::{Availability, ClusterView};
@@ -63,7 +65,10 @@ impl Index {
         let changed = match change {
             Change::Applied(object) => match ClusterView::new(object, &mut self.pool) {
                 Some(view) => {
-                    let changed = self.clusters.get(&view.name).is_none_or(|before| **before != view);
+                    let changed = self
+                        .clusters
+                        .get(&view.name)
+                        .is_none_or(|before| **before != view);
                     if changed {
                         self.clusters.insert(Arc::clone(&view.name), Arc::new(view));
                     }
@@ -131,8 +136,12 @@ impl Index {
     }
 
     fn apply_work(&mut self, object: &ManifestWork, now: DateTime<Utc>) {
-        let Some(mut view) = WorkView::new(object, now, &mut self.pool) else { return };
-        let Some(namespace) = object.metadata.namespace.as_deref() else { return };
+        let Some(mut view) = WorkView::new(object, now, &mut self.pool) else {
+            return;
+        };
+        let Some(namespace) = object.metadata.namespace.as_deref() else {
+            return;
+        };
         let namespace = self.pool.share(namespace);
         let slot = &mut self.works.entry(Arc::clone(&namespace)).or_default()[slot_of(view.step)];
         if let Some(before) = slot {
@@ -141,7 +150,9 @@ impl Index {
             }
             view.inherit(before);
             if ends(&view) && !ends(before) {
-                self.ended.entry(Arc::clone(&view.upgrade)).or_insert_with(Instant::now);
+                self.ended
+                    .entry(Arc::clone(&view.upgrade))
+                    .or_insert_with(Instant::now);
             }
             if before.upgrade != view.upgrade {
                 self.dirty.insert(Arc::clone(&before.upgrade));
@@ -156,13 +167,20 @@ impl Index {
     }
 
     fn delete_work(&mut self, object: &ManifestWork, now: DateTime<Utc>) {
-        let (Some(namespace), Some(uid)) = (object.metadata.namespace.as_deref(), object.metadata.uid.as_deref()) else {
+        let (Some(namespace), Some(uid)) = (
+            object.metadata.namespace.as_deref(),
+            object.metadata.uid.as_deref(),
+        ) else {
             return;
         };
         let last = WorkView::new(object, now, &mut self.pool);
-        let Some(slots) = self.works.get_mut(namespace) else { return };
+        let Some(slots) = self.works.get_mut(namespace) else {
+            return;
+        };
         for slot in slots.iter_mut() {
-            let Some(before) = slot.as_ref().filter(|before| *before.uid == *uid) else { continue };
+            let Some(before) = slot.as_ref().filter(|before| *before.uid == *uid) else {
+                continue;
+            };
             self.dirty.insert(Arc::clone(&before.upgrade));
             // Somebody else removed a work whose success nobody has recorded yet (a zero TTL, say): keep the evidence.
             let evidence = last.clone().unwrap_or_else(|| WorkView::clone(before));
@@ -220,9 +238,13 @@ impl Index {
     /// Clusters with works of an upgrade. Clusters whose works have gone or changed hands are let go of here.
     pub fn clusters_of(&mut self, upgrade: &str) -> Vec<Arc<str>> {
         let works = &self.works;
-        let Some(clusters) = self.owned.get_mut(upgrade) else { return Vec::new() };
+        let Some(clusters) = self.owned.get_mut(upgrade) else {
+            return Vec::new();
+        };
         clusters.retain(|cluster| {
-            works.get(cluster).is_some_and(|slots| slots.iter().flatten().any(|view| *view.upgrade == *upgrade))
+            works
+                .get(cluster)
+                .is_some_and(|slots| slots.iter().flatten().any(|view| *view.upgrade == *upgrade))
         });
         let found = clusters.iter().cloned().collect();
         if clusters.is_empty() {
@@ -252,7 +274,8 @@ impl Index {
     pub fn retain_clusters(&mut self, seen: &AHashSet<Key>) {
         let before = self.clusters.len();
         let nowhere: Arc<str> = Arc::from("");
-        self.clusters.retain(|name, _| seen.contains(&(Arc::clone(&nowhere), Arc::clone(name))));
+        self.clusters
+            .retain(|name, _| seen.contains(&(Arc::clone(&nowhere), Arc::clone(name))));
         let changed = before != self.clusters.len();
         self.note(changed);
     }
@@ -269,13 +292,13 @@ impl Index {
         self.note(changed);
     }
 
-    /// Forgets ManagedClusterSets that a fresh list did not contain.
+    /// Forgets sets that a fresh list did not contain.
     pub fn retain_sets(&mut self, seen: &AHashSet<Key>) {
         let changed = self.placements.retain_sets(seen);
         self.note(changed);
     }
 
-    /// Forgets ManagedClusterSetBindings that a fresh list did not contain.
+    /// Forgets bindings that a fresh list did not contain.
     pub fn retain_bindings(&mut self, seen: &AHashSet<Key>) {
         let changed = self.placements.retain_bindings(seen);
         self.note(changed);
@@ -284,12 +307,18 @@ impl Index {
     /// Number of works.
     #[must_use]
     pub fn work_count(&self) -> usize {
-        self.works.values().map(|slots| slots.iter().flatten().count()).sum()
+        self.works
+            .values()
+            .map(|slots| slots.iter().flatten().count())
+            .sum()
     }
 }
 
 fn ends(view: &WorkView) -> bool {
-    matches!(view.work.reading, rollout::Reading::Succeeded | rollout::Reading::Failed(_))
+    matches!(
+        view.work.reading,
+        rollout::Reading::Succeeded | rollout::Reading::Failed(_)
+    )
 }
 
 /// Position of a step in [`ClusterWorks`].

@@ -1,11 +1,13 @@
-//! Placements, their decisions, ManagedClusterSets and their bindings.
+//! Placements, their decisions, cluster sets and their bindings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ahash::{AHashMap, AHashSet};
 use api::names::LABEL_PLACEMENT;
-use api::views::{ManagedClusterSet, ManagedClusterSetBinding, Placement, PlacementDecision, SetSelector, condition};
+use api::views::{
+    ManagedClusterSet, ManagedClusterSetBinding, Placement, PlacementDecision, SetSelector, condition,
+};
 use kube::Resource;
 
 use super::intern::Pool;
@@ -16,7 +18,7 @@ pub type Key = (Arc<str>, Arc<str>);
 /// Everything that selects clusters, apart from the clusters themselves.
 #[derive(Debug, Default)]
 pub struct Placements {
-    placements: AHashSet<Key>,
+    known: AHashSet<Key>,
     decisions: AHashMap<Key, Decision>,
     sets: BTreeMap<Arc<str>, SetSelector>,
     bindings: BTreeMap<Key, Binding>,
@@ -37,7 +39,10 @@ struct Binding {
 /// Namespace and name of an object; cluster-scoped objects have an empty namespace.
 pub fn key<K: Resource>(object: &K, pool: &mut Pool) -> Key {
     let meta = object.meta();
-    (pool.share(meta.namespace.as_deref().unwrap_or_default()), pool.share(meta.name.as_deref().unwrap_or_default()))
+    (
+        pool.share(meta.namespace.as_deref().unwrap_or_default()),
+        pool.share(meta.name.as_deref().unwrap_or_default()),
+    )
 }
 
 impl Placements {
@@ -45,14 +50,14 @@ impl Placements {
     pub fn apply_placement(&mut self, placement: &Placement, pool: &mut Pool) -> bool {
         let key = key(placement, pool);
         if placement.metadata.deletion_timestamp.is_some() {
-            return self.placements.remove(&key);
+            return self.known.remove(&key);
         }
-        self.placements.insert(key)
+        self.known.insert(key)
     }
 
     /// Forgets a Placement.
     pub fn delete_placement(&mut self, key: &Key) -> bool {
-        self.placements.remove(key)
+        self.known.remove(key)
     }
 
     /// Notes a PlacementDecision. One whose status cannot be read keeps its earlier decisions: unknown is not gone.
@@ -65,10 +70,20 @@ impl Placements {
         if decision.status.error().is_some() {
             return false;
         }
-        let decided = decision.status.good().map(|status| status.decisions.as_slice()).unwrap_or_default();
-        let clusters =
-            decided.iter().filter(|one| !one.cluster_name.is_empty()).map(|one| pool.share(&one.cluster_name)).collect();
-        let entry = Decision { placement: pool.share(placement), clusters };
+        let decided = decision
+            .status
+            .good()
+            .map(|status| status.decisions.as_slice())
+            .unwrap_or_default();
+        let clusters = decided
+            .iter()
+            .filter(|one| !one.cluster_name.is_empty())
+            .map(|one| pool.share(&one.cluster_name))
+            .collect();
+        let entry = Decision {
+            placement: pool.share(placement),
+            clusters,
+        };
         let changed = self.decisions.get(&key) != Some(&entry);
         self.decisions.insert(key, entry);
         changed
@@ -99,7 +114,9 @@ impl Placements {
     /// Notes a ManagedClusterSetBinding; one without a status counts as bound (`reference/mcu.md` §4).
     pub fn apply_binding(&mut self, binding: &ManagedClusterSetBinding, pool: &mut Pool) -> bool {
         let key = key(binding, pool);
-        let Some(spec) = binding.spec.good() else { return false };
+        let Some(spec) = binding.spec.good() else {
+            return false;
+        };
         if binding.metadata.deletion_timestamp.is_some() {
             return self.bindings.remove(&key).is_some();
         }
@@ -108,7 +125,10 @@ impl Placements {
             .good()
             .and_then(|status| condition(&status.conditions, "Bound"))
             .is_some_and(|bound| bound.status != "True");
-        let entry = Binding { set: pool.share(&spec.cluster_set), bound: !refused };
+        let entry = Binding {
+            set: pool.share(&spec.cluster_set),
+            bound: !refused,
+        };
         let changed = self.bindings.get(&key) != Some(&entry);
         self.bindings.insert(key, entry);
         changed
@@ -121,9 +141,9 @@ impl Placements {
 
     /// Keeps the Placements in `seen`; true when that changes anything. Likewise for the other kinds below.
     pub fn retain_placements(&mut self, seen: &AHashSet<Key>) -> bool {
-        let before = self.placements.len();
-        self.placements.retain(|key| seen.contains(key));
-        before != self.placements.len()
+        let before = self.known.len();
+        self.known.retain(|key| seen.contains(key));
+        before != self.known.len()
     }
 
     /// Keeps the PlacementDecisions in `seen`.
@@ -136,7 +156,8 @@ impl Placements {
     /// Keeps the sets in `seen`.
     pub fn retain_sets(&mut self, seen: &AHashSet<Key>) -> bool {
         let before = self.sets.len();
-        self.sets.retain(|name, _| seen.iter().any(|(_, known)| known == name));
+        self.sets
+            .retain(|name, _| seen.iter().any(|(_, known)| known == name));
         before != self.sets.len()
     }
 
@@ -150,7 +171,7 @@ impl Placements {
     /// True when the Placement exists.
     #[must_use]
     pub fn has_placement(&self, namespace: &str, name: &str) -> bool {
-        self.placements.contains(&(Arc::from(namespace), Arc::from(name)))
+        self.known.contains(&(Arc::from(namespace), Arc::from(name)))
     }
 
     /// Union of all decisions of a Placement.
@@ -185,6 +206,11 @@ impl Placements {
     /// Objects held, for metrics: placements, decisions, sets, bindings.
     #[must_use]
     pub fn counts(&self) -> [usize; 4] {
-        [self.placements.len(), self.decisions.len(), self.sets.len(), self.bindings.len()]
+        [
+            self.known.len(),
+            self.decisions.len(),
+            self.sets.len(),
+            self.bindings.len(),
+        ]
     }
 }

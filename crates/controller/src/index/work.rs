@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use api::names::{
-    ANNOTATION_ATTEMPT, ANNOTATION_REVISION, ANNOTATION_SOAK_STARTED_AT, ANNOTATION_STARTED_AT, ANNOTATION_STEP_HASH,
-    ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION, LABEL_MCU_UID, LABEL_STEP, Step,
+    ANNOTATION_ATTEMPT, ANNOTATION_REVISION, ANNOTATION_SOAK_STARTED_AT, ANNOTATION_STARTED_AT,
+    ANNOTATION_STEP_HASH, ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION, LABEL_MCU_UID, LABEL_STEP,
+    Step,
 };
 use api::time::{parse_rfc3339, to_chrono};
 use api::views::ManifestWork;
@@ -66,12 +67,20 @@ impl WorkView {
             return None;
         }
         let note = |key: &str| {
-            meta.annotations.as_ref().and_then(|notes| notes.get(key)).map(String::as_str).unwrap_or_default()
+            meta.annotations
+                .as_ref()
+                .and_then(|notes| notes.get(key))
+                .map(String::as_str)
+                .unwrap_or_default()
         };
         let created = meta.creation_timestamp.as_ref().and_then(to_chrono);
-        let started = parse_rfc3339(note(ANNOTATION_STARTED_AT)).or(created).unwrap_or(now);
-        let target =
-            Target { version: note(ANNOTATION_TARGET_VERSION), image: note(ANNOTATION_TARGET_IMAGE) };
+        let started = parse_rfc3339(note(ANNOTATION_STARTED_AT))
+            .or(created)
+            .unwrap_or(now);
+        let target = Target {
+            version: note(ANNOTATION_TARGET_VERSION),
+            image: note(ANNOTATION_TARGET_IMAGE),
+        };
         let reading = reading::read(object, step, &target);
         let cause = reading.cause.as_ref();
         let work = Work {
@@ -95,13 +104,20 @@ impl WorkView {
                 Outcome::Suspect => Reading::Suspect(now),
             },
             cause: cause.map(|cause| {
-                (Reason::parse(cause.reason).unwrap_or(Reason::Running), pool.share(&cause.message))
+                (
+                    Reason::parse(cause.reason).unwrap_or(Reason::Running),
+                    pool.share(&cause.message),
+                )
             }),
             unhealthy: reading.unhealthy.as_ref().map(|cause| pool.share(&cause.message)),
         };
         Some(WorkView {
             uid: Arc::from(meta.uid.as_deref()?),
-            version: meta.resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0),
+            version: meta
+                .resource_version
+                .as_deref()
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(0),
             upgrade: pool.share(labels.get(LABEL_MCU_UID)?),
             step,
             work,

@@ -29,17 +29,29 @@ pub fn of_status(
     }
     if canaries_complete(next) && !canaries_complete(previous) {
         let number = next.canary_clusters_summery.map_or(0, |canaries| canaries.total);
-        found.push((Reason::CanariesComplete, format!("all {number} canaries are complete")));
+        found.push((
+            Reason::CanariesComplete,
+            format!("all {number} canaries are complete"),
+        ));
     }
-    if previous.observed_generation.is_some() && next.observed_retry.is_some() && next.observed_retry != previous.observed_retry {
+    if previous.observed_generation.is_some()
+        && next.observed_retry.is_some()
+        && next.observed_retry != previous.observed_retry
+    {
         let token = next.observed_retry.as_deref().unwrap_or_default();
-        found.push((Reason::Retrying, format!("failed clusters are queued again (retry-failed={token})")));
+        found.push((
+            Reason::Retrying,
+            format!("failed clusters are queued again (retry-failed={token})"),
+        ));
     }
     found.extend(stalled(previous, next));
     found
 }
 
-fn stalled(previous: &ManagedClustersUpgradeStatus, next: &ManagedClustersUpgradeStatus) -> Option<(Reason, String)> {
+fn stalled(
+    previous: &ManagedClustersUpgradeStatus,
+    next: &ManagedClustersUpgradeStatus,
+) -> Option<(Reason, String)> {
     let why = |status: &ManagedClustersUpgradeStatus| {
         is_true(status, types::STALLED).then(|| reason_of(status, types::STALLED))
     };
@@ -65,23 +77,41 @@ pub fn of_record(cluster: &str, record: &Record) -> Option<(Reason, String)> {
         Phase::Blocked => Reason::ClusterBlocked,
         _ => return None,
     };
-    Some((reason, format!("{cluster}: {}: {}", record.reason, record.message)))
+    Some((
+        reason,
+        format!("{cluster}: {}: {}", record.reason, record.message),
+    ))
 }
 
 fn canaries_complete(status: &ManagedClustersUpgradeStatus) -> bool {
-    status.canary_clusters_summery.is_some_and(|canaries| canaries.total > 0 && canaries.complete == canaries.total)
+    status
+        .canary_clusters_summery
+        .is_some_and(|canaries| canaries.total > 0 && canaries.complete == canaries.total)
 }
 
 fn is_true(status: &ManagedClustersUpgradeStatus, type_: &str) -> bool {
-    status.conditions.iter().any(|condition| condition.type_ == type_ && condition.status == "True")
+    status
+        .conditions
+        .iter()
+        .any(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
 fn message(status: &ManagedClustersUpgradeStatus, type_: &str) -> String {
-    status.conditions.iter().find(|condition| condition.type_ == type_).map(|found| found.message.clone()).unwrap_or_default()
+    status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == type_)
+        .map(|found| found.message.clone())
+        .unwrap_or_default()
 }
 
 fn reason_of(status: &ManagedClustersUpgradeStatus, type_: &str) -> String {
-    status.conditions.iter().find(|condition| condition.type_ == type_).map(|found| found.reason.clone()).unwrap_or_default()
+    status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == type_)
+        .map(|found| found.reason.clone())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -102,11 +132,17 @@ mod tests {
                 last_transition_time: Time(Timestamp::UNIX_EPOCH),
             })
             .collect();
-        ManagedClustersUpgradeStatus { conditions, ..ManagedClustersUpgradeStatus::default() }
+        ManagedClustersUpgradeStatus {
+            conditions,
+            ..ManagedClustersUpgradeStatus::default()
+        }
     }
 
     fn reasons(previous: &ManagedClustersUpgradeStatus, next: &ManagedClustersUpgradeStatus) -> Vec<Reason> {
-        of_status(previous, next).into_iter().map(|(reason, _)| reason).collect()
+        of_status(previous, next)
+            .into_iter()
+            .map(|(reason, _)| reason)
+            .collect()
     }
 
     #[test]
@@ -120,7 +156,10 @@ mod tests {
     fn a_stall_is_announced_by_its_reason_and_again_when_the_reason_changes() {
         let canary = status(&[("Stalled", "True", "CanaryFailed")]);
         let failed = status(&[("Stalled", "True", "ClustersFailed")]);
-        assert_eq!(reasons(&status(&[("Stalled", "False", "NotStalled")]), &canary), [Reason::CanaryFailed]);
+        assert_eq!(
+            reasons(&status(&[("Stalled", "False", "NotStalled")]), &canary),
+            [Reason::CanaryFailed]
+        );
         assert_eq!(reasons(&canary, &failed), [Reason::Stalled]);
         assert_eq!(reasons(&failed, &failed), []);
     }

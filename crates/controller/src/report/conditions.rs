@@ -19,7 +19,12 @@ struct Verdict {
 }
 
 fn verdict(type_: &'static str, status: bool, reason: &'static str, message: impl Into<String>) -> Verdict {
-    Verdict { type_, status, reason, message: message.into() }
+    Verdict {
+        type_,
+        status,
+        reason,
+        message: message.into(),
+    }
 }
 
 /// Conditions of a valid upgrade.
@@ -29,9 +34,15 @@ pub fn of_plan(facts: &Facts<'_>, plan: &Plan, previous: &[Condition]) -> Vec<Co
     let outlook = &plan.outlook;
     let applied = summary.applied > 0 || is_true(previous, types::APPLIED);
     let complete_text = if outlook.complete {
-        format!("ManagedClusters upgrade of {} clusters is complete", summary.clusters.complete)
+        format!(
+            "ManagedClusters upgrade of {} clusters is complete",
+            summary.clusters.complete
+        )
     } else {
-        format!("{} of {} ManagedClusters upgrades are complete", summary.clusters.complete, summary.clusters.total)
+        format!(
+            "{} of {} ManagedClusters upgrades are complete",
+            summary.clusters.complete, summary.clusters.total
+        )
     };
     let paused = facts.paused && !outlook.complete;
     let verdicts = [
@@ -40,68 +51,118 @@ pub fn of_plan(facts: &Facts<'_>, plan: &Plan, previous: &[Condition]) -> Vec<Co
             types::APPLIED,
             applied,
             reason::APPLIED,
-            if applied { "ManagedClusters upgrade applied" } else { "No ManagedClusters upgrade is applied yet" },
+            if applied {
+                "ManagedClusters upgrade applied"
+            } else {
+                "No ManagedClusters upgrade is applied yet"
+            },
         ),
         verdict(
             types::IN_PROGRESS,
             summary.clusters.partial > 0,
             reason::IN_PROGRESS,
-            format!("ManagedClusters upgrade is in progress on {} clusters", summary.clusters.partial),
+            format!(
+                "ManagedClusters upgrade is in progress on {} clusters",
+                summary.clusters.partial
+            ),
         ),
-        verdict(types::COMPLETE, outlook.complete, reason::COMPLETE, complete_text.clone()),
+        verdict(
+            types::COMPLETE,
+            outlook.complete,
+            reason::COMPLETE,
+            complete_text.clone(),
+        ),
         verdict(
             types::FAILED,
             summary.clusters.failed > 0,
             reason::FAILED,
-            format!("ManagedClusters upgrade failed on {} clusters", summary.clusters.failed),
+            format!(
+                "ManagedClusters upgrade failed on {} clusters",
+                summary.clusters.failed
+            ),
         ),
         if paused {
-            verdict(types::READY, false, reason::PAUSED, format!("Paused; {complete_text}; set spec.paused to false to go on"))
+            verdict(
+                types::READY,
+                false,
+                reason::PAUSED,
+                format!("Paused; {complete_text}; set spec.paused to false to go on"),
+            )
         } else {
             verdict(types::READY, outlook.complete, reason::COMPLETE, complete_text)
         },
         reconciling(plan),
         stalled(plan, facts),
     ];
-    verdicts.into_iter().map(|verdict| condition(verdict, facts, previous)).collect()
+    verdicts
+        .into_iter()
+        .map(|verdict| condition(&verdict, facts, previous))
+        .collect()
 }
 
 /// Conditions of an upgrade whose spec breaks rules.
 #[must_use]
 pub fn of_violations(facts: &Facts<'_>, violations: &[Violation], previous: &[Condition]) -> Vec<Condition> {
-    let text = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let text = violations
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ");
     let kept = |type_: &'static str, reason: &'static str| {
         let status = is_true(previous, type_);
         let before = previous.iter().find(|condition| condition.type_ == type_);
-        verdict(type_, status, reason, before.map_or("the spec is invalid", |condition| &condition.message))
+        verdict(
+            type_,
+            status,
+            reason,
+            before.map_or("the spec is invalid", |condition| &condition.message),
+        )
     };
     let verdicts = [
         kept(
             types::SELECTED,
-            if is_true(previous, types::SELECTED) { reason::CLUSTERS_SELECTED } else { reason::CLUSTERS_NOT_SELECTED },
+            if is_true(previous, types::SELECTED) {
+                reason::CLUSTERS_SELECTED
+            } else {
+                reason::CLUSTERS_NOT_SELECTED
+            },
         ),
         kept(types::APPLIED, reason::APPLIED),
         kept(types::IN_PROGRESS, reason::IN_PROGRESS),
         verdict(types::COMPLETE, false, reason::COMPLETE, "the spec is invalid"),
         kept(types::FAILED, reason::FAILED),
         verdict(types::READY, false, reason::INVALID_SPEC, text.clone()),
-        verdict(types::RECONCILING, false, reason::INVALID_SPEC, "nothing happens until the spec is corrected"),
+        verdict(
+            types::RECONCILING,
+            false,
+            reason::INVALID_SPEC,
+            "nothing happens until the spec is corrected",
+        ),
         verdict(types::STALLED, true, reason::INVALID_SPEC, text),
     ];
-    verdicts.into_iter().map(|verdict| condition(verdict, facts, previous)).collect()
+    verdicts
+        .into_iter()
+        .map(|verdict| condition(&verdict, facts, previous))
+        .collect()
 }
 
 fn selected(facts: &Facts<'_>, plan: &Plan) -> Verdict {
     let number = plan.summary.selected;
     let mut message = format!("ManagedClusters upgrade select {number} clusters");
     if plan.outlook.no_canary {
-        message.push_str("; spec.upgradeStrategy.canaryClusters.clusterSelector matches no cluster, so nothing starts");
+        message.push_str(
+            "; spec.upgradeStrategy.canaryClusters.clusterSelector matches no cluster, so nothing starts",
+        );
     }
     for note in facts.notes {
         message.push_str("; ");
         message.push_str(note);
     }
-    let reason = if number > 0 { reason::CLUSTERS_SELECTED } else { reason::CLUSTERS_NOT_SELECTED };
+    let reason = if number > 0 {
+        reason::CLUSTERS_SELECTED
+    } else {
+        reason::CLUSTERS_NOT_SELECTED
+    };
     verdict(types::SELECTED, number > 0, reason, message)
 }
 
@@ -110,18 +171,32 @@ fn reconciling(plan: &Plan) -> Verdict {
     if plan.outlook.moving {
         let text = format!(
             "{} clusters in flight (window {}), {} of {} complete, {} pending",
-            summary.in_flight, summary.window, summary.clusters.complete, summary.clusters.total, summary.clusters.pending
+            summary.in_flight,
+            summary.window,
+            summary.clusters.complete,
+            summary.clusters.total,
+            summary.clusters.pending
         );
         verdict(types::RECONCILING, true, reason::RECONCILING, text)
     } else {
-        verdict(types::RECONCILING, false, reason::IDLE, "nothing is in flight and nothing starts by itself")
+        verdict(
+            types::RECONCILING,
+            false,
+            reason::IDLE,
+            "nothing is in flight and nothing starts by itself",
+        )
     }
 }
 
 fn stalled(plan: &Plan, facts: &Facts<'_>) -> Verdict {
     let summary = &plan.summary;
     let Some(stall) = plan.outlook.stalled else {
-        return verdict(types::STALLED, false, reason::MOVING, "the upgrade is complete, paused or moving");
+        return verdict(
+            types::STALLED,
+            false,
+            reason::MOVING,
+            "the upgrade is complete, paused or moving",
+        );
     };
     let failed = summary.clusters.failed + summary.degraded;
     let (reason, text) = match stall {
@@ -154,20 +229,26 @@ fn stalled(plan: &Plan, facts: &Facts<'_>) -> Verdict {
 }
 
 fn is_true(conditions: &[Condition], type_: &str) -> bool {
-    conditions.iter().any(|condition| condition.type_ == type_ && condition.status == "True")
+    conditions
+        .iter()
+        .any(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
 /// The transition time moves only when the status flips.
-fn condition(verdict: Verdict, facts: &Facts<'_>, previous: &[Condition]) -> Condition {
+fn condition(verdict: &Verdict, facts: &Facts<'_>, previous: &[Condition]) -> Condition {
     let status = if verdict.status { "True" } else { "False" };
-    let before = previous.iter().find(|known| known.type_ == verdict.type_ && known.status == status);
+    let before = previous
+        .iter()
+        .find(|known| known.type_ == verdict.type_ && known.status == status);
     Condition {
         type_: verdict.type_.to_owned(),
         status: status.to_owned(),
         reason: verdict.reason.to_owned(),
         message: cut(&verdict.message, LONGEST).to_owned(),
         observed_generation: Some(facts.generation),
-        last_transition_time: before
-            .map_or_else(|| from_chrono(facts.now), |known| known.last_transition_time.clone()),
+        last_transition_time: before.map_or_else(
+            || from_chrono(facts.now),
+            |known| known.last_transition_time.clone(),
+        ),
     }
 }

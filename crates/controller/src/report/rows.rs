@@ -16,7 +16,7 @@ const COALESCE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Rows {
     upgrade: Arc<str>,
-    rows: BTreeMap<Arc<str>, Row>,
+    by_cluster: BTreeMap<Arc<str>, Row>,
     shards: Vec<Shard>,
 }
 
@@ -61,13 +61,17 @@ impl Rows {
     /// No rows yet.
     #[must_use]
     pub fn new(upgrade: &Arc<str>) -> Rows {
-        Rows { upgrade: Arc::clone(upgrade), rows: BTreeMap::new(), shards: Vec::new() }
+        Rows {
+            upgrade: Arc::clone(upgrade),
+            by_cluster: BTreeMap::new(),
+            shards: Vec::new(),
+        }
     }
 
     /// The rows by cluster.
     #[must_use]
     pub const fn all(&self) -> &BTreeMap<Arc<str>, Row> {
-        &self.rows
+        &self.by_cluster
     }
 
     /// Number of shards that exist on the hub.
@@ -79,20 +83,35 @@ impl Rows {
     /// The row of a cluster.
     #[must_use]
     pub fn get(&self, cluster: &str) -> Option<&Row> {
-        self.rows.get(cluster)
+        self.by_cluster.get(cluster)
     }
 
     /// Number of the shard that a report's name says, from 0.
     fn shard_of(&self, report: &str) -> Option<usize> {
-        let number: usize = report.strip_prefix(&report_name(&self.upgrade, 0)[..self.upgrade.len() + "-report-".len()])?.parse().ok()?;
+        let number: usize = report
+            .strip_prefix(&report_name(&self.upgrade, 0)[..self.upgrade.len() + "-report-".len()])?
+            .parse()
+            .ok()?;
         number.checked_sub(1).filter(|shard| *shard < 100_000)
     }
 
     /// Takes a report as the hub has it. A follower learns from it; a leader (`own`) knows better and only notices that
     /// somebody else changed or removed it, in which case it is written anew.
     pub fn observe(&mut self, report: &Report, deleted: bool, own: bool) {
-        let Some(shard) = report.metadata.name.as_deref().and_then(|name| self.shard_of(name)) else { return };
-        let version = report.metadata.resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0);
+        let Some(shard) = report
+            .metadata
+            .name
+            .as_deref()
+            .and_then(|name| self.shard_of(name))
+        else {
+            return;
+        };
+        let version = report
+            .metadata
+            .resource_version
+            .as_deref()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0);
         while self.shards.len() <= shard {
             self.shards.push(Shard::default());
         }
@@ -109,11 +128,18 @@ impl Rows {
         }
         self.shards[shard].exists = !deleted;
         self.shards[shard].version = version;
-        self.load(shard, if deleted { &[] } else { report.rows.good().map_or(&[], Vec::as_slice) });
+        self.load(
+            shard,
+            if deleted {
+                &[]
+            } else {
+                report.rows.good().map_or(&[], Vec::as_slice)
+            },
+        );
     }
 
     fn load(&mut self, shard: usize, rows: &[ReportRow]) {
-        self.rows.retain(|_, row| row.shard != shard);
+        self.by_cluster.retain(|_, row| row.shard != shard);
         for row in rows {
             let record = Arc::new(to_record(row));
             let entry = Row {
@@ -123,10 +149,10 @@ impl Rows {
                 left: row.left_selection,
                 shard,
             };
-            self.rows.insert(Arc::from(row.cluster.as_str()), entry);
+            self.by_cluster.insert(Arc::from(row.cluster.as_str()), entry);
         }
         for (index, entry) in self.shards.iter_mut().enumerate() {
-            entry.members = self.rows.values().filter(|row| row.shard == index).count();
+            entry.members = self.by_cluster.values().filter(|row| row.shard == index).count();
         }
     }
 
@@ -140,14 +166,14 @@ impl Rows {
     ) -> Vec<(Arc<str>, Arc<Record>)> {
         let mut moved = Vec::new();
         for cluster in &plan.dropped {
-            if let Some(row) = self.rows.remove(cluster) {
+            if let Some(row) = self.by_cluster.remove(cluster) {
                 self.shards[row.shard].members -= 1;
                 self.mark(row.shard, now, false);
             }
         }
         for state in &plan.clusters {
             let (canary, left) = facts(&state.name);
-            if let Some(row) = self.rows.get_mut(&state.name) {
+            if let Some(row) = self.by_cluster.get_mut(&state.name) {
                 if Arc::ptr_eq(&row.record, &state.record) && row.canary == canary && row.left == left {
                     continue;
                 }
@@ -162,8 +188,14 @@ impl Rows {
             } else {
                 moved.push((Arc::clone(&state.name), Arc::clone(&state.record)));
                 let shard = self.room();
-                let row = Row { record: Arc::clone(&state.record), written: None, canary, left, shard };
-                self.rows.insert(Arc::clone(&state.name), row);
+                let row = Row {
+                    record: Arc::clone(&state.record),
+                    written: None,
+                    canary,
+                    left,
+                    shard,
+                };
+                self.by_cluster.insert(Arc::clone(&state.name), row);
                 self.shards[shard].members += 1;
                 self.mark(shard, now, state.urgent);
             }
@@ -192,7 +224,11 @@ impl Rows {
         self.shards
             .iter()
             .filter(|shard| !shard.writing)
-            .filter_map(|shard| shard.changed.map(|changed| if shard.urgent { changed } else { changed + COALESCE }))
+            .filter_map(|shard| {
+                shard
+                    .changed
+                    .map(|changed| if shard.urgent { changed } else { changed + COALESCE })
+            })
             .min()
     }
 
@@ -203,7 +239,11 @@ impl Rows {
             .iter()
             .enumerate()
             .filter(|(_, shard)| !shard.writing)
-            .filter(|(_, shard)| shard.changed.is_some_and(|changed| shard.urgent || changed + COALESCE <= now))
+            .filter(|(_, shard)| {
+                shard
+                    .changed
+                    .is_some_and(|changed| shard.urgent || changed + COALESCE <= now)
+            })
             .map(|(index, _)| index)
             .collect();
         due.into_iter()
@@ -215,12 +255,16 @@ impl Rows {
                     return None;
                 }
                 entry.writing = true;
-                let members = || self.rows.iter().filter(|(_, row)| row.shard == shard);
+                let members = || self.by_cluster.iter().filter(|(_, row)| row.shard == shard);
                 Some(Due {
                     shard,
                     name: report_name(&self.upgrade, shard + 1),
-                    rows: members().map(|(cluster, row)| to_row(cluster, row, target)).collect(),
-                    records: members().map(|(cluster, row)| (Arc::clone(cluster), Arc::clone(&row.record))).collect(),
+                    rows: members()
+                        .map(|(cluster, row)| to_row(cluster, row, target))
+                        .collect(),
+                    records: members()
+                        .map(|(cluster, row)| (Arc::clone(cluster), Arc::clone(&row.record)))
+                        .collect(),
                 })
             })
             .collect()
@@ -237,7 +281,7 @@ impl Rows {
         entry.exists = !due.rows.is_empty();
         entry.version = entry.version.max(version);
         for (cluster, record) in due.records {
-            if let Some(row) = self.rows.get_mut(&cluster) {
+            if let Some(row) = self.by_cluster.get_mut(&cluster) {
                 row.written = Some(record);
             }
         }
@@ -251,7 +295,11 @@ fn to_row(cluster: &str, row: &Row, target: &str) -> ReportRow {
         phase: to_row_phase(record.phase),
         canary: row.canary,
         left_selection: row.left,
-        reason: if record.reason == Reason::None { String::new() } else { record.reason.as_str().to_owned() },
+        reason: if record.reason == Reason::None {
+            String::new()
+        } else {
+            record.reason.as_str().to_owned()
+        },
         message: record.message.to_string(),
         from_version: record.from_version.to_string(),
         to_version: target.to_owned(),
@@ -290,7 +338,10 @@ fn to_record(row: &ReportRow) -> Record {
         });
     }
     Record {
-        attempt: Attempt { revision: Arc::from(row.revision.as_str()), retry: Arc::from(row.retry.as_str()) },
+        attempt: Attempt {
+            revision: Arc::from(row.revision.as_str()),
+            retry: Arc::from(row.retry.as_str()),
+        },
         phase: from_row_phase(row.phase),
         reason: Reason::parse(&row.reason).unwrap_or(Reason::None),
         message: Arc::from(row.message.as_str()),

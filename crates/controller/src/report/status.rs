@@ -37,15 +37,29 @@ pub struct Facts<'a> {
 
 /// Status of a valid upgrade.
 #[must_use]
-pub fn status(facts: &Facts<'_>, plan: &Plan, previous: &ManagedClustersUpgradeStatus) -> ManagedClustersUpgradeStatus {
+pub fn status(
+    facts: &Facts<'_>,
+    plan: &Plan,
+    previous: &ManagedClustersUpgradeStatus,
+) -> ManagedClustersUpgradeStatus {
     let summary = &plan.summary;
     let (failed, waiting) = notes(&plan.clusters);
-    let truncated = Truncated { failed: beyond(failed.len()), waiting: beyond(waiting.len()) };
-    let observed = if plan.retry_done { facts.retry } else { facts.observed_retry };
+    let truncated = Truncated {
+        failed: beyond(failed.len()),
+        waiting: beyond(waiting.len()),
+    };
+    let observed = if plan.retry_done {
+        facts.retry
+    } else {
+        facts.observed_retry
+    };
     ManagedClustersUpgradeStatus {
         observed_generation: Some(facts.generation),
         state: Some(state(facts, plan)),
-        progress: Some(format!("{}/{}", summary.clusters.complete, summary.clusters.total)),
+        progress: Some(format!(
+            "{}/{}",
+            summary.clusters.complete, summary.clusters.total
+        )),
         in_flight: Some(count(summary.in_flight)),
         effective_max_concurrency: Some(count(summary.window)),
         pre_upgrade_action_summary: Some(action_summary(&summary.pre_action)),
@@ -97,8 +111,10 @@ fn state(facts: &Facts<'_>, plan: &Plan) -> UpgradeState {
 
 /// Failed (and degraded) clusters by name; waiting clusters, those that need a human first, then by name.
 fn notes(clusters: &[ClusterState]) -> (Vec<&ClusterState>, Vec<&ClusterState>) {
-    let failed =
-        clusters.iter().filter(|state| matches!(state.record.phase, Phase::Failed | Phase::PreActionDegraded)).collect();
+    let failed = clusters
+        .iter()
+        .filter(|state| matches!(state.record.phase, Phase::Failed | Phase::PreActionDegraded))
+        .collect();
     let mut ranked: [Vec<&ClusterState>; 4] = Default::default();
     for state in clusters {
         if let Some(rank) = rank(state) {
@@ -118,13 +134,21 @@ fn rank(state: &ClusterState) -> Option<usize> {
         Reason::Paused,
         Reason::MaxFailuresExceeded,
     ];
-    let quiet = matches!(state.record.reason, Reason::Running | Reason::None | Reason::Soaking);
+    let quiet = matches!(
+        state.record.reason,
+        Reason::Running | Reason::None | Reason::Soaking
+    );
     match state.record.phase {
         Phase::Blocked => Some(0),
-        Phase::PreAction | Phase::Initialized | Phase::Partial | Phase::Operators | Phase::PostAction | Phase::Soaking => {
-            (!quiet).then_some(1)
+        Phase::PreAction
+        | Phase::Initialized
+        | Phase::Partial
+        | Phase::Operators
+        | Phase::PostAction
+        | Phase::Soaking => (!quiet).then_some(1),
+        Phase::Pending if gates.contains(&state.record.reason) => {
+            (state.record.reason != Reason::None).then_some(3)
         }
-        Phase::Pending if gates.contains(&state.record.reason) => (state.record.reason != Reason::None).then_some(3),
         Phase::Pending => Some(2),
         Phase::PreActionDegraded | Phase::Complete | Phase::Failed => None,
     }
@@ -147,7 +171,10 @@ pub fn cut(text: &str, most: usize) -> &str {
     if text.len() <= most {
         return text;
     }
-    let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let end = (0..=most)
+        .rev()
+        .find(|end| text.is_char_boundary(*end))
+        .unwrap_or(0);
     &text[..end]
 }
 

@@ -27,7 +27,11 @@ impl StatusState {
     /// The status that transitions are measured against: the latest draft, else what the hub holds.
     #[must_use]
     pub fn previous(&self) -> ManagedClustersUpgradeStatus {
-        self.draft.as_ref().or(self.written.as_ref()).cloned().unwrap_or_default()
+        self.draft
+            .as_ref()
+            .or(self.written.as_ref())
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// Takes what the status should be.
@@ -76,7 +80,10 @@ mod tests {
     use super::*;
 
     fn progress(text: &str) -> ManagedClustersUpgradeStatus {
-        ManagedClustersUpgradeStatus { progress: Some(text.to_owned()), ..ManagedClustersUpgradeStatus::default() }
+        ManagedClustersUpgradeStatus {
+            progress: Some(text.to_owned()),
+            ..ManagedClustersUpgradeStatus::default()
+        }
     }
 
     #[test]
