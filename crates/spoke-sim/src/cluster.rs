@@ -24,13 +24,13 @@ pub struct Cluster {
     pub store: Store,
     /// What is wrong with it.
     pub faults: Faults,
-    /// The agent's AppliedManifestWorks, by work name.
+    /// The agent's `AppliedManifestWorks`, by work name.
     pub applied: BTreeMap<Arc<str>, AppliedWork>,
     platform: Platform,
     dice: Dice,
 }
 
-/// What the agent keeps of a work on the cluster (AppliedManifestWork).
+/// What the agent keeps of a work on the cluster (`AppliedManifestWork`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AppliedWork {
     /// Its uid, by which objects name it as an owner.
@@ -109,7 +109,7 @@ impl Cluster {
             .is_some_and(|always| always || !self.is_granted())
     }
 
-    /// A binding `admin-ocm`, or a ClusterRole that is aggregated to the agent.
+    /// A binding `admin-ocm`, or a `ClusterRole` that is aggregated to the agent.
     fn is_granted(&self) -> bool {
         let rbac = "rbac.authorization.k8s.io";
         self.store

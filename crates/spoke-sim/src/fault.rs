@@ -42,7 +42,7 @@ pub enum Fault {
     /// target as Completed with an observedGeneration of before (early).
     Lying(Lie),
     /// `forbidden[=always]`: the agent may not touch ClusterVersion until a binding `admin-ocm` or an
-    /// aggregated ClusterRole is there; with `always` never.
+    /// aggregated `ClusterRole` is there; with `always` never.
     Forbidden {
         /// Whether RBAC cannot be mended by a work.
         always: bool,
@@ -333,7 +333,7 @@ mod tests {
             (
                 "flapping=1m,available",
                 Fault::Flapping {
-                    period: Duration::from_secs(60),
+                    period: Duration::from_mins(1),
                     available: true,
                 },
             ),

@@ -1,4 +1,4 @@
-//! Applying manifests with the strategy asked for: Update, CreateOnly, ServerSideApply, ReadOnly.
+//! Applying manifests with the strategy asked for: Update, `CreateOnly`, `ServerSideApply`, `ReadOnly`.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -108,14 +108,14 @@ fn identify(cluster: &Cluster, ordinal: usize, manifest: &Value) -> (ResourceMet
     if !served.namespaced {
         meta.namespace = "".into();
     }
-    meta.group = served.group.clone();
+    meta.group.clone_from(&served.group);
     meta.kind = served.kind;
-    meta.resource = served.plural.clone();
+    meta.resource.clone_from(&served.plural);
     let key = ObjectKey::new(served.group, served.plural, &meta.namespace, name);
     (meta, Some(key))
 }
 
-/// The AppliedManifestWork behind an apply, and whether objects are to go with it.
+/// The `AppliedManifestWork` behind an apply, and whether objects are to go with it.
 #[derive(Clone, Copy)]
 struct Owner<'a> {
     work: &'a str,

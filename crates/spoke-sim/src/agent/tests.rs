@@ -1,3 +1,5 @@
+#![allow(clippy::needless_pass_by_value)] // `json!` makes values to give away
+
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -240,7 +242,7 @@ fn the_update_strategy_wipes_fields_the_manifest_leaves_out() {
     bench
         .cluster
         .edit(&key, "oc", |object| {
-            object["spec"]["upstream"] = "https://graph".into()
+            object["spec"]["upstream"] = "https://graph".into();
         })
         .unwrap();
     bench.pass(0);
@@ -249,7 +251,7 @@ fn the_update_strategy_wipes_fields_the_manifest_leaves_out() {
     bench
         .cluster
         .edit(&key, "oc", |object| {
-            object["spec"]["upstream"] = "https://graph".into()
+            object["spec"]["upstream"] = "https://graph".into();
         })
         .unwrap();
     bench.pass(0);
@@ -502,7 +504,7 @@ fn ignored_fields_are_applied_once_per_manifest() {
     bench
         .cluster
         .edit(&key, "oc", |object| {
-            object["spec"]["desiredUpdate"]["version"] = "4.11.20".into()
+            object["spec"]["desiredUpdate"]["version"] = "4.11.20".into();
         })
         .unwrap();
     bench.pass(1);
@@ -523,7 +525,7 @@ fn labels_and_annotations_are_merged_by_update() {
     bench
         .cluster
         .edit(&key, "oc", |object| {
-            object["metadata"]["labels"]["theirs"] = "2".into()
+            object["metadata"]["labels"]["theirs"] = "2".into();
         })
         .unwrap();
     bench.pass(1);

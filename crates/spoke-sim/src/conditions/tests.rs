@@ -1,3 +1,5 @@
+#![allow(clippy::needless_pass_by_value)] // `json!` makes values to give away
+
 use serde_json::{Value, json};
 
 use super::{ConditionRule, aggregate, evaluate};
@@ -189,18 +191,32 @@ fn progressing_is_true_if_any_is_and_others_false_if_any_is() {
         let found = aggregate(1, &manifests(kind, statuses), from_unix(0));
         found.into_iter().find(|c| c.kind == kind).unwrap()
     };
-    use Status::{False, True, Unknown};
-    assert_eq!(sum("Progressing", &[False, True, Unknown]).status, True);
-    assert_eq!(sum("Progressing", &[False, Unknown]).status, Unknown);
-    assert_eq!(sum("Degraded", &[True, False, Unknown]).status, False);
-    assert_eq!(sum("Degraded", &[True, Unknown]).status, Unknown);
-    assert_eq!(sum("Degraded", &[True]).status, True);
-    assert_eq!(sum("Degraded", &[True]).message, "m");
     assert_eq!(
-        sum("Degraded", &[True, True]).message,
+        sum("Progressing", &[Status::False, Status::True, Status::Unknown]).status,
+        Status::True
+    );
+    assert_eq!(
+        sum("Progressing", &[Status::False, Status::Unknown]).status,
+        Status::Unknown
+    );
+    assert_eq!(
+        sum("Degraded", &[Status::True, Status::False, Status::Unknown]).status,
+        Status::False
+    );
+    assert_eq!(
+        sum("Degraded", &[Status::True, Status::Unknown]).status,
+        Status::Unknown
+    );
+    assert_eq!(sum("Degraded", &[Status::True]).status, Status::True);
+    assert_eq!(sum("Degraded", &[Status::True]).message, "m");
+    assert_eq!(
+        sum("Degraded", &[Status::True, Status::True]).message,
         "Aggregated from 2 manifest conditions"
     );
-    assert_eq!(sum("Degraded", &[True]).reason, "ConditionRulesAggregated");
+    assert_eq!(
+        sum("Degraded", &[Status::True]).reason,
+        "ConditionRulesAggregated"
+    );
 }
 
 #[test]

@@ -101,8 +101,8 @@ fn step<'a>(node: &'a Node, input: &[&'a Value]) -> Result<Vec<&'a Value>, Strin
             right,
         } => {
             for item in filterable(input)? {
-                if let Some(left) = single(walk(left, vec![item])?)?
-                    && let Some(right) = single(walk(right, vec![item])?)?
+                if let Some(left) = single(&walk(left, vec![item])?)?
+                    && let Some(right) = single(&walk(right, vec![item])?)?
                     && compare(left, operator, right)?
                 {
                     out.push(item);
@@ -198,8 +198,8 @@ fn filterable<'a>(input: &[&'a Value]) -> Result<Vec<&'a Value>, String> {
     Ok(items)
 }
 
-fn single(found: Vec<&Value>) -> Result<Option<&Value>, String> {
-    match found.as_slice() {
+fn single<'a>(found: &[&'a Value]) -> Result<Option<&'a Value>, String> {
+    match found {
         [] => Ok(None),
         [one] => Ok(Some(one)),
         _ => Err("can only compare one element at a time".to_owned()),

@@ -42,16 +42,17 @@ pub fn read(
     for rule in rules {
         match rule {
             FeedbackRule::JsonPaths(paths) => paths.iter().for_each(&mut take),
-            FeedbackRule::WellKnownStatus => match wellknown::paths(object) {
-                Some(paths) => paths.iter().for_each(&mut take),
-                None => {
+            FeedbackRule::WellKnownStatus => {
+                if let Some(paths) = wellknown::paths(object) {
+                    paths.iter().for_each(&mut take);
+                } else {
                     let unknown = no_well_known(object);
                     take(&FieldPath {
                         path: Err(unknown),
                         ..FieldPath::new("", "", "")
                     });
                 }
-            },
+            }
         }
     }
     let error = match errors.as_slice() {

@@ -188,6 +188,7 @@ impl Agents {
     }
 
     /// Replaces the faults of a cluster by one. Returns false for a cluster that is not played.
+    #[must_use]
     pub fn set_fault(&self, cluster: &str, fault: Fault) -> bool {
         self.set_faults(cluster, fault)
     }
@@ -200,6 +201,7 @@ impl Agents {
     }
 
     /// Mends a cluster. Returns false for a cluster that is not played.
+    #[must_use]
     pub fn clear_fault(&self, cluster: &str) -> bool {
         self.set_faults(cluster, Faults::default())
     }
@@ -259,6 +261,7 @@ impl Agents {
     }
 
     /// Deletes an object of a simulated cluster. Returns false when there is none.
+    #[must_use]
     pub fn delete_object(&self, cluster: &str, resource: &str, namespace: &str, name: &str) -> bool {
         let key = ObjectKey::parse(resource, namespace, name);
         let mut world = self.shared.world.lock();

@@ -185,7 +185,7 @@ impl Engine {
             }
             Ok(Event::Apply(view)) => world.observe_cluster(&view, now()),
             Ok(Event::Delete(view)) => {
-                world.forget_cluster(view.metadata.name.as_deref().unwrap_or_default())
+                world.forget_cluster(view.metadata.name.as_deref().unwrap_or_default());
             }
             Err(error) => {
                 tracing::warn!(%error, "watching ManagedClusters failed");

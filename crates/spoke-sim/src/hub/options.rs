@@ -37,7 +37,7 @@ impl Default for Options {
         Self {
             clusters: Filter::default(),
             work_selector: String::new(),
-            pace: Pace::scaled(1.0 / 120.0, Duration::from_secs(3600)),
+            pace: Pace::scaled(1.0 / 120.0, Duration::from_hours(1)),
             scenario: Scenario::default(),
             seed: 1,
             status_sync_interval: Duration::ZERO,

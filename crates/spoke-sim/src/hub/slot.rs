@@ -28,10 +28,8 @@ pub(super) struct WorkSlot {
     pub status: WorkStatus,
     /// The hub does not have `status` yet.
     pub unpublished: bool,
-    /// A write is under way.
-    pub writing: bool,
-    /// A write waits for its turn.
-    pub queued: bool,
+    /// Where its next write is.
+    pub turn: Turn,
     /// When to apply next.
     pub apply_at: Option<Time>,
     /// When to collect feedback next, if a change waits for it.
@@ -49,6 +47,17 @@ pub(super) struct WorkSlot {
     version_text: Box<str>,
     labels: u64,
     finalizers: Vec<String>,
+}
+
+/// Where a work's write is; a work has at most one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// None is wanted, as far as known.
+    Idle,
+    /// Waits for its turn.
+    Queued,
+    /// Is under way.
+    Writing,
 }
 
 /// A change to the hub.
@@ -101,8 +110,7 @@ impl WorkSlot {
             spec: None,
             status: status.unwrap_or_default(),
             unpublished: false,
-            writing: false,
-            queued: false,
+            turn: Turn::Idle,
             apply_at: None,
             observe_at: None,
             observed: None,

@@ -44,7 +44,7 @@ pub(super) struct Claim {
 }
 
 impl ClusterView {
-    /// The value of a ClusterClaim.
+    /// The value of a `ClusterClaim`.
     pub fn claim(&self, name: &str) -> Option<&str> {
         let claims = self.status.as_ref()?.cluster_claims.as_ref()?;
         claims

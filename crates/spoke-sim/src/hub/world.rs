@@ -10,7 +10,7 @@ use chrono::TimeDelta;
 
 use super::agenda::Agenda;
 use super::options::Options;
-use super::slot::{WorkSlot, Write, WriteKind};
+use super::slot::{Turn, WorkSlot, Write, WriteKind};
 use super::view::{ClusterView, WorkView};
 use crate::agent::{self, Settings};
 use crate::cluster::Cluster;
@@ -24,7 +24,7 @@ use crate::work::status::{self, Condition, Status};
 use crate::work::{Library, WatchOrPoll};
 
 /// Between two applies of an unchanged work, times 1–1.5.
-const RESYNC: Duration = Duration::from_secs(240);
+const RESYNC: Duration = Duration::from_mins(4);
 
 /// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -251,12 +251,12 @@ impl World {
             let Some(found) = slot.works.get_mut(&work) else {
                 continue;
             };
-            found.queued = false;
-            let Some(kind) = found.wants().filter(|_| !found.writing) else {
+            found.turn = Turn::Idle;
+            let Some(kind) = found.wants() else {
                 continue;
             };
             let Ok(body) = found.body(kind) else { continue };
-            found.writing = true;
+            found.turn = Turn::Writing;
             if kind == WriteKind::Status {
                 found.unpublished = false;
             }
@@ -284,7 +284,7 @@ impl World {
         let Some(work) = found else {
             return;
         };
-        work.writing = false;
+        work.turn = Turn::Idle;
         match result {
             Ok(view) => {
                 work.refused = 0;
@@ -390,9 +390,9 @@ impl World {
                     &self.options,
                     now,
                 );
-                let may_write = !work.writing && !work.queued && work.hold_until.is_none();
+                let may_write = work.turn == Turn::Idle && work.hold_until.is_none();
                 if may_write && work.wants().is_some() {
-                    work.queued = true;
+                    work.turn = Turn::Queued;
                     self.ready.push_back((Arc::clone(&key), Arc::clone(name)));
                 }
                 wake = earliest(wake, work.wake());

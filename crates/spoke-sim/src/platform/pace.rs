@@ -50,7 +50,7 @@ impl Pace {
     pub fn exact(total: Duration) -> Self {
         Self {
             acceptance: total / 2,
-            update: total - total / 2,
+            update: total.saturating_sub(total / 2),
             job: total,
             rollout: total / 4,
             time_scale: 1.0,

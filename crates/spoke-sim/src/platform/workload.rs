@@ -1,4 +1,4 @@
-//! Deployments, DaemonSets, StatefulSets, ReplicaSets and Pods that become available after a while;
+//! Deployments, `DaemonSets`, `StatefulSets`, `ReplicaSets` and Pods that become available after a while;
 //! namespaces and custom resource definitions that are there at once.
 
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ const KINDS: [(&str, &str); 7] = [
     ("apiextensions.k8s.io", "customresourcedefinitions"),
 ];
 
-/// Nodes of a simulated cluster that a DaemonSet runs on.
+/// Nodes of a simulated cluster that a `DaemonSet` runs on.
 const NODES: i64 = 3;
 
 /// The workload controllers and the kubelets.

@@ -193,7 +193,7 @@ fn position(items: &[Value], step: &str) -> Option<usize> {
             let key: Map<String, Value> = serde_json::from_str(key).ok()?;
             items.iter().position(|item| has_key(item, &key))
         }
-        ("v:", value) => items.iter().position(|item| item.to_string() == value),
+        ("v:", value) => items.iter().position(|item| *item == value),
         _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! Which lists are keyed and which maps are atomic, as far as server-side apply needs to know.
 //!
-//! Real servers read this from OpenAPI. Here it is the part of it that manifests of fleets meet; every other
+//! Real servers read this from `OpenAPI`. Here it is the part of it that manifests of fleets meet; every other
 //! list is atomic, which is also the rule for custom resources without markers.
 
 use serde_json::Value;

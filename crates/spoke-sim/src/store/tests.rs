@@ -1,3 +1,5 @@
+#![allow(clippy::needless_pass_by_value)] // `json!` makes values to give away
+
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 

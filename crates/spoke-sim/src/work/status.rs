@@ -37,7 +37,7 @@ pub struct ManifestStatus {
     /// Feedback values.
     #[serde(default)]
     pub status_feedback: StatusFeedback,
-    /// Applied, Available, StatusFeedbackSynced and those of condition rules.
+    /// Applied, Available, `StatusFeedbackSynced` and those of condition rules.
     #[serde(default)]
     pub conditions: Vec<Condition>,
 }
@@ -192,19 +192,16 @@ impl Condition {
 /// Sets a condition by type as apimachinery's `SetStatusCondition`: the transition time moves only when the
 /// status flips. Returns whether anything changed.
 pub fn set(conditions: &mut Vec<Condition>, mut condition: Condition) -> bool {
-    match conditions.iter_mut().find(|c| c.kind == condition.kind) {
-        Some(old) => {
-            if old.status == condition.status {
-                condition.last_transition_time = old.last_transition_time;
-            }
-            let changed = *old != condition;
-            *old = condition;
-            changed
+    if let Some(old) = conditions.iter_mut().find(|c| c.kind == condition.kind) {
+        if old.status == condition.status {
+            condition.last_transition_time = old.last_transition_time;
         }
-        None => {
-            conditions.push(condition);
-            true
-        }
+        let changed = *old != condition;
+        *old = condition;
+        changed
+    } else {
+        conditions.push(condition);
+        true
     }
 }
 

@@ -70,7 +70,7 @@ pub fn newborn(birth: &Birth, now: Time) -> Value {
     version
 }
 
-/// RetrievedUpdates for the channel of the spec.
+/// `RetrievedUpdates` for the channel of the spec.
 pub(super) fn show_channel(version: &mut Value, now: Time) {
     let cond = if fields::text(version, &["spec", "channel"]).is_empty() {
         Cond {
@@ -90,7 +90,7 @@ pub(super) fn show_channel(version: &mut Value, now: Time) {
     set_condition(version, cond, now);
 }
 
-/// ReleaseAccepted for the release that is running.
+/// `ReleaseAccepted` for the release that is running.
 pub(super) fn show_loaded(version: &mut Value, now: Time) {
     let desired = |field| fields::text(version, &["status", "desired", field]);
     let message = format!(
@@ -258,7 +258,8 @@ pub fn lie(version: &Value, how: Lie) -> Value {
             let is_true = history
                 .first()
                 .is_some_and(|entry| fields::text(entry, &["state"]) == "Completed");
-            if !wanted.is_empty() && !(is_true && running == wanted) {
+            let has_come_true = is_true && running == wanted;
+            if !wanted.is_empty() && !has_come_true {
                 let status = fields::object_at(&mut told, &["status"]);
                 let history = fields::array_at(status, "history");
                 if running == wanted {

@@ -103,8 +103,8 @@ fn read_update(cluster: &Value, update: &Value, unoffered: bool) -> Result<Reque
 /// The payload image of a version, the same on every cluster.
 pub(super) fn payload(version: &str) -> String {
     let dice = Dice::new(0).of(version);
-    let digest: String = (0..4).map(|n| format!("{:016x}", dice.nth(n).bits())).collect();
-    format!("quay.io/openshift-release-dev/ocp-release@sha256:{digest}")
+    let [a, b, c, d] = [0, 1, 2, 3].map(|n| dice.nth(n).bits());
+    format!("quay.io/openshift-release-dev/ocp-release@sha256:{a:016x}{b:016x}{c:016x}{d:016x}")
 }
 
 /// The version inside a payload that was asked for by image only: that of a known release, that of the image's

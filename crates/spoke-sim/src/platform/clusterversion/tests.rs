@@ -1,3 +1,6 @@
+// `json!` makes values to give away; conditions are compared as they are looked up
+#![allow(clippy::needless_pass_by_value, clippy::unnecessary_wraps)]
+
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -32,7 +35,7 @@ impl Bench {
         store
             .create(&key(), &newborn(&birth, now), "cluster-bootstrap", now)
             .unwrap();
-        let mut pace = Pace::scaled(1.0, Duration::from_secs(3600));
+        let mut pace = Pace::scaled(1.0, Duration::from_hours(1));
         pace.jitter = 0.0;
         let mut bench = Self {
             store,
