@@ -42,6 +42,8 @@ pub(crate) struct Derived {
     /// Its failure gave a slot back, but no written record says so yet: until one does the slot is not given away, for a
     /// restarted controller might find the cluster recovered and in flight.
     pub(crate) releasing: bool,
+    /// Nothing may be written for it in this plan.
+    pub(crate) held_back: bool,
     pub(crate) dropped: bool,
 }
 
@@ -77,6 +79,7 @@ pub(crate) fn derive(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> 
             mark_soak: None,
             wake: None,
             releasing: false,
+            held_back: false,
             dropped: false,
         },
     };

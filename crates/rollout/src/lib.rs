@@ -24,6 +24,9 @@ mod wording;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+#[cfg(test)]
+mod tests;
+
 pub use fleet::{Busy, Cluster, Fleet, Reading, Rival, RivalHold, Selection, Slot, Standing, Work};
 pub use outlook::{ActionCounts, Counts, Outlook, StallReason, Summary};
 pub use phase::{Phase, Step};

@@ -217,13 +217,10 @@ fn hold_back(cluster: &Cluster, state: &mut Derived, now: DateTime<Utc>) {
         }
     }
     if !is_free(cluster, now) {
-        state.wish = Wish::Nothing;
         state.cleanups.clear();
         state.mark_soak = None;
     }
-    if !is_announced(cluster, &state.record) {
-        state.wish = Wish::Nothing;
-    }
+    state.held_back = !is_free(cluster, now) || !is_announced(cluster, &state.record);
 }
 
 /// The end of a cluster's backoff, if it lies ahead.
@@ -262,8 +259,8 @@ fn act(
     for (index, (cluster, state)) in derived.iter_mut().enumerate() {
         let wish = match state.wish {
             Wish::Start(step) if granted.contains(&index) => Some((step, now, true)),
-            Wish::Advance(step, clock) => Some((step, clock, false)),
-            Wish::Start(_) | Wish::Nothing => None,
+            Wish::Advance(step, clock) if !state.held_back => Some((step, clock, false)),
+            _ => None,
         };
         if let Some((step, clock, starts)) = wish {
             let obstacles = superseded(cluster, step, starts);

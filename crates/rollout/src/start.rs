@@ -44,6 +44,10 @@ impl Machine<'_> {
         } else if self.way_is_free(step) {
             self.out.wish = Wish::Advance(step, started);
         }
+        if self.out.record.phase == Phase::Blocked {
+            // It gave its slot back and starts anew, with a fresh clock.
+            self.out.record.stages[Stage::from(step).index()] = None;
+        }
     }
 
     /// A cluster that took the old target just before its work could be changed finishes that update first.

@@ -113,7 +113,8 @@ impl Window {
         let mut free = self.size.saturating_sub(self.held);
         for canaries in [true, false] {
             for (index, (cluster, derived)) in fleet.iter_mut().enumerate() {
-                let wants = matches!(derived.wish, Wish::Start(_)) && !derived.dropped;
+                let starting = cluster.busy == Some(Busy::Starting);
+                let wants = matches!(derived.wish, Wish::Start(_)) && !derived.dropped && !starting;
                 if !wants || cluster.canary != canaries {
                     continue;
                 }
@@ -125,8 +126,10 @@ impl Window {
                     None => None,
                 };
                 if let Some((reason, message)) = verdict {
-                    derived.explain(reason, message);
-                } else {
+                    if derived.record.reason == Reason::None {
+                        derived.explain(reason, message);
+                    }
+                } else if !derived.held_back {
                     free -= 1;
                     granted.insert(index);
                 }

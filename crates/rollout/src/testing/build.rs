@@ -1,0 +1,447 @@
+//! Builders of the planner's input.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::fleet::{Busy, Cluster, Fleet, Reading, Rival, RivalHold, Selection, Slot, Standing, Work};
+use crate::phase::{Phase, Step};
+use crate::policy::{Limit, Policy};
+use crate::reason::Reason;
+use crate::record::{Attempt, Outcome, Record, Stage, StepRecord};
+
+/// The instant `seconds` after the start of every test's time.
+#[must_use]
+pub fn at(seconds: i64) -> DateTime<Utc> {
+    DateTime::UNIX_EPOCH + TimeDelta::days(20_000) + TimeDelta::seconds(seconds)
+}
+
+fn hash(step: Step, revision: &str) -> Arc<str> {
+    Arc::from(format!("{step:?}@{revision}"))
+}
+
+/// A policy of revision `r1`: platform only, maxConcurrency 10, timeouts 3 h and 21 min 50 s.
+#[must_use]
+pub fn policy() -> PolicyBuilder {
+    let mut steps = [None, None, None, None];
+    steps[Step::Platform.index()] = Some(hash(Step::Platform, "r1"));
+    PolicyBuilder(Policy {
+        revision: Arc::from("r1"),
+        steps,
+        retry: None,
+        paused: false,
+        deleting: false,
+        max_concurrency: Limit::Count(10),
+        max_failures: None,
+        min_success_time: None,
+        cluster_timeout: TimeDelta::hours(3),
+        operators_timeout: TimeDelta::seconds(1310),
+        canaries: false,
+        target: Arc::from("4.12.0"),
+    })
+}
+
+/// Builds a [`Policy`].
+#[derive(Clone, Debug)]
+pub struct PolicyBuilder(Policy);
+
+impl PolicyBuilder {
+    /// Requests a step.
+    pub fn step(mut self, step: Step) -> Self {
+        self.0.steps[step.index()] = Some(hash(step, &self.0.revision));
+        self
+    }
+
+    /// Requests a pre-action.
+    pub fn pre_action(self) -> Self {
+        self.step(Step::PreAction)
+    }
+
+    /// Requests operators.
+    pub fn operators(self) -> Self {
+        self.step(Step::Operators)
+    }
+
+    /// Requests a post-action.
+    pub fn post_action(self) -> Self {
+        self.step(Step::PostAction)
+    }
+
+    /// Does not request a step.
+    pub fn without(mut self, step: Step) -> Self {
+        self.0.steps[step.index()] = None;
+        self
+    }
+
+    /// A new revision of the spec that concerns the given steps only; the others are rendered as before.
+    pub fn edited(mut self, revision: &str, steps: &[Step]) -> Self {
+        self.0.revision = Arc::from(revision);
+        for step in steps {
+            self.0.steps[step.index()] = Some(hash(*step, revision));
+        }
+        self
+    }
+
+    /// A retry token that the status has not observed yet.
+    pub fn retry(mut self, token: &str) -> Self {
+        self.0.retry = Some(Arc::from(token));
+        self
+    }
+
+    /// `spec.paused`.
+    pub fn paused(mut self) -> Self {
+        self.0.paused = true;
+        self
+    }
+
+    /// The upgrade is being deleted.
+    pub fn deleting(mut self) -> Self {
+        self.0.deleting = true;
+        self
+    }
+
+    /// maxConcurrency.
+    pub fn window(mut self, count: u32) -> Self {
+        self.0.max_concurrency = Limit::Count(count);
+        self
+    }
+
+    /// maxConcurrency in percent.
+    pub fn window_percent(mut self, percent: u32) -> Self {
+        self.0.max_concurrency = Limit::Percent(percent);
+        self
+    }
+
+    /// maxFailures.
+    pub fn max_failures(mut self, limit: Limit) -> Self {
+        self.0.max_failures = Some(limit);
+        self
+    }
+
+    /// minSuccessTime, in seconds.
+    pub fn soak(mut self, seconds: i64) -> Self {
+        self.0.min_success_time = Some(TimeDelta::seconds(seconds));
+        self
+    }
+
+    /// Canaries are asked for.
+    pub fn canaries(mut self) -> Self {
+        self.0.canaries = true;
+        self
+    }
+
+    /// Timeouts of the platform step (and actions) and of the operators step, in seconds.
+    pub fn timeouts(mut self, cluster: i64, operators: i64) -> Self {
+        self.0.cluster_timeout = TimeDelta::seconds(cluster);
+        self.0.operators_timeout = TimeDelta::seconds(operators);
+        self
+    }
+
+    /// The policy.
+    #[must_use]
+    pub fn build(self) -> Policy {
+        self.0
+    }
+}
+
+/// An empty fleet.
+#[must_use]
+pub fn fleet() -> FleetBuilder {
+    FleetBuilder::default()
+}
+
+/// Builds a [`Fleet`]: [`FleetBuilder::cluster`] adds a cluster, the other methods describe the one added last.
+#[derive(Clone, Debug, Default)]
+pub struct FleetBuilder {
+    clusters: Vec<Cluster>,
+}
+
+impl FleetBuilder {
+    /// Adds a selected, eligible cluster of which nothing exists yet.
+    pub fn cluster(mut self, name: &str) -> Self {
+        self.clusters.push(Cluster {
+            name: Arc::from(name),
+            selection: Selection::In,
+            canary: false,
+            gone: false,
+            standing: Standing::Eligible,
+            rival: None,
+            works: [Slot::Absent, Slot::Absent, Slot::Absent, Slot::Absent],
+            record: None,
+            written: None,
+            busy: None,
+            backoff: None,
+            version: Arc::from("4.11.0"),
+        });
+        self
+    }
+
+    fn last(mut self, change: impl FnOnce(&mut Cluster)) -> Self {
+        if let Some(cluster) = self.clusters.last_mut() {
+            change(cluster);
+        }
+        self
+    }
+
+    /// It is a canary.
+    pub fn canary(self) -> Self {
+        self.last(|cluster| cluster.canary = true)
+    }
+
+    /// It left the selection then (seconds).
+    pub fn left(self, seconds: i64) -> Self {
+        self.last(|cluster| cluster.selection = Selection::Left(at(seconds)))
+    }
+
+    /// Its ManagedCluster is gone.
+    pub fn gone(self) -> Self {
+        self.last(|cluster| cluster.gone = true)
+    }
+
+    /// It is not available.
+    pub fn unavailable(self) -> Self {
+        self.last(|cluster| {
+            cluster.standing = Standing::Unavailable {
+                reason: Reason::ClusterUnavailable,
+                message: Arc::from("the agent is silent"),
+            };
+        })
+    }
+
+    /// It must not start.
+    pub fn blocked(self, reason: Reason) -> Self {
+        self.last(|cluster| {
+            cluster.standing = Standing::Blocked {
+                reason,
+                message: Arc::from("mend it"),
+            };
+        })
+    }
+
+    /// Another upgrade concerns it.
+    pub fn rival(self, hold: RivalHold) -> Self {
+        self.last(|cluster| {
+            cluster.rival = Some(Rival {
+                upgrade: Arc::from("other/upgrade"),
+                hold,
+            });
+        })
+    }
+
+    /// A work of ours exists; without a hash of its own it is rendered as [`policy`] would at the work's revision.
+    pub fn work(self, step: Step, work: impl Into<Work>) -> Self {
+        let mut work = work.into();
+        if work.hash.is_empty() {
+            work.hash = hash(step, &work.attempt.revision);
+        }
+        self.slot(step, Slot::Ours(work))
+    }
+
+    /// What exists under the name of a step's work.
+    pub fn slot(self, step: Step, slot: Slot) -> Self {
+        self.last(|cluster| cluster.works[step.index()] = slot)
+    }
+
+    /// Its record, written.
+    pub fn record(self, record: impl Into<Record>) -> Self {
+        let record = Arc::new(record.into());
+        self.last(|cluster| {
+            cluster.record = Some(Arc::clone(&record));
+            cluster.written = Some(record);
+        })
+    }
+
+    /// Its record, which is about to be written.
+    pub fn draft(self, record: impl Into<Record>) -> Self {
+        let record = Arc::new(record.into());
+        self.last(|cluster| cluster.record = Some(record))
+    }
+
+    /// A write for it is under way.
+    pub fn busy(self, busy: Busy) -> Self {
+        self.last(|cluster| cluster.busy = Some(busy))
+    }
+
+    /// Its last write failed; not again before then (seconds).
+    pub fn backoff(self, seconds: i64) -> Self {
+        self.last(|cluster| cluster.backoff = Some((at(seconds), Arc::from("the hub said no"))))
+    }
+
+    /// The version it runs.
+    pub fn version(self, version: &str) -> Self {
+        self.last(|cluster| cluster.version = Arc::from(version))
+    }
+
+    /// The fleet, sorted.
+    #[must_use]
+    pub fn build(mut self) -> Fleet {
+        self.clusters.sort_by(|a, b| a.name.cmp(&b.name));
+        Fleet {
+            clusters: self.clusters,
+        }
+    }
+}
+
+/// A work of the first attempt at revision `r1` whose clock started then (seconds), applied, without feedback.
+#[must_use]
+pub fn work(started: i64) -> WorkBuilder {
+    WorkBuilder(Work {
+        attempt: Attempt {
+            revision: Arc::from("r1"),
+            retry: Arc::from(""),
+        },
+        hash: Arc::from(""),
+        started: at(started),
+        soak_started: None,
+        terminating: false,
+        vanished: false,
+        applied: true,
+        reading: Reading::NotYet,
+        cause: None,
+        unhealthy: None,
+    })
+}
+
+/// Builds a [`Work`].
+#[derive(Clone, Debug)]
+pub struct WorkBuilder(Work);
+
+impl WorkBuilder {
+    /// How the step goes.
+    pub fn reading(mut self, reading: Reading) -> Self {
+        self.0.reading = reading;
+        self
+    }
+
+    /// Done.
+    pub fn succeeded(self) -> Self {
+        self.reading(Reading::Succeeded)
+    }
+
+    /// Under way.
+    pub fn running(self) -> Self {
+        self.reading(Reading::Running)
+    }
+
+    /// Failed.
+    pub fn failed(self) -> Self {
+        self.reading(Reading::Failed(Arc::from("it failed")))
+    }
+
+    /// The revision it serves.
+    pub fn revision(mut self, revision: &str) -> Self {
+        self.0.attempt.revision = Arc::from(revision);
+        self
+    }
+
+    /// The retry it serves.
+    pub fn retry(mut self, token: &str) -> Self {
+        self.0.attempt.retry = Arc::from(token);
+        self
+    }
+
+    /// It is being deleted.
+    pub fn terminating(mut self) -> Self {
+        self.0.terminating = true;
+        self
+    }
+
+    /// It is gone.
+    pub fn vanished(mut self) -> Self {
+        self.0.vanished = true;
+        self
+    }
+
+    /// Its soak began then (seconds).
+    pub fn soak(mut self, seconds: i64) -> Self {
+        self.0.soak_started = Some(at(seconds));
+        self
+    }
+
+    /// The cluster reports a failure of its own.
+    pub fn unhealthy(mut self) -> Self {
+        self.0.unhealthy = Some(Arc::from("etcd is degraded"));
+        self
+    }
+
+    /// What it waits for.
+    pub fn cause(mut self, reason: Reason, message: &str) -> Self {
+        self.0.cause = Some((reason, Arc::from(message)));
+        self
+    }
+}
+
+impl From<WorkBuilder> for Work {
+    fn from(builder: WorkBuilder) -> Work {
+        builder.0
+    }
+}
+
+/// A record of the first attempt at revision `r1`, without stages, in its phase since second 0.
+#[must_use]
+pub fn record(phase: Phase) -> RecordBuilder {
+    RecordBuilder(Record {
+        attempt: Attempt {
+            revision: Arc::from("r1"),
+            retry: Arc::from(""),
+        },
+        phase,
+        reason: Reason::None,
+        message: Arc::from(""),
+        since: at(0),
+        stages: [None; 5],
+        from_version: Arc::from("4.11.0"),
+    })
+}
+
+/// Builds a [`Record`].
+#[derive(Clone, Debug)]
+pub struct RecordBuilder(Record);
+
+impl RecordBuilder {
+    /// Cause of the phase.
+    pub fn reason(mut self, reason: Reason) -> Self {
+        self.0.reason = reason;
+        self
+    }
+
+    /// Revision it speaks of.
+    pub fn revision(mut self, revision: &str) -> Self {
+        self.0.attempt.revision = Arc::from(revision);
+        self
+    }
+
+    /// Retry it speaks of.
+    pub fn retry(mut self, token: &str) -> Self {
+        self.0.attempt.retry = Arc::from(token);
+        self
+    }
+
+    /// A stage that started then (seconds) and has not ended.
+    pub fn stage(mut self, stage: Stage, started: i64) -> Self {
+        self.0.stages[stage.index()] = Some(StepRecord::started(at(started)));
+        self
+    }
+
+    /// A stage that started and ended then (seconds).
+    pub fn done(mut self, stage: Stage, started: i64, outcome: Outcome) -> Self {
+        self.0.stages[stage.index()] = Some(StepRecord {
+            started: at(started),
+            applied: Some(at(started)),
+            finished: Some(at(started)),
+            outcome: Some(outcome),
+        });
+        self
+    }
+
+    /// A stage that started and succeeded then (seconds).
+    pub fn succeeded(self, stage: Stage, started: i64) -> Self {
+        self.done(stage, started, Outcome::Succeeded)
+    }
+}
+
+impl From<RecordBuilder> for Record {
+    fn from(builder: RecordBuilder) -> Record {
+        builder.0
+    }
+}

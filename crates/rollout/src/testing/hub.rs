@@ -1,0 +1,106 @@
+//! The hub of the toy world: clusters, the works in their namespaces, and agents that follow scripts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::script::Script;
+use crate::fleet::{Reading, Standing, Work};
+use crate::phase::Step;
+use crate::record::Attempt;
+
+/// How long an agent takes to clean up a deleted work.
+const FINALIZE: TimeDelta = TimeDelta::seconds(1);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// The upgrade of this index; a lower index is older.
+    Upgrade(usize),
+    Nobody,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct HubWork {
+    pub(super) owner: Owner,
+    pub(super) attempt: Attempt,
+    pub(super) hash: Arc<str>,
+    pub(super) started: DateTime<Utc>,
+    pub(super) soak_started: Option<DateTime<Utc>>,
+    pub(super) deleted: Option<DateTime<Utc>>,
+    /// When the agent took the work as it is now.
+    pub(super) epoch: DateTime<Utc>,
+    pub(super) reading: Reading,
+    pub(super) unhealthy: Option<Arc<str>>,
+    pub(super) applied: bool,
+}
+
+impl HubWork {
+    pub(super) fn observed(&self) -> Work {
+        Work {
+            attempt: self.attempt.clone(),
+            hash: Arc::clone(&self.hash),
+            started: self.started,
+            soak_started: self.soak_started,
+            terminating: self.deleted.is_some(),
+            vanished: false,
+            applied: self.applied,
+            reading: self.reading.clone(),
+            cause: None,
+            unhealthy: self.unhealthy.clone(),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Spoke {
+    pub(super) gone: bool,
+    pub(super) standing: Standing,
+    /// Its agent neither reports nor cleans up.
+    pub(super) offline: bool,
+    pub(super) works: [Option<HubWork>; 4],
+    pub(super) scripts: [Script; 4],
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hub {
+    pub(super) spokes: BTreeMap<Arc<str>, Spoke>,
+}
+
+impl Hub {
+    /// Agents report and clean up; the works that are gone since.
+    pub(super) fn report(&mut self, now: DateTime<Utc>) -> Vec<(Arc<str>, Step, HubWork)> {
+        let mut gone = Vec::new();
+        for (name, spoke) in &mut self.spokes {
+            for step in Step::ALL {
+                let slot = &mut spoke.works[step.index()];
+                let Some(work) = slot.as_mut() else { continue };
+                let finalized = work.deleted.is_some_and(|at| at + FINALIZE <= now);
+                if spoke.gone || (finalized && (!spoke.offline || work.owner == Owner::Nobody)) {
+                    gone.extend(slot.take().map(|work| (Arc::clone(name), step, work)));
+                } else if !spoke.offline && work.deleted.is_none() {
+                    let (reading, unhealthy) = spoke.scripts[step.index()].read(work.epoch, now);
+                    work.applied = true;
+                    work.reading = reading;
+                    work.unhealthy = unhealthy;
+                }
+            }
+        }
+        gone
+    }
+
+    /// When an agent does something next.
+    pub(super) fn next(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let online = self.spokes.values().filter(|spoke| !spoke.offline);
+        online
+            .flat_map(|spoke| spoke.works.iter().zip(&spoke.scripts))
+            .filter_map(|(work, script)| {
+                let work = work.as_ref()?;
+                match work.deleted {
+                    Some(at) => Some((at + FINALIZE).max(now)),
+                    None => script.next(work.epoch, now),
+                }
+            })
+            .min()
+    }
+}

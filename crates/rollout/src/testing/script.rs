@@ -1,0 +1,132 @@
+//! What agents do and when, and a seeded source of choices.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::fleet::Reading;
+
+/// A small seeded generator (SplitMix64): the same seed gives the same choices.
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// A generator of this seed.
+    #[must_use]
+    pub const fn new(seed: u64) -> Rng {
+        Rng(seed)
+    }
+
+    /// The next 64 bits.
+    pub const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    }
+
+    /// A number below `end` (0 when `end` is 0).
+    pub const fn below(&mut self, end: u64) -> u64 {
+        if end == 0 { 0 } else { self.next() % end }
+    }
+
+    /// True in `percent` of the cases.
+    pub const fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+/// What the agent of a cluster reports of a step, by seconds since it took the work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Script(Vec<(i64, Say)>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Say {
+    OtherVersion,
+    Running,
+    Succeeded,
+    Failed,
+    Suspect,
+    Unhealthy,
+}
+
+impl Script {
+    /// Never reports anything.
+    #[must_use]
+    pub const fn silent() -> Script {
+        Script(Vec::new())
+    }
+
+    /// Runs from `running`, succeeds at `done` (seconds).
+    #[must_use]
+    pub fn succeeds(running: i64, done: i64) -> Script {
+        Script::silent().running(running).succeeded(done)
+    }
+
+    fn then(mut self, after: i64, say: Say) -> Script {
+        self.0.push((after, say));
+        self.0.sort_by_key(|(after, _)| *after);
+        self
+    }
+
+    /// Another version from then on (seconds).
+    #[must_use]
+    pub fn other_version(self, after: i64) -> Script {
+        self.then(after, Say::OtherVersion)
+    }
+
+    /// Under way from then on (seconds).
+    #[must_use]
+    pub fn running(self, after: i64) -> Script {
+        self.then(after, Say::Running)
+    }
+
+    /// Done from then on (seconds).
+    #[must_use]
+    pub fn succeeded(self, after: i64) -> Script {
+        self.then(after, Say::Succeeded)
+    }
+
+    /// Failed from then on (seconds).
+    #[must_use]
+    pub fn failed(self, after: i64) -> Script {
+        self.then(after, Say::Failed)
+    }
+
+    /// Failed pods and no active ones from then on (seconds).
+    #[must_use]
+    pub fn suspect(self, after: i64) -> Script {
+        self.then(after, Say::Suspect)
+    }
+
+    /// Done, but Failing=True, from then on (seconds).
+    #[must_use]
+    pub fn unhealthy(self, after: i64) -> Script {
+        self.then(after, Say::Unhealthy)
+    }
+
+    /// The reading and the failure of the cluster's own at `now`, for a work taken at `epoch`.
+    pub(super) fn read(&self, epoch: DateTime<Utc>, now: DateTime<Utc>) -> (Reading, Option<Arc<str>>) {
+        let elapsed = (now - epoch).num_seconds();
+        let Some((after, say)) = self.0.iter().rev().find(|(after, _)| *after <= elapsed) else {
+            return (Reading::NotYet, None);
+        };
+        match say {
+            Say::OtherVersion => (Reading::OtherVersion, None),
+            Say::Running => (Reading::Running, None),
+            Say::Succeeded => (Reading::Succeeded, None),
+            Say::Failed => (Reading::Failed(Arc::from("the script fails")), None),
+            Say::Suspect => (Reading::Suspect(epoch + TimeDelta::seconds(*after)), None),
+            Say::Unhealthy => (Reading::Succeeded, Some(Arc::from("the cluster is failing"))),
+        }
+    }
+
+    /// When the script says something new after `now`.
+    pub(super) fn next(&self, epoch: DateTime<Utc>, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        self.0
+            .iter()
+            .map(|(after, _)| epoch + TimeDelta::seconds(*after))
+            .find(|at| *at > now)
+    }
+}

@@ -1,0 +1,295 @@
+//! One controller of the toy world: what it remembers, what it has written, what it sees.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::hub::{Hub, Owner};
+use super::watch::busy;
+use crate::fleet::{Busy, Cluster, Fleet, Reading, Rival, RivalHold, Selection, Slot, Work};
+use crate::phase::{Phase, Step};
+use crate::plan::{Action, Plan};
+use crate::policy::Policy;
+use crate::record::Record;
+
+/// Changes that are not urgent are collected this long before they are written.
+const COALESCE: TimeDelta = TimeDelta::seconds(2);
+
+/// How a write ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Landing {
+    Done,
+    /// Carried out, but the answer is lost.
+    Lost,
+    /// Not carried out.
+    Refused,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Write {
+    pub(super) cluster: Arc<str>,
+    pub(super) action: Action,
+    pub(super) starts: bool,
+    pub(super) hash: Arc<str>,
+    pub(super) lands: DateTime<Utc>,
+    pub(super) landing: Landing,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Upgrade {
+    pub(super) name: Arc<str>,
+    pub(super) policy: Policy,
+    pub(super) retry: Option<Arc<str>>,
+    pub(super) observed_retry: Option<Arc<str>>,
+    pub(super) selection: BTreeMap<Arc<str>, Selection>,
+    pub(super) canaries: BTreeSet<Arc<str>>,
+    /// The report: durable.
+    pub(super) rows: BTreeMap<Arc<str>, Arc<Record>>,
+    /// The rest is memory.
+    pub(super) drafts: BTreeMap<Arc<str>, Arc<Record>>,
+    pub(super) due: BTreeMap<Arc<str>, DateTime<Utc>>,
+    pub(super) writes: Vec<Write>,
+    pub(super) backoff: BTreeMap<Arc<str>, DateTime<Utc>>,
+    pub(super) foreign: BTreeMap<(Arc<str>, Step), DateTime<Utc>>,
+    pub(super) vanished: BTreeMap<(Arc<str>, Step), Work>,
+    pub(super) wake: Option<DateTime<Utc>>,
+    pub(super) last: Plan,
+}
+
+impl Upgrade {
+    pub(super) fn new(name: &str, policy: Policy) -> Upgrade {
+        Upgrade {
+            name: Arc::from(name),
+            policy,
+            retry: None,
+            observed_retry: None,
+            selection: BTreeMap::new(),
+            canaries: BTreeSet::new(),
+            rows: BTreeMap::new(),
+            drafts: BTreeMap::new(),
+            due: BTreeMap::new(),
+            writes: Vec::new(),
+            backoff: BTreeMap::new(),
+            foreign: BTreeMap::new(),
+            vanished: BTreeMap::new(),
+            wake: None,
+            last: Plan::default(),
+        }
+    }
+
+    pub(super) fn asked(&self) -> Policy {
+        let mut policy = self.policy.clone();
+        policy.retry = self
+            .retry
+            .clone()
+            .filter(|token| Some(token) != self.observed_retry.as_ref());
+        policy
+    }
+
+    /// Forgets everything that is only in memory.
+    pub(super) fn forget(&mut self, now: DateTime<Utc>) {
+        self.drafts = self.rows.clone();
+        self.due.clear();
+        self.writes.clear();
+        self.backoff.clear();
+        self.foreign.clear();
+        self.vanished.clear();
+        for selection in self.selection.values_mut() {
+            if matches!(selection, Selection::Left(_)) {
+                *selection = Selection::Left(now);
+            }
+        }
+    }
+
+    /// Keeps the plan's records, to be written when due (`urgent`: how long an urgent one takes).
+    pub(super) fn adopt(&mut self, plan: &Plan, now: DateTime<Utc>, urgent: TimeDelta) -> bool {
+        let mut changed = false;
+        for state in &plan.clusters {
+            if self.drafts.get(&state.name) != Some(&state.record) {
+                changed = true;
+                self.drafts
+                    .insert(Arc::clone(&state.name), Arc::clone(&state.record));
+            }
+            if self.rows.get(&state.name) == Some(&state.record) {
+                self.due.remove(&state.name);
+                continue;
+            }
+            let at = now + if state.urgent { urgent } else { COALESCE };
+            let due = self.due.entry(Arc::clone(&state.name)).or_insert(at);
+            *due = at.min(*due);
+        }
+        for name in &plan.dropped {
+            changed = true;
+            self.drafts.remove(name);
+            self.rows.remove(name);
+            self.due.remove(name);
+        }
+        changed
+    }
+
+    /// Writes the rows that are due; true when any was.
+    pub(super) fn flush(&mut self, now: DateTime<Utc>) -> bool {
+        let due: Vec<_> = self
+            .due
+            .iter()
+            .filter(|(_, at)| **at <= now)
+            .map(|(name, _)| Arc::clone(name))
+            .collect();
+        for name in &due {
+            self.due.remove(name);
+            if let Some(draft) = self.drafts.get(name) {
+                self.rows.insert(Arc::clone(name), Arc::clone(draft));
+            }
+        }
+        let retried = self.last.retry_done && self.observed_retry != self.retry;
+        if retried {
+            self.observed_retry.clone_from(&self.retry);
+        }
+        !due.is_empty() || retried
+    }
+
+    /// When memory alone causes something next.
+    pub(super) fn next(&self) -> Option<DateTime<Utc>> {
+        let landings = self.writes.iter().map(|write| write.lands);
+        landings.chain(self.due.values().copied()).chain(self.wake).min()
+    }
+
+    /// Notes that a work is gone; its success is remembered until it is written.
+    pub(super) fn note_gone(&mut self, cluster: &Arc<str>, step: Step, work: Work) {
+        if work.reading == Reading::Succeeded {
+            let work = Work {
+                vanished: true,
+                ..work
+            };
+            self.vanished.insert((Arc::clone(cluster), step), work);
+        }
+    }
+
+    fn slot(&self, index: usize, hub: &Hub, name: &Arc<str>, step: Step) -> Slot {
+        let work = hub
+            .spokes
+            .get(name)
+            .and_then(|spoke| spoke.works[step.index()].as_ref());
+        let key = (Arc::clone(name), step);
+        match work {
+            Some(work) if work.owner == Owner::Upgrade(index) => Slot::Ours(work.observed()),
+            Some(work) if work.owner != Owner::Nobody => Slot::Rival {
+                terminating: work.deleted.is_some(),
+            },
+            _ => match (self.foreign.get(&key), self.vanished.get(&key)) {
+                (Some(retry_at), _) => Slot::Foreign { retry_at: *retry_at },
+                (None, Some(work)) => {
+                    let known = self
+                        .rows
+                        .get(name)
+                        .is_some_and(|row| row.attempt != work.attempt || row.succeeded(step.into()));
+                    if known {
+                        Slot::Absent
+                    } else {
+                        Slot::Ours(work.clone())
+                    }
+                }
+                (None, None) => Slot::Absent,
+            },
+        }
+    }
+
+    pub(super) fn busy(&self, name: &Arc<str>) -> Option<Busy> {
+        let mut writes = self.writes.iter().filter(|write| write.cluster == *name);
+        let first = writes.next().map(|write| busy(&write.action))?;
+        Some(writes.fold(first, |so_far, write| {
+            if so_far == Busy::Starting {
+                so_far
+            } else {
+                busy(&write.action)
+            }
+        }))
+    }
+
+    /// True when the upgrade has, or is creating, works in the cluster.
+    fn owns(&self, index: usize, hub: &Hub, name: &Arc<str>) -> bool {
+        let works = hub.spokes.get(name).map(|spoke| &spoke.works);
+        self.busy(name) == Some(Busy::Starting)
+            || works.is_some_and(|works| {
+                works
+                    .iter()
+                    .flatten()
+                    .any(|work| work.owner == Owner::Upgrade(index))
+            })
+    }
+}
+
+/// The other upgrade's hold on a cluster, as upgrade `index` sees it.
+fn rival(upgrades: &[Upgrade], index: usize, hub: &Hub, name: &Arc<str>) -> Option<Rival> {
+    let mine = upgrades[index].owns(index, hub, name);
+    upgrades
+        .iter()
+        .enumerate()
+        .filter(|(other, _)| *other != index)
+        .find_map(|(other, upgrade)| {
+            let phase = upgrade.drafts.get(name).map(|record| record.phase);
+            let hold = if upgrade.owns(other, hub, name) {
+                match phase {
+                    Some(Phase::Failed | Phase::Complete) if other < index => RivalHold::Yielding,
+                    Some(Phase::Failed | Phase::PreActionDegraded) => RivalHold::Stuck,
+                    _ => RivalHold::Active,
+                }
+            } else {
+                let waits = upgrade.selection.get(name) == Some(&Selection::In)
+                    && !phase.is_some_and(Phase::is_terminal);
+                if mine || other > index || !waits {
+                    return None;
+                }
+                RivalHold::Active
+            };
+            Some(Rival {
+                upgrade: Arc::clone(&upgrade.name),
+                hold,
+            })
+        })
+}
+
+/// What upgrade `index` sees.
+pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTime<Utc>) -> Fleet {
+    let upgrade = &upgrades[index];
+    let mut names: BTreeSet<Arc<str>> = upgrade.rows.keys().cloned().collect();
+    names.extend(upgrade.drafts.keys().cloned());
+    names.extend(upgrade.writes.iter().map(|write| Arc::clone(&write.cluster)));
+    for (name, spoke) in &hub.spokes {
+        let owned = spoke
+            .works
+            .iter()
+            .flatten()
+            .any(|work| work.owner == Owner::Upgrade(index));
+        if owned || upgrade.selection.get(name) == Some(&Selection::In) {
+            names.insert(Arc::clone(name));
+        }
+    }
+    let clusters = names
+        .iter()
+        .filter_map(|name| Some((name, hub.spokes.get(name)?)))
+        .map(|(name, spoke)| Cluster {
+            name: Arc::clone(name),
+            selection: upgrade
+                .selection
+                .get(name)
+                .copied()
+                .unwrap_or(Selection::Left(now)),
+            canary: upgrade.canaries.contains(name),
+            gone: spoke.gone,
+            standing: spoke.standing.clone(),
+            rival: rival(upgrades, index, hub, name),
+            works: Step::ALL.map(|step| upgrade.slot(index, hub, name, step)),
+            record: upgrade.drafts.get(name).cloned(),
+            written: upgrade.rows.get(name).cloned(),
+            busy: upgrade.busy(name),
+            backoff: upgrade
+                .backoff
+                .get(name)
+                .map(|until| (*until, Arc::from("the write failed"))),
+            version: Arc::from("4.11.0"),
+        })
+        .collect();
+    Fleet { clusters }
+}

@@ -1,0 +1,217 @@
+//! What must hold at every step of the toy world, told from plans and landed writes rather than from the planner's code.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use crate::check::check;
+use crate::fleet::{Busy, Cluster, Fleet};
+use crate::phase::{Phase, Step};
+use crate::plan::{Action, Plan, plan};
+use crate::policy::{Limit, Policy};
+use crate::reason::Reason;
+use crate::record::{Attempt, Record};
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watch {
+    pub(super) faults: Vec<String>,
+    /// Slots held per upgrade when last looked at.
+    held: BTreeMap<usize, usize>,
+    /// Clock of each step, per upgrade, cluster, step and attempt.
+    clocks: BTreeMap<(usize, Arc<str>, Step, Attempt), DateTime<Utc>>,
+}
+
+impl Watch {
+    fn fault(&mut self, now: DateTime<Utc>, text: &str) {
+        self.faults.push(format!("{now}: {text}"));
+    }
+
+    pub(super) fn on_plan(
+        &mut self,
+        index: usize,
+        now: DateTime<Utc>,
+        policy: &Policy,
+        fleet: &Fleet,
+        plan: &Plan,
+    ) {
+        for violation in check(now, policy, fleet, plan) {
+            self.fault(now, &format!("check: {violation:?}"));
+        }
+        if policy.deleting {
+            return;
+        }
+        self.watch_window(index, now, policy, fleet, plan);
+        self.watch_summary(now, plan);
+        self.watch_idempotence(now, policy, fleet, plan);
+        for state in &plan.clusters {
+            let before = fleet
+                .clusters
+                .iter()
+                .find(|cluster| cluster.name == state.name)
+                .and_then(|cluster| cluster.record.as_deref());
+            if before.is_some_and(|before| before.attempt != state.record.attempt) {
+                self.clocks.retain(|(owner, cluster, _, attempt), _| {
+                    *owner != index || *cluster != state.name || *attempt != state.record.attempt
+                });
+            }
+            if let Some(before) = before
+                && reverses(before, &state.record)
+            {
+                let text = format!("{}: {:?} became {:?}", state.name, before, state.record);
+                self.fault(now, &text);
+            }
+        }
+    }
+
+    fn watch_window(
+        &mut self,
+        index: usize,
+        now: DateTime<Utc>,
+        policy: &Policy,
+        fleet: &Fleet,
+        plan: &Plan,
+    ) {
+        let total = plan.clusters.len();
+        let size = match policy.max_concurrency {
+            Limit::Count(count) => count as usize,
+            Limit::Percent(percent) => (total * percent as usize).div_ceil(100),
+        }
+        .max(1);
+        let held = plan
+            .clusters
+            .iter()
+            .filter(|state| {
+                let busy = fleet
+                    .clusters
+                    .iter()
+                    .any(|cluster| cluster.name == state.name && cluster.busy == Some(Busy::Starting));
+                state.record.phase.holds_slot() || state.starting || busy
+            })
+            .count();
+        let before = self.held.insert(index, held).unwrap_or(0);
+        if held > size && held > before {
+            self.fault(
+                now,
+                &format!("{held} slots held, {size} allowed, {before} before"),
+            );
+        }
+    }
+
+    fn watch_summary(&mut self, now: DateTime<Utc>, plan: &Plan) {
+        let all = &plan.summary.clusters;
+        let canaries = &plan.summary.canaries;
+        for counts in [all, canaries] {
+            if counts.total != counts.initialized + counts.pending {
+                self.fault(now, &format!("total differs: {counts:?}"));
+            }
+        }
+        let failed = plan
+            .clusters
+            .iter()
+            .filter(|state| state.record.phase == Phase::Failed)
+            .count();
+        if all.total != plan.clusters.len() || all.failed != failed || canaries.total > all.total {
+            self.fault(now, &format!("counters differ: {:?}", plan.summary));
+        }
+    }
+
+    /// The plan after the plan, nothing having happened in between, asks for nothing and changes nothing.
+    fn watch_idempotence(&mut self, now: DateTime<Utc>, policy: &Policy, fleet: &Fleet, first: &Plan) {
+        let mut fleet = fleet.clone();
+        fleet
+            .clusters
+            .retain(|cluster| !first.dropped.contains(&cluster.name));
+        for cluster in &mut fleet.clusters {
+            if let Some(state) = first.clusters.iter().find(|state| state.name == cluster.name) {
+                cluster.record = Some(Arc::clone(&state.record));
+            }
+            for action in first
+                .actions
+                .iter()
+                .filter(|action| *action.cluster() == cluster.name)
+            {
+                let busy = busy(action);
+                if cluster.busy != Some(Busy::Starting) {
+                    cluster.busy = Some(busy);
+                }
+            }
+        }
+        let second = plan(now, policy, &fleet);
+        if !second.actions.is_empty() {
+            self.fault(now, &format!("planned twice: {:?}", second.actions));
+        }
+        for (one, two) in first.clusters.iter().zip(&second.clusters) {
+            // Which of several reasons not to start is told may depend on what starts meanwhile.
+            let told = Record {
+                reason: one.record.reason,
+                message: Arc::clone(&one.record.message),
+                ..Record::clone(&two.record)
+            };
+            if *one.record != told {
+                let text = format!("record moves by itself: {:?} then {:?}", one.record, two.record);
+                self.fault(now, &text);
+            }
+        }
+    }
+
+    /// A creation has landed on the hub.
+    pub(super) fn on_create(
+        &mut self,
+        now: DateTime<Utc>,
+        key: (usize, Arc<str>, Step, Attempt),
+        started: DateTime<Utc>,
+        starts: bool,
+        written: Option<&Record>,
+    ) {
+        let finished =
+            written.is_some_and(|written| written.attempt == key.3 && written.succeeded(key.2.into()));
+        if finished {
+            self.fault(now, &format!("a finished step is created again: {key:?}"));
+        }
+        if let Some(clock) = self.clocks.get(&key)
+            && *clock != started
+            && !starts
+        {
+            self.fault(
+                now,
+                &format!("the clock was reset from {clock} to {started}: {key:?}"),
+            );
+        }
+        self.clocks.insert(key, started);
+    }
+
+    pub(super) fn on_doubled(&mut self, now: DateTime<Utc>, cluster: &str, step: Step) {
+        self.fault(now, &format!("{cluster}: {step:?} created where it exists"));
+    }
+
+    pub(super) fn on_restless(&mut self, now: DateTime<Utc>) {
+        self.fault(now, "plans do not settle");
+    }
+}
+
+/// What a write that carries out the action makes of its cluster.
+pub(super) fn busy(action: &Action) -> Busy {
+    match action {
+        Action::Create { step, .. } if *step != Step::PostAction => Busy::Starting,
+        Action::Update { .. } => Busy::Starting,
+        Action::Create { .. } | Action::MarkSoak { .. } | Action::Delete { .. } => Busy::Other,
+    }
+}
+
+/// True when a terminal state changed within its attempt (A18 excepted).
+fn reverses(before: &Record, after: &Record) -> bool {
+    let recovered = matches!(
+        before.reason,
+        Reason::PostActionFailed | Reason::PostActionTimeout
+    );
+    before.phase.is_terminal()
+        && before.attempt == after.attempt
+        && before.phase != after.phase
+        && !(recovered && after.phase == Phase::Complete)
+}
+
+/// The cluster of a fleet.
+pub(super) fn named<'a>(fleet: &'a Fleet, name: &str) -> Option<&'a Cluster> {
+    fleet.clusters.iter().find(|cluster| *cluster.name == *name)
+}

@@ -1,0 +1,3 @@
+//! Tests of the planner: by rule, by sequence, by property.
+
+mod properties;

@@ -1,0 +1,317 @@
+//! Random worlds and random events: what must hold at every step, and that everything ends.
+
+use std::sync::Arc;
+
+use chrono::TimeDelta;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+use crate::fleet::Standing;
+use crate::phase::{Phase, Step};
+use crate::policy::Limit;
+use crate::reason::Reason;
+use crate::testing::{Latency, PolicyBuilder, Script, World, policy};
+
+/// Cases per property: `PROPTEST_CASES`, or a few for everyday runs.
+fn holds<S: Strategy>(cases: u32, strategy: S, property: impl Fn(S::Value) -> Result<(), TestCaseError>) {
+    let cases = std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(cases);
+    let mut runner = TestRunner::new(Config {
+        cases,
+        failure_persistence: None,
+        max_shrink_iters: 20_000,
+        ..Config::default()
+    });
+    if let Err(error) = runner.run(&strategy, property) {
+        panic!("{error}");
+    }
+}
+
+const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+#[derive(Clone, Debug)]
+enum Event {
+    Script(usize, Step, Behaviour),
+    Offline(usize, bool),
+    DeleteWork(usize, Step),
+    AddForeign(usize, Step),
+    RemoveForeign(usize, Step),
+    Select(usize),
+    Deselect(usize),
+    Lose(usize),
+    Block(usize),
+    Unblock(usize),
+    Edit(u8, Vec<Step>),
+    Pause(bool),
+    Window(u32),
+    MaxFailures(Option<u32>),
+    Soak(Option<i64>),
+    Timeout(i64),
+    Retry(u8),
+    Crash,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Behaviour {
+    Good,
+    Slow,
+    Silent,
+    Stuck,
+    Fails,
+    Suspect,
+    FailsThenRecovers,
+    Regresses,
+}
+
+fn script(step: Step, behaviour: Behaviour) -> Script {
+    match behaviour {
+        Behaviour::Good => Script::succeeds(3, 9),
+        Behaviour::Slow => Script::succeeds(20, 70),
+        Behaviour::Silent => Script::silent(),
+        Behaviour::Stuck => Script::silent().running(4),
+        Behaviour::Fails if step == Step::Platform => Script::silent().other_version(2),
+        Behaviour::Fails => Script::silent().failed(6),
+        Behaviour::Suspect if step == Step::Operators => Script::silent().suspect(4),
+        Behaviour::FailsThenRecovers if step != Step::Platform => {
+            Script::silent().failed(6).running(10).succeeded(13)
+        }
+        Behaviour::Regresses if step == Step::Platform => {
+            Script::succeeds(2, 6).unhealthy(15).other_version(25)
+        }
+        Behaviour::Suspect | Behaviour::FailsThenRecovers | Behaviour::Regresses => Script::succeeds(1, 2),
+    }
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop::sample::select(Step::ALL.to_vec())
+}
+
+fn behaviour() -> impl Strategy<Value = Behaviour> {
+    use Behaviour::{Fails, FailsThenRecovers, Good, Regresses, Silent, Slow, Stuck, Suspect};
+    prop::sample::select(vec![
+        Good,
+        Slow,
+        Silent,
+        Stuck,
+        Fails,
+        Suspect,
+        FailsThenRecovers,
+        Regresses,
+    ])
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let cluster = 0..NAMES.len();
+    prop_oneof![
+        4 => (cluster.clone(), step(), behaviour()).prop_map(|(c, s, b)| Event::Script(c, s, b)),
+        2 => (cluster.clone(), any::<bool>()).prop_map(|(c, b)| Event::Offline(c, b)),
+        2 => (cluster.clone(), step()).prop_map(|(c, s)| Event::DeleteWork(c, s)),
+        1 => (cluster.clone(), step()).prop_map(|(c, s)| Event::AddForeign(c, s)),
+        1 => (cluster.clone(), step()).prop_map(|(c, s)| Event::RemoveForeign(c, s)),
+        2 => cluster.clone().prop_map(Event::Select),
+        2 => cluster.clone().prop_map(Event::Deselect),
+        1 => cluster.clone().prop_map(Event::Lose),
+        1 => cluster.clone().prop_map(Event::Block),
+        1 => cluster.prop_map(Event::Unblock),
+        3 => (0..3_u8, vec(step(), 0..4)).prop_map(|(r, s)| Event::Edit(r, s)),
+        1 => any::<bool>().prop_map(Event::Pause),
+        1 => (1..5_u32).prop_map(Event::Window),
+        1 => prop::option::of(0..3_u32).prop_map(Event::MaxFailures),
+        1 => prop::option::of(1..40_i64).prop_map(Event::Soak),
+        1 => (10..200_i64).prop_map(Event::Timeout),
+        2 => (0..3_u8).prop_map(Event::Retry),
+        3 => Just(Event::Crash),
+    ]
+}
+
+fn asked() -> impl Strategy<Value = PolicyBuilder> {
+    (
+        any::<[bool; 4]>(),
+        1..5_u32,
+        prop::option::of(0..3_u32),
+        prop::option::of(1..40_i64),
+        any::<bool>(),
+        10..200_i64,
+    )
+        .prop_map(|(steps, window, failures, soak, canaries, timeout)| {
+            let mut asked = policy().window(window).timeouts(timeout, timeout / 2 + 5);
+            for step in [Step::PreAction, Step::Operators, Step::PostAction] {
+                if steps[step.index()] {
+                    asked = asked.step(step);
+                }
+            }
+            if !steps[Step::Platform.index()] && steps[Step::Operators.index()] {
+                asked = asked.without(Step::Platform);
+            }
+            if let Some(count) = failures {
+                asked = asked.max_failures(Limit::Count(count));
+            }
+            if let Some(seconds) = soak {
+                asked = asked.soak(seconds);
+            }
+            if canaries { asked.canaries() } else { asked }
+        })
+}
+
+fn revise(world: &mut World, revision: u8, steps: &[Step]) {
+    let revision = format!("r{revision}");
+    world.edit(0, |policy| {
+        policy.revision = Arc::from(revision.as_str());
+        for step in Step::ALL {
+            if steps.contains(&step) && policy.wants(step) {
+                policy.steps[step.index()] = Some(Arc::from(format!("{step:?}@{revision}")));
+            }
+        }
+    });
+}
+
+fn happen(world: &mut World, event: &Event) {
+    world.note(&format!("{event:?}"));
+    match event {
+        Event::Script(c, s, b) => world.script(NAMES[*c], *s, script(*s, *b)),
+        Event::Offline(c, offline) => world.offline(NAMES[*c], *offline),
+        Event::DeleteWork(c, s) => world.delete_work(NAMES[*c], *s),
+        Event::AddForeign(c, s) => world.add_foreign(NAMES[*c], *s),
+        Event::RemoveForeign(c, s) => world.remove_foreign(NAMES[*c], *s),
+        Event::Select(c) => world.select(0, NAMES[*c]),
+        Event::Deselect(c) => world.deselect(0, NAMES[*c]),
+        Event::Lose(c) => world.lose(NAMES[*c]),
+        Event::Block(c) => world.standing(
+            NAMES[*c],
+            Standing::Blocked {
+                reason: Reason::InvalidClusterID,
+                message: Arc::from("mend the label"),
+            },
+        ),
+        Event::Unblock(c) => world.standing(NAMES[*c], Standing::Eligible),
+        Event::Edit(revision, steps) => revise(world, *revision, steps),
+        Event::Pause(paused) => world.edit(0, |policy| policy.paused = *paused),
+        Event::Window(count) => world.edit(0, |policy| policy.max_concurrency = Limit::Count(*count)),
+        Event::MaxFailures(limit) => {
+            world.edit(0, |policy| policy.max_failures = limit.map(Limit::Count));
+        }
+        Event::Soak(length) => {
+            world.edit(0, |policy| {
+                policy.min_success_time = length.map(TimeDelta::seconds)
+            });
+        }
+        Event::Timeout(seconds) => world.edit(0, |policy| {
+            policy.cluster_timeout = TimeDelta::seconds(*seconds);
+            policy.operators_timeout = TimeDelta::seconds(seconds / 2 + 5);
+        }),
+        Event::Retry(token) => world.retry(0, &format!("retry-{token}")),
+        Event::Crash => world.crash(0),
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Story {
+    asked: PolicyBuilder,
+    clusters: usize,
+    canary: Option<usize>,
+    seed: u64,
+    events: Vec<(i64, Event)>,
+}
+
+fn story(events: usize) -> impl Strategy<Value = Story> {
+    (
+        asked(),
+        1..=NAMES.len(),
+        prop::option::of(0..NAMES.len()),
+        any::<u64>(),
+        vec((0..40_i64, event()), 0..events),
+    )
+        .prop_map(|(asked, clusters, canary, seed, events)| Story {
+            asked,
+            clusters,
+            canary,
+            seed,
+            events,
+        })
+}
+
+fn begin(story: &Story, latency: Latency) -> World {
+    let mut world = World::new(story.asked.clone().build(), story.seed);
+    world.set_latency(latency);
+    for name in &NAMES[..story.clusters] {
+        world.add_cluster(name);
+    }
+    if let Some(canary) = story.canary {
+        world.canary(0, NAMES[canary]);
+    }
+    world
+}
+
+fn live_through(story: &Story, latency: Latency) -> World {
+    let mut world = begin(story, latency);
+    for (after, event) in &story.events {
+        let until = world.seconds() + after;
+        world.run_until(until);
+        happen(&mut world, event);
+    }
+    world
+}
+
+fn no_fault(world: &World) -> Result<(), TestCaseError> {
+    prop_assert!(
+        world.faults().is_empty(),
+        "{:#?}\n{}",
+        world.faults(),
+        world.log()
+    );
+    Ok(())
+}
+
+#[test]
+fn rules_hold_in_every_reachable_state() {
+    holds(200, story(14), |story| {
+        let mut world = live_through(&story, Latency::Faulty);
+        let until = world.seconds() + 300;
+        world.run_until(until);
+        no_fault(&world)
+    });
+}
+
+#[test]
+fn everything_ends_when_faults_end() {
+    holds(120, story(10), |story| {
+        let mut world = live_through(&story, Latency::Faulty);
+        world.set_latency(Latency::Random);
+        for name in &NAMES[..story.clusters] {
+            world.offline(name, false);
+            world.standing(name, Standing::Eligible);
+            for step in Step::ALL {
+                world.remove_foreign(name, step);
+                world.script(name, step, script(step, Behaviour::Good));
+            }
+        }
+        world.edit(0, |policy| {
+            policy.paused = false;
+            policy.max_failures = None;
+            policy.canaries &= story.canary.is_some_and(|canary| canary < story.clusters);
+            policy.cluster_timeout = TimeDelta::seconds(300);
+            policy.operators_timeout = TimeDelta::seconds(300);
+        });
+        world.note("faults end");
+        let until = world.seconds() + 1000;
+        world.run_until(until);
+        world.retry(0, "at last");
+        let until = world.seconds() + 3000;
+        let quiet = world.settle(until);
+        no_fault(&world)?;
+        prop_assert!(quiet, "still moving\n{}", world.log());
+        let ended = world
+            .phases(0)
+            .iter()
+            .all(|phase| matches!(phase, Phase::Complete | Phase::Failed));
+        let gated = world.plan(0).outlook.no_canary;
+        prop_assert!(ended || gated, "{:?}\n{}", world.plan(0), world.log());
+        let before = world.actions();
+        world.run_until(until + 100_000);
+        prop_assert_eq!(before, world.actions());
+        no_fault(&world)
+    });
+}
