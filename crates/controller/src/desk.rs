@@ -25,6 +25,9 @@ const BACKOFF: (TimeDelta, TimeDelta) = (TimeDelta::seconds(1), TimeDelta::secon
 /// First and longest wait before a foreign work is looked at again (`reference/mcu.md` §4, Creation).
 const FOREIGN: (TimeDelta, TimeDelta) = (TimeDelta::seconds(30), TimeDelta::seconds(300));
 
+/// How long a cluster whose namespace was found missing stays out before it is tried again.
+pub const MISSING: TimeDelta = TimeDelta::seconds(60);
+
 /// One upgrade.
 #[derive(Debug)]
 pub struct Desk {
@@ -183,6 +186,12 @@ impl Desk {
     #[must_use]
     pub fn order(&self) -> (DateTime<Utc>, &str) {
         (self.created, &self.key)
+    }
+
+    /// When the next cluster whose namespace was missing is to be looked at again; those that are due are forgotten.
+    pub fn look_for_missing(&mut self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        self.missing.retain(|_, since| now < *since + MISSING);
+        self.missing.values().min().map(|since| *since + MISSING)
     }
 
     /// Notes that writes for a cluster begin.

@@ -94,18 +94,22 @@ impl Hall {
         }
     }
 
-    /// Runs a change of the state under the lock, then wakes the pipeline if something is to be looked at.
-    pub fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = change(&mut state);
-        let wake = state.index.all_dirty
-            || !state.index.dirty.is_empty()
-            || state.desks.values().any(|desk| desk.dirty);
-        drop(state);
+    /// Works on the state under the lock.
+    pub fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Brings news: changes the state, then wakes the pipeline if something is to be looked at.
+    pub fn tell(&self, change: impl FnOnce(&mut State)) {
+        let wake = self.with(|state| {
+            change(state);
+            state.index.all_dirty
+                || !state.index.dirty.is_empty()
+                || state.desks.values().any(|desk| desk.dirty)
+        });
         if wake {
             self.wake.notify_one();
         }
-        answer
     }
 
     /// Waits until something is to be looked at.

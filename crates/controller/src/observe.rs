@@ -4,16 +4,13 @@ use std::sync::Arc;
 
 use ahash::AHashMap;
 use api::names::Step;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use rollout::{Cluster, Fleet, Phase, Reason, Rival, RivalHold, Selection, Slot, Standing};
 
-use crate::desk::Desk;
+use crate::desk::{Desk, MISSING};
 use crate::index::{Index, Uid, slot_of, to_rollout};
 use crate::selection::{self, Member};
 use crate::standing::standing;
-
-/// How long a cluster whose namespace was found missing stays out before it is tried again.
-const MISSING: TimeDelta = TimeDelta::seconds(60);
 
 /// Upgrades by UID.
 pub type Desks = AHashMap<Uid, Desk>;

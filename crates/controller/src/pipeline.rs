@@ -226,7 +226,7 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
     };
     let now = Instant::now();
     desk.looked = Some((now, begun.elapsed()));
-    desk.wake_at = plan.wake_at;
+    desk.wake_at = plan.wake_at.into_iter().chain(desk.look_for_missing(observed.now)).min();
     let mut jobs: Vec<Job> = plan
         .actions
         .iter()

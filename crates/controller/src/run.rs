@@ -108,10 +108,18 @@ async fn lead(hall: &Arc<Hall>, client: &Client, parts: &Parts, require_bindings
                 () = term.ended().cancelled_owned() => {}
             }
             tracing::info!("this replica does not lead any more");
+            drop_queue(hall);
             hall.with(State::end_term);
         }
     };
     tokio::join!(alive, terms);
+}
+
+/// Jobs that were planned in a term that is over must not be carried out in a later one.
+fn drop_queue(hall: &Hall) {
+    for job in hall.lanes.drain() {
+        hall.with(|state| finish(hall, state, job, &Outcome::NotLeading));
+    }
 }
 
 async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, require_bindings: bool) {
@@ -176,7 +184,7 @@ async fn write(hall: Arc<Hall>, client: Client, leadership: lease::Handle, shutd
             Outcome::NotLeading
         };
         count(&hall, &job, &outcome, begun.elapsed());
-        hall.with(|state| finish(&hall, state, job, &outcome));
+        hall.tell(|state| finish(&hall, state, job, &outcome));
     }
 }
 

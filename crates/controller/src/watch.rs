@@ -118,18 +118,18 @@ where
                 .and_then(|text| text.parse().ok())
                 .unwrap_or(0);
             listing.newest = listing.newest.max(version);
-            hall.with(|state| {
+            hall.tell(|state| {
                 listing.seen.insert(key(&object, &mut state.index.pool));
                 K::change(state, hall, Change::Applied(object));
             });
         }
         Event::InitDone => {
             let listing = std::mem::take(listing);
-            hall.with(|state| K::retain(state, hall, &listing.seen, listing.newest));
+            hall.tell(|state| K::retain(state, hall, &listing.seen, listing.newest));
             hall.synced(kind);
         }
-        Event::Apply(object) => hall.with(|state| K::change(state, hall, Change::Applied(object))),
-        Event::Delete(object) => hall.with(|state| K::change(state, hall, Change::Deleted(object))),
+        Event::Apply(object) => hall.tell(|state| K::change(state, hall, Change::Applied(object))),
+        Event::Delete(object) => hall.tell(|state| K::change(state, hall, Change::Deleted(object))),
     }
 }
 

@@ -46,6 +46,12 @@ impl Lanes {
         }
     }
 
+    /// Takes all jobs out.
+    pub fn drain(&self) -> Vec<Job> {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.iter_mut().flat_map(std::mem::take).collect()
+    }
+
     /// Takes the most urgent job; waits for one.
     pub async fn pop(&self) -> Job {
         loop {
