@@ -1,0 +1,237 @@
+//! What must hold of every status an upgrade ever shows, and of every report.
+//!
+//! Owns the rules of `reference/mcu.md` §3 (counters, conditions) and §3.1 (bounds) as checks over one status and the
+//! one before it. Refuses to wait or to ask: each check is a pure function.
+
+use std::collections::BTreeSet;
+
+use api::conditions::TYPES;
+use api::mcu::ClustersSummary;
+use api::report::MAX_ROWS;
+use serde_json::Value;
+
+use crate::seen::Seen;
+
+/// Largest status as JSON.
+const MAX_STATUS: usize = 16 * 1024;
+/// Most entries of a capped list.
+const MAX_NOTES: usize = 10;
+/// Longest message of a capped list, in bytes.
+const MAX_MESSAGE: usize = 256;
+
+/// Checks one status against itself and against the one before; returns what is broken.
+#[must_use]
+pub fn check(before: Option<&Seen>, now: &Seen) -> Vec<String> {
+    let mut broken = Vec::new();
+    if now.raw["status"].is_null() {
+        return broken;
+    }
+    let mut rule = |holds: bool, what: &str| {
+        if !holds {
+            broken.push(format!("{what}: {}", now.raw["status"]));
+        }
+    };
+    rule(
+        now.raw["status"].to_string().len() < MAX_STATUS,
+        "status below 16 KiB",
+    );
+    rule(
+        now.status.observed_generation.is_some(),
+        "observedGeneration is set and the status parses",
+    );
+    check_counters("clustersSummery", now.clusters(), &mut rule);
+    check_counters("canaryClustersSummery", now.canaries(), &mut rule);
+    rule(
+        now.canaries().total <= now.clusters().total,
+        "canaries are among the clusters",
+    );
+    for (name, action) in [("pre", now.pre()), ("post", now.post())] {
+        let sum = action.available + action.progressing + action.degraded;
+        rule(
+            sum <= action.total,
+            &format!("{name}: available + progressing + degraded <= total"),
+        );
+        rule(
+            action.applied <= action.total,
+            &format!("{name}: applied <= total"),
+        );
+    }
+    check_window(before, now, &mut rule);
+    check_conditions(now, &mut rule);
+    check_transitions(before, now, &mut rule);
+    let notes = [&now.status.failed_clusters, &now.status.waiting_clusters];
+    rule(
+        notes.iter().all(|list| list.len() <= MAX_NOTES),
+        "lists hold at most 10 clusters",
+    );
+    rule(
+        notes
+            .iter()
+            .flat_map(|list| list.iter())
+            .all(|note| note.message.len() <= MAX_MESSAGE),
+        "messages of at most 256 bytes",
+    );
+    rule(
+        notes
+            .iter()
+            .flat_map(|list| list.iter())
+            .all(|note| !note.reason.is_empty() && note.reason != "None"),
+        "every listed cluster has a cause",
+    );
+    broken
+}
+
+fn check_counters(name: &str, counts: ClustersSummary, rule: &mut impl FnMut(bool, &str)) {
+    rule(
+        counts.total == counts.initialized + counts.pending,
+        &format!("{name}: total = initialized + pending"),
+    );
+    rule(
+        counts.partial_upgrade + counts.complete + counts.failed <= counts.initialized,
+        &format!("{name}: partial + complete + failed <= initialized"),
+    );
+}
+
+/// The window may be exceeded only because it shrank: then nothing starts.
+fn check_window(before: Option<&Seen>, now: &Seen, rule: &mut impl FnMut(bool, &str)) {
+    let Some(window) = now.status.effective_max_concurrency else {
+        return;
+    };
+    let allowed = before.map_or(window, |before| window.max(before.in_flight()));
+    rule(now.in_flight() <= allowed, "in flight <= maxConcurrency");
+}
+
+fn check_conditions(now: &Seen, rule: &mut impl FnMut(bool, &str)) {
+    for r#type in TYPES {
+        rule(
+            matches!(now.condition(r#type), "True" | "False"),
+            &format!("condition {type} is True or False"),
+        );
+        rule(
+            !now.reason(r#type).is_empty(),
+            &format!("condition {type} has a reason"),
+        );
+    }
+    let generations = now
+        .status
+        .conditions
+        .iter()
+        .map(|condition| condition.observed_generation);
+    rule(
+        generations
+            .into_iter()
+            .all(|generation| generation == now.status.observed_generation),
+        "conditions bear the observedGeneration of the status",
+    );
+    let counts = now.clusters();
+    rule(now.is("Failed") == (counts.failed > 0), "Failed <=> failed > 0");
+    rule(
+        now.is("InProgress") == (counts.partial_upgrade > 0),
+        "InProgress <=> partialUpgrade > 0",
+    );
+    rule(
+        !now.is("Complete") || (counts.total > 0 && counts.complete == counts.total),
+        "Complete => all clusters are complete",
+    );
+    rule(!now.is("Ready") || now.is("Complete"), "Ready => Complete");
+    rule(
+        !(now.is("Reconciling") && now.is("Stalled")),
+        "not both Reconciling and Stalled",
+    );
+    rule(
+        !(now.is("Complete") && now.is("Stalled")),
+        "not both Complete and Stalled",
+    );
+}
+
+fn check_transitions(before: Option<&Seen>, now: &Seen, rule: &mut impl FnMut(bool, &str)) {
+    let Some(before) = before.filter(|before| before.raw["metadata"]["uid"] == now.raw["metadata"]["uid"])
+    else {
+        return;
+    };
+    for condition in &now.status.conditions {
+        let Some(old) = before
+            .status
+            .conditions
+            .iter()
+            .find(|old| old.type_ == condition.type_)
+        else {
+            continue;
+        };
+        if old.status == condition.status {
+            rule(
+                old.last_transition_time == condition.last_transition_time,
+                &format!(
+                    "lastTransitionTime of {} moves only when it flips",
+                    condition.type_
+                ),
+            );
+        } else {
+            rule(
+                old.last_transition_time <= condition.last_transition_time,
+                &format!("lastTransitionTime of {} never goes back", condition.type_),
+            );
+        }
+    }
+    rule(!before.is("Applied") || now.is("Applied"), "Applied stays True");
+}
+
+/// Checks one report: bounded, each cluster once.
+#[must_use]
+pub fn check_report(report: &Value) -> Vec<String> {
+    let mut broken = Vec::new();
+    let rows = report["rows"].as_array().map_or(&[][..], Vec::as_slice);
+    if rows.len() > MAX_ROWS {
+        broken.push(format!("a report of {} rows", rows.len()));
+    }
+    let names: BTreeSet<&str> = rows.iter().filter_map(|row| row["cluster"].as_str()).collect();
+    if names.len() != rows.len() {
+        broken.push(format!("a cluster has two rows: {}", report["rows"]));
+    }
+    broken
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn seen(total: i64, pending: i64, in_flight: i64) -> Seen {
+        let conditions: Vec<Value> = TYPES
+            .iter()
+            .map(|kind| {
+                json!({"type": kind, "status": "False", "reason": "R", "message": "", "observedGeneration": 1,
+                    "lastTransitionTime": "2026-01-01T00:00:00Z"})
+            })
+            .collect();
+        Seen::new(&Arc::new(json!({"metadata": {"uid": "u"}, "status": {
+            "observedGeneration": 1, "inFlight": in_flight, "effectiveMaxConcurrency": 2, "conditions": conditions,
+            "clustersSummery": {"total": total, "initialized": 1, "partialUpgrade": 0, "complete": 0, "failed": 0,
+                "pending": pending},
+        }})))
+    }
+
+    #[test]
+    fn a_sound_status_breaks_nothing() {
+        assert_eq!(check(None, &seen(3, 2, 1)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn wrong_sums_and_an_exceeded_window_are_found() {
+        assert!(check(None, &seen(4, 2, 1))[0].contains("total = initialized + pending"));
+        assert!(check(None, &seen(3, 2, 3))[0].contains("maxConcurrency"));
+        assert!(
+            check(Some(&seen(3, 2, 3)), &seen(3, 2, 3)).is_empty(),
+            "the window shrank"
+        );
+    }
+
+    #[test]
+    fn a_report_with_a_cluster_twice_is_found() {
+        let report = json!({"rows": [{"cluster": "a"}, {"cluster": "a"}]});
+        assert_eq!(check_report(&report).len(), 1);
+    }
+}

@@ -1,0 +1,400 @@
+//! One test's part of a hub: a namespace, a set bound there and clusters with names of their own.
+//!
+//! Owns the words that tests are written in. Refuses to wait by time: every wait is for something seen.
+
+use std::fmt;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use api::names::Step;
+use kube::Client;
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use testenv::{ClusterSpec, FleetSpec, fleet, placement};
+
+use crate::PATIENCE;
+use crate::agent::Agent;
+use crate::player::Players;
+use crate::sample;
+use crate::seen::{Seen, Work};
+use crate::upgrade::Upgrade;
+use crate::view::{Kind, Known};
+use crate::world::{World, unique};
+
+/// Field manager of everything a test writes.
+pub const FIELD_MANAGER: &str = "e2e";
+
+/// See the module.
+#[derive(Clone)]
+pub struct Scenario {
+    world: Arc<World>,
+    client: Client,
+    id: String,
+    names: Vec<String>,
+}
+
+impl fmt::Debug for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scenario")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Scenario {
+    /// Clusters `<id>-dev1` to `<id>-dev<count>` in a set that is bound in the namespace `<id>`, on the shared hub.
+    ///
+    /// # Errors
+    /// The hub does not start, or refuses a write.
+    pub async fn new(count: usize) -> Result<Self> {
+        Self::on(&World::shared().await?, count).await
+    }
+
+    /// As [`Scenario::new`], on another hub.
+    ///
+    /// # Errors
+    /// As [`Scenario::new`].
+    pub async fn on(world: &Arc<World>, count: usize) -> Result<Self> {
+        Self::of(world, count, |_, cluster| cluster).await
+    }
+
+    /// As [`Scenario::on`], with a change to each cluster by its number.
+    ///
+    /// # Errors
+    /// As [`Scenario::new`].
+    pub async fn of(
+        world: &Arc<World>,
+        count: usize,
+        mut change: impl FnMut(usize, ClusterSpec) -> ClusterSpec,
+    ) -> Result<Self> {
+        let id = unique("t");
+        let width = if count < 10 { 1 } else { count.to_string().len() };
+        let names: Vec<String> = (1..=count)
+            .map(|number| format!("{id}-dev{number:0width$}"))
+            .collect();
+        let client = world.client().await?;
+        let clusters = names
+            .iter()
+            .enumerate()
+            .map(|(index, name)| change(index + 1, ClusterSpec::new(name).in_set(&id)))
+            .collect();
+        let fleet = FleetSpec {
+            clusters,
+            bindings: vec![(id.clone(), id.clone())],
+        };
+        let scenario = Self {
+            world: Arc::clone(world),
+            client,
+            id,
+            names,
+        };
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scenario.id}});
+        let set = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSet",
+            "metadata": {"name": scenario.id},
+            "spec": {"clusterSelector": {"selectorType": "ExclusiveClusterSetLabel"}}});
+        testenv::apply::apply_objects(&scenario.client, &[namespace, set]).await?;
+        fleet::create(&scenario.client, &fleet).await?;
+        Ok(scenario)
+    }
+
+    /// The namespace of its upgrades, and the name of its set.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The hub it lives on.
+    #[must_use]
+    pub const fn world(&self) -> &Arc<World> {
+        &self.world
+    }
+
+    /// A client of the administrator.
+    #[must_use]
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Name of the n-th cluster, from 1.
+    #[must_use]
+    pub fn c(&self, number: usize) -> &str {
+        self.names.get(number.wrapping_sub(1)).map_or("", String::as_str)
+    }
+
+    /// Names of the clusters.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Names of some clusters.
+    #[must_use]
+    pub fn some(&self, numbers: &[usize]) -> Vec<String> {
+        numbers.iter().map(|&number| self.c(number).to_owned()).collect()
+    }
+
+    /// The upgrade that most tests have one of.
+    #[must_use]
+    pub fn up(&self) -> Upgrade<'_> {
+        self.upgrade("up")
+    }
+
+    /// An upgrade by name, in the namespace of the scenario.
+    #[must_use]
+    pub fn upgrade<'a>(&'a self, name: &'a str) -> Upgrade<'a> {
+        Upgrade::new(self, name)
+    }
+
+    /// Creates the upgrade: all clusters to the target, with a merge patch to that spec.
+    ///
+    /// # Errors
+    /// The API server refuses it.
+    pub async fn create(&self, change: Value) -> Result<()> {
+        self.up().create(change).await
+    }
+
+    /// The spec that [`Scenario::create`] starts from.
+    #[must_use]
+    pub fn spec(&self) -> Value {
+        sample::spec(&self.id, &self.names)
+    }
+
+    /// Changes the spec of the upgrade by a merge patch.
+    ///
+    /// # Errors
+    /// The API server refuses it.
+    pub async fn edit(&self, change: Value) -> Result<()> {
+        self.up().edit(change).await
+    }
+
+    /// Waits until the upgrade's status, speaking of its current spec, satisfies a condition.
+    ///
+    /// # Errors
+    /// It does not in time, or a status broke an invariant; the message shows everything.
+    pub async fn until(&self, what: &str, condition: impl FnMut(&Seen) -> bool) -> Result<Seen> {
+        self.up().until(what, condition).await
+    }
+
+    /// Waits until the upgrade is complete.
+    ///
+    /// # Errors
+    /// As [`Scenario::until`].
+    pub async fn complete(&self) -> Result<Seen> {
+        self.until("complete", |seen| seen.is("Complete")).await
+    }
+
+    /// Makes the controller plan again, and waits until it has: what it would do by itself, it has done.
+    ///
+    /// # Errors
+    /// As [`Scenario::until`].
+    pub async fn settle(&self) -> Result<Seen> {
+        self.up().settle().await
+    }
+
+    /// Plays the work agent of a cluster.
+    #[must_use]
+    pub fn agent(&self, number: usize) -> Agent<'_> {
+        Agent::new(self, self.c(number))
+    }
+
+    /// Lets the agents of some clusters play by themselves: every step succeeds at once.
+    #[must_use]
+    pub fn play(&self, numbers: &[usize]) -> Players {
+        Players::of(self, self.some(numbers))
+    }
+
+    /// Lets the agents of all clusters play by themselves.
+    #[must_use]
+    pub fn play_all(&self) -> Players {
+        Players::of(self, self.names.clone())
+    }
+
+    /// Waits for a work.
+    ///
+    /// # Errors
+    /// It does not come in time.
+    pub async fn work(&self, number: usize, step: Step) -> Result<Work> {
+        let cluster = self.c(number);
+        self.wait(&format!("work {step} of {cluster}"), |known| {
+            known.work(cluster, step)
+        })
+        .await
+    }
+
+    /// Waits until a work is as it should be.
+    ///
+    /// # Errors
+    /// It is not in time.
+    pub async fn work_until(
+        &self,
+        number: usize,
+        step: Step,
+        what: &str,
+        mut condition: impl FnMut(&Work) -> bool,
+    ) -> Result<Work> {
+        let cluster = self.c(number);
+        self.wait(&format!("work {step} of {cluster}: {what}"), |known| {
+            known.work(cluster, step).filter(|work| condition(work))
+        })
+        .await
+    }
+
+    /// Waits until a work is gone.
+    ///
+    /// # Errors
+    /// It is still there.
+    pub async fn gone(&self, number: usize, step: Step) -> Result<()> {
+        let cluster = self.c(number);
+        self.wait(&format!("no work {step} of {cluster}"), |known| {
+            known.work(cluster, step).is_none().then_some(())
+        })
+        .await
+    }
+
+    /// True while a work exists.
+    #[must_use]
+    pub fn has(&self, number: usize, step: Step) -> bool {
+        self.world
+            .view()
+            .look(|known| known.work(self.c(number), step).is_some())
+    }
+
+    /// How often a work of this step was ever created.
+    #[must_use]
+    pub fn created(&self, number: usize, step: Step) -> usize {
+        self.world
+            .view()
+            .look(|known| known.created(self.c(number), step))
+    }
+
+    /// Clusters, by number, that have a work of this step.
+    #[must_use]
+    pub fn having(&self, step: Step) -> Vec<usize> {
+        (1..=self.names.len())
+            .filter(|&number| self.has(number, step))
+            .collect()
+    }
+
+    /// Waits for anything that can be seen.
+    ///
+    /// # Errors
+    /// It does not come in time; the message shows everything of the scenario.
+    pub async fn wait<T>(&self, what: &str, probe: impl FnMut(&Known) -> Option<T>) -> Result<T> {
+        match self.world.view().wait(PATIENCE, probe).await {
+            Some(found) => Ok(found),
+            None => bail!("not within {PATIENCE:?}: {what}\n{}", self.dump()),
+        }
+    }
+
+    /// Writes a placement and its decisions by hand.
+    ///
+    /// # Errors
+    /// The API server refuses it.
+    pub async fn decide(&self, name: &str, numbers: &[usize]) -> Result<()> {
+        placement::write_decided_flat(&self.client, &self.id, name, &self.some(numbers)).await
+    }
+
+    /// An untyped API.
+    #[must_use]
+    pub fn api(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), namespace, &kind.resource())
+    }
+
+    /// Creates an object of a watched kind.
+    ///
+    /// # Errors
+    /// The API server refuses it; the message is its own.
+    pub async fn post(&self, kind: Kind, namespace: &str, object: &Value) -> Result<Value> {
+        let object: DynamicObject = serde_json::from_value(object.clone())?;
+        let params = PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        let created = self.api(kind, namespace).create(&params, &object).await?;
+        Ok(serde_json::to_value(created)?)
+    }
+
+    /// Changes an object of a watched kind by a merge patch.
+    ///
+    /// # Errors
+    /// The API server refuses it.
+    pub async fn patch(&self, kind: Kind, namespace: &str, name: &str, change: &Value) -> Result<Value> {
+        let changed = self
+            .api(kind, namespace)
+            .patch(name, &PatchParams::default(), &Patch::Merge(change))
+            .await?;
+        Ok(serde_json::to_value(changed)?)
+    }
+
+    /// Deletes a work by hand.
+    ///
+    /// # Errors
+    /// The API server refuses it.
+    pub async fn delete_work(&self, number: usize, step: Step) -> Result<()> {
+        let cluster = self.c(number);
+        self.api(Kind::Work, cluster)
+            .delete(&step.work_name(cluster), &DeleteParams::default())
+            .await?;
+        Ok(())
+    }
+
+    /// Everything known of the scenario, for the message of a test that failed.
+    #[must_use]
+    pub fn dump(&self) -> String {
+        let view = self.world.view();
+        let mut text = view.look(|known| {
+            let mut lines = Vec::new();
+            for upgrade in known.in_namespace(Kind::Upgrade, &self.id) {
+                let name = upgrade["metadata"]["name"].as_str().unwrap_or_default();
+                lines.push(format!(
+                    "upgrade {name} generation {}",
+                    upgrade["metadata"]["generation"]
+                ));
+                lines.push(format!("{:#}", brief_status(&upgrade["status"])));
+                lines.extend(
+                    known
+                        .broken(&self.id, name)
+                        .iter()
+                        .map(|rule| format!("BROKEN {rule}")),
+                );
+            }
+            for report in known.in_namespace(Kind::Report, &self.id) {
+                let rows = report["rows"].as_array().into_iter().flatten().take(20);
+                lines.extend(rows.map(|row| format!("row {row}")));
+            }
+            for cluster in self.names.iter().take(20) {
+                for work in known.in_namespace(Kind::Work, cluster) {
+                    let metadata = &work["metadata"];
+                    lines.push(format!(
+                        "work {} generation {} deleted {} annotations {} status {}",
+                        metadata["name"],
+                        metadata["generation"],
+                        metadata["deletionTimestamp"],
+                        metadata["annotations"],
+                        work["status"],
+                    ));
+                }
+            }
+            lines.join("\n")
+        });
+        text.push_str("\ncontroller:\n");
+        text.push_str(&self.world.log_lines(&self.id, 20));
+        text
+    }
+}
+
+/// A status without the noise of its conditions.
+fn brief_status(status: &Value) -> Value {
+    let mut brief = status.clone();
+    let conditions: Vec<Value> = status["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|one| {
+            let part = |key: &str| one[key].as_str().unwrap_or_default();
+            json!(["type", "status", "reason", "message"].map(part).join(" "))
+        })
+        .collect();
+    brief["conditions"] = Value::Array(conditions);
+    brief
+}

@@ -1,0 +1,260 @@
+//! The memory of a hub: every upgrade, report and work, and all that was ever seen of them.
+//!
+//! Owns the watches and the waiting: a test asks for a condition over what is known, and is woken by every event.
+//! Every status of an upgrade is held against the rules of [`crate::invariants`]. Refuses to write.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use api::mcu::ManagedClustersUpgrade;
+use api::names::Step;
+use api::report::ManagedClustersUpgradeReport;
+use futures::StreamExt as _;
+use kube::api::{ApiResource, DynamicObject};
+use kube::core::GroupVersionKind;
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt as _, watcher as watch_stream};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::invariants;
+use crate::seen::{Seen, Work};
+
+/// Namespace and name.
+pub type Key = (String, String);
+
+/// What is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// `ManagedClustersUpgrade`.
+    Upgrade,
+    /// `ManagedClustersUpgradeReport`.
+    Report,
+    /// `ManifestWork`.
+    Work,
+}
+
+impl Kind {
+    /// The resource to ask for.
+    #[must_use]
+    pub fn resource(self) -> ApiResource {
+        match self {
+            Self::Upgrade => ApiResource::erase::<ManagedClustersUpgrade>(&()),
+            Self::Report => ApiResource::erase::<ManagedClustersUpgradeReport>(&()),
+            Self::Work => ApiResource::from_gvk(&GroupVersionKind::gvk(
+                "work.open-cluster-management.io",
+                "v1",
+                "ManifestWork",
+            )),
+        }
+    }
+}
+
+/// All that was seen of one object.
+#[derive(Debug, Default, Clone)]
+pub struct Track {
+    /// The object, while it exists.
+    pub live: Option<Arc<Value>>,
+    /// UIDs under this name, in the order they were created.
+    pub uids: Vec<String>,
+    /// Every version seen; kept for upgrades only.
+    pub versions: Vec<Arc<Value>>,
+}
+
+/// Everything known at one moment.
+#[derive(Debug, Default)]
+pub struct Known {
+    objects: BTreeMap<Kind, BTreeMap<Key, Track>>,
+    broken: BTreeMap<Key, Vec<String>>,
+}
+
+impl Known {
+    /// What was seen of an object.
+    #[must_use]
+    pub fn track(&self, kind: Kind, namespace: &str, name: &str) -> Option<&Track> {
+        self.objects
+            .get(&kind)?
+            .get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// The object, if it exists.
+    #[must_use]
+    pub fn live(&self, kind: Kind, namespace: &str, name: &str) -> Option<&Arc<Value>> {
+        self.track(kind, namespace, name)?.live.as_ref()
+    }
+
+    /// The objects of a namespace.
+    pub fn in_namespace<'a>(
+        &'a self,
+        kind: Kind,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Value>> {
+        self.objects
+            .get(&kind)
+            .into_iter()
+            .flatten()
+            .filter(move |((own, _), _)| own == namespace)
+            .filter_map(|(_, track)| track.live.as_ref())
+    }
+
+    /// An upgrade as it is now.
+    #[must_use]
+    pub fn upgrade(&self, namespace: &str, name: &str) -> Option<Seen> {
+        self.live(Kind::Upgrade, namespace, name).map(Seen::new)
+    }
+
+    /// A work as it is now.
+    #[must_use]
+    pub fn work(&self, cluster: &str, step: Step) -> Option<Work> {
+        self.live(Kind::Work, cluster, &step.work_name(cluster))
+            .map(Work::new)
+    }
+
+    /// How often a work of this step was created for the cluster.
+    #[must_use]
+    pub fn created(&self, cluster: &str, step: Step) -> usize {
+        self.track(Kind::Work, cluster, &step.work_name(cluster))
+            .map_or(0, |track| track.uids.len())
+    }
+
+    /// Rules that the statuses of an upgrade broke.
+    #[must_use]
+    pub fn broken(&self, namespace: &str, name: &str) -> &[String] {
+        self.broken
+            .get(&(namespace.to_owned(), name.to_owned()))
+            .map_or(&[], Vec::as_slice)
+    }
+
+    fn store(&mut self, kind: Kind, object: &DynamicObject) {
+        let key = key(object);
+        let value = Arc::new(serde_json::to_value(object).unwrap_or_default());
+        let track = self
+            .objects
+            .entry(kind)
+            .or_default()
+            .entry(key.clone())
+            .or_default();
+        let uid = object.uid().unwrap_or_default();
+        if track.uids.last() != Some(&uid) {
+            track.uids.push(uid);
+        }
+        if kind == Kind::Upgrade {
+            let before = track.live.as_ref().map(Seen::new);
+            let found = invariants::check(before.as_ref(), &Seen::new(&value));
+            track.versions.push(Arc::clone(&value));
+            if !found.is_empty() {
+                self.broken.entry(key).or_default().extend(found);
+            }
+        } else if kind == Kind::Report {
+            let found = invariants::check_report(&value);
+            if !found.is_empty() {
+                let upgrade = value["metadata"]["labels"][api::names::LABEL_MCU]
+                    .as_str()
+                    .unwrap_or_default();
+                self.broken
+                    .entry((key.0, upgrade.to_owned()))
+                    .or_default()
+                    .extend(found);
+            }
+        }
+        track.live = Some(value);
+    }
+
+    fn forget(&mut self, kind: Kind, key: &Key) {
+        if let Some(track) = self.objects.entry(kind).or_default().get_mut(key) {
+            track.live = None;
+        }
+    }
+
+    fn keep_only(&mut self, kind: Kind, listed: &BTreeSet<Key>) {
+        for (key, track) in self.objects.entry(kind).or_default() {
+            if !listed.contains(key) {
+                track.live = None;
+            }
+        }
+    }
+}
+
+fn key(object: &DynamicObject) -> Key {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// The memory of one hub; see the module.
+#[derive(Debug)]
+pub struct View {
+    known: Mutex<Known>,
+    changed: watch::Sender<u64>,
+}
+
+impl View {
+    /// Starts to watch, on the runtime it is called from; its CRDs must be established.
+    #[must_use]
+    pub fn follow(client: &Client) -> Arc<Self> {
+        let view = Arc::new(Self {
+            known: Mutex::default(),
+            changed: watch::Sender::new(0),
+        });
+        for kind in [Kind::Upgrade, Kind::Report, Kind::Work] {
+            let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind.resource());
+            tokio::spawn(Arc::clone(&view).run(kind, api));
+        }
+        view
+    }
+
+    async fn run(self: Arc<Self>, kind: Kind, api: Api<DynamicObject>) {
+        let mut events = watch_stream(api, watcher::Config::default())
+            .default_backoff()
+            .boxed();
+        let mut listed = BTreeSet::new();
+        while let Some(event) = events.next().await {
+            {
+                let mut known = self.known();
+                match event {
+                    Ok(Event::Init) => listed.clear(),
+                    Ok(Event::InitApply(object)) => {
+                        listed.insert(key(&object));
+                        known.store(kind, &object);
+                    }
+                    Ok(Event::InitDone) => known.keep_only(kind, &listed),
+                    Ok(Event::Apply(object)) => known.store(kind, &object),
+                    Ok(Event::Delete(object)) => known.forget(kind, &key(&object)),
+                    Err(_) => continue,
+                }
+            }
+            self.changed.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// Looks at what is known.
+    pub fn look<T>(&self, look: impl FnOnce(&Known) -> T) -> T {
+        look(&self.known())
+    }
+
+    /// Waits until `probe` finds something, asking it after every event; nothing after `patience`.
+    pub async fn wait<T>(&self, patience: Duration, mut probe: impl FnMut(&Known) -> Option<T>) -> Option<T> {
+        let deadline = Instant::now() + patience;
+        let mut changed = self.changed.subscribe();
+        loop {
+            if let Some(found) = probe(&self.known()) {
+                return Some(found);
+            }
+            match tokio::time::timeout_at(deadline, changed.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) | Err(_) => return probe(&self.known()),
+            }
+        }
+    }
+
+    /// A receiver that is woken by every event.
+    #[must_use]
+    pub fn events(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

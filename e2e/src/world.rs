@@ -1,0 +1,175 @@
+//! The hub of a test binary: API server with our CRDs, RBAC and admission policy, and the controller beside it.
+//!
+//! Owns the installation (`kubectl apply -k deploy`) and the identity of the controller: the ServiceAccount that
+//! `deploy/` ships, by a TokenRequest, and nothing more. Refuses to run the controller as anybody else.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
+
+use anyhow::{Context as _, Result, anyhow};
+use kube::Client;
+use testenv::{Controllers, Hub, HubKubeconfig};
+use tokio::runtime::Runtime;
+use tokio::sync::OnceCell;
+
+use crate::controller::ControllerProcess;
+use crate::view::View;
+
+/// Namespace of the controller.
+pub const NAMESPACE: &str = "mcu-system";
+/// ServiceAccount of the controller.
+pub const ACCOUNT: &str = "mcu-controller";
+
+/// Watches and hubs outlive the test that starts them, and with it its runtime.
+static RUNTIME: LazyLock<std::io::Result<Runtime>> = LazyLock::new(Runtime::new);
+static SHARED: OnceCell<Arc<World>> = OnceCell::const_new();
+static NAMES: AtomicUsize = AtomicUsize::new(1);
+
+/// What a world has besides the hub.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WorldOptions {
+    /// Run a controller over all namespaces.
+    pub controller: bool,
+    /// Write an audit log.
+    pub audit: bool,
+}
+
+/// A hub with everything installed.
+#[derive(Debug)]
+pub struct World {
+    // First: killed before the hub goes.
+    controller: Option<ControllerProcess>,
+    view: Arc<View>,
+    identity: HubKubeconfig,
+    hub: Hub,
+}
+
+impl World {
+    /// The world that the tests of a binary share, with a controller.
+    ///
+    /// # Errors
+    /// As [`World::start`].
+    pub async fn shared() -> Result<Arc<Self>> {
+        let world = SHARED
+            .get_or_try_init(|| {
+                Self::start(WorldOptions {
+                    controller: true,
+                    audit: true,
+                })
+            })
+            .await?;
+        Ok(Arc::clone(world))
+    }
+
+    /// Starts a world of its own.
+    ///
+    /// # Errors
+    /// The hub does not start, `deploy/` is refused, or the controller does not become ready.
+    pub async fn start(options: WorldOptions) -> Result<Arc<Self>> {
+        let runtime = RUNTIME.as_ref().map_err(|error| anyhow!("no runtime: {error}"))?;
+        let start = move || runtime.block_on(Self::start_here(options));
+        let world = runtime.spawn_blocking(start).await??;
+        Ok(Arc::new(world))
+    }
+
+    async fn start_here(options: WorldOptions) -> Result<Self> {
+        let mut builder = Hub::builder()
+            .controller_manager(Controllers::collectors())
+            .ocm_crds();
+        if options.audit {
+            builder = builder.audit();
+        }
+        let hub = builder.start().await?;
+        let deploy = deploy_dir();
+        let directory = deploy.to_str().context("the path of deploy/ is not text")?;
+        hub.kubectl(&["apply", "--server-side", "-k", directory]).await?;
+        let crds = ["managedclustersupgrades", "managedclustersupgradereports"]
+            .map(|name| format!("{name}.{}", api::GROUP));
+        testenv::apply::wait_established(hub.client(), &crds.each_ref().map(String::as_str)).await?;
+        let identity = hub.service_account_kubeconfig(NAMESPACE, ACCOUNT).await?;
+        let view = View::follow(hub.client());
+        let mut world = Self {
+            controller: None,
+            view,
+            identity,
+            hub,
+        };
+        if options.controller {
+            let controller = world.controller("controller", &["--leader-elect=false"]).await?;
+            controller.ready().await?;
+            world.controller = Some(controller);
+        }
+        Ok(world)
+    }
+
+    /// Starts a controller as the shipped ServiceAccount; `name` is unique in this world.
+    ///
+    /// # Errors
+    /// As [`ControllerProcess::start`].
+    pub async fn controller(&self, name: &str, flags: &[&str]) -> Result<ControllerProcess> {
+        ControllerProcess::start(self.hub.dir(), name, &self.identity, flags).await
+    }
+
+    /// The controller of this world.
+    ///
+    /// # Errors
+    /// It runs none.
+    pub fn own_controller(&self) -> Result<&ControllerProcess> {
+        self.controller.as_ref().context("this world runs no controller")
+    }
+
+    /// The hub.
+    #[must_use]
+    pub const fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
+    /// What was seen on it.
+    #[must_use]
+    pub const fn view(&self) -> &Arc<View> {
+        &self.view
+    }
+
+    /// The controller's kubeconfig.
+    #[must_use]
+    pub const fn identity(&self) -> &HubKubeconfig {
+        &self.identity
+    }
+
+    /// A client of the administrator that lives on the caller's runtime.
+    ///
+    /// # Errors
+    /// As [`HubKubeconfig::client`].
+    pub async fn client(&self) -> Result<Client> {
+        self.hub.kubeconfig().client().await
+    }
+
+    /// Lines of all controllers' logs that contain `word`.
+    #[must_use]
+    pub fn log_lines(&self, word: &str, count: usize) -> String {
+        let logs = std::fs::read_dir(self.hub.dir()).into_iter().flatten().flatten();
+        logs.filter(|entry| entry.file_name().to_string_lossy().starts_with("controller"))
+            .filter(|entry| {
+                entry
+                    .path()
+                    .extension()
+                    .is_some_and(|extension| extension == "log")
+            })
+            .map(|entry| crate::controller::log_lines(&entry.path(), word, count))
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+}
+
+/// A name that no other test of this process has.
+#[must_use]
+pub fn unique(prefix: &str) -> String {
+    format!("{prefix}{}", NAMES.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The kustomization that users install.
+#[must_use]
+pub fn deploy_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy")
+}

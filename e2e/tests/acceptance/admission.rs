@@ -1,0 +1,185 @@
+//! Cases 23 and 24, and what else admission refuses, with words that name field and remedy.
+
+use anyhow::Result;
+use e2e::{Scenario, sample};
+use serde_json::{Value, json};
+
+async fn refusal(s: &Scenario, change: Value) -> Result<String> {
+    s.up().refused(change).await
+}
+
+/// Case 23.
+#[tokio::test]
+async fn timeouts_that_are_no_positive_duration_are_refused() -> Result<()> {
+    let s = Scenario::new(1).await?;
+    for field in ["clusterUpgradeTimeout", "operatorsUpgradeTimeout"] {
+        for wrong in [
+            json!("2d"),
+            json!("abc"),
+            json!(0),
+            json!("0s"),
+            json!("-1h"),
+            json!(""),
+        ] {
+            let said = refusal(&s, json!({"upgradeStrategy": {field: wrong}})).await?;
+            assert!(said.contains(field), "{wrong}: {said}");
+        }
+    }
+    Ok(())
+}
+
+/// Case 24.
+#[tokio::test]
+async fn a_concurrency_below_one_is_refused() -> Result<()> {
+    let s = Scenario::new(1).await?;
+    for wrong in [
+        json!(0),
+        json!(-1),
+        json!("0%"),
+        json!("150%"),
+        json!("many"),
+        json!("10"),
+    ] {
+        let said = refusal(&s, json!({"upgradeStrategy": {"maxConcurrency": wrong}})).await?;
+        assert!(said.contains("maxConcurrency"), "{wrong}: {said}");
+    }
+    Ok(())
+}
+
+/// Case 24.
+#[tokio::test]
+async fn without_a_strategy_the_defaults_are_in_the_object() -> Result<()> {
+    let s = Scenario::new(1).await?;
+    s.create(json!({"paused": true})).await?;
+    let seen = s.until("seen", |_| true).await?;
+    let strategy = &seen.raw["spec"]["upgradeStrategy"];
+    assert_eq!(strategy["maxConcurrency"], 10);
+    assert_eq!(strategy["clusterUpgradeTimeout"], "3h");
+    assert_eq!(strategy["operatorsUpgradeTimeout"], "20m");
+    assert_eq!(seen.status.effective_max_concurrency, Some(10));
+    Ok(())
+}
+
+/// A23, A24 and §2 of the issue: each refusal names its field.
+#[tokio::test]
+async fn a_spec_that_cannot_work_is_refused_with_its_field() -> Result<()> {
+    let s = Scenario::new(1).await?;
+    let unnamed = json!({"manifestWork": {"workload": {"manifests": [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default"}}]}}});
+    let selector = |operator: &str| json!({"matchExpressions": [{"key": "name", "operator": operator, "values": ["x"]}]});
+    for (change, words) in [
+        (
+            json!({"clusterVersion": null}),
+            vec!["nothing to do", "clusterVersion", "include"],
+        ),
+        (
+            json!({"clusterVersion": null, "ocpOperators": {"approveAllUpgrades": false}}),
+            vec!["nothing to do"],
+        ),
+        (
+            json!({"clusterVersion": {"version": null}}),
+            vec!["clusterVersion", "image"],
+        ),
+        (
+            json!({"clusterVersion": {"version": "v4.12.0"}}),
+            vec!["clusterVersion.version", "leading v"],
+        ),
+        (
+            json!({"clusterVersion": {"version": "4.12"}}),
+            vec!["clusterVersion.version", "4.12.0"],
+        ),
+        (
+            json!({"clusterVersion": {"upstream": "updates"}}),
+            vec!["clusterVersion.upstream", "URL"],
+        ),
+        (
+            json!({"ocpOperators": {"include": [{"name": "gitops"}]}}),
+            vec!["include", "namespace"],
+        ),
+        (
+            json!({"clusterSelector": selector("Like")}),
+            vec!["operator", "Like"],
+        ),
+        (
+            json!({"clusterSelector": selector("Exists")}),
+            vec!["matchExpressions", "values"],
+        ),
+        (
+            json!({"upgradeStrategy": {"maxFailures": -1}}),
+            vec!["maxFailures"],
+        ),
+        (
+            json!({"upgradeStrategy": {"minSuccessTime": "-5m"}}),
+            vec!["minSuccessTime"],
+        ),
+        (
+            json!({"preUpgradeAction": unnamed}),
+            vec!["preUpgradeAction", "name"],
+        ),
+    ] {
+        let said = refusal(&s, change.clone()).await?;
+        for word in words {
+            assert!(said.contains(word), "{change}: no {word:?} in {said}");
+        }
+    }
+    Ok(())
+}
+
+/// The report's label carries the name.
+#[tokio::test]
+async fn a_name_of_64_characters_is_refused_and_one_of_63_works() -> Result<()> {
+    let s = Scenario::new(1).await?;
+    let (fits, too_long) = ("n".repeat(63), "n".repeat(64));
+    let said = s.upgrade(&too_long).refused(json!({})).await?;
+    assert!(said.contains("63"), "{said}");
+    let players = s.play_all();
+    s.upgrade(&fits).create(json!({})).await?;
+    s.upgrade(&fits)
+        .until("complete", |seen| seen.is("Complete"))
+        .await?;
+    assert_eq!(s.upgrade(&fits).rows().len(), 1);
+    drop(players);
+    Ok(())
+}
+
+/// What only the controller can check is shown on the object, and mending it is enough.
+#[tokio::test]
+async fn an_action_with_a_manifest_twice_is_shown_and_starts_when_mended() -> Result<()> {
+    let s = Scenario::new(1).await?;
+    let mut twice = sample::action("backup");
+    let manifests = &mut twice["manifestWork"]["workload"]["manifests"];
+    let one = manifests[0].clone();
+    *manifests = json!([one, one]);
+    s.create(json!({"preUpgradeAction": twice})).await?;
+    let seen = s.until("invalid", |seen| seen.stalled("InvalidSpec")).await?;
+    let said = seen.message("Stalled");
+    assert!(
+        said.contains("spec.preUpgradeAction") && said.contains("twice"),
+        "{said}"
+    );
+    assert!(seen.is_not("Ready") && seen.is_not("Reconciling"));
+    assert_eq!(s.created(1, api::names::Step::PreAction), 0);
+    s.edit(json!({"preUpgradeAction": sample::action("backup")}))
+        .await?;
+    s.work(1, api::names::Step::PreAction).await?;
+    s.until("moving", |seen| seen.is("Reconciling") && seen.is_not("Stalled"))
+        .await?;
+    Ok(())
+}
+
+/// OCM's webhook refuses more than 500 KiB; so do we, before anything is written.
+#[tokio::test]
+async fn an_action_that_is_too_large_is_shown() -> Result<()> {
+    let s = Scenario::new(1).await?;
+    let mut large = sample::action("backup");
+    large["manifestWork"]["workload"]["manifests"][0]["data"]["a"] = json!("x".repeat(520 * 1024));
+    s.create(json!({"postUpgradeAction": large})).await?;
+    let seen = s.until("invalid", |seen| seen.stalled("InvalidSpec")).await?;
+    assert!(
+        seen.message("Stalled").contains("spec.postUpgradeAction"),
+        "{}",
+        seen.message("Stalled")
+    );
+    assert_eq!(s.created(1, api::names::Step::Platform), 0);
+    Ok(())
+}

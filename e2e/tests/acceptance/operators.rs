@@ -1,0 +1,248 @@
+//! Cases 37 to 44: operators, after the platform.
+
+use anyhow::Result;
+use api::names::ANNOTATION_STARTED_AT;
+use api::names::Step::{Operators, Platform};
+use api::report::Phase;
+use api::time::to_rfc3339;
+use chrono::{TimeDelta, Utc};
+use e2e::view::Kind;
+use e2e::{Scenario, sample};
+use serde_json::{Value, json};
+
+async fn at_operators(s: &Scenario, change: Value) -> Result<()> {
+    let mut spec = json!({"ocpOperators": {"approveAllUpgrades": true}});
+    sample::merge(&mut spec, &change);
+    s.create(spec).await?;
+    for number in 1..=s.names().len() {
+        s.agent(number).completed().await?;
+    }
+    for number in 1..=s.names().len() {
+        s.work(number, Operators).await?;
+    }
+    Ok(())
+}
+
+/// Case 37.
+#[tokio::test]
+async fn the_operators_work_comes_after_the_platform_with_job_account_and_deadlines() -> Result<()> {
+    let s = Scenario::new(1).await?;
+    let operators = sample::operators(&["openshift-gitops-operator"]);
+    s.create(json!({"ocpOperators": operators, "upgradeStrategy": {"operatorsUpgradeTimeout": "10m"}}))
+        .await?;
+    s.agent(1).partial().await?;
+    s.settle().await?;
+    assert_eq!(s.created(1, Operators), 0);
+    s.agent(1).completed().await?;
+    let work = s.work(1, Operators).await?;
+    let kinds: Vec<&str> = work
+        .manifests()
+        .iter()
+        .filter_map(|manifest| manifest["kind"].as_str())
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "Namespace",
+            "ClusterRole",
+            "ClusterRoleBinding",
+            "ServiceAccount",
+            "Job"
+        ]
+    );
+    let job = &work.manifests()[4]["spec"];
+    assert_eq!(job["activeDeadlineSeconds"], 690);
+    assert_eq!(
+        job["template"]["spec"]["serviceAccountName"],
+        "installplan-approver"
+    );
+    assert_eq!(work.approver_env("WAITTIME"), Some("600"));
+    assert_eq!(
+        work.approver_env("INCLUDELIST"),
+        Some("openshift-gitops-operator,openshift-operators")
+    );
+    assert_eq!(work.approver_env("EXCLUDELIST"), Some(""));
+    Ok(())
+}
+
+/// Case 38.
+#[tokio::test]
+async fn all_named_operators_are_in_the_lists_and_approve_all_ignores_the_include_list() -> Result<()> {
+    let s = Scenario::new(2).await?;
+    let three = sample::operators(&["a-operator", "b-operator", "c-operator"]);
+    let lists = json!({"include": three["include"], "exclude": [
+        {"name": "x", "namespace": "ns1"}, {"name": "y", "namespace": "ns2"}, {"name": "z", "namespace": "ns3"}]});
+    let mut all = lists.clone();
+    all["approveAllUpgrades"] = json!(true);
+    let only = |number| json!({"clusterVersion": null, "clusterSelector": sample::selector(s.id(), &s.some(&[number]))});
+    for (name, number, operators) in [("lists", 1, lists), ("all", 2, all)] {
+        let mut spec = only(number);
+        spec["ocpOperators"] = operators;
+        s.upgrade(name).create(spec).await?;
+    }
+    let work = s.work(1, Operators).await?;
+    let sorted = |text: &str| {
+        let mut parts: Vec<String> = text.split(' ').map(str::to_owned).collect();
+        parts.sort();
+        parts
+    };
+    let included = sorted(work.approver_env("INCLUDELIST").unwrap_or_default());
+    assert_eq!(
+        included,
+        ["a", "b", "c"].map(|name| format!("{name}-operator,openshift-operators"))
+    );
+    assert_eq!(
+        sorted(work.approver_env("EXCLUDELIST").unwrap_or_default()),
+        ["x,ns1", "y,ns2", "z,ns3"]
+    );
+    let work = s.work(2, Operators).await?;
+    assert_eq!(work.approver_env("INCLUDELIST"), Some(""));
+    assert_eq!(
+        sorted(work.approver_env("EXCLUDELIST").unwrap_or_default()),
+        ["x,ns1", "y,ns2", "z,ns3"]
+    );
+    Ok(())
+}
+
+/// Cases 39: active, then succeeded.
+#[tokio::test]
+async fn an_active_job_is_not_complete_and_a_succeeded_one_is() -> Result<()> {
+    let s = Scenario::new(1).await?;
+    at_operators(&s, json!({})).await?;
+    s.agent(1).job(json!({"active": 1})).await?;
+    let seen = s.settle().await?;
+    assert_eq!(
+        (seen.clusters().complete, seen.clusters().partial_upgrade),
+        (0, 1)
+    );
+    s.agent(1)
+        .values(
+            Operators,
+            &[
+                ("failed", json!(0)),
+                ("succeeded", json!(1)),
+                ("active", json!(0)),
+            ],
+        )
+        .await?;
+    s.complete().await?;
+    s.gone(1, Operators).await
+}
+
+/// Cases 39 and 40: what looks failed is failed after 15 s, whatever the order of values; what says so, at once.
+#[tokio::test]
+async fn a_job_without_active_pods_fails_after_its_grace_and_at_once_when_it_says_so() -> Result<()> {
+    let s = Scenario::new(4).await?;
+    at_operators(&s, json!({})).await?;
+    let began = std::time::Instant::now();
+    s.agent(1).job(json!({"failed": 1})).await?;
+    s.agent(2)
+        .values(
+            Operators,
+            &[
+                ("failed", json!(2)),
+                ("active", json!(0)),
+                ("succeeded", json!(0)),
+            ],
+        )
+        .await?;
+    s.agent(3).job(json!({"active": 1, "failed": 1})).await?;
+    s.agent(4).job(json!({"failed": 1, "jobFailed": "True"})).await?;
+    let seen = s
+        .until("the fourth failed at once", |seen| seen.clusters().failed == 1)
+        .await?;
+    assert!(
+        seen.failed(s.c(4))
+            .is_some_and(|note| note.reason == "OperatorsJobFailed")
+    );
+    assert!(began.elapsed().as_secs() < 14);
+    let seen = s
+        .until("three failed", |seen| seen.clusters().failed == 3)
+        .await?;
+    let took = began.elapsed().as_secs();
+    assert!((14..20).contains(&took), "15 s, not {took} s");
+    assert!(seen.failed(s.c(3)).is_none(), "one with an active pod runs on");
+    s.agent(3).job(json!({"succeeded": 1, "failed": 1})).await?;
+    s.until("the third is complete", |seen| seen.clusters().complete == 1)
+        .await?;
+    Ok(())
+}
+
+/// Case 41.
+#[tokio::test]
+async fn without_operators_to_approve_the_platform_is_all() -> Result<()> {
+    let s = Scenario::new(2).await?;
+    let one = |number| json!({"clusterSelector": sample::selector(s.id(), &s.some(&[number]))});
+    s.upgrade("none").create(one(1)).await?;
+    let mut empty = one(2);
+    empty["ocpOperators"] = json!({"approveAllUpgrades": false, "include": []});
+    s.upgrade("empty").create(empty).await?;
+    for (number, name) in [(1, "none"), (2, "empty")] {
+        s.agent(number).completed().await?;
+        s.upgrade(name)
+            .until("complete", |seen| seen.is("Complete"))
+            .await?;
+        assert_eq!(s.created(number, Operators), 0);
+    }
+    Ok(())
+}
+
+/// Case 42.
+#[tokio::test]
+async fn operators_alone_start_at_once_and_complete() -> Result<()> {
+    let s = Scenario::new(2).await?;
+    let one = |number| json!({"clusterVersion": null, "clusterSelector": sample::selector(s.id(), &s.some(&[number]))});
+    let mut all = one(1);
+    all["ocpOperators"] = json!({"approveAllUpgrades": true});
+    s.upgrade("all").create(all).await?;
+    let mut named = one(2);
+    named["ocpOperators"] = sample::operators(&["gitops"]);
+    s.upgrade("named").create(named).await?;
+    for (number, name) in [(1, "all"), (2, "named")] {
+        s.agent(number).job(json!({"succeeded": 1})).await?;
+        s.upgrade(name)
+            .until("complete", |seen| seen.is("Complete"))
+            .await?;
+        assert_eq!(s.created(number, Platform), 0);
+    }
+    Ok(())
+}
+
+/// Case 43. The work's durable start is set back, since 90 s belong to the Job's own deadline.
+#[tokio::test]
+async fn operators_that_never_report_fail_after_timeout_deadline_and_grace() -> Result<()> {
+    let s = Scenario::new(1).await?;
+    at_operators(&s, json!({"upgradeStrategy": {"operatorsUpgradeTimeout": "10s"}})).await?;
+    let set_back = async |seconds| {
+        let start = to_rfc3339(Utc::now() - TimeDelta::seconds(seconds));
+        let change = json!({"metadata": {"annotations": {ANNOTATION_STARTED_AT: start}}});
+        s.patch(Kind::Work, s.c(1), &Operators.work_name(s.c(1)), &change)
+            .await
+    };
+    // 10 s + 90 s + 30 s of grace: at 110 s nothing has happened, at 128 s it is two seconds away.
+    set_back(110).await?;
+    assert_eq!(s.settle().await?.clusters().failed, 0);
+    set_back(128).await?;
+    let seen = s.until("failed", |seen| seen.clusters().failed == 1).await?;
+    assert!(
+        seen.failed(s.c(1))
+            .is_some_and(|note| note.reason == "OperatorsUpgradeTimeout")
+    );
+    Ok(())
+}
+
+/// Case 44.
+#[tokio::test]
+async fn operators_are_not_touched_when_the_platform_failed() -> Result<()> {
+    let s = Scenario::new(1).await?;
+    let strategy = json!({"clusterUpgradeTimeout": "3s"});
+    s.create(json!({"ocpOperators": {"approveAllUpgrades": true}, "upgradeStrategy": strategy}))
+        .await?;
+    s.agent(1).partial().await?;
+    s.up()
+        .row_until(s.c(1), "Failed", |row| row.phase == Phase::Failed)
+        .await?;
+    s.settle().await?;
+    assert_eq!(s.created(1, Operators), 0);
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! What a user sees besides the status: columns, events, metrics, health.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, Result};
+use api::names::Step::PreAction;
+use e2e::{Scenario, sample};
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Api, ListParams};
+use serde_json::json;
+use testenv::hub::wait_until;
+
+#[tokio::test]
+async fn kubectl_get_shows_target_state_and_progress() -> Result<()> {
+    let s = Scenario::new(2).await?;
+    let players = s.play(&[1]);
+    s.create(json!({})).await?;
+    s.until("one done", |seen| seen.clusters().complete == 1).await?;
+    drop(players);
+    let hub = s.world().hub();
+    let table = hub.kubectl(&["get", "mcu", "-n", s.id()]).await?;
+    let lines: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        lines[0][..5],
+        ["NAME", "TARGET", "STATE", "DONE", "FAILED"],
+        "{table}"
+    );
+    assert_eq!(
+        lines[1][..5],
+        ["up", "4.12.0", "Upgrading", "1/2", "0"],
+        "{table}"
+    );
+    let wide = hub
+        .kubectl(&["get", "managedclustersupgrades", "-n", s.id(), "-o", "wide"])
+        .await?;
+    assert!(wide.contains("WINDOW") && wide.contains("stable-4.12"), "{wide}");
+    s.up().row_until(s.c(1), "there", |_| true).await?;
+    let reports = hub.kubectl(&["get", "mcur", "-n", s.id()]).await?;
+    assert!(reports.contains("up-report-1"), "{reports}");
+    let explained = hub
+        .kubectl(&["explain", "mcu.spec.upgradeStrategy.maxFailures"])
+        .await?;
+    assert!(explained.contains("Failed clusters"), "{explained}");
+    Ok(())
+}
+
+async fn event_reasons(s: &Scenario) -> Result<BTreeSet<String>> {
+    let events: Api<Event> = Api::namespaced(s.client().clone(), s.id());
+    let all = events.list(&ListParams::default()).await?;
+    Ok(all.items.into_iter().filter_map(|event| event.reason).collect())
+}
+
+async fn until_events(s: &Scenario, wanted: &[&str]) -> Result<()> {
+    wait_until(&format!("events {wanted:?}"), e2e::PATIENCE, || async {
+        let reasons = event_reasons(s).await?;
+        Ok(wanted.iter().all(|reason| reasons.contains(*reason)))
+    })
+    .await
+    .with_context(|| s.dump())
+}
+
+#[tokio::test]
+async fn the_story_of_an_upgrade_is_told_by_events() -> Result<()> {
+    let s = Scenario::new(2).await?;
+    s.create(json!({"upgradeStrategy": {"canaryClusters": sample::canaries(&s.some(&[1]))}}))
+        .await?;
+    until_events(&s, &["Selected", "Started"]).await?;
+    s.edit(json!({"paused": true})).await?;
+    until_events(&s, &["Paused"]).await?;
+    s.edit(json!({"paused": false})).await?;
+    until_events(&s, &["Resumed"]).await?;
+    let players = s.play_all();
+    s.complete().await?;
+    drop(players);
+    until_events(&s, &["CanariesComplete", "Completed"]).await?;
+    let events: Api<Event> = Api::namespaced(s.client().clone(), s.id());
+    for event in events.list(&ListParams::default()).await?.items {
+        let regarding = event.regarding.context("it regards the upgrade")?;
+        assert_eq!(
+            (regarding.kind.as_deref(), regarding.name.as_deref()),
+            (Some("ManagedClustersUpgrade"), Some("up"))
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn failures_are_told_by_events_per_cluster() -> Result<()> {
+    let s = Scenario::new(2).await?;
+    let strategy = json!({"clusterUpgradeTimeout": "4s"});
+    s.create(json!({"preUpgradeAction": sample::action("backup"), "upgradeStrategy": strategy}))
+        .await?;
+    s.agent(1).degraded(PreAction).await?;
+    s.agent(2).available(PreAction).await?;
+    s.until("both are out", |seen| {
+        seen.clusters().failed == 1 && seen.pre().degraded == 1
+    })
+    .await?;
+    until_events(&s, &["ClusterFailed", "PreActionDegraded", "Stalled"]).await?;
+    let events: Api<Event> = Api::namespaced(s.client().clone(), s.id());
+    let failed = events.list(&ListParams::default()).await?.items.into_iter();
+    let notes: Vec<String> = failed
+        .filter(|event| event.reason.as_deref() == Some("ClusterFailed"))
+        .filter_map(|event| event.note)
+        .collect();
+    assert!(notes.iter().any(|note| note.contains(s.c(2))), "{notes:?}");
+    s.up().retry("1").await?;
+    until_events(&s, &["Retrying"]).await
+}
+
+#[tokio::test]
+async fn metrics_and_health_are_served() -> Result<()> {
+    let s = Scenario::new(1).await?;
+    let players = s.play_all();
+    s.create(json!({})).await?;
+    s.complete().await?;
+    drop(players);
+    let controller = s.world().own_controller()?;
+    let (code, text) = controller.get("/metrics").await?;
+    assert_eq!(code, 200);
+    for name in [
+        "mcu_reconcile_total",
+        "mcu_plan_duration_seconds_bucket",
+        "mcu_clusters{",
+        "mcu_upgrades{",
+        "mcu_actions_total",
+        "mcu_status_bytes_bucket",
+        "mcu_index_objects",
+        "mcu_leader",
+        "mcu_build_info",
+        "process_resident_memory_bytes",
+    ] {
+        assert!(text.contains(name), "{name} is missing");
+    }
+    assert!(!text.contains(s.c(1)), "no cluster name in a label");
+    let violations = text
+        .lines()
+        .find(|line| line.starts_with("mcu_check_violations_total"));
+    assert_eq!(
+        violations,
+        Some("mcu_check_violations_total 0"),
+        "no plan broke its check in any test"
+    );
+    for path in ["/livez", "/readyz"] {
+        assert_eq!(controller.get(path).await?.0, 200, "{path}");
+    }
+    Ok(())
+}
