@@ -72,12 +72,6 @@ fn retry_token(current: &str, now: &str) -> String {
 }
 
 fn paused_text(before: &Upgrade, paused: bool) -> String {
-    let status = before.status.as_ref();
-    let in_flight = status.and_then(|status| status.in_flight).unwrap_or_default();
-    let pending = status
-        .and_then(|status| status.clusters_summery)
-        .unwrap_or_default()
-        .pending;
     let name = format!("{TYPE_AND_GROUP}/{}", before.name);
     let mut text = match (before.paused == paused, paused) {
         (true, true) => format!("{name} already paused\n"),
@@ -85,24 +79,23 @@ fn paused_text(before: &Upgrade, paused: bool) -> String {
         (false, true) => format!("{name} paused\n"),
         (false, false) => format!("{name} resumed\n"),
     };
+    let Some(status) = &before.status else { return text };
+    let pending = counted(status.clusters_summery.unwrap_or_default().pending);
     if paused {
+        let in_flight = counted(status.in_flight.unwrap_or_default());
         let _ = writeln!(
             text,
-            "{} in flight to the end of all steps, clocks included; {pending} pending will not start.",
-            clusters_run(in_flight)
+            "In flight, to go through all their steps: {in_flight}. Pending, not to start until resumed: {pending}."
         );
     } else {
-        let _ = writeln!(text, "{pending} pending may start, as slots are free.");
+        let _ = writeln!(text, "Pending, to start as slots are free: {pending}.");
     }
     text
 }
 
-fn clusters_run(count: i64) -> String {
-    if count == 1 {
-        "1 cluster runs on".to_owned()
-    } else {
-        format!("{count} clusters run on")
-    }
+fn counted(count: i64) -> String {
+    let noun = if count == 1 { "cluster" } else { "clusters" };
+    format!("{count} {noun}")
 }
 
 fn retried_text(upgrade: &Upgrade, clusters: &[&str]) -> String {
@@ -122,12 +115,11 @@ fn retried_text(upgrade: &Upgrade, clusters: &[&str]) -> String {
         } else {
             String::new()
         };
-        let noun = if clusters.len() == 1 {
-            "cluster"
-        } else {
-            "clusters"
-        };
-        let _ = writeln!(text, "{} {noun} will be requeued: {shown}{rest}", clusters.len());
+        let _ = writeln!(
+            text,
+            "To be requeued: {} ({shown}{rest}).",
+            counted(i64::try_from(clusters.len()).unwrap_or(i64::MAX))
+        );
     }
     if upgrade.paused {
         let _ = writeln!(
@@ -165,21 +157,24 @@ mod tests {
         assert_eq!(
             paused_text(&running(), true),
             "managedclustersupgrade.cluster.open-cluster-management.io/spring paused\n\
-             5 clusters run on in flight to the end of all steps, clocks included; 6 pending will not start.\n"
+             In flight, to go through all their steps: 5 clusters. Pending, not to start until resumed: 6 clusters.\n"
         );
         let paused = Upgrade {
             paused: true,
             ..running()
         };
         assert!(paused_text(&paused, true).contains("already paused"));
-        assert!(paused_text(&paused, false).contains("resumed\n6 pending may start"));
+        assert!(
+            paused_text(&paused, false)
+                .contains("resumed\nPending, to start as slots are free: 6 clusters.\n")
+        );
         assert!(paused_text(&running(), false).contains("not paused"));
     }
 
     #[test]
     fn a_retry_names_what_it_requeues() {
         let text = retried_text(&stalled(), &["edge-17"]);
-        assert!(text.ends_with("1 cluster will be requeued: edge-17\n"), "{text}");
+        assert!(text.ends_with("To be requeued: 1 cluster (edge-17).\n"), "{text}");
         let names: Vec<String> = (0..12).map(|n| format!("c{n}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let paused = Upgrade {
@@ -188,7 +183,7 @@ mod tests {
         };
         let text = retried_text(&paused, &names);
         assert!(
-            text.contains("12 clusters will be requeued: c0,") && text.contains("c9 and 2 more\n"),
+            text.contains("To be requeued: 12 clusters (c0,") && text.contains("c9 and 2 more).\n"),
             "{text}"
         );
         assert!(text.contains("kubectl mcu resume spring -n upgrades"));

@@ -160,10 +160,10 @@ mod tests {
     }
 
     #[test]
-    fn booleans_of_yaml_1_1_mean_what_kubectl_takes_them_for() {
+    fn scalars_mean_what_kubectl_takes_them_for() {
         assert_eq!(
-            values("a: true\nb: 4.12.0\nc: 25%\nd: 3h\n"),
-            [json!({"a": true, "b": "4.12.0", "c": "25%", "d": "3h"})]
+            values("a: true\nb: 4.12.0\nc: 25%\nd: 3h\ne: yes\n"),
+            [json!({"a": true, "b": "4.12.0", "c": "25%", "d": "3h", "e": true})]
         );
     }
 }

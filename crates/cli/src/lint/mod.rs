@@ -182,6 +182,7 @@ impl Linter {
             // The status is a subresource: what a manifest says of it is dropped before it is checked.
             fields.remove("status");
         }
+        schema::normalize(&mut object);
         let mut problems = schema::check_metadata(&object);
         let mut unknown = Vec::new();
         schema::prune(&self.schema, &mut object, "", &mut unknown);

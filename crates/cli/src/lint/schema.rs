@@ -164,6 +164,24 @@ fn prune_object(schema: &Value, fields: &mut Map<String, Value>, path: &str, unk
     });
 }
 
+/// Writes whole numbers without a fraction (`10.0` as `10`), as the API server does before it checks them.
+pub fn normalize(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let text = number.to_string();
+            if let Some(whole) = text
+                .strip_suffix(".0")
+                .and_then(|digits| digits.parse::<i64>().ok())
+            {
+                *value = Value::from(whole);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(normalize),
+        Value::Object(fields) => fields.values_mut().for_each(normalize),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
 /// Checks a pruned and defaulted object; the problems in the order of the schema.
 #[must_use]
 pub fn check(schema: &Value, object: &Value) -> Vec<Problem> {

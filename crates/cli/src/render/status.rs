@@ -271,7 +271,7 @@ fn advice(upgrade: &Upgrade, paint: Paint) -> String {
     };
     let reason = match upgrade.condition(conditions::STALLED) {
         Some(stalled) if stalled.status == "True" => stalled.reason.as_str(),
-        _ if upgrade.paused => conditions::reason::PAUSED,
+        _ if upgrade.paused && !upgrade.is(conditions::READY) => conditions::reason::PAUSED,
         _ => "",
     };
     sentences.extend(remedy::for_upgrade(reason, names));
@@ -315,6 +315,15 @@ mod tests {
         upgrade.generation = 3;
         upgrade.retry = "again".to_owned();
         insta::assert_snapshot!(advice(&upgrade, Paint::Never));
+    }
+
+    #[test]
+    fn a_finished_upgrade_that_is_paused_needs_nothing() {
+        let paused = Upgrade {
+            paused: true,
+            ..complete()
+        };
+        assert_eq!(advice(&paused, Paint::Never), "");
     }
 
     #[test]
