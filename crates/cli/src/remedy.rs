@@ -87,6 +87,44 @@ const CLUSTERS: &[(&str, &str)] = &[
     ),
     ("Running", "Nothing to do: the step is running."),
     (
+        "NotStarted",
+        "Nothing to do if it has only just begun: the cluster has not taken the request up yet. If it lasts, look on the cluster at the conditions of its ClusterVersion (oc adm upgrade).",
+    ),
+    (
+        "RetrievingRelease",
+        "Nothing to do: the cluster is fetching and verifying the release. If it lasts, check that the cluster can pull the release image.",
+    ),
+    ("Progressing", "Nothing to do: the cluster is updating."),
+    (
+        "SlowClusterOperator",
+        "Nothing to do yet: the operator that the message names takes longer than expected. If it lasts, look at it on the cluster (oc get clusteroperators).",
+    ),
+    (
+        "NoFeedback",
+        "Nothing to do if it has only just begun. If it lasts, check the work agent (klusterlet) on the cluster: it applied the work and reports no values.",
+    ),
+    (
+        "StaleStatus",
+        "Nothing to do: the agent has not reported on the newest work yet. If it lasts, check the work agent (klusterlet) on the cluster.",
+    ),
+    (
+        "Incomplete",
+        "Nothing to do while the resource that the message names is working. If it lasts, look at it on the cluster.",
+    ),
+    (
+        "Degraded",
+        "Look on the cluster at the resource that the message names. It recovers by itself if the resource does.",
+    ),
+    ("JobRunning", "Nothing to do: the Job is running."),
+    (
+        "JobFailing",
+        "Read the log of the Job's failed pods on the cluster. It tries on by itself until its back-off limit.",
+    ),
+    (
+        "JobFailed",
+        "Read the log of the Job on the cluster, mend what it names, then run kubectl mcu retry {name} -n {namespace}.",
+    ),
+    (
         "InvalidUpdate",
         "The cluster's ClusterVersion calls the request invalid. Check that version, channel and image belong together and that the update is recommended to this cluster; otherwise give spec.clusterVersion.image.",
     ),
