@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::fleet::{Cluster, Selection, Slot};
+use crate::fleet::{Busy, Cluster, Selection, Slot};
 use crate::phase::{Phase, Step};
 use crate::plan::{Action, DeleteReason, UpdateKind};
 use crate::policy::Policy;
@@ -161,7 +161,7 @@ impl Machine<'_> {
         if self.now < until {
             self.wake_at(until);
         }
-        self.leaving = self.now < until || self.cluster.busy.is_some();
+        self.leaving = self.now < until || self.cluster.busy == Some(Busy::Starting);
         !self.leaving
     }
 

@@ -273,19 +273,21 @@ fn revise(cluster: &Cluster, record: Record, policy: &Policy, selected: bool, no
         wanted.is_some() && served(cluster, &record, step).is_some_and(|work| Some(&work.hash) == wanted)
     };
     match record.phase {
-        Phase::PreAction if same(Step::PreAction) => on_new_revision(record, policy),
-        Phase::Initialized | Phase::Partial if same(Step::Platform) => on_new_revision(record, policy),
+        Phase::PreAction if same(Step::PreAction) => on_new_revision(cluster, record, policy),
+        Phase::Initialized | Phase::Partial if same(Step::Platform) => {
+            on_new_revision(cluster, record, policy)
+        }
         // A cluster that is not selected any more is given nothing new.
         Phase::Initialized if selected && policy.wants(Step::Platform) => {
-            let mut record = on_new_revision(record, policy);
+            let mut record = on_new_revision(cluster, record, policy);
             record.stages[Stage::Platform.index()] = None;
             record
         }
         Phase::Operators if same(Step::Operators) && same(Step::Platform) == policy.wants(Step::Platform) => {
-            on_new_revision(record, policy)
+            on_new_revision(cluster, record, policy)
         }
         Phase::Operators if same(Step::Platform) || (selected && !policy.wants(Step::Platform)) => {
-            let mut record = on_new_revision(record, policy);
+            let mut record = on_new_revision(cluster, record, policy);
             record.stages[Stage::Operators.index()] = None;
             record
         }
@@ -303,8 +305,19 @@ fn revise(cluster: &Cluster, record: Record, policy: &Policy, selected: bool, no
     }
 }
 
-fn on_new_revision(mut record: Record, policy: &Policy) -> Record {
+/// The attempt at the policy's revision: one that no work has which the record does not speak of.
+fn on_new_revision(cluster: &Cluster, mut record: Record, policy: &Policy) -> Record {
     record.attempt.revision = Arc::clone(&policy.revision);
+    let is_taken = |record: &Record| {
+        Step::ALL.into_iter().any(|step| {
+            let clock = record.stage(step.into()).map(|stage| stage.started);
+            matches!(cluster.slot(step), Slot::Ours(work)
+                if work.attempt == record.attempt && clock != Some(work.started))
+        })
+    };
+    while is_taken(&record) {
+        record.attempt.retry = Arc::from(format!("{}{AGAIN}", record.attempt.retry));
+    }
     record
 }
 
@@ -323,17 +336,7 @@ pub(crate) fn queued_again(
     record.message = Arc::from("");
     record.stages = [None; 5];
     record.from_version = Arc::from("");
-    record.attempt.revision = Arc::clone(&policy.revision);
-    let taken = |attempt: &Attempt| {
-        cluster
-            .works
-            .iter()
-            .any(|slot| matches!(slot, Slot::Ours(work) if work.attempt == *attempt))
-    };
-    while taken(&record.attempt) {
-        record.attempt.retry = Arc::from(format!("{}{AGAIN}", record.attempt.retry));
-    }
-    record
+    on_new_revision(cluster, record, policy)
 }
 
 /// What failed is done again, what succeeded is not.

@@ -44,16 +44,21 @@ impl Window {
     pub(crate) fn new(policy: &Policy, fleet: &[(&Cluster, Derived)]) -> Window {
         let counted = || fleet.iter().filter(|(_, derived)| !derived.dropped);
         let total = counted().count();
-        let canaries = || counted().filter(|(cluster, _)| cluster.canary);
+        // A canary that left the selection is not given a new revision, so it does not count for one.
+        let canaries = || {
+            counted().filter(|(cluster, derived)| {
+                cluster.canary
+                    && (cluster.selection == Selection::In
+                        || derived.record.attempt.revision == policy.revision)
+            })
+        };
         let failures = counted()
             .filter(|(cluster, derived)| {
                 !cluster.canary && matches!(derived.record.phase, Phase::Failed | Phase::PreActionDegraded)
             })
             .count();
-        // A canary that left the selection is not given a new revision: it need only be through with its own.
-        let finished = |cluster: &Cluster, derived: &Derived| {
-            derived.record.phase == Phase::Complete
-                && (derived.record.attempt.revision == policy.revision || cluster.selection != Selection::In)
+        let finished = |derived: &Derived| {
+            derived.record.phase == Phase::Complete && derived.record.attempt.revision == policy.revision
         };
         let fares = if !policy.canaries {
             Canaries::Done
@@ -61,7 +66,7 @@ impl Window {
             Canaries::Missing
         } else if canaries().any(|(_, derived)| derived.record.phase == Phase::Failed) {
             Canaries::Failed
-        } else if canaries().all(|(cluster, derived)| finished(cluster, derived)) {
+        } else if canaries().all(|(_, derived)| finished(derived)) {
             Canaries::Done
         } else {
             Canaries::Unfinished

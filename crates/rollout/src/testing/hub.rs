@@ -33,6 +33,8 @@ pub(super) struct HubWork {
     pub(super) reading: Reading,
     pub(super) unhealthy: Option<Arc<str>>,
     pub(super) applied: bool,
+    /// It was done under an earlier script and stays so.
+    pub(super) done: bool,
 }
 
 impl HubWork {
@@ -78,7 +80,7 @@ impl Hub {
                 let finalized = work.deleted.is_some_and(|at| at + FINALIZE <= now);
                 if spoke.gone || (finalized && (!spoke.offline || work.owner == Owner::Nobody)) {
                     gone.extend(slot.take().map(|work| (Arc::clone(name), step, work)));
-                } else if !spoke.offline && work.deleted.is_none() {
+                } else if !spoke.offline && work.deleted.is_none() && !work.done {
                     let (reading, unhealthy) = spoke.scripts[step.index()].read(work.epoch, now);
                     work.applied = true;
                     work.reading = reading;

@@ -142,6 +142,9 @@ impl Upgrade {
                 self.rows.insert(Arc::clone(name), Arc::clone(draft));
             }
         }
+        let rows = &self.rows;
+        self.vanished
+            .retain(|(name, step), work| is_untold(rows.get(name), *step, work));
         let retried = self.last.retry_done && self.observed_retry != self.retry;
         if retried {
             self.observed_retry.clone_from(&self.retry);
@@ -157,7 +160,8 @@ impl Upgrade {
 
     /// Notes that a work is gone; its success is remembered until it is written.
     pub(super) fn note_gone(&mut self, cluster: &Arc<str>, step: Step, work: Work) {
-        if work.reading == Reading::Succeeded {
+        let row = self.rows.get(cluster);
+        if work.reading == Reading::Succeeded && is_untold(row, step, &work) {
             let work = Work {
                 vanished: true,
                 ..work
@@ -179,17 +183,7 @@ impl Upgrade {
             },
             _ => match (self.foreign.get(&key), self.vanished.get(&key)) {
                 (Some(retry_at), _) => Slot::Foreign { retry_at: *retry_at },
-                (None, Some(work)) => {
-                    let known = self
-                        .rows
-                        .get(name)
-                        .is_some_and(|row| row.attempt != work.attempt || row.succeeded(step.into()));
-                    if known {
-                        Slot::Absent
-                    } else {
-                        Slot::Ours(work.clone())
-                    }
-                }
+                (None, Some(work)) => Slot::Ours(work.clone()),
                 (None, None) => Slot::Absent,
             },
         }
@@ -218,6 +212,15 @@ impl Upgrade {
                     .any(|work| work.owner == Owner::Upgrade(index))
             })
     }
+}
+
+/// True when the record does not tell yet how the step of this work ended.
+fn is_untold(row: Option<&Arc<Record>>, step: Step, work: &Work) -> bool {
+    row.is_none_or(|row| match row.stage(step.into()) {
+        Some(stage) if stage.started == work.started => stage.outcome.is_none(),
+        Some(_) => false,
+        None => row.attempt == work.attempt,
+    })
 }
 
 /// The other upgrade's hold on a cluster, as upgrade `index` sees it.

@@ -142,6 +142,9 @@ impl Watch {
             self.fault(now, &format!("planned twice: {:?}", second.actions));
         }
         for (one, two) in first.clusters.iter().zip(&second.clusters) {
+            if policy.retry.is_some() && one.record.phase == Phase::Failed {
+                continue;
+            }
             // Which of several reasons not to start is told may depend on what starts meanwhile.
             let told = Record {
                 reason: one.record.reason,

@@ -108,6 +108,17 @@ impl World {
         self.upgrades[upgrade].selection.insert(Arc::from(name), left);
     }
 
+    /// Clusters that are selected.
+    #[must_use]
+    pub fn selected(&self, upgrade: usize) -> Vec<Arc<str>> {
+        let selection = &self.upgrades[upgrade].selection;
+        selection
+            .iter()
+            .filter(|(_, selection)| **selection == Selection::In)
+            .map(|(name, _)| Arc::clone(name))
+            .collect()
+    }
+
     /// Makes a cluster a canary.
     pub fn canary(&mut self, upgrade: usize, name: &str) {
         self.upgrades[upgrade].canaries.insert(Arc::from(name));
@@ -135,12 +146,13 @@ impl World {
         }
     }
 
-    /// Gives the agent another script for a step; a work it has is taken anew.
+    /// Gives the agent another script for a step; a work it has not done yet is taken anew.
     pub fn script(&mut self, name: &str, step: Step, script: Script) {
         self.spoke(name, |spoke, now| {
             spoke.scripts[step.index()] = script;
             if let Some(work) = &mut spoke.works[step.index()] {
                 work.epoch = now;
+                work.done = work.reading == Reading::Succeeded;
             }
         });
     }
@@ -197,6 +209,7 @@ impl World {
                 epoch: now,
                 reading: Reading::NotYet,
                 unhealthy: None,
+                done: false,
                 applied: true,
             });
         });
@@ -464,6 +477,7 @@ impl World {
                     epoch: now,
                     reading: Reading::NotYet,
                     unhealthy: None,
+                    done: false,
                     applied: false,
                 });
                 let key = (index, Arc::clone(&write.cluster), step, attempt.clone());
@@ -487,6 +501,7 @@ impl World {
                 if work.hash != write.hash {
                     work.epoch = now;
                     work.reading = Reading::NotYet;
+                    work.done = false;
                 }
                 work.owner = Owner::Upgrade(index);
                 work.attempt = attempt.clone();
