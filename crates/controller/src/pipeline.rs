@@ -39,7 +39,7 @@ pub fn look(hall: &Hall, events: &Publisher, uid: &str, require_bindings: bool) 
     let Some(observed) = observed else { return };
     let planned = Instant::now();
     let mut plan = rollout::plan(observed.now, &observed.policy, &observed.fleet);
-    let violations: Vec<String> = Vec::new();
+    let violations = rollout::check::check(observed.now, &observed.policy, &observed.fleet, &plan);
     hall.metrics.planned(planned.elapsed());
     if !violations.is_empty() {
         hall.metrics.check_violated();
@@ -226,7 +226,11 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
     };
     let now = Instant::now();
     desk.looked = Some((now, begun.elapsed()));
-    desk.wake_at = plan.wake_at.into_iter().chain(desk.look_for_missing(observed.now)).min();
+    desk.wake_at = plan
+        .wake_at
+        .into_iter()
+        .chain(desk.look_for_missing(observed.now))
+        .min();
     let mut jobs: Vec<Job> = plan
         .actions
         .iter()

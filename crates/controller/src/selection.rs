@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::mcu::{ClusterSelector, LabelExpression, LabelOperator, ManagedClustersUpgradeSpec};
+use ahash::AHashSet;
+use api::mcu::{ClusterSelector, LabelExpression, LabelOperator, ManagedClustersUpgradeSpec, PlacementRef};
 use api::names::{LABEL_CLUSTER_SET, LABEL_LOCAL_CLUSTER, LABEL_NAME};
 use api::views::SetSelector;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -43,46 +44,21 @@ pub fn select(
     placements: &Placements,
     require_bindings: bool,
 ) -> Selected {
-    let mut selected = Selected::default();
-    for reference in &spec.placement {
-        let at = reference
-            .namespace
-            .as_deref()
-            .filter(|at| !at.is_empty())
-            .unwrap_or(namespace);
-        if !placements.has_placement(at, &reference.name) {
-            selected
-                .notes
-                .push(format!("Placement {at}/{} does not exist", reference.name));
-            continue;
-        }
-        let decided: BTreeSet<&Arc<str>> = placements.decided(at, &reference.name).collect();
-        if decided.is_empty() {
-            selected.notes.push(format!(
-                "Placement {at}/{} has decided no cluster",
-                reference.name
-            ));
-        }
-        let alone = decided.len() == 1;
-        for name in decided {
-            if clusters.get(name).is_some_and(|cluster| is_selectable(cluster)) {
-                selected.clusters.entry(Arc::clone(name)).or_default().named |= alone;
-            }
-        }
-    }
     let borders = Borders {
         namespace,
         clusters,
         placements,
         require_bindings,
     };
+    let mut selected = Selected::default();
+    for reference in &spec.placement {
+        borders.add_decided(reference, &mut selected);
+    }
     if let Some(selector) = &spec.cluster_selector {
-        for cluster in borders.matching("spec.clusterSelector", selector, &mut selected.notes) {
-            selected
-                .clusters
-                .entry(Arc::clone(&cluster.name))
-                .or_default()
-                .named |= names(selector, cluster);
+        let selector = Prepared::new(selector);
+        for cluster in borders.matching("spec.clusterSelector", &selector, &mut selected.notes) {
+            let member = selected.clusters.entry(Arc::clone(&cluster.name)).or_default();
+            member.named |= selector.names(cluster);
         }
     }
     if spec.placement.is_empty() && spec.cluster_selector.is_none() {
@@ -91,32 +67,7 @@ pub fn select(
             .push("neither spec.placement nor spec.clusterSelector is set".to_owned());
     }
     if let Some(canaries) = &spec.upgrade_strategy.canary_clusters {
-        let selector = &canaries.cluster_selector;
-        let mut notes = Vec::new();
-        let from_sets: Vec<Arc<str>> = borders
-            .matching("the canary selector", selector, &mut notes)
-            .map(|cluster| Arc::clone(&cluster.name))
-            .collect();
-        // A cluster that a placement decided on is already within the author's borders.
-        let from_selection: Vec<Arc<str>> = selected
-            .clusters
-            .keys()
-            .filter(|name| {
-                selector.cluster_sets.is_empty()
-                    && clusters
-                        .get(*name)
-                        .is_some_and(|cluster| matches(selector, cluster))
-            })
-            .cloned()
-            .collect();
-        for name in from_sets.into_iter().chain(from_selection) {
-            let named = clusters
-                .get(&name)
-                .is_some_and(|cluster| names(selector, cluster));
-            let member = selected.clusters.entry(name).or_default();
-            member.canary = true;
-            member.named |= named;
-        }
+        borders.add_canaries(&Prepared::new(&canaries.cluster_selector), &mut selected);
     }
     selected
 }
@@ -134,29 +85,89 @@ struct Borders<'a> {
 }
 
 impl<'a> Borders<'a> {
+    /// Adds what a Placement decided.
+    fn add_decided(&self, reference: &PlacementRef, selected: &mut Selected) {
+        let at = reference
+            .namespace
+            .as_deref()
+            .filter(|at| !at.is_empty())
+            .unwrap_or(self.namespace);
+        let name = &reference.name;
+        if !self.placements.has_placement(at, name) {
+            selected
+                .notes
+                .push(format!("Placement {at}/{name} does not exist"));
+            return;
+        }
+        let decided: BTreeSet<&Arc<str>> = self.placements.decided(at, name).collect();
+        if decided.is_empty() {
+            selected
+                .notes
+                .push(format!("Placement {at}/{name} has decided no cluster"));
+        }
+        let alone = decided.len() == 1;
+        for name in decided {
+            if self
+                .clusters
+                .get(name)
+                .is_some_and(|cluster| is_selectable(cluster))
+            {
+                selected.clusters.entry(Arc::clone(name)).or_default().named |= alone;
+            }
+        }
+    }
+
+    /// Marks the canaries and adds those outside the selection, as far as the author may select them. A cluster that a
+    /// placement decided on is within the author's borders already.
+    fn add_canaries(&self, selector: &Prepared<'_>, selected: &mut Selected) {
+        let mut found: Vec<&Arc<ClusterView>> = if selector.selector.cluster_sets.is_empty() {
+            let known = selected
+                .clusters
+                .keys()
+                .filter_map(|name| self.clusters.get(name));
+            known.filter(|cluster| selector.matches(cluster)).collect()
+        } else {
+            Vec::new()
+        };
+        let mut notes = Vec::new();
+        found.extend(self.matching("the canary selector", selector, &mut notes));
+        if found.is_empty() {
+            selected.notes.append(&mut notes);
+        }
+        for cluster in found {
+            let member = selected.clusters.entry(Arc::clone(&cluster.name)).or_default();
+            member.canary = true;
+            member.named |= selector.names(cluster);
+        }
+    }
+
     /// Clusters of the permitted sets that the selector matches.
     fn matching(
         &self,
         field: &str,
-        selector: &'a ClusterSelector,
+        selector: &Prepared<'_>,
         notes: &mut Vec<String>,
-    ) -> impl Iterator<Item = &'a Arc<ClusterView>> + use<'a> {
-        let everything = !self.require_bindings && selector.cluster_sets.is_empty();
+    ) -> Vec<&'a Arc<ClusterView>> {
+        let everything = !self.require_bindings && selector.selector.cluster_sets.is_empty();
         let sets = if everything {
             Vec::new()
         } else {
-            self.sets(field, selector, notes)
+            self.sets(field, selector.selector, notes)
         };
-        self.clusters.values().filter(move |cluster| {
-            let inside = everything || sets.iter().any(|(name, set)| belongs(cluster, name, set));
-            inside && is_selectable(cluster) && matches(selector, cluster)
-        })
+        let inside =
+            |cluster: &ClusterView| everything || sets.iter().any(|(name, set)| belongs(cluster, name, set));
+        let matching =
+            |cluster: &ClusterView| inside(cluster) && is_selectable(cluster) && selector.matches(cluster);
+        self.clusters
+            .values()
+            .filter(|cluster| matching(cluster))
+            .collect()
     }
 
     fn sets(
         &self,
         field: &str,
-        selector: &'a ClusterSelector,
+        selector: &ClusterSelector,
         notes: &mut Vec<String>,
     ) -> Vec<(Arc<str>, SetSelector)> {
         let bound: BTreeSet<&Arc<str>> = if self.require_bindings {
@@ -220,35 +231,52 @@ fn matches_plain(selector: &LabelSelector, cluster: &ClusterView) -> bool {
     labels && expressions
 }
 
-fn matches(selector: &ClusterSelector, cluster: &ClusterView) -> bool {
-    selector
-        .match_labels
-        .iter()
-        .all(|(key, value)| cluster.selectable_label(key) == Some(value))
-        && selector
+/// A selector with its values as sets: a list of ten thousand names must not be searched for each of them.
+struct Prepared<'a> {
+    selector: &'a ClusterSelector,
+    values: Vec<AHashSet<&'a str>>,
+}
+
+impl<'a> Prepared<'a> {
+    fn new(selector: &'a ClusterSelector) -> Prepared<'a> {
+        let set = |expression: &'a LabelExpression| expression.values.iter().map(String::as_str).collect();
+        Prepared {
+            selector,
+            values: selector.match_expressions.iter().map(set).collect(),
+        }
+    }
+
+    fn matches(&self, cluster: &ClusterView) -> bool {
+        let labels = &self.selector.match_labels;
+        labels
+            .iter()
+            .all(|(key, value)| cluster.selectable_label(key) == Some(value))
+            && self
+                .selector
+                .match_expressions
+                .iter()
+                .zip(&self.values)
+                .all(|(expression, values)| {
+                    let value = cluster.selectable_label(&expression.key);
+                    let listed = value.is_some_and(|value| values.contains(value));
+                    match expression.operator {
+                        LabelOperator::In => listed,
+                        LabelOperator::NotIn => !listed,
+                        LabelOperator::Exists => value.is_some(),
+                        LabelOperator::DoesNotExist => value.is_none(),
+                    }
+                })
+    }
+
+    /// True when a value names this very cluster, by `name` or `local-cluster`.
+    fn names(&self, cluster: &ClusterView) -> bool {
+        let naming = |key: &str| key == LABEL_NAME || key == LABEL_LOCAL_CLUSTER;
+        let by_label = self.selector.match_labels.keys().any(|key| naming(key));
+        let by_expression = self
+            .selector
             .match_expressions
             .iter()
-            .all(|expression| satisfies(expression, cluster))
-}
-
-fn satisfies(expression: &LabelExpression, cluster: &ClusterView) -> bool {
-    let value = cluster.selectable_label(&expression.key);
-    let listed = || value.is_some_and(|value| expression.values.iter().any(|one| one == value));
-    match expression.operator {
-        LabelOperator::In => listed(),
-        LabelOperator::NotIn => !listed(),
-        LabelOperator::Exists => value.is_some(),
-        LabelOperator::DoesNotExist => value.is_none(),
+            .any(|expression| naming(&expression.key) && expression.operator == LabelOperator::In);
+        (by_label || by_expression) && self.matches(cluster)
     }
-}
-
-/// True when a selector value names this very cluster, by `name` or `local-cluster`.
-fn names(selector: &ClusterSelector, cluster: &ClusterView) -> bool {
-    let naming = |key: &str| key == LABEL_NAME || key == LABEL_LOCAL_CLUSTER;
-    let by_label = selector.match_labels.keys().any(|key| naming(key));
-    let by_expression = selector
-        .match_expressions
-        .iter()
-        .any(|expression| naming(&expression.key) && expression.operator == LabelOperator::In);
-    (by_label || by_expression) && matches(selector, cluster)
 }

@@ -247,7 +247,7 @@ impl Watched for Upgrade {
         match change {
             Change::Applied(upgrade) => state.apply_upgrade(upgrade, hall),
             Change::Deleted(upgrade) => {
-                state.delete_upgrade(upgrade.metadata.uid.as_deref().unwrap_or_default())
+                state.delete_upgrade(upgrade.metadata.uid.as_deref().unwrap_or_default());
             }
         }
     }
