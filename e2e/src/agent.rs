@@ -152,7 +152,10 @@ impl<'a> Agent<'a> {
     }
 
     async fn finalizers(&self, step: Step, finalizers: Value) -> Result<()> {
-        self.work(step).await?;
+        let what = format!("a work {step} of {} to hold", self.cluster);
+        self.scenario
+            .wait(&what, |known| known.work(self.cluster, step))
+            .await?;
         let change = json!({"metadata": {"finalizers": finalizers}});
         self.scenario
             .patch(Kind::Work, self.cluster, &step.work_name(self.cluster), &change)

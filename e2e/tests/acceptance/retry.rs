@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result};
 use api::names::ANNOTATION_STARTED_AT;
 use api::names::Step::{Operators, Platform, PostAction, PreAction};
-use api::report::Phase;
+use api::report::{Phase, ReportRow};
 use e2e::{Scenario, sample};
 use serde_json::json;
 
@@ -35,11 +35,8 @@ async fn a_failed_platform_step_is_retried_in_place_with_a_fresh_clock() -> Resu
         .until("running again", |seen| seen.clusters().failed == 0)
         .await?;
     assert!(seen.is_not("Failed"));
-    let row = s
-        .up()
-        .row_until(s.c(1), "retried", |row| row.retry == "again")
-        .await?;
-    assert_eq!(row.phase, Phase::Initialized);
+    let running = |row: &ReportRow| row.retry == "again" && row.phase == Phase::Initialized;
+    s.up().row_until(s.c(1), "running again", running).await?;
     s.agent(1).completed().await?;
     let seen = s.until("complete", |seen| {
         seen.is("Complete") && seen.status.observed_retry.as_deref() == Some("again")

@@ -111,6 +111,7 @@ async fn story_4_a_group_is_upgraded_in_batches_after_its_canaries() -> Result<(
     s.work(2, Platform).await?;
     let seen = s.settle().await?;
     assert_eq!((seen.in_flight(), seen.canaries().complete), (2, 1));
+    s.gone(5, Platform).await?;
     assert_eq!(s.having(Platform), [1, 2]);
     let players = s.play_all();
     let seen = s.complete().await?;
