@@ -26,6 +26,8 @@ pub struct Cluster {
     pub faults: Faults,
     /// The agent's `AppliedManifestWorks`, by work name.
     pub applied: BTreeMap<Arc<str>, AppliedWork>,
+    /// When the latest apply was asked for on the hub, until the controllers have seen it.
+    pub asked: Option<Time>,
     platform: Platform,
     dice: Dice,
 }
@@ -61,6 +63,7 @@ impl Cluster {
             store,
             faults: Faults::default(),
             applied: BTreeMap::new(),
+            asked: None,
             platform: Platform::default(),
             dice,
         }
@@ -68,11 +71,13 @@ impl Cluster {
 
     /// Lets the cluster's controllers act. Returns when they next want to.
     pub fn advance(&mut self, pace: &Pace, now: Time) -> Option<Time> {
+        let asked = self.asked.take().unwrap_or(now);
         let mut ground = Ground {
             store: &mut self.store,
             faults: &self.faults,
             pace,
             dice: self.dice,
+            asked,
         };
         self.platform.advance(&mut ground, now)
     }

@@ -1,5 +1,8 @@
 //! The agents against a real hub API server.
 
+// clippy knows tests by their functions only, not the helpers of a test crate
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

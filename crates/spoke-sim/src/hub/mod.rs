@@ -9,6 +9,8 @@ mod engine;
 mod options;
 mod serve;
 mod slot;
+#[cfg(test)]
+mod tests;
 mod view;
 mod world;
 mod write;

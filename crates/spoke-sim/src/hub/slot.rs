@@ -38,6 +38,8 @@ pub(super) struct WorkSlot {
     pub observed: Option<(u64, u64)>,
     /// Everything owned is gone, the finalizer may go.
     pub finalized: bool,
+    /// When the change that is not applied yet was seen.
+    pub asked: Option<Time>,
     /// Applies that failed in a row.
     pub failures: u32,
     /// Hub writes that failed in a row, and until when not to try again.
@@ -115,6 +117,7 @@ impl WorkSlot {
             observe_at: None,
             observed: None,
             finalized: false,
+            asked: None,
             failures: 0,
             refused: 0,
             hold_until: None,
@@ -159,6 +162,7 @@ impl WorkSlot {
     fn apply_again(&mut self, now: Time) {
         self.failures = 0;
         self.apply_at = Some(now);
+        self.asked = Some(now);
         self.observed = None;
     }
 

@@ -373,6 +373,9 @@ impl World {
                     run_controllers = true;
                 }
             }
+        } else {
+            // Time away is not time the cluster worked on it.
+            slot.works.values_mut().for_each(|work| work.asked = None);
         }
         if run_controllers {
             slot.due = slot.cluster.advance(&self.options.pace, now);
@@ -482,6 +485,7 @@ fn apply_due(
     if !work.is_active() || work.apply_at.is_none_or(|at| at > now) {
         return false;
     }
+    cluster.asked = work.asked.take();
     let mut status = std::mem::take(&mut work.status);
     let applied = work
         .work(name)

@@ -154,7 +154,7 @@ impl Operator {
                 // An accepted update goes on until the next release is loaded; here it just stops.
                 self.phase = Phase::Loading {
                     target,
-                    until: now + acceptance,
+                    until: ground.asked + acceptance,
                 };
             }
             _ => self.acknowledge = Some(now + acceptance),

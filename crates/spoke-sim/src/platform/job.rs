@@ -121,7 +121,7 @@ fn progress(job: &mut Value, started: &mut Time, ground: &Ground<'_>, now: Time)
     let count = |field| fields::integer(job, &["spec", field]).unwrap_or(1).unsigned_abs();
     let (completions, parallelism) = (count("completions"), count("parallelism").max(1));
     if fields::text(job, &["status", "startTime"]).is_empty() {
-        *started = now;
+        *started = ground.asked;
         let status = fields::object_at(job, &["status"]);
         status.insert("startTime".into(), fields::timestamp(now).into());
         status.insert("active".into(), json!(completions.min(parallelism)));

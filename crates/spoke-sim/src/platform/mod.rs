@@ -25,6 +25,9 @@ pub struct Ground<'a> {
     pub pace: &'a Pace,
     /// The cluster's own draws.
     pub dice: Dice,
+    /// When what is new in the store was asked for on the hub: durations count from here, not from when it
+    /// reached the cluster.
+    pub asked: Time,
 }
 
 /// A controller of the cluster.

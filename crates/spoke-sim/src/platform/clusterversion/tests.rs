@@ -56,6 +56,7 @@ impl Bench {
             faults: &self.faults,
             pace: &self.pace,
             dice: Dice::new(1),
+            asked: self.now,
         };
         self.due = self.platform.advance(&mut ground, self.now);
     }

@@ -53,6 +53,7 @@ impl Bench {
             faults: &self.faults,
             pace: &self.pace,
             dice: Dice::new(1),
+            asked: self.now,
         };
         self.platform.advance(&mut ground, self.now)
     }
