@@ -1,0 +1,98 @@
+//! A round with agents that work: from the creation of the upgrade to Complete, and the quiet after it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use kube::api::DynamicObject;
+use serde_json::Value;
+
+use super::bars::float;
+use super::fleet::{FleetArgs, Ground, Round, note, peak_rss_mib, status_bytes};
+use super::measures;
+use crate::stage::{self, CONTROLLER_USER};
+use crate::workspace::Binaries;
+
+const UPGRADE: &str = "bench";
+const CONTROLLER: &str = "mcu-controller";
+const POLL: Duration = Duration::from_millis(100);
+const PROGRESS: Duration = Duration::from_secs(10);
+
+/// Measures one rollout on a hub of its own.
+pub(super) async fn round(args: &FleetArgs, binaries: &Binaries) -> Result<Round> {
+    let mut ground = Ground::prepare(args).await?;
+    let flags = [format!("--agent-seconds={}", args.agent_seconds)];
+    stage::agents(&ground.hub, binaries, &flags).await?;
+    let pid = stage::controller(&ground.hub, binaries, CONTROLLER).await?;
+    note("upgrading");
+    let started = Instant::now();
+    ground.create(args, UPGRADE).await?;
+    let mut round = Round::default();
+    let end = follow(&ground, args, &mut round, started).await;
+    if let Err(error) = end {
+        bail!(
+            "{error:#}; the end of the controller's log:\n{}",
+            ground.log_of(CONTROLLER)
+        );
+    }
+    let mut requests = ground.settle().await?;
+    requests.sort_by_key(|request| request.answered);
+    judge(args, &requests, &mut round);
+    round.idle_per_minute = ground.idle(args.idle_seconds).await?;
+    round.peak_rss_mib = peak_rss_mib(pid);
+    ground.hub.stop().await?;
+    Ok(round)
+}
+
+/// Waits until the upgrade is complete, and notes how long that took and how large its status became.
+async fn follow(ground: &Ground, args: &FleetArgs, round: &mut Round, started: Instant) -> Result<()> {
+    let limit = Duration::from_secs_f64(args.ideal() * 5.0) + Duration::from_mins(3);
+    let mut shown = Instant::now();
+    loop {
+        let Some(upgrade) = ground.read(UPGRADE).await? else {
+            bail!("the upgrade is gone")
+        };
+        round.status_bytes = round.status_bytes.max(status_bytes(&upgrade));
+        if is_true(&upgrade, "Complete") {
+            let seconds = started.elapsed().as_secs_f64();
+            round.done_seconds = Some(seconds);
+            round.over_ideal = Some(seconds / args.ideal());
+            return Ok(());
+        }
+        let summary = &upgrade.data["status"]["clustersSummery"];
+        if started.elapsed() > limit || summary["failed"].as_i64().unwrap_or(0) > 0 {
+            bail!(
+                "the upgrade does not succeed: {} after {:?}",
+                upgrade.data["status"],
+                started.elapsed()
+            );
+        }
+        if shown.elapsed() > PROGRESS {
+            shown = Instant::now();
+            let progress = upgrade.data["status"]["progress"].as_str().unwrap_or("?");
+            note(&format!("{:.0} s: {progress}", started.elapsed().as_secs_f64()));
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+fn judge(args: &FleetArgs, requests: &[super::audit::Request], round: &mut Round) {
+    round.requests = measures::counts(requests);
+    let total: usize = round.requests.iter().map(|count| count.times).sum();
+    round.requests_per_cluster = float(total) / float(args.clusters);
+    round.wasted = measures::wasted(requests);
+    round.create_rate = measures::create_rate(&measures::creations(requests, CONTROLLER_USER));
+    let reactions = measures::reactions(requests, args.window);
+    let millis = |percent| measures::percentile(&reactions, percent).as_secs_f64() * 1000.0;
+    round.reactions = reactions.len();
+    round.reaction_p50_ms = millis(50);
+    round.reaction_p99_ms = millis(99);
+}
+
+/// Whether a condition of an object is True.
+pub(super) fn is_true(object: &DynamicObject, r#type: &str) -> bool {
+    let conditions = object.data["status"]["conditions"].as_array();
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition: &Value| condition["type"] == r#type && condition["status"] == "True")
+}
