@@ -1,10 +1,214 @@
-//! The independent checker.
+//! The independent checker: refuses a plan that breaks a safety rule.
+//!
+//! Written apart from the planner: it shares types with it and no code, and recomputes what it needs from the input. It
+//! says what must never be done; what should be done is the planner's business. A violation stops the writes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
+
+use crate::fleet::{Cluster, Fleet};
+use crate::plan::{Action, ClusterState, Plan};
+use crate::policy::Policy;
+
+mod actions;
+mod fleetwide;
+mod records;
+
 /// A broken rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {}
-/// Checks.
+pub struct Violation {
+    /// Which rule.
+    pub kind: ViolationKind,
+    /// The cluster it concerns; `None`: the whole plan.
+    pub cluster: Option<Arc<str>>,
+    /// What was found, for logs.
+    pub text: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.cluster {
+            Some(cluster) => write!(f, "{:?}: cluster {cluster}: {}", self.kind, self.text),
+            None => write!(f, "{:?}: {}", self.kind, self.text),
+        }
+    }
+}
+
+/// The rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ViolationKind {
+    /// The plan speaks of a cluster that was not observed.
+    UnknownCluster,
+    /// A cluster appears twice, out of order, or neither among the clusters nor the dropped.
+    Listing,
+    /// A cluster is dropped that neither is gone nor left before it started.
+    LostCluster,
+    /// Counters do not add up.
+    Counters,
+    /// More slots than maxConcurrency, and something starts (R8).
+    WindowExceeded,
+    /// A cluster holds a slot that neither its record nor a work accounts for.
+    UnfoundedSlot,
+    /// A start while paused.
+    StartedWhilePaused,
+    /// A start after a canary failed (R5).
+    StartedAfterCanaryFailure,
+    /// A start of another cluster before every canary was complete (R4).
+    StartedBeforeCanaries,
+    /// A start though the canary selector matches nothing (A8).
+    StartedWithoutCanary,
+    /// A start past maxFailures.
+    StartedPastMaxFailures,
+    /// A start of a cluster that is blocked, unavailable, gone, not selected or held by another upgrade.
+    StartedBarred,
+    /// A write for a cluster of which another write is under way.
+    BusyTouched,
+    /// A write inside a backoff.
+    BackoffIgnored,
+    /// A creation where a work is, or before a foreign one is due again.
+    WorkOverwritten,
+    /// An update of what cannot be updated: nothing, a work on its way out, or one of a rival that has not given way.
+    UpdateUnfounded,
+    /// Several writes begin or advance one cluster.
+    DoubleStart,
+    /// A step before the one it follows has succeeded (R1, R6, R9), or one that is not requested.
+    StepOrder,
+    /// A write of an attempt that the written record does not announce.
+    Unannounced,
+    /// A deletion of a platform work that might still upgrade.
+    PlatformDeleted,
+    /// A deletion of a work that is still needed, or on no written ground.
+    DeletedUnfinished,
+    /// A deletion of another upgrade's work that has not given way, or of somebody else's.
+    ForeignTouched,
+    /// Something other than deletions while the upgrade is being deleted.
+    ActionWhileDeleting,
+    /// A note of a soak without an upgraded cluster.
+    SoakUnfounded,
+    /// A cluster does not move and no reason is given.
+    NoReason,
+    /// A terminal state changed within its attempt (A18 excepted).
+    TerminalReversed,
+    /// A new attempt that neither the policy nor a work accounts for.
+    AttemptUnfounded,
+    /// A step counts as succeeded without proof.
+    UnprovenSuccess,
+    /// A clock was reset within an attempt.
+    ClockReset,
+    /// A deadline has passed and the cluster is still in the phase.
+    DeadlinePassed,
+    /// The plan does not wake for a deadline.
+    WakeMissed,
+    /// A row that must be written at once is not marked so.
+    NotUrgent,
+    /// The retry counts as carried out though a crash could lose it.
+    RetryForgotten,
+}
+
+/// Checks a plan against its input; an empty list means that it is safe.
 #[must_use]
-pub fn check(_: DateTime<Utc>, _: &crate::Policy, _: &crate::Fleet, _: &crate::Plan) -> Vec<Violation> {
-    Vec::new()
+pub fn check(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet, plan: &Plan) -> Vec<Violation> {
+    let mut checker = Checker {
+        now,
+        policy,
+        plan,
+        cases: Vec::with_capacity(plan.clusters.len()),
+        found: Vec::new(),
+    };
+    checker.line_up(fleet);
+    let cases = std::mem::take(&mut checker.cases);
+    if policy.deleting {
+        for case in &cases {
+            checker.check_deleting(case);
+        }
+        return checker.found;
+    }
+    for case in &cases {
+        checker.check_record(case);
+        checker.check_actions(case);
+    }
+    checker.check_fleet(&cases);
+    checker.found
+}
+
+/// A cluster with what the plan says of it.
+struct Case<'a> {
+    cluster: &'a Cluster,
+    /// `None`: dropped.
+    state: Option<&'a ClusterState>,
+    actions: Vec<&'a Action>,
+}
+
+struct Checker<'a> {
+    now: DateTime<Utc>,
+    policy: &'a Policy,
+    plan: &'a Plan,
+    cases: Vec<Case<'a>>,
+    found: Vec<Violation>,
+}
+
+impl<'a> Checker<'a> {
+    fn report(&mut self, kind: ViolationKind, cluster: Option<&Cluster>, text: impl Into<String>) {
+        self.found.push(Violation {
+            kind,
+            cluster: cluster.map(|cluster| Arc::clone(&cluster.name)),
+            text: text.into(),
+        });
+    }
+
+    /// Matches clusters, states and actions by name.
+    fn line_up(&mut self, fleet: &'a Fleet) {
+        let plan = self.plan;
+        let mut cases: BTreeMap<&str, Case<'a>> = BTreeMap::new();
+        for cluster in &fleet.clusters {
+            let case = Case {
+                cluster,
+                state: None,
+                actions: Vec::new(),
+            };
+            cases.insert(&cluster.name, case);
+        }
+        let mut last: Option<&str> = None;
+        for state in &plan.clusters {
+            if last.is_some_and(|last| last >= &*state.name) {
+                self.report(
+                    ViolationKind::Listing,
+                    None,
+                    format!("{} is listed twice or out of order", state.name),
+                );
+            }
+            last = Some(&state.name);
+            match cases.get_mut(&*state.name) {
+                Some(case) => case.state = Some(state),
+                None => self.report(
+                    ViolationKind::UnknownCluster,
+                    None,
+                    format!("{} was not observed", state.name),
+                ),
+            }
+        }
+        for action in &plan.actions {
+            match cases.get_mut(&**action.cluster()) {
+                Some(case) => case.actions.push(action),
+                None => self.report(
+                    ViolationKind::UnknownCluster,
+                    None,
+                    format!("{action:?} is of a cluster that was not observed"),
+                ),
+            }
+        }
+        for name in &plan.dropped {
+            if cases.get(&**name).is_none_or(|case| case.state.is_some()) {
+                self.report(
+                    ViolationKind::Listing,
+                    None,
+                    format!("{name} is dropped and listed, or was not observed"),
+                );
+            }
+        }
+        self.cases = cases.into_values().collect();
+    }
 }

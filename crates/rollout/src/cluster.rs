@@ -122,7 +122,6 @@ impl Machine<'_> {
     fn run(&mut self) {
         if self.cluster.gone || self.has_left() {
             self.out.dropped = true;
-            self.clean_up_leaver();
             return;
         }
         let failed_for_good = self.before == Phase::Failed && !has_failed_after(&self.out.record);
@@ -138,7 +137,7 @@ impl Machine<'_> {
         if self.leaving {
             self.wait(Reason::LeftSelection, "the cluster is not selected any more");
             self.out.wish = Wish::Nothing;
-            return;
+            return self.clean_up_leaver();
         }
         self.clean_up_leftovers();
         self.clean_up_finished();
@@ -154,19 +153,24 @@ impl Machine<'_> {
         let Selection::Left(since) = self.cluster.selection else {
             return false;
         };
-        if self.before.is_started() {
+        if self.before.is_started() || requeue::is_under_way(self.cluster, &self.out.record) {
             return false;
         }
         let until = since + LEAVE_DEBOUNCE;
         if self.now < until {
             self.wake_at(until);
         }
-        self.leaving = self.now < until || self.cluster.busy == Some(Busy::Starting);
+        let has_pre_action = self.cluster.slot(Step::PreAction).ours().is_some();
+        let starting = self.cluster.busy == Some(Busy::Starting);
+        self.leaving = self.now < until || starting || has_pre_action;
         !self.leaving
     }
 
+    /// It is dropped, and its slot given away, only when its pre-action is on its way out.
     fn clean_up_leaver(&mut self) {
-        if !self.cluster.gone && self.cluster.slot(Step::PreAction).ours().is_some() {
+        let is_over =
+            matches!(self.cluster.selection, Selection::Left(since) if self.now >= since + LEAVE_DEBOUNCE);
+        if is_over && self.cluster.slot(Step::PreAction).ours().is_some() {
             self.out
                 .cleanups
                 .push((Step::PreAction, DeleteReason::LeftSelection));

@@ -81,7 +81,12 @@ pub(crate) fn settle(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> 
         let open = record
             .stage(step.into())
             .is_none_or(|stage| stage.finished.is_none());
-        let work = telling(cluster, step).filter(|_| open)?;
+        // A pre-action on its way out may be a leaver's that came back: it proves no slot.
+        let work = match step {
+            Step::PreAction => cluster.slot(step).ours(),
+            _ => telling(cluster, step),
+        };
+        let work = work.filter(|_| open)?;
         is_of(work, &record, step).then_some((step, work))
     });
     let Some((latest, work)) = latest else {
@@ -229,8 +234,17 @@ fn earlier_attempt<'a>(cluster: &'a Cluster, record: &Record) -> Option<&'a Work
     [Step::Platform, Step::Operators, Step::PostAction]
         .into_iter()
         .filter(|_| queued)
-        .find_map(|step| cluster.slot(step).ours())
-        .filter(|work| work.attempt != record.attempt)
+        .filter_map(|step| Some((step, cluster.slot(step).ours()?)))
+        .next()
+        .filter(|(step, work)| !is_of(work, record, *step))
+        .map(|(_, work)| work)
+}
+
+/// True when a work of the upgrade proper serves the record's attempt: the cluster is under way even if it is blocked.
+pub(crate) fn is_under_way(cluster: &Cluster, record: &Record) -> bool {
+    [Step::Platform, Step::Operators, Step::PostAction]
+        .into_iter()
+        .any(|step| served(cluster, record, step).is_some())
 }
 
 /// A cluster that was queued again and left the selection before it started: its kept work must not be deleted, so it

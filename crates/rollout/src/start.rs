@@ -5,6 +5,7 @@ use crate::fleet::{Reading, RivalHold, Selection, Slot, Standing};
 use crate::phase::{Phase, Step};
 use crate::reason::Reason;
 use crate::record::{Stage, StepRecord};
+use crate::requeue;
 use crate::wording::duration;
 
 impl Machine<'_> {
@@ -33,7 +34,9 @@ impl Machine<'_> {
         self.wake_at(deadline);
         let phase = match step {
             Step::PostAction => Phase::PostAction,
-            Step::Platform if self.cluster.slot(step).ours().is_some() => Phase::Initialized,
+            Step::Platform if self.before == Phase::Partial && self.cluster.slot(step).ours().is_some() => {
+                Phase::Initialized
+            }
             _ => self.before,
         };
         self.phase(phase, Reason::Running, "");
@@ -84,7 +87,8 @@ impl Machine<'_> {
 
     /// Not started: everything that can keep a cluster from starting, the strongest first.
     fn ask_to_start(&mut self, step: Step) {
-        if self.cluster.selection != Selection::In {
+        let under_way = requeue::is_under_way(self.cluster, &self.out.record);
+        if self.cluster.selection != Selection::In && !under_way {
             self.wait(Reason::LeftSelection, "the cluster is not selected any more");
             return;
         }

@@ -1,0 +1,328 @@
+//! Rules of single writes: what may be created, changed and deleted.
+
+use chrono::{DateTime, Utc};
+
+use super::records::{has_succeeded, is_proven};
+use super::{Case, Checker, ViolationKind};
+use crate::fleet::{Cluster, Reading, RivalHold, Selection, Slot, Standing, Work};
+use crate::phase::{Phase, Step};
+use crate::plan::{Action, ClusterState, DeleteReason, UpdateKind};
+use crate::reason::Reason;
+use crate::record::{Attempt, Record, Stage};
+
+/// The action begins or advances a cluster.
+fn moves(action: &Action) -> bool {
+    matches!(action, Action::Create { .. } | Action::Update { .. })
+}
+
+/// The action gives a cluster a slot that it does not hold.
+pub(super) fn is_start(action: &Action, state: &ClusterState) -> bool {
+    let goes_on = state.record.phase.holds_slot() || state.record.phase == Phase::PostAction;
+    moves(action) && !goes_on
+}
+
+fn gives_way(cluster: &Cluster) -> bool {
+    let hold = cluster.rival.as_ref().map(|rival| rival.hold);
+    hold == Some(RivalHold::Yielding)
+}
+
+fn live(cluster: &Cluster, step: Step) -> Option<&Work> {
+    match &cluster.works[step.index()] {
+        Slot::Ours(work) if !work.terminating && !work.vanished => Some(work),
+        _ => None,
+    }
+}
+
+/// The record says that platform and operators are done.
+fn is_upgraded(record: &Record) -> bool {
+    let after = matches!(
+        record.reason,
+        Reason::PostActionFailed | Reason::PostActionTimeout
+    );
+    matches!(record.phase, Phase::Complete | Phase::PostAction) || (record.phase == Phase::Failed && after)
+}
+
+impl Checker<'_> {
+    /// While the upgrade is being deleted, its own works go and nothing else happens.
+    pub(super) fn check_deleting(&mut self, case: &Case<'_>) {
+        self.check_free(case);
+        for action in &case.actions {
+            let own = live(case.cluster, action.step()).is_some();
+            let deletes = matches!(
+                action,
+                Action::Delete {
+                    why: DeleteReason::UpgradeDeleted,
+                    ..
+                }
+            );
+            if !deletes {
+                let text = format!("{action:?} while the upgrade is being deleted");
+                self.report(ViolationKind::ActionWhileDeleting, Some(case.cluster), text);
+            } else if !own {
+                let text = format!("{action:?} of a work that is not ours");
+                self.report(ViolationKind::ForeignTouched, Some(case.cluster), text);
+            }
+        }
+    }
+
+    pub(super) fn check_actions(&mut self, case: &Case<'_>) {
+        self.check_free(case);
+        if case.actions.iter().filter(|action| moves(action)).count() > 1 {
+            let text = format!("{:?}", case.actions);
+            self.report(ViolationKind::DoubleStart, Some(case.cluster), text);
+        }
+        for action in &case.actions {
+            let Some(state) = case.state else {
+                let text = format!("{action:?} of a dropped cluster");
+                self.report(ViolationKind::StartedBarred, Some(case.cluster), text);
+                continue;
+            };
+            match action {
+                Action::Create {
+                    step,
+                    attempt,
+                    started,
+                    ..
+                } => {
+                    self.check_place(case.cluster, *step);
+                    self.check_move(case.cluster, state, action, attempt, *started);
+                }
+                Action::Update {
+                    attempt,
+                    started,
+                    kind,
+                    ..
+                } => {
+                    self.check_update(case.cluster, *kind);
+                    self.check_move(case.cluster, state, action, attempt, *started);
+                }
+                Action::MarkSoak { step, started, .. } => {
+                    self.check_mark(case.cluster, state, *step, *started);
+                }
+                Action::Delete { step, why, .. } => {
+                    self.check_delete(case.cluster, state, *step, *why);
+                }
+            }
+        }
+    }
+
+    fn check_free(&mut self, case: &Case<'_>) {
+        if case.actions.is_empty() {
+            return;
+        }
+        if case.cluster.busy.is_some() {
+            let text = format!("{:?} while a write is under way", case.actions);
+            self.report(ViolationKind::BusyTouched, Some(case.cluster), text);
+        }
+        if case
+            .cluster
+            .backoff
+            .as_ref()
+            .is_some_and(|(until, _)| self.now < *until)
+        {
+            let text = format!("{:?} inside a backoff", case.actions);
+            self.report(ViolationKind::BackoffIgnored, Some(case.cluster), text);
+        }
+    }
+
+    /// A creation needs a free name, as far as is known.
+    fn check_place(&mut self, cluster: &Cluster, step: Step) {
+        let free = match &cluster.works[step.index()] {
+            Slot::Absent => true,
+            Slot::Ours(work) => work.vanished,
+            Slot::Foreign { retry_at } => *retry_at <= self.now,
+            Slot::Rival { .. } => false,
+        };
+        if !free {
+            let text = format!("{step:?} over {:?}", cluster.works[step.index()]);
+            self.report(ViolationKind::WorkOverwritten, Some(cluster), text);
+        }
+    }
+
+    fn check_update(&mut self, cluster: &Cluster, kind: UpdateKind) {
+        let founded = match &cluster.works[Step::Platform.index()] {
+            Slot::Ours(work) => !work.terminating && !work.vanished && kind != UpdateKind::TakeOver,
+            Slot::Rival { terminating: false } => gives_way(cluster) && kind == UpdateKind::TakeOver,
+            _ => false,
+        };
+        if !founded {
+            let text = format!("{kind:?} of {:?}", cluster.works[Step::Platform.index()]);
+            self.report(ViolationKind::UpdateUnfounded, Some(cluster), text);
+        }
+    }
+
+    /// Rules of every creation and update.
+    fn check_move(
+        &mut self,
+        cluster: &Cluster,
+        state: &ClusterState,
+        action: &Action,
+        attempt: &Attempt,
+        started: DateTime<Utc>,
+    ) {
+        let step = action.step();
+        self.check_announced(cluster, state, attempt);
+        self.check_order(cluster, state, step);
+        let clock = state.record.stages[Stage::from(step).index()].map(|stage| stage.started);
+        if started != self.now && Some(started) != clock {
+            let text = format!("{step:?} with a clock of {started}");
+            self.report(ViolationKind::ClockReset, Some(cluster), text);
+        }
+        if is_start(action, state) {
+            self.check_may_start(cluster, state);
+        } else if clock.is_some_and(|clock| clock != started) {
+            let text = format!("{step:?} with a clock of {started} instead of {clock:?}");
+            self.report(ViolationKind::ClockReset, Some(cluster), text);
+        }
+    }
+
+    fn check_announced(&mut self, cluster: &Cluster, state: &ClusterState, attempt: &Attempt) {
+        let announced = match cluster.written.as_deref() {
+            Some(written) => written.attempt == *attempt,
+            None => {
+                let others = Step::ALL
+                    .into_iter()
+                    .filter_map(|step| live(cluster, step))
+                    .any(|work| work.attempt != *attempt);
+                attempt.retry.is_empty() && !others
+            }
+        };
+        if !announced || *attempt != state.record.attempt {
+            let text = format!("{attempt:?} is not the written one");
+            self.report(ViolationKind::Unannounced, Some(cluster), text);
+        }
+    }
+
+    fn check_order(&mut self, cluster: &Cluster, state: &ClusterState, step: Step) {
+        let Some(before) = step.index().checked_sub(1) else {
+            self.check_requested(cluster, step);
+            return;
+        };
+        self.check_requested(cluster, step);
+        // What an edit added before a step the cluster had reached is not made up for.
+        let reached = |phase: Phase| match phase {
+            Phase::Initialized | Phase::Partial => Step::Platform.index(),
+            Phase::Operators => Step::Operators.index(),
+            Phase::Soaking | Phase::PostAction => Step::PostAction.index(),
+            _ => 0,
+        };
+        let had = cluster
+            .record
+            .as_deref()
+            .map_or(0, |record| reached(record.phase));
+        let reached = had.max(if cluster.record.is_none() {
+            reached(state.record.phase)
+        } else {
+            0
+        });
+        for earlier in &Step::ALL[..=before] {
+            let needed = self.policy.steps[earlier.index()].is_some() && earlier.index() >= reached;
+            if needed && !is_proven(cluster, &state.record, (*earlier).into()) {
+                let text = format!("{step:?} before {earlier:?} succeeded");
+                self.report(ViolationKind::StepOrder, Some(cluster), text);
+            }
+        }
+    }
+
+    fn check_requested(&mut self, cluster: &Cluster, step: Step) {
+        if self.policy.steps[step.index()].is_none() {
+            let text = format!("{step:?} is not requested");
+            self.report(ViolationKind::StepOrder, Some(cluster), text);
+        }
+    }
+
+    /// Gates that concern the cluster alone; those of the fleet are in [`super::fleetwide`].
+    fn check_may_start(&mut self, cluster: &Cluster, state: &ClusterState) {
+        let under_way = [Step::Platform, Step::Operators, Step::PostAction]
+            .into_iter()
+            .any(|step| is_proven(cluster, &state.record, step.into()));
+        let barred = if cluster.gone {
+            Some("it is gone")
+        } else if cluster.selection != Selection::In && !under_way {
+            Some("it is not selected")
+        } else if cluster.standing != Standing::Eligible {
+            Some("it is blocked or unavailable")
+        } else if cluster.rival.is_some() && !gives_way(cluster) {
+            Some("another upgrade holds it")
+        } else {
+            None
+        };
+        if let Some(text) = barred {
+            self.report(ViolationKind::StartedBarred, Some(cluster), text);
+        }
+    }
+
+    fn check_mark(&mut self, cluster: &Cluster, state: &ClusterState, step: Step, started: DateTime<Utc>) {
+        let soaks = state.record.phase == Phase::Soaking;
+        let clock = state.record.stages[Stage::Soak.index()].map(|stage| stage.started);
+        let carrier = matches!(step, Step::Platform | Step::Operators);
+        if !soaks || clock != Some(started) || !carrier || live(cluster, step).is_none() {
+            let text = format!("soak of {step:?} from {started} in {:?}", state.record.phase);
+            self.report(ViolationKind::SoakUnfounded, Some(cluster), text);
+        }
+    }
+
+    fn check_delete(&mut self, cluster: &Cluster, state: &ClusterState, step: Step, why: DeleteReason) {
+        let Some(work) = live(cluster, step) else {
+            let superseded = why == DeleteReason::Superseded
+                && step != Step::Platform
+                && gives_way(cluster)
+                && matches!(cluster.works[step.index()], Slot::Rival { terminating: false });
+            if !superseded {
+                let text = format!("{why:?} of {step:?}: {:?}", cluster.works[step.index()]);
+                self.report(ViolationKind::ForeignTouched, Some(cluster), text);
+            }
+            return;
+        };
+        let written = cluster
+            .written
+            .as_deref()
+            .filter(|written| written.attempt == state.record.attempt);
+        if step == Step::Platform {
+            let done = written.is_some_and(is_upgraded) && is_upgraded(&state.record);
+            if !done || why != DeleteReason::Complete {
+                let text = format!("{why:?}, written: {:?}", cluster.written);
+                self.report(ViolationKind::PlatformDeleted, Some(cluster), text);
+            }
+            return;
+        }
+        let grounded = match why {
+            DeleteReason::Complete => {
+                step == Step::Operators && written.is_some_and(is_upgraded) && is_upgraded(&state.record)
+            }
+            DeleteReason::AllComplete => self.all_complete(step),
+            DeleteReason::Leftover => !self.serves(cluster, state, step, work),
+            DeleteReason::LeftSelection => {
+                step == Step::PreAction
+                    && cluster.selection != Selection::In
+                    && !state.record.phase.is_initialized()
+            }
+            DeleteReason::Superseded | DeleteReason::UpgradeDeleted => false,
+        };
+        if !grounded {
+            let text = format!("{why:?} of {step:?} in {:?}", state.record.phase);
+            self.report(ViolationKind::DeletedUnfinished, Some(cluster), text);
+        }
+    }
+
+    /// Every listed cluster is complete, and written so (R3, R11, A17).
+    fn all_complete(&self, step: Step) -> bool {
+        self.plan.clusters.iter().all(|state| {
+            state.record.phase == Phase::Complete
+                || (state.record.phase == Phase::PostAction && step == Step::PreAction)
+        })
+    }
+
+    /// The work serves the attempt and its step still needs it.
+    fn serves(&self, cluster: &Cluster, state: &ClusterState, step: Step, work: &Work) -> bool {
+        if self.policy.steps[step.index()].is_none() {
+            return has_succeeded(&state.record, step.into());
+        }
+        let announced = match cluster.written.as_deref() {
+            Some(written) => written.attempt == state.record.attempt,
+            None => true,
+        };
+        let running = work.attempt == state.record.attempt && work.reading != Reading::Succeeded;
+        !announced || running || has_succeeded(&state.record, step.into())
+    }
+}

@@ -1,0 +1,173 @@
+//! Rules of the whole plan: the window, the gates, the counters.
+
+use super::actions::is_start;
+use super::{Case, Checker, ViolationKind};
+use crate::fleet::{Busy, Selection};
+use crate::outlook::Counts;
+use crate::phase::Phase;
+use crate::plan::ClusterState;
+use crate::policy::Limit;
+use crate::record::Record;
+
+impl Checker<'_> {
+    pub(super) fn check_fleet(&mut self, cases: &[Case<'_>]) {
+        self.check_counters(cases);
+        self.check_retry(cases);
+        let starts: Vec<&Case<'_>> = cases
+            .iter()
+            .filter(|case| {
+                let state = case.state;
+                state.is_some_and(|state| case.actions.iter().any(|action| is_start(action, state)))
+            })
+            .collect();
+        if !starts.is_empty() {
+            self.check_window(cases, starts.len());
+            self.check_gates(cases, &starts);
+        }
+    }
+
+    fn limit(&self, limit: Limit) -> usize {
+        let total = self.plan.clusters.len();
+        match limit {
+            Limit::Count(count) => count as usize,
+            Limit::Percent(percent) => (total * percent as usize).div_ceil(100),
+        }
+    }
+
+    /// R8, counting assumed starts and slots whose release is not written yet.
+    fn check_window(&mut self, cases: &[Case<'_>], starts: usize) {
+        let held = cases
+            .iter()
+            .filter(|case| {
+                let Some(state) = case.state else { return false };
+                let unwritten = state.record.phase == Phase::PreActionDegraded
+                    && case.cluster.written.as_deref().is_none_or(|written| {
+                        written.phase != Phase::PreActionDegraded || written.attempt != state.record.attempt
+                    });
+                state.record.phase.holds_slot() || unwritten || case.cluster.busy == Some(Busy::Starting)
+            })
+            .count();
+        let size = self.limit(self.policy.max_concurrency).max(1);
+        if held + starts > size {
+            self.report(
+                ViolationKind::WindowExceeded,
+                None,
+                format!("{held} slots held, {starts} starts, {size} allowed"),
+            );
+        }
+    }
+
+    fn check_gates(&mut self, cases: &[Case<'_>], starts: &[&Case<'_>]) {
+        let states = || cases.iter().filter_map(|case| Some((case.cluster, case.state?)));
+        let count = |record: &Record| record.attempt.revision == self.policy.revision;
+        let canaries: Vec<&ClusterState> = states()
+            .filter(|(cluster, state)| {
+                cluster.canary && (cluster.selection == Selection::In || count(&state.record))
+            })
+            .map(|(_, state)| state)
+            .collect();
+        let complete = |state: &&ClusterState| state.record.phase == Phase::Complete && count(&state.record);
+        let failures = states()
+            .filter(|(cluster, state)| {
+                !cluster.canary && matches!(state.record.phase, Phase::Failed | Phase::PreActionDegraded)
+            })
+            .count();
+        let breach = self
+            .policy
+            .max_failures
+            .is_some_and(|limit| failures > self.limit(limit));
+        let failed = canaries.iter().any(|state| state.record.phase == Phase::Failed);
+        let asked = self.policy.canaries;
+        let gates = [
+            (self.policy.paused, ViolationKind::StartedWhilePaused),
+            (asked && canaries.is_empty(), ViolationKind::StartedWithoutCanary),
+            (asked && failed, ViolationKind::StartedAfterCanaryFailure),
+            (breach, ViolationKind::StartedPastMaxFailures),
+        ];
+        let unfinished = asked && !canaries.iter().all(complete);
+        for case in starts {
+            for (shut, kind) in gates {
+                if shut {
+                    self.report(kind, Some(case.cluster), "it starts");
+                }
+            }
+            if unfinished && !case.cluster.canary {
+                self.report(
+                    ViolationKind::StartedBeforeCanaries,
+                    Some(case.cluster),
+                    "it starts",
+                );
+            }
+        }
+    }
+
+    /// `total = initialized + pending`, and every counter agrees with the phases listed.
+    fn check_counters(&mut self, cases: &[Case<'_>]) {
+        let counts = |only_canaries: bool| {
+            let mut counts = Counts::default();
+            let listed = cases
+                .iter()
+                .filter(|case| !only_canaries || case.cluster.canary)
+                .filter_map(|case| case.state);
+            for state in listed {
+                counts.total += 1;
+                match state.record.phase {
+                    Phase::Pending | Phase::Blocked | Phase::PreAction | Phase::PreActionDegraded => {
+                        counts.pending += 1;
+                        continue;
+                    }
+                    Phase::Partial | Phase::Operators => counts.partial += 1,
+                    Phase::Complete | Phase::PostAction => counts.complete += 1,
+                    Phase::Failed => counts.failed += 1,
+                    Phase::Initialized | Phase::Soaking => {}
+                }
+                counts.initialized += 1;
+            }
+            counts
+        };
+        let summary = &self.plan.summary;
+        for (name, told, counted) in [
+            ("clusters", summary.clusters, counts(false)),
+            ("canaries", summary.canaries, counts(true)),
+        ] {
+            if told != counted {
+                self.report(
+                    ViolationKind::Counters,
+                    None,
+                    format!("{name}: {told:?} instead of {counted:?}"),
+                );
+            }
+        }
+    }
+
+    /// The status may take the retry token over only when no crash can lose the retry.
+    fn check_retry(&mut self, cases: &[Case<'_>]) {
+        let Some(token) = self.policy.retry.as_ref().filter(|_| self.plan.retry_done) else {
+            return;
+        };
+        for case in cases {
+            let Some(state) = case.state else { continue };
+            let record = &state.record;
+            let written = case
+                .cluster
+                .written
+                .as_deref()
+                .is_some_and(|written| written.attempt == record.attempt);
+            let lost = record.attempt.retry == *token && !written;
+            let open = case.cluster.selection == Selection::In
+                && matches!(case.cluster.record.as_deref(), Some(before)
+                    if before.attempt == record.attempt
+                        && before.attempt.retry.trim_end_matches('~') != &**token
+                        && before.attempt.retry != *token
+                        && matches!(before.phase, Phase::Failed | Phase::PreActionDegraded)
+                        && before.attempt.revision == self.policy.revision);
+            if lost || open {
+                self.report(
+                    ViolationKind::RetryForgotten,
+                    Some(case.cluster),
+                    format!("{:?} is not written", record.attempt),
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Rules of records: what a plan may say of a cluster.
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::{Case, Checker, ViolationKind};
+use crate::fleet::{Cluster, Reading, Selection, Slot, Work};
+use crate::phase::{Phase, Step};
+use crate::plan::ClusterState;
+use crate::reason::Reason;
+use crate::record::{Outcome, Record, Stage};
+
+pub(super) fn has_succeeded(record: &Record, stage: Stage) -> bool {
+    record.stages[stage.index()].is_some_and(|stage| stage.outcome == Some(Outcome::Succeeded))
+}
+
+const fn step_of(stage: Stage) -> Option<Step> {
+    match stage {
+        Stage::PreAction => Some(Step::PreAction),
+        Stage::Platform => Some(Step::Platform),
+        Stage::Operators => Some(Step::Operators),
+        Stage::Soak => None,
+        Stage::PostAction => Some(Step::PostAction),
+    }
+}
+
+fn own(cluster: &Cluster, step: Step) -> Option<&Work> {
+    match &cluster.works[step.index()] {
+        Slot::Ours(work) => Some(work),
+        _ => None,
+    }
+}
+
+/// A work that speaks for the record: of its attempt, or with its clock.
+fn speaks_for(work: &Work, record: &Record, step: Step) -> bool {
+    let clock = record.stages[Stage::from(step).index()].map(|stage| stage.started);
+    work.attempt == record.attempt || clock == Some(work.started)
+}
+
+/// What was observed proves that the stage succeeded: the earlier record, the step's feedback, a work of a later step, or
+/// the note of a soak.
+pub(super) fn is_proven(cluster: &Cluster, record: &Record, stage: Stage) -> bool {
+    let recorded = cluster.record.as_deref().is_some_and(|before| {
+        let same = before.attempt == record.attempt
+            || before.stages[stage.index()].map(|stage| stage.started)
+                == record.stages[stage.index()].map(|stage| stage.started);
+        same && has_succeeded(before, stage)
+    });
+    let told = step_of(stage)
+        .and_then(|step| Some((step, own(cluster, step)?)))
+        .is_some_and(|(step, work)| work.reading == Reading::Succeeded && speaks_for(work, record, step));
+    let later = Step::ALL.into_iter().any(|step| {
+        Stage::from(step) > stage && own(cluster, step).is_some_and(|work| speaks_for(work, record, step))
+    });
+    let noted = stage < Stage::Soak
+        && Step::ALL.into_iter().any(|step| {
+            own(cluster, step)
+                .is_some_and(|work| work.soak_started.is_some() && speaks_for(work, record, step))
+        });
+    recorded || told || later || noted
+}
+
+impl Checker<'_> {
+    pub(super) fn check_record(&mut self, case: &Case<'_>) {
+        let Some(state) = case.state else {
+            self.check_dropped(case.cluster);
+            return;
+        };
+        let (cluster, record) = (case.cluster, &*state.record);
+        self.check_attempt(cluster, record);
+        self.check_stages(cluster, record);
+        self.check_slot(cluster, record);
+        self.check_deadlines(cluster, record);
+        self.check_urgency(cluster, state);
+        let silent = record.reason == Reason::None
+            && matches!(
+                record.phase,
+                Phase::Pending | Phase::Blocked | Phase::Failed | Phase::PreActionDegraded
+            );
+        let excused = state.starting || state.urgent || cluster.busy.is_some() || !case.actions.is_empty();
+        if silent && !excused {
+            self.report(
+                ViolationKind::NoReason,
+                Some(cluster),
+                format!("{:?} without a reason", record.phase),
+            );
+        }
+    }
+
+    fn check_dropped(&mut self, cluster: &Cluster) {
+        let started = cluster
+            .record
+            .as_deref()
+            .is_some_and(|record| record.phase.is_initialized());
+        let left = matches!(cluster.selection, Selection::Left(since)
+            if since + TimeDelta::seconds(5) <= self.now);
+        if !cluster.gone && (!left || started) {
+            let text = format!(
+                "dropped from {:?}",
+                cluster.record.as_deref().map(|record| record.phase)
+            );
+            self.report(ViolationKind::LostCluster, Some(cluster), text);
+        }
+    }
+
+    fn check_attempt(&mut self, cluster: &Cluster, record: &Record) {
+        let Some(before) = cluster.record.as_deref() else {
+            return;
+        };
+        if before.attempt == record.attempt {
+            let recovers = matches!(
+                before.reason,
+                Reason::PostActionFailed | Reason::PostActionTimeout
+            ) && record.phase == Phase::Complete;
+            if before.phase.is_terminal() && before.phase != record.phase && !recovers {
+                let text = format!("{:?} became {:?}", before.phase, record.phase);
+                self.report(ViolationKind::TerminalReversed, Some(cluster), text);
+            }
+            return;
+        }
+        let revised = before.attempt.revision != self.policy.revision
+            && record.attempt.revision == self.policy.revision;
+        let retried = self
+            .policy
+            .retry
+            .as_ref()
+            .is_some_and(|token| *token == record.attempt.retry)
+            && matches!(before.phase, Phase::Failed | Phase::PreActionDegraded)
+            && before.attempt.revision == record.attempt.revision;
+        let selected = cluster.selection == Selection::In;
+        let fell_back = !selected
+            && record.phase.is_terminal()
+            && Step::ALL
+                .into_iter()
+                .any(|step| own(cluster, step).is_some_and(|work| work.attempt == record.attempt));
+        let given = (revised && (selected || !before.phase.is_terminal())) || (retried && selected);
+        if !given && !fell_back {
+            let text = format!("{:?} became {:?}", before.attempt, record.attempt);
+            self.report(ViolationKind::AttemptUnfounded, Some(cluster), text);
+        }
+    }
+
+    fn check_stages(&mut self, cluster: &Cluster, record: &Record) {
+        let before = cluster
+            .record
+            .as_deref()
+            .filter(|before| before.attempt == record.attempt);
+        for stage in Stage::ALL {
+            let now = record.stages[stage.index()];
+            let unproven = has_succeeded(record, stage)
+                && stage != Stage::Soak
+                && !is_proven(cluster, record, stage)
+                && !cluster
+                    .record
+                    .as_deref()
+                    .is_some_and(|before| has_succeeded(before, stage));
+            if unproven {
+                let text = format!("{stage:?} counts as succeeded");
+                self.report(ViolationKind::UnprovenSuccess, Some(cluster), text);
+            }
+            let Some(was) = before.and_then(|before| before.stages[stage.index()]) else {
+                continue;
+            };
+            let of_work = step_of(stage)
+                .and_then(|step| own(cluster, step))
+                .map(|work| work.started);
+            let kept = match now {
+                Some(now) => now.started == was.started || Some(now.started) == of_work,
+                None => matches!(record.phase, Phase::Pending | Phase::Blocked),
+            };
+            if !kept {
+                let text = format!("{stage:?}: {was:?} became {now:?}");
+                self.report(ViolationKind::ClockReset, Some(cluster), text);
+            }
+        }
+    }
+
+    /// A slot is held by the earlier record or by a work, not by assertion.
+    fn check_slot(&mut self, cluster: &Cluster, record: &Record) {
+        let recorded = [&cluster.record, &cluster.written]
+            .into_iter()
+            .flatten()
+            .any(|before| before.phase.holds_slot());
+        let worked = [Step::PreAction, Step::Platform, Step::Operators]
+            .into_iter()
+            .any(|step| own(cluster, step).is_some());
+        if record.phase.holds_slot() && !recorded && !worked {
+            let text = format!("{:?} out of nothing", record.phase);
+            self.report(ViolationKind::UnfoundedSlot, Some(cluster), text);
+        }
+    }
+
+    fn check_deadlines(&mut self, cluster: &Cluster, record: &Record) {
+        for deadline in self.deadlines(cluster, record) {
+            if deadline <= self.now {
+                let text = format!("{:?} since its deadline {deadline}", record.phase);
+                self.report(ViolationKind::DeadlinePassed, Some(cluster), text);
+            } else if self.plan.wake_at.is_none_or(|wake| wake > deadline) {
+                let text = format!("{:?} until {deadline}", record.phase);
+                self.report(ViolationKind::WakeMissed, Some(cluster), text);
+            }
+        }
+        let backoff = cluster.backoff.as_ref().map(|(until, _)| *until);
+        if let Some(until) = backoff.filter(|until| *until > self.now)
+            && self.plan.wake_at.is_none_or(|wake| wake > until)
+        {
+            self.report(
+                ViolationKind::WakeMissed,
+                Some(cluster),
+                format!("backoff until {until}"),
+            );
+        }
+    }
+
+    /// When the phase must end at the latest.
+    fn deadlines(&self, cluster: &Cluster, record: &Record) -> Vec<DateTime<Utc>> {
+        let step = match record.phase {
+            Phase::PreAction => Step::PreAction,
+            Phase::Initialized | Phase::Partial => Step::Platform,
+            Phase::Operators => Step::Operators,
+            Phase::PostAction => Step::PostAction,
+            Phase::Soaking => {
+                let began = record.stages[Stage::Soak.index()].map(|stage| stage.started);
+                let length = self.policy.min_success_time.unwrap_or_default();
+                return began.map(|began| began + length).into_iter().collect();
+            }
+            _ => return Vec::new(),
+        };
+        let length = match step {
+            Step::Operators => self.policy.operators_timeout,
+            _ => self.policy.cluster_timeout,
+        };
+        let stage = record.stages[Stage::from(step).index()];
+        let mut deadlines: Vec<_> = stage
+            .filter(|stage| stage.outcome.is_none())
+            .map(|stage| stage.started + length)
+            .into_iter()
+            .collect();
+        if let Some(Work {
+            reading: Reading::Suspect(since),
+            ..
+        }) = own(cluster, step)
+            && step == Step::Operators
+            && own(cluster, step).is_some_and(|work| speaks_for(work, record, step) && !work.terminating)
+        {
+            deadlines.push(*since + TimeDelta::seconds(15));
+        }
+        deadlines
+    }
+
+    /// A new attempt, and a failure that gives a slot back, are written at once.
+    fn check_urgency(&mut self, cluster: &Cluster, state: &ClusterState) {
+        let record = &state.record;
+        let written = cluster.written.as_deref();
+        let new_attempt = written.is_some_and(|written| written.attempt != record.attempt);
+        let frees_slot = matches!(record.phase, Phase::PreActionDegraded)
+            && !written
+                .is_some_and(|written| written.phase == record.phase && written.attempt == record.attempt);
+        if (new_attempt || frees_slot) && !state.urgent {
+            self.report(
+                ViolationKind::NotUrgent,
+                Some(cluster),
+                format!("{:?} {:?}", record.attempt, record.phase),
+            );
+        }
+    }
+}
