@@ -24,6 +24,18 @@ pub fn merge(into: &mut Value, patch: &Value) {
     }
 }
 
+/// Joins a merge patch to another one: what either removes, the result removes.
+pub fn join(into: &mut Value, patch: &Value) {
+    match (into.as_object_mut(), patch.as_object()) {
+        (Some(map), Some(changes)) => {
+            for (key, change) in changes {
+                join(map.entry(key.as_str()).or_insert(Value::Null), change);
+            }
+        }
+        _ => *into = patch.clone(),
+    }
+}
+
 /// `clusterSelector` that names clusters of a set.
 #[must_use]
 pub fn selector(set: &str, names: &[String]) -> Value {
@@ -97,5 +109,12 @@ mod tests {
         let mut value = json!({"a": {"b": 1, "c": 2}, "d": [1]});
         merge(&mut value, &json!({"a": {"b": null, "e": 3}, "d": [2]}));
         assert_eq!(value, json!({"a": {"c": 2, "e": 3}, "d": [2]}));
+    }
+
+    #[test]
+    fn joined_patches_keep_what_they_remove() {
+        let mut patch = json!({"a": {"b": null}});
+        join(&mut patch, &json!({"a": {"c": 1}, "d": null}));
+        assert_eq!(patch, json!({"a": {"b": null, "c": 1}, "d": null}));
     }
 }

@@ -201,6 +201,18 @@ impl<'a> Upgrade<'a> {
             .await
     }
 
+    /// Waits until a cluster has no row.
+    ///
+    /// # Errors
+    /// It still has one.
+    pub async fn row_gone(&self, cluster: &str) -> Result<()> {
+        self.scenario
+            .wait(&format!("no row of {cluster}"), |known| {
+                (!self.rows_in(known).contains_key(cluster)).then_some(())
+            })
+            .await
+    }
+
     fn rows_in(&self, known: &Known) -> BTreeMap<String, ReportRow> {
         known
             .in_namespace(Kind::Report, self.scenario.id())

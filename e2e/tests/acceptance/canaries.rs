@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 fn canary(s: &Scenario, numbers: &[usize], strategy: Value) -> Value {
     let mut spec = json!({"upgradeStrategy": {"canaryClusters": sample::canaries(&s.some(numbers))}});
-    sample::merge(&mut spec["upgradeStrategy"], &strategy);
+    sample::join(&mut spec["upgradeStrategy"], &strategy);
     spec
 }
 
@@ -50,7 +50,7 @@ async fn the_others_start_when_the_canary_is_complete() -> Result<()> {
 async fn a_canary_is_upgraded_once() -> Result<()> {
     let s = Scenario::new(3).await?;
     let mut spec = canary(&s, &[1], json!({}));
-    sample::merge(&mut spec, &json!({"ocpOperators": {"approveAllUpgrades": true}}));
+    sample::join(&mut spec, &json!({"ocpOperators": {"approveAllUpgrades": true}}));
     let players = s.play_all();
     s.create(spec).await?;
     s.complete().await?;
@@ -120,7 +120,7 @@ async fn a_canary_selector_that_matches_nothing_starts_nothing_and_says_so() -> 
 async fn a_canary_whose_operators_fail_stops_all_others() -> Result<()> {
     let s = Scenario::new(2).await?;
     let mut spec = canary(&s, &[1], json!({}));
-    sample::merge(&mut spec, &json!({"ocpOperators": {"approveAllUpgrades": true}}));
+    sample::join(&mut spec, &json!({"ocpOperators": {"approveAllUpgrades": true}}));
     s.create(spec).await?;
     s.agent(1).completed().await?;
     s.agent(1).job(json!({"failed": 1, "jobFailed": "True"})).await?;
@@ -136,7 +136,7 @@ async fn a_canary_whose_operators_fail_stops_all_others() -> Result<()> {
 async fn a_canary_outside_the_selection_joins_it_and_goes_first() -> Result<()> {
     let s = Scenario::new(4).await?;
     let mut spec = canary(&s, &[4], json!({}));
-    sample::merge(
+    sample::join(
         &mut spec,
         &json!({"clusterSelector": sample::selector(s.id(), &s.some(&[1, 2]))}),
     );
@@ -175,7 +175,7 @@ async fn after_a_failed_canary_no_other_canary_starts() -> Result<()> {
 async fn the_gate_opens_only_after_the_post_action_of_the_canary() -> Result<()> {
     let s = Scenario::new(2).await?;
     let mut spec = canary(&s, &[1], json!({}));
-    sample::merge(&mut spec, &json!({"postUpgradeAction": sample::action("check")}));
+    sample::join(&mut spec, &json!({"postUpgradeAction": sample::action("check")}));
     s.create(spec).await?;
     s.agent(1).completed().await?;
     s.work(1, PostAction).await?;

@@ -97,7 +97,7 @@ async fn stalled_invalid_spec() -> Result<()> {
 
 async fn failing(s: &Scenario, strategy: Value) -> Result<Seen> {
     let mut spec = json!({"upgradeStrategy": {"clusterUpgradeTimeout": "2s", "maxConcurrency": 1}});
-    sample::merge(&mut spec["upgradeStrategy"], &strategy);
+    sample::join(&mut spec["upgradeStrategy"], &strategy);
     s.create(spec).await?;
     s.until("stalled", |seen| seen.is("Stalled")).await
 }

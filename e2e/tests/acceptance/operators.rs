@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 async fn at_operators(s: &Scenario, change: Value) -> Result<()> {
     let mut spec = json!({"ocpOperators": {"approveAllUpgrades": true}});
-    sample::merge(&mut spec, &change);
+    sample::join(&mut spec, &change);
     s.create(spec).await?;
     for number in 1..=s.names().len() {
         s.agent(number).completed().await?;

@@ -73,7 +73,11 @@ async fn a_work_of_ours_that_is_already_there_is_adopted() -> Result<()> {
     ] {
         metadata.as_object_mut().context("an object")?.remove(gone);
     }
-    s.post(Kind::Work, s.c(1), &work).await?;
+    let posted = s.post(Kind::Work, s.c(1), &work).await?;
+    s.work_until(1, Platform, "posted", |work| {
+        work.uid() == posted["metadata"]["uid"]
+    })
+    .await?;
     let created = s.created(1, Platform);
     s.edit(json!({"paused": false})).await?;
     s.until("initialized", |seen| seen.clusters().initialized == 1)

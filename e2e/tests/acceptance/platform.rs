@@ -95,12 +95,12 @@ async fn image_and_upstream_are_written_when_set_and_only_then() -> Result<()> {
     let image = "quay.io/openshift-release-dev/ocp-release@sha256:0000000000000000000000000000000000000000000000000000000000000000";
     let one = |number| json!({"clusterSelector": sample::selector(s.id(), &s.some(&[number]))});
     let mut with = one(1);
-    sample::merge(
+    sample::join(
         &mut with,
         &json!({"clusterVersion": {"image": image, "upstream": "https://updates.example.com/graph"}}),
     );
     let mut without = one(2);
-    sample::merge(
+    sample::join(
         &mut without,
         &json!({"clusterVersion": {"image": "", "upstream": ""}}),
     );

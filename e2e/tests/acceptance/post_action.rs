@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 fn check(change: Value) -> Value {
     let mut spec = json!({"postUpgradeAction": sample::action("health-check")});
-    sample::merge(&mut spec, &change);
+    sample::join(&mut spec, &change);
     spec
 }
 

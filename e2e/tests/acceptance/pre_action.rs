@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 fn backup(change: Value) -> Value {
     let mut spec = json!({"preUpgradeAction": sample::action("backup")});
-    sample::merge(&mut spec, &change);
+    sample::join(&mut spec, &change);
     spec
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 fn soaking(seconds: u32, change: Value) -> Value {
     let mut spec = json!({"upgradeStrategy": {"minSuccessTime": format!("{seconds}s")}});
-    sample::merge(&mut spec, &change);
+    sample::join(&mut spec, &change);
     spec
 }
 

@@ -1,14 +1,16 @@
 //! What a user sees besides the status: columns, events, metrics, health.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use api::names::Step::PreAction;
-use e2e::{Scenario, sample};
+use e2e::{Scenario, World, WorldOptions, sample};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, ListParams};
 use serde_json::json;
 use testenv::hub::wait_until;
+use tokio::sync::OnceCell;
 
 #[tokio::test]
 async fn kubectl_get_shows_target_state_and_progress() -> Result<()> {
@@ -47,6 +49,17 @@ async fn kubectl_get_shows_target_state_and_progress() -> Result<()> {
     Ok(())
 }
 
+/// Events are limited in number over all upgrades of a controller, so their tests have one for themselves.
+async fn quiet(count: usize) -> Result<Scenario> {
+    static QUIET: OnceCell<Arc<World>> = OnceCell::const_new();
+    let options = WorldOptions {
+        controller: true,
+        audit: false,
+    };
+    let world = QUIET.get_or_try_init(|| World::start(options)).await?;
+    Scenario::on(world, count).await
+}
+
 async fn event_reasons(s: &Scenario) -> Result<BTreeSet<String>> {
     let events: Api<Event> = Api::namespaced(s.client().clone(), s.id());
     let all = events.list(&ListParams::default()).await?;
@@ -64,7 +77,7 @@ async fn until_events(s: &Scenario, wanted: &[&str]) -> Result<()> {
 
 #[tokio::test]
 async fn the_story_of_an_upgrade_is_told_by_events() -> Result<()> {
-    let s = Scenario::new(2).await?;
+    let s = quiet(2).await?;
     s.create(json!({"upgradeStrategy": {"canaryClusters": sample::canaries(&s.some(&[1]))}}))
         .await?;
     until_events(&s, &["Selected", "Started"]).await?;
@@ -89,7 +102,7 @@ async fn the_story_of_an_upgrade_is_told_by_events() -> Result<()> {
 
 #[tokio::test]
 async fn failures_are_told_by_events_per_cluster() -> Result<()> {
-    let s = Scenario::new(2).await?;
+    let s = quiet(2).await?;
     let strategy = json!({"clusterUpgradeTimeout": "4s"});
     s.create(json!({"preUpgradeAction": sample::action("backup"), "upgradeStrategy": strategy}))
         .await?;
