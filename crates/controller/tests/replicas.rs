@@ -1,0 +1,240 @@
+//! Two replicas of the real binary against a real API server: who leads, how leading passes on, and what it costs.
+//!
+//! Here the election meets the server that its unit tests only imitate.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use controller::events::{Publisher, Reason, Regarding};
+use controller::lease;
+use controller::telemetry::metrics::Metrics;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Api, ListParams, PostParams};
+use testenv::Hub;
+use testenv::hub::wait_until;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+use tokio_util::sync::CancellationToken;
+
+const PATIENCE: Duration = Duration::from_mins(1);
+const NAMESPACE: &str = "mcu-system";
+const NAME: &str = "mcu-controller";
+/// Short, so that the end of a dead leader's claim can be waited for.
+const LEASE_SECONDS: u64 = 4;
+
+struct Replica {
+    child: Child,
+    address: String,
+}
+
+impl Replica {
+    async fn start(kubeconfig: &Path, pod: &str) -> Result<Self> {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_mcu-controller"))
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .args(["--listen=127.0.0.1:0", "--lease-namespace", NAMESPACE])
+            .arg(format!("--lease-duration={LEASE_SECONDS}s"))
+            .env("POD_NAME", pod)
+            .env_remove("RUST_LOG")
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let stderr = child.stderr.take().context("standard error")?;
+        let mut lines = BufReader::new(stderr).lines();
+        let address = loop {
+            let line = lines.next_line().await?.context("ended before it listened")?;
+            if let Some((_, address)) = line.split_once("listening address=") {
+                break address.trim().to_owned();
+            }
+        };
+        // Read to its end, so that the process never waits for a reader; shown when the test fails.
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                eprintln!("{line}");
+            }
+        });
+        Ok(Self { child, address })
+    }
+
+    async fn get(&self, path: &str) -> Result<String> {
+        let mut stream = TcpStream::connect(&self.address).await?;
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok(answer)
+    }
+
+    async fn leads(&self) -> Result<bool> {
+        Ok(self.get("/metrics").await?.contains("\nmcu_leader 1\n"))
+    }
+
+    async fn signal(&self, name: &str) -> Result<()> {
+        let pid = self.child.id().context("it has ended")?.to_string();
+        let status = Command::new("kill").args(["-s", name, &pid]).status().await?;
+        ensure!(status.success(), "kill -s {name}");
+        Ok(())
+    }
+}
+
+async fn hub_with_namespace() -> Result<Hub> {
+    let hub = Hub::builder().audit().start().await?;
+    let namespace: Namespace = serde_json::from_value(serde_json::json!({"metadata": {"name": NAMESPACE}}))?;
+    Api::<Namespace>::all(hub.client().clone())
+        .create(&PostParams::default(), &namespace)
+        .await?;
+    Ok(hub)
+}
+
+async fn holder(hub: &Hub) -> Result<String> {
+    let lease = Api::<Lease>::namespaced(hub.client().clone(), NAMESPACE)
+        .get_opt(NAME)
+        .await?;
+    Ok(lease
+        .and_then(|lease| lease.spec?.holder_identity)
+        .unwrap_or_default())
+}
+
+/// Verb, stage and code of each audited request of a controller for the Lease.
+fn lease_requests(hub: &Hub) -> Result<Vec<(String, String, u64)>> {
+    let text = std::fs::read_to_string(hub.audit_log().context("audit log")?)?;
+    let mut found = Vec::new();
+    // A line that is being written is left for the next look.
+    for event in text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+    {
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        let ours = text(&event["userAgent"]).starts_with("mcu-controller/");
+        if ours && event["objectRef"]["resource"] == "leases" {
+            let code = event["responseStatus"]["code"].as_u64().unwrap_or(0);
+            found.push((text(&event["verb"]), text(&event["stage"]), code));
+        }
+    }
+    Ok(found)
+}
+
+/// Waits until so many watches of the Lease have begun: a follower that watches has seen the claim it waits for.
+async fn watched(hub: &Hub, times: usize) -> Result<()> {
+    wait_until("followers watch the Lease", PATIENCE, || async {
+        let requests = lease_requests(hub)?;
+        let begun = |(verb, stage, _): &&(String, String, u64)| verb == "watch" && stage == "ResponseStarted";
+        Ok(requests.iter().filter(begun).count() >= times)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn leading_passes_on_at_once_after_sigterm_and_within_the_lease_after_a_kill() -> Result<()> {
+    let hub = hub_with_namespace().await?;
+    let path = hub.kubeconfig_path();
+    let mut first = Replica::start(&path, "pod-a").await?;
+    wait_until("the first replica leads", PATIENCE, || first.leads()).await?;
+    let mut second = Replica::start(&path, "pod-b").await?;
+    watched(&hub, 1).await?;
+    ensure!(holder(&hub).await?.starts_with("pod-a"));
+    ensure!(!second.leads().await?, "one leads, not both");
+
+    let asked = Instant::now();
+    first.signal("TERM").await?;
+    let status = first.child.wait().await?;
+    ensure!(status.success(), "SIGTERM ends with {status}");
+    ensure!(
+        asked.elapsed() < Duration::from_secs(5),
+        "took {:?}",
+        asked.elapsed()
+    );
+    let released = Instant::now();
+    wait_until("the second replica leads", PATIENCE, || second.leads()).await?;
+    ensure!(
+        released.elapsed() < Duration::from_secs(2),
+        "a released lease is free, took {:?}",
+        released.elapsed()
+    );
+
+    let third = Replica::start(&path, "pod-c").await?;
+    watched(&hub, 2).await?;
+    second.signal("KILL").await?;
+    second.child.wait().await?;
+    let killed = Instant::now();
+    wait_until("the third replica leads", PATIENCE, || third.leads()).await?;
+    let gap = killed.elapsed();
+    ensure!(
+        gap < Duration::from_secs(LEASE_SECONDS + 1),
+        "the claim outlived the lease: {gap:?}"
+    );
+    ensure!(holder(&hub).await?.starts_with("pod-c"));
+
+    let requests = lease_requests(&hub)?;
+    let refused: Vec<_> = requests.iter().filter(|(_, _, code)| *code >= 400).collect();
+    ensure!(
+        matches!(refused[..], [(verb, _, 404)] if verb == "get"),
+        "only the first look finds nothing: {refused:?}"
+    );
+    hub.stop().await
+}
+
+#[tokio::test]
+async fn a_replica_that_was_stopped_past_its_lease_finds_its_successor_and_follows() -> Result<()> {
+    let hub = hub_with_namespace().await?;
+    let path = hub.kubeconfig_path();
+    let first = Replica::start(&path, "pod-a").await?;
+    wait_until("the first replica leads", PATIENCE, || first.leads()).await?;
+    let second = Replica::start(&path, "pod-b").await?;
+    first.signal("STOP").await?;
+    wait_until("the second replica leads", PATIENCE, || second.leads()).await?;
+    first.signal("CONT").await?;
+    wait_until("the first replica has noticed", PATIENCE, || async {
+        Ok(first
+            .get("/metrics")
+            .await?
+            .contains("\nmcu_lease_transitions_total 2\n"))
+    })
+    .await?;
+    ensure!(!first.leads().await? && second.leads().await?);
+    ensure!(holder(&hub).await?.starts_with("pod-b"));
+    hub.stop().await
+}
+
+#[tokio::test]
+async fn events_are_accepted_by_the_api_and_seen_by_kubectl() -> Result<()> {
+    let hub = hub_with_namespace().await?;
+    let stop = CancellationToken::new();
+    let (publisher, task) = Publisher::start(
+        hub.client().clone(),
+        lease::Handle::always().fence(),
+        std::sync::Arc::new(Metrics::new()),
+        lease::identity(),
+        stop.clone(),
+    );
+    let regarding = Regarding {
+        namespace: NAMESPACE.to_owned(),
+        name: "fleet".to_owned(),
+        uid: "7a0c1b7e-0000-4000-8000-000000000001".to_owned(),
+    };
+    for (reason, _) in Reason::ALL {
+        publisher.cluster(&regarding, "spoke1", *reason, "x".repeat(3000));
+    }
+    stop.cancel();
+    task.await?;
+    let found = Api::<Event>::namespaced(hub.client().clone(), NAMESPACE)
+        .list(&ListParams::default())
+        .await?;
+    ensure!(
+        found.items.len() == Reason::ALL.len(),
+        "{} arrived",
+        found.items.len()
+    );
+    let shown = hub
+        .kubectl(&["-n", NAMESPACE, "events", "--for", "ManagedClustersUpgrade/fleet"])
+        .await;
+    if let Ok(shown) = shown {
+        ensure!(shown.contains("ClusterFailed"), "{shown}");
+    }
+    hub.stop().await
+}
