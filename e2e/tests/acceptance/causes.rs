@@ -188,7 +188,7 @@ async fn clusters_that_are_not_ours_to_upgrade_are_blocked_with_their_cause() ->
     Ok(())
 }
 
-/// A cluster without a namespace does not count, the status says why, and it is looked at again.
+/// What the API server refuses is shown as the cause, and repeated until it works.
 #[tokio::test]
 async fn a_namespace_that_is_missing_is_shown_and_healed() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -201,11 +201,11 @@ async fn a_namespace_that_is_missing_is_shown_and_healed() -> Result<()> {
     testenv::apply::apply_objects(s.client(), &[cluster]).await?;
     s.create(json!({"clusterSelector": sample::selector(s.id(), &[name.clone()])}))
         .await?;
-    let missing = |seen: &e2e::Seen| {
-        let said = format!("{} {}", seen.message("Selected"), seen.message("Stalled"));
-        seen.clusters().total == 0 && said.contains("namespace") && said.contains(&name)
-    };
-    s.until("the cause", missing).await?;
+    let row = s
+        .up()
+        .row_until(&name, "the cause", |row| row.reason == "WriteFailed")
+        .await?;
+    assert!(row.message.contains("namespace"), "{}", row.message);
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     testenv::apply::apply_objects(s.client(), &[namespace]).await?;
     s.wait("the work", |known| known.work(&name, Platform)).await?;

@@ -1,0 +1,393 @@
+//! kill -9 at any write, then a restart: nothing is done twice, lost or reset (cases 65 and 66).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use anyhow::{Context as _, Result, ensure};
+use api::names::ANNOTATION_STARTED_AT;
+use api::names::Step::{self, Operators, Platform, PostAction, PreAction};
+use api::report::Phase;
+use chrono::{TimeDelta, Utc};
+use e2e::proxy::{Request, Verdict};
+use e2e::{PATIENCE, Rig, sample};
+use futures::future::try_join_all;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::world;
+
+/// Runs of the sweep at a time: they wait more than they work.
+const AT_ONCE: usize = 8;
+/// A rollout of two clusters has about 35 writes; if it has this many, something writes in circles.
+const TOO_MANY: usize = 120;
+
+fn whole() -> Value {
+    json!({
+        "preUpgradeAction": sample::action("backup"), "ocpOperators": {"approveAllUpgrades": true},
+        "postUpgradeAction": sample::action("check"), "upgradeStrategy": {"maxConcurrency": 1},
+    })
+}
+
+/// Writes that are part of the record; an Event that is lost is lost.
+fn counts(request: &Request) -> bool {
+    request.is_write() && !request.about("events")
+}
+
+/// Freezes at the n-th write that [`counts`], once the hub has carried it out.
+fn freeze_after(rig: &Rig, position: usize) {
+    let seen = AtomicUsize::new(0);
+    rig.proxy.judge(move |request| {
+        if counts(request) && seen.fetch_add(1, Ordering::SeqCst) + 1 == position {
+            Verdict::FreezeAfter
+        } else {
+            Verdict::Pass
+        }
+    });
+}
+
+/// Freezes when the hub has carried out the first write of this kind.
+fn freeze_after_first(rig: &Rig, wanted: impl Fn(&Request) -> bool + Send + 'static) {
+    let done = AtomicBool::new(false);
+    rig.proxy.judge(move |request| {
+        if wanted(request) && !done.swap(true, Ordering::SeqCst) {
+            Verdict::FreezeAfter
+        } else {
+            Verdict::Pass
+        }
+    });
+}
+
+/// One run: killed after the hub has carried out write `position`, restarted, complete. False: there is no such write.
+async fn killed_at(position: usize) -> Result<bool> {
+    let rig = Rig::new(&world().await?, 2).await?;
+    freeze_after(&rig, position);
+    let players = rig.scenario.play_all();
+    rig.scenario.create(whole()).await?;
+    let controller = rig.controller().await?;
+    let complete = rig.scenario.complete();
+    let reached = tokio::select! {
+        biased;
+        frozen = rig.proxy.frozen(PATIENCE) => { ensure!(frozen, "neither frozen nor complete\n{}", rig.scenario.dump()); true }
+        seen = complete => { seen?; rig.proxy.frozen(std::time::Duration::from_secs(4)).await }
+    };
+    controller.kill().await?;
+    let clocks = rig.clocks();
+    rig.proxy.judge(|_| Verdict::Pass);
+    rig.proxy.thaw();
+    let restarted = rig.controller().await?;
+    rig.scenario
+        .complete()
+        .await
+        .with_context(|| format!("killed after write {position}"))?;
+    let steps = [PreAction, Platform, Operators, PostAction];
+    rig.once_and_unreset(&steps, &clocks)
+        .await
+        .with_context(|| format!("killed after write {position}"))?;
+    for number in [1, 2] {
+        for step in steps {
+            rig.scenario.gone(number, step).await?;
+        }
+    }
+    drop((players, restarted));
+    Ok(reached)
+}
+
+/// The sweep: every position there is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_between_any_two_writes_a_rollout_completes_with_every_work_created_once() -> Result<()> {
+    let mut next = 1;
+    while next < TOO_MANY {
+        let wave = (next..next + AT_ONCE).map(killed_at);
+        let reached = try_join_all(wave).await?;
+        if reached.contains(&false) {
+            return Ok(());
+        }
+        next += AT_ONCE;
+    }
+    anyhow::bail!("more than {TOO_MANY} writes for two clusters")
+}
+
+/// Case 65.
+#[tokio::test]
+async fn a_work_whose_creation_was_the_last_act_is_adopted() -> Result<()> {
+    let rig = Rig::new(&world().await?, 2).await?;
+    let s = &rig.scenario;
+    freeze_after_first(&rig, |request| {
+        request.method == Method::POST && request.about("manifestworks")
+    });
+    s.create(json!({"upgradeStrategy": {"maxConcurrency": 1}}))
+        .await?;
+    let first = rig.controller().await?;
+    ensure!(
+        rig.proxy.frozen(PATIENCE).await,
+        "no work was created\n{}",
+        s.dump()
+    );
+    first.kill().await?;
+    let work = s.work(1, Platform).await?;
+    assert_eq!(
+        s.up().now()?.clusters().initialized,
+        0,
+        "killed before the status said so"
+    );
+    rig.proxy.thaw();
+    let _second = rig.controller().await?;
+    s.until("adopted", |seen| seen.clusters().initialized == 1)
+        .await?;
+    s.agent(1).completed().await?;
+    s.agent(2).completed().await?;
+    s.complete().await?;
+    assert_eq!((s.created(1, Platform), s.created(2, Platform)), (1, 1));
+    let row = s
+        .up()
+        .row_until(s.c(1), "complete", |row| row.phase == Phase::Complete)
+        .await?;
+    assert_eq!(Some(row.steps[0].started_at), work.started());
+    Ok(())
+}
+
+/// Case 66. The window is an invariant of every status.
+#[tokio::test]
+async fn a_rollout_survives_restart_after_restart() -> Result<()> {
+    let rig = Rig::new(&world().await?, 5).await?;
+    let s = &rig.scenario;
+    s.create(json!({"ocpOperators": {"approveAllUpgrades": true}, "upgradeStrategy": {"maxConcurrency": 2}}))
+        .await?;
+    let mut clocks = e2e::rig::Clocks::new();
+    for number in 1..=5 {
+        let controller = rig.controller().await?;
+        s.agent(number).partial().await?;
+        s.up()
+            .row_until(s.c(number), "partial", |row| row.phase == Phase::Partial)
+            .await?;
+        s.agent(number).completed().await?;
+        s.work(number, Operators).await?;
+        clocks.extend(rig.clocks());
+        controller.kill().await?;
+        let begun = (1..=5).filter(|&other| s.created(other, Platform) > 0).count();
+        assert!(begun <= number + 1, "{begun} have begun, {} are done", number - 1);
+        // What happens while nobody looks counts all the same.
+        s.agent(number).job(json!({"succeeded": 1})).await?;
+    }
+    let _last = rig.controller().await?;
+    s.complete().await?;
+    rig.once_and_unreset(&[Platform, Operators], &clocks).await
+}
+
+/// Case 66: a deadline is a point in time, not a countdown of the process.
+#[tokio::test]
+async fn a_restart_does_not_move_a_deadline() -> Result<()> {
+    let rig = Rig::new(&world().await?, 1).await?;
+    let s = &rig.scenario;
+    s.create(json!({"upgradeStrategy": {"clusterUpgradeTimeout": "6s"}}))
+        .await?;
+    let first = rig.controller().await?;
+    s.agent(1).partial().await?;
+    s.until("partial", |seen| seen.clusters().partial_upgrade == 1)
+        .await?;
+    let started = s
+        .work(1, Platform)
+        .await?
+        .started()
+        .context("the work bears its start")?;
+    first.kill().await?;
+    let _second = rig.controller().await?;
+    s.until("failed", |seen| seen.clusters().failed == 1).await?;
+    let row = s
+        .up()
+        .row_until(s.c(1), "failed", |row| row.phase == Phase::Failed)
+        .await?;
+    let late = row.since - (started + TimeDelta::seconds(6));
+    assert!(
+        late >= TimeDelta::zero() && late < TimeDelta::seconds(2),
+        "{late} late"
+    );
+    Ok(())
+}
+
+/// A deadline that passes while no controller runs is kept as soon as one does; so is a completion, which wins.
+#[tokio::test]
+async fn what_became_due_while_nobody_ran_is_done_at_once() -> Result<()> {
+    let rig = Rig::new(&world().await?, 2).await?;
+    let s = &rig.scenario;
+    s.create(json!({"upgradeStrategy": {"clusterUpgradeTimeout": "1h"}}))
+        .await?;
+    let first = rig.controller().await?;
+    for number in [1, 2] {
+        s.agent(number).partial().await?;
+    }
+    s.until("both partial", |seen| seen.clusters().partial_upgrade == 2)
+        .await?;
+    first.kill().await?;
+    for number in [1, 2] {
+        let start = api::time::to_rfc3339(Utc::now() - TimeDelta::hours(2));
+        let change = json!({"metadata": {"annotations": {ANNOTATION_STARTED_AT: start}}});
+        let name = Platform.work_name(s.c(number));
+        s.patch(e2e::view::Kind::Work, s.c(number), &name, &change)
+            .await?;
+    }
+    s.agent(2).completed().await?;
+    let _second = rig.controller().await?;
+    let seen = s
+        .until("both are judged", |seen| {
+            seen.clusters().failed + seen.clusters().complete == 2
+        })
+        .await?;
+    assert_eq!((seen.clusters().failed, seen.clusters().complete), (1, 1));
+    Ok(())
+}
+
+/// The soak's clock is on the work.
+#[tokio::test]
+async fn a_restart_does_not_move_the_end_of_a_soak() -> Result<()> {
+    let rig = Rig::new(&world().await?, 1).await?;
+    let s = &rig.scenario;
+    s.create(json!({"upgradeStrategy": {"minSuccessTime": "6s"}}))
+        .await?;
+    let first = rig.controller().await?;
+    s.agent(1).completed().await?;
+    let note = api::names::ANNOTATION_SOAK_STARTED_AT;
+    let work = s
+        .work_until(1, Platform, "soak noted", |work| {
+            !work.annotation(note).is_empty()
+        })
+        .await?;
+    let began = api::time::parse_rfc3339(work.annotation(note)).context("a time")?;
+    first.kill().await?;
+    let _second = rig.controller().await?;
+    s.complete().await?;
+    let row = s
+        .up()
+        .row_until(s.c(1), "complete", |row| row.phase == Phase::Complete)
+        .await?;
+    let late = row.since - (began + TimeDelta::seconds(6));
+    assert!(
+        late >= TimeDelta::zero() && late < TimeDelta::seconds(2),
+        "{late} late"
+    );
+    Ok(())
+}
+
+/// A retry that was asked for while nobody ran is carried out, and by no restart twice.
+#[tokio::test]
+async fn a_retry_is_neither_lost_nor_repeated_by_a_crash() -> Result<()> {
+    let rig = Rig::new(&world().await?, 2).await?;
+    let s = &rig.scenario;
+    s.create(json!({"upgradeStrategy": {"clusterUpgradeTimeout": "2s"}}))
+        .await?;
+    let first = rig.controller().await?;
+    s.until("both failed", |seen| seen.clusters().failed == 2).await?;
+    s.up()
+        .row_until(s.c(2), "failed", |row| row.phase == Phase::Failed)
+        .await?;
+    first.kill().await?;
+    s.edit(json!({"upgradeStrategy": {"clusterUpgradeTimeout": "1h"}}))
+        .await?;
+    s.up().retry("again").await?;
+    let failed = [s.work(1, Platform).await?, s.work(2, Platform).await?];
+    freeze_after_first(&rig, |request| {
+        request.method == Method::PATCH && request.about("manifestworks")
+    });
+    let second = rig.controller().await?;
+    ensure!(
+        rig.proxy.frozen(PATIENCE).await,
+        "no work was retried\n{}",
+        s.dump()
+    );
+    second.kill().await?;
+    rig.proxy.thaw();
+    let clocks = rig.clocks();
+    let _third = rig.controller().await?;
+    s.until("retried", |seen| {
+        seen.status.observed_retry.as_deref() == Some("again") && seen.clusters().failed == 0
+    })
+    .await?;
+    for (index, old) in failed.iter().enumerate() {
+        let new = s
+            .work_until(index + 1, Platform, "a fresh clock", |work| {
+                work.started() > old.started()
+            })
+            .await?;
+        assert_eq!(new.uid(), old.uid());
+        let kept = clocks.get(&(s.c(index + 1).to_owned(), Step::Platform)).copied();
+        assert!(
+            kept == old.started() || kept == new.started(),
+            "retried once: {kept:?} {:?}",
+            new.started()
+        );
+        s.agent(index + 1).completed().await?;
+    }
+    s.complete().await?;
+    Ok(())
+}
+
+/// The deletion of an upgrade goes on after a crash.
+#[tokio::test]
+async fn a_deletion_that_was_cut_off_goes_on() -> Result<()> {
+    let rig = Rig::new(&world().await?, 3).await?;
+    let s = &rig.scenario;
+    s.create(json!({})).await?;
+    let first = rig.controller().await?;
+    for number in 1..=3 {
+        s.work(number, Platform).await?;
+    }
+    freeze_after_first(&rig, |request| request.method == Method::DELETE);
+    s.up().delete().await?;
+    ensure!(
+        rig.proxy.frozen(PATIENCE).await,
+        "nothing was deleted\n{}",
+        s.dump()
+    );
+    first.kill().await?;
+    rig.proxy.thaw();
+    let _second = rig.controller().await?;
+    s.up().gone().await?;
+    for number in 1..=3 {
+        s.gone(number, Platform).await?;
+    }
+    Ok(())
+}
+
+/// An upgrade deleted while no controller ran is waited for by its finalizer.
+#[tokio::test]
+async fn an_upgrade_deleted_while_nobody_ran_is_tidied_up() -> Result<()> {
+    let rig = Rig::new(&world().await?, 1).await?;
+    let s = &rig.scenario;
+    s.create(json!({})).await?;
+    let first = rig.controller().await?;
+    s.work(1, Platform).await?;
+    first.kill().await?;
+    s.up().delete().await?;
+    let _second = rig.controller().await?;
+    s.up().gone().await?;
+    s.gone(1, Platform).await
+}
+
+/// A crash between a terminal row and the removal of its work: the work goes, the step is not done again.
+#[tokio::test]
+async fn a_finished_cluster_stays_finished_whatever_was_tidied_up() -> Result<()> {
+    let rig = Arc::new(Rig::new(&world().await?, 2).await?);
+    let s = &rig.scenario;
+    freeze_after_first(&rig, |request| {
+        request.method == Method::DELETE && request.about("manifestworks")
+    });
+    s.create(json!({"preUpgradeAction": sample::action("backup")}))
+        .await?;
+    let first = rig.controller().await?;
+    s.agent(1).available(PreAction).await?;
+    s.agent(1).completed().await?;
+    ensure!(
+        rig.proxy.frozen(PATIENCE).await,
+        "nothing was tidied up\n{}",
+        s.dump()
+    );
+    first.kill().await?;
+    rig.proxy.thaw();
+    s.delete_work(1, PreAction).await?;
+    let _second = rig.controller().await?;
+    s.agent(2).available(PreAction).await?;
+    s.agent(2).completed().await?;
+    s.complete().await?;
+    assert_eq!((s.created(1, PreAction), s.created(1, Platform)), (1, 1));
+    Ok(())
+}

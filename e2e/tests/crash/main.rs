@@ -1,0 +1,24 @@
+//! Crashes, faults and two replicas: controllers that reach a real hub through a proxy which breaks the way on purpose.
+//!
+//! All tests but the one that restarts the API server share a hub without a controller; each starts its own, which
+//! carries out the upgrades of its own namespace only.
+
+mod faults;
+mod kills;
+mod leaders;
+mod outage;
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use e2e::{World, WorldOptions};
+use tokio::sync::OnceCell;
+
+/// The hub of this binary.
+async fn world() -> Result<Arc<World>> {
+    static WORLD: OnceCell<Arc<World>> = OnceCell::const_new();
+    let world = WORLD
+        .get_or_try_init(|| World::start(WorldOptions::default()))
+        .await?;
+    Ok(Arc::clone(world))
+}
