@@ -350,7 +350,7 @@ async fn an_edit_of_a_spoke_admin_shows_and_silent_agents_do_nothing() {
     let version = ("clusterversions.config.openshift.io", "", "version");
     agents
         .edit_object(cluster, version, "oc", |object| {
-            object["spec"]["desiredUpdate"] = json!({"version": "4.11.20"})
+            object["spec"]["desiredUpdate"] = json!({"version": "4.11.20"});
         })
         .unwrap();
     world

@@ -67,6 +67,7 @@ pub(super) enum Turn {
 pub(super) struct Write {
     pub cluster: Arc<str>,
     pub work: Arc<str>,
+    pub uid: Box<str>,
     pub kind: WriteKind,
     pub body: Box<RawValue>,
 }

@@ -224,7 +224,7 @@ fn a_conflict_is_tried_again_with_what_the_watch_tells() {
     bench.create("c", "w", &config_map(&[]));
     let hold = bench.world.next_write().unwrap();
     bench.store("c", "w", |work| {
-        work["metadata"]["finalizers"] = json!(["other/f"])
+        work["metadata"]["finalizers"] = json!(["other/f"]);
     });
     bench.carry_out(&hold);
     assert_eq!(bench.world.stats.conflicts, 1);
@@ -271,7 +271,7 @@ fn a_deleted_work_lets_go_when_its_objects_are_gone() {
     bench.pass(0);
     bench.writes();
     bench.change("c", "w", |work| {
-        work["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into()
+        work["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     });
     bench.pass(20);
     assert_eq!(bench.writes(), [Status]);
@@ -304,6 +304,23 @@ fn a_work_created_anew_starts_from_nothing() {
     bench.pass(0);
     assert_eq!(bench.writes(), [Hold, Status]);
     assert_eq!(bench.world.stats.works, 1);
+}
+
+#[test]
+fn a_late_answer_does_not_touch_a_work_created_anew() {
+    let mut bench = Bench::new(|_| {});
+    bench.create("c", "w", &config_map(&[]));
+    let hold = bench.world.next_write().unwrap();
+    let answer = bench.store("c", "w", |work| {
+        work["metadata"]["finalizers"] = json!([FINALIZER])
+    });
+    bench.works.clear();
+    bench.create("c", "w", &config_map(&[]));
+    bench.world.written(&hold, Ok(answer), bench.now);
+    assert_eq!(bench.world.stats.works, 1);
+    assert_eq!(bench.world.stats.applies, 0, "the new one has no finalizer yet");
+    bench.pass(0);
+    assert_eq!(bench.writes(), [Hold, Status]);
 }
 
 #[test]
@@ -397,7 +414,7 @@ fn a_stale_liar_never_reports_the_update() {
 
 #[test]
 fn polled_feedback_is_late_and_watched_feedback_is_not() {
-    let mut bench = Bench::new(|o| o.status_sync_interval = Duration::from_secs(60));
+    let mut bench = Bench::new(|o| o.status_sync_interval = Duration::from_mins(1));
     bench.create("c", "w", &update("4.12.0"));
     bench.pass(0);
     assert_eq!(
@@ -409,7 +426,7 @@ fn polled_feedback_is_late_and_watched_feedback_is_not() {
     assert_eq!(bench.feedback("c", "w"), "4.12.0 Completed");
     assert!(bench.writes().len() <= 4);
 
-    let mut bench = Bench::new(|o| o.status_sync_interval = Duration::from_secs(60));
+    let mut bench = Bench::new(|o| o.status_sync_interval = Duration::from_mins(1));
     let mut spec = update("4.12.0");
     spec["manifestConfigs"][0]["feedbackScrapeType"] = "Watch".into();
     bench.create("c", "w", &spec);

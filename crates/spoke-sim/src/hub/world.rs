@@ -260,9 +260,11 @@ impl World {
             if kind == WriteKind::Status {
                 found.unpublished = false;
             }
+            let uid = found.uid.clone();
             return Some(Write {
                 cluster,
                 work,
+                uid,
                 kind,
                 body,
             });
@@ -277,37 +279,30 @@ impl World {
 
     /// How a write ended: the object as the hub now has it, or the HTTP status of the refusal (0 for none).
     pub fn written(&mut self, write: &Write, result: Result<WorkView, u16>, now: Time) {
-        let found = self
-            .clusters
-            .get_mut(&write.cluster)
-            .and_then(|slot| slot.works.get_mut(&write.work));
-        let Some(work) = found else {
+        let counter = match (&result, write.kind) {
+            (Ok(_), WriteKind::Hold) => &mut self.stats.holds,
+            (Ok(_), WriteKind::Status) => &mut self.stats.statuses,
+            (Ok(_), WriteKind::Release) => &mut self.stats.releases,
+            (Err(409), _) => &mut self.stats.conflicts,
+            (Err(_), _) => &mut self.stats.failures,
+        };
+        *counter += 1;
+        let slot = self.clusters.get_mut(&write.cluster);
+        let work = slot.and_then(|slot| slot.works.get_mut(&write.work));
+        // The watch may have told already that the work is gone, or that another has its name.
+        let Some(work) = work.filter(|work| work.uid == write.uid) else {
             return;
         };
         work.turn = Turn::Idle;
-        match result {
-            Ok(view) => {
-                work.refused = 0;
-                let counter = match write.kind {
-                    WriteKind::Hold => &mut self.stats.holds,
-                    WriteKind::Status => &mut self.stats.statuses,
-                    WriteKind::Release => &mut self.stats.releases,
-                };
-                *counter += 1;
-                self.observe_work(&view, now);
-            }
-            Err(code) => {
-                if code == 409 {
-                    self.stats.conflicts += 1;
-                } else {
-                    self.stats.failures += 1;
-                }
-                work.unpublished |= write.kind == WriteKind::Status;
-                // A 404 or a conflict is cleared up by the watch; the delay is for when it is late.
-                let delay = TimeDelta::milliseconds(100 << work.refused.min(8));
-                work.refused += 1;
-                work.hold_until = Some(now + delay);
-            }
+        if let Ok(view) = result {
+            work.refused = 0;
+            self.observe_work(&view, now);
+        } else {
+            work.unpublished |= write.kind == WriteKind::Status;
+            // A 404 or a conflict is cleared up by the watch; the delay is for when it is late.
+            let delay = TimeDelta::milliseconds(100 << work.refused.min(8));
+            work.refused += 1;
+            work.hold_until = Some(now + delay);
         }
         self.tick(&write.cluster, now);
     }
