@@ -20,7 +20,7 @@ use crate::observe;
 use crate::policy::{Brief, pending_retry};
 use crate::report::announce;
 use crate::report::rows::Due;
-use crate::report::status::{self, Facts};
+use crate::report::status::{self, Facts, Past};
 use crate::telemetry::labels::ReconcileOutcome;
 
 /// What was observed of an upgrade.
@@ -127,8 +127,9 @@ fn observe_desk(
             ..brief.policy.clone()
         },
         (Err(violations), false) => {
-            let previous = desk.status.previous();
-            let status = status::invalid(&facts(desk, now), violations, &previous);
+            let (latest, written) = (desk.status.previous(), desk.status.written());
+            let past = Past { latest: &latest, written: &written };
+            let status = status::invalid(&facts(desk, now), violations, past);
             desk.status.set(status);
             hall.metrics.reconciled(ReconcileOutcome::Invalid);
             return None;
@@ -236,6 +237,11 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
         .iter()
         .filter_map(|action| prepare(desk, index, action, observed))
         .collect();
+    for job in &jobs {
+        if let Effect::Delete { cluster, step, uid, .. } = &job.effect {
+            index.doom(cluster, *step, uid);
+        }
+    }
     if desk.is_deleting() {
         finish_deletion(desk, &observed.fleet, &mut jobs);
         return Taken {
@@ -256,7 +262,8 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
         retry: observed.policy.retry.as_deref(),
         ..facts(desk, observed.now)
     };
-    let status = status::status(&facts, plan, &previous);
+    let written = desk.status.written();
+    let status = status::status(&facts, plan, Past { latest: &previous, written: &written });
     let news = announce::of_status(&previous, &status);
     desk.status.set(status);
     if let Some(status) = desk.status.due(now) {
@@ -335,11 +342,13 @@ fn prepare(desk: &mut Desk, index: &Index, action: &Action, observed: &Observed)
         ),
         Action::MarkSoak { started, .. } => {
             let note = api::time::to_rfc3339(*started);
-            let patch = json!({"metadata": {"uid": &*uid()?, "annotations": {api::names::ANNOTATION_SOAK_STARTED_AT: note}}});
+            let uid = uid()?;
+            let patch = json!({"metadata": {"uid": &*uid, "annotations": {api::names::ANNOTATION_SOAK_STARTED_AT: note}}});
             (
                 Effect::MarkSoak {
                     cluster: name,
                     step,
+                    uid,
                     patch,
                 },
                 false,

@@ -73,6 +73,8 @@ pub enum Effect {
         cluster: Arc<str>,
         /// The step whose work carries the note.
         step: Step,
+        /// UID of the object it is meant for.
+        uid: Arc<str>,
         /// Merge patch.
         patch: serde_json::Value,
     },
@@ -156,7 +158,7 @@ pub enum Outcome {
     Foreign,
     /// A work of somebody else is in the way and is being deleted.
     ForeignTerminating,
-    /// The cluster's namespace does not exist or is terminating.
+    /// The cluster's namespace is terminating.
     NamespaceGone,
     /// The upgrade is now like this.
     Upgrade(Box<Upgrade>),

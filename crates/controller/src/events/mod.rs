@@ -37,9 +37,9 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause before the second and last attempt.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Events that may be sent in one go.
-const BURST: u32 = 50;
+const BURST: u32 = 200;
 /// Time after which one more Event may be sent.
-const REFILL: Duration = Duration::from_millis(200);
+const REFILL: Duration = Duration::from_millis(100);
 /// How long the end of the process waits for what is queued.
 const DRAIN_BUDGET: Duration = Duration::from_secs(1);
 

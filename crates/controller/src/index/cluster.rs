@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api::lenient::Lenient;
 use api::names::{
     CLAIM_ID, CLAIM_PRODUCT, CLAIM_VERSION, LABEL_CLUSTER_ID, LABEL_LOCAL_CLUSTER, LABEL_NAME,
     LABEL_OPENSHIFT_VERSION, LABEL_VENDOR,
@@ -73,7 +74,12 @@ impl ClusterView {
         Some(ClusterView {
             name: pool.share(name),
             terminating: cluster.metadata.deletion_timestamp.is_some(),
-            accepted: cluster.spec.good().is_some_and(|spec| spec.hub_accepts_client),
+            // Unknown is not refused: such a cluster stays selected and waits, with the cause.
+            accepted: match &cluster.spec {
+                Lenient::Good(spec) => spec.hub_accepts_client,
+                Lenient::Broken(_) => true,
+                Lenient::Absent => false,
+            },
             availability,
             id: fact(CLAIM_ID, LABEL_CLUSTER_ID).map(Arc::from),
             product: fact(CLAIM_PRODUCT, LABEL_VENDOR).map(|product| pool.share(product)),

@@ -19,7 +19,7 @@ use chrono::{DateTime, Utc};
 pub use cluster::{Availability, ClusterView};
 pub use intern::Pool;
 pub use placement::{Key, Placements, key};
-pub use work::{WorkView, from_rollout, to_rollout};
+pub use work::{WorkView, from_rollout, step_of, to_rollout};
 
 use crate::selection::Clusters;
 
@@ -46,8 +46,14 @@ pub struct Index {
     pub dirty: AHashSet<Uid>,
     /// True when something changed that may concern every upgrade.
     pub all_dirty: bool,
+    /// True when the name of a work became free or changed hands: upgrades that wait for another's cluster look again.
+    pub vacated: bool,
     /// When the oldest step that ended since the last look was seen to end, by upgrade.
     pub ended: AHashMap<Uid, Instant>,
+    /// The newest resource version of works that the watch has told, in order.
+    watched: u64,
+    /// Number of lists of works that have begun.
+    listing: u64,
 }
 
 /// A change of a cached object.
@@ -127,21 +133,37 @@ impl Index {
         }
     }
 
-    /// Takes a change of a ManifestWork, from a watch or from the answer to a write of ours.
+    /// Takes a change of a ManifestWork from the watch.
     pub fn work(&mut self, change: &Change<ManifestWork>, now: DateTime<Utc>) {
+        let (Change::Applied(object) | Change::Deleted(object)) = change;
+        self.watched = self.watched.max(version_of(object));
         match change {
             Change::Applied(object) => self.apply_work(object, now),
             Change::Deleted(object) => self.delete_work(object, now),
         }
     }
 
+    /// Takes a ManifestWork from a list.
+    pub fn listed_work(&mut self, object: &ManifestWork, now: DateTime<Utc>) {
+        self.apply_work(object, now);
+    }
+
+    /// Takes a ManifestWork from an answer to a request of ours. What the watch has told already is old news: the object
+    /// may be gone since then.
+    pub fn answered_work(&mut self, object: &ManifestWork, now: DateTime<Utc>) {
+        if version_of(object) > self.watched {
+            self.apply_work(object, now);
+        }
+    }
+
     fn apply_work(&mut self, object: &ManifestWork, now: DateTime<Utc>) {
-        let Some(mut view) = WorkView::new(object, now, &mut self.pool) else {
-            return;
-        };
         let Some(namespace) = object.metadata.namespace.as_deref() else {
             return;
         };
+        let Some(mut view) = WorkView::new(object, now, &mut self.pool) else {
+            return;
+        };
+        view.listing = self.listing;
         let namespace = self.pool.share(namespace);
         let slot = &mut self.works.entry(Arc::clone(&namespace)).or_default()[slot_of(view.step)];
         if let Some(before) = slot {
@@ -156,6 +178,7 @@ impl Index {
             }
             if before.upgrade != view.upgrade {
                 self.dirty.insert(Arc::clone(&before.upgrade));
+                self.vacated = true;
             }
         }
         if slot.as_ref().is_none_or(|before| before.differs(&view)) {
@@ -182,44 +205,35 @@ impl Index {
                 continue;
             };
             self.dirty.insert(Arc::clone(&before.upgrade));
-            // Somebody else removed a work whose success nobody has recorded yet (a zero TTL, say): keep the evidence.
+            self.vacated = true;
             let evidence = last.clone().unwrap_or_else(|| WorkView::clone(before));
-            let succeeded = evidence.work.reading == rollout::Reading::Succeeded;
-            *slot = (succeeded && !before.doomed).then(|| {
-                let mut kept = evidence;
-                kept.work.vanished = true;
-                kept.work.terminating = false;
-                Arc::new(kept)
-            });
+            *slot = remains(evidence, before.doomed);
         }
         if slots.iter().all(Option::is_none) {
             self.works.remove(namespace);
         }
     }
 
-    /// Notes that a deletion was accepted; the object stays until its end is seen.
-    pub fn doom(&mut self, namespace: &str, step: Step) {
-        self.change(namespace, step, |view| {
+    /// Notes that the deletion of an object was accepted; it stays until its end is seen.
+    pub fn doom(&mut self, namespace: &str, step: Step, uid: &str) {
+        if let Some(slots) = self.works.get_mut(namespace)
+            && let Some(view) = slots[slot_of(step)].as_mut()
+            && *view.uid == *uid
+        {
+            let view = Arc::make_mut(view);
             view.doomed = true;
             view.work.terminating = true;
-        });
-    }
-
-    /// Notes that a work is gone for good, though no event may say so.
-    pub fn forget(&mut self, namespace: &str, step: Step) {
-        if let Some(slots) = self.works.get_mut(namespace)
-            && let Some(view) = slots[slot_of(step)].take()
-        {
             self.dirty.insert(Arc::clone(&view.upgrade));
         }
     }
 
-    fn change(&mut self, namespace: &str, step: Step, change: impl FnOnce(&mut WorkView)) {
+    /// Notes that an object is gone for good, though no event may say so.
+    pub fn forget(&mut self, namespace: &str, step: Step, uid: &str) {
         if let Some(slots) = self.works.get_mut(namespace)
-            && let Some(view) = slots[slot_of(step)].as_mut()
+            && let Some(view) = slots[slot_of(step)].take_if(|view| *view.uid == *uid)
         {
-            change(Arc::make_mut(view));
             self.dirty.insert(Arc::clone(&view.upgrade));
+            self.vacated = true;
         }
     }
 
@@ -253,17 +267,33 @@ impl Index {
         found
     }
 
-    /// Forgets works that a fresh list did not contain, `seen` being namespace and step of those it did; works that were
-    /// noted from an answer after `listed` may be younger than the list and stay.
+    /// A fresh list of works begins.
+    pub fn relist_works(&mut self) {
+        self.listing += 1;
+    }
+
+    /// Forgets works that a fresh list did not contain, `seen` being namespace and step of those it did and `newest` the
+    /// newest version among them. What was told by an answer after the list had begun, and is newer than all of it, may
+    /// be younger than the list and stays.
     pub fn retain_works(&mut self, seen: &AHashSet<(Arc<str>, Step)>, newest: u64) {
-        let Index { works, dirty, .. } = self;
+        self.watched = self.watched.max(newest);
+        let Index {
+            works,
+            dirty,
+            vacated,
+            listing,
+            ..
+        } = self;
         works.retain(|namespace, slots| {
             for (index, slot) in slots.iter_mut().enumerate() {
                 let gone = slot.as_ref().is_some_and(|view| {
-                    view.version <= newest && !seen.contains(&(Arc::clone(namespace), Step::ALL[index]))
+                    (view.listing < *listing || view.version <= newest)
+                        && !seen.contains(&(Arc::clone(namespace), Step::ALL[index]))
                 });
                 if gone && let Some(view) = slot.take() {
                     dirty.insert(view.upgrade.clone());
+                    *vacated = true;
+                    *slot = remains(WorkView::clone(&view), view.doomed || view.work.vanished);
                 }
             }
             slots.iter().any(Option::is_some)
@@ -314,6 +344,22 @@ impl Index {
     }
 }
 
+/// What is kept of a work that is gone. Somebody else may have removed it when it had succeeded and nobody has recorded
+/// that yet (a zero TTL, say): then the evidence is kept.
+fn remains(mut view: WorkView, expected: bool) -> Option<Arc<WorkView>> {
+    if expected || view.work.reading != rollout::Reading::Succeeded {
+        return None;
+    }
+    view.work.vanished = true;
+    view.work.terminating = false;
+    Some(Arc::new(view))
+}
+
+fn version_of(object: &ManifestWork) -> u64 {
+    let version = object.metadata.resource_version.as_deref();
+    version.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
 fn ends(view: &WorkView) -> bool {
     matches!(
         view.work.reading,
@@ -326,3 +372,7 @@ fn ends(view: &WorkView) -> bool {
 pub const fn slot_of(step: Step) -> usize {
     step as usize
 }
+
+#[cfg(test)]
+#[path = "mod_tests.rs"]
+mod tests;

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use api::names::{
     ANNOTATION_ATTEMPT, ANNOTATION_REVISION, ANNOTATION_SOAK_STARTED_AT, ANNOTATION_STARTED_AT,
-    ANNOTATION_STEP_HASH, ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION, LABEL_MCU_UID, LABEL_STEP,
-    Step,
+    ANNOTATION_STEP_HASH, ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION, LABEL_MCU_UID, Step,
 };
 use api::time::{parse_rfc3339, to_chrono};
 use api::views::ManifestWork;
@@ -33,6 +32,8 @@ pub struct WorkView {
     pub cluster_version: Arc<str>,
     /// A deletion of ours was accepted: the object stays terminating whatever late events say.
     pub doomed: bool,
+    /// Number of the list that was the last to begin when this was told.
+    pub listing: u64,
 }
 
 /// The planner's step for a step on the wire.
@@ -57,15 +58,19 @@ pub const fn from_rollout(step: rollout::Step) -> Step {
     }
 }
 
+/// The step that a work's name says.
+#[must_use]
+pub fn step_of(namespace: &str, name: &str) -> Option<Step> {
+    Step::parse(name.strip_prefix(namespace)?.strip_prefix('-')?)
+}
+
 impl WorkView {
-    /// Reduces a work. `None` when it carries no label of ours or its step does not fit its name.
+    /// Reduces a work. `None` when it carries no owner's label or its name is not that of a step.
     pub fn new(object: &ManifestWork, now: DateTime<Utc>, pool: &mut Pool) -> Option<WorkView> {
         let meta = &object.metadata;
         let labels = meta.labels.as_ref()?;
-        let step = labels.get(LABEL_STEP).and_then(|text| Step::parse(text))?;
-        if meta.name.as_deref()? != step.work_name(meta.namespace.as_deref()?) {
-            return None;
-        }
+        // By name: a step's label that somebody edited must not hide the work.
+        let step = step_of(meta.namespace.as_deref()?, meta.name.as_deref()?)?;
         let note = |key: &str| {
             meta.annotations
                 .as_ref()
@@ -123,6 +128,7 @@ impl WorkView {
             work,
             cluster_version: pool.share(reading.version.as_deref().unwrap_or_default()),
             doomed: false,
+            listing: 0,
         })
     }
 

@@ -1,12 +1,13 @@
 //! The eight conditions of an upgrade: the seed's five and kstatus' three (`reference/mcu.md` §3, §3.1). Pure.
 
+use api::ManagedClustersUpgradeStatus;
 use api::conditions::{self as types, reason};
 use api::time::from_chrono;
 use api::validate::Violation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rollout::{Plan, StallReason};
 
-use super::status::{Facts, cut};
+use super::status::{Facts, Past, cut};
 
 /// Longest message, in bytes; conditions accept 32 KiB, the status must stay small.
 const LONGEST: usize = 1024;
@@ -29,10 +30,10 @@ fn verdict(type_: &'static str, status: bool, reason: &'static str, message: imp
 
 /// Conditions of a valid upgrade.
 #[must_use]
-pub fn of_plan(facts: &Facts<'_>, plan: &Plan, previous: &[Condition]) -> Vec<Condition> {
+pub fn of_plan(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> Vec<Condition> {
     let summary = &plan.summary;
     let outlook = &plan.outlook;
-    let applied = summary.applied > 0 || is_true(previous, types::APPLIED);
+    let applied = summary.applied > 0 || (is_true(past.written, types::APPLIED) || is_true(past.latest, types::APPLIED));
     let complete_text = if outlook.complete {
         format!(
             "ManagedClusters upgrade of {} clusters is complete",
@@ -96,21 +97,21 @@ pub fn of_plan(facts: &Facts<'_>, plan: &Plan, previous: &[Condition]) -> Vec<Co
     ];
     verdicts
         .into_iter()
-        .map(|verdict| condition(&verdict, facts, previous))
+        .map(|verdict| condition(&verdict, facts, past))
         .collect()
 }
 
 /// Conditions of an upgrade whose spec breaks rules.
 #[must_use]
-pub fn of_violations(facts: &Facts<'_>, violations: &[Violation], previous: &[Condition]) -> Vec<Condition> {
+pub fn of_violations(facts: &Facts<'_>, violations: &[Violation], past: Past<'_>) -> Vec<Condition> {
     let text = violations
         .iter()
         .map(ToString::to_string)
         .collect::<Vec<_>>()
         .join("; ");
     let kept = |type_: &'static str, reason: &'static str| {
-        let status = is_true(previous, type_);
-        let before = previous.iter().find(|condition| condition.type_ == type_);
+        let status = is_true(past.latest, type_);
+        let before = past.latest.conditions.iter().find(|condition| condition.type_ == type_);
         verdict(
             type_,
             status,
@@ -121,7 +122,7 @@ pub fn of_violations(facts: &Facts<'_>, violations: &[Violation], previous: &[Co
     let verdicts = [
         kept(
             types::SELECTED,
-            if is_true(previous, types::SELECTED) {
+            if is_true(past.latest, types::SELECTED) {
                 reason::CLUSTERS_SELECTED
             } else {
                 reason::CLUSTERS_NOT_SELECTED
@@ -142,7 +143,7 @@ pub fn of_violations(facts: &Facts<'_>, violations: &[Violation], previous: &[Co
     ];
     verdicts
         .into_iter()
-        .map(|verdict| condition(&verdict, facts, previous))
+        .map(|verdict| condition(&verdict, facts, past))
         .collect()
 }
 
@@ -228,18 +229,15 @@ fn stalled(plan: &Plan, facts: &Facts<'_>) -> Verdict {
     verdict(types::STALLED, true, reason, text)
 }
 
-fn is_true(conditions: &[Condition], type_: &str) -> bool {
-    conditions
-        .iter()
-        .any(|condition| condition.type_ == type_ && condition.status == "True")
+fn is_true(status: &ManagedClustersUpgradeStatus, type_: &str) -> bool {
+    status.conditions.iter().any(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
 /// The transition time moves only when the status flips.
-fn condition(verdict: &Verdict, facts: &Facts<'_>, previous: &[Condition]) -> Condition {
+fn condition(verdict: &Verdict, facts: &Facts<'_>, past: Past<'_>) -> Condition {
     let status = if verdict.status { "True" } else { "False" };
-    let before = previous
-        .iter()
-        .find(|known| known.type_ == verdict.type_ && known.status == status);
+    let same = |known: &&Condition| known.type_ == verdict.type_ && known.status == status;
+    let before = past.written.conditions.iter().find(same).or_else(|| past.latest.conditions.iter().find(same));
     Condition {
         type_: verdict.type_.to_owned(),
         status: status.to_owned(),

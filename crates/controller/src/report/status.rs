@@ -35,12 +35,21 @@ pub struct Facts<'a> {
     pub now: DateTime<Utc>,
 }
 
+/// Earlier statuses.
+#[derive(Clone, Copy, Debug)]
+pub struct Past<'a> {
+    /// The latest one, written or not.
+    pub latest: &'a ManagedClustersUpgradeStatus,
+    /// The one that watchers see.
+    pub written: &'a ManagedClustersUpgradeStatus,
+}
+
 /// Status of a valid upgrade.
 #[must_use]
 pub fn status(
     facts: &Facts<'_>,
     plan: &Plan,
-    previous: &ManagedClustersUpgradeStatus,
+    past: Past<'_>,
 ) -> ManagedClustersUpgradeStatus {
     let summary = &plan.summary;
     let (failed, waiting) = notes(&plan.clusters);
@@ -70,7 +79,7 @@ pub fn status(
         waiting_clusters: waiting.into_iter().take(MOST).map(note).collect(),
         truncated: (truncated != Truncated::default()).then_some(truncated),
         observed_retry: observed.map(str::to_owned),
-        conditions: conditions::of_plan(facts, plan, &previous.conditions),
+        conditions: conditions::of_plan(facts, plan, past),
     }
 }
 
@@ -79,13 +88,13 @@ pub fn status(
 pub fn invalid(
     facts: &Facts<'_>,
     violations: &[Violation],
-    previous: &ManagedClustersUpgradeStatus,
+    past: Past<'_>,
 ) -> ManagedClustersUpgradeStatus {
     ManagedClustersUpgradeStatus {
         observed_generation: Some(facts.generation),
         state: Some(UpgradeState::Invalid),
-        conditions: conditions::of_violations(facts, violations, &previous.conditions),
-        ..previous.clone()
+        conditions: conditions::of_violations(facts, violations, past),
+        ..past.latest.clone()
     }
 }
 

@@ -34,6 +34,13 @@ impl StatusState {
             .unwrap_or_default()
     }
 
+    /// The status that the hub holds, as far as this replica knows: the one watchers see, so the one that transition
+    /// times are measured against.
+    #[must_use]
+    pub fn written(&self) -> ManagedClustersUpgradeStatus {
+        self.written.clone().unwrap_or_default()
+    }
+
     /// Takes what the status should be.
     pub fn set(&mut self, status: ManagedClustersUpgradeStatus) {
         self.draft = Some(status);
