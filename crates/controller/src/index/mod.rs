@@ -214,7 +214,8 @@ impl Index {
         }
     }
 
-    /// Notes that the deletion of an object was accepted; it stays until its end is seen.
+    /// Notes that an object is to be deleted; it counts as terminating until its end is seen or [`Index::spare`] says that
+    /// the deletion did not come about.
     pub fn doom(&mut self, namespace: &str, step: Step, uid: &str) {
         if let Some(slots) = self.works.get_mut(namespace)
             && let Some(view) = slots[slot_of(step)].as_mut()
@@ -223,6 +224,20 @@ impl Index {
             let view = Arc::make_mut(view);
             view.doomed = true;
             view.work.terminating = true;
+            self.dirty.insert(Arc::clone(&view.upgrade));
+        }
+    }
+
+    /// Notes that an object which was doomed is not deleted after all.
+    pub fn spare(&mut self, namespace: &str, step: Step, uid: &str) {
+        if let Some(slots) = self.works.get_mut(namespace)
+            && let Some(view) = slots[slot_of(step)].as_mut()
+            && *view.uid == *uid
+            && view.doomed
+        {
+            let view = Arc::make_mut(view);
+            view.doomed = false;
+            view.work.terminating = view.dying;
             self.dirty.insert(Arc::clone(&view.upgrade));
         }
     }

@@ -30,7 +30,9 @@ pub struct WorkView {
     pub work: Work,
     /// Version the cluster runs, where the feedback tells; empty otherwise.
     pub cluster_version: Arc<str>,
-    /// A deletion of ours was accepted: the object stays terminating whatever late events say.
+    /// The object carries a deletion time.
+    pub dying: bool,
+    /// A deletion of ours is under way or was accepted: it counts as terminating whatever late events say.
     pub doomed: bool,
     /// Number of the list that was the last to begin when this was told.
     pub listing: u64,
@@ -127,6 +129,7 @@ impl WorkView {
             step,
             work,
             cluster_version: pool.share(reading.version.as_deref().unwrap_or_default()),
+            dying: meta.deletion_timestamp.is_some(),
             doomed: false,
             listing: 0,
         })
