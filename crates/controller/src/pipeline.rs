@@ -128,7 +128,10 @@ fn observe_desk(
         },
         (Err(violations), false) => {
             let (latest, written) = (desk.status.previous(), desk.status.written());
-            let past = Past { latest: &latest, written: &written };
+            let past = Past {
+                latest: &latest,
+                written: &written,
+            };
             let status = status::invalid(&facts(desk, now), violations, past);
             desk.status.set(status);
             hall.metrics.reconciled(ReconcileOutcome::Invalid);
@@ -238,7 +241,10 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
         .filter_map(|action| prepare(desk, index, action, observed))
         .collect();
     for job in &jobs {
-        if let Effect::Delete { cluster, step, uid, .. } = &job.effect {
+        if let Effect::Delete {
+            cluster, step, uid, ..
+        } = &job.effect
+        {
             index.doom(cluster, *step, uid);
         }
     }
@@ -263,7 +269,14 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
         ..facts(desk, observed.now)
     };
     let written = desk.status.written();
-    let status = status::status(&facts, plan, Past { latest: &previous, written: &written });
+    let status = status::status(
+        &facts,
+        plan,
+        Past {
+            latest: &previous,
+            written: &written,
+        },
+    );
     let news = announce::of_status(&previous, &status);
     desk.status.set(status);
     if let Some(status) = desk.status.due(now) {

@@ -184,7 +184,9 @@ async fn write(hall: Arc<Hall>, client: Client, leadership: lease::Handle, shutd
 /// Carries out a job while the lease lasts: a write that is under way when the term ends is given up.
 async fn carry_out(client: &Client, leadership: &lease::Handle, job: &Job) -> Outcome {
     let ended = leadership.subscribe().borrow().term().map(lease::Term::ended);
-    let Some(ended) = ended.filter(|_| leadership.is_leader()) else { return Outcome::NotLeading };
+    let Some(ended) = ended.filter(|_| leadership.is_leader()) else {
+        return Outcome::NotLeading;
+    };
     tokio::select! {
         outcome = tokio::time::timeout(WRITE, apply::execute(client, job)) => {
             outcome.unwrap_or_else(|_| Outcome::Failed(format!("no answer within {} s", WRITE.as_secs())))
@@ -230,13 +232,28 @@ fn finish(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
         state.index.work(&Change::Applied((**work).clone()), now);
     }
     match (&effect, outcome) {
-        (Effect::Delete { cluster, step, uid, .. }, Outcome::Failed(_) | Outcome::NotLeading | Outcome::NamespaceGone) => {
+        (
+            Effect::Delete {
+                cluster, step, uid, ..
+            },
+            Outcome::Failed(_) | Outcome::NotLeading | Outcome::NamespaceGone,
+        ) => {
             state.index.spare(cluster, *step, uid);
         }
-        (Effect::Delete { cluster, step, uid, .. } | Effect::MarkSoak { cluster, step, uid, .. }, Outcome::Gone) => {
+        (
+            Effect::Delete {
+                cluster, step, uid, ..
+            }
+            | Effect::MarkSoak {
+                cluster, step, uid, ..
+            },
+            Outcome::Gone,
+        ) => {
             state.index.forget(cluster, *step, uid);
         }
-        (Effect::Update { cluster, uid, .. }, Outcome::Gone) => state.index.forget(cluster, Step::Platform, uid),
+        (Effect::Update { cluster, uid, .. }, Outcome::Gone) => {
+            state.index.forget(cluster, Step::Platform, uid)
+        }
         _ => {}
     }
     if let Outcome::Upgrade(object) = outcome {

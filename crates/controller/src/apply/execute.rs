@@ -25,7 +25,9 @@ pub async fn execute(client: &Client, job: &Job) -> Outcome {
             Some(body) => update(client, cluster, body).await,
             None => return Outcome::Failed("the spec asks for no platform upgrade".to_owned()),
         },
-        Effect::MarkSoak { cluster, step, patch, .. } => mark(client, cluster, *step, patch).await,
+        Effect::MarkSoak {
+            cluster, step, patch, ..
+        } => mark(client, cluster, *step, patch).await,
         Effect::Delete {
             cluster, step, uid, ..
         } => delete(client, cluster, *step, uid).await,
@@ -248,16 +250,26 @@ fn classify(error: &Error) -> Outcome {
         return Outcome::NamespaceGone;
     }
     if is_namespace_missing(status) {
-        return Outcome::Failed("the namespace of the cluster does not exist; OCM makes it when the cluster joins".to_owned());
+        return Outcome::Failed(
+            "the namespace of the cluster does not exist; OCM makes it when the cluster joins".to_owned(),
+        );
     }
     Outcome::Failed(format!("{} ({})", status.message, status.code))
 }
 
 fn is_namespace_gone(status: &Status) -> bool {
-    let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
+    let causes = status
+        .details
+        .as_ref()
+        .map(|details| details.causes.as_slice())
+        .unwrap_or_default();
     causes.iter().any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 fn is_namespace_missing(status: &Status) -> bool {
-    status.is_not_found() && status.details.as_ref().is_some_and(|details| details.kind == "namespaces")
+    status.is_not_found()
+        && status
+            .details
+            .as_ref()
+            .is_some_and(|details| details.kind == "namespaces")
 }

@@ -33,7 +33,8 @@ fn verdict(type_: &'static str, status: bool, reason: &'static str, message: imp
 pub fn of_plan(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> Vec<Condition> {
     let summary = &plan.summary;
     let outlook = &plan.outlook;
-    let applied = summary.applied > 0 || (is_true(past.written, types::APPLIED) || is_true(past.latest, types::APPLIED));
+    let applied = summary.applied > 0
+        || (is_true(past.written, types::APPLIED) || is_true(past.latest, types::APPLIED));
     let complete_text = if outlook.complete {
         format!(
             "ManagedClusters upgrade of {} clusters is complete",
@@ -111,7 +112,11 @@ pub fn of_violations(facts: &Facts<'_>, violations: &[Violation], past: Past<'_>
         .join("; ");
     let kept = |type_: &'static str, reason: &'static str| {
         let status = is_true(past.latest, type_);
-        let before = past.latest.conditions.iter().find(|condition| condition.type_ == type_);
+        let before = past
+            .latest
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == type_);
         verdict(
             type_,
             status,
@@ -230,14 +235,22 @@ fn stalled(plan: &Plan, facts: &Facts<'_>) -> Verdict {
 }
 
 fn is_true(status: &ManagedClustersUpgradeStatus, type_: &str) -> bool {
-    status.conditions.iter().any(|condition| condition.type_ == type_ && condition.status == "True")
+    status
+        .conditions
+        .iter()
+        .any(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
 /// The transition time moves only when the status flips.
 fn condition(verdict: &Verdict, facts: &Facts<'_>, past: Past<'_>) -> Condition {
     let status = if verdict.status { "True" } else { "False" };
     let same = |known: &&Condition| known.type_ == verdict.type_ && known.status == status;
-    let before = past.written.conditions.iter().find(same).or_else(|| past.latest.conditions.iter().find(same));
+    let before = past
+        .written
+        .conditions
+        .iter()
+        .find(same)
+        .or_else(|| past.latest.conditions.iter().find(same));
     Condition {
         type_: verdict.type_.to_owned(),
         status: status.to_owned(),

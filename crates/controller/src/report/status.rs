@@ -46,11 +46,7 @@ pub struct Past<'a> {
 
 /// Status of a valid upgrade.
 #[must_use]
-pub fn status(
-    facts: &Facts<'_>,
-    plan: &Plan,
-    past: Past<'_>,
-) -> ManagedClustersUpgradeStatus {
+pub fn status(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> ManagedClustersUpgradeStatus {
     let summary = &plan.summary;
     let (failed, waiting) = notes(&plan.clusters);
     let truncated = Truncated {
@@ -85,11 +81,7 @@ pub fn status(
 
 /// Status of an upgrade whose spec breaks rules: counters stay as they were.
 #[must_use]
-pub fn invalid(
-    facts: &Facts<'_>,
-    violations: &[Violation],
-    past: Past<'_>,
-) -> ManagedClustersUpgradeStatus {
+pub fn invalid(facts: &Facts<'_>, violations: &[Violation], past: Past<'_>) -> ManagedClustersUpgradeStatus {
     ManagedClustersUpgradeStatus {
         observed_generation: Some(facts.generation),
         state: Some(UpgradeState::Invalid),
