@@ -234,8 +234,7 @@ fn earlier_attempt<'a>(cluster: &'a Cluster, record: &Record) -> Option<&'a Work
     [Step::Platform, Step::Operators, Step::PostAction]
         .into_iter()
         .filter(|_| queued)
-        .filter_map(|step| Some((step, cluster.slot(step).ours()?)))
-        .next()
+        .find_map(|step| Some((step, cluster.slot(step).ours()?)))
         .filter(|(step, work)| !is_of(work, record, *step))
         .map(|(_, work)| work)
 }

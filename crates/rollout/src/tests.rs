@@ -1,3 +1,60 @@
-//! Tests of the planner: by rule, by sequence, by property.
+//! Tests of the planner: by rule, by sequence, by property; and of the checker, by bad plans.
 
+mod edits;
+mod gates;
 mod properties;
+mod sequences;
+mod transitions;
+mod violations;
+
+use crate::check::check;
+use crate::fleet::Fleet;
+use crate::phase::Phase;
+use crate::plan::{Action, Plan, plan};
+use crate::policy::Policy;
+use crate::reason::Reason;
+use crate::record::Record;
+use crate::testing::{FleetBuilder, PolicyBuilder, at};
+
+/// The plan at a second, which the checker must find safe.
+fn planned(seconds: i64, policy: PolicyBuilder, fleet: FleetBuilder) -> Plan {
+    plan_of(seconds, &policy.build(), &fleet.build())
+}
+
+fn plan_of(seconds: i64, policy: &Policy, fleet: &Fleet) -> Plan {
+    let plan = plan(at(seconds), policy, fleet);
+    let violations = check(at(seconds), policy, fleet, &plan);
+    assert_eq!(violations, Vec::new(), "{plan:#?}");
+    plan
+}
+
+/// The record of a cluster.
+#[track_caller]
+fn record_of<'a>(plan: &'a Plan, name: &str) -> &'a Record {
+    let state = plan.clusters.iter().find(|state| *state.name == *name);
+    &state
+        .unwrap_or_else(|| panic!("{name} is not listed: {plan:#?}"))
+        .record
+}
+
+/// Phase and reason of a cluster.
+#[track_caller]
+fn stand(plan: &Plan, name: &str) -> (Phase, Reason) {
+    let record = record_of(plan, name);
+    (record.phase, record.reason)
+}
+
+/// The writes, one text each.
+fn writes(plan: &Plan) -> Vec<String> {
+    plan.actions.iter().map(write).collect()
+}
+
+fn write(action: &Action) -> String {
+    let (cluster, step) = (action.cluster(), action.step());
+    match action {
+        Action::Create { .. } => format!("create {cluster}/{step:?}"),
+        Action::Update { kind, .. } => format!("update {cluster}/{step:?} {kind:?}"),
+        Action::MarkSoak { .. } => format!("soak {cluster}/{step:?}"),
+        Action::Delete { why, .. } => format!("delete {cluster}/{step:?} {why:?}"),
+    }
+}

@@ -177,16 +177,14 @@ impl Checker<'_> {
     }
 
     fn check_announced(&mut self, cluster: &Cluster, state: &ClusterState, attempt: &Attempt) {
-        let announced = match cluster.written.as_deref() {
-            Some(written) => written.attempt == *attempt,
-            None => {
-                let others = Step::ALL
-                    .into_iter()
-                    .filter_map(|step| live(cluster, step))
-                    .any(|work| work.attempt != *attempt);
-                attempt.retry.is_empty() && !others
-            }
+        let first = || {
+            let mut works = Step::ALL.into_iter().filter_map(|step| live(cluster, step));
+            attempt.retry.is_empty() && works.all(|work| work.attempt == *attempt)
         };
+        let announced = cluster
+            .written
+            .as_deref()
+            .map_or_else(first, |written| written.attempt == *attempt);
         if !announced || *attempt != state.record.attempt {
             let text = format!("{attempt:?} is not the written one");
             self.report(ViolationKind::Unannounced, Some(cluster), text);

@@ -21,7 +21,6 @@ fn hash(step: Step, revision: &str) -> Arc<str> {
 }
 
 /// A policy of revision `r1`: platform only, maxConcurrency 10, timeouts 3 h and 21 min 50 s.
-#[must_use]
 pub fn policy() -> PolicyBuilder {
     let mut steps = [None, None, None, None];
     steps[Step::Platform.index()] = Some(hash(Step::Platform, "r1"));
@@ -42,6 +41,7 @@ pub fn policy() -> PolicyBuilder {
 }
 
 /// Builds a [`Policy`].
+#[must_use]
 #[derive(Clone, Debug)]
 pub struct PolicyBuilder(Policy);
 
@@ -145,12 +145,12 @@ impl PolicyBuilder {
 }
 
 /// An empty fleet.
-#[must_use]
 pub fn fleet() -> FleetBuilder {
     FleetBuilder::default()
 }
 
 /// Builds a [`Fleet`]: [`FleetBuilder::cluster`] adds a cluster, the other methods describe the one added last.
+#[must_use]
 #[derive(Clone, Debug, Default)]
 pub struct FleetBuilder {
     clusters: Vec<Cluster>,
@@ -283,7 +283,6 @@ impl FleetBuilder {
 }
 
 /// A work of the first attempt at revision `r1` whose clock started then (seconds), applied, without feedback.
-#[must_use]
 pub fn work(started: i64) -> WorkBuilder {
     WorkBuilder(Work {
         attempt: Attempt {
@@ -303,6 +302,7 @@ pub fn work(started: i64) -> WorkBuilder {
 }
 
 /// Builds a [`Work`].
+#[must_use]
 #[derive(Clone, Debug)]
 pub struct WorkBuilder(Work);
 
@@ -378,7 +378,6 @@ impl From<WorkBuilder> for Work {
 }
 
 /// A record of the first attempt at revision `r1`, without stages, in its phase since second 0.
-#[must_use]
 pub fn record(phase: Phase) -> RecordBuilder {
     RecordBuilder(Record {
         attempt: Attempt {
@@ -395,6 +394,7 @@ pub fn record(phase: Phase) -> RecordBuilder {
 }
 
 /// Builds a [`Record`].
+#[must_use]
 #[derive(Clone, Debug)]
 pub struct RecordBuilder(Record);
 

@@ -265,7 +265,6 @@ impl World {
     }
 
     /// The latest plan.
-    #[must_use]
     pub fn plan(&self, upgrade: usize) -> &Plan {
         &self.upgrades[upgrade].last
     }

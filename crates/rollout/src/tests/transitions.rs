@@ -1,0 +1,408 @@
+//! The table of transitions (`reference/mcu.md` §3), row by row.
+
+use super::{planned, record_of, stand, writes};
+use crate::fleet::Reading;
+use crate::phase::{Phase, Step};
+use crate::policy::Limit;
+use crate::reason::Reason;
+use crate::record::{Outcome, Stage};
+use crate::testing::{at, fleet, policy, record, work};
+
+#[test]
+fn a_pending_cluster_starts_with_its_pre_action_if_one_is_defined() {
+    let plan = planned(0, policy().pre_action(), fleet().cluster("a"));
+    assert_eq!(writes(&plan), ["create a/PreAction"]);
+    assert!(plan.clusters[0].starting);
+}
+
+#[test]
+fn a_pending_cluster_starts_with_the_platform() {
+    let plan = planned(0, policy().operators(), fleet().cluster("a"));
+    assert_eq!(writes(&plan), ["create a/Platform"]);
+    assert_eq!(stand(&plan, "a"), (Phase::Pending, Reason::None));
+}
+
+#[test]
+fn a_pending_cluster_starts_with_the_operators_when_no_platform_is_asked_for() {
+    let plan = planned(
+        0,
+        policy().operators().without(Step::Platform),
+        fleet().cluster("a"),
+    );
+    assert_eq!(writes(&plan), ["create a/Operators"]);
+}
+
+#[test]
+fn a_running_pre_action_lets_nothing_else_begin() {
+    for reading in [Reading::NotYet, Reading::Running] {
+        let fleet = fleet()
+            .cluster("a")
+            .work(Step::PreAction, work(0).reading(reading))
+            .record(record(Phase::PreAction).stage(Stage::PreAction, 0));
+        let plan = planned(10, policy().pre_action(), fleet);
+        assert_eq!(writes(&plan), Vec::<String>::new());
+        assert_eq!(stand(&plan, "a"), (Phase::PreAction, Reason::Running));
+    }
+}
+
+#[test]
+fn a_pre_action_that_succeeded_is_followed_by_the_platform() {
+    let fleet = fleet()
+        .cluster("a")
+        .work(Step::PreAction, work(0).succeeded())
+        .record(record(Phase::PreAction).stage(Stage::PreAction, 0));
+    let plan = planned(10, policy().pre_action(), fleet);
+    assert_eq!(writes(&plan), ["create a/Platform"]);
+    assert!(record_of(&plan, "a").succeeded(Stage::PreAction));
+}
+
+#[test]
+fn a_pre_action_that_failed_is_degraded_and_holds_no_slot_once_that_is_written() {
+    let a = || {
+        fleet()
+            .cluster("a")
+            .work(Step::PreAction, work(0).failed())
+            .record(record(Phase::PreAction).stage(Stage::PreAction, 0))
+            .cluster("b")
+    };
+    let asked = policy().pre_action().window(1);
+    let plan = planned(10, asked.clone(), a());
+    assert_eq!(
+        stand(&plan, "a"),
+        (Phase::PreActionDegraded, Reason::PreActionFailed)
+    );
+    assert!(plan.clusters[0].urgent);
+    assert_eq!(writes(&plan), Vec::<String>::new());
+
+    let written = fleet()
+        .cluster("a")
+        .work(Step::PreAction, work(0).failed())
+        .record(
+            record(Phase::PreActionDegraded)
+                .reason(Reason::PreActionFailed)
+                .stage(Stage::PreAction, 0),
+        )
+        .cluster("b");
+    let plan = planned(10, asked, written);
+    assert_eq!(writes(&plan), ["create b/PreAction"]);
+}
+
+#[test]
+fn a_pre_action_that_timed_out_is_degraded_exactly_at_its_deadline() {
+    let a = || {
+        fleet()
+            .cluster("a")
+            .work(Step::PreAction, work(0).running())
+            .record(record(Phase::PreAction).stage(Stage::PreAction, 0))
+    };
+    let asked = policy().pre_action().timeouts(60, 60);
+    let plan = planned(59, asked.clone(), a());
+    assert_eq!(stand(&plan, "a").0, Phase::PreAction);
+    assert_eq!(plan.wake_at, Some(at(60)));
+    let plan = planned(60, asked, a());
+    assert_eq!(
+        stand(&plan, "a"),
+        (Phase::PreActionDegraded, Reason::PreActionTimeout)
+    );
+}
+
+#[test]
+fn a_degraded_pre_action_that_recovers_queues_for_a_slot() {
+    let degraded = || {
+        record(Phase::PreActionDegraded)
+            .reason(Reason::PreActionFailed)
+            .stage(Stage::PreAction, 0)
+    };
+    let asked = || policy().pre_action().window(1);
+    let busy = fleet()
+        .cluster("a")
+        .work(Step::PreAction, work(0).succeeded())
+        .record(degraded())
+        .cluster("b")
+        .work(Step::PreAction, work(5))
+        .record(record(Phase::PreAction).stage(Stage::PreAction, 5));
+    let plan = planned(20, asked(), busy);
+    assert_eq!(stand(&plan, "a"), (Phase::Pending, Reason::WaitingForSlot));
+
+    let free = fleet()
+        .cluster("a")
+        .work(Step::PreAction, work(0).succeeded())
+        .record(degraded());
+    let plan = planned(20, asked(), free.clone());
+    assert_eq!(writes(&plan), ["create a/Platform"]);
+    assert!(plan.clusters[0].starting);
+    let plan = planned(20, asked().paused(), free.clone());
+    assert_eq!(stand(&plan, "a"), (Phase::Pending, Reason::Paused));
+    let breach = free
+        .cluster("b")
+        .record(record(Phase::Failed).reason(Reason::ClusterUpgradeTimeout));
+    let plan = planned(20, asked().max_failures(Limit::Count(0)), breach);
+    assert_eq!(stand(&plan, "a"), (Phase::Pending, Reason::MaxFailuresExceeded));
+}
+
+#[test]
+fn an_initialized_cluster_follows_the_feedback_of_its_platform_work() {
+    let table = [
+        (Reading::NotYet, Phase::Initialized),
+        (Reading::OtherVersion, Phase::Initialized),
+        (Reading::Running, Phase::Partial),
+        (Reading::Succeeded, Phase::Complete),
+    ];
+    for (reading, expected) in table {
+        let fleet = fleet()
+            .cluster("a")
+            .work(Step::Platform, work(0).reading(reading))
+            .record(record(Phase::Initialized).stage(Stage::Platform, 0));
+        let plan = planned(10, policy(), fleet);
+        assert_eq!(record_of(&plan, "a").phase, expected);
+        assert_eq!(plan.summary.clusters.initialized, 1);
+        assert_eq!(
+            plan.summary.clusters.partial,
+            usize::from(expected == Phase::Partial)
+        );
+    }
+}
+
+#[test]
+fn a_partial_cluster_goes_on_to_operators_to_the_soak_or_is_complete() {
+    let partial = || {
+        fleet()
+            .cluster("a")
+            .work(Step::Platform, work(0).succeeded())
+            .record(record(Phase::Partial).stage(Stage::Platform, 0))
+    };
+    let plan = planned(10, policy().operators(), partial());
+    assert_eq!(writes(&plan), ["create a/Operators"]);
+    let plan = planned(10, policy().soak(30), partial());
+    assert_eq!(stand(&plan, "a"), (Phase::Soaking, Reason::Soaking));
+    assert_eq!(writes(&plan), ["soak a/Platform"]);
+    assert_eq!(plan.wake_at, Some(at(40)));
+    assert_eq!(plan.summary.in_flight, 0);
+    let plan = planned(10, policy(), partial());
+    assert_eq!(stand(&plan, "a"), (Phase::Complete, Reason::None));
+    assert!(plan.outlook.complete);
+}
+
+#[test]
+fn a_platform_step_out_of_time_fails_exactly_at_its_deadline() {
+    for (before, reading) in [
+        (Phase::Initialized, Reading::NotYet),
+        (Phase::Partial, Reading::Running),
+    ] {
+        let a = || {
+            fleet()
+                .cluster("a")
+                .work(Step::Platform, work(0).reading(reading.clone()))
+                .record(record(before).stage(Stage::Platform, 0))
+        };
+        let asked = policy().timeouts(60, 60);
+        let plan = planned(59, asked.clone(), a());
+        assert_eq!(record_of(&plan, "a").phase, before);
+        assert_eq!(plan.wake_at, Some(at(60)));
+        let plan = planned(60, asked, a());
+        assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::ClusterUpgradeTimeout));
+        let stage = record_of(&plan, "a").stage(Stage::Platform).unwrap();
+        assert_eq!(stage.outcome, Some(Outcome::Failed));
+        assert_eq!(stage.finished, Some(at(60)));
+    }
+}
+
+#[test]
+fn feedback_wins_over_a_deadline_in_the_same_observation() {
+    let platform = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(0).succeeded())
+        .record(record(Phase::Partial).stage(Stage::Platform, 0));
+    let plan = planned(1000, policy().timeouts(60, 60), platform);
+    assert_eq!(stand(&plan, "a").0, Phase::Complete);
+    let operators = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(0).succeeded())
+        .work(Step::Operators, work(0).succeeded())
+        .record(
+            record(Phase::Operators)
+                .succeeded(Stage::Platform, 0)
+                .stage(Stage::Operators, 0),
+        );
+    let plan = planned(1000, policy().operators().timeouts(60, 60), operators);
+    assert_eq!(stand(&plan, "a").0, Phase::Complete);
+    let pre_action = fleet()
+        .cluster("a")
+        .work(Step::PreAction, work(0).succeeded())
+        .record(record(Phase::PreAction).stage(Stage::PreAction, 0));
+    let plan = planned(1000, policy().pre_action().timeouts(60, 60), pre_action);
+    assert_eq!(writes(&plan), ["create a/Platform"]);
+}
+
+#[test]
+fn operators_end_as_their_job_does() {
+    let failed = Reading::Failed("no plan".into());
+    let table = [
+        (Reading::NotYet, 30, Phase::Operators, Reason::Running),
+        (Reading::Running, 30, Phase::Operators, Reason::Running),
+        (Reading::Succeeded, 30, Phase::Complete, Reason::None),
+        (failed, 30, Phase::Failed, Reason::OperatorsJobFailed),
+        (Reading::Suspect(at(16)), 30, Phase::Operators, Reason::Running),
+        (
+            Reading::Suspect(at(15)),
+            30,
+            Phase::Failed,
+            Reason::OperatorsJobFailed,
+        ),
+        (
+            Reading::Running,
+            60,
+            Phase::Failed,
+            Reason::OperatorsUpgradeTimeout,
+        ),
+    ];
+    for (reading, seconds, phase, reason) in table {
+        let fleet = fleet()
+            .cluster("a")
+            .work(Step::Platform, work(0).succeeded())
+            .work(Step::Operators, work(0).reading(reading.clone()))
+            .record(
+                record(Phase::Operators)
+                    .succeeded(Stage::Platform, 0)
+                    .stage(Stage::Operators, 0),
+            );
+        let plan = planned(seconds, policy().operators().timeouts(600, 60), fleet);
+        assert_eq!(stand(&plan, "a"), (phase, reason), "{reading:?}");
+        if reading == Reading::Suspect(at(16)) {
+            assert_eq!(plan.wake_at, Some(at(31)));
+        }
+    }
+}
+
+#[test]
+fn a_soaking_cluster_is_complete_when_min_success_time_is_over() {
+    let soaking = || {
+        fleet()
+            .cluster("a")
+            .work(Step::Platform, work(0).succeeded().soak(10))
+            .record(
+                record(Phase::Soaking)
+                    .succeeded(Stage::Platform, 0)
+                    .stage(Stage::Soak, 10),
+            )
+    };
+    let plan = planned(39, policy().soak(30), soaking());
+    assert_eq!(stand(&plan, "a"), (Phase::Soaking, Reason::Soaking));
+    let plan = planned(40, policy().soak(30), soaking());
+    assert_eq!(stand(&plan, "a"), (Phase::Complete, Reason::None));
+    let plan = planned(11, policy(), soaking());
+    assert_eq!(stand(&plan, "a"), (Phase::Complete, Reason::None));
+}
+
+#[test]
+fn a_soaking_cluster_that_fails_or_changes_its_version_has_regressed() {
+    let works = [
+        work(0).succeeded().unhealthy(),
+        work(0).reading(Reading::OtherVersion),
+    ];
+    for work in works {
+        let fleet = fleet().cluster("a").work(Step::Platform, work.soak(10)).record(
+            record(Phase::Soaking)
+                .succeeded(Stage::Platform, 0)
+                .stage(Stage::Soak, 10),
+        );
+        let plan = planned(20, policy().soak(30), fleet);
+        assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::RegressedInSoak));
+    }
+}
+
+#[test]
+fn a_complete_cluster_gets_its_post_action_without_a_slot() {
+    let fleet = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(0).succeeded())
+        .record(record(Phase::Partial).stage(Stage::Platform, 0))
+        .cluster("b");
+    let plan = planned(10, policy().post_action().window(1), fleet);
+    assert_eq!(stand(&plan, "a").0, Phase::PostAction);
+    assert_eq!(writes(&plan), ["create a/PostAction", "create b/Platform"]);
+    assert_eq!(plan.summary.clusters.complete, 1);
+    assert_eq!(plan.summary.post_action.total, 1);
+    assert!(!plan.outlook.complete);
+}
+
+#[test]
+fn a_post_action_ends_complete_or_failed() {
+    let failed = Reading::Failed("unhealthy".into());
+    let table = [
+        (Reading::Running, 10, Phase::PostAction, Reason::Running),
+        (Reading::Succeeded, 100, Phase::Complete, Reason::None),
+        (failed, 10, Phase::Failed, Reason::PostActionFailed),
+        (Reading::Running, 60, Phase::Failed, Reason::PostActionTimeout),
+    ];
+    for (reading, seconds, phase, reason) in table {
+        let fleet = fleet()
+            .cluster("a")
+            .work(Step::PostAction, work(0).reading(reading))
+            .record(
+                record(Phase::PostAction)
+                    .succeeded(Stage::Platform, 0)
+                    .stage(Stage::PostAction, 0),
+            );
+        let plan = planned(seconds, policy().post_action().timeouts(60, 60), fleet);
+        assert_eq!(stand(&plan, "a"), (phase, reason));
+    }
+}
+
+#[test]
+fn a_failed_post_action_recovers_while_its_work_exists() {
+    let failed = record(Phase::Failed)
+        .reason(Reason::PostActionFailed)
+        .succeeded(Stage::Platform, 0)
+        .stage(Stage::PostAction, 0);
+    let recovered = fleet()
+        .cluster("a")
+        .work(Step::PostAction, work(0).succeeded())
+        .record(failed.clone());
+    let plan = planned(10, policy().post_action(), recovered);
+    assert_eq!(stand(&plan, "a"), (Phase::Complete, Reason::None));
+    let deleted = fleet().cluster("a").record(failed);
+    let plan = planned(10, policy().post_action(), deleted);
+    assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::PostActionFailed));
+    assert_eq!(writes(&plan), Vec::<String>::new());
+}
+
+#[test]
+fn a_failed_cluster_stays_failed_whatever_its_feedback_says_later() {
+    let fleet = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(0).succeeded())
+        .record(record(Phase::Failed).reason(Reason::ClusterUpgradeTimeout).done(
+            Stage::Platform,
+            0,
+            Outcome::Failed,
+        ));
+    let plan = planned(100, policy(), fleet);
+    assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::ClusterUpgradeTimeout));
+    assert_eq!(writes(&plan), Vec::<String>::new());
+}
+
+#[test]
+fn a_new_revision_queues_done_clusters_again_after_announcing_it() {
+    let table = [
+        (Phase::Soaking, Reason::Soaking),
+        (Phase::Complete, Reason::None),
+        (Phase::Failed, Reason::ClusterUpgradeTimeout),
+    ];
+    for (phase, reason) in table {
+        let fleet = fleet().cluster("a").record(
+            record(phase)
+                .reason(reason)
+                .succeeded(Stage::Platform, 0)
+                .stage(Stage::Soak, 0),
+        );
+        let asked = policy().edited("r2", &[Step::Platform]);
+        let plan = planned(10, asked, fleet);
+        let record = record_of(&plan, "a");
+        assert_eq!(record.phase, Phase::Pending);
+        assert_eq!(&*record.attempt.revision, "r2");
+        assert!(record.stages.iter().all(Option::is_none));
+        assert!(plan.clusters[0].urgent);
+        assert_eq!(writes(&plan), Vec::<String>::new(), "not announced yet");
+    }
+}
