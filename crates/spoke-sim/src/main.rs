@@ -95,7 +95,7 @@ struct AgentsArgs {
     /// Feedback of polled resources is this late, times 1-1.9; 0s reports changes at once
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
     status_sync_interval: Duration,
-    /// The agents' feature gate `RawFeedbackJsonString`
+    /// Collect lists and objects as raw JSON (the agents' alpha gate)
     #[arg(long)]
     raw_feedback_json_string: bool,
     /// Longest raw JSON value, bytes
@@ -110,7 +110,7 @@ struct AgentsArgs {
     /// Serve /metrics and /healthz here, e.g. 127.0.0.1:9090
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
-    /// Log filter, e.g. info or `spoke_sim=debug`
+    /// Log filter, e.g. info or debug
     #[arg(long, env = "SPOKE_SIM_LOG", default_value = "info")]
     log: String,
 }

@@ -312,7 +312,7 @@ fn a_late_answer_does_not_touch_a_work_created_anew() {
     bench.create("c", "w", &config_map(&[]));
     let hold = bench.world.next_write().unwrap();
     let answer = bench.store("c", "w", |work| {
-        work["metadata"]["finalizers"] = json!([FINALIZER])
+        work["metadata"]["finalizers"] = json!([FINALIZER]);
     });
     bench.works.clear();
     bench.create("c", "w", &config_map(&[]));
