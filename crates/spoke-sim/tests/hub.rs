@@ -387,7 +387,7 @@ async fn the_hub_sees_an_agent_go_and_come_back() {
         condition(&cluster, "HubAcceptedManagedCluster").is_object(),
         "other conditions stay"
     );
-    agents.clear_fault("spoke-1");
+    assert!(agents.clear_fault("spoke-1"));
     available("True").await;
     agents.stop().await;
 }
