@@ -296,7 +296,7 @@ fn act(
 
 /// Works of a rival that gives way: its actions and Jobs are removed, its platform work is taken over in place. A rival's
 /// platform work that we do not need goes nowhere: deleting it could hurt an upgrade.
-fn superseded(cluster: &Cluster, step: Step, starts: bool) -> Vec<Action> {
+pub(crate) fn superseded(cluster: &Cluster, step: Step, starts: bool) -> Vec<Action> {
     let yielding = cluster
         .rival
         .as_ref()

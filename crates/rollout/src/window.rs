@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::cluster::{Derived, Wish};
 use crate::fleet::{Busy, Cluster, Selection};
 use crate::phase::Phase;
+use crate::plan::superseded;
 use crate::policy::Policy;
 use crate::reason::Reason;
 
@@ -135,7 +136,10 @@ impl Window {
                         derived.explain(reason, message);
                     }
                 } else if !derived.held_back {
-                    free -= 1;
+                    // Clearing the way takes no slot yet.
+                    let clear = matches!(derived.wish, Wish::Start(step)
+                        if superseded(cluster, step, true).is_empty());
+                    free -= usize::from(clear);
                     granted.insert(index);
                 }
             }

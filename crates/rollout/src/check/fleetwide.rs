@@ -1,6 +1,7 @@
 //! Rules of the whole plan: the window, the gates, the counters.
 
 use super::actions::is_start;
+use super::records::is_release_unwritten;
 use super::{Case, Checker, ViolationKind};
 use crate::fleet::{Busy, Selection};
 use crate::outlook::Counts;
@@ -40,10 +41,7 @@ impl Checker<'_> {
             .iter()
             .filter(|case| {
                 let Some(state) = case.state else { return false };
-                let unwritten = state.record.phase == Phase::PreActionDegraded
-                    && case.cluster.written.as_deref().is_none_or(|written| {
-                        written.phase != Phase::PreActionDegraded || written.attempt != state.record.attempt
-                    });
+                let unwritten = is_release_unwritten(case.cluster, &state.record);
                 state.record.phase.holds_slot() || unwritten || case.cluster.busy == Some(Busy::Starting)
             })
             .count();

@@ -59,6 +59,23 @@ pub(super) fn is_proven(cluster: &Cluster, record: &Record, stage: Stage) -> boo
     recorded || told || later || noted
 }
 
+/// A failure gave a slot back and no written record says so: a restarted controller might find the cluster in flight.
+pub(super) fn is_release_unwritten(cluster: &Cluster, record: &Record) -> bool {
+    let out_of_flight = match record.phase {
+        Phase::PreActionDegraded => true,
+        Phase::Failed => [
+            Reason::ClusterUpgradeTimeout,
+            Reason::OperatorsUpgradeTimeout,
+            Reason::OperatorsJobFailed,
+        ]
+        .contains(&record.reason),
+        _ => false,
+    };
+    let written = cluster.written.as_deref();
+    out_of_flight
+        && written.is_none_or(|written| written.phase != record.phase || written.attempt != record.attempt)
+}
+
 impl Checker<'_> {
     pub(super) fn check_record(&mut self, case: &Case<'_>) {
         let Some(state) = case.state else {
@@ -252,10 +269,7 @@ impl Checker<'_> {
         let record = &state.record;
         let written = cluster.written.as_deref();
         let new_attempt = written.is_some_and(|written| written.attempt != record.attempt);
-        let frees_slot = matches!(record.phase, Phase::PreActionDegraded)
-            && !written
-                .is_some_and(|written| written.phase == record.phase && written.attempt == record.attempt);
-        if (new_attempt || frees_slot) && !state.urgent {
+        if (new_attempt || is_release_unwritten(cluster, record)) && !state.urgent {
             self.report(
                 ViolationKind::NotUrgent,
                 Some(cluster),

@@ -320,3 +320,68 @@ fn everything_ends_when_faults_end() {
         no_fault(&world)
     });
 }
+
+#[test]
+fn two_runs_give_the_same_order() {
+    holds(60, story(8), |story| {
+        let one = live_through(&story, Latency::Faulty);
+        let two = live_through(&story, Latency::Faulty);
+        prop_assert_eq!(one.log(), two.log());
+        Ok(())
+    });
+}
+
+#[test]
+fn rules_hold_where_two_upgrades_meet() {
+    let stories = (story(14), asked(), 0..60_i64, vec(any::<bool>(), 14));
+    holds(150, stories, |(story, newer, after, turns)| {
+        let mut world = begin(&story, Latency::Faulty);
+        world.run_until(after);
+        let index = world.add_upgrade("newer", newer.build());
+        for name in &NAMES[..story.clusters] {
+            world.select(index, name);
+        }
+        if let Some(canary) = story.canary {
+            world.canary(index, NAMES[canary]);
+        }
+        for ((after, event), newer) in story.events.iter().zip(turns) {
+            let until = world.seconds() + after;
+            world.run_until(until);
+            match event {
+                Event::Crash if newer => world.crash(index),
+                Event::Retry(token) if newer => world.retry(index, &format!("retry-{token}")),
+                event => happen(&mut world, event),
+            }
+        }
+        let until = world.seconds() + 400;
+        world.run_until(until);
+        no_fault(&world)
+    });
+}
+
+#[test]
+fn a_crash_at_any_second_loses_and_repeats_nothing() {
+    let cases = (asked(), 1..=NAMES.len(), any::<u64>(), vec(0..120_i64, 1..4));
+    holds(150, cases, |(asked, clusters, seed, mut crashes)| {
+        let asked = asked.timeouts(300, 300);
+        let canaries = asked.clone().build().canaries;
+        let mut world = World::new(asked.build(), seed);
+        world.set_latency(Latency::Random);
+        for name in &NAMES[..clusters] {
+            world.add_cluster(name);
+        }
+        if canaries {
+            world.canary(0, NAMES[0]);
+        }
+        crashes.sort_unstable();
+        for seconds in crashes {
+            world.run_until(seconds);
+            world.crash(0);
+        }
+        let quiet = world.settle(5000);
+        no_fault(&world)?;
+        prop_assert!(quiet && world.plan(0).outlook.complete, "{}", world.log());
+        prop_assert_eq!(world.phases(0), vec![Phase::Complete; clusters]);
+        Ok(())
+    });
+}

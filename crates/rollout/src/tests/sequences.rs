@@ -1,1 +1,216 @@
-//! placeholder
+//! Whole upgrades as logs: time, cluster, action or phase. Agents act in order, or at seeded random speed.
+
+use std::sync::Arc;
+
+use crate::fleet::Standing;
+use crate::phase::{Phase, Step};
+use crate::reason::Reason;
+use crate::testing::{Latency, PolicyBuilder, Rng, Script, World, policy};
+
+fn world(asked: PolicyBuilder, names: &[&str]) -> World {
+    let mut world = World::new(asked.build(), 7);
+    for name in names {
+        world.add_cluster(name);
+    }
+    world
+}
+
+const FOUR: [&str; 4] = ["dev1", "dev2", "dev3", "dev4"];
+
+#[track_caller]
+fn end(mut world: World) -> String {
+    assert!(world.settle(100_000), "{}", world.log());
+    assert_eq!(world.faults(), Vec::<String>::new(), "{}", world.log());
+    let actions = world.actions();
+    world.run_until(200_000);
+    assert_eq!(world.actions(), actions, "quiet at the end");
+    let plan = world.plan(0);
+    let end = format!("{:?}\n{:?}", plan.summary.clusters, plan.outlook);
+    format!("{}\n\n{end}", world.log())
+}
+
+#[test]
+fn a_plain_upgrade() {
+    insta::assert_snapshot!(end(world(policy().window(2), &FOUR)));
+}
+
+#[test]
+fn agents_of_random_speed() {
+    let names = ["dev1", "dev2", "dev3", "dev4", "dev5", "dev6"];
+    let mut world = world(policy().operators().window(2), &names);
+    world.set_latency(Latency::Random);
+    let mut rng = Rng::new(42);
+    for name in names {
+        for step in Step::ALL {
+            let running = rng.below(10).cast_signed();
+            let done = running + 1 + rng.below(30).cast_signed();
+            world.script(name, step, Script::succeeds(running, done));
+        }
+    }
+    insta::assert_snapshot!(end(world));
+}
+
+#[test]
+fn every_step_of_one_cluster() {
+    let asked = policy().pre_action().operators().post_action().soak(30);
+    insta::assert_snapshot!(end(world(asked, &["dev1"])));
+}
+
+#[test]
+fn canaries_go_first() {
+    let mut world = world(policy().canaries().window(2), &FOUR);
+    world.canary(0, "dev3");
+    world.canary(0, "dev4");
+    world.script("dev4", Step::Platform, Script::succeeds(5, 50));
+    insta::assert_snapshot!(end(world));
+}
+
+#[test]
+fn a_canary_fails_and_is_retried() {
+    let mut world = world(policy().canaries().window(2).timeouts(60, 60), &FOUR);
+    world.canary(0, "dev1");
+    world.script("dev1", Step::Platform, Script::silent().running(5));
+    world.run_until(100);
+    assert_eq!(world.phase(0, "dev1"), Some(Phase::Failed));
+    assert_eq!(world.log_of("create").len(), 1);
+    world.note("dev1 is mended and retried");
+    world.script("dev1", Step::Platform, Script::succeeds(5, 20));
+    world.retry(0, "mended");
+    insta::assert_snapshot!(end(world));
+}
+
+#[test]
+fn the_version_is_edited_in_every_phase() {
+    let names = [
+        "complete",
+        "failed",
+        "initialized",
+        "partial",
+        "pending",
+        "soaking",
+    ];
+    let mut world = world(policy().window(5).soak(40).timeouts(80, 60), &names);
+    world.script("complete", Step::Platform, Script::succeeds(2, 5));
+    world.script("soaking", Step::Platform, Script::succeeds(20, 60));
+    world.script("failed", Step::Platform, Script::silent());
+    world.script(
+        "partial",
+        Step::Platform,
+        Script::silent().running(10).succeeded(79),
+    );
+    world.script("initialized", Step::Platform, Script::silent().other_version(1));
+    world.standing(
+        "initialized",
+        Standing::Unavailable {
+            reason: Reason::ClusterUnavailable,
+            message: Arc::from("the agent is silent"),
+        },
+    );
+    world.run_until(20);
+    world.standing("initialized", Standing::Eligible);
+    world.edit(0, |policy| policy.paused = true);
+    world.run_until(48);
+    world.edit(0, |policy| policy.paused = false);
+    world.run_until(70);
+    world.note("the version is edited");
+    world.edit(0, |policy| {
+        let edited = crate::testing::policy().edited("r2", &[Step::Platform]).build();
+        policy.revision = edited.revision;
+        policy.steps = edited.steps;
+    });
+    for name in names {
+        world.script(name, Step::Platform, Script::succeeds(5, 20));
+    }
+    world.script(
+        "partial",
+        Step::Platform,
+        Script::silent().running(0).succeeded(5),
+    );
+    insta::assert_snapshot!(end(world));
+}
+
+#[test]
+fn clusters_join_and_leave() {
+    let mut world = world(policy().pre_action().operators().window(2), &FOUR);
+    world.run_until(3);
+    world.note("dev1 leaves in its pre-action, dev4 before it started");
+    world.deselect(0, "dev1");
+    world.deselect(0, "dev4");
+    world.run_until(20);
+    world.note("dev2 leaves while Partial, dev5 joins, dev4 comes back for a moment");
+    world.deselect(0, "dev2");
+    world.add_cluster("dev5");
+    world.select(0, "dev4");
+    world.run_until(22);
+    world.deselect(0, "dev4");
+    insta::assert_snapshot!(end(world));
+}
+
+#[test]
+fn a_newer_upgrade_takes_over() {
+    let mut world = world(policy().pre_action().timeouts(60, 60), &["dev1", "dev2"]);
+    world.script("dev1", Step::Platform, Script::silent().running(5));
+    world.run_until(30);
+    world.note("a newer upgrade of the same clusters");
+    let newer = world.add_upgrade("newer", policy().edited("n1", &[Step::Platform]).build());
+    world.select(newer, "dev1");
+    world.select(newer, "dev2");
+    world.run_until(50);
+    assert_eq!(world.phase(newer, "dev1"), Some(Phase::Blocked));
+    world.script("dev1", Step::Platform, Script::silent().running(15).succeeded(40));
+    let log = end(world.clone());
+    world.run_until(1000);
+    assert_eq!(world.phase(0, "dev1"), Some(Phase::Failed), "its row stays");
+    assert_eq!(world.phase(newer, "dev1"), Some(Phase::Complete));
+    assert_eq!(world.phase(newer, "dev2"), Some(Phase::Complete));
+    insta::assert_snapshot!(log);
+}
+
+#[test]
+fn a_cluster_regresses_in_its_soak() {
+    let mut world = world(policy().window(1).soak(60), &["dev1", "dev2"]);
+    let script = Script::succeeds(5, 20).unhealthy(40);
+    world.script("dev1", Step::Platform, script);
+    world.run_until(200);
+    assert_eq!(world.phase(0, "dev1"), Some(Phase::Failed));
+    assert!(world.has_work("dev1", Step::Platform), "kept until retried");
+    world.note("mended and retried");
+    world.script("dev1", Step::Platform, Script::succeeds(0, 1));
+    world.retry(0, "mended");
+    insta::assert_snapshot!(end(world));
+}
+
+#[test]
+fn an_operators_job_fails() {
+    let mut world = world(policy().operators().window(1), &["dev1", "dev2", "dev3"]);
+    world.script("dev1", Step::Operators, Script::silent().running(2).failed(10));
+    world.script("dev2", Step::Operators, Script::silent().running(2).suspect(10));
+    insta::assert_snapshot!(end(world));
+}
+
+#[test]
+fn a_post_action_is_degraded_and_recovers_late() {
+    let mut world = world(policy().post_action(), &["dev1", "dev2"]);
+    let late = Script::silent().failed(5).running(60).succeeded(90);
+    world.script("dev1", Step::PostAction, late);
+    insta::assert_snapshot!(end(world));
+}
+
+#[test]
+fn a_pre_action_is_degraded_and_recovers() {
+    let mut world = world(policy().pre_action().window(1), &["dev1", "dev2"]);
+    let late = Script::silent().failed(3).succeeded(15);
+    world.script("dev1", Step::PreAction, late);
+    insta::assert_snapshot!(end(world));
+}
+
+#[test]
+fn the_controller_dies_in_the_middle_of_everything() {
+    let asked = policy().pre_action().operators().post_action().soak(10).window(2);
+    let mut world = world(asked, &FOUR);
+    for seconds in [1, 2, 6, 8, 20, 26, 27, 28, 39, 51, 60, 72] {
+        world.run_until(seconds);
+        world.crash(0);
+    }
+    insta::assert_snapshot!(end(world));
+}
