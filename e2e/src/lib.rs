@@ -8,6 +8,7 @@
 
 pub mod agent;
 pub mod controller;
+pub mod dump;
 pub mod invariants;
 pub mod player;
 pub mod proxy;

@@ -341,60 +341,12 @@ impl Scenario {
     /// Everything known of the scenario, for the message of a test that failed.
     #[must_use]
     pub fn dump(&self) -> String {
-        let view = self.world.view();
-        let mut text = view.look(|known| {
-            let mut lines = Vec::new();
-            for upgrade in known.in_namespace(Kind::Upgrade, &self.id) {
-                let name = upgrade["metadata"]["name"].as_str().unwrap_or_default();
-                lines.push(format!(
-                    "upgrade {name} generation {}",
-                    upgrade["metadata"]["generation"]
-                ));
-                lines.push(format!("{:#}", brief_status(&upgrade["status"])));
-                lines.extend(
-                    known
-                        .broken(&self.id, name)
-                        .iter()
-                        .map(|rule| format!("BROKEN {rule}")),
-                );
-            }
-            for report in known.in_namespace(Kind::Report, &self.id) {
-                let rows = report["rows"].as_array().into_iter().flatten().take(20);
-                lines.extend(rows.map(|row| format!("row {row}")));
-            }
-            for cluster in self.names.iter().take(20) {
-                for work in known.in_namespace(Kind::Work, cluster) {
-                    let metadata = &work["metadata"];
-                    lines.push(format!(
-                        "work {} generation {} deleted {} annotations {} status {}",
-                        metadata["name"],
-                        metadata["generation"],
-                        metadata["deletionTimestamp"],
-                        metadata["annotations"],
-                        work["status"],
-                    ));
-                }
-            }
-            lines.join("\n")
-        });
+        let mut text = self
+            .world
+            .view()
+            .look(|known| crate::dump::of(known, &self.id, &self.names));
         text.push_str("\ncontroller:\n");
         text.push_str(&self.world.log_lines(&self.id, 20));
         text
     }
-}
-
-/// A status without the noise of its conditions.
-fn brief_status(status: &Value) -> Value {
-    let mut brief = status.clone();
-    let conditions: Vec<Value> = status["conditions"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|one| {
-            let part = |key: &str| one[key].as_str().unwrap_or_default();
-            json!(["type", "status", "reason", "message"].map(part).join(" "))
-        })
-        .collect();
-    brief["conditions"] = Value::Array(conditions);
-    brief
 }

@@ -159,7 +159,7 @@ impl<'a> Upgrade<'a> {
         self.scenario.world().view().look(|known| {
             known
                 .track(Kind::Upgrade, self.scenario.id(), self.name)
-                .map(|track| track.versions.iter().map(Seen::new).collect())
+                .map(|track| track.versions.iter().map(|(_, raw)| Seen::new(raw)).collect())
                 .unwrap_or_default()
         })
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use api::mcu::ManagedClustersUpgrade;
 use api::names::Step;
 use api::report::ManagedClustersUpgradeReport;
+use chrono::{DateTime, Utc};
 use futures::StreamExt as _;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
@@ -60,8 +61,18 @@ pub struct Track {
     pub live: Option<Arc<Value>>,
     /// UIDs under this name, in the order they were created.
     pub uids: Vec<String>,
-    /// Every version seen; kept for upgrades only.
-    pub versions: Vec<Arc<Value>>,
+    /// Every version seen, with the time it was seen at.
+    pub versions: Vec<(DateTime<Utc>, Arc<Value>)>,
+    /// Times at which it was seen to be gone.
+    pub gone: Vec<DateTime<Utc>>,
+}
+
+impl Track {
+    fn end(&mut self) {
+        if self.live.take().is_some() {
+            self.gone.push(Utc::now());
+        }
+    }
 }
 
 /// Everything known at one moment.
@@ -78,6 +89,11 @@ impl Known {
         self.objects
             .get(&kind)?
             .get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// All objects of a kind that were ever seen.
+    pub fn tracks(&self, kind: Kind) -> impl Iterator<Item = (&Key, &Track)> {
+        self.objects.get(&kind).into_iter().flatten()
     }
 
     /// The object, if it exists.
@@ -144,7 +160,6 @@ impl Known {
         if kind == Kind::Upgrade {
             let before = track.live.as_ref().map(Seen::new);
             let found = invariants::check(before.as_ref(), &Seen::new(&value));
-            track.versions.push(Arc::clone(&value));
             if !found.is_empty() {
                 self.broken.entry(key).or_default().extend(found);
             }
@@ -160,19 +175,20 @@ impl Known {
                     .extend(found);
             }
         }
+        track.versions.push((Utc::now(), Arc::clone(&value)));
         track.live = Some(value);
     }
 
     fn forget(&mut self, kind: Kind, key: &Key) {
         if let Some(track) = self.objects.entry(kind).or_default().get_mut(key) {
-            track.live = None;
+            track.end();
         }
     }
 
     fn keep_only(&mut self, kind: Kind, listed: &BTreeSet<Key>) {
         for (key, track) in self.objects.entry(kind).or_default() {
             if !listed.contains(key) {
-                track.live = None;
+                track.end();
             }
         }
     }
