@@ -12,6 +12,7 @@ use api::views::Upgrade;
 use chrono::{DateTime, TimeDelta, Utc};
 use rollout::Busy;
 
+use crate::apply::Outcome;
 use crate::index::Uid;
 use crate::policy::Brief;
 use crate::report::rows::Rows;
@@ -49,7 +50,7 @@ pub struct Desk {
     pub selected: Selected,
     /// Epoch of `selected`; 0: never.
     pub selected_at: u64,
-    /// Since when clusters with a record are not selected any more.
+    /// Since when clusters of the fleet are not selected any more.
     pub left: AHashMap<Arc<str>, DateTime<Utc>>,
     /// Records.
     pub rows: Rows,
@@ -67,6 +68,8 @@ pub struct Desk {
     pub contested: bool,
     /// The finalizers are being written.
     pub finalizing: bool,
+    /// The last writes of the finalizers failed.
+    pub hurdle: Option<Backoff>,
     /// A look is due.
     pub dirty: bool,
     /// When it was last looked at, and how long that took.
@@ -105,6 +108,17 @@ pub struct Backoff {
     pub failures: u32,
     /// The last error.
     pub text: Arc<str>,
+}
+
+impl Backoff {
+    fn after(before: Option<&Backoff>, now: DateTime<Utc>, text: &str) -> Backoff {
+        let failures = before.map_or(0, |backoff| backoff.failures);
+        Backoff {
+            until: now + doubled(BACKOFF, failures),
+            failures: failures + 1,
+            text: Arc::from(text),
+        }
+    }
 }
 
 /// A work that is not ours.
@@ -146,6 +160,7 @@ impl Desk {
             status: StatusState::default(),
             contested: false,
             finalizing: false,
+            hurdle: None,
             dirty: true,
             looked: None,
             wake_at: None,
@@ -160,7 +175,7 @@ impl Desk {
 
     /// Starts a term: records come from the hub, nothing is under way.
     pub fn begin_term(&mut self) {
-        self.rows = Rows::new(&self.name);
+        self.rows.restart();
         self.left.clear();
         self.selected_at = 0;
         self.status.reset();
@@ -219,13 +234,30 @@ impl Desk {
 
     /// Notes a failure and how long to wait: doubling, from a second to a minute.
     pub fn fail(&mut self, cluster: &Arc<str>, now: DateTime<Utc>, text: &str) {
-        let failures = self.backoff.get(cluster).map_or(0, |backoff| backoff.failures);
-        let entry = Backoff {
-            until: now + doubled(BACKOFF, failures),
-            failures: failures + 1,
-            text: Arc::from(text),
-        };
+        let entry = Backoff::after(self.backoff.get(cluster), now, text);
         self.backoff.insert(Arc::clone(cluster), entry);
+    }
+
+    /// The latest end of the waits after failed writes, if any lies ahead.
+    #[must_use]
+    pub fn backs_off_until(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let until = self.backoff.values().map(|backoff| backoff.until).max()?;
+        (until > now).then_some(until)
+    }
+
+    /// Notes that the namespace of a cluster is gone or going.
+    pub fn miss(&mut self, cluster: &Arc<str>, now: DateTime<Utc>) {
+        self.missing.insert(Arc::clone(cluster), now);
+    }
+
+    /// Notes how a write of the finalizers ended.
+    pub fn finalized(&mut self, now: DateTime<Utc>, outcome: &Outcome) {
+        self.finalizing = false;
+        self.dirty = true;
+        self.hurdle = match outcome {
+            Outcome::Failed(text) => Some(Backoff::after(self.hurdle.as_ref(), now, text)),
+            _ => None,
+        };
     }
 
     /// Notes somebody else's work that is being deleted: looked at again soon.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use ahash::{AHashMap, AHashSet};
 use api::names::LABEL_MCU_UID;
@@ -50,8 +51,8 @@ pub struct State {
     pub index: Index,
     /// One desk per upgrade.
     pub desks: Desks,
-    /// Reports that arrived before their upgrade.
-    waiting: AHashMap<Uid, Vec<Report>>,
+    /// Reports that arrived before their upgrade, by name.
+    waiting: AHashMap<Uid, AHashMap<String, Report>>,
     /// What the flags say.
     pub settings: Settings,
 }
@@ -183,12 +184,11 @@ impl Hall {
 
 impl State {
     /// Takes an upgrade as the hub has it now; older news than known is ignored.
-    pub fn apply_upgrade(&mut self, upgrade: Upgrade, hall: &Hall) {
+    pub fn apply_upgrade(&mut self, upgrade: Upgrade) {
         let Some(uid) = upgrade.metadata.uid.clone() else {
             return;
         };
         let view = Arc::new(upgrade);
-        let leads = hall.leads();
         if let Some(desk) = self.desks.get_mut(uid.as_str()) {
             if version(&desk.view) > version(&view) {
                 return;
@@ -201,22 +201,44 @@ impl State {
             if old.metadata.generation == view.metadata.generation && old.spec == view.spec {
                 return;
             }
+        } else if !self.open_desk(&view) {
+            return;
         }
         let brief = policy::brief(&view, &self.settings.works, self.settings.operators_grace);
-        let waiting = self.waiting.remove(uid.as_str()).unwrap_or_default();
-        let desk = match self.desks.get_mut(uid.as_str()) {
-            Some(desk) => desk,
-            None => match Desk::new(Arc::clone(&view)) {
-                Some(desk) => self.desks.entry(Arc::from(uid.as_str())).or_insert(desk),
-                None => return,
-            },
+        if let Some(desk) = self.desks.get_mut(uid.as_str()) {
+            desk.brief = brief.map(Arc::new).map_err(Arc::new);
+            desk.selected_at = 0;
+            desk.dirty = true;
+        }
+    }
+
+    /// Opens the desk of an upgrade that was not known. False when it has none.
+    fn open_desk(&mut self, view: &Arc<Upgrade>) -> bool {
+        let Some(mut desk) = Desk::new(Arc::clone(view)) else {
+            return false;
         };
-        desk.brief = brief.map(Arc::new).map_err(Arc::new);
-        desk.selected_at = 0;
-        desk.dirty = true;
+        // A name is used once at a time: an upgrade of the same name is gone, or this one is.
+        let earlier = self.desks.values().find(|other| other.key == desk.key);
+        if let Some(earlier) = earlier {
+            if version(&earlier.view) > version(view) {
+                return false;
+            }
+            let gone = Arc::clone(&earlier.uid);
+            self.delete_upgrade(&gone);
+        }
         desk.status.observe(view.status.good());
-        for report in waiting {
-            desk.rows.observe(&report, false, leads);
+        for report in self.waiting.remove(&desk.uid).unwrap_or_default().values() {
+            desk.rows.observe(report, false, false, Instant::now());
+        }
+        self.desks.insert(Arc::clone(&desk.uid), desk);
+        true
+    }
+
+    /// Takes an upgrade from the answer to a write. One that is not known any more has been deleted since.
+    pub fn answered_upgrade(&mut self, upgrade: Upgrade) {
+        let uid = upgrade.metadata.uid.as_deref().unwrap_or_default();
+        if self.desks.contains_key(uid) {
+            self.apply_upgrade(upgrade);
         }
     }
 
@@ -239,26 +261,40 @@ impl State {
 
     /// Takes a report as the hub has it.
     pub fn observe_report(&mut self, report: &Report, deleted: bool, leads: bool) {
-        let Some(uid) = report
-            .metadata
-            .labels
-            .as_ref()
-            .and_then(|labels| labels.get(LABEL_MCU_UID))
+        let meta = &report.metadata;
+        let labels = meta.labels.as_ref();
+        let (Some(uid), Some(name)) = (labels.and_then(|labels| labels.get(LABEL_MCU_UID)), &meta.name)
         else {
             return;
         };
-        match self.desks.get_mut(uid.as_str()) {
-            Some(desk) => {
-                desk.rows.observe(report, deleted, leads);
-                desk.dirty = true;
+        if let Some(desk) = self.desks.get_mut(uid.as_str()) {
+            let own = leads && self.settings.serves(&desk.namespace);
+            desk.dirty |= desk.rows.observe(report, deleted, own, Instant::now());
+        } else if deleted {
+            if let Some(reports) = self.waiting.get_mut(uid.as_str()) {
+                reports.remove(name);
             }
-            None if !deleted => self
-                .waiting
-                .entry(Arc::from(uid.as_str()))
-                .or_default()
-                .push(report.clone()),
-            None => {}
+        } else {
+            let reports = self.waiting.entry(Arc::from(uid.as_str())).or_default();
+            reports.insert(name.clone(), report.clone());
         }
+    }
+
+    /// Takes a complete list of reports: what is missing was deleted while nobody looked.
+    pub fn retain_reports(&mut self, seen: &AHashSet<Key>, newest: u64, leads: bool) {
+        for desk in self.desks.values_mut() {
+            let own = leads && self.settings.serves(&desk.namespace);
+            let namespace = &desk.namespace;
+            let known = |name: &str| seen.contains(&(Arc::clone(namespace), Arc::from(name)));
+            desk.dirty |= desk.rows.relist(known, newest, own, Instant::now());
+        }
+        self.waiting.retain(|_, reports| {
+            reports.retain(|name, report| {
+                let namespace = report.metadata.namespace.as_deref().unwrap_or_default();
+                seen.contains(&(Arc::from(namespace), Arc::from(name.as_str())))
+            });
+            !reports.is_empty()
+        });
     }
 }
 
@@ -273,7 +309,7 @@ fn version(upgrade: &Upgrade) -> u64 {
 }
 
 /// True unless only the status changed.
-fn concerns_planning(old: &Upgrade, new: &Upgrade) -> bool {
+pub(crate) fn concerns_planning(old: &Upgrade, new: &Upgrade) -> bool {
     let (old_meta, new_meta) = (&old.metadata, &new.metadata);
     old_meta.generation != new_meta.generation
         || old_meta.annotations != new_meta.annotations
@@ -282,3 +318,7 @@ fn concerns_planning(old: &Upgrade, new: &Upgrade) -> bool {
         || old.status.good().map(|status| &status.observed_retry)
             != new.status.good().map(|status| &status.observed_retry)
 }
+
+#[cfg(test)]
+#[path = "hall_tests.rs"]
+mod tests;

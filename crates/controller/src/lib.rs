@@ -4,6 +4,7 @@
 //! unsafe plans, writers carry out, and status and reports tell what was observed afterwards. Every replica watches;
 //! only the leader plans and writes.
 
+pub mod answer;
 pub mod apply;
 pub mod desk;
 pub mod events;
@@ -17,6 +18,7 @@ pub mod pipeline;
 pub mod policy;
 pub mod report;
 pub mod run;
+pub mod schedule;
 pub mod selection;
 pub mod shutdown;
 pub mod standing;

@@ -16,7 +16,7 @@ use crate::standing::standing;
 pub type Desks = AHashMap<Uid, Desk>;
 
 /// Brings an upgrade's selection up to the index; true when it changed.
-pub fn refresh_selection(desk: &mut Desk, index: &Index, require_bindings: bool, now: DateTime<Utc>) -> bool {
+pub fn refresh_selection(desk: &mut Desk, index: &Index, require_bindings: bool) -> bool {
     let Ok(brief) = &desk.brief else { return false };
     if desk.selected_at == index.epoch + 1 {
         return false;
@@ -31,50 +31,69 @@ pub fn refresh_selection(desk: &mut Desk, index: &Index, require_bindings: bool,
     );
     let changed = selected != desk.selected;
     desk.selected = selected;
-    desk.left
-        .retain(|cluster, _| !desk.selected.clusters.contains_key(cluster));
-    for cluster in desk
-        .rows
-        .all()
-        .keys()
-        .filter(|cluster| !desk.selected.clusters.contains_key(*cluster))
-    {
-        desk.left.entry(Arc::clone(cluster)).or_insert(now);
-    }
     changed
+}
+
+/// Since when clusters of the fleet are not selected.
+#[must_use]
+pub fn leavers(fleet: &Fleet) -> AHashMap<Arc<str>, DateTime<Utc>> {
+    let left = |cluster: &Cluster| match cluster.selection {
+        Selection::Left(since) => Some((Arc::clone(&cluster.name), since)),
+        Selection::In => None,
+    };
+    fleet.clusters.iter().filter_map(left).collect()
 }
 
 /// What other upgrades hold, by cluster, as far as it concerns `desk`.
 fn rivals(desk: &Desk, desks: &Desks) -> AHashMap<Arc<str>, Rival> {
     let mut found = AHashMap::new();
-    let mut others: Vec<&Desk> = desks
-        .values()
-        .filter(|other| other.uid != desk.uid && !other.is_deleting())
-        .collect();
+    let mut others: Vec<&Desk> = desks.values().filter(|other| other.uid != desk.uid).collect();
     others.sort_by(|a, b| a.order().cmp(&b.order()));
-    for other in others
-        .into_iter()
-        .filter(|other| other.order() < desk.order() && other.brief.is_ok())
-    {
-        for cluster in other
-            .selected
-            .clusters
-            .keys()
-            .filter(|cluster| desk.selected.clusters.contains_key(*cluster))
-        {
-            let row = other.rows.get(cluster).map(|row| &row.record);
-            let hold = match row.map(|record| (record.phase, record.reason)) {
-                Some((Phase::Complete | Phase::Failed, _)) => continue,
-                Some((phase, reason)) if waits_for_a_human(phase, reason) => RivalHold::Stuck,
-                _ => RivalHold::Active,
-            };
-            found.entry(Arc::clone(cluster)).or_insert(Rival {
+    for other in others {
+        let mut note = |cluster: &Arc<str>, hold| {
+            found.entry(Arc::clone(cluster)).or_insert_with(|| Rival {
                 upgrade: Arc::clone(&other.key),
                 hold,
             });
+        };
+        // Its first work may not be seen yet, or the next one may be about to be created.
+        for cluster in in_flight(other).filter(|cluster| concerns(desk, cluster)) {
+            note(cluster, RivalHold::Active);
+        }
+        if other.order() > desk.order() || other.is_deleting() || other.brief.is_err() {
+            continue;
+        }
+        let selected = other.selected.clusters.keys();
+        for cluster in selected.filter(|cluster| desk.selected.clusters.contains_key(*cluster)) {
+            let row = other.rows.get(cluster).map(|row| &row.record);
+            match row.map(|record| (record.phase, record.reason)) {
+                Some((Phase::Complete | Phase::Failed, _)) => {}
+                Some((phase, reason)) if waits_for_a_human(phase, reason) => note(cluster, RivalHold::Stuck),
+                _ => note(cluster, RivalHold::Active),
+            }
         }
     }
     found
+}
+
+/// Clusters that an upgrade is at work on, whether or not a work of it is there at the moment.
+fn in_flight(other: &Desk) -> impl Iterator<Item = &Arc<str>> {
+    let busy = other
+        .busy
+        .iter()
+        .filter(|(_, writes)| writes.starting)
+        .map(|(cluster, _)| cluster);
+    let rows = other.rows.all().iter().filter(|_| !other.is_deleting());
+    busy.chain(
+        rows.filter(|(_, row)| {
+            row.record.phase.holds_slot() || matches!(row.record.phase, Phase::Soaking | Phase::PostAction)
+        })
+        .map(|(cluster, _)| cluster),
+    )
+}
+
+fn concerns(desk: &Desk, cluster: &str) -> bool {
+    desk.selected.clusters.contains_key(cluster) || desk.rows.get(cluster).is_some()
 }
 
 fn waits_for_a_human(phase: Phase, reason: Reason) -> bool {
@@ -244,3 +263,7 @@ impl View<'_> {
 
 /// The planner's index of a step equals ours.
 const _: () = assert!(to_rollout(Step::PostAction).index() == slot_of(Step::PostAction));
+
+#[cfg(test)]
+#[path = "observe_tests.rs"]
+mod tests;

@@ -6,15 +6,17 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use api::ManagedClustersUpgradeStatus;
 use api::names::{FINALIZER, LABEL_MCU, LABEL_MCU_UID};
-use chrono::{DateTime, Utc};
+use api::views::Upgrade;
+use chrono::{DateTime, TimeDelta, Utc};
 use rollout::{Action, Attempt, DeleteReason, Fleet, Limit, Plan, Policy, Record, Step};
 use serde_json::json;
 
 use crate::apply::{Effect, Job, Sheet};
 use crate::desk::Desk;
 use crate::events::{self, Publisher, Regarding};
-use crate::hall::{Hall, State};
+use crate::hall::{Hall, State, concerns_planning};
 use crate::index::{Index, from_rollout};
 use crate::observe;
 use crate::policy::{Brief, pending_retry};
@@ -23,8 +25,12 @@ use crate::report::rows::Due;
 use crate::report::status::{self, Facts, Past};
 use crate::telemetry::labels::ReconcileOutcome;
 
+/// When to look again after a plan was refused.
+const REFUSED: TimeDelta = TimeDelta::seconds(15);
+
 /// What was observed of an upgrade.
 struct Observed {
+    view: Arc<Upgrade>,
     policy: Policy,
     fleet: Fleet,
     brief: Option<Arc<Brief>>,
@@ -38,23 +44,25 @@ pub fn look(hall: &Hall, events: &Publisher, uid: &str, require_bindings: bool) 
     let observed = hall.with(|state| observe(hall, state, uid, require_bindings, events));
     let Some(observed) = observed else { return };
     let planned = Instant::now();
-    let mut plan = rollout::plan(observed.now, &observed.policy, &observed.fleet);
+    let plan = rollout::plan(observed.now, &observed.policy, &observed.fleet);
     let violations = rollout::check::check(observed.now, &observed.policy, &observed.fleet, &plan);
     hall.metrics.planned(planned.elapsed());
     if !violations.is_empty() {
         hall.metrics.check_violated();
+        hall.metrics.reconciled(ReconcileOutcome::Violation);
         tracing::error!(
             upgrade = uid,
             ?violations,
             "the plan breaks a safety rule; nothing of it is written"
         );
-        plan.actions.clear();
+        hall.with(|state| refuse(state, uid, observed.now, begun));
+        return;
     }
     let taken = hall.with(|state| take(state, uid, &observed, &plan, begun));
-    hall.metrics.reconciled(match (&violations[..], &taken.jobs[..]) {
-        ([_, ..], _) => ReconcileOutcome::Violation,
-        ([], []) => ReconcileOutcome::Unchanged,
-        ([], [_, ..]) => ReconcileOutcome::Written,
+    hall.metrics.reconciled(if taken.jobs.is_empty() {
+        ReconcileOutcome::Unchanged
+    } else {
+        ReconcileOutcome::Written
     });
     if let Some(regarding) = &taken.regarding {
         for (reason, note) in taken.news {
@@ -116,14 +124,14 @@ fn observe_desk(
     desk.dirty = false;
     desk.looked = Some((Instant::now(), std::time::Duration::ZERO));
     desk.wake_at = None;
-    if !settle_finalizer(hall, desk) {
+    if !settle_finalizer(hall, desk, now) {
         return None;
     }
     let brief = desk.brief.clone();
     let policy = match (&brief, desk.is_deleting()) {
         (_, true) => deletion(),
         (Ok(brief), false) => Policy {
-            retry: pending_retry(&desk.view),
+            retry: pending_retry(&desk.view, desk.status.previous().observed_retry.as_deref()),
             ..brief.policy.clone()
         },
         (Err(violations), false) => {
@@ -132,18 +140,29 @@ fn observe_desk(
                 latest: &latest,
                 written: &written,
             };
-            let status = status::invalid(&facts(desk, now), violations, past);
+            let status = status::invalid(&facts(desk, &latest, now), violations, past);
             desk.status.set(status);
             hall.metrics.reconciled(ReconcileOutcome::Invalid);
             return None;
         }
     };
-    observe::refresh_selection(desk, &state.index, require_bindings, now);
+    if observe::refresh_selection(desk, &state.index, require_bindings) {
+        // Younger upgrades wait for what this one selects, and for nothing else.
+        for other in state
+            .desks
+            .values_mut()
+            .filter(|other| other.order() > desk.order())
+        {
+            other.dirty = true;
+        }
+    }
     let owned = state.index.clusters_of(&desk.uid);
     let fleet = observe::fleet(desk, &state.desks, &state.index, &owned, now);
+    desk.left = observe::leavers(&fleet);
     desk.contested = fleet.clusters.iter().any(|cluster| cluster.rival.is_some());
     let freed = state.index.ended.remove(&desk.uid);
     Some(Observed {
+        view: Arc::clone(&desk.view),
         policy,
         fleet,
         brief: brief.ok(),
@@ -153,7 +172,7 @@ fn observe_desk(
 }
 
 /// The finalizer is set before anything is written for an upgrade. True when the upgrade may be looked at.
-fn settle_finalizer(hall: &Hall, desk: &mut Desk) -> bool {
+fn settle_finalizer(hall: &Hall, desk: &mut Desk, now: DateTime<Utc>) -> bool {
     let present = has_finalizer(desk);
     if desk.is_deleting() || present || desk.finalizing {
         return present;
@@ -161,11 +180,21 @@ fn settle_finalizer(hall: &Hall, desk: &mut Desk) -> bool {
     if desk.brief.is_err() {
         return true;
     }
+    if let Some(until) = hurdle(desk, now) {
+        desk.wake_at = Some(until);
+        return false;
+    }
     let mut finalizers = desk.view.metadata.finalizers.clone().unwrap_or_default();
     finalizers.push(FINALIZER.to_owned());
     let job = finalizer_job(desk, finalizers);
     hall.lanes.push([job]);
     false
+}
+
+/// When the finalizers may be written again, if not now.
+fn hurdle(desk: &Desk, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    let until = desk.hurdle.as_ref().map(|hurdle| hurdle.until);
+    until.filter(|until| *until > now)
 }
 
 fn has_finalizer(desk: &Desk) -> bool {
@@ -202,23 +231,30 @@ fn deletion() -> Policy {
         max_concurrency: Limit::Count(1),
         max_failures: None,
         min_success_time: None,
-        cluster_timeout: chrono::TimeDelta::zero(),
-        operators_timeout: chrono::TimeDelta::zero(),
+        cluster_timeout: TimeDelta::zero(),
+        operators_timeout: TimeDelta::zero(),
         canaries: false,
         target: Arc::from(""),
     }
 }
 
-fn facts(desk: &Desk, now: DateTime<Utc>) -> Facts<'_> {
-    let good = desk.view.status.good();
+fn facts<'a>(desk: &'a Desk, previous: &'a ManagedClustersUpgradeStatus, now: DateTime<Utc>) -> Facts<'a> {
     Facts {
         generation: desk.view.metadata.generation.unwrap_or(0),
         paused: desk.brief.as_ref().is_ok_and(|brief| brief.spec.paused),
         deleting: desk.is_deleting(),
         notes: &desk.selected.notes,
         retry: None,
-        observed_retry: good.and_then(|status| status.observed_retry.as_deref()),
+        observed_retry: previous.observed_retry.as_deref(),
         now,
+    }
+}
+
+/// Notes that a plan was refused; a fresh look may find a better one.
+fn refuse(state: &mut State, uid: &str, now: DateTime<Utc>, begun: Instant) {
+    if let Some(desk) = state.desks.get_mut(uid) {
+        desk.looked = Some((Instant::now(), begun.elapsed()));
+        desk.wake_at = Some(now + REFUSED);
     }
 }
 
@@ -230,6 +266,10 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
     };
     let now = Instant::now();
     desk.looked = Some((now, begun.elapsed()));
+    if concerns_planning(&observed.view, &desk.view) {
+        // Planned for a spec that is not the latest any more; the desk is dirty already.
+        return Taken::default();
+    }
     desk.wake_at = plan
         .wake_at
         .into_iter()
@@ -249,7 +289,7 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
         }
     }
     if desk.is_deleting() {
-        finish_deletion(desk, &observed.fleet, &mut jobs);
+        finish_deletion(desk, observed, &mut jobs);
         return Taken {
             jobs,
             ..Taken::default()
@@ -260,13 +300,13 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
         let found = all.binary_search_by(|cluster| (*cluster.name).cmp(name));
         found.is_ok_and(|position| all[position].canary)
     };
-    let moved = desk
-        .rows
-        .take(plan, now, |name| (canary(name), !selected.contains_key(name)));
+    let changes = desk.rows.take(plan, &observed.policy, now, |name| {
+        (canary(name), !selected.contains_key(name))
+    });
     let previous = desk.status.previous();
     let facts = Facts {
         retry: observed.policy.retry.as_deref(),
-        ..facts(desk, observed.now)
+        ..facts(desk, &previous, observed.now)
     };
     let written = desk.status.written();
     let status = status::status(
@@ -284,7 +324,7 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
     }
     let regarding = Some(regarding(desk));
     // Upgrades that wait for a cluster of this one look again.
-    if !moved.is_empty() {
+    if changes.any {
         for other in desks.values_mut().filter(|other| other.contested) {
             other.dirty = true;
         }
@@ -293,17 +333,27 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
         jobs,
         regarding,
         news,
-        moved,
+        moved: changes.moved,
     }
 }
 
 /// Works that nobody removes any more do not keep the upgrade: a detached agent's finalizer may never go.
-fn finish_deletion(desk: &mut Desk, fleet: &Fleet, jobs: &mut Vec<Job>) {
-    let left = fleet
+fn finish_deletion(desk: &mut Desk, observed: &Observed, jobs: &mut Vec<Job>) {
+    let left = observed
+        .fleet
         .clusters
         .iter()
         .any(|cluster| Step::ALL.iter().any(|step| cluster.slot(*step).ours().is_some()));
     if left || !jobs.is_empty() || !desk.busy.is_empty() || desk.finalizing {
+        return;
+    }
+    // A creation whose answer was lost may show only now.
+    let waits = desk
+        .backs_off_until(observed.now)
+        .into_iter()
+        .chain(hurdle(desk, observed.now));
+    if let Some(until) = waits.max() {
+        desk.wake_at = Some(until);
         return;
     }
     let finalizers = desk
@@ -404,13 +454,10 @@ pub fn flush(hall: &Hall) {
     let now = Instant::now();
     let jobs = hall.with(|state| {
         let mut jobs = Vec::new();
-        for desk in state.desks.values_mut() {
-            let target = desk
-                .brief
-                .as_ref()
-                .map_or_else(|_| Arc::from(""), |brief| Arc::clone(&brief.policy.target));
+        let State { desks, settings, .. } = state;
+        for desk in desks.values_mut().filter(|desk| settings.serves(&desk.namespace)) {
             if !desk.is_deleting() {
-                let due = desk.rows.due(now, &target);
+                let due = desk.rows.due(now);
                 jobs.extend(due.into_iter().map(|due| report_job(desk, due)));
             }
             if let Some(status) = desk.status.due(now) {
@@ -456,3 +503,7 @@ fn report_job(desk: &Desk, due: Due) -> Job {
         effect,
     }
 }
+
+#[cfg(test)]
+#[path = "pipeline_tests.rs"]
+mod tests;

@@ -9,11 +9,15 @@ use api::validate::{self, Violation, parse_duration, parse_limit};
 use api::views::Upgrade;
 use chrono::TimeDelta;
 use rollout::{Limit, Policy};
+use sha2::{Digest, Sha256};
 
 use crate::works::{Templates, WorkFlags};
 
 /// The approval Job may take this much longer than operatorsUpgradeTimeout (its activeDeadlineSeconds).
 const JOB_DEADLINE_MARGIN: TimeDelta = TimeDelta::seconds(90);
+
+/// Longest retry token that is used as it is, in bytes; rows accept 256 characters.
+const LONGEST_RETRY: usize = 128;
 
 /// A valid spec, with what is derived from it once per generation.
 #[derive(Debug)]
@@ -92,19 +96,26 @@ pub fn brief(
     })
 }
 
-/// The retry token to carry out: the annotation's value while the status has not observed it.
+/// The retry token to carry out: the annotation's value while it has not been observed. A long value is replaced by its
+/// beginning and its hash, for works, rows and the status carry it.
 #[must_use]
-pub fn pending_retry(upgrade: &Upgrade) -> Option<Arc<str>> {
-    let token = upgrade
+pub fn pending_retry(upgrade: &Upgrade, observed: Option<&str>) -> Option<Arc<str>> {
+    let value = upgrade
         .metadata
         .annotations
         .as_ref()?
         .get(ANNOTATION_RETRY_FAILED)?;
-    let observed = upgrade
-        .status
-        .good()
-        .and_then(|status| status.observed_retry.as_deref());
-    (!token.is_empty() && observed != Some(token.as_str())).then(|| Arc::from(token.as_str()))
+    let token = if value.len() > LONGEST_RETRY {
+        let start = value.chars().take(LONGEST_RETRY / 4).collect::<String>();
+        let hash = Sha256::digest(value)
+            .iter()
+            .take(8)
+            .fold(0, |hash: u64, byte| hash << 8 | u64::from(*byte));
+        format!("{start}-{hash:016x}")
+    } else {
+        value.clone()
+    };
+    (!token.is_empty() && observed != Some(token.as_str())).then(|| Arc::from(token))
 }
 
 fn limit(value: validate::Limit) -> Limit {
@@ -113,3 +124,7 @@ fn limit(value: validate::Limit) -> Limit {
         validate::Limit::Percent(percent) => Limit::Percent(percent),
     }
 }
+
+#[cfg(test)]
+#[path = "policy_tests.rs"]
+mod tests;

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::names::{LABEL_MCU, Step};
-use api::views::Report;
-use chrono::{DateTime, TimeDelta, Utc};
+use api::names::{LABEL_MCU, LABEL_MCU_UID};
+use api::views::{ManifestWork, Report};
+use chrono::TimeDelta;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::answer;
 use crate::apply::{self, Effect, Job, Outcome};
 use crate::events;
 use crate::flags::Flags;
 use crate::gauges;
 use crate::hall::{Hall, Settings, State};
-use crate::index::Change;
 use crate::lease;
 use crate::pipeline;
 use crate::telemetry::health::Readiness;
@@ -27,13 +27,15 @@ use crate::watch;
 /// How often the loop looks whether the lists have arrived.
 const INTERVAL: Duration = Duration::from_millis(200);
 /// Longest sleep of the loop, so that it shows it is alive.
-const LONGEST: Duration = Duration::from_secs(15);
+pub(crate) const LONGEST: Duration = Duration::from_secs(15);
 /// Longest time of one write.
 const WRITE: Duration = Duration::from_secs(30);
+/// Longest time to read all works and reports.
+const READ: Duration = Duration::from_mins(2);
+/// Works per page when all are read.
+const PAGE: u32 = 500;
 /// Longest time that writes in flight have at shutdown.
 const LAST_WRITES: Duration = Duration::from_secs(1);
-/// First wait before a foreign work that is being deleted is looked at again.
-const TERMINATING: TimeDelta = TimeDelta::seconds(5);
 
 /// The parts the loop works with.
 #[derive(Debug)]
@@ -118,7 +120,7 @@ async fn lead(hall: &Arc<Hall>, client: &Client, parts: &Parts, require_bindings
 /// Jobs that were planned in a term that is over must not be carried out in a later one.
 fn drop_queue(hall: &Hall) {
     for job in hall.lanes.drain() {
-        hall.with(|state| finish(hall, state, job, &Outcome::NotLeading));
+        hall.with(|state| answer::take(hall, state, job, &Outcome::NotLeading));
     }
 }
 
@@ -132,7 +134,7 @@ async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, require_binding
     read_records(hall, client).await;
     loop {
         parts.readiness.beat();
-        let due = hall.with(|state| state.due(hall.now()));
+        let due = hall.with(|state| state.due(hall.now(), Instant::now()));
         for uid in &due {
             pipeline::look(hall, &parts.events, uid, require_bindings);
         }
@@ -140,7 +142,7 @@ async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, require_binding
             gauges::set(hall);
         }
         pipeline::flush(hall);
-        let next = hall.with(|state| state.next(hall.now()));
+        let next = hall.with(|state| state.next(hall.now(), Instant::now()));
         tokio::select! {
             () = hall.woken() => {}
             () = tokio::time::sleep_until(next.into()) => {}
@@ -148,22 +150,40 @@ async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, require_binding
     }
 }
 
-/// Reads all reports as the hub has them now: what an earlier leader wrote last may not have reached the watch yet, and
-/// a stale record could repeat a finished step.
+/// Reads all works and reports as the hub has them now: what an earlier leader wrote last may not have reached the
+/// watches yet. A stale record could repeat a finished step, a missing work could be counted as a free slot.
 async fn read_records(hall: &Arc<Hall>, client: &Client) {
-    let api: Api<Report> = Api::all(client.clone());
-    let params = ListParams::default().labels(LABEL_MCU);
     loop {
-        match tokio::time::timeout(WRITE, api.list(&params)).await {
-            Ok(Ok(list)) => {
-                hall.with(|state| state.begin_term(&list.items));
+        match tokio::time::timeout(READ, read_once(hall, client)).await {
+            Ok(Ok(reports)) => {
+                hall.with(|state| state.begin_term(&reports));
                 return;
             }
-            Ok(Err(error)) => tracing::warn!(%error, "reports cannot be read, trying again"),
-            Err(_) => tracing::warn!("reports cannot be read in time, trying again"),
+            Ok(Err(error)) => tracing::warn!(%error, "works and reports cannot be read, trying again"),
+            Err(_) => tracing::warn!("works and reports cannot be read in time, trying again"),
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
+}
+
+async fn read_once(hall: &Arc<Hall>, client: &Client) -> kube::Result<Vec<Report>> {
+    let works: Api<ManifestWork> = Api::all(client.clone());
+    let mut params = ListParams::default().labels(LABEL_MCU_UID).limit(PAGE);
+    loop {
+        let page = works.list(&params).await?;
+        hall.with(|state| {
+            for work in &page.items {
+                state.index.answered_work(work, hall.now());
+            }
+        });
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params.continue_token = Some(token),
+            None => break,
+        }
+    }
+    let reports: Api<Report> = Api::all(client.clone());
+    let list = reports.list(&ListParams::default().labels(LABEL_MCU)).await?;
+    Ok(list.items)
 }
 
 /// A writer: takes jobs and carries them out while this replica leads. After shutdown it finishes the one it has.
@@ -177,7 +197,7 @@ async fn write(hall: Arc<Hall>, client: Client, leadership: lease::Handle, shutd
         let begun = Instant::now();
         let outcome = carry_out(&client, &leadership, &job).await;
         count(&hall, &job, &outcome, begun.elapsed());
-        hall.tell(|state| finish(&hall, state, job, &outcome));
+        hall.tell(|state| answer::take(&hall, state, job, &outcome));
     }
 }
 
@@ -208,7 +228,7 @@ fn count(hall: &Hall, job: &Job, outcome: &Outcome, took: Duration) {
     let ended = match outcome {
         Outcome::Work(_) | Outcome::Doomed | Outcome::Upgrade(_) | Outcome::Report(_) => WriteOutcome::Ok,
         Outcome::Gone => WriteOutcome::NotFound,
-        Outcome::Foreign | Outcome::ForeignTerminating => WriteOutcome::Conflict,
+        Outcome::Rival(_) | Outcome::Foreign | Outcome::ForeignTerminating => WriteOutcome::Conflict,
         Outcome::NamespaceGone => WriteOutcome::Forbidden,
         Outcome::NotLeading => WriteOutcome::Fenced,
         Outcome::Failed(_) => WriteOutcome::Error,
@@ -221,161 +241,5 @@ fn count(hall: &Hall, job: &Job, outcome: &Outcome, took: Duration) {
             error,
             "write failed"
         );
-    }
-}
-
-/// Takes the answer of a write into the state at once, so that the next plan sees what was written.
-fn finish(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
-    let now = hall.now();
-    let Job { upgrade, effect } = job;
-    if let Outcome::Work(work) = outcome {
-        state.index.work(&Change::Applied((**work).clone()), now);
-    }
-    match (&effect, outcome) {
-        (
-            Effect::Delete {
-                cluster, step, uid, ..
-            },
-            Outcome::Failed(_) | Outcome::NotLeading | Outcome::NamespaceGone,
-        ) => {
-            state.index.spare(cluster, *step, uid);
-        }
-        (
-            Effect::Delete {
-                cluster, step, uid, ..
-            }
-            | Effect::MarkSoak {
-                cluster, step, uid, ..
-            },
-            Outcome::Gone,
-        ) => {
-            state.index.forget(cluster, *step, uid);
-        }
-        (Effect::Update { cluster, uid, .. }, Outcome::Gone) => {
-            state.index.forget(cluster, Step::Platform, uid)
-        }
-        _ => {}
-    }
-    if let Outcome::Upgrade(object) = outcome {
-        state.apply_upgrade((**object).clone(), hall);
-    }
-    let Some(desk) = state.desks.get_mut(&upgrade) else {
-        return;
-    };
-    match effect {
-        Effect::Create {
-            cluster, step, freed, ..
-        } => {
-            if let (Outcome::Work(_), Some(freed)) = (outcome, freed) {
-                hall.metrics.reacted(freed.elapsed());
-            }
-            match outcome {
-                Outcome::Foreign => desk.obstruct(&cluster, step, now),
-                Outcome::ForeignTerminating => desk.await_end(&cluster, step, now + TERMINATING),
-                Outcome::NamespaceGone => {
-                    desk.missing.insert(Arc::clone(&cluster), now);
-                }
-                Outcome::Failed(text) => desk.fail(&cluster, now, text),
-                _ => {
-                    desk.foreign.remove(&(Arc::clone(&cluster), step));
-                    desk.succeed(&cluster);
-                }
-            }
-            desk.end(&cluster);
-        }
-        Effect::Update { cluster, .. }
-        | Effect::MarkSoak { cluster, .. }
-        | Effect::Delete { cluster, .. } => {
-            match outcome {
-                Outcome::Failed(text) => desk.fail(&cluster, now, text),
-                _ => desk.succeed(&cluster),
-            }
-            desk.end(&cluster);
-        }
-        Effect::Report { due, .. } => {
-            let version = if let Outcome::Report(version) = outcome {
-                Some(*version)
-            } else {
-                None
-            };
-            desk.rows.wrote(due, version, Instant::now());
-            desk.dirty = true;
-        }
-        Effect::Status { status, .. } => {
-            desk.status.wrote(*status, matches!(outcome, Outcome::Upgrade(_)));
-        }
-        Effect::Finalizers { .. } => {
-            desk.finalizing = false;
-            desk.dirty = true;
-        }
-    }
-}
-
-impl State {
-    /// Takes the records of a new term.
-    fn begin_term(&mut self, reports: &[Report]) {
-        for desk in self.desks.values_mut() {
-            desk.begin_term();
-        }
-        for report in reports {
-            self.observe_report(report, false, false);
-        }
-    }
-
-    /// Forgets what only a leader may believe.
-    fn end_term(&mut self) {
-        for desk in self.desks.values_mut() {
-            desk.status.reset();
-            desk.dirty = true;
-        }
-    }
-
-    /// Upgrades to look at now, the oldest first.
-    fn due(&mut self, wall: DateTime<Utc>) -> Vec<Arc<str>> {
-        let all = std::mem::take(&mut self.index.all_dirty);
-        for uid in std::mem::take(&mut self.index.dirty) {
-            if let Some(desk) = self.desks.get_mut(&uid) {
-                desk.dirty = true;
-            }
-        }
-        let now = Instant::now();
-        let mut due: Vec<_> = Vec::new();
-        for desk in self.desks.values_mut() {
-            if !self.settings.serves(&desk.namespace) {
-                continue;
-            }
-            desk.dirty |= all || desk.wake_at.is_some_and(|wake| wake <= wall);
-            if desk.dirty && desk.rested(now) {
-                due.push((desk.created, Arc::clone(&desk.key), Arc::clone(&desk.uid)));
-            }
-        }
-        due.sort_unstable();
-        due.into_iter().map(|(_, _, uid)| uid).collect()
-    }
-
-    /// When to turn again, if nothing happens before.
-    fn next(&self, wall: DateTime<Utc>) -> Instant {
-        let instant = Instant::now();
-        let mut next = instant + LONGEST;
-        for desk in self
-            .desks
-            .values()
-            .filter(|desk| self.settings.serves(&desk.namespace))
-        {
-            if desk.dirty {
-                next = next.min(desk.rested_at(instant));
-            }
-            if let Some(wake) = desk.wake_at {
-                let left = (wake - wall).to_std().unwrap_or(Duration::ZERO);
-                next = next.min(instant + left);
-            }
-            if let Some(due) = desk.rows.due_at() {
-                next = next.min(due);
-            }
-            if let Some(due) = desk.status.due_at(instant) {
-                next = next.min(due);
-            }
-        }
-        next
     }
 }

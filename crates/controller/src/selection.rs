@@ -280,3 +280,7 @@ impl<'a> Prepared<'a> {
         (by_label || by_expression) && self.matches(cluster)
     }
 }
+
+#[cfg(test)]
+#[path = "selection_tests.rs"]
+mod tests;

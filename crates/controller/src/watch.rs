@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use ahash::AHashSet;
-use api::names::{LABEL_MCU, LABEL_MCU_UID, Step};
+use api::names::{LABEL_MCU, LABEL_MCU_UID};
 use api::views::{
     ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding, ManifestWork, Placement, PlacementDecision,
     Report, Upgrade,
@@ -16,7 +16,7 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
 use crate::hall::Hall;
-use crate::index::{Change, Key, key};
+use crate::index::{Change, Key, key, step_of};
 use crate::telemetry::labels::WatchKind;
 
 /// Object kinds whose lists must have arrived before anything is planned.
@@ -109,7 +109,10 @@ where
     K: Watched + Resource<DynamicType = ()>,
 {
     match event {
-        Event::Init => *listing = Listing::default(),
+        Event::Init => {
+            *listing = Listing::default();
+            hall.with(K::begin_list);
+        }
         Event::InitApply(object) => {
             let version = object
                 .meta()
@@ -120,7 +123,7 @@ where
             listing.newest = listing.newest.max(version);
             hall.tell(|state| {
                 listing.seen.insert(key(&object, &mut state.index.pool));
-                K::change(state, hall, Change::Applied(object));
+                K::listed(state, hall, object);
             });
         }
         Event::InitDone => {
@@ -148,6 +151,15 @@ trait Watched: Sized {
 
     /// Takes a change.
     fn change(state: &mut crate::hall::State, hall: &Hall, change: Change<Self>);
+
+    /// A list begins.
+    fn begin_list(_: &mut crate::hall::State) {}
+
+    /// Takes an object of a list.
+    fn listed(state: &mut crate::hall::State, hall: &Hall, object: Self) {
+        Self::change(state, hall, Change::Applied(object));
+    }
+
     /// Forgets what a fresh list (whose newest object has version `newest`) did not contain.
     fn retain(state: &mut crate::hall::State, hall: &Hall, seen: &AHashSet<Key>, newest: u64);
 }
@@ -223,13 +235,21 @@ impl Watched for ManifestWork {
         state.index.work(&change, hall.now());
     }
 
+    fn begin_list(state: &mut crate::hall::State) {
+        state.index.relist_works();
+    }
+
+    fn listed(state: &mut crate::hall::State, hall: &Hall, object: Self) {
+        if object.unreadable().is_some() {
+            hall.count_unreadable(Some(Self::KIND));
+        }
+        state.index.listed_work(&object, hall.now());
+    }
+
     fn retain(state: &mut crate::hall::State, _: &Hall, seen: &AHashSet<Key>, newest: u64) {
         let steps = seen
             .iter()
-            .filter_map(|(namespace, name)| {
-                let step = Step::parse(name.strip_prefix(&**namespace)?.strip_prefix('-')?)?;
-                Some((Arc::clone(namespace), step))
-            })
+            .filter_map(|(namespace, name)| Some((Arc::clone(namespace), step_of(namespace, name)?)))
             .collect();
         state.index.retain_works(&steps, newest);
     }
@@ -245,7 +265,7 @@ impl Watched for Upgrade {
     fn change(state: &mut crate::hall::State, hall: &Hall, change: Change<Self>) {
         hall.count_unreadable(Self::error(&change));
         match change {
-            Change::Applied(upgrade) => state.apply_upgrade(upgrade, hall),
+            Change::Applied(upgrade) => state.apply_upgrade(upgrade),
             Change::Deleted(upgrade) => {
                 state.delete_upgrade(upgrade.metadata.uid.as_deref().unwrap_or_default());
             }
@@ -272,8 +292,7 @@ impl Watched for Report {
         }
     }
 
-    fn retain(_: &mut crate::hall::State, _: &Hall, _: &AHashSet<Key>, _: u64) {
-        // A report that is missing from a list was deleted while nobody looked. A leader writes it anew with the next
-        // change of a row; a follower reads all reports when its term begins.
+    fn retain(state: &mut crate::hall::State, hall: &Hall, seen: &AHashSet<Key>, newest: u64) {
+        state.retain_reports(seen, newest, hall.leads());
     }
 }

@@ -148,8 +148,14 @@ async fn adopt(client: &Client, upgrade: &str, cluster: &str, step: Step) -> Res
         .labels
         .as_ref()
         .and_then(|labels| labels.get(LABEL_MCU_UID));
-    if owner.is_some_and(|owner| owner == upgrade) {
-        return Ok(Outcome::Work(Box::new(work)));
+    if let Some(owner) = owner {
+        let ours = owner == upgrade;
+        let work = Box::new(work);
+        return Ok(if ours {
+            Outcome::Work(work)
+        } else {
+            Outcome::Rival(work)
+        });
     }
     Ok(if work.metadata.deletion_timestamp.is_some() {
         Outcome::ForeignTerminating
@@ -273,3 +279,7 @@ fn is_namespace_missing(status: &Status) -> bool {
             .as_ref()
             .is_some_and(|details| details.kind == "namespaces")
 }
+
+#[cfg(test)]
+#[path = "execute_tests.rs"]
+mod tests;

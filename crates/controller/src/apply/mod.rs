@@ -154,9 +154,11 @@ pub enum Outcome {
     Doomed,
     /// A work does not exist (any more).
     Gone,
-    /// A work of somebody else is in the way.
+    /// A work of another upgrade is in the way.
+    Rival(Box<ManifestWork>),
+    /// A work of nobody's upgrade is in the way.
     Foreign,
-    /// A work of somebody else is in the way and is being deleted.
+    /// A work of nobody's upgrade is in the way and is being deleted.
     ForeignTerminating,
     /// The cluster's namespace is terminating.
     NamespaceGone,

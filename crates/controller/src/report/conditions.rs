@@ -263,3 +263,7 @@ fn condition(verdict: &Verdict, facts: &Facts<'_>, past: Past<'_>) -> Condition 
         ),
     }
 }
+
+#[cfg(test)]
+#[path = "conditions_tests.rs"]
+mod tests;

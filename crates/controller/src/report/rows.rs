@@ -7,10 +7,17 @@ use std::time::{Duration, Instant};
 use api::names::report_name;
 use api::report::{MAX_ROWS, Phase as RowPhase, ReportRow, ReportStep, StepName, StepOutcome};
 use api::views::Report;
-use rollout::{Attempt, Outcome, Phase, Plan, Reason, Record, Stage, StepRecord};
+use rollout::{Attempt, Outcome, Phase, Plan, Policy, Reason, Record, Stage, StepRecord};
+
+use super::status::cut;
 
 /// How long changes of a shard are gathered before it is written (`reference/mcu.md` §3.1).
 const COALESCE: Duration = Duration::from_secs(2);
+/// Longest version in a row, in bytes (schema of the report): versions are what clusters say, and one row that the schema
+/// refuses would keep its whole shard from being written.
+const LONGEST_VERSION: usize = 128;
+/// Most shards: more than any hub has clusters for.
+const MAX_SHARDS: usize = 100_000;
 
 /// Records by cluster, and the shards they live in.
 #[derive(Debug)]
@@ -18,6 +25,8 @@ pub struct Rows {
     upgrade: Arc<str>,
     by_cluster: BTreeMap<Arc<str>, Row>,
     shards: Vec<Shard>,
+    /// Counts the terms, so that answers to writes of an earlier one are told apart.
+    term: u64,
 }
 
 /// One cluster's record.
@@ -31,22 +40,38 @@ pub struct Row {
     pub canary: bool,
     /// It left the selection.
     pub left: bool,
+    /// Version that the record's attempt upgrades to.
+    target: Arc<str>,
     shard: usize,
 }
 
 #[derive(Debug, Default)]
 struct Shard {
     members: usize,
+    /// Since when it differs from the hub's copy.
     changed: Option<Instant>,
     urgent: bool,
     writing: bool,
     exists: bool,
+    /// Resource version of the hub's copy, as far as it was told.
     version: u64,
+    /// Newest version seen while a write was under way: ours, or somebody else's after it.
+    seen: u64,
+}
+
+/// What a plan changed.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// Records whose phase is new.
+    pub moved: Vec<(Arc<str>, Arc<Record>)>,
+    /// True when any row changed or went.
+    pub any: bool,
 }
 
 /// A shard that is due, ready to be written.
 #[derive(Debug)]
 pub struct Due {
+    term: u64,
     /// Number of the shard, from 0.
     pub shard: usize,
     /// Name of the report.
@@ -65,7 +90,15 @@ impl Rows {
             upgrade: Arc::clone(upgrade),
             by_cluster: BTreeMap::new(),
             shards: Vec::new(),
+            term: 0,
         }
+    }
+
+    /// Forgets everything, for a term begins: what counts is on the hub. Answers to earlier writes count no more.
+    pub fn restart(&mut self) {
+        self.by_cluster.clear();
+        self.shards.clear();
+        self.term += 1;
     }
 
     /// The rows by cluster.
@@ -88,58 +121,79 @@ impl Rows {
 
     /// Number of the shard that a report's name says, from 0.
     fn shard_of(&self, report: &str) -> Option<usize> {
-        let number: usize = report
-            .strip_prefix(&report_name(&self.upgrade, 0)[..self.upgrade.len() + "-report-".len()])?
-            .parse()
-            .ok()?;
-        number.checked_sub(1).filter(|shard| *shard < 100_000)
+        let (_, number) = report.rsplit_once('-')?;
+        let number: usize = number.parse().ok()?;
+        let exact = report_name(&self.upgrade, number) == report;
+        number.checked_sub(1).filter(|shard| exact && *shard < MAX_SHARDS)
     }
 
     /// Takes a report as the hub has it. A follower learns from it; a leader (`own`) knows better and only notices that
-    /// somebody else changed or removed it, in which case it is written anew.
-    pub fn observe(&mut self, report: &Report, deleted: bool, own: bool) {
-        let Some(shard) = report
-            .metadata
-            .name
-            .as_deref()
-            .and_then(|name| self.shard_of(name))
-        else {
-            return;
+    /// somebody else changed or removed it, in which case it is written anew. True when anything came of it.
+    pub fn observe(&mut self, report: &Report, deleted: bool, own: bool, now: Instant) -> bool {
+        let meta = &report.metadata;
+        let Some(shard) = meta.name.as_deref().and_then(|name| self.shard_of(name)) else {
+            return false;
         };
-        let version = report
-            .metadata
-            .resource_version
-            .as_deref()
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(0);
-        while self.shards.len() <= shard {
-            self.shards.push(Shard::default());
+        let version = meta.resource_version.as_deref();
+        let version = version.and_then(|text| text.parse().ok()).unwrap_or(0);
+        if self.shards.len() <= shard {
+            self.shards.resize_with(shard + 1, Shard::default);
         }
-        if self.shards[shard].version > version && !deleted {
-            return;
+        let entry = &mut self.shards[shard];
+        if version <= entry.version {
+            return false;
         }
-        if own && (self.shards[shard].exists || self.shards[shard].writing) {
-            let entry = &mut self.shards[shard];
-            if !entry.writing && (deleted || version > entry.version) {
-                entry.exists = !deleted;
-                entry.changed.get_or_insert_with(Instant::now);
-            }
-            return;
+        if own && entry.writing {
+            entry.seen = entry.seen.max(version);
+            return false;
         }
-        self.shards[shard].exists = !deleted;
-        self.shards[shard].version = version;
-        self.load(
-            shard,
-            if deleted {
-                &[]
-            } else {
-                report.rows.good().map_or(&[], Vec::as_slice)
-            },
-        );
+        entry.version = version;
+        entry.exists = !deleted;
+        if own {
+            self.disown(shard, now);
+        } else if deleted {
+            self.load(shard, &[], now);
+        } else {
+            self.load(shard, report.rows.good().map_or(&[], Vec::as_slice), now);
+        }
+        true
     }
 
-    fn load(&mut self, shard: usize, rows: &[ReportRow]) {
-        self.by_cluster.retain(|_, row| row.shard != shard);
+    /// Takes a complete list of reports, of which `seen` tells the names and `newest` the newest version: what is missing
+    /// was deleted while nobody looked. True when anything came of it.
+    pub fn relist(&mut self, seen: impl Fn(&str) -> bool, newest: u64, own: bool, now: Instant) -> bool {
+        let mut changed = false;
+        for shard in 0..self.shards.len() {
+            let entry = &self.shards[shard];
+            let missing = entry.exists && !seen(&report_name(&self.upgrade, shard + 1));
+            // A leader may write once too often rather than leave a gap.
+            if !missing || entry.writing || (!own && entry.version > newest) {
+                continue;
+            }
+            changed = true;
+            if own {
+                self.disown(shard, now);
+            } else {
+                self.shards[shard].exists = false;
+                self.load(shard, &[], now);
+            }
+        }
+        changed
+    }
+
+    /// The hub's copy of a shard is not what we wrote: nothing in it counts as written, and it is written anew.
+    fn disown(&mut self, shard: usize, now: Instant) {
+        self.shards[shard].changed.get_or_insert(now);
+        for row in self.by_cluster.values_mut().filter(|row| row.shard == shard) {
+            row.written = None;
+        }
+    }
+
+    fn load(&mut self, shard: usize, rows: &[ReportRow], now: Instant) {
+        if self.shards[shard].members > 0 {
+            self.by_cluster.retain(|_, row| row.shard != shard);
+            self.shards[shard].members = 0;
+        }
         for row in rows {
             let record = Arc::new(to_record(row));
             let entry = Row {
@@ -147,60 +201,91 @@ impl Rows {
                 written: Some(record),
                 canary: row.canary,
                 left: row.left_selection,
+                target: Arc::from(row.to_version.as_str()),
                 shard,
             };
-            self.by_cluster.insert(Arc::from(row.cluster.as_str()), entry);
-        }
-        for (index, entry) in self.shards.iter_mut().enumerate() {
-            entry.members = self.by_cluster.values().filter(|row| row.shard == index).count();
+            // A cluster that moved to another shard just before a crash is in both: the younger row counts, the other
+            // shard is put right.
+            let lost = match self.by_cluster.get(row.cluster.as_str()) {
+                Some(known) if known.record.since > row.since => Some(shard),
+                known => {
+                    let other = known.map(|known| known.shard);
+                    self.by_cluster.insert(Arc::from(row.cluster.as_str()), entry);
+                    self.shards[shard].members += 1;
+                    if let Some(other) = other {
+                        self.shards[other].members -= 1;
+                    }
+                    other
+                }
+            };
+            if let Some(lost) = lost {
+                self.shards[lost].changed.get_or_insert(now);
+            }
         }
     }
 
-    /// Takes the records of a plan. `facts` tells, per cluster, whether it is a canary and whether it left. Returns the
-    /// records whose phase is new.
+    /// Takes the records of a plan made for `policy`. `facts` tells, per cluster, whether it is a canary and whether it
+    /// left.
     pub fn take(
         &mut self,
         plan: &Plan,
+        policy: &Policy,
         now: Instant,
         mut facts: impl FnMut(&str) -> (bool, bool),
-    ) -> Vec<(Arc<str>, Arc<Record>)> {
-        let mut moved = Vec::new();
+    ) -> Changes {
+        let mut changes = Changes::default();
         for cluster in &plan.dropped {
             if let Some(row) = self.by_cluster.remove(cluster) {
                 self.shards[row.shard].members -= 1;
                 self.mark(row.shard, now, false);
+                changes.any = true;
             }
         }
         for state in &plan.clusters {
             let (canary, left) = facts(&state.name);
-            if let Some(row) = self.by_cluster.get_mut(&state.name) {
+            let current = state.record.attempt.revision == policy.revision;
+            let shard = if let Some(row) = self.by_cluster.get_mut(&state.name) {
                 if Arc::ptr_eq(&row.record, &state.record) && row.canary == canary && row.left == left {
                     continue;
                 }
                 if row.record.phase != state.record.phase {
-                    moved.push((Arc::clone(&state.name), Arc::clone(&state.record)));
+                    changes
+                        .moved
+                        .push((Arc::clone(&state.name), Arc::clone(&state.record)));
                 }
                 row.record = Arc::clone(&state.record);
                 row.canary = canary;
                 row.left = left;
-                let shard = row.shard;
-                self.mark(shard, now, state.urgent);
+                if current {
+                    row.target = Arc::clone(&policy.target);
+                }
+                row.shard
             } else {
-                moved.push((Arc::clone(&state.name), Arc::clone(&state.record)));
+                changes
+                    .moved
+                    .push((Arc::clone(&state.name), Arc::clone(&state.record)));
                 let shard = self.room();
+                let target = if current {
+                    Arc::clone(&policy.target)
+                } else {
+                    Arc::from("")
+                };
                 let row = Row {
                     record: Arc::clone(&state.record),
                     written: None,
                     canary,
                     left,
+                    target,
                     shard,
                 };
                 self.by_cluster.insert(Arc::clone(&state.name), row);
                 self.shards[shard].members += 1;
-                self.mark(shard, now, state.urgent);
-            }
+                shard
+            };
+            changes.any = true;
+            self.mark(shard, now, state.urgent);
         }
-        moved
+        changes
     }
 
     /// The first shard with room, so that clusters that start together share one.
@@ -233,62 +318,74 @@ impl Rows {
     }
 
     /// Takes the shards that are due; each must be answered with [`Rows::wrote`].
-    pub fn due(&mut self, now: Instant, target: &str) -> Vec<Due> {
-        let due: Vec<usize> = self
-            .shards
-            .iter()
-            .enumerate()
-            .filter(|(_, shard)| !shard.writing)
-            .filter(|(_, shard)| {
-                shard
-                    .changed
-                    .is_some_and(|changed| shard.urgent || changed + COALESCE <= now)
-            })
-            .map(|(index, _)| index)
-            .collect();
-        due.into_iter()
-            .filter_map(|shard| {
-                let entry = &mut self.shards[shard];
-                entry.changed = None;
-                entry.urgent = false;
-                if entry.members == 0 && !entry.exists {
-                    return None;
-                }
-                entry.writing = true;
-                let members = || self.by_cluster.iter().filter(|(_, row)| row.shard == shard);
-                Some(Due {
-                    shard,
-                    name: report_name(&self.upgrade, shard + 1),
-                    rows: members()
-                        .map(|(cluster, row)| to_row(cluster, row, target))
-                        .collect(),
-                    records: members()
-                        .map(|(cluster, row)| (Arc::clone(cluster), Arc::clone(&row.record)))
-                        .collect(),
-                })
-            })
-            .collect()
+    pub fn due(&mut self, now: Instant) -> Vec<Due> {
+        let mut due: Vec<Due> = Vec::new();
+        let mut places: Vec<Option<usize>> = Vec::new();
+        for (shard, entry) in self.shards.iter_mut().enumerate() {
+            let ripe = |changed: Instant| entry.urgent || changed + COALESCE <= now;
+            if entry.writing || !entry.changed.is_some_and(ripe) {
+                continue;
+            }
+            entry.changed = None;
+            entry.urgent = false;
+            if entry.members == 0 && !entry.exists {
+                continue;
+            }
+            entry.writing = true;
+            entry.seen = 0;
+            places.resize(shard + 1, None);
+            places[shard] = Some(due.len());
+            due.push(Due {
+                term: self.term,
+                shard,
+                name: report_name(&self.upgrade, shard + 1),
+                rows: Vec::with_capacity(entry.members),
+                records: Vec::with_capacity(entry.members),
+            });
+        }
+        if due.is_empty() {
+            return due;
+        }
+        for (cluster, row) in &self.by_cluster {
+            if let Some(place) = places.get(row.shard).copied().flatten() {
+                due[place].rows.push(to_row(cluster, row));
+                due[place]
+                    .records
+                    .push((Arc::clone(cluster), Arc::clone(&row.record)));
+            }
+        }
+        due
     }
 
-    /// Notes how a write ended; a failed one is due again after the coalescing time.
+    /// Notes how a write ended (`version`: of the report, 0 for one that was deleted); a failed one is due again after
+    /// the coalescing time.
     pub fn wrote(&mut self, due: Due, version: Option<u64>, now: Instant) {
-        let entry = &mut self.shards[due.shard];
+        let Some(entry) = self.shards.get_mut(due.shard).filter(|_| due.term == self.term) else {
+            return;
+        };
         entry.writing = false;
         let Some(version) = version else {
             entry.changed = Some(now);
+            entry.urgent = false;
             return;
         };
         entry.exists = !due.rows.is_empty();
-        entry.version = entry.version.max(version);
+        entry.version = entry.version.max(version).max(entry.seen);
+        if entry.exists && entry.seen > version {
+            self.disown(due.shard, now);
+            return;
+        }
         for (cluster, record) in due.records {
-            if let Some(row) = self.by_cluster.get_mut(&cluster) {
+            if let Some(row) = self.by_cluster.get_mut(&cluster)
+                && row.shard == due.shard
+            {
                 row.written = Some(record);
             }
         }
     }
 }
 
-fn to_row(cluster: &str, row: &Row, target: &str) -> ReportRow {
+fn to_row(cluster: &str, row: &Row) -> ReportRow {
     let record = &row.record;
     ReportRow {
         cluster: cluster.to_owned(),
@@ -301,8 +398,8 @@ fn to_row(cluster: &str, row: &Row, target: &str) -> ReportRow {
             record.reason.as_str().to_owned()
         },
         message: record.message.to_string(),
-        from_version: record.from_version.to_string(),
-        to_version: target.to_owned(),
+        from_version: cut(&record.from_version, LONGEST_VERSION).to_owned(),
+        to_version: row.target.to_string(),
         since: record.since,
         revision: record.attempt.revision.to_string(),
         retry: record.attempt.retry.to_string(),
@@ -404,3 +501,7 @@ const fn from_step_name(name: StepName) -> Stage {
         StepName::PostAction => Stage::PostAction,
     }
 }
+
+#[cfg(test)]
+#[path = "rows_tests.rs"]
+mod tests;

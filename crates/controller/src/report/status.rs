@@ -166,17 +166,22 @@ fn note(state: &ClusterState) -> ClusterNote {
     }
 }
 
-/// At most `most` bytes, cut on a character boundary.
+/// The beginning of a text that takes at most `most` bytes as JSON: clusters tell what they like, and a character may
+/// take six bytes there.
 #[must_use]
 pub fn cut(text: &str, most: usize) -> &str {
-    if text.len() <= most {
-        return text;
+    let mut taken = 0;
+    for (at, char) in text.char_indices() {
+        taken += match char {
+            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+            '\0'..='\u{1f}' => 6,
+            _ => char.len_utf8(),
+        };
+        if taken > most {
+            return &text[..at];
+        }
     }
-    let end = (0..=most)
-        .rev()
-        .find(|end| text.is_char_boundary(*end))
-        .unwrap_or(0);
-    &text[..end]
+    text
 }
 
 fn clusters_summary(counts: &Counts) -> ClustersSummary {
@@ -207,3 +212,7 @@ fn beyond(number: usize) -> i64 {
 fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+#[path = "status_tests.rs"]
+mod tests;

@@ -14,14 +14,22 @@ pub struct StatusState {
     written: Option<ManagedClustersUpgradeStatus>,
     last: Option<Instant>,
     writing: bool,
+    /// The hub's copy as last seen, in the hub's form.
+    echo: Option<ManagedClustersUpgradeStatus>,
+    /// The hub's copy may differ from what was written: somebody changed it, or a write's outcome is unknown.
+    doubtful: bool,
 }
 
 impl StatusState {
-    /// Learns the status that the hub holds, unless this replica knows better because it wrote one.
+    /// Learns the status that the hub holds. A replica that has written one knows better, and writes it again when
+    /// somebody else has changed it.
     pub fn observe(&mut self, status: Option<&ManagedClustersUpgradeStatus>) {
         if self.draft.is_none() {
             self.written = status.cloned();
+        } else if !self.writing && self.echo.as_ref() != status {
+            self.doubtful = true;
         }
+        self.echo = status.cloned();
     }
 
     /// The status that transitions are measured against: the latest draft, else what the hub holds.
@@ -50,10 +58,11 @@ impl StatusState {
     pub fn reset(&mut self) {
         self.draft = None;
         self.writing = false;
+        self.doubtful = false;
     }
 
     fn changed(&self) -> bool {
-        self.draft.is_some() && self.draft != self.written
+        self.draft.is_some() && (self.doubtful || self.draft != self.written)
     }
 
     /// When the status is due, if it is to be written.
@@ -69,6 +78,7 @@ impl StatusState {
             return None;
         }
         self.writing = true;
+        self.doubtful = false;
         self.last = Some(now);
         self.draft.clone()
     }
@@ -78,6 +88,8 @@ impl StatusState {
         self.writing = false;
         if success {
             self.written = Some(status);
+        } else {
+            self.doubtful = true;
         }
     }
 }
@@ -114,6 +126,49 @@ mod tests {
         state.set(progress("1/2"));
         let status = state.due(start).unwrap();
         state.wrote(status, false);
+        assert_eq!(state.due(start), None, "not at once");
         assert!(state.due(start + INTERVAL).is_some());
+    }
+
+    #[test]
+    fn a_write_whose_outcome_is_unknown_is_repeated_even_when_the_status_is_the_old_one_again() {
+        let start = Instant::now();
+        let mut state = StatusState::default();
+        state.set(progress("1/2"));
+        let first = state.due(start).unwrap();
+        state.wrote(first.clone(), true);
+        state.set(progress("2/2"));
+        let second = state.due(start + INTERVAL).unwrap();
+        state.set(first.clone());
+        state.wrote(second, false);
+        assert_eq!(state.due(start + INTERVAL * 2), Some(first));
+    }
+
+    #[test]
+    fn a_status_that_somebody_else_changed_is_written_again_once() {
+        let start = Instant::now();
+        let mut state = StatusState::default();
+        state.set(progress("1/2"));
+        let first = state.due(start).unwrap();
+        state.observe(Some(&first));
+        state.wrote(first.clone(), true);
+        state.observe(Some(&first));
+        assert_eq!(state.due_at(start + INTERVAL), None, "the echo is no change");
+        state.observe(Some(&progress("made up")));
+        state.observe(Some(&progress("made up")));
+        assert_eq!(state.due(start + INTERVAL), Some(first.clone()));
+        state.observe(Some(&first));
+        state.wrote(first, true);
+        assert_eq!(state.due_at(start + INTERVAL * 2), None);
+    }
+
+    #[test]
+    fn a_follower_takes_over_what_the_hub_holds() {
+        let mut state = StatusState::default();
+        state.set(progress("1/2"));
+        state.reset();
+        state.observe(Some(&progress("2/2")));
+        assert_eq!(state.previous(), progress("2/2"));
+        assert_eq!(state.due_at(Instant::now()), None);
     }
 }

@@ -1,0 +1,98 @@
+//! The answers of writes, taken into the state at once so that the next plan sees what was written. No I/O.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use api::names::Step;
+use chrono::TimeDelta;
+
+use crate::apply::{Effect, Job, Outcome};
+use crate::hall::{Hall, State};
+use crate::index::Index;
+
+/// First wait before a foreign work that is being deleted is looked at again.
+const TERMINATING: TimeDelta = TimeDelta::seconds(5);
+
+/// Takes the answer of a write into the state.
+pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
+    let now = hall.now();
+    let Job { upgrade, effect } = job;
+    match outcome {
+        Outcome::Work(work) | Outcome::Rival(work) => state.index.answered_work(work, now),
+        Outcome::Upgrade(object) => state.answered_upgrade((**object).clone()),
+        _ => {}
+    }
+    take_end(&mut state.index, &effect, outcome);
+    let Some(desk) = state.desks.get_mut(&upgrade) else {
+        return;
+    };
+    match effect {
+        Effect::Create {
+            cluster, step, freed, ..
+        } => {
+            if let (Outcome::Work(_), Some(freed)) = (outcome, freed) {
+                hall.metrics.reacted(freed.elapsed());
+            }
+            match outcome {
+                Outcome::Foreign => desk.obstruct(&cluster, step, now),
+                Outcome::ForeignTerminating => desk.await_end(&cluster, step, now + TERMINATING),
+                Outcome::NamespaceGone => desk.miss(&cluster, now),
+                Outcome::Failed(text) => desk.fail(&cluster, now, text),
+                _ => {
+                    desk.foreign.remove(&(Arc::clone(&cluster), step));
+                    desk.succeed(&cluster);
+                }
+            }
+            desk.end(&cluster);
+        }
+        Effect::Update { cluster, .. }
+        | Effect::MarkSoak { cluster, .. }
+        | Effect::Delete { cluster, .. } => {
+            match outcome {
+                Outcome::NamespaceGone => desk.miss(&cluster, now),
+                Outcome::Failed(text) => desk.fail(&cluster, now, text),
+                _ => desk.succeed(&cluster),
+            }
+            desk.end(&cluster);
+        }
+        Effect::Report { due, .. } => {
+            let version = match outcome {
+                Outcome::Report(version) => Some(*version),
+                _ => None,
+            };
+            desk.rows.wrote(due, version, Instant::now());
+            desk.dirty = true;
+        }
+        Effect::Status { status, .. } => {
+            desk.status.wrote(*status, matches!(outcome, Outcome::Upgrade(_)));
+        }
+        Effect::Finalizers { .. } => desk.finalized(now, outcome),
+    }
+}
+
+/// What a write says about the end of a work.
+fn take_end(index: &mut Index, effect: &Effect, outcome: &Outcome) {
+    match (effect, outcome) {
+        (
+            Effect::Delete {
+                cluster, step, uid, ..
+            },
+            Outcome::Failed(_) | Outcome::NotLeading | Outcome::NamespaceGone,
+        ) => index.spare(cluster, *step, uid),
+        (
+            Effect::Delete {
+                cluster, step, uid, ..
+            }
+            | Effect::MarkSoak {
+                cluster, step, uid, ..
+            },
+            Outcome::Gone,
+        ) => index.forget(cluster, *step, uid),
+        (Effect::Update { cluster, uid, .. }, Outcome::Gone) => index.forget(cluster, Step::Platform, uid),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+#[path = "answer_tests.rs"]
+mod tests;

@@ -1,0 +1,84 @@
+//! When to look at which upgrade, and what begins and ends with a term of leading. No I/O.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use api::views::Report;
+use chrono::{DateTime, Utc};
+
+use crate::hall::State;
+use crate::run::LONGEST;
+
+impl State {
+    /// Takes the records of a new term, all that the hub has.
+    pub fn begin_term(&mut self, reports: &[Report]) {
+        self.index.ended.clear();
+        for desk in self.desks.values_mut() {
+            desk.begin_term();
+        }
+        for report in reports {
+            self.observe_report(report, false, false);
+        }
+    }
+
+    /// Forgets what only a leader may believe.
+    pub fn end_term(&mut self) {
+        for desk in self.desks.values_mut() {
+            desk.status.reset();
+            desk.dirty = true;
+        }
+    }
+
+    /// Upgrades to look at now, the oldest first.
+    pub fn due(&mut self, wall: DateTime<Utc>, now: Instant) -> Vec<Arc<str>> {
+        let all = std::mem::take(&mut self.index.all_dirty);
+        let vacated = std::mem::take(&mut self.index.vacated);
+        for uid in std::mem::take(&mut self.index.dirty) {
+            if let Some(desk) = self.desks.get_mut(&uid) {
+                desk.dirty = true;
+            }
+        }
+        let mut due: Vec<_> = Vec::new();
+        for desk in self.desks.values_mut() {
+            if !self.settings.serves(&desk.namespace) {
+                desk.dirty = false;
+                continue;
+            }
+            desk.dirty |= all || (vacated && desk.contested);
+            desk.dirty |= desk.wake_at.is_some_and(|wake| wake <= wall);
+            if desk.dirty && desk.rested(now) {
+                due.push((desk.created, Arc::clone(&desk.key), Arc::clone(&desk.uid)));
+            }
+        }
+        due.sort_unstable();
+        due.into_iter().map(|(_, _, uid)| uid).collect()
+    }
+
+    /// When to turn again, if nothing happens before.
+    #[must_use]
+    pub fn next(&self, wall: DateTime<Utc>, now: Instant) -> Instant {
+        let mut next = now + LONGEST;
+        for desk in self
+            .desks
+            .values()
+            .filter(|desk| self.settings.serves(&desk.namespace))
+        {
+            if desk.dirty {
+                next = next.min(desk.rested_at(now));
+            } else if let Some(wake) = desk.wake_at {
+                let left = (wake - wall).to_std().unwrap_or(Duration::ZERO);
+                next = next.min(now + left);
+            }
+            // The records of an upgrade that is being deleted are not written any more.
+            let rows = desk.rows.due_at().filter(|_| !desk.is_deleting());
+            for due in rows.into_iter().chain(desk.status.due_at(now)) {
+                next = next.min(due);
+            }
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+#[path = "schedule_tests.rs"]
+mod tests;
