@@ -54,7 +54,7 @@ pub fn spec(set: &str, names: &[String]) -> Value {
     })
 }
 
-/// An action of one ConfigMap.
+/// An action of one `ConfigMap`.
 #[must_use]
 pub fn action(name: &str) -> Value {
     json!({"manifestWork": {"workload": {"manifests": [

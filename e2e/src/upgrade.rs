@@ -169,7 +169,8 @@ impl<'a> Upgrade<'a> {
     /// # Errors
     /// As [`Upgrade::until`].
     pub async fn settle(&self) -> Result<Seen> {
-        let limit = self.now()?.raw["spec"]["upgradeStrategy"]["operatorsUpgradeTimeout"].clone();
+        let planned = self.until("planned", |_| true).await?;
+        let limit = planned.raw["spec"]["upgradeStrategy"]["operatorsUpgradeTimeout"].clone();
         self.edit(json!({"upgradeStrategy": {"operatorsUpgradeTimeout": "7777s"}}))
             .await?;
         self.until("planned again", |_| true).await?;

@@ -1,7 +1,7 @@
 //! The hub of a test binary: API server with our CRDs, RBAC and admission policy, and the controller beside it.
 //!
-//! Owns the installation (`kubectl apply -k deploy`) and the identity of the controller: the ServiceAccount that
-//! `deploy/` ships, by a TokenRequest, and nothing more. Refuses to run the controller as anybody else.
+//! Owns the installation (`kubectl apply -k deploy`) and the identity of the controller: the `ServiceAccount` that
+//! `deploy/` ships, by a `TokenRequest`, and nothing more. Refuses to run the controller as anybody else.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use crate::view::View;
 
 /// Namespace of the controller.
 pub const NAMESPACE: &str = "mcu-system";
-/// ServiceAccount of the controller.
+/// `ServiceAccount` of the controller.
 pub const ACCOUNT: &str = "mcu-controller";
 
 /// Watches and hubs outlive the test that starts them, and with it its runtime.
@@ -103,7 +103,7 @@ impl World {
         Ok(world)
     }
 
-    /// Starts a controller as the shipped ServiceAccount; `name` is unique in this world.
+    /// Starts a controller as the shipped `ServiceAccount`; `name` is unique in this world.
     ///
     /// # Errors
     /// As [`ControllerProcess::start`].

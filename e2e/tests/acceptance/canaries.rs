@@ -5,9 +5,9 @@ use api::names::Step::{Operators, Platform, PostAction};
 use e2e::{Scenario, sample};
 use serde_json::{Value, json};
 
-fn canary(s: &Scenario, numbers: &[usize], strategy: Value) -> Value {
+fn canary(s: &Scenario, numbers: &[usize], strategy: &Value) -> Value {
     let mut spec = json!({"upgradeStrategy": {"canaryClusters": sample::canaries(&s.some(numbers))}});
-    sample::join(&mut spec["upgradeStrategy"], &strategy);
+    sample::join(&mut spec["upgradeStrategy"], strategy);
     spec
 }
 
@@ -15,7 +15,7 @@ fn canary(s: &Scenario, numbers: &[usize], strategy: Value) -> Value {
 #[tokio::test]
 async fn the_others_start_when_the_canary_is_complete() -> Result<()> {
     let s = Scenario::new(4).await?;
-    s.create(canary(&s, &[1], json!({}))).await?;
+    s.create(canary(&s, &[1], &json!({}))).await?;
     s.work(1, Platform).await?;
     let seen = s.settle().await?;
     assert_eq!(s.having(Platform), [1]);
@@ -49,7 +49,7 @@ async fn the_others_start_when_the_canary_is_complete() -> Result<()> {
 #[tokio::test]
 async fn a_canary_is_upgraded_once() -> Result<()> {
     let s = Scenario::new(3).await?;
-    let mut spec = canary(&s, &[1], json!({}));
+    let mut spec = canary(&s, &[1], &json!({}));
     sample::join(&mut spec, &json!({"ocpOperators": {"approveAllUpgrades": true}}));
     let players = s.play_all();
     s.create(spec).await?;
@@ -68,7 +68,7 @@ async fn a_canary_is_upgraded_once() -> Result<()> {
 #[tokio::test]
 async fn a_canary_that_times_out_stops_all_others() -> Result<()> {
     let s = Scenario::new(3).await?;
-    s.create(canary(&s, &[1], json!({"clusterUpgradeTimeout": "4s"})))
+    s.create(canary(&s, &[1], &json!({"clusterUpgradeTimeout": "4s"})))
         .await?;
     s.agent(1).available(Platform).await?;
     let seen = s.until("stalled", |seen| seen.stalled("CanaryFailed")).await?;
@@ -90,7 +90,7 @@ async fn a_canary_that_times_out_stops_all_others() -> Result<()> {
 #[tokio::test]
 async fn with_two_canaries_one_is_not_enough() -> Result<()> {
     let s = Scenario::new(4).await?;
-    s.create(canary(&s, &[1, 2], json!({}))).await?;
+    s.create(canary(&s, &[1, 2], &json!({}))).await?;
     s.agent(1).completed().await?;
     s.until("one canary is done", |seen| seen.canaries().complete == 1)
         .await?;
@@ -119,7 +119,7 @@ async fn a_canary_selector_that_matches_nothing_starts_nothing_and_says_so() -> 
 #[tokio::test]
 async fn a_canary_whose_operators_fail_stops_all_others() -> Result<()> {
     let s = Scenario::new(2).await?;
-    let mut spec = canary(&s, &[1], json!({}));
+    let mut spec = canary(&s, &[1], &json!({}));
     sample::join(&mut spec, &json!({"ocpOperators": {"approveAllUpgrades": true}}));
     s.create(spec).await?;
     s.agent(1).completed().await?;
@@ -135,7 +135,7 @@ async fn a_canary_whose_operators_fail_stops_all_others() -> Result<()> {
 #[tokio::test]
 async fn a_canary_outside_the_selection_joins_it_and_goes_first() -> Result<()> {
     let s = Scenario::new(4).await?;
-    let mut spec = canary(&s, &[4], json!({}));
+    let mut spec = canary(&s, &[4], &json!({}));
     sample::join(
         &mut spec,
         &json!({"clusterSelector": sample::selector(s.id(), &s.some(&[1, 2]))}),
@@ -157,7 +157,7 @@ async fn a_canary_outside_the_selection_joins_it_and_goes_first() -> Result<()> 
 #[tokio::test]
 async fn after_a_failed_canary_no_other_canary_starts() -> Result<()> {
     let s = Scenario::new(4).await?;
-    s.create(canary(&s, &[1, 2, 3], json!({"maxConcurrency": 2})))
+    s.create(canary(&s, &[1, 2, 3], &json!({"maxConcurrency": 2})))
         .await?;
     s.work(1, Platform).await?;
     s.agent(2).partial().await?;
@@ -174,7 +174,7 @@ async fn after_a_failed_canary_no_other_canary_starts() -> Result<()> {
 #[tokio::test]
 async fn the_gate_opens_only_after_the_post_action_of_the_canary() -> Result<()> {
     let s = Scenario::new(2).await?;
-    let mut spec = canary(&s, &[1], json!({}));
+    let mut spec = canary(&s, &[1], &json!({}));
     sample::join(&mut spec, &json!({"postUpgradeAction": sample::action("check")}));
     s.create(spec).await?;
     s.agent(1).completed().await?;

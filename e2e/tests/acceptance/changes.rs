@@ -133,16 +133,17 @@ async fn a_cluster_that_joins_is_upgraded_and_complete_is_false_until_then() -> 
     add(&second).await?;
     let seen = s.until("two", |seen| seen.clusters().total == 2).await?;
     assert_eq!(seen.clusters().pending, 1);
-    let players = e2e::Players::of(&s, vec![s.c(1).to_owned(), second.clone(), third.clone()]);
+    let players = e2e::Players::of(&s, vec![s.c(1).to_owned(), second.clone()]);
     s.complete().await?;
     add(&third).await?;
     s.until("complete no more", |seen| {
         seen.is_not("Complete") && seen.clusters().total == 3
     })
     .await?;
+    let joined = e2e::Players::of(&s, vec![third.clone()]);
     let seen = s.complete().await?;
     assert_eq!(seen.clusters().complete, 3);
-    drop(players);
+    drop((players, joined));
     Ok(())
 }
 

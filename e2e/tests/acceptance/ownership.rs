@@ -9,7 +9,7 @@ use e2e::{Scenario, sample};
 use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 
-fn foreign(s: &Scenario, number: usize, step: Step, labels: Value) -> Value {
+fn foreign(s: &Scenario, number: usize, step: Step, labels: &Value) -> Value {
     json!({
         "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
         "metadata": {"name": step.work_name(s.c(number)), "namespace": s.c(number), "labels": labels},
@@ -24,7 +24,7 @@ fn foreign(s: &Scenario, number: usize, step: Step, labels: Value) -> Value {
 async fn a_foreign_work_blocks_its_cluster_only_and_is_left_alone() -> Result<()> {
     let s = Scenario::new(2).await?;
     let theirs = s
-        .post(Kind::Work, s.c(1), &foreign(&s, 1, Platform, json!({})))
+        .post(Kind::Work, s.c(1), &foreign(&s, 1, Platform, &json!({})))
         .await?;
     s.create(json!({"upgradeStrategy": {"maxConcurrency": 1}}))
         .await?;
@@ -164,7 +164,7 @@ async fn kept_works_of_an_older_failed_upgrade_give_way() -> Result<()> {
     old.sound()
 }
 
-/// PreActionDegraded is not terminal: the newer upgrade names who holds the cluster and what would help.
+/// `PreActionDegraded` is not terminal: the newer upgrade names who holds the cluster and what would help.
 #[tokio::test]
 async fn a_degraded_pre_action_of_another_upgrade_holds_the_cluster() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -228,7 +228,7 @@ async fn a_deleted_upgrade_takes_its_works_with_it_and_waits_for_no_dead_agent()
         "postUpgradeAction": sample::action("check"),
     }))
     .await?;
-    let foreign = foreign(&s, 1, PostAction, json!({"app": "theirs"}));
+    let foreign = foreign(&s, 1, PostAction, &json!({"app": "theirs"}));
     s.post(Kind::Work, s.c(1), &foreign).await?;
     for number in [2, 3, 4] {
         s.agent(number).available(PreAction).await?;
@@ -267,7 +267,7 @@ async fn objects_that_no_upgrade_concerns_are_not_written() -> Result<()> {
     s.post(
         Kind::Work,
         s.c(3),
-        &foreign(&s, 3, Platform, json!({"app": "theirs"})),
+        &foreign(&s, 3, Platform, &json!({"app": "theirs"})),
     )
     .await?;
     s.decide("theirs", &[3]).await?;

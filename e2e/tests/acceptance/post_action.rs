@@ -6,9 +6,9 @@ use api::report::Phase;
 use e2e::{Scenario, sample};
 use serde_json::{Value, json};
 
-fn check(change: Value) -> Value {
+fn check(change: &Value) -> Value {
     let mut spec = json!({"postUpgradeAction": sample::action("health-check")});
-    sample::join(&mut spec, &change);
+    sample::join(&mut spec, change);
     spec
 }
 
@@ -16,7 +16,7 @@ fn check(change: Value) -> Value {
 #[tokio::test]
 async fn the_post_action_comes_on_complete_clusters_after_their_operators() -> Result<()> {
     let s = Scenario::new(2).await?;
-    s.create(check(json!({"ocpOperators": {"approveAllUpgrades": true}})))
+    s.create(check(&json!({"ocpOperators": {"approveAllUpgrades": true}})))
         .await?;
     s.agent(1).completed().await?;
     s.work(1, Operators).await?;
@@ -35,7 +35,7 @@ async fn the_post_action_comes_on_complete_clusters_after_their_operators() -> R
 #[tokio::test]
 async fn a_degraded_post_action_fails_its_cluster_and_a_late_recovery_heals_it() -> Result<()> {
     let s = Scenario::new(2).await?;
-    s.create(check(json!({}))).await?;
+    s.create(check(&json!({}))).await?;
     for number in [1, 2] {
         s.agent(number).completed().await?;
     }
@@ -60,7 +60,7 @@ async fn a_degraded_post_action_fails_its_cluster_and_a_late_recovery_heals_it()
 #[tokio::test]
 async fn with_all_post_actions_available_it_is_complete_and_they_are_deleted() -> Result<()> {
     let s = Scenario::new(2).await?;
-    s.create(check(json!({}))).await?;
+    s.create(check(&json!({}))).await?;
     for number in [1, 2] {
         s.agent(number).completed().await?;
     }
@@ -86,7 +86,7 @@ async fn with_all_post_actions_available_it_is_complete_and_they_are_deleted() -
 async fn a_canary_with_a_degraded_post_action_stops_all_others() -> Result<()> {
     let s = Scenario::new(2).await?;
     let canaries = sample::canaries(&s.some(&[1]));
-    s.create(check(json!({"upgradeStrategy": {"canaryClusters": canaries}})))
+    s.create(check(&json!({"upgradeStrategy": {"canaryClusters": canaries}})))
         .await?;
     s.agent(1).completed().await?;
     s.agent(1).degraded(PostAction).await?;
@@ -101,8 +101,10 @@ async fn a_canary_with_a_degraded_post_action_stops_all_others() -> Result<()> {
 #[tokio::test]
 async fn a_post_action_that_never_ends_fails_its_cluster() -> Result<()> {
     let s = Scenario::new(1).await?;
-    s.create(check(json!({"upgradeStrategy": {"clusterUpgradeTimeout": "4s"}})))
-        .await?;
+    s.create(check(
+        &json!({"upgradeStrategy": {"clusterUpgradeTimeout": "4s"}}),
+    ))
+    .await?;
     s.agent(1).completed().await?;
     s.agent(1).applied(PostAction).await?;
     let row = s

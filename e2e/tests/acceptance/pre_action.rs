@@ -6,9 +6,9 @@ use api::report::Phase;
 use e2e::{Scenario, sample};
 use serde_json::{Value, json};
 
-fn backup(change: Value) -> Value {
+fn backup(change: &Value) -> Value {
     let mut spec = json!({"preUpgradeAction": sample::action("backup")});
-    sample::join(&mut spec, &change);
+    sample::join(&mut spec, change);
     spec
 }
 
@@ -16,7 +16,7 @@ fn backup(change: Value) -> Value {
 #[tokio::test]
 async fn the_pre_action_comes_first_and_is_counted() -> Result<()> {
     let s = Scenario::new(4).await?;
-    s.create(backup(json!({"upgradeStrategy": {"maxConcurrency": 2}})))
+    s.create(backup(&json!({"upgradeStrategy": {"maxConcurrency": 2}})))
         .await?;
     let work = s.work(1, PreAction).await?;
     assert_eq!(work.manifests()[0]["metadata"]["name"], "backup");
@@ -42,7 +42,7 @@ async fn the_pre_action_comes_first_and_is_counted() -> Result<()> {
 #[tokio::test]
 async fn an_available_pre_action_starts_its_own_cluster_only() -> Result<()> {
     let s = Scenario::new(2).await?;
-    s.create(backup(json!({}))).await?;
+    s.create(backup(&json!({}))).await?;
     s.work(2, PreAction).await?;
     s.agent(1).available(PreAction).await?;
     s.work(1, Platform).await?;
@@ -56,7 +56,7 @@ async fn an_available_pre_action_starts_its_own_cluster_only() -> Result<()> {
 #[tokio::test]
 async fn a_degraded_pre_action_holds_back_its_own_cluster_only() -> Result<()> {
     let s = Scenario::new(3).await?;
-    s.create(backup(json!({}))).await?;
+    s.create(backup(&json!({}))).await?;
     s.agent(2).degraded(PreAction).await?;
     let players = s.play(&[1, 3]);
     let seen = s
@@ -77,7 +77,7 @@ async fn a_degraded_pre_action_holds_back_its_own_cluster_only() -> Result<()> {
 #[tokio::test]
 async fn a_recovered_pre_action_lets_its_cluster_proceed() -> Result<()> {
     let s = Scenario::new(2).await?;
-    s.create(backup(json!({}))).await?;
+    s.create(backup(&json!({}))).await?;
     s.agent(2).degraded(PreAction).await?;
     s.until("degraded", |seen| seen.pre().degraded == 1).await?;
     s.agent(2).available(PreAction).await?;
@@ -91,7 +91,7 @@ async fn a_recovered_pre_action_lets_its_cluster_proceed() -> Result<()> {
 #[tokio::test]
 async fn a_degraded_pre_action_gives_its_slot_to_the_next() -> Result<()> {
     let s = Scenario::new(2).await?;
-    s.create(backup(json!({"upgradeStrategy": {"maxConcurrency": 1}})))
+    s.create(backup(&json!({"upgradeStrategy": {"maxConcurrency": 1}})))
         .await?;
     s.work(1, PreAction).await?;
     assert_eq!(s.created(2, PreAction), 0);
@@ -104,7 +104,7 @@ async fn a_degraded_pre_action_gives_its_slot_to_the_next() -> Result<()> {
 #[tokio::test]
 async fn pre_actions_are_deleted_when_all_clusters_are_complete() -> Result<()> {
     let s = Scenario::new(2).await?;
-    s.create(backup(json!({}))).await?;
+    s.create(backup(&json!({}))).await?;
     for number in [1, 2] {
         s.agent(number).available(PreAction).await?;
     }
@@ -131,7 +131,7 @@ async fn pre_actions_are_deleted_when_all_clusters_are_complete() -> Result<()> 
 async fn after_a_failure_pre_actions_stay_until_the_upgrade_is_deleted() -> Result<()> {
     let s = Scenario::new(2).await?;
     s.create(backup(
-        json!({"upgradeStrategy": {"clusterUpgradeTimeout": "4s"}}),
+        &json!({"upgradeStrategy": {"clusterUpgradeTimeout": "4s"}}),
     ))
     .await?;
     for number in [1, 2] {
@@ -195,7 +195,7 @@ async fn a_job_of_an_action_counts_when_it_succeeded_and_is_degraded_when_it_fai
 async fn a_pre_action_that_never_ends_is_degraded_at_its_deadline() -> Result<()> {
     let s = Scenario::new(1).await?;
     s.create(backup(
-        json!({"upgradeStrategy": {"clusterUpgradeTimeout": "3s"}}),
+        &json!({"upgradeStrategy": {"clusterUpgradeTimeout": "3s"}}),
     ))
     .await?;
     s.agent(1).applied(PreAction).await?;
@@ -213,7 +213,7 @@ async fn a_pre_action_that_never_ends_is_degraded_at_its_deadline() -> Result<()
 #[tokio::test]
 async fn an_action_that_cannot_be_applied_yet_is_progressing_and_says_why() -> Result<()> {
     let s = Scenario::new(1).await?;
-    s.create(backup(json!({}))).await?;
+    s.create(backup(&json!({}))).await?;
     s.agent(1)
         .not_applied(PreAction, "namespaces \"backup\" not found")
         .await?;

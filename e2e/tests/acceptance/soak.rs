@@ -9,9 +9,9 @@ use chrono::{TimeDelta, Utc};
 use e2e::{Scenario, TARGET, sample};
 use serde_json::{Value, json};
 
-fn soaking(seconds: u32, change: Value) -> Value {
+fn soaking(seconds: u32, change: &Value) -> Value {
     let mut spec = json!({"upgradeStrategy": {"minSuccessTime": format!("{seconds}s")}});
-    sample::join(&mut spec, &change);
+    sample::join(&mut spec, change);
     spec
 }
 
@@ -20,7 +20,7 @@ async fn a_soaking_cluster_holds_no_slot_and_completes_when_its_time_is_over() -
     let s = Scenario::new(2).await?;
     s.create(soaking(
         5,
-        json!({"upgradeStrategy": {"maxConcurrency": 1}, "postUpgradeAction": sample::action("check")}),
+        &json!({"upgradeStrategy": {"maxConcurrency": 1}, "postUpgradeAction": sample::action("check")}),
     ))
     .await?;
     s.agent(1).completed().await?;
@@ -62,7 +62,7 @@ async fn the_soak_delays_the_canary_gate() -> Result<()> {
     let s = Scenario::new(2).await?;
     s.create(soaking(
         4,
-        json!({"upgradeStrategy": {"canaryClusters": sample::canaries(&s.some(&[1]))}}),
+        &json!({"upgradeStrategy": {"canaryClusters": sample::canaries(&s.some(&[1]))}}),
     ))
     .await?;
     s.agent(1).completed().await?;
@@ -79,7 +79,7 @@ async fn the_soak_delays_the_canary_gate() -> Result<()> {
 #[tokio::test]
 async fn a_failing_cluster_regresses_in_its_soak() -> Result<()> {
     let s = Scenario::new(2).await?;
-    s.create(soaking(600, json!({}))).await?;
+    s.create(soaking(600, &json!({}))).await?;
     for number in [1, 2] {
         s.agent(number).completed().await?;
         s.up()
@@ -116,7 +116,7 @@ async fn an_operators_only_upgrade_soaks_by_time() -> Result<()> {
     let s = Scenario::new(1).await?;
     s.create(soaking(
         3,
-        json!({"clusterVersion": null, "ocpOperators": {"approveAllUpgrades": true}}),
+        &json!({"clusterVersion": null, "ocpOperators": {"approveAllUpgrades": true}}),
     ))
     .await?;
     s.agent(1).job(json!({"succeeded": 1})).await?;

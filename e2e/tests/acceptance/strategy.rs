@@ -101,7 +101,7 @@ async fn a_budget_of_none_stops_at_the_first_failure() -> Result<()> {
     Ok(())
 }
 
-/// Leaving PreActionDegraded is a start: not while paused.
+/// Leaving `PreActionDegraded` is a start: not while paused.
 #[tokio::test]
 async fn a_pre_action_that_recovers_while_paused_waits() -> Result<()> {
     let s = Scenario::new(1).await?;

@@ -43,7 +43,7 @@ async fn creations_whose_answers_are_lost_are_not_repeated() -> Result<()> {
     // Three works per namespace are created by POST to the same path: lose every other answer.
     let count = AtomicUsize::new(0);
     rig.proxy.judge(move |request| {
-        if creates_work(request) && count.fetch_add(1, Ordering::SeqCst) % 2 == 0 {
+        if creates_work(request) && count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
             Verdict::LoseAnswer
         } else {
             Verdict::Pass
