@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::cluster::{Derived, Wish};
 use crate::fleet::{Busy, Cluster, Selection};
-use crate::phase::Phase;
+use crate::phase::{Phase, Step};
 use crate::plan::superseded;
 use crate::policy::Policy;
 use crate::reason::Reason;
@@ -136,10 +136,10 @@ impl Window {
                         derived.explain(reason, message);
                     }
                 } else if !derived.held_back {
-                    // Clearing the way takes no slot yet.
-                    let clear = matches!(derived.wish, Wish::Start(step)
-                        if superseded(cluster, step, true).is_empty());
-                    free -= usize::from(clear);
+                    // Clearing the way takes no slot yet, a post-action that is retried none at all.
+                    let takes = matches!(derived.wish, Wish::Start(step)
+                        if step != Step::PostAction && superseded(cluster, step, true).is_empty());
+                    free -= usize::from(takes);
                     granted.insert(index);
                 }
             }

@@ -5,7 +5,7 @@ use super::records::is_release_unwritten;
 use super::{Case, Checker, ViolationKind};
 use crate::fleet::{Busy, Selection};
 use crate::outlook::Counts;
-use crate::phase::Phase;
+use crate::phase::{Phase, Step};
 use crate::plan::ClusterState;
 use crate::policy::Limit;
 use crate::record::Record;
@@ -22,7 +22,11 @@ impl Checker<'_> {
             })
             .collect();
         if !starts.is_empty() {
-            self.check_window(cases, starts.len());
+            let takes_slot = |case: &&&Case<'_>| {
+                let mut steps = case.actions.iter().map(|action| action.step());
+                steps.any(|step| step != Step::PostAction)
+            };
+            self.check_window(cases, starts.iter().filter(takes_slot).count());
             self.check_gates(cases, &starts);
         }
     }
@@ -46,7 +50,7 @@ impl Checker<'_> {
             })
             .count();
         let size = self.limit(self.policy.max_concurrency).max(1);
-        if held + starts > size {
+        if starts > 0 && held + starts > size {
             self.report(
                 ViolationKind::WindowExceeded,
                 None,

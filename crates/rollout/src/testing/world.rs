@@ -152,7 +152,7 @@ impl World {
             spoke.scripts[step.index()] = script;
             if let Some(work) = &mut spoke.works[step.index()] {
                 work.epoch = now;
-                work.done = work.reading == Reading::Succeeded;
+                work.done = work.reading == Reading::Succeeded && work.unhealthy.is_none();
             }
         });
     }

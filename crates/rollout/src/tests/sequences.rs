@@ -1,10 +1,6 @@
 //! Whole upgrades as logs: time, cluster, action or phase. Agents act in order, or at seeded random speed.
 
-use std::sync::Arc;
-
-use crate::fleet::Standing;
 use crate::phase::{Phase, Step};
-use crate::reason::Reason;
 use crate::testing::{Latency, PolicyBuilder, Rng, Script, World, policy};
 
 fn world(asked: PolicyBuilder, names: &[&str]) -> World {
@@ -89,36 +85,26 @@ fn the_version_is_edited_in_every_phase() {
         "pending",
         "soaking",
     ];
-    let mut world = world(policy().window(5).soak(40).timeouts(80, 60), &names);
+    let mut world = world(policy().window(4).soak(40).timeouts(60, 60), &names);
     world.script("complete", Step::Platform, Script::succeeds(2, 5));
-    world.script("soaking", Step::Platform, Script::succeeds(20, 60));
-    world.script("failed", Step::Platform, Script::silent());
-    world.script(
-        "partial",
-        Step::Platform,
-        Script::silent().running(10).succeeded(79),
-    );
+    world.script("failed", Step::Platform, Script::silent().running(5));
     world.script("initialized", Step::Platform, Script::silent().other_version(1));
-    world.standing(
-        "initialized",
-        Standing::Unavailable {
-            reason: Reason::ClusterUnavailable,
-            message: Arc::from("the agent is silent"),
-        },
-    );
-    world.run_until(20);
-    world.standing("initialized", Standing::Eligible);
-    world.edit(0, |policy| policy.paused = true);
+    world.script("partial", Step::Platform, Script::silent().running(10));
+    world.script("soaking", Step::Platform, Script::succeeds(20, 50));
+    for name in ["initialized", "partial", "pending"] {
+        world.offline(name, true);
+    }
     world.run_until(48);
-    world.edit(0, |policy| policy.paused = false);
-    world.run_until(70);
+    world.offline("initialized", false);
+    world.offline("partial", false);
+    world.run_until(75);
     world.note("the version is edited");
     world.edit(0, |policy| {
         let edited = crate::testing::policy().edited("r2", &[Step::Platform]).build();
         policy.revision = edited.revision;
         policy.steps = edited.steps;
     });
-    for name in names {
+    for name in ["complete", "failed", "initialized", "soaking"] {
         world.script(name, Step::Platform, Script::succeeds(5, 20));
     }
     world.script(
@@ -126,6 +112,7 @@ fn the_version_is_edited_in_every_phase() {
         Step::Platform,
         Script::silent().running(0).succeeded(5),
     );
+    world.offline("pending", false);
     insta::assert_snapshot!(end(world));
 }
 
