@@ -370,3 +370,25 @@ async fn an_unavailable_cluster_waits_without_a_slot() -> Result<()> {
     s.complete().await?;
     Ok(())
 }
+
+/// A namespace that is being deleted takes its cluster with it, as a deleted `ManagedCluster` does.
+#[tokio::test]
+async fn a_cluster_whose_namespace_is_deleted_is_dropped_without_failure() -> Result<()> {
+    let s = Scenario::new(2).await?;
+    s.create(json!({"ocpOperators": {"approveAllUpgrades": true}, "upgradeStrategy": {"maxConcurrency": 1}}))
+        .await?;
+    s.agent(1).partial().await?;
+    s.until("partial", |seen| seen.clusters().partial_upgrade == 1)
+        .await?;
+    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(s.client().clone());
+    namespaces.delete(s.c(1), &DeleteParams::default()).await?;
+    let players = s.play(&[2]);
+    s.until("the second is done", |seen| seen.clusters().complete == 1)
+        .await?;
+    let seen = s
+        .until("the first is dropped", |seen| seen.clusters().total == 1)
+        .await?;
+    drop(players);
+    assert_eq!(seen.clusters().failed, 0);
+    Ok(())
+}

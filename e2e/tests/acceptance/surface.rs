@@ -162,3 +162,36 @@ async fn metrics_and_health_are_served() -> Result<()> {
     }
     Ok(())
 }
+
+/// RBAC: what `deploy/` grants is enough for everything that any test made the controller do so far.
+#[tokio::test]
+async fn the_controller_is_never_forbidden_anything() -> Result<()> {
+    let s = Scenario::new(1).await?;
+    let players = s.play_all();
+    s.create(
+        json!({"preUpgradeAction": sample::action("backup"), "upgradeStrategy": {"minSuccessTime": "1s"}}),
+    )
+    .await?;
+    s.complete().await?;
+    drop(players);
+    s.up().delete().await?;
+    s.up().gone().await?;
+    let log = s.world().hub().audit_log().context("the shared hub is audited")?;
+    let account = "system:serviceaccount:mcu-system:mcu-controller";
+    let mut requests = 0;
+    for line in std::fs::read_to_string(log)?.lines() {
+        // The last line may be half written.
+        let Ok(event) = serde_json::from_str::<serde_json::Value>(line) else {
+            continue;
+        };
+        if event["user"]["username"] != account {
+            continue;
+        }
+        requests += 1;
+        let code = event["responseStatus"]["code"].as_u64().unwrap_or_default();
+        assert_ne!(code, 403, "{line}");
+        assert_ne!(event["objectRef"]["resource"], "secrets", "{line}");
+    }
+    assert!(requests > 20, "{requests} requests");
+    Ok(())
+}
