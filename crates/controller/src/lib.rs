@@ -8,6 +8,8 @@ pub mod answer;
 pub mod apply;
 pub mod desk;
 pub mod events;
+#[cfg(test)]
+mod fixture;
 pub mod flags;
 pub mod gauges;
 pub mod hall;

@@ -1,1 +1,356 @@
+use chrono::TimeDelta;
+use rollout::testing::{at, record};
+use rollout::{Attempt, Record};
 
+use super::*;
+use crate::fixture::{Given, cluster, desks, finished, index, note, upgrade, work};
+use crate::index::Change;
+
+const OLD: &str = "2026-05-28T09:00:00Z";
+const NEW: &str = "2026-05-28T11:00:00Z";
+
+fn observed(desk: &Desk, others: Vec<Desk>, index: &mut Index) -> Fleet {
+    let owned = index.clusters_of(&desk.uid);
+    fleet(desk, &desks(others), index, &owned, at(0))
+}
+
+fn one(fleet: &Fleet, name: &str) -> Cluster {
+    let found = fleet.clusters.iter().find(|cluster| *cluster.name == *name);
+    found.unwrap().clone()
+}
+
+/// What an upgrade of cluster `c1` sees of another one, which is older or newer and may have a record and a work.
+fn rival(
+    other_created: &'static str,
+    record: Option<Record>,
+    step: Option<Step>,
+) -> (Option<RivalHold>, Cluster) {
+    let mut index = index(&["c1"]);
+    let desk = upgrade("mine", &["c1"]).desk(&index);
+    let mut other = Given {
+        created: other_created,
+        ..upgrade("other", &["c1"])
+    }
+    .desk(&index);
+    if let Some(record) = record {
+        note(&mut other, "c1", record);
+    }
+    if let Some(step) = step {
+        index.work(&Change::Applied(work("c1", step, "other", 5)), at(0));
+    }
+    let cluster = one(&observed(&desk, vec![other], &mut index), "c1");
+    if let Some(rival) = &cluster.rival {
+        assert_eq!(&*rival.upgrade, "ns/other");
+    }
+    (cluster.rival.as_ref().map(|rival| rival.hold), cluster)
+}
+
+fn of(phase: Phase) -> Option<Record> {
+    Some(record(phase).into())
+}
+
+#[test]
+fn an_older_upgrade_goes_first_where_neither_has_started() {
+    assert_eq!(rival(OLD, None, None).0, Some(RivalHold::Active));
+    assert_eq!(rival(OLD, of(Phase::Pending), None).0, Some(RivalHold::Active));
+    assert_eq!(rival(NEW, None, None).0, None);
+    assert_eq!(rival(NEW, of(Phase::Pending), None).0, None);
+}
+
+#[test]
+fn an_older_upgrade_that_is_done_gives_way() {
+    assert_eq!(rival(OLD, of(Phase::Complete), None).0, None);
+    assert_eq!(rival(OLD, of(Phase::Failed), None).0, None);
+    for phase in [Phase::Complete, Phase::Failed] {
+        let (hold, cluster) = rival(OLD, of(phase), Some(Step::Platform));
+        assert_eq!(hold, Some(RivalHold::Yielding), "with kept works");
+        assert_eq!(
+            *cluster.slot(rollout::Step::Platform),
+            Slot::Rival { terminating: false }
+        );
+    }
+}
+
+#[test]
+fn an_older_upgrade_that_waits_for_a_human_is_stuck() {
+    for reason in [Reason::Paused, Reason::CanaryFailed, Reason::MaxFailuresExceeded] {
+        let gated = Some(record(Phase::Pending).reason(reason).into());
+        assert_eq!(rival(OLD, gated, None).0, Some(RivalHold::Stuck));
+    }
+    let blocked = |reason| Some(record(Phase::Blocked).reason(reason).into());
+    assert_eq!(
+        rival(OLD, blocked(Reason::InvalidClusterID), None).0,
+        Some(RivalHold::Stuck)
+    );
+    assert_eq!(
+        rival(OLD, blocked(Reason::Conflict), None).0,
+        Some(RivalHold::Active)
+    );
+    let degraded = of(Phase::PreActionDegraded);
+    assert_eq!(
+        rival(OLD, degraded, Some(Step::PreAction)).0,
+        Some(RivalHold::Stuck)
+    );
+}
+
+#[test]
+fn a_newer_upgrade_that_failed_holds_its_cluster_and_one_that_is_complete_does_not() {
+    assert_eq!(
+        rival(NEW, of(Phase::Failed), Some(Step::Platform)).0,
+        Some(RivalHold::Stuck)
+    );
+    assert_eq!(
+        rival(NEW, of(Phase::Complete), Some(Step::Platform)).0,
+        Some(RivalHold::Yielding)
+    );
+}
+
+#[test]
+fn an_upgrade_at_work_holds_its_cluster_whatever_its_age() {
+    for created in [OLD, NEW] {
+        for phase in [
+            Phase::PreAction,
+            Phase::Initialized,
+            Phase::Partial,
+            Phase::Operators,
+        ] {
+            assert_eq!(
+                rival(created, of(phase), Some(Step::Platform)).0,
+                Some(RivalHold::Active)
+            );
+        }
+        assert_eq!(
+            rival(created, None, Some(Step::PreAction)).0,
+            Some(RivalHold::Active),
+            "no record yet"
+        );
+    }
+}
+
+#[test]
+fn between_two_works_of_a_newer_upgrade_its_cluster_is_not_free() {
+    for phase in [
+        Phase::PreAction,
+        Phase::Operators,
+        Phase::Soaking,
+        Phase::PostAction,
+    ] {
+        assert_eq!(
+            rival(NEW, of(phase), None).0,
+            Some(RivalHold::Active),
+            "{phase:?}"
+        );
+    }
+}
+
+#[test]
+fn a_creation_of_a_newer_upgrade_that_is_under_way_holds_the_cluster() {
+    let mut index = index(&["c1", "c2"]);
+    let desk = upgrade("mine", &["c1", "c2"]).desk(&index);
+    let mut other = Given {
+        created: NEW,
+        ..upgrade("other", &["c1", "c2"])
+    }
+    .desk(&index);
+    other.begin(&Arc::from("c1"), true);
+    other.begin(&Arc::from("c2"), false);
+    let fleet = observed(&desk, vec![other], &mut index);
+    assert_eq!(one(&fleet, "c1").rival.unwrap().hold, RivalHold::Active);
+    assert_eq!(one(&fleet, "c2").rival, None);
+}
+
+#[test]
+fn of_two_equally_old_upgrades_the_first_by_name_goes_first() {
+    let mut index = index(&["c1"]);
+    let (first, second) = (
+        upgrade("a", &["c1"]).desk(&index),
+        upgrade("b", &["c1"]).desk(&index),
+    );
+    let fleet_of = |desk: &Desk, other: Desk, index: &mut Index| {
+        one(&observed(desk, vec![other], index), "c1")
+            .rival
+            .map(|rival| rival.hold)
+    };
+    assert_eq!(
+        fleet_of(&second, upgrade("a", &["c1"]).desk(&index), &mut index),
+        Some(RivalHold::Active)
+    );
+    assert_eq!(
+        fleet_of(&first, upgrade("b", &["c1"]).desk(&index), &mut index),
+        None
+    );
+}
+
+#[test]
+fn an_upgrade_that_is_deleted_or_invalid_reserves_nothing() {
+    let mut index = index(&["c1"]);
+    let desk = upgrade("mine", &["c1"]).desk(&index);
+    let deleting = Given {
+        created: OLD,
+        deleting: true,
+        ..upgrade("other", &["c1"])
+    };
+    let fleet = observed(&desk, vec![deleting.desk(&index)], &mut index);
+    assert_eq!(one(&fleet, "c1").rival, None);
+    let mut invalid = Given {
+        created: OLD,
+        ..upgrade("other", &["c1"])
+    }
+    .desk(&index);
+    invalid.brief = Err(Arc::default());
+    let fleet = observed(&desk, vec![invalid], &mut index);
+    assert_eq!(one(&fleet, "c1").rival, None);
+}
+
+#[test]
+fn works_whose_owner_does_not_exist_give_way() {
+    let mut index = index(&["c1"]);
+    let desk = upgrade("mine", &["c1"]).desk(&index);
+    index.work(&Change::Applied(work("c1", Step::Platform, "deleted", 5)), at(0));
+    let cluster = one(&observed(&desk, Vec::new(), &mut index), "c1");
+    let rival = cluster.rival.unwrap();
+    assert_eq!((&*rival.upgrade, rival.hold), ("(deleted)", RivalHold::Yielding));
+}
+
+#[test]
+fn a_work_that_holds_outweighs_one_that_gives_way() {
+    let mut index = index(&["c1"]);
+    let desk = upgrade("mine", &["c1"]).desk(&index);
+    let mut other = Given {
+        created: NEW,
+        ..upgrade("other", &["c1"])
+    }
+    .desk(&index);
+    note(&mut other, "c1", record(Phase::Partial));
+    index.work(&Change::Applied(work("c1", Step::PreAction, "deleted", 5)), at(0));
+    index.work(&Change::Applied(work("c1", Step::Platform, "other", 6)), at(0));
+    let cluster = one(&observed(&desk, vec![other], &mut index), "c1");
+    assert_eq!(cluster.rival.unwrap().hold, RivalHold::Active);
+}
+
+#[test]
+fn the_fleet_is_the_union_of_selection_records_and_works_by_name() {
+    let mut index = index(&["a", "b", "c", "d"]);
+    let mut desk = upgrade("mine", &["b", "d"]).desk(&index);
+    note(&mut desk, "c", record(Phase::Partial));
+    index.work(&Change::Applied(work("a", Step::Platform, "mine", 5)), at(0));
+    index.work(&Change::Applied(work("b", Step::Platform, "mine", 6)), at(0));
+    let fleet = observed(&desk, Vec::new(), &mut index);
+    let names: Vec<&str> = fleet.clusters.iter().map(|cluster| &*cluster.name).collect();
+    assert_eq!(names, ["a", "b", "c", "d"]);
+    let selected: Vec<bool> = fleet
+        .clusters
+        .iter()
+        .map(|cluster| cluster.selection == Selection::In)
+        .collect();
+    assert_eq!(selected, [false, true, false, true]);
+    assert_eq!(
+        one(&fleet, "b")
+            .slot(rollout::Step::Platform)
+            .ours()
+            .unwrap()
+            .attempt,
+        Attempt {
+            revision: Arc::from("r1"),
+            retry: Arc::from("")
+        }
+    );
+}
+
+#[test]
+fn leaving_is_counted_from_the_first_look_also_without_a_record() {
+    let mut index = index(&["a", "b"]);
+    let mut desk = upgrade("mine", &[]).desk(&index);
+    note(&mut desk, "b", record(Phase::Pending));
+    index.work(&Change::Applied(work("a", Step::PreAction, "mine", 5)), at(0));
+    let owned = index.clusters_of("mine");
+    let first = fleet(&desk, &desks([]), &index, &owned, at(0));
+    desk.left = leavers(&first);
+    let later = at(0) + TimeDelta::seconds(5);
+    let second = fleet(&desk, &desks([]), &index, &owned, later);
+    for name in ["a", "b"] {
+        assert_eq!(one(&second, name).selection, Selection::Left(at(0)), "{name}");
+    }
+}
+
+#[test]
+fn a_cluster_that_comes_back_has_not_left() {
+    let mut index = index(&["a"]);
+    let mut desk = upgrade("mine", &["a"]).desk(&index);
+    desk.left.insert(Arc::from("a"), at(0));
+    let fleet = observed(&desk, Vec::new(), &mut index);
+    assert_eq!(one(&fleet, "a").selection, Selection::In);
+    assert!(leavers(&fleet).is_empty());
+}
+
+#[test]
+fn a_canary_that_left_stays_one() {
+    let mut index = index(&["a"]);
+    let mut desk = upgrade("mine", &[]).desk(&index);
+    let plan = rollout::Plan {
+        clusters: vec![rollout::ClusterState {
+            name: Arc::from("a"),
+            record: Arc::new(record(Phase::Partial).into()),
+            urgent: false,
+            starting: false,
+        }],
+        ..rollout::Plan::default()
+    };
+    let policy = rollout::testing::policy().build();
+    desk.rows
+        .take(&plan, &policy, std::time::Instant::now(), |_| (true, true));
+    assert!(one(&observed(&desk, Vec::new(), &mut index), "a").canary);
+}
+
+#[test]
+fn a_cluster_is_gone_without_its_managed_cluster_or_while_its_namespace_is_missing() {
+    let mut index = index(&["a"]);
+    let mut desk = upgrade("mine", &["a"]).desk(&index);
+    note(&mut desk, "b", record(Phase::Partial));
+    let fleet = observed(&desk, Vec::new(), &mut index);
+    assert!(!one(&fleet, "a").gone);
+    assert!(one(&fleet, "b").gone);
+    desk.miss(&Arc::from("a"), at(0));
+    assert!(one(&observed(&desk, Vec::new(), &mut index), "a").gone);
+    let owned = index.clusters_of("mine");
+    let later = self::fleet(&desk, &desks([]), &index, &owned, at(0) + MISSING);
+    assert!(!one(&later, "a").gone, "looked at again after a while");
+}
+
+#[test]
+fn somebody_elses_work_stands_in_the_way_until_its_next_look() {
+    let mut index = index(&["a"]);
+    let mut desk = upgrade("mine", &["a"]).desk(&index);
+    desk.obstruct(&Arc::from("a"), Step::Platform, at(0));
+    let fleet = observed(&desk, Vec::new(), &mut index);
+    let Slot::Foreign { retry_at } = *one(&fleet, "a").slot(rollout::Step::Platform) else {
+        panic!("{fleet:?}");
+    };
+    assert_eq!((retry_at - at(0)).num_seconds(), 30);
+    assert_eq!(*one(&fleet, "a").slot(rollout::Step::PreAction), Slot::Absent);
+}
+
+#[test]
+fn what_is_left_of_anothers_vanished_work_is_nothing_to_us() {
+    let mut index = index(&["a"]);
+    let desk = upgrade("mine", &["a"]).desk(&index);
+    let done = finished("a", "other", 5);
+    index.work(&Change::Applied(done.clone()), at(0));
+    index.work(&Change::Deleted(done), at(0));
+    assert!(index.work_of("a", Step::Operators).unwrap().work.vanished);
+    let cluster = one(&observed(&desk, Vec::new(), &mut index), "a");
+    assert_eq!(*cluster.slot(rollout::Step::Operators), Slot::Absent);
+    assert_eq!(cluster.rival, None);
+}
+
+#[test]
+fn the_selection_is_made_again_only_when_something_moved() {
+    let mut index = index(&["a"]);
+    let mut desk = upgrade("mine", &["a", "b"]).desk(&index);
+    assert!(!refresh_selection(&mut desk, &index, false));
+    index.cluster(&Change::Applied(cluster("z")));
+    assert!(!refresh_selection(&mut desk, &index, false), "not concerned");
+    index.cluster(&Change::Applied(cluster("b")));
+    assert!(refresh_selection(&mut desk, &index, false));
+    assert_eq!(desk.selected.clusters.len(), 2);
+}
