@@ -106,6 +106,7 @@ pub(crate) fn settle(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> 
     let mut phase = match (latest, &work.reading) {
         (Step::PreAction, _) => Phase::PreAction,
         (Step::Platform, Reading::Running | Reading::Succeeded) => Phase::Partial,
+        (Step::Platform, Reading::OtherVersion) => Phase::Initialized,
         (Step::Platform, _) if record.phase == Phase::Partial => Phase::Partial,
         (Step::Platform, _) => Phase::Initialized,
         (Step::Operators, _) => Phase::Operators,
@@ -318,15 +319,18 @@ fn revise(cluster: &Cluster, record: Record, policy: &Policy, selected: bool, no
     }
 }
 
-/// The attempt at the policy's revision: one that no work has which the record does not speak of.
+/// The attempt at the policy's revision: one that no work has which the record does not speak of, nor the written record,
+/// which would count as its announcement.
 fn on_new_revision(cluster: &Cluster, mut record: Record, policy: &Policy) -> Record {
     record.attempt.revision = Arc::clone(&policy.revision);
+    let written = cluster.written.as_deref().map(|written| &written.attempt);
     let is_taken = |record: &Record| {
-        Step::ALL.into_iter().any(|step| {
+        let of_a_work = Step::ALL.into_iter().any(|step| {
             let clock = record.stage(step.into()).map(|stage| stage.started);
             matches!(cluster.slot(step), Slot::Ours(work)
                 if work.attempt == record.attempt && clock != Some(work.started))
-        })
+        });
+        of_a_work || written == Some(&record.attempt)
     };
     while is_taken(&record) {
         record.attempt.retry = Arc::from(format!("{}{AGAIN}", record.attempt.retry));

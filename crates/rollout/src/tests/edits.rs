@@ -605,3 +605,28 @@ fn a_deleted_upgrade_removes_its_own_works_and_nothing_else() {
     );
     assert_eq!(plan.wake_at, Some(at(30)));
 }
+
+#[test]
+fn an_edit_taken_back_before_it_was_written_is_announced_like_any_other() {
+    let fleet = fleet()
+        .cluster("a")
+        .record(record(Phase::Complete).succeeded(Stage::Platform, 0))
+        .draft(record(Phase::Pending).revision("r2"));
+    let plan = planned(10, policy(), fleet);
+    assert_eq!(
+        writes(&plan),
+        NOTHING,
+        "the written row tells of a finished attempt"
+    );
+    assert!(plan.clusters[0].urgent);
+    assert_eq!(&*record_of(&plan, "a").attempt.retry, "~");
+}
+
+#[test]
+fn a_partial_cluster_that_reports_another_version_is_initialized_again() {
+    let fleet = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(0).reading(Reading::OtherVersion))
+        .record(record(Phase::Partial).stage(Stage::Platform, 0));
+    assert_eq!(stand(&planned(10, policy(), fleet), "a").0, Phase::Initialized);
+}
