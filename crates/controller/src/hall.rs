@@ -315,8 +315,11 @@ pub(crate) fn concerns_planning(old: &Upgrade, new: &Upgrade) -> bool {
         || old_meta.annotations != new_meta.annotations
         || old_meta.deletion_timestamp != new_meta.deletion_timestamp
         || old_meta.finalizers != new_meta.finalizers
-        || old.status.good().map(|status| &status.observed_retry)
-            != new.status.good().map(|status| &status.observed_retry)
+        || observed_retry(old) != observed_retry(new)
+}
+
+fn observed_retry(upgrade: &Upgrade) -> Option<&str> {
+    upgrade.status.good()?.observed_retry.as_deref()
 }
 
 #[cfg(test)]

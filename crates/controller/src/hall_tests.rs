@@ -1,1 +1,242 @@
+use serde_json::json;
 
+use super::*;
+use crate::desk::Desk;
+use crate::fixture::{Given, hall, note, upgrade};
+use crate::report::rows::Rows;
+use rollout::Phase;
+use rollout::testing::record;
+
+fn known(state: &State) -> Vec<String> {
+    let mut known: Vec<String> = state.desks.keys().map(ToString::to_string).collect();
+    known.sort();
+    known
+}
+
+/// The report that the rows of a desk would be written as.
+fn report_of(desk: &mut Desk, uid: &str, version: u64) -> Report {
+    let due = desk
+        .rows
+        .due(Instant::now() + std::time::Duration::from_secs(5))
+        .remove(0);
+    serde_json::from_value(json!({
+        "metadata": {"name": due.name, "namespace": "ns", "resourceVersion": version.to_string(),
+            "labels": {LABEL_MCU_UID: uid}},
+        "rows": due.rows,
+    }))
+    .unwrap()
+}
+
+fn report(version: u64) -> Report {
+    let index = crate::index::Index::default();
+    let mut desk = upgrade("u1", &[]).desk(&index);
+    note(&mut desk, "c1", record(Phase::Complete));
+    report_of(&mut desk, "u1", version)
+}
+
+fn rows(state: &State) -> &Rows {
+    &state.desks["u1"].rows
+}
+
+#[test]
+fn older_news_of_an_upgrade_is_ignored() {
+    let hall = hall(&[]);
+    hall.with(|state| {
+        let new = Given {
+            version: 9,
+            ..upgrade("u1", &["c2"])
+        };
+        state.apply_upgrade(new.view());
+        state.apply_upgrade(upgrade("u1", &["c1"]).view());
+        assert_eq!(
+            state.desks["u1"].view.metadata.resource_version.as_deref(),
+            Some("9")
+        );
+    });
+}
+
+#[test]
+fn a_status_alone_is_no_reason_to_look() {
+    let hall = hall(&[]);
+    hall.with(|state| {
+        state.apply_upgrade(upgrade("u1", &["c1"]).view());
+        let desk = state.desks.get_mut("u1").unwrap();
+        desk.dirty = false;
+        let brief = Arc::clone(desk.brief.as_ref().unwrap());
+        let with_status = Given {
+            version: 2,
+            status: json!({"progress": "1/2"}),
+            ..upgrade("u1", &["c1"])
+        };
+        state.apply_upgrade(with_status.view());
+        let desk = &state.desks["u1"];
+        assert!(!desk.dirty);
+        assert!(
+            Arc::ptr_eq(&brief, desk.brief.as_ref().unwrap()),
+            "nor to check the spec again"
+        );
+        let retried = Given {
+            version: 3,
+            retry: Some("t1".to_owned()),
+            ..upgrade("u1", &["c1"])
+        };
+        state.apply_upgrade(retried.view());
+        assert!(state.desks["u1"].dirty);
+    });
+}
+
+#[test]
+fn the_answer_to_a_write_does_not_bring_a_deleted_upgrade_back() {
+    let hall = hall(&[]);
+    hall.with(|state| {
+        state.apply_upgrade(upgrade("u1", &[]).view());
+        state.delete_upgrade("u1");
+        let answer = Given {
+            version: 5,
+            deleting: true,
+            finalizer: false,
+            ..upgrade("u1", &[])
+        };
+        state.answered_upgrade(answer.view());
+        assert!(state.desks.is_empty());
+    });
+}
+
+#[test]
+fn an_upgrade_made_anew_under_a_name_takes_the_place_of_the_earlier_one() {
+    let hall = hall(&[]);
+    hall.with(|state| {
+        let earlier = || Given {
+            name: "up",
+            version: 5,
+            ..upgrade("u1", &[])
+        };
+        let anew = Given {
+            name: "up",
+            version: 9,
+            ..upgrade("u2", &[])
+        };
+        state.apply_upgrade(earlier().view());
+        state.apply_upgrade(anew.view());
+        assert_eq!(known(state), ["u2"], "a list that tells of the new one alone");
+        state.apply_upgrade(earlier().view());
+        assert_eq!(known(state), ["u2"], "late news of the earlier one");
+    });
+}
+
+#[test]
+fn a_list_without_an_upgrade_ends_it_and_others_look_again() {
+    let hall = hall(&[]);
+    hall.with(|state| {
+        state.apply_upgrade(upgrade("u1", &[]).view());
+        state.apply_upgrade(upgrade("u2", &[]).view());
+        state.index.all_dirty = false;
+        let seen = [(Arc::from("ns"), Arc::from("u2"))].into_iter().collect();
+        state.retain_upgrades(&seen);
+        assert_eq!(known(state), ["u2"]);
+        assert!(state.index.all_dirty);
+    });
+}
+
+#[test]
+fn reports_may_come_before_their_upgrade() {
+    let hall = hall(&[]);
+    hall.with(|state| {
+        state.observe_report(&report(3), false, true);
+        state.apply_upgrade(upgrade("u1", &[]).view());
+        assert!(rows(state).get("c1").is_some_and(|row| row.written.is_some()));
+    });
+}
+
+#[test]
+fn a_report_deleted_while_it_waited_is_not_taken() {
+    let hall = hall(&[]);
+    hall.with(|state| {
+        state.observe_report(&report(3), false, false);
+        state.observe_report(&report(4), true, false);
+        state.apply_upgrade(upgrade("u1", &[]).view());
+        assert!(rows(state).get("c1").is_none());
+        state.delete_upgrade("u1");
+        state.observe_report(&report(5), false, false);
+        state.retain_reports(&AHashSet::new(), 9, false);
+        assert!(state.waiting.is_empty(), "nothing waits for ever");
+    });
+}
+
+#[test]
+fn reports_of_an_earlier_upgrade_of_the_same_name_are_not_taken() {
+    let hall = hall(&[]);
+    hall.with(|state| {
+        let anew = Given {
+            name: "u1",
+            ..upgrade("u2", &[])
+        };
+        state.apply_upgrade(anew.view());
+        state.observe_report(&report(3), false, false);
+        assert!(state.desks["u2"].rows.get("c1").is_none());
+    });
+}
+
+#[test]
+fn a_leader_is_woken_by_a_hand_edit_of_a_report_and_not_by_its_own_write() {
+    let hall = hall(&[]);
+    hall.with(|state| {
+        state.apply_upgrade(upgrade("u1", &[]).view());
+        let desk = state.desks.get_mut("u1").unwrap();
+        note(desk, "c1", record(Phase::Complete));
+        let due = desk
+            .rows
+            .due(Instant::now() + std::time::Duration::from_secs(5))
+            .remove(0);
+        desk.rows.wrote(due, Some(3), Instant::now());
+        desk.dirty = false;
+        state.observe_report(&report(3), false, true);
+        assert!(!state.desks["u1"].dirty);
+        state.observe_report(&report(4), false, true);
+        assert!(state.desks["u1"].dirty);
+        assert!(rows(state).due_at().is_some());
+    });
+}
+
+#[test]
+fn reports_of_upgrades_that_are_not_served_are_only_read() {
+    let hall = hall(&[]);
+    hall.with(|state| {
+        state.settings.namespaces = vec![Arc::from("elsewhere")];
+        state.apply_upgrade(upgrade("u1", &[]).view());
+        state.observe_report(&report(3), false, true);
+        assert!(rows(state).get("c1").is_some());
+        state.observe_report(&report(4), true, true);
+        assert!(rows(state).get("c1").is_none());
+        assert!(rows(state).due_at().is_none());
+    });
+}
+
+#[test]
+fn a_new_term_knows_only_what_the_hub_has() {
+    let hall = hall(&[]);
+    hall.with(|state| {
+        state.apply_upgrade(upgrade("u1", &[]).view());
+        let desk = state.desks.get_mut("u1").unwrap();
+        note(desk, "c1", record(Phase::Partial));
+        note(desk, "c2", record(Phase::Partial));
+        state.end_term();
+        state.begin_term(&[report(8)]);
+        let rows = rows(state);
+        assert_eq!(rows.all().len(), 1);
+        assert_eq!(rows.get("c1").unwrap().record.phase, Phase::Complete);
+        state.observe_report(&report(7), true, true);
+        assert!(self::rows(state).get("c1").is_some(), "news from before the term");
+    });
+}
+
+#[test]
+fn all_lists_must_have_arrived_before_anything_is_planned() {
+    let hall = hall(&[]);
+    for kind in KINDS {
+        assert!(!hall.all_synced());
+        hall.synced(kind);
+        hall.synced(kind);
+    }
+    assert!(hall.all_synced());
+}

@@ -22,7 +22,7 @@ fn one(fleet: &Fleet, name: &str) -> Cluster {
 /// What an upgrade of cluster `c1` sees of another one, which is older or newer and may have a record and a work.
 fn rival(
     other_created: &'static str,
-    record: Option<Record>,
+    record: impl Into<Option<Record>>,
     step: Option<Step>,
 ) -> (Option<RivalHold>, Cluster) {
     let mut index = index(&["c1"]);
@@ -32,7 +32,7 @@ fn rival(
         ..upgrade("other", &["c1"])
     }
     .desk(&index);
-    if let Some(record) = record {
+    if let Some(record) = record.into() {
         note(&mut other, "c1", record);
     }
     if let Some(step) = step {
@@ -45,15 +45,17 @@ fn rival(
     (cluster.rival.as_ref().map(|rival| rival.hold), cluster)
 }
 
-fn of(phase: Phase) -> Option<Record> {
-    Some(record(phase).into())
+fn of(phase: Phase) -> Record {
+    record(phase).into()
 }
+
+const NOTHING: Option<Record> = None;
 
 #[test]
 fn an_older_upgrade_goes_first_where_neither_has_started() {
-    assert_eq!(rival(OLD, None, None).0, Some(RivalHold::Active));
+    assert_eq!(rival(OLD, NOTHING, None).0, Some(RivalHold::Active));
     assert_eq!(rival(OLD, of(Phase::Pending), None).0, Some(RivalHold::Active));
-    assert_eq!(rival(NEW, None, None).0, None);
+    assert_eq!(rival(NEW, NOTHING, None).0, None);
     assert_eq!(rival(NEW, of(Phase::Pending), None).0, None);
 }
 
@@ -74,10 +76,10 @@ fn an_older_upgrade_that_is_done_gives_way() {
 #[test]
 fn an_older_upgrade_that_waits_for_a_human_is_stuck() {
     for reason in [Reason::Paused, Reason::CanaryFailed, Reason::MaxFailuresExceeded] {
-        let gated = Some(record(Phase::Pending).reason(reason).into());
+        let gated = Record::from(record(Phase::Pending).reason(reason));
         assert_eq!(rival(OLD, gated, None).0, Some(RivalHold::Stuck));
     }
-    let blocked = |reason| Some(record(Phase::Blocked).reason(reason).into());
+    let blocked = |reason| Record::from(record(Phase::Blocked).reason(reason));
     assert_eq!(
         rival(OLD, blocked(Reason::InvalidClusterID), None).0,
         Some(RivalHold::Stuck)
@@ -120,7 +122,7 @@ fn an_upgrade_at_work_holds_its_cluster_whatever_its_age() {
             );
         }
         assert_eq!(
-            rival(created, None, Some(Step::PreAction)).0,
+            rival(created, NOTHING, Some(Step::PreAction)).0,
             Some(RivalHold::Active),
             "no record yet"
         );

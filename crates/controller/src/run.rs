@@ -234,6 +234,10 @@ fn count(hall: &Hall, job: &Job, outcome: &Outcome, took: Duration) {
         Outcome::Failed(_) => WriteOutcome::Error,
     };
     hall.metrics.wrote(kind, ended, took);
+    if let (Effect::Status { status, .. }, Outcome::Upgrade(_)) = (&job.effect, outcome) {
+        let bytes = serde_json::to_vec(status).map_or(0, |text| text.len());
+        hall.metrics.status_written(bytes);
+    }
     if let Outcome::Failed(error) = outcome {
         tracing::warn!(
             kind = kind.as_str(),

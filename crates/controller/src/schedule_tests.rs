@@ -1,1 +1,147 @@
+use rollout::Phase;
+use rollout::testing::{at, record};
 
+use super::*;
+use crate::fixture::{Given, hall, note, upgrade};
+use crate::hall::Hall;
+
+/// A hall with one upgrade that has just been looked at.
+fn rested() -> (Hall, Instant) {
+    let hall = hall(&["c1"]);
+    let now = Instant::now();
+    hall.with(|state| {
+        state.apply_upgrade(upgrade("u1", &["c1"]).view());
+        state.due(at(0), now);
+        look(state, "u1", now);
+    });
+    (hall, now)
+}
+
+fn look(state: &mut State, uid: &str, now: Instant) {
+    let desk = state.desks.get_mut(uid).unwrap();
+    desk.dirty = false;
+    desk.looked = Some((now, Duration::ZERO));
+}
+
+fn milliseconds(number: u64) -> Duration {
+    Duration::from_millis(number)
+}
+
+#[test]
+fn nothing_is_due_without_news_and_the_loop_sleeps_long() {
+    let (hall, now) = rested();
+    hall.with(|state| {
+        assert!(state.due(at(1), now + LONGEST).is_empty());
+        assert_eq!(state.next(at(1), now), now + LONGEST);
+    });
+}
+
+#[test]
+fn news_after_a_quiet_moment_is_looked_at_at_once_and_bursts_are_gathered() {
+    let (hall, now) = rested();
+    hall.with(|state| {
+        state.index.dirty.insert(Arc::from("u1"));
+        assert!(state.due(at(1), now + milliseconds(10)).is_empty());
+        assert_eq!(state.next(at(1), now + milliseconds(10)), now + milliseconds(200));
+        assert_eq!(state.due(at(1), now + milliseconds(200)).len(), 1);
+    });
+}
+
+#[test]
+fn looking_takes_at_most_a_tenth_of_the_time() {
+    let (hall, now) = rested();
+    hall.with(|state| {
+        let desk = state.desks.get_mut("u1").unwrap();
+        desk.looked = Some((now, milliseconds(100)));
+        desk.dirty = true;
+        assert!(state.due(at(1), now + milliseconds(500)).is_empty());
+        assert_eq!(state.due(at(1), now + milliseconds(900)).len(), 1);
+    });
+}
+
+#[test]
+fn a_deadline_makes_an_upgrade_due_and_does_not_spin_while_it_rests() {
+    let (hall, now) = rested();
+    hall.with(|state| {
+        state.desks.get_mut("u1").unwrap().wake_at = Some(at(10));
+        assert_eq!(state.next(at(8), now), now + Duration::from_secs(2));
+        let early = now + milliseconds(50);
+        assert!(state.due(at(10), early).is_empty(), "it rests");
+        assert_eq!(state.next(at(10), early), now + milliseconds(200));
+        assert_eq!(state.due(at(10), now + milliseconds(200)).len(), 1);
+    });
+}
+
+#[test]
+fn rows_of_an_upgrade_that_is_being_deleted_do_not_keep_the_loop_awake() {
+    let (hall, now) = rested();
+    hall.with(|state| {
+        note(state.desks.get_mut("u1").unwrap(), "c1", record(Phase::Partial));
+        assert!(state.next(at(1), now) < now + LONGEST);
+        let deleting = Given {
+            version: 2,
+            deleting: true,
+            ..upgrade("u1", &["c1"])
+        };
+        state.apply_upgrade(deleting.view());
+        look(state, "u1", now);
+        assert_eq!(state.next(at(1), now), now + LONGEST);
+    });
+}
+
+#[test]
+fn upgrades_are_looked_at_in_their_order() {
+    let hall = hall(&[]);
+    hall.with(|state| {
+        for (uid, created) in [
+            ("b", "2026-05-28T10:00:00Z"),
+            ("a", "2026-05-28T10:00:00Z"),
+            ("old", "2026-05-28T09:00:00Z"),
+        ] {
+            state.apply_upgrade(
+                Given {
+                    created,
+                    ..upgrade(uid, &[])
+                }
+                .view(),
+            );
+        }
+        let due = state.due(at(0), Instant::now());
+        let due: Vec<&str> = due.iter().map(|uid| &**uid).collect();
+        assert_eq!(due, ["old", "a", "b"]);
+    });
+}
+
+#[test]
+fn a_free_work_name_is_news_for_whoever_contests_a_cluster_and_for_nobody_else() {
+    let (hall, now) = rested();
+    let later = now + LONGEST;
+    hall.with(|state| {
+        state.index.vacated = true;
+        assert!(state.due(at(1), later).is_empty());
+        state.desks.get_mut("u1").unwrap().contested = true;
+        state.index.vacated = true;
+        assert_eq!(state.due(at(1), later).len(), 1);
+    });
+}
+
+#[test]
+fn upgrades_of_other_namespaces_are_never_due() {
+    let (hall, now) = rested();
+    hall.with(|state| {
+        state.settings.namespaces = vec![Arc::from("elsewhere")];
+        state.index.all_dirty = true;
+        assert!(state.due(at(1), now + LONGEST).is_empty());
+        assert!(!state.desks["u1"].dirty, "nor do they wake the loop");
+    });
+}
+
+#[test]
+fn the_clock_of_a_reaction_does_not_run_from_before_the_term() {
+    let (hall, now) = rested();
+    hall.with(|state| {
+        state.index.ended.insert(Arc::from("u1"), now);
+        state.begin_term(&[]);
+        assert!(state.index.ended.is_empty());
+    });
+}

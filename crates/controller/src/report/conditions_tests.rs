@@ -4,7 +4,7 @@ use rollout::{Fleet, Limit, Phase, Policy, Reason};
 
 use super::*;
 
-fn facts<'a>(now: DateTime<Utc>, notes: &'a [String]) -> Facts<'a> {
+fn facts(now: DateTime<Utc>, notes: &[String]) -> Facts<'_> {
     Facts {
         generation: 7,
         paused: false,
