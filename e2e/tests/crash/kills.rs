@@ -179,7 +179,7 @@ async fn a_rollout_survives_restart_after_restart() -> Result<()> {
 async fn a_restart_does_not_move_a_deadline() -> Result<()> {
     let rig = Rig::new(&world().await?, 1).await?;
     let s = &rig.scenario;
-    s.create(json!({"upgradeStrategy": {"clusterUpgradeTimeout": "6s"}}))
+    s.create(json!({"upgradeStrategy": {"clusterUpgradeTimeout": "12s"}}))
         .await?;
     let first = rig.controller().await?;
     s.agent(1).partial().await?;
@@ -197,7 +197,7 @@ async fn a_restart_does_not_move_a_deadline() -> Result<()> {
         .up()
         .row_until(s.c(1), "failed", |row| row.phase == Phase::Failed)
         .await?;
-    let late = row.since - (started + TimeDelta::seconds(6));
+    let late = row.since - (started + TimeDelta::seconds(12));
     assert!(
         late >= TimeDelta::zero() && late < TimeDelta::seconds(2),
         "{late} late"
@@ -242,7 +242,7 @@ async fn what_became_due_while_nobody_ran_is_done_at_once() -> Result<()> {
 async fn a_restart_does_not_move_the_end_of_a_soak() -> Result<()> {
     let rig = Rig::new(&world().await?, 1).await?;
     let s = &rig.scenario;
-    s.create(json!({"upgradeStrategy": {"minSuccessTime": "6s"}}))
+    s.create(json!({"upgradeStrategy": {"minSuccessTime": "12s"}}))
         .await?;
     let first = rig.controller().await?;
     s.agent(1).completed().await?;
@@ -260,7 +260,7 @@ async fn a_restart_does_not_move_the_end_of_a_soak() -> Result<()> {
         .up()
         .row_until(s.c(1), "complete", |row| row.phase == Phase::Complete)
         .await?;
-    let late = row.since - (began + TimeDelta::seconds(6));
+    let late = row.since - (began + TimeDelta::seconds(12));
     assert!(
         late >= TimeDelta::zero() && late < TimeDelta::seconds(2),
         "{late} late"
