@@ -13,11 +13,16 @@ mod stage;
 mod suite;
 mod workspace;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
 use workspace::root;
+
+/// The client's complaints are left out: while a hub starts, asking in vain is how it is waited for.
+const LOG: &str = "warn,kube_client=off";
 
 /// Tools of this repository.
 #[derive(Debug, Parser)]
@@ -65,7 +70,8 @@ fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
-        .with_max_level(tracing::Level::WARN)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_env_filter(EnvFilter::new(LOG))
         .init();
     match run(cli.command) {
         Ok(code) => code,

@@ -13,7 +13,7 @@ use testenv::{Hub, HubBuilder, ProcessSpec, apply};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::workspace::{Binaries, root};
+use crate::workspace::{AGENTS, Binaries, CONTROLLER, root};
 
 /// User name of the controller, as the API server and its audit log know it.
 pub const CONTROLLER_USER: &str = "system:serviceaccount:mcu-system:mcu-controller";
@@ -76,7 +76,7 @@ pub async fn controller(hub: &Hub, binaries: &Binaries, name: &str) -> Result<u3
         .await?
         .write(&kubeconfig)?;
     let address = free_address()?;
-    let spec = ProcessSpec::new(name, &binaries.path("mcu-controller"))
+    let spec = ProcessSpec::new(name, &binaries.path(CONTROLLER))
         .args(["--leader-elect=true".to_owned(), format!("--listen={address}")])
         .env("KUBECONFIG", &kubeconfig)
         .env("POD_NAMESPACE", CONTROLLER_NAMESPACE);
@@ -90,13 +90,12 @@ pub async fn controller(hub: &Hub, binaries: &Binaries, name: &str) -> Result<u3
 /// # Errors
 /// As [`controller`].
 pub async fn agents(hub: &Hub, binaries: &Binaries, flags: &[String]) -> Result<()> {
-    const NAME: &str = "spoke-sim";
     let kubeconfig = hub
         .kubeconfig_for_user(AGENTS_USER)
         .context("the hub was started without the agents' user")?
         .write(&hub.dir().join("agents.kubeconfig"))?;
     let address = free_address()?;
-    let spec = ProcessSpec::new(NAME, &binaries.path("spoke-sim"))
+    let spec = ProcessSpec::new(AGENTS, &binaries.path(AGENTS))
         .args(["agents".to_owned(), "--all".to_owned()])
         .args([
             format!("--kubeconfig={}", kubeconfig.display()),
@@ -104,7 +103,7 @@ pub async fn agents(hub: &Hub, binaries: &Binaries, flags: &[String]) -> Result<
         ])
         .args(flags);
     hub.spawn(&spec)?;
-    ready(hub, NAME, address, "/healthz").await
+    ready(hub, AGENTS, address, "/healthz").await
 }
 
 /// A port of the loopback interface that was free a moment ago.

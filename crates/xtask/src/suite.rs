@@ -90,11 +90,13 @@ fn without_hub() -> Vec<Step> {
 
 fn with_hub() -> Vec<Step> {
     vec![
-        step("programs", || Binaries::build(Profile::own()).map(drop)),
+        step("programs", || {
+            Binaries::build(Profile::own()).map(drop)
+        }),
         step("hub tests", || {
             for (package, names) in targets(&Metadata::load()?.packages).hub {
                 let mut tests = cargo();
-                tests.args(["test", "--package", &package]);
+                tests.args(["test", "--workspace"]);
                 for name in &names {
                     tests.args(["--test", name]);
                 }

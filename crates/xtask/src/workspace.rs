@@ -118,24 +118,27 @@ impl Profile {
     }
 }
 
-/// The programs of the product, built.
+/// The controller, as package and program.
+pub const CONTROLLER: &str = "mcu-controller";
+/// The simulated agents.
+pub const AGENTS: &str = "spoke-sim";
+
+/// Programs of the product, built.
 #[derive(Clone, Debug)]
 pub struct Binaries {
     dir: PathBuf,
 }
 
 impl Binaries {
-    /// Builds `mcu-controller`, `spoke-sim` and `kubectl-mcu`; cargo's progress goes to standard error.
+    /// Builds the programs; cargo's progress goes to standard error.
     ///
     /// # Errors
     /// They do not build.
     pub fn build(profile: Profile) -> Result<Self> {
-        let status = cargo()
-            .args(["build", "--package", "mcu-controller", "--package", "spoke-sim"])
-            .args(["--package", "kubectl-mcu", "--bins"])
-            .args(profile.flags())
-            .status()
-            .context("cargo does not start")?;
+        let mut build = cargo();
+        // The whole workspace, as for the tests: so cargo settles features once and compiles no dependency twice.
+        build.args(["build", "--workspace", "--bins"]).args(profile.flags());
+        let status = build.status().context("cargo does not start")?;
         if !status.success() {
             bail!("the programs do not build");
         }
