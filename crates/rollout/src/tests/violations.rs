@@ -103,7 +103,7 @@ fn lists_that_are_doubled_or_out_of_order() {
     });
     refused(Kind::Listing, 0, policy(), two(), |plan| plan.clusters.swap(0, 1));
     refused(Kind::Listing, 0, policy(), two(), |plan| {
-        plan.dropped.push("a".into())
+        plan.dropped.push("a".into());
     });
 }
 
@@ -524,7 +524,7 @@ fn deadlines_that_are_overlooked() {
     });
     let resting = fleet().cluster("a").backoff(20);
     refused(Kind::WakeMissed, 10, policy(), resting, |plan| {
-        plan.wake_at = None
+        plan.wake_at = None;
     });
 }
 
