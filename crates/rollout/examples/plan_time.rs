@@ -1,6 +1,8 @@
 //! Times one plan, and its check, over a fleet in mid upgrade: `cargo run --release -p rollout --features testing --example
 //! plan_time [clusters]`. The bar is 10 ms for the plan of 10,000 clusters.
 
+#![expect(clippy::disallowed_methods, reason = "a measurement reads a clock")]
+
 use std::error::Error;
 use std::io::Write as _;
 use std::sync::Arc;
@@ -82,12 +84,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             fleet.cluster(&format!("cluster-{number:06}"))
         })
         .build();
-    measure(
+    let _ = measure(
         "nothing started, window of all",
         &asked().window(window).build(),
         &fresh,
     )?;
-    measure(
+    let _ = measure(
         "nothing started, window of 1000",
         &asked().window(1000).build(),
         &fresh,
@@ -97,7 +99,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (cluster, state) in middle.clusters.iter_mut().zip(&first.clusters) {
         cluster.record = Some(Arc::clone(&state.record));
     }
-    measure(
+    let _ = measure(
         "in the middle, nothing new",
         &asked().window(1000).build(),
         &middle,

@@ -88,6 +88,8 @@ pub(crate) fn derive(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> 
     machine.out
 }
 
+/// What a restarted controller would not necessarily find again: a failure, or somebody else's work in the way. (An upgrade
+/// that is done will be found done again.)
 fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
     let gave_slot_back = match record.phase {
         Phase::PreActionDegraded => true,
@@ -95,11 +97,15 @@ fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
             record.reason,
             Reason::ClusterUpgradeTimeout | Reason::OperatorsUpgradeTimeout | Reason::OperatorsJobFailed
         ),
+        Phase::Blocked => requeue::is_under_way(cluster, record),
         _ => false,
     };
+    let queued = matches!(record.phase, Phase::Pending | Phase::Blocked);
     match cluster.written.as_deref() {
         None => gave_slot_back,
-        Some(written) if written.attempt == record.attempt => gave_slot_back && written.phase != record.phase,
+        Some(written) if written.attempt == record.attempt => {
+            (gave_slot_back && written.phase != record.phase) || (queued && written.phase.holds_slot())
+        }
         Some(written) => gave_slot_back || (written.phase.holds_slot() && !record.phase.holds_slot()),
     }
 }

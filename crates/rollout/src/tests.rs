@@ -2,6 +2,7 @@
 
 mod edits;
 mod gates;
+mod members;
 mod properties;
 mod sequences;
 mod transitions;

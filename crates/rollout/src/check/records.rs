@@ -72,8 +72,12 @@ pub(super) fn is_release_unwritten(cluster: &Cluster, record: &Record) -> bool {
         _ => false,
     };
     let written = cluster.written.as_deref();
-    out_of_flight
-        && written.is_none_or(|written| written.phase != record.phase || written.attempt != record.attempt)
+    let queued = matches!(record.phase, Phase::Pending | Phase::Blocked)
+        && written.is_some_and(|written| written.phase.holds_slot());
+    queued
+        || out_of_flight
+            && written
+                .is_none_or(|written| written.phase != record.phase || written.attempt != record.attempt)
 }
 
 impl Checker<'_> {

@@ -409,19 +409,23 @@ fn a_foreign_work_blocks_until_it_is_tried_again() {
 }
 
 #[test]
-fn a_foreign_work_in_the_way_of_the_operators_gives_the_slot_back() {
-    let fleet = fleet()
-        .cluster("dev1")
-        .work(Step::Platform, work(0).succeeded())
-        .slot(Step::Operators, Slot::Foreign { retry_at: at(60) })
-        .record(
-            record(Phase::Partial)
-                .succeeded(Stage::Platform, 0)
-                .stage(Stage::Operators, 10),
-        )
-        .cluster("dev2");
-    let plan = planned(20, policy().operators().window(1), fleet);
+fn a_foreign_work_in_the_way_of_the_operators_gives_the_slot_back_once_that_is_written() {
+    let fleet = |record: RecordBuilder| {
+        fleet()
+            .cluster("dev1")
+            .work(Step::Platform, work(0).succeeded())
+            .slot(Step::Operators, Slot::Foreign { retry_at: at(60) })
+            .record(record.succeeded(Stage::Platform, 0))
+            .cluster("dev2")
+    };
+    let asked = || policy().operators().window(1);
+    let partial = record(Phase::Partial).stage(Stage::Operators, 10);
+    let plan = planned(20, asked(), fleet(partial));
     assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::Conflict));
+    assert!(plan.clusters[0].urgent);
+    assert_eq!(writes(&plan), NOTHING);
+    let blocked = record(Phase::Blocked).reason(Reason::Conflict);
+    let plan = planned(20, asked(), fleet(blocked));
     assert_eq!(writes(&plan), ["create dev2/Platform"]);
 }
 

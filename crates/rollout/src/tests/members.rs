@@ -1,0 +1,147 @@
+//! Clusters that join, leave or go (`reference/mcu.md` §4 "Membership"; cases 57 to 62).
+
+use super::{planned, record_of, stand, writes};
+use crate::fleet::Busy;
+use crate::phase::{Phase, Step};
+use crate::reason::Reason;
+use crate::record::Stage;
+use crate::testing::{FleetBuilder, PolicyBuilder, RecordBuilder, at, fleet, policy, record, work};
+
+const NOTHING: [&str; 0] = [];
+
+fn r2() -> PolicyBuilder {
+    policy().edited("r2", &[Step::Platform])
+}
+
+fn initialized() -> RecordBuilder {
+    record(Phase::Initialized).stage(Stage::Platform, 0)
+}
+
+#[test]
+fn a_leaver_that_has_not_started_is_dropped_after_the_debounce() {
+    let left = || fleet().cluster("a").left(10).record(record(Phase::Pending));
+    let plan = planned(14, policy(), left());
+    assert_eq!(stand(&plan, "a").1, Reason::LeftSelection);
+    assert_eq!(writes(&plan), NOTHING);
+    assert_eq!(plan.wake_at, Some(at(15)));
+    let plan = planned(15, policy(), left());
+    assert!(plan.clusters.is_empty());
+    assert_eq!(plan.dropped, ["a".into()]);
+}
+
+#[test]
+fn a_leaver_in_its_pre_action_is_dropped_when_its_work_is_on_its_way_out() {
+    let left = |fleet: FleetBuilder| {
+        fleet
+            .left(10)
+            .record(record(Phase::PreAction).stage(Stage::PreAction, 0))
+    };
+    let asked = || policy().pre_action();
+    let running = fleet().cluster("a").work(Step::PreAction, work(0).succeeded());
+    let plan = planned(12, asked(), left(running.clone()));
+    assert_eq!(writes(&plan), NOTHING, "it may come back, and must not go on");
+    let plan = planned(15, asked(), left(running));
+    assert_eq!(writes(&plan), ["delete a/PreAction LeftSelection"]);
+    let going = fleet()
+        .cluster("a")
+        .work(Step::PreAction, work(0).succeeded().terminating());
+    let plan = planned(16, asked(), left(going));
+    assert_eq!(plan.dropped, ["a".into()]);
+}
+
+#[test]
+fn a_leaver_in_flight_goes_on_to_its_end_and_counts() {
+    let fleet = fleet()
+        .cluster("a")
+        .left(0)
+        .work(Step::Platform, work(0).succeeded())
+        .record(record(Phase::Partial).stage(Stage::Platform, 0))
+        .cluster("b")
+        .left(0)
+        .work(Step::Platform, work(0))
+        .record(initialized())
+        .cluster("c");
+    let plan = planned(100, policy().operators().window(2), fleet);
+    assert_eq!(writes(&plan), ["create a/Operators"]);
+    assert_eq!(stand(&plan, "b").0, Phase::Initialized);
+    assert_eq!(stand(&plan, "c").1, Reason::WaitingForSlot);
+    assert_eq!(plan.summary.clusters.total, 3);
+    assert_eq!(plan.summary.selected, 1);
+}
+
+#[test]
+fn a_leaver_is_given_no_new_revision() {
+    let fleet = fleet()
+        .cluster("a")
+        .left(0)
+        .work(Step::Platform, work(0))
+        .record(initialized())
+        .cluster("b")
+        .left(0)
+        .record(record(Phase::Complete));
+    let plan = planned(100, r2(), fleet);
+    for name in ["a", "b"] {
+        assert_eq!(&*record_of(&plan, name).attempt.revision, "r1");
+    }
+    assert_eq!(writes(&plan), NOTHING);
+}
+
+#[test]
+fn a_leaver_on_an_old_revision_still_gets_its_operators_soak_and_post_action() {
+    let partial = fleet()
+        .cluster("a")
+        .left(0)
+        .work(Step::Platform, work(0).succeeded())
+        .record(record(Phase::Partial).stage(Stage::Platform, 0));
+    let plan = planned(10, r2().operators(), partial);
+    assert_eq!(writes(&plan), ["create a/Operators"]);
+    assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
+}
+
+#[test]
+fn a_queued_leaver_whose_kept_work_forbids_dropping_it_falls_back_to_where_it_stood() {
+    let fleet = fleet()
+        .cluster("a")
+        .left(0)
+        .work(Step::Platform, work(0).running())
+        .record(record(Phase::Pending).revision("r2"));
+    let plan = planned(100, r2(), fleet);
+    assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::LeftSelection));
+    assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
+    assert_eq!(writes(&plan), NOTHING);
+}
+
+#[test]
+fn a_cluster_that_is_gone_is_dropped_in_any_phase_and_frees_its_slot() {
+    let fleet = fleet()
+        .cluster("a")
+        .gone()
+        .work(Step::Platform, work(0).running())
+        .record(record(Phase::Partial).stage(Stage::Platform, 0))
+        .cluster("b");
+    let plan = planned(10, policy().window(1), fleet);
+    assert_eq!(plan.dropped, ["a".into()]);
+    assert_eq!(writes(&plan), ["create b/Platform"]);
+    assert_eq!(plan.summary.clusters.failed, 0);
+}
+
+#[test]
+fn a_leaver_whose_start_is_under_way_is_not_dropped() {
+    let fleet = fleet()
+        .cluster("a")
+        .left(0)
+        .busy(Busy::Starting)
+        .record(record(Phase::Pending))
+        .cluster("b");
+    let plan = planned(100, policy().window(1), fleet);
+    assert_eq!(writes(&plan), NOTHING);
+    assert!(plan.dropped.is_empty());
+}
+
+#[test]
+fn a_cluster_that_joins_takes_back_complete() {
+    let fleet = fleet().cluster("a").record(record(Phase::Complete)).cluster("b");
+    let plan = planned(10, policy(), fleet);
+    assert!(!plan.outlook.complete);
+    assert_eq!(writes(&plan), ["create b/Platform"]);
+}
