@@ -450,8 +450,7 @@ fn status_job(desk: &Desk, status: api::ManagedClustersUpgradeStatus) -> Job {
 }
 
 /// Collects the shards and the status that are due, of every upgrade.
-pub fn flush(hall: &Hall) {
-    let now = Instant::now();
+pub fn flush(hall: &Hall, now: Instant) {
     let jobs = hall.with(|state| {
         let mut jobs = Vec::new();
         let State { desks, settings, .. } = state;

@@ -141,7 +141,7 @@ async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, require_binding
         if !due.is_empty() {
             gauges::set(hall);
         }
-        pipeline::flush(hall);
+        pipeline::flush(hall, Instant::now());
         let next = hall.with(|state| state.next(hall.now(), Instant::now()));
         tokio::select! {
             () = hall.woken() => {}

@@ -6,6 +6,7 @@ mod intern;
 mod placement;
 mod work;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -39,7 +40,7 @@ pub struct Index {
     /// Placements, decisions, sets, bindings.
     pub placements: Placements,
     works: AHashMap<Arc<str>, ClusterWorks>,
-    owned: AHashMap<Uid, AHashSet<Arc<str>>>,
+    owned: AHashMap<Uid, BTreeSet<Arc<str>>>,
     /// Moves on with every change that may alter a selection.
     pub epoch: u64,
     /// Upgrades whose works changed since the last look.
@@ -264,7 +265,7 @@ impl Index {
         self.works.get(namespace)?[slot_of(step)].as_ref()
     }
 
-    /// Clusters with works of an upgrade. Clusters whose works have gone or changed hands are let go of here.
+    /// Clusters with works of an upgrade, sorted. Clusters whose works have gone or changed hands are let go of here.
     pub fn clusters_of(&mut self, upgrade: &str) -> Vec<Arc<str>> {
         let works = &self.works;
         let Some(clusters) = self.owned.get_mut(upgrade) else {

@@ -77,10 +77,24 @@ impl StatusState {
         if !due {
             return None;
         }
+        let mut status = self.draft.clone()?;
+        let base = if self.doubtful {
+            self.echo.as_ref()
+        } else {
+            self.written.as_ref()
+        };
+        if let Some(base) = base {
+            stamp(&mut status, base);
+        }
+        self.draft = Some(status.clone());
+        if !self.doubtful && self.written.as_ref() == Some(&status) {
+            // Only times differed: a condition flipped and flipped back before anybody saw it.
+            return None;
+        }
         self.writing = true;
         self.doubtful = false;
         self.last = Some(now);
-        self.draft.clone()
+        Some(status)
     }
 
     /// Notes how a write ended.
@@ -90,6 +104,19 @@ impl StatusState {
             self.written = Some(status);
         } else {
             self.doubtful = true;
+        }
+    }
+}
+
+/// Transition times as watchers will see them: a condition that stands as in `base` keeps its time, and one that flipped
+/// is never older than there. Done when a status is sent, since only then it is known what it will follow.
+fn stamp(status: &mut ManagedClustersUpgradeStatus, base: &ManagedClustersUpgradeStatus) {
+    for condition in &mut status.conditions {
+        let Some(old) = base.conditions.iter().find(|old| old.type_ == condition.type_) else {
+            continue;
+        };
+        if old.status == condition.status || condition.last_transition_time < old.last_transition_time {
+            condition.last_transition_time = old.last_transition_time.clone();
         }
     }
 }
