@@ -55,7 +55,7 @@ impl Desktop {
         let now = self.hall.now();
         let due = self
             .hall
-            .with(|state| state.due(now, Instant::now() + Duration::from_secs(60)));
+            .with(|state| state.due(now, Instant::now() + Duration::from_mins(1)));
         for uid in due {
             look(&self.hall, &self.events, &uid, false);
         }
@@ -294,7 +294,7 @@ async fn an_upgrade_runs_to_its_end_and_its_record_is_written_before_its_work_go
 
 /// Writes the rows of an upgrade now, however young their changes are.
 fn write_rows(desktop: &mut Desktop, uid: &str) {
-    let later = Instant::now() + Duration::from_secs(60);
+    let later = Instant::now() + Duration::from_mins(1);
     desktop.version += 1;
     let version = desktop.version;
     desktop.hall.with(|state| {
