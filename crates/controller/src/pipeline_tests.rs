@@ -557,3 +557,97 @@ async fn a_quiet_upgrade_writes_nothing() {
         assert!(desktop.look_at("u1").is_empty());
     }
 }
+
+#[test]
+fn zz_measure() {
+    use std::fmt::Write;
+    let mut names = Vec::new();
+    for number in 0..10_000 {
+        let mut name = String::new();
+        write!(name, "cluster-{number:05}").unwrap();
+        names.push(name);
+    }
+    let refs: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut index = crate::fixture::index(&refs);
+    let mut desk = upgrade("u1", &refs).desk(&index);
+    for (number, name) in refs.iter().enumerate() {
+        index.work(
+            &Change::Applied(crate::fixture::work(
+                name,
+                WireStep::Platform,
+                "u1",
+                number as u64,
+            )),
+            Utc::now(),
+        );
+    }
+    let plan = Plan {
+        clusters: refs
+            .iter()
+            .map(|name| rollout::ClusterState {
+                name: Arc::from(*name),
+                record: Arc::new(rollout::testing::record(Phase::Initialized).into()),
+                urgent: false,
+                starting: false,
+            })
+            .collect(),
+        ..Plan::default()
+    };
+    let policy = rollout::testing::policy().build();
+    desk.rows.take(&plan, &policy, Instant::now(), |_| (false, false));
+    for _ in 0..5 {
+        let begun = Instant::now();
+        let owned = index.clusters_of("u1");
+        let a = begun.elapsed();
+        let fleet = observe::fleet(&desk, &crate::fixture::desks([]), &index, &owned, Utc::now());
+        let b = begun.elapsed();
+        let left = observe::leavers(&fleet);
+        let c = begun.elapsed();
+        let (selected, all) = (&desk.selected.clusters, &fleet.clusters);
+        let canary = |name: &str| {
+            let found = all.binary_search_by(|cluster| (*cluster.name).cmp(name));
+            found.is_ok_and(|position| all[position].canary)
+        };
+        let plan = rollout::plan(Utc::now(), &desk.brief.as_ref().unwrap().policy, &fleet);
+        let d = begun.elapsed();
+        let checked = rollout::check::check(Utc::now(), &desk.brief.as_ref().unwrap().policy, &fleet, &plan);
+        let e = begun.elapsed();
+        desk.rows.take(&plan, &policy, Instant::now(), |name| {
+            (canary(name), !selected.contains_key(name))
+        });
+        let f = begun.elapsed();
+        desk.selected_at = 0;
+        observe::refresh_selection(&mut desk, &index, false);
+        let g = begun.elapsed();
+        let due = desk.rows.due(Instant::now() + Duration::from_secs(60));
+        let h = begun.elapsed();
+        println!(
+            "owned {a:?} fleet {:?} left {:?} plan {:?} check {:?} take {:?} select {:?} due {:?} {}",
+            b - a,
+            c - b,
+            d - c,
+            e - d,
+            f - e,
+            g - f,
+            h - g,
+            due.len()
+        );
+        for due in due {
+            desk.rows.wrote(due, Some(5), Instant::now());
+        }
+        drop(fleet);
+        assert!(left.is_empty() && checked.len() < 1_000_000);
+    }
+    let other = Given {
+        created: "2026-05-28T09:00:00Z",
+        ..upgrade("u2", &refs)
+    }
+    .desk(&index);
+    let others = crate::fixture::desks([other]);
+    for _ in 0..3 {
+        let owned = index.clusters_of("u1");
+        let begun = Instant::now();
+        let fleet = observe::fleet(&desk, &others, &index, &owned, Utc::now());
+        println!("contested fleet {:?} {}", begun.elapsed(), fleet.clusters.len());
+    }
+}

@@ -137,7 +137,9 @@ impl Binaries {
     pub fn build(profile: Profile) -> Result<Self> {
         let mut build = cargo();
         // The whole workspace, as for the tests: so cargo settles features once and compiles no dependency twice.
-        build.args(["build", "--workspace", "--bins"]).args(profile.flags());
+        build
+            .args(["build", "--workspace", "--bins"])
+            .args(profile.flags());
         let status = build.status().context("cargo does not start")?;
         if !status.success() {
             bail!("the programs do not build");

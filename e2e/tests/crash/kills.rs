@@ -18,6 +18,8 @@ use crate::world;
 
 /// Runs of the sweep at a time: they wait more than they work.
 const AT_ONCE: usize = 8;
+/// Eight works created and deleted, a finalizer, the statuses and records of each step.
+const FEWEST: usize = 24;
 /// A rollout of two clusters has about 35 writes; if it has this many, something writes in circles.
 const TOO_MANY: usize = 120;
 
@@ -99,7 +101,12 @@ async fn killed_between_any_two_writes_a_rollout_completes_with_every_work_creat
     while next < TOO_MANY {
         let wave = (next..next + AT_ONCE).map(killed_at);
         let reached = try_join_all(wave).await?;
-        if reached.contains(&false) {
+        if let Some(last) = reached.iter().position(|reached| !reached) {
+            let positions = next + last - 1;
+            ensure!(
+                positions >= FEWEST,
+                "only {positions} writes: the sweep missed some"
+            );
             return Ok(());
         }
         next += AT_ONCE;

@@ -3,6 +3,7 @@
 //! Owns the configuration, the hub and what both kinds of rounds share. With agents, a round is a rollout from start to
 //! end; with silent agents (`--agent-seconds 0`), it is the creation of every work beside a bare client's.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -49,6 +50,9 @@ pub struct FleetArgs {
     /// Print JSON instead of a table.
     #[arg(long)]
     pub json: bool,
+    /// Copy the audit log of the last hub here, to look into a result.
+    #[arg(long, value_name = "FILE")]
+    pub keep_audit: Option<PathBuf>,
 }
 
 impl FleetArgs {
@@ -150,6 +154,7 @@ pub async fn check_counts() -> Result<()> {
         runs: None,
         idle_seconds: 10,
         json: false,
+        keep_audit: None,
     };
     let report = measure(&args, Profile::own()).await?;
     print(&report);
@@ -361,6 +366,14 @@ impl Ground {
         tail(&self.hub.dir().join(format!("{process}.log")), 15)
     }
 
+    /// Stops the hub; its audit log is kept if that was asked for.
+    pub(super) async fn close(self, args: &FleetArgs) -> Result<()> {
+        if let (Some(keep), Some(log)) = (&args.keep_audit, self.hub.audit_log()) {
+            std::fs::copy(log, keep).with_context(|| format!("cannot write {}", keep.display()))?;
+        }
+        self.hub.stop().await
+    }
+
     /// Waits until the controller has been quiet for a while; returns what it asked until then.
     pub(super) async fn settle(&mut self) -> Result<Vec<Request>> {
         let mut all = Vec::new();
@@ -432,6 +445,7 @@ mod tests {
             runs: None,
             idle_seconds: 60,
             json: false,
+            keep_audit: None,
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) async fn round(args: &FleetArgs, binaries: &Binaries) -> Result<Round
     judge(args, &requests, &mut round);
     round.idle_per_minute = ground.idle(args.idle_seconds).await?;
     round.peak_rss_mib = peak_rss_mib(pid);
-    ground.hub.stop().await?;
+    ground.close(args).await?;
     Ok(round)
 }
 

@@ -40,7 +40,7 @@ pub(super) async fn rounds(args: &FleetArgs, binaries: &Binaries, count: usize) 
         }
         rounds.push(round);
     }
-    ground.hub.stop().await?;
+    ground.close(args).await?;
     Ok(rounds)
 }
 
