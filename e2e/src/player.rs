@@ -1,6 +1,7 @@
 //! Agents that play by themselves: every work that appears is answered until its step has succeeded.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use api::names::Step;
 use kube::api::{Patch, PatchParams};
@@ -28,6 +29,12 @@ impl Players {
     /// Starts to play these clusters, which need not be of the scenario.
     #[must_use]
     pub fn of(scenario: &Scenario, clusters: Vec<String>) -> Self {
+        Self::paced(scenario, clusters, Duration::ZERO)
+    }
+
+    /// Clusters that take `pace` for each answer, one after the other.
+    #[must_use]
+    pub fn paced(scenario: &Scenario, clusters: Vec<String>, pace: Duration) -> Self {
         let scenario = scenario.clone();
         let task = tokio::spawn(async move {
             let mut events = scenario.world().view().events();
@@ -35,6 +42,7 @@ impl Players {
             loop {
                 for (cluster, step, work) in unanswered(&scenario, &clusters, &answered) {
                     for answer in answers(step, &work) {
+                        tokio::time::sleep(pace).await;
                         write(&scenario, &cluster, step, &work, &answer).await;
                     }
                     answered.insert((work.uid().to_owned(), work.generation()));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use api::names::ANNOTATION_STARTED_AT;
@@ -9,7 +10,7 @@ use api::names::Step::{self, Operators, Platform, PostAction, PreAction};
 use api::report::Phase;
 use chrono::{TimeDelta, Utc};
 use e2e::proxy::{Request, Verdict};
-use e2e::{PATIENCE, Rig, sample};
+use e2e::{PATIENCE, Players, Rig, sample};
 use futures::future::try_join_all;
 use http::Method;
 use serde_json::{Value, json};
@@ -18,10 +19,18 @@ use crate::world;
 
 /// Runs of the sweep at a time: they wait more than they work.
 const AT_ONCE: usize = 8;
-/// Eight works created and deleted, a finalizer, the statuses and records of each step.
-const FEWEST: usize = 24;
-/// A rollout of two clusters has about 35 writes; if it has this many, something writes in circles.
+/// Far more writes than a rollout of two clusters has: something writes in circles.
 const TOO_MANY: usize = 120;
+
+/// A rollout to be cut off.
+#[derive(Clone, Copy)]
+struct Rollout {
+    clusters: usize,
+    /// Time that agents take for each answer.
+    pace: Duration,
+    /// Writes it has at least.
+    fewest: usize,
+}
 
 fn whole() -> Value {
     json!({
@@ -60,17 +69,17 @@ fn freeze_after_first(rig: &Rig, wanted: impl Fn(&Request) -> bool + Send + 'sta
 }
 
 /// One run: killed after the hub has carried out write `position`, restarted, complete. False: there is no such write.
-async fn killed_at(position: usize) -> Result<bool> {
-    let rig = Rig::new(&world().await?, 2).await?;
+async fn killed_at(rollout: Rollout, position: usize) -> Result<bool> {
+    let rig = Rig::new(&world().await?, rollout.clusters).await?;
     freeze_after(&rig, position);
-    let players = rig.scenario.play_all();
+    let players = Players::paced(&rig.scenario, rig.scenario.names().to_vec(), rollout.pace);
     rig.scenario.create(whole()).await?;
     let controller = rig.controller().await?;
     let complete = rig.scenario.complete();
     let reached = tokio::select! {
         biased;
         frozen = rig.proxy.frozen(PATIENCE) => { ensure!(frozen, "neither frozen nor complete\n{}", rig.scenario.dump()); true }
-        seen = complete => { seen?; rig.proxy.frozen(std::time::Duration::from_secs(4)).await }
+        seen = complete => { seen?; rig.proxy.frozen(Duration::from_secs(4)).await }
     };
     controller.kill().await?;
     let clocks = rig.clocks();
@@ -85,7 +94,7 @@ async fn killed_at(position: usize) -> Result<bool> {
     rig.once_and_unreset(&steps, &clocks)
         .await
         .with_context(|| format!("killed after write {position}"))?;
-    for number in [1, 2] {
+    for number in 1..=rollout.clusters {
         for step in steps {
             rig.scenario.gone(number, step).await?;
         }
@@ -94,24 +103,47 @@ async fn killed_at(position: usize) -> Result<bool> {
     Ok(reached)
 }
 
-/// The sweep: every position there is.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_between_any_two_writes_a_rollout_completes_with_every_work_created_once() -> Result<()> {
+/// Every position there is.
+async fn sweep(rollout: Rollout) -> Result<()> {
     let mut next = 1;
     while next < TOO_MANY {
-        let wave = (next..next + AT_ONCE).map(killed_at);
+        let wave = (next..next + AT_ONCE).map(|position| killed_at(rollout, position));
         let reached = try_join_all(wave).await?;
         if let Some(last) = reached.iter().position(|reached| !reached) {
             let positions = next + last - 1;
             ensure!(
-                positions >= FEWEST,
+                positions >= rollout.fewest,
                 "only {positions} writes: the sweep missed some"
             );
             return Ok(());
         }
         next += AT_ONCE;
     }
-    anyhow::bail!("more than {TOO_MANY} writes for two clusters")
+    anyhow::bail!("more than {TOO_MANY} writes")
+}
+
+/// Agents that answer at once: the writes of steps follow each other closely.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_between_any_two_writes_a_rollout_completes_with_every_work_created_once() -> Result<()> {
+    // Eight works created and deleted, a finalizer, a status and a report.
+    sweep(Rollout {
+        clusters: 2,
+        pace: Duration::ZERO,
+        fewest: 19,
+    })
+    .await
+}
+
+/// Agents that take their time: statuses and records are written between the steps too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_between_any_two_writes_a_slow_rollout_completes_with_every_work_created_once() -> Result<()> {
+    // Four works created and deleted, a finalizer, a status for most of the six answers, some reports.
+    sweep(Rollout {
+        clusters: 1,
+        pace: Duration::from_millis(1100),
+        fewest: 15,
+    })
+    .await
 }
 
 /// Case 65.
