@@ -44,6 +44,8 @@ impl Watch {
         self.watch_window(index, now, policy, fleet, plan);
         self.watch_summary(now, plan);
         self.watch_idempotence(now, policy, fleet, plan);
+        self.clocks
+            .retain(|(owner, cluster, ..), _| *owner != index || !plan.dropped.contains(cluster));
         for state in &plan.clusters {
             let before = fleet
                 .clusters
@@ -86,7 +88,10 @@ impl Watch {
                     .clusters
                     .iter()
                     .any(|cluster| cluster.name == state.name && cluster.busy == Some(Busy::Starting));
-                state.record.phase.holds_slot() || state.starting || busy
+                let mut actions = plan.actions.iter();
+                let starts = actions
+                    .any(|action| action.cluster() == &state.name && self::busy(action) == Busy::Starting);
+                state.record.phase.holds_slot() || (state.starting && starts) || busy
             })
             .count();
         let before = self.held.insert(index, held).unwrap_or(0);
