@@ -52,14 +52,14 @@ async fn a_foreign_work_blocks_its_cluster_only_and_is_left_alone() -> Result<()
 #[tokio::test]
 async fn a_work_of_ours_that_is_already_there_is_adopted() -> Result<()> {
     let s = Scenario::new(1).await?;
+    let model = s.upgrade("model");
+    model.create(json!({})).await?;
+    let mut work = (*s.work(1, Platform).await?.raw).clone();
+    model.delete().await?;
+    model.gone().await?;
+    s.gone(1, Platform).await?;
     s.create(json!({"paused": true})).await?;
     s.until("paused", |seen| seen.reason("Ready") == "Paused").await?;
-    let other = s.upgrade("model");
-    other.create(json!({})).await?;
-    let mut work = (*s.work(1, Platform).await?.raw).clone();
-    other.delete().await?;
-    other.gone().await?;
-    s.gone(1, Platform).await?;
     let uid = s.up().now()?.raw["metadata"]["uid"].clone();
     let metadata = &mut work["metadata"];
     metadata["labels"][LABEL_MCU_UID] = uid;
@@ -132,6 +132,46 @@ async fn two_upgrades_on_one_cluster_take_turns() -> Result<()> {
     }
     second.until("complete", |seen| seen.is("Complete")).await?;
     first.sound()
+}
+
+/// 4, Ownership: where neither owns a work, the older one goes first, even while it is paused; the newer one says so, and
+/// does so once, not again and again.
+#[tokio::test]
+async fn an_older_upgrade_that_is_paused_holds_its_clusters_quietly() -> Result<()> {
+    let s = Scenario::new(1).await?;
+    let (older, newer) = (s.upgrade("older"), s.upgrade("newer"));
+    older.create(json!({"paused": true})).await?;
+    let created = |seen: &e2e::Seen| seen.raw["metadata"]["creationTimestamp"].clone();
+    let first = created(
+        &older
+            .until("paused", |seen| seen.reason("Ready") == "Paused")
+            .await?,
+    );
+    // Creation times are whole seconds: create until one is younger.
+    loop {
+        newer.create(json!({})).await?;
+        let second = created(&newer.until("seen", |_| true).await?);
+        if second != first {
+            break;
+        }
+        newer.delete().await?;
+        newer.gone().await?;
+        s.gone(1, Platform).await?;
+    }
+    let row = newer
+        .row_until(s.c(1), "blocked", |row| row.reason == "Conflict")
+        .await?;
+    assert!(row.message.contains("older"), "{}", row.message);
+    newer.settle().await?;
+    older.settle().await?;
+    newer.settle().await?;
+    assert_eq!(newer.rows()[s.c(1)].since, row.since, "{}", s.dump());
+    assert_eq!(s.created(1, Platform), 0);
+    older.edit(json!({"paused": false})).await?;
+    s.agent(1).completed().await?;
+    older.until("complete", |seen| seen.is("Complete")).await?;
+    newer.until("its turn", |seen| seen.in_flight() == 1).await?;
+    Ok(())
 }
 
 /// 4, Ownership: last month's failed upgrade does not block this month's. Its platform work is taken over in place.
