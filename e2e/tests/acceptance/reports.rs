@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result};
-use api::names::Step::Platform;
+use api::names::Step::{Platform, PreAction};
 use api::report::{Phase, StepName, StepOutcome};
 use e2e::view::Kind;
-use e2e::{Scenario, sample};
+use e2e::{Scenario, World, sample};
 use serde_json::json;
 
 #[tokio::test]
@@ -180,5 +180,55 @@ async fn a_report_deleted_by_hand_is_written_again() -> Result<()> {
     s.agent(2).completed().await?;
     s.complete().await?;
     assert_eq!(s.created(1, Platform), 1, "what is done stays done");
+    Ok(())
+}
+
+/// A fleet at rest, whatever keeps it there, costs no write. Other upgrades' writes are the clock.
+#[tokio::test]
+async fn an_upgrade_at_rest_is_not_written() -> Result<()> {
+    let s = Scenario::of(&World::shared().await?, 5, |number, cluster| match number {
+        1 => cluster.without_claims().label("clusterID", "malformed"),
+        2 => cluster.claim(testenv::fleet::PRODUCT_CLAIM, "ROSA"),
+        _ => cluster,
+    })
+    .await?;
+    s.create(json!({"preUpgradeAction": sample::action("backup")}))
+        .await?;
+    s.agent(3).degraded(PreAction).await?;
+    let players = s.play(&[4, 5]);
+    let at_rest = |seen: &e2e::Seen| seen.stalled("ClustersFailed") && seen.clusters().complete == 2;
+    s.until("at rest", at_rest).await?;
+    for (number, phase) in [
+        (1, Phase::Blocked),
+        (2, Phase::Blocked),
+        (3, Phase::PreActionDegraded),
+        (4, Phase::Complete),
+        (5, Phase::Complete),
+    ] {
+        s.up()
+            .row_until(s.c(number), "its phase", |row| row.phase == phase)
+            .await?;
+    }
+    s.gone(4, Platform).await?;
+    s.gone(5, Platform).await?;
+    drop(players);
+    let clock = Scenario::new(1).await?;
+    clock.create(json!({"paused": true})).await?;
+    clock.settle().await?;
+    let versions = || {
+        s.world().view().look(|known| {
+            let all = [Kind::Upgrade, Kind::Report].map(|kind| {
+                let objects = known.in_namespace(kind, s.id());
+                objects
+                    .map(|object| object["metadata"]["resourceVersion"].to_string())
+                    .collect::<Vec<_>>()
+            });
+            all.concat()
+        })
+    };
+    let before = versions();
+    clock.settle().await?;
+    clock.settle().await?;
+    assert_eq!(versions(), before, "{}", s.dump());
     Ok(())
 }
