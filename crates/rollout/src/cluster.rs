@@ -84,6 +84,13 @@ pub(crate) fn derive(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> 
         },
     };
     machine.run();
+    // What a plan only passes through does not count: a cluster that ends where it stood has stood there all along.
+    if let Some(before) = cluster.record.as_deref() {
+        let record = &mut machine.out.record;
+        if before.phase == record.phase && before.attempt == record.attempt {
+            record.since = before.since;
+        }
+    }
     machine.out.releasing = is_releasing(cluster, &machine.out.record);
     machine.out
 }
