@@ -1,0 +1,199 @@
+//! PromQL: does a query parse, and does it stay within the features that risks use? A cluster evaluates it with its own
+//! Prometheus, so leaving them is no error; whoever rehearses upgrades offline cannot follow.
+
+use promql_parser::parser::token::{
+    T_ADD, T_BOTTOMK, T_COUNT, T_EQLC, T_GROUP, T_GTE, T_GTR, T_LAND, T_LOR, T_LSS, T_LTE, T_MAX, T_MUL,
+    T_NEQ, T_SUB, T_TOPK, TokenId,
+};
+use promql_parser::parser::{BinModifier, Expr, LabelModifier, VectorMatchCardinality, VectorSelector};
+
+use crate::problem::Rule;
+
+/// What is wrong with a query.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PromqlError {
+    /// It does not parse.
+    #[error("no PromQL: {0}")]
+    Syntax(String),
+    /// It parses, and uses something that no risk has used so far.
+    #[error("PromQL with {0}, which is not among the features in use")]
+    Feature(String),
+}
+
+impl PromqlError {
+    /// The lint's rule.
+    #[must_use]
+    pub fn rule(&self) -> Rule {
+        match self {
+            Self::Syntax(_) => Rule::PromqlSyntax,
+            Self::Feature(_) => Rule::PromqlFeature,
+        }
+    }
+}
+
+/// Deeper than any query in use; a parser that calls itself must not be sent deeper.
+const MAX_DEPTH: usize = 100;
+
+/// Longer than ten times the longest in use.
+const MAX_LENGTH: usize = 16 << 10;
+
+/// Checks a query.
+///
+/// # Errors
+/// [`PromqlError`] for the first thing found.
+pub fn check(query: &str) -> Result<(), PromqlError> {
+    let depth = query.bytes().filter(|b| matches!(b, b'(' | b'-' | b'+')).count();
+    if query.len() > MAX_LENGTH || depth > MAX_DEPTH {
+        return Err(PromqlError::Feature(
+            "more nesting or text than a cluster should be asked".into(),
+        ));
+    }
+    let expression = promql_parser::parser::parse(query).map_err(|e| {
+        let words: Vec<_> = e.split_whitespace().collect();
+        PromqlError::Syntax(words.join(" ").chars().take(200).collect())
+    })?;
+    inspect(&expression)
+}
+
+fn feature<T>(name: impl Into<String>) -> Result<T, PromqlError> {
+    Err(PromqlError::Feature(name.into()))
+}
+
+fn inspect(expression: &Expr) -> Result<(), PromqlError> {
+    match expression {
+        Expr::Aggregate(aggregate) => {
+            const KNOWN: [TokenId; 5] = [T_GROUP, T_TOPK, T_BOTTOMK, T_MAX, T_COUNT];
+            if !KNOWN.contains(&aggregate.op.id()) {
+                return feature(format!("the aggregation {}", aggregate.op));
+            }
+            if let Some(LabelModifier::Exclude(_)) = aggregate.modifier {
+                return feature("without");
+            }
+            if let Some(parameter) = &aggregate.param
+                && !matches!(**parameter, Expr::NumberLiteral(_))
+            {
+                return feature("a computed parameter");
+            }
+            inspect(&aggregate.expr)
+        }
+        Expr::Binary(binary) => {
+            const KNOWN: [TokenId; 11] = [
+                T_LAND, T_LOR, T_MUL, T_ADD, T_SUB, T_GTR, T_GTE, T_LSS, T_LTE, T_EQLC, T_NEQ,
+            ];
+            if !KNOWN.contains(&binary.op.id()) {
+                return feature(format!("the operator {}", binary.op));
+            }
+            binary.modifier.as_ref().map_or(Ok(()), matching)?;
+            inspect(&binary.lhs)?;
+            inspect(&binary.rhs)
+        }
+        Expr::Paren(inner) => inspect(&inner.expr),
+        Expr::Unary(inner) => inspect(&inner.expr),
+        Expr::NumberLiteral(_) | Expr::StringLiteral(_) => Ok(()),
+        Expr::VectorSelector(selector) => instant(selector),
+        Expr::Call(call) => {
+            let name = call.func.name;
+            for argument in &call.args.args {
+                match argument.as_ref() {
+                    Expr::MatrixSelector(matrix) if name == "max_over_time" => instant(&matrix.vs)?,
+                    argument => inspect(argument)?,
+                }
+            }
+            if matches!(name, "max_over_time" | "label_replace" | "vector") {
+                Ok(())
+            } else {
+                feature(format!("the function {name}"))
+            }
+        }
+        Expr::MatrixSelector(_) => feature("a range outside max_over_time"),
+        Expr::Subquery(_) => feature("a subquery"),
+        Expr::Extension(_) => feature("an extension"),
+    }
+}
+
+fn matching(modifier: &BinModifier) -> Result<(), PromqlError> {
+    if modifier.return_bool {
+        return feature("bool");
+    }
+    if let Some(LabelModifier::Exclude(_)) = modifier.matching {
+        return feature("ignoring");
+    }
+    match modifier.card {
+        VectorMatchCardinality::OneToMany(_) => feature("group_right"),
+        _ => Ok(()),
+    }
+}
+
+fn instant(selector: &VectorSelector) -> Result<(), PromqlError> {
+    if selector.offset.is_some() {
+        return feature("offset");
+    }
+    if selector.at.is_some() {
+        return feature("@");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_risks_use_passes() {
+        for query in [
+            r#"topk(1, group by (type) (cluster_infrastructure_provider{_id="",type="Azure"}) or 0 * group by (type) (cluster_infrastructure_provider{_id=""}))"#,
+            "max_over_time(a:b:c{x=~\"y|z\",w!~\"v\"}[1h]) > 3",
+            r#"label_replace(group(a), "b", "c", "", "") or on () -1 * max by (d) (e != 2)"#,
+            "a * on (_id) group_left (name) b == 1",
+            "1 - max(count by (x) (y)) and on (_id) bottomk by (z) (1, w)",
+            "vector(1)",
+        ] {
+            assert_eq!(check(query), Ok(()), "{query}");
+        }
+    }
+
+    #[test]
+    fn what_no_risk_uses_is_named() {
+        for (query, part) in [
+            ("sum(a)", "aggregation"),
+            ("rate(a[5m])", "range"),
+            ("absent(a)", "absent"),
+            ("a offset 5m", "offset"),
+            ("a @ 5", "@"),
+            ("max_over_time(a[1h:5m])", "subquery"),
+            ("a > bool 1", "bool"),
+            ("a unless b", "operator"),
+            ("a / b", "operator"),
+            ("max without (a) (b)", "without"),
+            ("a * ignoring (x) b", "ignoring"),
+            ("a * on (x) group_right (y) b", "group_right"),
+            ("a[1h]", "range"),
+        ] {
+            match check(query) {
+                Err(PromqlError::Feature(name)) => assert!(name.contains(part), "{query}: {name}"),
+                other => panic!("{query}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_promql_is_an_error_and_not_a_fall() {
+        for query in [
+            "",
+            "(",
+            "group(",
+            "a b",
+            "a{b=~\"(\"}",
+            "topk(1)",
+            "é",
+            &"(".repeat(100_000),
+            &"-".repeat(9_000),
+        ] {
+            assert!(
+                check(query).is_err(),
+                "{:?}",
+                query.chars().take(20).collect::<String>()
+            );
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Paths: from a release to another, across channels and minor versions, fewest hops first, then the newest releases.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use super::search::{Reduced, Rules};
+use super::unreachable::{Unreachable, unreachable};
+use super::{QueryError, RiskNote, node_in, preference};
+use crate::graph::{Graph, ReleaseRef, State};
+use crate::version::{Arch, Version};
+
+/// Where a path should end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// At this release.
+    Version(Version),
+    /// At the newest release of a minor version that can be reached.
+    Minor {
+        /// The first number.
+        major: u64,
+        /// The second number.
+        minor: u64,
+    },
+}
+
+/// A text that is no target.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is neither a version such as 4.16.3 nor a minor version such as 4.16")]
+pub struct TargetError(String);
+
+impl FromStr for Target {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        if let Ok(version) = Version::parse(text) {
+            return Ok(Self::Version(version));
+        }
+        // With a patch number it must be a version in every other respect too.
+        let patched = Version::parse(&format!("{text}.0"))
+            .ok()
+            .filter(|v| !v.is_pre_release() && !text.contains('+'));
+        match patched {
+            Some(version) => Ok(Self::Minor {
+                major: version.major(),
+                minor: version.minor(),
+            }),
+            None => Err(TargetError(text.chars().take(80).collect())),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Version(version) => fmt::Display::fmt(version, f),
+            Self::Minor { major, minor } => write!(f, "{major}.{minor}"),
+        }
+    }
+}
+
+/// Which way leads from a release to another?
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathQuery {
+    /// The architecture.
+    pub arch: Arch,
+    /// The release the cluster runs.
+    pub from: Version,
+    /// Where it should get to.
+    pub to: Target,
+    /// May edges with risks be used, whatever the risks?
+    pub conditional: bool,
+    /// Risks that are accepted, by name: an edge all of whose risks are accepted may be used.
+    pub accepted: BTreeSet<String>,
+    /// May candidates and hotfixes be passed through? The ends may be some in any case.
+    pub pre_releases: bool,
+    /// Channels by name or by what stands before the first `-`, in the order of preference; empty means all.
+    pub channels: Vec<String>,
+    /// The channel the cluster is in: a path stays in it as long as it can.
+    pub channel: Option<String>,
+    /// How many paths are wanted, the best included; at least one is given.
+    pub limit: usize,
+}
+
+impl PathQuery {
+    /// A query for one path over unconditional edges in any channel.
+    #[must_use]
+    pub fn new(arch: Arch, from: Version, to: Target) -> Self {
+        Self {
+            arch,
+            from,
+            to,
+            conditional: false,
+            accepted: BTreeSet::new(),
+            pre_releases: false,
+            channels: Vec::new(),
+            channel: None,
+            limit: 1,
+        }
+    }
+}
+
+/// The answer: paths, best first, or why there is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Paths {
+    /// The best path and its alternatives. A path of no hops: the cluster is there.
+    pub paths: Vec<Path>,
+    /// Why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreachable: Option<Unreachable>,
+}
+
+/// One path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Path {
+    /// Its steps in order.
+    pub hops: Vec<Hop>,
+}
+
+/// One step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Hop {
+    /// The release before.
+    pub from: Version,
+    /// The release after.
+    pub to: Version,
+    /// A channel that holds both; set it in `spec.channel` before this step.
+    pub channel: String,
+    /// Whether that is another one than for the step before.
+    pub channel_changes: bool,
+    /// The image by digest.
+    pub payload: String,
+    /// The digest alone.
+    pub digest: Option<String>,
+    /// The errata page.
+    pub url: Option<String>,
+    /// What makes the step conditional, by name; empty if nothing does.
+    pub risks: Vec<RiskNote>,
+}
+
+/// The best paths, or why there is none.
+///
+/// The hops of a path lead up and cross one minor version at most. Among paths of equally many hops the one is better
+/// whose release is newer at the first hop where they differ.
+///
+/// # Errors
+/// [`QueryError`] when one of the ends is not known.
+pub fn path(graph: &Graph, query: &PathQuery) -> Result<Paths, QueryError> {
+    let start = node_in(graph, &query.arch, &query.from)?;
+    let Some(table) = graph.table(&query.arch) else {
+        return Err(QueryError::UnknownArch(query.arch.clone()));
+    };
+    let rules = Rules::new(graph, table, query, start);
+    let limit = query.limit.max(1);
+    let targets: Vec<u32> = match &query.to {
+        Target::Version(version) => vec![node_in(graph, &query.arch, version)?],
+        Target::Minor { major, minor } => (0..table.len())
+            .rev()
+            .filter(|&node| {
+                let version = rules.version(node);
+                let wanted = query.pre_releases || !version.is_pre_release();
+                version.major() == *major && version.minor() == *minor && wanted && node >= start
+            })
+            .collect(),
+    };
+    for &target in targets.iter().filter(|&&target| target >= start) {
+        let found = if target == start {
+            vec![vec![start]]
+        } else {
+            Reduced::new(&rules, target).best(limit)
+        };
+        if !found.is_empty() {
+            let paths = found.iter().map(|nodes| told(&rules, query, nodes)).collect();
+            return Ok(Paths {
+                paths,
+                unreachable: None,
+            });
+        }
+    }
+    let unreachable = unreachable(&rules, &query.to, start, targets.first().copied());
+    Ok(Paths {
+        paths: Vec::new(),
+        unreachable: Some(unreachable),
+    })
+}
+
+/// A list of nodes as hops.
+fn told(rules: &Rules<'_>, query: &PathQuery, nodes: &[u32]) -> Path {
+    let graph = rules.graph;
+    let channels = channels_of(rules, query, nodes);
+    let mut hops = Vec::with_capacity(channels.len());
+    let mut before = query.channel.clone();
+    for (pair, channel) in nodes.windows(2).zip(channels) {
+        let (from, to) = (pair[0], pair[1]);
+        let risks = match rules.table.edge(from, to).map(|edge| edge.state) {
+            Some(State::Conditional(set)) => graph
+                .risks_of(set)
+                .map(|risk| RiskNote::from(risk.as_ref()))
+                .collect(),
+            _ => Vec::new(),
+        };
+        let release = ReleaseRef {
+            graph,
+            table: rules.table,
+            node: to,
+        };
+        hops.push(Hop {
+            from: rules.version(from).clone(),
+            to: release.version().clone(),
+            channel_changes: before.as_ref().is_some_and(|before| *before != channel),
+            payload: release.payload().to_owned(),
+            digest: release.digest().map(str::to_owned),
+            url: release.url().map(std::borrow::Cow::into_owned),
+            risks,
+            channel: channel.clone(),
+        });
+        before = Some(channel);
+    }
+    Path { hops }
+}
+
+/// A channel for each hop, changed as rarely as can be: from each hop on, the one that serves the most hops in a row.
+fn channels_of(rules: &Rules<'_>, query: &PathQuery, nodes: &[u32]) -> Vec<String> {
+    let graph = rules.graph;
+    let holds = |hop: &[u32], channel: usize| {
+        let bits = |node: u32| graph.channels.set(rules.table.node(node).channels).bits[channel / 64];
+        bits(hop[0]) & bits(hop[1]) & rules.mask[channel / 64] & (1 << (channel % 64)) != 0
+    };
+    let hops: Vec<&[u32]> = nodes.windows(2).collect();
+    let run = |at: usize, channel: usize| hops[at..].iter().take_while(|hop| holds(hop, channel)).count();
+    let mut chosen: Vec<String> = Vec::with_capacity(hops.len());
+    let mut current = query
+        .channel
+        .as_ref()
+        .and_then(|name| graph.channels.id(name))
+        .map(|id| id as usize);
+    while chosen.len() < hops.len() {
+        let at = chosen.len();
+        let stay = current
+            .take()
+            .map(|channel| (run(at, channel), channel))
+            .filter(|(length, _)| *length > 0);
+        let best = stay.or_else(|| {
+            (0..graph.channels.names.len())
+                .map(|channel| (run(at, channel), channel))
+                .filter(|(length, _)| *length > 0)
+                .max_by_key(|&(length, channel)| {
+                    let name = &graph.channels.names[channel];
+                    let rank = preference(&query.channels, name).unwrap_or(usize::MAX);
+                    (
+                        length,
+                        std::cmp::Reverse(rank),
+                        minor_of(name),
+                        std::cmp::Reverse(channel),
+                    )
+                })
+        });
+        // Every usable edge has a channel.
+        let Some((length, channel)) = best else { break };
+        let name = graph.channels.names[channel].to_string();
+        chosen.extend(std::iter::repeat_n(name, length));
+    }
+    chosen
+}
+
+/// The numbers at the end of `stable-4.16`.
+fn minor_of(channel: &str) -> (u64, u64) {
+    let numbers = channel
+        .rsplit_once('-')
+        .and_then(|(_, version)| version.split_once('.'));
+    numbers
+        .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_a_version_or_a_minor_version() {
+        assert_eq!("4.16".parse(), Ok(Target::Minor { major: 4, minor: 16 }));
+        assert_eq!("4.16.3".parse(), Ok(Target::Version("4.16.3".parse().unwrap())));
+        assert_eq!(
+            "4.16.0-rc.1".parse(),
+            Ok(Target::Version("4.16.0-rc.1".parse().unwrap()))
+        );
+        for text in ["4", "", "4.16-rc", "4.x", "latest", "4.16+a"] {
+            assert!(text.parse::<Target>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Versions and architectures: OpenShift's semantic versions compared without build, and the build read as architecture.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use smol_str::SmolStr;
+
+/// A version that is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is no version: {reason}")]
+pub struct VersionError {
+    text: String,
+    reason: String,
+}
+
+/// A release version, `MAJOR.MINOR.PATCH[-PRE]`. It carries no build: two releases of one version for two
+/// architectures have equal versions. Order is that of semver 2.0 (pre-releases below their release).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(semver::Version);
+
+impl Version {
+    /// Reads a version and drops its build.
+    ///
+    /// # Errors
+    /// [`VersionError`] when the text is no semantic version.
+    pub fn parse(text: &str) -> Result<Self, VersionError> {
+        let mut version = semver::Version::parse(text).map_err(|e| VersionError {
+            text: shortened(text),
+            reason: e.to_string(),
+        })?;
+        version.build = semver::BuildMetadata::EMPTY;
+        Ok(Self(version))
+    }
+
+    /// Reads a version and its build as an architecture: `4.2.14+s390x` is (`4.2.14`, `s390x`).
+    ///
+    /// # Errors
+    /// [`VersionError`] when the text is no semantic version.
+    pub fn split(text: &str) -> Result<(Self, Option<Arch>), VersionError> {
+        let version = Self::parse(text)?;
+        let arch = text.split_once('+').map(|(_, build)| Arch(SmolStr::new(build)));
+        Ok((version, arch))
+    }
+
+    /// The first number.
+    #[must_use]
+    pub fn major(&self) -> u64 {
+        self.0.major
+    }
+
+    /// The second number.
+    #[must_use]
+    pub fn minor(&self) -> u64 {
+        self.0.minor
+    }
+
+    /// The third number, the z of a z-stream.
+    #[must_use]
+    pub fn patch(&self) -> u64 {
+        self.0.patch
+    }
+
+    /// What follows the first `-`: `rc.1`, `ec.3`, `fc.0`, the name of a hotfix; empty for a release proper.
+    #[must_use]
+    pub fn pre(&self) -> &str {
+        self.0.pre.as_str()
+    }
+
+    /// Is this a candidate, a feature candidate, an early candidate or a hotfix?
+    #[must_use]
+    pub fn is_pre_release(&self) -> bool {
+        !self.0.pre.is_empty()
+    }
+
+    /// May one update lead from here to `to`, going by the numbers alone? Up, and across one minor version at most; the
+    /// first minor of the next major counts as the next minor (`4.22` to `5.0`).
+    #[must_use]
+    pub fn within_one_minor(&self, to: &Self) -> bool {
+        let same_major = self.major() == to.major() && to.minor() <= self.minor().saturating_add(1);
+        let next_major = self.major().checked_add(1) == Some(to.major()) && to.minor() == 0;
+        self < to && (same_major || next_major)
+    }
+
+    /// The version as release metadata and graph-data write it for one architecture: `4.14.3+amd64`.
+    #[must_use]
+    pub fn with_arch(&self, arch: &Arch) -> String {
+        format!("{self}+{arch}")
+    }
+}
+
+/// Messages quote what was read; a hostile input must not make them large.
+fn shortened(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
+impl FromStr for Version {
+    type Err = VersionError;
+
+    fn from_str(text: &str) -> Result<Self, VersionError> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl Serialize for Version {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Version {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl serde::de::Visitor<'_> for Text {
+            type Value = Version;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a version such as 4.14.3")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Version, E> {
+                Version::parse(text).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(Text)
+    }
+}
+
+/// An architecture as it stands behind the `+` of a version: `amd64`, `arm64`, `ppc64le`, `s390x`, `multi`, or what a
+/// registry says.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Arch(SmolStr);
+
+impl Arch {
+    /// Reads an architecture.
+    ///
+    /// # Errors
+    /// [`VersionError`] when the text cannot stand as the build of a version (letters, digits, `-`, `.`).
+    pub fn parse(text: &str) -> Result<Self, VersionError> {
+        match semver::BuildMetadata::new(text) {
+            Ok(build) if !build.is_empty() => Ok(Self(SmolStr::new(text))),
+            Ok(_) => Err(VersionError {
+                text: String::new(),
+                reason: "an architecture has a name".into(),
+            }),
+            Err(e) => Err(VersionError {
+                text: shortened(text),
+                reason: e.to_string(),
+            }),
+        }
+    }
+
+    /// `amd64`, what a request without architecture means.
+    #[must_use]
+    pub fn amd64() -> Self {
+        Self(SmolStr::new_static("amd64"))
+    }
+
+    /// `multi`, a release for all architectures at once.
+    #[must_use]
+    pub fn multi() -> Self {
+        Self(SmolStr::new_static("multi"))
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for Arch {
+    fn default() -> Self {
+        Self::amd64()
+    }
+}
+
+impl FromStr for Arch {
+    type Err = VersionError;
+
+    fn from_str(text: &str) -> Result<Self, VersionError> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for Arch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for Arch {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Arch {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = SmolStr::deserialize(deserializer)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_is_no_part_of_a_version() {
+        let (plain, none) = Version::split("4.2.14").unwrap();
+        let (built, some) = Version::split("4.2.14+s390x").unwrap();
+        assert_eq!(plain, built);
+        assert_eq!(none, None);
+        assert_eq!(some.unwrap().as_str(), "s390x");
+        assert_eq!(built.to_string(), "4.2.14");
+    }
+
+    #[test]
+    fn order_is_that_of_semver() {
+        let sorted = [
+            "4.1.0-rc.9",
+            "4.1.0-rc.10",
+            "4.1.0",
+            "4.2.0-ec.1",
+            "4.2.0-fc.0",
+            "4.2.0-rc.0",
+            "4.9.9",
+            "4.10.0",
+        ];
+        for pair in sorted.windows(2) {
+            assert!(
+                pair[0].parse::<Version>().unwrap() < pair[1].parse::<Version>().unwrap(),
+                "{pair:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_step_crosses_one_minor_version_at_most() {
+        for (from, to, allowed) in [
+            ("4.14.30", "4.14.31", true),
+            ("4.14.30", "4.15.0", true),
+            ("4.14.30", "4.16.0-rc.5", false),
+            ("4.22.3", "5.0.0-ec.1", true),
+            ("4.22.3", "5.1.0", false),
+            ("4.22.3", "6.0.0", false),
+            ("4.14.30", "4.14.30", false),
+            ("4.14.30", "4.14.29", false),
+        ] {
+            let (a, b): (Version, Version) = (from.parse().unwrap(), to.parse().unwrap());
+            assert_eq!(a.within_one_minor(&b), allowed, "{from} -> {to}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_version_or_architecture_is_refused() {
+        for text in [
+            "",
+            "4",
+            "4.1",
+            "v4.1.0",
+            "4.1.0 ",
+            "04.1.0",
+            "4.1.0-",
+            "4.1.0-rc..1",
+            "99999999999999999999.0.0",
+        ] {
+            assert!(Version::parse(text).is_err(), "{text:?}");
+        }
+        for text in ["", "x86_64", "a b", "a+b", "ä"] {
+            assert!(Arch::parse(text).is_err(), "{text:?}");
+        }
+        assert!(serde_json::from_str::<Arch>("\"multi\"").unwrap() == Arch::multi());
+    }
+}

@@ -1,0 +1,244 @@
+//! Real data: captured bodies of production come out equal, and every channel is what the plain rules say.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use update_graph::query::{
+    ExplainQuery, NextQuery, PathQuery, Target, Verdict, explain, next, path, stranded,
+};
+use update_graph::{Arch, Counts, Rule, graph_data, lint};
+
+use crate::data::{Judged, bytes, dir, gunzip, real};
+use crate::oracle::Oracle;
+
+#[test]
+fn captured_bodies_come_out_equal_with_and_without_extra_edges() {
+    let Some(dir) = dir() else { return };
+    for extra in [false, true] {
+        let (graph, _) = real(&dir, extra);
+        let mut compared = 0;
+        for entry in std::fs::read_dir(dir.join("expected")).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let channel = name.strip_suffix(".json.gz").unwrap();
+            let expected = Judged::read(&gunzip(&std::fs::read(&path).unwrap()));
+            let got = Judged::read(&graph.body(channel, &Arch::amd64()));
+            assert_eq!(got.differences(&expected), [""; 0], "{channel}, extra: {extra}");
+            compared += 1;
+        }
+        assert_eq!(compared, 12);
+    }
+}
+
+#[test]
+fn every_channel_is_what_the_plain_rules_say() {
+    let Some(dir) = dir() else { return };
+    let files = graph_data::tar_files(&bytes(&dir, "graph-data.tar.gz")).unwrap();
+    let releases: Vec<Value> =
+        serde_json::from_slice(&gunzip(&bytes(&dir, "releases-amd64.json.gz"))).unwrap();
+    let more: BTreeMap<String, Vec<String>> =
+        serde_json::from_slice(&gunzip(&bytes(&dir, "extra-previous-amd64.json.gz"))).unwrap();
+    let (graph, problems) = real(&dir, true);
+    let (bare, _) = real(&dir, false);
+    let oracle = Oracle::new(&releases, &more, &files);
+    let mut channels = 0;
+    for channel in oracle.channels() {
+        let got = Judged::read(&graph.body(channel, &Arch::amd64()));
+        assert_eq!(got.differences(&oracle.body(channel)), [""; 0], "{channel}");
+        assert_eq!(
+            graph.body(channel, &Arch::amd64()),
+            bare.body(channel, &Arch::amd64()),
+            "{channel}"
+        );
+        channels += 1;
+    }
+    assert_eq!(channels, 76);
+    let nothing = r#"{"version":1,"nodes":[],"edges":[],"conditionalEdges":[]}"#;
+    assert_eq!(graph.body("stable-9.9", &Arch::amd64()), nothing.as_bytes());
+    assert_eq!(graph.body("stable-4.16", &Arch::multi()), nothing.as_bytes());
+    // Nothing in real data but three releases without edges.
+    assert_eq!(
+        problems.iter().map(|p| p.rule).collect::<Vec<_>>(),
+        [Rule::Disconnected],
+        "{problems:?}"
+    );
+    assert_eq!(
+        graph.counts(None),
+        Counts {
+            releases: 1365,
+            edges: 43_044 + 14,
+            conditional_edges: 15_715,
+            blocked_edges: 804
+        }
+    );
+}
+
+#[test]
+fn real_graph_data_pass_the_lint_but_for_known_findings() {
+    let Some(dir) = dir() else { return };
+    let problems = lint::files(graph_data::tar_files(&bytes(&dir, "graph-data.tar.gz")).unwrap());
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for problem in &problems {
+        *counts.entry(problem.rule.as_str()).or_default() += 1;
+        assert!(!problem.file.is_empty(), "{problem}");
+    }
+    assert!(
+        !counts.contains_key("promql-syntax") && !counts.contains_key("promql-feature"),
+        "{problems:#?}"
+    );
+    assert!(
+        !counts.contains_key("risk-text"),
+        "one name has one text everywhere: {problems:#?}"
+    );
+    assert!(!counts.contains_key("block-unreadable"));
+    println!("{counts:?}");
+}
+
+#[test]
+fn known_ways_through_the_real_graph_are_found() {
+    let Some(dir) = dir() else { return };
+    let (graph, _) = real(&dir, true);
+    let query = |from: &str, to: &str| {
+        let mut query = PathQuery::new(
+            Arch::amd64(),
+            from.parse().unwrap(),
+            to.parse::<Target>().unwrap(),
+        );
+        query.channels = vec!["stable".into()];
+        query
+    };
+    // The reference: 11 hops, no risk.
+    let answer = path(&graph, &query("4.12.0", "4.22.9")).unwrap();
+    assert_eq!(answer.paths[0].hops.len(), 11);
+    assert!(
+        answer.paths[0]
+            .hops
+            .iter()
+            .all(|hop| hop.risks.is_empty() && hop.channel.starts_with("stable-"))
+    );
+    // Only over an Always risk.
+    let mut always = query("4.12.28", "4.14.16");
+    let refused = path(&graph, &always).unwrap();
+    let why = refused.unreachable.unwrap();
+    assert!(refused.paths.is_empty());
+    assert!(
+        why.obstacles
+            .iter()
+            .all(|o| !o.risks.is_empty() && !o.causes.is_empty()),
+        "{why:?}"
+    );
+    always.conditional = true;
+    let answer = path(&graph, &always).unwrap();
+    assert_eq!(answer.paths[0].hops.len(), 2, "{answer:?}");
+    // Accepting the risks by name is as good.
+    let named = answer.paths[0]
+        .hops
+        .iter()
+        .flat_map(|hop| &hop.risks)
+        .map(|risk| risk.name.clone())
+        .collect();
+    let accepted = PathQuery {
+        conditional: false,
+        accepted: named,
+        ..always
+    };
+    assert!(!path(&graph, &accepted).unwrap().paths.is_empty());
+    // The bogus edge across two minor versions is never used.
+    let mut bogus = query("4.14.30", "4.16.0-rc.5");
+    bogus.channels.clear();
+    bogus.conditional = true;
+    bogus.pre_releases = true;
+    assert!(
+        path(&graph, &bogus)
+            .unwrap()
+            .paths
+            .iter()
+            .all(|path| path.hops.len() > 1)
+    );
+    // EUS to EUS stays in one channel.
+    let mut eus = query("4.14.30", "4.16");
+    eus.channels = vec!["eus".into(), "stable".into()];
+    let answer = path(&graph, &eus).unwrap();
+    assert!(
+        answer.paths[0].hops.iter().all(|hop| hop.channel == "eus-4.16"),
+        "{answer:?}"
+    );
+}
+
+#[test]
+fn an_edge_of_the_real_graph_is_explained() {
+    let Some(dir) = dir() else { return };
+    let (graph, _) = real(&dir, true);
+    let ask = |from: &str, to: &str| {
+        explain(
+            &graph,
+            &ExplainQuery {
+                arch: Arch::amd64(),
+                from: from.parse().unwrap(),
+                to: to.parse().unwrap(),
+                channels: Vec::new(),
+            },
+        )
+    };
+    let risky = ask("4.12.28", "4.13.37");
+    assert_eq!(risky.verdict, Verdict::Conditional, "{risky:?}");
+    assert_eq!(
+        risky.risks.len(),
+        risky.causes.iter().filter(|c| c.risk.is_some()).count()
+    );
+    assert!(
+        risky
+            .causes
+            .iter()
+            .all(|c| c.file.starts_with("blocked-edges/4.13.37-")),
+        "{risky:?}"
+    );
+    let silent = ask("4.1.0", "4.1.10");
+    assert_eq!(silent.verdict, Verdict::Blocked, "{silent:?}");
+    assert_eq!(silent.causes[0].file, "blocked-edges/4.1.10.yaml");
+    assert_eq!(ask("4.1.0", "4.22.9").verdict, Verdict::NotDeclared);
+    assert_eq!(ask("4.22.9", "4.1.0").verdict, Verdict::NotUp);
+    assert_eq!(ask("4.0.0", "4.1.0").verdict, Verdict::UnknownSource);
+    assert_eq!(ask("4.1.0", "4.99.0").verdict, Verdict::UnknownTarget);
+}
+
+#[test]
+fn next_and_stranded_agree_on_the_real_graph() {
+    let Some(dir) = dir() else { return };
+    let (graph, _) = real(&dir, true);
+    let channels = vec!["stable".to_owned()];
+    let stuck = stranded(&graph, &channels, &Arch::amd64());
+    for release in graph.releases(&Arch::amd64()) {
+        if !release.channels().any(|c| c.starts_with("stable-")) {
+            continue;
+        }
+        let query = NextQuery {
+            arch: Arch::amd64(),
+            from: release.version().clone(),
+            channels: channels.clone(),
+        };
+        let open = next(&graph, &query)
+            .unwrap()
+            .iter()
+            .any(|next| next.risks.is_empty());
+        let is_stuck = stuck.iter().any(|s| s.version == *release.version());
+        assert!(
+            open != is_stuck || release.version().to_string() == newest(&graph),
+            "{}",
+            release.version()
+        );
+    }
+    // The reference knows a hotfix of 2020 and releases too new to lead on.
+    assert!(stuck.len() < 40, "{stuck:?}");
+}
+
+fn newest(graph: &update_graph::Graph) -> String {
+    let stable = |r: &update_graph::ReleaseRef<'_>| r.channels().any(|c| c.starts_with("stable-"));
+    graph
+        .releases(&Arch::amd64())
+        .filter(stable)
+        .last()
+        .unwrap()
+        .version()
+        .to_string()
+}
