@@ -43,16 +43,11 @@ pub(super) fn check(channels: &[Channel], texts: &BTreeMap<&str, &str>, problems
         }
     }
     for channel in channels {
-        order(channel, &by_name, texts, problems);
+        order(channel, channels, texts, problems);
     }
 }
 
-fn order(
-    channel: &Channel,
-    by_name: &BTreeMap<&str, &Channel>,
-    texts: &BTreeMap<&str, &str>,
-    problems: &mut Vec<Problem>,
-) {
+fn order(channel: &Channel, channels: &[Channel], texts: &BTreeMap<&str, &str>, problems: &mut Vec<Problem>) {
     let Some((family, minor)) = channel.name.split_once('-') else {
         return;
     };
@@ -60,10 +55,11 @@ fn order(
         .windows(2)
         .find(|pair| pair[0] == family)
         .map(|pair| format!("{}-{minor}", pair[1]));
-    let Some(wider) = wider.and_then(|name| by_name.get(name.as_str())) else {
+    let Some(wider) = wider.filter(|wider| channels.iter().any(|other| other.name == *wider)) else {
         return;
     };
-    let held: BTreeSet<&ChannelEntry> = wider.entries.iter().collect();
+    let of_name = channels.iter().filter(|other| other.name == wider);
+    let held: BTreeSet<&ChannelEntry> = of_name.flat_map(|other| &other.entries).collect();
     let everywhere = |entry: &ChannelEntry| ChannelEntry {
         version: entry.version.clone(),
         arch: None,
@@ -71,10 +67,7 @@ fn order(
     let text = texts.get(channel.file.as_str()).copied().unwrap_or_default();
     for entry in &channel.entries {
         if !held.contains(entry) && !held.contains(&everywhere(entry)) {
-            let message = format!(
-                "{} is in {} and not in {}",
-                entry.version, channel.name, wider.name
-            );
+            let message = format!("{} is in {} and not in {}", entry.version, channel.name, wider);
             let line = last_line_of(text, entry);
             problems.push(Problem::in_file(&channel.file, line, Rule::ChannelOrder, message));
         }

@@ -57,7 +57,7 @@ fn each_rule_of_a_block_is_found_at_its_line() {
         ),
         (
             "- type: Always",
-            "- type: PromQL\n  promql: {promql: rate(a[5m])}",
+            "- type: PromQL\n  promql: {promql: 'rate(a[5m])'}",
             "6 promql-feature",
         ),
         ("to: 4.1.0", "to: 4.1.10", "1 block-file-name"),

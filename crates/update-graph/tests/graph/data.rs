@@ -208,16 +208,3 @@ impl Dice {
         usize::try_from(self.roll()).unwrap() % bound.max(1)
     }
 }
-
-/// graph-data out of a few texts; the file `version` is added.
-pub fn made_up(files: &[(&str, &str)]) -> Arc<GraphData> {
-    let version = [("version".to_owned(), b"1.1.0\n".to_vec())];
-    let files = files
-        .iter()
-        .map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec()));
-    Arc::new(
-        GraphData::from_files(version.into_iter().chain(files), 1)
-            .unwrap()
-            .0,
-    )
-}

@@ -212,7 +212,7 @@ fn graph_data_that_are_damaged_never_block_less() {
             }
         };
         *fates.entry(fate).or_default() += 1;
-        lint::files([("version".to_owned(), b"1.1.0".to_vec()), (path.clone(), damaged)]);
+        let _ = lint::files([("version".to_owned(), b"1.1.0".to_vec()), (path.clone(), damaged)]);
     }
     assert_eq!(fates.len(), 3, "{fates:?}");
     for _ in 0..400 {
