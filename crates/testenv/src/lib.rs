@@ -2,7 +2,8 @@
 //!
 //! Owns finding or building etcd, kube-apiserver, kube-controller-manager, kubectl and OCM's placement
 //! controller ([`assets`]), running them as plain processes that never outlive their parent ([`process`],
-//! [`hub`]), the CRDs of the platform ([`crds`]), and hand-made fleets ([`fleet`], [`placement`]).
+//! [`hub`]), the CRDs of the platform ([`crds`]), hand-made fleets ([`fleet`], [`placement`]), and a container registry
+//! with release images ([`registry`], [`image`]).
 //! Refuses everything about the product: nothing here knows the MCU resources, and no product crate depends
 //! on it outside its tests.
 //!
@@ -22,14 +23,17 @@ pub mod crds;
 pub mod detached;
 pub mod fleet;
 pub mod hub;
+pub mod image;
 pub mod kubeconfig;
 mod pki;
 pub mod placement;
 mod ports;
 pub mod process;
+pub mod registry;
 
 pub use assets::{Assets, Tool, stderr_progress};
 pub use fleet::{ClusterSpec, FleetSpec};
 pub use hub::{Controllers, Hub, HubBuilder};
 pub use kubeconfig::HubKubeconfig;
 pub use process::{Process, ProcessSpec, Signal};
+pub use registry::Registry;

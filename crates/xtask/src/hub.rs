@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
+use testenv::assets::ToolCache;
 use testenv::detached::{self, Record};
 use testenv::placement::{self, PlacementSpec};
 use testenv::{Assets, Controllers, FleetSpec, Hub, Tool, fleet, stderr_progress};
@@ -13,7 +14,7 @@ const NAMESPACE: &str = "default";
 /// A hub for hands and scripts.
 #[derive(Debug, Subcommand)]
 pub enum HubCommand {
-    /// Locate or build the binaries of a hub; the last line is the directory that holds them.
+    /// Locate or build the binaries of a hub and of a registry; the last line is the directory that holds them.
     Assets,
     /// Start a hub that outlives this command, and print its kubeconfig.
     Up {
@@ -38,7 +39,8 @@ pub async fn run(command: HubCommand) -> Result<()> {
 }
 
 async fn assets() -> Result<()> {
-    let assets = Assets::locate_or_build(&stderr_progress).await?;
+    let cache = ToolCache::from_env()?;
+    let assets = Assets::locate_or_build_in(&cache, &Tool::ALL, &stderr_progress).await?;
     for tool in Tool::ALL {
         eprintln!("{:<24} {}", tool.binary(), assets.path(tool).display());
     }

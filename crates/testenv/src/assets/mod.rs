@@ -1,4 +1,4 @@
-//! Finds the hub's binaries, or builds them from Go modules once.
+//! Finds the binaries of a hub and of what runs beside it, or builds them from Go modules once.
 //!
 //! Owns the order of places: the directory named by `KUBEBUILDER_ASSETS`, then `PATH`, then the tool cache,
 //! then a build into the tool cache. A binary whose version does not satisfy the pin in `e2e/hub-tools` is
@@ -54,17 +54,21 @@ impl Assets {
     /// binary found was skipped), a failed build (the message ends with the compiler's last lines), or an
     /// unwritable cache.
     pub async fn locate_or_build(progress: Progress<'_>) -> Result<Self> {
-        Self::locate_or_build_in(&ToolCache::from_env()?, progress).await
+        Self::locate_or_build_in(&ToolCache::from_env()?, &Tool::HUB, progress).await
     }
 
-    /// As [`Assets::locate_or_build`], with the cache given.
+    /// As [`Assets::locate_or_build`], with the cache and the tools given.
     ///
     /// # Errors
     /// As [`Assets::locate_or_build`].
-    pub async fn locate_or_build_in(cache: &ToolCache, progress: Progress<'_>) -> Result<Self> {
+    pub async fn locate_or_build_in(
+        cache: &ToolCache,
+        tools: &[Tool],
+        progress: Progress<'_>,
+    ) -> Result<Self> {
         let mut paths = BTreeMap::new();
         let mut missing = Vec::new();
-        for tool in Tool::ALL {
+        for &tool in tools {
             let pin = Pin::read(tool, &hub_tools())?;
             let mut skipped = Vec::new();
             match installed(&pin, &mut skipped).await {

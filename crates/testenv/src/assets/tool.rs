@@ -1,4 +1,4 @@
-//! The tools of a hub, their pins and how each tells its version.
+//! The tools of a hub and beside it, their pins and how each tells its version.
 //!
 //! The pin is the module version in the tool's `go.mod`, its only copy: a binary found elsewhere satisfies it
 //! with the same major and minor version.
@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use tokio::process::Command;
 
-/// A binary that a hub is made of.
+/// A binary that a hub is made of, or that tests run beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tool {
     /// The store.
@@ -24,16 +24,28 @@ pub enum Tool {
     Kubectl,
     /// OCM's placement controller, a command of several.
     Placement,
+    /// CNCF distribution's container registry; no part of a hub.
+    Registry,
 }
 
 impl Tool {
-    /// Every tool, in the order they are built: what is needed first comes first.
-    pub const ALL: [Self; 5] = [
+    /// The tools of a hub, in the order they are built: what is needed first comes first.
+    pub const HUB: [Self; 5] = [
         Self::Etcd,
         Self::KubeApiserver,
         Self::KubeControllerManager,
         Self::Placement,
         Self::Kubectl,
+    ];
+
+    /// Every tool.
+    pub const ALL: [Self; 6] = [
+        Self::Etcd,
+        Self::KubeApiserver,
+        Self::KubeControllerManager,
+        Self::Placement,
+        Self::Kubectl,
+        Self::Registry,
     ];
 
     /// The file name of the binary.
@@ -45,6 +57,7 @@ impl Tool {
             Self::KubeControllerManager => "kube-controller-manager",
             Self::Kubectl => "kubectl",
             Self::Placement => "placement",
+            Self::Registry => "registry",
         }
     }
 
@@ -54,6 +67,7 @@ impl Tool {
             Self::Etcd => "etcd",
             Self::KubeApiserver | Self::KubeControllerManager | Self::Kubectl => "kubernetes",
             Self::Placement => "ocm",
+            Self::Registry => "registry",
         }
     }
 
@@ -63,6 +77,7 @@ impl Tool {
             Self::Etcd => "go.etcd.io/etcd/server/v3",
             Self::KubeApiserver | Self::KubeControllerManager | Self::Kubectl => "k8s.io/kubernetes",
             Self::Placement => "open-cluster-management.io/ocm",
+            Self::Registry => "github.com/distribution/distribution/v3",
         }
     }
 
@@ -89,6 +104,7 @@ impl Tool {
             Self::Placement => {
                 format!(" -X {}/pkg/version.versionFromGit=v{version}", self.module())
             }
+            Self::Registry => format!(" -X {}/version.version=v{version}", self.module()),
         };
         format!("-s -w{stamp}")
     }
@@ -241,6 +257,10 @@ mod tests {
             Some("1.2.1")
         );
         assert_eq!(version("Kubernetes v1.35.4+k3s1").as_deref(), Some("1.35.4"));
+        assert_eq!(
+            version("/opt/registry github.com/distribution/distribution/v3 v3.1.2").as_deref(),
+            Some("3.1.2")
+        );
         assert_eq!(version("no number here, 1.2 is too short"), None);
     }
 
