@@ -19,8 +19,14 @@ use crate::report::rows::Rows;
 use crate::report::writer::StatusState;
 use crate::selection::Selected;
 
-/// Shortest time between two looks.
-const INTERVAL: Duration = Duration::from_millis(200);
+/// Shortest time between two looks: what agents report at about the same time is gathered, and a freed slot is not empty
+/// for long.
+const INTERVAL: Duration = Duration::from_millis(25);
+/// The same while writers are behind: what a look finds would only wait longer in the queue. Short enough for what must
+/// be stopped.
+const INTERVAL_BEHIND: Duration = Duration::from_millis(500);
+/// How many times longer than a look the rest after it is: looking takes at most a tenth of the time.
+const REST: u32 = 9;
 /// First and longest wait after a failed write.
 const BACKOFF: (TimeDelta, TimeDelta) = (TimeDelta::seconds(1), TimeDelta::seconds(60));
 /// First and longest wait before a foreign work is looked at again (`reference/mcu.md` §4, Creation).
@@ -184,17 +190,19 @@ impl Desk {
         self.dirty = true;
     }
 
-    /// When the upgrade may be looked at again: news that come in a burst are gathered, and looking takes at most a
-    /// tenth of the time.
+    /// When the upgrade may be looked at again: news that come in a burst are gathered, the more so while writers are
+    /// `behind`.
     #[must_use]
-    pub fn rested_at(&self, now: Instant) -> Instant {
-        self.looked.map_or(now, |(at, took)| at + INTERVAL.max(took * 9))
+    pub fn rested_at(&self, now: Instant, behind: bool) -> Instant {
+        let interval = if behind { INTERVAL_BEHIND } else { INTERVAL };
+        self.looked
+            .map_or(now, |(at, took)| at + interval.max(took * REST))
     }
 
     /// True when it may be looked at now.
     #[must_use]
-    pub fn rested(&self, now: Instant) -> bool {
-        self.rested_at(now) <= now
+    pub fn rested(&self, now: Instant, behind: bool) -> bool {
+        self.rested_at(now, behind) <= now
     }
 
     /// Order among upgrades: the older goes first, then by namespace and name.

@@ -39,9 +39,9 @@ struct Observed {
 }
 
 /// Looks at an upgrade once.
-pub fn look(hall: &Hall, events: &Publisher, uid: &str, require_bindings: bool) {
+pub fn look(hall: &Hall, events: &Publisher, uid: &str) {
     let begun = Instant::now();
-    let observed = hall.with(|state| observe(hall, state, uid, require_bindings, events));
+    let observed = hall.with(|state| observe(hall, state, uid, events));
     let Some(observed) = observed else { return };
     let planned = Instant::now();
     let plan = rollout::plan(observed.now, &observed.policy, &observed.fleet);
@@ -94,17 +94,11 @@ fn regarding(desk: &Desk) -> Regarding {
     }
 }
 
-fn observe(
-    hall: &Hall,
-    state: &mut State,
-    uid: &str,
-    require_bindings: bool,
-    events: &Publisher,
-) -> Option<Observed> {
+fn observe(hall: &Hall, state: &mut State, uid: &str, events: &Publisher) -> Option<Observed> {
     let now = hall.now();
     let mut desk = state.desks.remove(uid)?;
     let before = desk.status.previous();
-    let observed = observe_desk(hall, state, &mut desk, require_bindings, now);
+    let observed = observe_desk(hall, state, &mut desk, now);
     if observed.is_none() {
         for (reason, note) in announce::of_status(&before, &desk.status.previous()) {
             events.upgrade(&regarding(&desk), reason, note);
@@ -114,13 +108,7 @@ fn observe(
     observed
 }
 
-fn observe_desk(
-    hall: &Hall,
-    state: &mut State,
-    desk: &mut Desk,
-    require_bindings: bool,
-    now: DateTime<Utc>,
-) -> Option<Observed> {
+fn observe_desk(hall: &Hall, state: &mut State, desk: &mut Desk, now: DateTime<Utc>) -> Option<Observed> {
     desk.dirty = false;
     desk.looked = Some((Instant::now(), std::time::Duration::ZERO));
     desk.wake_at = None;
@@ -146,7 +134,7 @@ fn observe_desk(
             return None;
         }
     };
-    if observe::refresh_selection(desk, &state.index, require_bindings) {
+    if observe::refresh_selection(desk, &state.index, state.settings.require_bindings) {
         // Younger upgrades wait for what this one selects, and for nothing else.
         for other in state
             .desks

@@ -55,9 +55,9 @@ impl Desktop {
         let now = self.hall.now();
         let due = self
             .hall
-            .with(|state| state.due(now, Instant::now() + Duration::from_mins(1)));
+            .with(|state| state.due(now, Instant::now() + Duration::from_mins(1), false));
         for uid in due {
-            look(&self.hall, &self.events, &uid, false);
+            look(&self.hall, &self.events, &uid);
         }
         flush(&self.hall, self.began);
         self.hall.lanes.drain()
@@ -65,7 +65,7 @@ impl Desktop {
 
     /// Looks at one upgrade whether or not it is due.
     fn look_at(&self, uid: &str) -> Vec<Job> {
-        look(&self.hall, &self.events, uid, false);
+        look(&self.hall, &self.events, uid);
         flush(&self.hall, self.began);
         self.hall.lanes.drain()
     }
@@ -346,7 +346,7 @@ async fn a_plan_for_a_spec_that_has_changed_meanwhile_is_let_go() {
     desktop.knows(&upgrade("u1", &["c1"]));
     let hall = &desktop.hall;
     let observed = hall
-        .with(|state| observe(hall, state, "u1", false, &desktop.events))
+        .with(|state| observe(hall, state, "u1", &desktop.events))
         .unwrap();
     let plan = rollout::plan(observed.now, &observed.policy, &observed.fleet);
     let mut paused = upgrade("u1", &["c1"]).view();

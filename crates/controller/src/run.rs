@@ -34,6 +34,8 @@ const WRITE: Duration = Duration::from_secs(30);
 const READ: Duration = Duration::from_mins(2);
 /// Works per page when all are read.
 const PAGE: u32 = 500;
+/// Of so many writers one tidies up, too.
+const TIDY: usize = 4;
 /// Longest time that writes in flight have at shutdown.
 const LAST_WRITES: Duration = Duration::from_secs(1);
 
@@ -67,7 +69,6 @@ pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<
             .map(|namespace| Arc::from(namespace.as_str()))
             .collect(),
     };
-    let require_bindings = settings.require_bindings;
     let fence = parts.leadership.fence();
     let hall = Arc::new(Hall::new(
         settings,
@@ -77,11 +78,12 @@ pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<
     ));
     watch::start(&hall, &client);
     let mut writers = JoinSet::new();
-    for _ in 0..flags.write_concurrency {
+    for number in 0..flags.write_concurrency {
         let (hall, client, leadership) = (Arc::clone(&hall), client.clone(), parts.leadership.clone());
-        writers.spawn(write(hall, client, leadership, parts.shutdown.clone()));
+        let tidies = number % TIDY == 0;
+        writers.spawn(write(hall, client, leadership, parts.shutdown.clone(), tidies));
     }
-    let looping = lead(&hall, &client, &parts, require_bindings);
+    let looping = lead(&hall, &client, &parts, flags.write_concurrency);
     tokio::select! {
         () = looping => {}
         () = parts.shutdown.cancelled() => {}
@@ -94,7 +96,7 @@ pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<
 }
 
 /// Term after term: read the records as they are on the hub, then look and write until the lease is lost.
-async fn lead(hall: &Arc<Hall>, client: &Client, parts: &Parts, require_bindings: bool) {
+async fn lead(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize) {
     let alive = async {
         loop {
             parts.readiness.beat();
@@ -106,7 +108,7 @@ async fn lead(hall: &Arc<Hall>, client: &Client, parts: &Parts, require_bindings
             let term = parts.leadership.lead().await;
             tracing::info!("this replica leads");
             tokio::select! {
-                () = serve(hall, client, parts, require_bindings) => {}
+                () = serve(hall, client, parts, writers) => {}
                 () = term.ended().cancelled_owned() => {}
             }
             tracing::info!("this replica does not lead any more");
@@ -124,7 +126,7 @@ fn drop_queue(hall: &Hall) {
     }
 }
 
-async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, require_bindings: bool) {
+async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize) {
     while !hall.all_synced() {
         tokio::select! {
             () = hall.woken() => {}
@@ -134,15 +136,17 @@ async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, require_binding
     read_records(hall, client).await;
     loop {
         parts.readiness.beat();
-        let due = hall.with(|state| state.due(hall.now(), Instant::now()));
+        let behind = hall.lanes.backlog() > writers;
+        let due = hall.with(|state| state.due(hall.now(), Instant::now(), behind));
         for uid in &due {
-            pipeline::look(hall, &parts.events, uid, require_bindings);
+            pipeline::look(hall, &parts.events, uid);
         }
         if !due.is_empty() {
             gauges::set(hall);
         }
         pipeline::flush(hall, Instant::now());
-        let next = hall.with(|state| state.next(hall.now(), Instant::now()));
+        let behind = hall.lanes.backlog() > writers;
+        let next = hall.with(|state| state.next(hall.now(), Instant::now(), behind));
         tokio::select! {
             () = hall.woken() => {}
             () = tokio::time::sleep_until(next.into()) => {}
@@ -187,12 +191,18 @@ async fn read_once(hall: &Arc<Hall>, client: &Client) -> kube::Result<Vec<Report
 }
 
 /// A writer: takes jobs and carries them out while this replica leads. After shutdown it finishes the one it has.
-async fn write(hall: Arc<Hall>, client: Client, leadership: lease::Handle, shutdown: CancellationToken) {
+async fn write(
+    hall: Arc<Hall>,
+    client: Client,
+    leadership: lease::Handle,
+    shutdown: CancellationToken,
+    tidies: bool,
+) {
     loop {
         let job = tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
-            job = hall.lanes.pop() => job,
+            job = hall.lanes.pop(tidies) => job,
         };
         let begun = Instant::now();
         let outcome = carry_out(&client, &leadership, &job).await;

@@ -29,8 +29,8 @@ impl State {
         }
     }
 
-    /// Upgrades to look at now, the oldest first.
-    pub fn due(&mut self, wall: DateTime<Utc>, now: Instant) -> Vec<Arc<str>> {
+    /// Upgrades to look at now, the oldest first. `behind`: jobs wait that all writers together cannot take at once.
+    pub fn due(&mut self, wall: DateTime<Utc>, now: Instant, behind: bool) -> Vec<Arc<str>> {
         let all = std::mem::take(&mut self.index.all_dirty);
         let vacated = std::mem::take(&mut self.index.vacated);
         for uid in std::mem::take(&mut self.index.dirty) {
@@ -46,7 +46,7 @@ impl State {
             }
             desk.dirty |= all || (vacated && desk.contested);
             desk.dirty |= desk.wake_at.is_some_and(|wake| wake <= wall);
-            if desk.dirty && desk.rested(now) {
+            if desk.dirty && desk.rested(now, behind) {
                 due.push((desk.created, Arc::clone(&desk.key), Arc::clone(&desk.uid)));
             }
         }
@@ -56,7 +56,7 @@ impl State {
 
     /// When to turn again, if nothing happens before.
     #[must_use]
-    pub fn next(&self, wall: DateTime<Utc>, now: Instant) -> Instant {
+    pub fn next(&self, wall: DateTime<Utc>, now: Instant, behind: bool) -> Instant {
         let mut next = now + LONGEST;
         for desk in self
             .desks
@@ -64,7 +64,7 @@ impl State {
             .filter(|desk| self.settings.serves(&desk.namespace))
         {
             if desk.dirty {
-                next = next.min(desk.rested_at(now));
+                next = next.min(desk.rested_at(now, behind));
             } else if let Some(wake) = desk.wake_at {
                 let left = (wake - wall).to_std().unwrap_or(Duration::ZERO);
                 next = next.min(now + left);

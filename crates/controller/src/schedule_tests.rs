@@ -11,7 +11,7 @@ fn rested() -> (Hall, Instant) {
     let now = Instant::now();
     hall.with(|state| {
         state.apply_upgrade(upgrade("u1", &["c1"]).view());
-        state.due(at(0), now);
+        state.due(at(0), now, false);
         look(state, "u1", now);
     });
     (hall, now)
@@ -31,8 +31,8 @@ fn milliseconds(number: u64) -> Duration {
 fn nothing_is_due_without_news_and_the_loop_sleeps_long() {
     let (hall, now) = rested();
     hall.with(|state| {
-        assert!(state.due(at(1), now + LONGEST).is_empty());
-        assert_eq!(state.next(at(1), now), now + LONGEST);
+        assert!(state.due(at(1), now + LONGEST, false).is_empty());
+        assert_eq!(state.next(at(1), now, false), now + LONGEST);
     });
 }
 
@@ -41,9 +41,23 @@ fn news_after_a_quiet_moment_is_looked_at_at_once_and_bursts_are_gathered() {
     let (hall, now) = rested();
     hall.with(|state| {
         state.index.dirty.insert(Arc::from("u1"));
-        assert!(state.due(at(1), now + milliseconds(10)).is_empty());
-        assert_eq!(state.next(at(1), now + milliseconds(10)), now + milliseconds(200));
-        assert_eq!(state.due(at(1), now + milliseconds(200)).len(), 1);
+        assert!(state.due(at(1), now + milliseconds(10), false).is_empty());
+        assert_eq!(
+            state.next(at(1), now + milliseconds(10), false),
+            now + milliseconds(25)
+        );
+        assert_eq!(state.due(at(1), now + milliseconds(25), false).len(), 1);
+    });
+}
+
+#[test]
+fn while_writers_are_behind_an_upgrade_rests_longer_but_not_for_ever() {
+    let (hall, now) = rested();
+    hall.with(|state| {
+        state.index.dirty.insert(Arc::from("u1"));
+        assert!(state.due(at(1), now + milliseconds(499), true).is_empty());
+        assert_eq!(state.next(at(1), now, true), now + milliseconds(500));
+        assert_eq!(state.due(at(1), now + milliseconds(500), true).len(), 1);
     });
 }
 
@@ -54,8 +68,8 @@ fn looking_takes_at_most_a_tenth_of_the_time() {
         let desk = state.desks.get_mut("u1").unwrap();
         desk.looked = Some((now, milliseconds(100)));
         desk.dirty = true;
-        assert!(state.due(at(1), now + milliseconds(500)).is_empty());
-        assert_eq!(state.due(at(1), now + milliseconds(900)).len(), 1);
+        assert!(state.due(at(1), now + milliseconds(899), false).is_empty());
+        assert_eq!(state.due(at(1), now + milliseconds(900), false).len(), 1);
     });
 }
 
@@ -64,11 +78,11 @@ fn a_deadline_makes_an_upgrade_due_and_does_not_spin_while_it_rests() {
     let (hall, now) = rested();
     hall.with(|state| {
         state.desks.get_mut("u1").unwrap().wake_at = Some(at(10));
-        assert_eq!(state.next(at(8), now), now + Duration::from_secs(2));
-        let early = now + milliseconds(50);
-        assert!(state.due(at(10), early).is_empty(), "it rests");
-        assert_eq!(state.next(at(10), early), now + milliseconds(200));
-        assert_eq!(state.due(at(10), now + milliseconds(200)).len(), 1);
+        assert_eq!(state.next(at(8), now, false), now + Duration::from_secs(2));
+        let early = now + milliseconds(10);
+        assert!(state.due(at(10), early, false).is_empty(), "it rests");
+        assert_eq!(state.next(at(10), early, false), now + milliseconds(25));
+        assert_eq!(state.due(at(10), now + milliseconds(25), false).len(), 1);
     });
 }
 
@@ -77,7 +91,7 @@ fn rows_of_an_upgrade_that_is_being_deleted_do_not_keep_the_loop_awake() {
     let (hall, now) = rested();
     hall.with(|state| {
         note(state.desks.get_mut("u1").unwrap(), "c1", record(Phase::Partial));
-        assert!(state.next(at(1), now) < now + LONGEST);
+        assert!(state.next(at(1), now, false) < now + LONGEST);
         let deleting = Given {
             version: 2,
             deleting: true,
@@ -85,7 +99,7 @@ fn rows_of_an_upgrade_that_is_being_deleted_do_not_keep_the_loop_awake() {
         };
         state.apply_upgrade(deleting.view());
         look(state, "u1", now);
-        assert_eq!(state.next(at(1), now), now + LONGEST);
+        assert_eq!(state.next(at(1), now, false), now + LONGEST);
     });
 }
 
@@ -106,7 +120,7 @@ fn upgrades_are_looked_at_in_their_order() {
                 .view(),
             );
         }
-        let due = state.due(at(0), Instant::now());
+        let due = state.due(at(0), Instant::now(), false);
         let due: Vec<&str> = due.iter().map(|uid| &**uid).collect();
         assert_eq!(due, ["old", "a", "b"]);
     });
@@ -118,10 +132,10 @@ fn a_free_work_name_is_news_for_whoever_contests_a_cluster_and_for_nobody_else()
     let later = now + LONGEST;
     hall.with(|state| {
         state.index.vacated = true;
-        assert!(state.due(at(1), later).is_empty());
+        assert!(state.due(at(1), later, false).is_empty());
         state.desks.get_mut("u1").unwrap().contested = true;
         state.index.vacated = true;
-        assert_eq!(state.due(at(1), later).len(), 1);
+        assert_eq!(state.due(at(1), later, false).len(), 1);
     });
 }
 
@@ -131,7 +145,7 @@ fn upgrades_of_other_namespaces_are_never_due() {
     hall.with(|state| {
         state.settings.namespaces = vec![Arc::from("elsewhere")];
         state.index.all_dirty = true;
-        assert!(state.due(at(1), now + LONGEST).is_empty());
+        assert!(state.due(at(1), now + LONGEST, false).is_empty());
         assert!(!state.desks["u1"].dirty, "nor do they wake the loop");
     });
 }

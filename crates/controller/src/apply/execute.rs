@@ -4,13 +4,16 @@
 use api::names::{FIELD_MANAGER, LABEL_MCU_UID, Step};
 use api::views::{ManifestWork, Report, Upgrade};
 use http::{Method, Request, header};
-use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use kube::core::Status;
 use kube::{Client, Error};
 use serde_json::json;
 
 use super::{Effect, Job, Outcome, Sheet};
 use crate::works::{ClusterFacts, Stamp};
+
+/// Asks for metadata in place of the whole object: what was just sent need not be encoded, sent back and read again.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json";
 
 /// Carries out a job.
 pub async fn execute(client: &Client, job: &Job) -> Outcome {
@@ -129,8 +132,10 @@ async fn create(
         .method(Method::POST)
         .uri(uri)
         .header(header::CONTENT_TYPE, "application/json")
+        .header(header::ACCEPT, METADATA)
         .body(body)
         .map_err(|error| Error::Service(error.into()))?;
+    // A new work has no status yet: its metadata is all there is to know.
     match client.request::<ManifestWork>(request).await {
         Ok(work) => Ok(Outcome::Work(Box::new(work))),
         Err(Error::Api(status)) if status.is_already_exists() => adopt(client, upgrade, cluster, step).await,
@@ -198,16 +203,27 @@ async fn mark(
 }
 
 async fn delete(client: &Client, cluster: &str, step: Step, uid: &str) -> Result<Outcome, Error> {
-    let params = DeleteParams {
-        propagation_policy: Some(PropagationPolicy::Background),
-        preconditions: Some(Preconditions {
-            uid: Some(uid.to_owned()),
-            resource_version: None,
-        }),
-        ..DeleteParams::default()
-    };
     let name = step.work_name(cluster);
-    match works(client, cluster).delete(&name, &params).await {
+    let options = json!({
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": "Background",
+        "preconditions": {"uid": uid},
+    });
+    let request = Request::builder()
+        .method(Method::DELETE)
+        .uri(format!(
+            "/apis/work.open-cluster-management.io/v1/namespaces/{cluster}/manifestworks/{name}"
+        ))
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::ACCEPT, METADATA)
+        .body(options.to_string().into_bytes())
+        .map_err(|error| Error::Service(error.into()))?;
+    // Answered with the object while its finalizer is there, else with a Status.
+    let deleted = client
+        .request_status::<kube::core::PartialObjectMeta<ManifestWork>>(request)
+        .await;
+    match deleted {
         Ok(_) => Ok(Outcome::Doomed),
         Err(Error::Api(status)) if status.is_not_found() => Ok(Outcome::Gone),
         // Another object has the name now: look at it.
@@ -237,6 +253,7 @@ async fn report(client: &Client, namespace: &str, name: &str, body: Option<&[u8]
         .method(Method::PATCH)
         .uri(uri)
         .header(header::CONTENT_TYPE, "application/apply-patch+yaml")
+        .header(header::ACCEPT, METADATA)
         .body(body.to_vec())
         .map_err(|error| Error::Service(error.into()))?;
     let written: kube::core::PartialObjectMeta<Report> = client.request(request).await?;
