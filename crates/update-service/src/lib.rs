@@ -1,2 +1,21 @@
 //! The library: reads releases and graph-data from where they are kept, makes snapshots of the update graph, and serves
 //! them over the Cincinnati protocol.
+//!
+//! ```text
+//! source ──> keep ──> refresh ──> snapshot ──> serve
+//! (read)    (forget   (build,     (bodies,     (answer)
+//!            nothing)  publish)    once)
+//! ```
+
+pub mod assemble;
+pub mod command;
+pub mod config;
+pub mod durable;
+pub mod keep;
+pub mod logs;
+pub mod metrics;
+pub mod refresh;
+pub mod serve;
+pub mod snapshot;
+pub mod source;
+pub mod state;

@@ -1,0 +1,104 @@
+//! `update-service serve`: puts the parts together and takes them down in order.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Config, ServeFlags, log_settings};
+use crate::metrics::Metrics;
+use crate::refresh::{Refresher, Timing};
+use crate::serve::listener;
+use crate::serve::{App, Settings};
+use crate::state::State;
+use crate::{assemble, logs};
+
+/// Serves until SIGTERM or SIGINT.
+///
+/// # Errors
+/// When the settings are wrong or an address cannot be bound.
+pub fn run(flags: &ServeFlags) -> anyhow::Result<ExitCode> {
+    let file = flags.source.file()?;
+    let (format, filter) = log_settings(&flags.source, &file)?;
+    logs::install(format, filter)?;
+    let config = flags.config(&file)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(serve(&config));
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    result.map(|()| ExitCode::SUCCESS)
+}
+
+async fn serve(config: &Config) -> anyhow::Result<()> {
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "update-service starts");
+    let shutdown = on_signal()?;
+    let metrics = Arc::new(Metrics::new());
+    let state = Arc::new(State::new(Arc::clone(&metrics)));
+    let (releases, graph_data) = assemble::sources(&config.sources)?;
+
+    let settings = Settings {
+        prefix: config.path_prefix.clone(),
+        mandatory: config.mandatory.clone(),
+        default_arch: config.sources.default_arch.to_string(),
+        slim: config
+            .sources
+            .policy
+            .as_ref()
+            .is_some_and(update_graph::policy::Chain::slims),
+        graph: true,
+        status: config.status_listen.is_none(),
+    };
+    let mut servers = Vec::new();
+    if let Some(address) = config.status_listen {
+        let settings = Settings {
+            graph: false,
+            status: true,
+            ..settings.clone()
+        };
+        servers.push((address, App::new(Arc::clone(&state), settings)));
+    }
+    servers.push((config.listen, App::new(Arc::clone(&state), settings)));
+    let mut serving = tokio::task::JoinSet::new();
+    for (address, app) in servers {
+        let listener = address
+            .bind(&config.limits)
+            .with_context(|| format!("cannot listen on {address}"))?;
+        serving.spawn(listener::serve(
+            listener,
+            Arc::new(app),
+            config.limits,
+            Arc::clone(&metrics),
+            shutdown.clone(),
+        ));
+    }
+    let timing = Timing {
+        refresh: config.sources.refresh,
+        watch: config.sources.watch,
+    };
+    let chain = config.sources.policy.clone();
+    let refresher = Refresher::new(releases, graph_data, chain, state, timing).start(shutdown.clone())?;
+    while serving.join_next().await.is_some() {}
+    // Nothing is lost with a reading that is cut off: it was not taken in yet.
+    tokio::task::spawn_blocking(move || refresher.join())
+        .await?
+        .map_err(|_| anyhow::anyhow!("the refresher failed"))?;
+    tracing::info!("update-service has ended");
+    Ok(())
+}
+
+/// A token that is cancelled by the first SIGTERM or SIGINT.
+fn on_signal() -> std::io::Result<CancellationToken> {
+    let shutdown = CancellationToken::new();
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let token = shutdown.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
+            _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
+        }
+        token.cancel();
+    });
+    Ok(shutdown)
+}

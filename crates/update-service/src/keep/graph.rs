@@ -1,0 +1,347 @@
+//! The same rule for a graph that another service serves: a node that was there once stays, with its edges, until three
+//! complete answers in a row lack it.
+//!
+//! Owns the joining of an answer with what it lost. Works on the JSON, so that what is opaque stays as it is.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use update_graph::{Arch, Version};
+
+use super::{Change, Lost, PATIENCE, Reason};
+
+const FORMAT: u32 = 1;
+
+/// A served graph as far as joining needs to understand it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Body {
+    nodes: Vec<Box<RawValue>>,
+    edges: Vec<(usize, usize)>,
+    #[serde(rename = "conditionalEdges", default)]
+    conditional: Vec<Group>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Group {
+    edges: Vec<Pair>,
+    #[serde(alias = "qualifiers", default)]
+    risks: Vec<Box<RawValue>>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Pair {
+    from: String,
+    to: String,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    version: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct File {
+    format: u32,
+    source: String,
+    missed: BTreeMap<String, u32>,
+    body: Body,
+}
+
+/// Remembers the nodes of one served graph.
+#[derive(Debug)]
+pub struct GraphKeeper {
+    body: Body,
+    /// Answers in a row that lacked a node, by its version as served.
+    missed: BTreeMap<String, u32>,
+    default_arch: Arch,
+    file: Option<PathBuf>,
+    source: String,
+}
+
+impl GraphKeeper {
+    /// Without a memory beyond the process.
+    #[must_use]
+    pub fn in_memory(source: &str, default_arch: Arch) -> Self {
+        Self {
+            body: Body::default(),
+            missed: BTreeMap::new(),
+            default_arch,
+            file: None,
+            source: source.to_owned(),
+        }
+    }
+
+    /// With what `file` remembers of this source; as for [`Keeper::on_disk`](super::Keeper::on_disk).
+    #[must_use]
+    pub fn on_disk(source: &str, default_arch: Arch, file: &Path) -> Self {
+        let mut keeper = Self::in_memory(source, default_arch);
+        match read(file, source) {
+            Ok(Some(stored)) => (keeper.body, keeper.missed) = (stored.body, stored.missed),
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(path = %file.display(), %error, "what was known of a graph cannot be read");
+            }
+        }
+        keeper.file = Some(file.to_owned());
+        keeper
+    }
+
+    /// Takes in an answer, plain JSON, and gives it back with what it lost and must not have lost yet.
+    ///
+    /// # Errors
+    /// When it is no graph; nothing is changed then.
+    pub fn take(&mut self, answer: &[u8]) -> Result<(Vec<u8>, Change), serde_json::Error> {
+        let mut new: Body = serde_json::from_slice(answer)?;
+        let versions = names(&new)?;
+        let present: BTreeSet<&str> = versions.iter().map(String::as_str).collect();
+        let old = names(&self.body)?;
+        let mut change = Change {
+            changed: true,
+            ..Change::default()
+        };
+        let mut missed = BTreeMap::new();
+        for version in old.iter().filter(|version| !present.contains(version.as_str())) {
+            let times = self.missed.get(version).copied().unwrap_or(0) + 1;
+            if times >= PATIENCE {
+                change.lost.extend(self.lost(version));
+            } else {
+                tracing::info!(%version, times, "a node is not served upstream any more");
+                missed.insert(version.clone(), times);
+            }
+        }
+        self.join(&mut new, versions, &old, &missed);
+        (self.body, self.missed) = (new, missed);
+        Ok((serde_json::to_vec(&self.body)?, change))
+    }
+
+    /// The source said once more what it said before: the graph, if a node leaves for it.
+    ///
+    /// # Errors
+    /// As for [`take`](Self::take).
+    pub fn again(&mut self) -> Result<Option<(Vec<u8>, Change)>, serde_json::Error> {
+        if self.missed.is_empty() {
+            return Ok(None);
+        }
+        let mut answer = self.body.clone();
+        let missed = &self.missed;
+        answer.drop_nodes(|version| missed.contains_key(version))?;
+        self.take(&serde_json::to_vec(&answer)?).map(Some)
+    }
+
+    /// Graphs are read before they get here, so that every version is one.
+    fn lost(&self, version: &str) -> Option<Lost> {
+        let (number, arch) = Version::split(version).ok()?;
+        tracing::warn!(%version, reason = Reason::Unlisted.as_str(), "a release leaves the graph");
+        Some(Lost {
+            version: number,
+            arch: arch.unwrap_or_else(|| self.default_arch.clone()),
+            reason: Reason::Unlisted,
+        })
+    }
+
+    /// Adds the kept nodes and those of their edges whose other end is there.
+    fn join(&self, new: &mut Body, versions: Vec<String>, old: &[String], kept: &BTreeMap<String, u32>) {
+        if kept.is_empty() {
+            return;
+        }
+        let mut places: HashMap<String, usize> = versions.into_iter().zip(0..).collect();
+        for (version, node) in old.iter().zip(&self.body.nodes) {
+            if kept.contains_key(version) {
+                places.insert(version.clone(), new.nodes.len());
+                new.nodes.push(node.clone());
+            }
+        }
+        let touches = |from: &str, to: &str| kept.contains_key(from) || kept.contains_key(to);
+        for (from, to) in &self.body.edges {
+            let (Some(from), Some(to)) = (old.get(*from), old.get(*to)) else {
+                continue;
+            };
+            if let (true, Some(a), Some(b)) = (touches(from, to), places.get(from), places.get(to)) {
+                new.edges.push((*a, *b));
+            }
+        }
+        for group in &self.body.conditional {
+            let edges: Vec<Pair> = group
+                .edges
+                .iter()
+                .filter(|pair| touches(&pair.from, &pair.to))
+                .filter(|pair| places.contains_key(&pair.from) && places.contains_key(&pair.to))
+                .cloned()
+                .collect();
+            if !edges.is_empty() {
+                let risks = group.risks.clone();
+                new.conditional.push(Group { edges, risks });
+            }
+        }
+    }
+
+    /// The graph as it was when the process ended last.
+    #[must_use]
+    pub fn remembered(&self) -> Option<Vec<u8>> {
+        if self.body.nodes.is_empty() {
+            return None;
+        }
+        serde_json::to_vec(&self.body).ok()
+    }
+
+    /// How many nodes are kept although they are not served any more.
+    #[must_use]
+    pub fn retained(&self) -> usize {
+        self.missed.len()
+    }
+
+    /// Writes the memory, if it has a file; as for [`Keeper::save`](super::Keeper::save).
+    pub fn save(&self) {
+        let Some(path) = &self.file else { return };
+        let file = File {
+            format: FORMAT,
+            source: self.source.clone(),
+            missed: self.missed.clone(),
+            body: self.body.clone(),
+        };
+        let written = serde_json::to_vec(&file)
+            .map_err(io::Error::from)
+            .and_then(|bytes| crate::durable::write(path, &bytes));
+        if let Err(error) = written {
+            tracing::warn!(path = %path.display(), %error, "cannot write what is known of a graph");
+        }
+    }
+}
+
+impl Body {
+    fn drop_nodes(&mut self, gone: impl Fn(&str) -> bool) -> Result<(), serde_json::Error> {
+        let versions = names(self)?;
+        let mut places = vec![None; versions.len()];
+        let mut kept = 0;
+        for (place, version) in places.iter_mut().zip(&versions) {
+            if !gone(version) {
+                *place = Some(kept);
+                kept += 1;
+            }
+        }
+        let mut alive = places.iter().map(Option::is_some);
+        self.nodes.retain(|_| alive.next().unwrap_or(false));
+        let place = |at: usize| places.get(at).copied().flatten();
+        self.edges = self
+            .edges
+            .iter()
+            .filter_map(|(from, to)| Some((place(*from)?, place(*to)?)))
+            .collect();
+        for group in &mut self.conditional {
+            group.edges.retain(|pair| !gone(&pair.from) && !gone(&pair.to));
+        }
+        self.conditional.retain(|group| !group.edges.is_empty());
+        Ok(())
+    }
+}
+
+fn names(body: &Body) -> Result<Vec<String>, serde_json::Error> {
+    body.nodes
+        .iter()
+        .map(|node| serde_json::from_str::<Named>(node.get()).map(|named| named.version))
+        .collect()
+}
+
+fn read(path: &Path, source: &str) -> io::Result<Option<File>> {
+    let Some(bytes) = crate::durable::read(path)? else {
+        return Ok(None);
+    };
+    let file: File = serde_json::from_slice(&bytes)?;
+    if file.format != FORMAT || file.source != source {
+        let text = "it is of another format or about something else";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    }
+    Ok(Some(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = r#"{"version":1,"nodes":[
+        {"version":"4.1.0","payload":"a","metadata":{"x":1.10}},
+        {"version":"4.1.1","payload":"b","metadata":{}},
+        {"version":"4.1.2","payload":"c","metadata":{}}],
+        "edges":[[0,1],[1,2]],
+        "conditionalEdges":[{"edges":[{"from":"4.1.0","to":"4.1.2"}],"risks":[{"name":"R"}]}]}"#;
+    const LESS: &str = r#"{"nodes":[{"version":"4.1.2","payload":"c","metadata":{}},
+        {"version":"4.1.1","payload":"b","metadata":{}}],"edges":[[1,0]]}"#;
+
+    fn keeper() -> GraphKeeper {
+        GraphKeeper::in_memory("s", Arch::amd64())
+    }
+
+    /// Nodes, edges and conditional edges by version, sorted.
+    fn shape(bytes: &[u8]) -> (Vec<String>, Vec<String>, Vec<String>) {
+        let body: Body = serde_json::from_slice(bytes).unwrap();
+        let versions = names(&body).unwrap();
+        let edges = body
+            .edges
+            .iter()
+            .map(|(a, b)| format!("{} {}", versions[*a], versions[*b]));
+        let conditional = body.conditional.iter().flat_map(|group| &group.edges);
+        let conditional = conditional.map(|pair| format!("{} {}", pair.from, pair.to));
+        let sorted = |texts: Vec<String>| {
+            let mut texts = texts;
+            texts.sort();
+            texts
+        };
+        (
+            sorted(versions.clone()),
+            sorted(edges.collect()),
+            sorted(conditional.collect()),
+        )
+    }
+
+    #[test]
+    fn a_lost_node_stays_with_its_edges_for_two_answers_and_leaves_with_the_third() {
+        let mut keeper = keeper();
+        let (first, _) = keeper.take(WHOLE.as_bytes()).unwrap();
+        for _ in 0..2 {
+            let (kept, change) = keeper.take(LESS.as_bytes()).unwrap();
+            assert_eq!(shape(&kept), shape(&first));
+            assert!(
+                String::from_utf8_lossy(&kept).contains("1.10"),
+                "opaque values stay as they are"
+            );
+            assert!(change.lost.is_empty());
+            assert_eq!(keeper.retained(), 1);
+        }
+        let (kept, change) = keeper.take(LESS.as_bytes()).unwrap();
+        assert_eq!(shape(&kept), shape(LESS.as_bytes()));
+        assert_eq!(change.lost[0].version.to_string(), "4.1.0");
+    }
+
+    #[test]
+    fn an_unchanged_answer_counts_and_an_unusable_one_does_not() {
+        let mut keeper = keeper();
+        keeper.take(WHOLE.as_bytes()).unwrap();
+        assert!(keeper.again().unwrap().is_none());
+        keeper.take(LESS.as_bytes()).unwrap();
+        for garbage in ["", "{}", "<html>", r#"{"nodes":[{}],"edges":[]}"#] {
+            assert!(keeper.take(garbage.as_bytes()).is_err(), "{garbage}");
+        }
+        let (kept, _) = keeper.again().unwrap().unwrap();
+        assert_eq!(shape(&kept).0.len(), 3);
+        let (kept, change) = keeper.again().unwrap().unwrap();
+        assert_eq!((shape(&kept).0.len(), change.lost.len()), (2, 1));
+        assert!(keeper.again().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_restart_does_not_forget() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("graph");
+        let mut keeper = GraphKeeper::on_disk("s", Arch::amd64(), &file);
+        keeper.take(WHOLE.as_bytes()).unwrap();
+        keeper.take(LESS.as_bytes()).unwrap();
+        keeper.save();
+        let mut keeper = GraphKeeper::on_disk("s", Arch::amd64(), &file);
+        assert_eq!(keeper.retained(), 1);
+        assert!(keeper.take(LESS.as_bytes()).unwrap().1.lost.is_empty());
+        assert_eq!(keeper.take(LESS.as_bytes()).unwrap().1.lost.len(), 1);
+    }
+}

@@ -1,0 +1,576 @@
+//! Every series of the service, and their encoding.
+//!
+//! Owns names and values. The names under `cincinnati_gb_` and `cincinnati_pe_` are those of upstream's graph-builder
+//! and policy-engine, so that dashboards and alerts keep working; what they cannot say is under `update_service_`.
+//! Refuses open label sets: a label's values are known when the process starts.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use arc_swap::ArcSwapOption;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+
+use crate::keep::Reason;
+
+mod process;
+
+/// Content type of [`Metrics::openmetrics`].
+pub const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Content type of [`Metrics::classic`].
+pub const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Why we ended a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// No request followed in time.
+    Idle,
+    /// A request's head did not arrive in time.
+    SlowHead,
+    /// An answer was not taken in time.
+    SlowReader,
+    /// All places were taken and it had waited longest for its client.
+    MadeRoom,
+}
+
+impl Closed {
+    const ALL: [Self; 4] = [Self::Idle, Self::SlowHead, Self::SlowReader, Self::MadeRoom];
+
+    fn label(self) -> [(&'static str, &'static str); 1] {
+        let reason = match self {
+            Self::Idle => "idle",
+            Self::SlowHead => "slow_head",
+            Self::SlowReader => "slow_reader",
+            Self::MadeRoom => "made_room",
+        };
+        [("reason", reason)]
+    }
+}
+
+/// What is read from elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Releases, or a served graph.
+    Releases,
+    /// Channels and blocked edges.
+    GraphData,
+}
+
+impl Source {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Releases, Self::GraphData];
+
+    /// As a label and in logs.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Releases => "releases",
+            Self::GraphData => "graph_data",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct UriPath {
+    uri_path: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ErrorLabel {
+    code: u16,
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Build {
+    git_commit: &'static str,
+    version: &'static str,
+}
+
+type One = [(&'static str, &'static str); 1];
+type Number = Gauge<f64, AtomicU64>;
+
+/// Requests of one path, with handles ready so that a request looks nothing up.
+#[derive(Clone, Debug)]
+pub struct PathMetrics {
+    requests: Counter,
+    whole: Option<Counter>,
+}
+
+impl PathMetrics {
+    /// A request came.
+    pub fn requested(&self) {
+        self.requests.inc();
+        if let Some(whole) = &self.whole {
+            whole.inc();
+        }
+    }
+}
+
+/// All series, registered once. Shared as `Arc`.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    gb_releases: Gauge,
+    gb_raw_releases: Gauge,
+    gb_refreshed: Gauge,
+    gb_scrapes: Counter,
+    gb_errors: Counter,
+    gb_first_scrape: Number,
+    gb_scrape_duration: Histogram,
+    gb_requests: Family<UriPath, Counter>,
+    gb_response_errors: Family<ErrorLabel, Counter>,
+    pe_requests: Family<UriPath, Counter>,
+    pe_duration: Histogram,
+    pe_response_errors: Family<ErrorLabel, Counter>,
+    pe_upstream: Counter,
+    pe_upstream_errors: Counter,
+    published: Arc<Published>,
+    snapshots: Counter,
+    lost: Family<One, Counter>,
+    retained: Gauge,
+    unreadable: Gauge,
+    failed: Family<One, Gauge>,
+    last_error: Family<One, Gauge>,
+    problems: Family<One, Gauge>,
+    body_duration: Histogram,
+    connections: Gauge,
+    closed: Family<One, Counter>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+struct Registrar(Registry);
+
+impl Registrar {
+    fn add<M: prometheus_client::registry::Metric + Clone>(
+        &mut self,
+        name: &str,
+        help: &str,
+        metric: M,
+    ) -> M {
+        self.0.register(name, help, metric.clone());
+        metric
+    }
+}
+
+impl Metrics {
+    /// Registers every series. Those over closed label sets start at zero, so that a rate is known from the first
+    /// scrape on.
+    #[must_use]
+    #[expect(clippy::too_many_lines, reason = "one line per series")]
+    pub fn new() -> Self {
+        let mut r = Registrar(Registry::default());
+        let published = Arc::new(Published::default());
+        let metrics = Self {
+            gb_releases: r.add(
+                "cincinnati_gb_graph_final_releases",
+                "Releases in the final graph",
+                Gauge::default(),
+            ),
+            gb_raw_releases: r.add(
+                "cincinnati_gb_graph_upstream_raw_releases",
+                "Releases read from the source",
+                Gauge::default(),
+            ),
+            gb_refreshed: r.add(
+                "cincinnati_gb_graph_last_successful_refresh_timestamp",
+                "Time of the last successful refresh, in seconds since the Unix epoch",
+                Gauge::default(),
+            ),
+            gb_scrapes: r.add(
+                "cincinnati_gb_graph_upstream_scrapes",
+                "Readings of the source",
+                Counter::default(),
+            ),
+            gb_errors: r.add(
+                "cincinnati_gb_graph_upstream_errors",
+                "Readings of the source that failed",
+                Counter::default(),
+            ),
+            gb_first_scrape: r.add(
+                "cincinnati_gb_graph_initial_upstream_scrape_duration",
+                "Time of the first successful reading of the source, in seconds",
+                Number::default(),
+            ),
+            gb_scrape_duration: r.add(
+                "cincinnati_gb_graph_upstream_scrapes_duration",
+                "Time to read the source, in seconds",
+                Histogram::new([0.1, 1.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 60.0, 300.0]),
+            ),
+            gb_requests: r.add(
+                "cincinnati_gb_graph_incoming_requests",
+                "Requests for the whole graph, by path",
+                Family::default(),
+            ),
+            gb_response_errors: r.add(
+                "cincinnati_gb_graph_response_errors",
+                "Requests for the whole graph that were answered by an error, by status and kind",
+                Family::default(),
+            ),
+            pe_requests: r.add(
+                "cincinnati_pe_graph_incoming_requests",
+                "Requests, by path",
+                Family::default(),
+            ),
+            pe_duration: r.add(
+                "cincinnati_pe_graph_serve_duration_seconds",
+                "Time from a request for a graph to its answer",
+                Histogram::new([
+                    0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 5.0,
+                ]),
+            ),
+            pe_response_errors: r.add(
+                "cincinnati_pe_graph_response_errors",
+                "Requests for a graph that were answered by an error, by status and kind",
+                Family::default(),
+            ),
+            pe_upstream: r.add(
+                "cincinnati_pe_http_upstream_requests",
+                "Readings of an upstream service's graph",
+                Counter::default(),
+            ),
+            pe_upstream_errors: r.add(
+                "cincinnati_pe_http_upstream_errors",
+                "Readings of an upstream service's graph that failed",
+                Counter::default(),
+            ),
+            snapshots: r.add(
+                "update_service_snapshots",
+                "Snapshots published",
+                Counter::default(),
+            ),
+            lost: r.add(
+                "update_service_lost_releases",
+                "Releases that left the graph, by reason",
+                Family::default(),
+            ),
+            retained: r.add(
+                "update_service_retained_releases",
+                "Releases that are kept although the source does not list them now",
+                Gauge::default(),
+            ),
+            unreadable: r.add(
+                "update_service_unreadable_releases",
+                "Names that the source lists and that cannot be read or are of no use",
+                Gauge::default(),
+            ),
+            failed: r.add(
+                "update_service_source_failed",
+                "1 while the last reading of a source failed, else 0",
+                Family::default(),
+            ),
+            last_error: r.add(
+                "update_service_source_last_error_timestamp_seconds",
+                "Time of the last failed reading of a source, in seconds since the Unix epoch; 0 for never",
+                Family::default(),
+            ),
+            problems: r.add(
+                "update_service_problems",
+                "Problems found in the data being served, by severity",
+                Family::default(),
+            ),
+            body_duration: r.add(
+                "update_service_body_seconds",
+                "Time to make a body that was not ready",
+                Histogram::new([0.0005, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5]),
+            ),
+            connections: r.add("update_service_connections", "Open connections", Gauge::default()),
+            closed: r.add(
+                "update_service_closed_connections",
+                "Connections that were ended for their clients' sake or lack of it, by reason",
+                Family::default(),
+            ),
+            published: Arc::clone(&published),
+            registry: Registry::default(),
+        };
+        metrics.zeros();
+        let build = Build {
+            git_commit: option_env!("GIT_COMMIT").unwrap_or("unknown"),
+            version: env!("CARGO_PKG_VERSION"),
+        };
+        for name in [
+            "cincinnati_gb_build",
+            "cincinnati_pe_build",
+            "update_service_build",
+        ] {
+            r.0.register(name, "The running version", Info::new(build.clone()));
+        }
+        r.0.register_collector(Box::new(published));
+        r.0.register_collector(Box::new(process::Process));
+        Self {
+            registry: r.0,
+            ..metrics
+        }
+    }
+
+    fn zeros(&self) {
+        for reason in Reason::ALL {
+            drop(self.lost.get_or_create(&[("reason", reason.as_str())]));
+        }
+        for source in Source::ALL {
+            drop(self.failed.get_or_create(&[("source", source.as_str())]));
+            drop(self.last_error.get_or_create(&[("source", source.as_str())]));
+        }
+        for reason in Closed::ALL {
+            drop(self.closed.get_or_create(&reason.label()));
+        }
+    }
+
+    /// The counters of a path. Paths are those of the routes.
+    #[must_use]
+    pub fn path(&self, uri_path: &str, whole: bool) -> PathMetrics {
+        let label = UriPath {
+            uri_path: uri_path.to_owned(),
+        };
+        PathMetrics {
+            requests: self.pe_requests.get_or_create(&label).clone(),
+            whole: whole.then(|| self.gb_requests.get_or_create(&label).clone()),
+        }
+    }
+
+    /// A graph was answered with after this time.
+    pub fn served(&self, took: Duration) {
+        self.pe_duration.observe(took.as_secs_f64());
+    }
+
+    /// A request for a graph was refused.
+    pub fn refused(&self, code: u16, kind: &'static str, whole: bool) {
+        let label = ErrorLabel { code, kind };
+        let family = if whole {
+            &self.gb_response_errors
+        } else {
+            &self.pe_response_errors
+        };
+        family.get_or_create(&label).inc();
+    }
+
+    /// A source was read, or not, in this time.
+    pub fn source_read(&self, source: Source, upstream_graph: bool, took: Duration, success: bool) {
+        let label = [("source", source.as_str())];
+        self.failed.get_or_create(&label).set(i64::from(!success));
+        if !success {
+            self.last_error.get_or_create(&label).set(now());
+        }
+        if source == Source::GraphData {
+            return;
+        }
+        self.gb_scrapes.inc();
+        self.gb_scrape_duration.observe(took.as_secs_f64());
+        if success && self.gb_first_scrape.get() == 0.0 {
+            self.gb_first_scrape.set(took.as_secs_f64());
+        }
+        if !success {
+            self.gb_errors.inc();
+        }
+        if upstream_graph {
+            self.pe_upstream.inc();
+            if !success {
+                self.pe_upstream_errors.inc();
+            }
+        }
+    }
+
+    /// Everything was read without error, whether it changed or not.
+    pub fn refreshed(&self) {
+        self.gb_refreshed.set(now());
+    }
+
+    /// A snapshot with so many releases was published.
+    pub fn published(&self, releases: usize, made: SystemTime) {
+        self.snapshots.inc();
+        self.gb_releases.set(whole(releases));
+        self.published.at.store(Some(Arc::new(made)));
+    }
+
+    /// What the source gave: releases read, names that are kept although missing, names of no use.
+    pub fn listed(&self, read: usize, retained: usize, unreadable: usize) {
+        self.gb_raw_releases.set(whole(read));
+        self.retained.set(whole(retained));
+        self.unreadable.set(whole(unreadable));
+    }
+
+    /// A release left.
+    pub fn lost(&self, reason: Reason) {
+        self.lost.get_or_create(&[("reason", reason.as_str())]).inc();
+    }
+
+    /// Problems in what is served.
+    pub fn problems(&self, severity: &'static str, count: usize) {
+        self.problems
+            .get_or_create(&[("severity", severity)])
+            .set(whole(count));
+    }
+
+    /// A body was made in this time.
+    pub fn body_made(&self, took: Duration) {
+        self.body_duration.observe(took.as_secs_f64());
+    }
+
+    /// So many connections are open.
+    pub fn set_connections(&self, count: usize) {
+        self.connections.set(whole(count));
+    }
+
+    /// A connection was ended by us.
+    pub fn connection_closed(&self, reason: Closed) {
+        self.closed.get_or_create(&reason.label()).inc();
+    }
+
+    /// Everything as `OpenMetrics` text.
+    ///
+    /// # Errors
+    /// [`fmt::Error`] when a value cannot be encoded.
+    pub fn openmetrics(&self) -> Result<String, fmt::Error> {
+        let mut out = String::with_capacity(16 * 1024);
+        text::encode(&mut out, &self.registry)?;
+        Ok(out)
+    }
+
+    /// Everything in the classic text format, where the name of a counter in its `TYPE` line is the name of its sample,
+    /// an info is a gauge, and there is no end marker.
+    ///
+    /// # Errors
+    /// [`fmt::Error`] when a value cannot be encoded.
+    pub fn classic(&self) -> Result<String, fmt::Error> {
+        Ok(classic(&self.openmetrics()?))
+    }
+}
+
+fn classic(openmetrics: &str) -> String {
+    let mut out = String::with_capacity(openmetrics.len());
+    let mut help: Option<(&str, &str)> = None;
+    for line in openmetrics.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            help = rest.split_once(' ');
+        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' '))
+        {
+            let (suffix, kind) = match kind {
+                "counter" => ("_total", "counter"),
+                "info" => ("_info", "gauge"),
+                other => ("", other),
+            };
+            if let Some((_, text)) = help.take() {
+                out.extend(["# HELP ", name, suffix, " ", text, "\n"]);
+            }
+            out.extend(["# TYPE ", name, suffix, " ", kind, "\n"]);
+        } else if !line.starts_with('#') {
+            out.extend([line, "\n"]);
+        }
+    }
+    out
+}
+
+fn whole(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Age of the snapshot, read at the scrape.
+#[derive(Debug, Default)]
+struct Published {
+    at: ArcSwapOption<SystemTime>,
+}
+
+impl Collector for Published {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let Some(at) = self.at.load_full() else {
+            return Ok(());
+        };
+        let age = SystemTime::now().duration_since(*at).unwrap_or_default();
+        let metric = encoder.encode_descriptor(
+            "update_service_snapshot_age_seconds",
+            "Time since the snapshot being served was made.",
+            None,
+            MetricType::Gauge,
+        )?;
+        ConstGauge::new(age.as_secs_f64()).encode(metric)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_that_dashboards_use_are_there_from_the_start() {
+        let metrics = Metrics::new();
+        metrics.published(3, SystemTime::now());
+        metrics.path("/api/upgrades_info/v1/graph", true).requested();
+        metrics.refused(400, "missing_params", false);
+        metrics.refused(503, "failed_upstream_fetch", true);
+        let text = metrics.classic().unwrap();
+        for name in [
+            "cincinnati_gb_graph_final_releases 3",
+            "cincinnati_gb_graph_last_successful_refresh_timestamp 0",
+            "cincinnati_gb_graph_upstream_errors_total 0",
+            "cincinnati_gb_graph_upstream_scrapes_total 0",
+            "cincinnati_gb_graph_initial_upstream_scrape_duration 0",
+            "cincinnati_gb_graph_upstream_scrapes_duration_bucket{le=\"30.0\"} 0",
+            "cincinnati_gb_graph_incoming_requests_total{uri_path=\"/api/upgrades_info/v1/graph\"} 1",
+            "cincinnati_gb_graph_response_errors_total{code=\"503\",kind=\"failed_upstream_fetch\"} 1",
+            "cincinnati_gb_graph_upstream_raw_releases 0",
+            "cincinnati_gb_build_info{git_commit=",
+            "cincinnati_pe_graph_incoming_requests_total{uri_path=\"/api/upgrades_info/v1/graph\"} 1",
+            "cincinnati_pe_graph_serve_duration_seconds_bucket{le=\"0.005\"} 0",
+            "cincinnati_pe_graph_response_errors_total{code=\"400\",kind=\"missing_params\"} 1",
+            "cincinnati_pe_http_upstream_requests_total 0",
+            "cincinnati_pe_http_upstream_errors_total 0",
+            "cincinnati_pe_build_info{git_commit=",
+            "update_service_lost_releases_total{reason=\"unlisted\"} 0",
+            "update_service_source_failed{source=\"graph_data\"} 0",
+            "update_service_snapshot_age_seconds 0",
+            "process_resident_memory_bytes ",
+        ] {
+            assert!(text.contains(name), "{name} is missing in\n{text}");
+        }
+        assert!(
+            text.contains("# TYPE cincinnati_gb_graph_upstream_scrapes_total counter"),
+            "{text}"
+        );
+        assert!(metrics.openmetrics().unwrap().ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn a_failed_reading_shows_until_the_next_good_one() {
+        let metrics = Metrics::new();
+        let took = Duration::from_secs(2);
+        metrics.source_read(Source::Releases, true, took, false);
+        let text = metrics.classic().unwrap();
+        assert!(
+            text.contains("update_service_source_failed{source=\"releases\"} 1"),
+            "{text}"
+        );
+        assert!(
+            text.contains("cincinnati_pe_http_upstream_errors_total 1"),
+            "{text}"
+        );
+        metrics.source_read(Source::Releases, true, took, true);
+        let text = metrics.classic().unwrap();
+        assert!(
+            text.contains("update_service_source_failed{source=\"releases\"} 0"),
+            "{text}"
+        );
+        assert!(
+            text.contains("cincinnati_gb_graph_initial_upstream_scrape_duration 2"),
+            "{text}"
+        );
+    }
+}

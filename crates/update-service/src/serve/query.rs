@@ -1,0 +1,203 @@
+//! The query string of a request.
+//!
+//! Owns decoding and the rules for `channel` and `arch`. Unknown parameters are nobody's business: clients always send
+//! `version` and `id`, and others may send more.
+
+use std::borrow::Cow;
+
+use super::error::ApiError;
+
+/// What a parameter may hold, as the protocol's messages cite it.
+pub const CHANNEL_RULE: &str = r"^[0-9a-z\-\.]+$";
+/// See [`CHANNEL_RULE`].
+pub const ARCH_RULE: &str = "^[0-9a-z]+$";
+
+/// The decoded pairs of a query string.
+#[derive(Clone, Debug, Default)]
+pub struct Query<'a> {
+    pairs: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+}
+
+impl<'a> Query<'a> {
+    /// Reads `key=value&key=value`, percent-encoded or not.
+    #[must_use]
+    pub fn parse(text: Option<&'a str>) -> Self {
+        let pairs = text
+            .unwrap_or_default()
+            .split('&')
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+            .map(|(key, value)| (decode(key), decode(value)))
+            .collect();
+        Self { pairs }
+    }
+
+    /// A parameter's value; the last one counts if it is given several times.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.pairs
+            .iter()
+            .rev()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| &**value)
+    }
+
+    /// All values of a parameter, each possibly a list with commas.
+    pub fn list<'b>(&'b self, key: &'b str) -> impl Iterator<Item = &'b str> {
+        self.pairs
+            .iter()
+            .filter(move |(name, _)| name == key)
+            .flat_map(|(_, value)| value.split(','))
+            .filter(|value| !value.is_empty())
+    }
+
+    /// Refuses a request that lacks any of these, which are sorted.
+    ///
+    /// # Errors
+    /// [`ApiError::MissingParams`].
+    pub fn demand(&self, mandatory: &[String]) -> Result<(), ApiError> {
+        let missing: Vec<String> = mandatory
+            .iter()
+            .filter(|key| self.get(key).is_none())
+            .cloned()
+            .collect();
+        if missing.is_empty() {
+            Ok(())
+        } else {
+            Err(ApiError::MissingParams(missing))
+        }
+    }
+
+    /// A parameter that must be there.
+    ///
+    /// # Errors
+    /// [`ApiError::MissingParams`].
+    pub fn required(&self, key: &str) -> Result<&str, ApiError> {
+        self.get(key)
+            .ok_or_else(|| ApiError::MissingParams(vec![key.to_owned()]))
+    }
+
+    /// The channel.
+    ///
+    /// # Errors
+    /// [`ApiError::InvalidParams`] when it breaks [`CHANNEL_RULE`], `MissingParams` without one.
+    pub fn channel(&self) -> Result<&str, ApiError> {
+        let legal = |c: u8| c.is_ascii_digit() || c.is_ascii_lowercase() || c == b'-' || c == b'.';
+        check("channel", self.required("channel")?, legal, CHANNEL_RULE)
+    }
+
+    /// The architecture, `default` without one.
+    ///
+    /// # Errors
+    /// [`ApiError::InvalidParams`] when it breaks [`ARCH_RULE`].
+    pub fn arch<'b>(&'b self, default: &'b str) -> Result<&'b str, ApiError> {
+        let legal = |c: u8| c.is_ascii_digit() || c.is_ascii_lowercase();
+        check("arch", self.get("arch").unwrap_or(default), legal, ARCH_RULE)
+    }
+}
+
+fn check<'a>(key: &str, value: &'a str, legal: impl Fn(u8) -> bool, rule: &str) -> Result<&'a str, ApiError> {
+    if !value.is_empty() && value.bytes().all(legal) {
+        return Ok(value);
+    }
+    Err(ApiError::InvalidParams(format!(
+        "{key} '{value}' does not match regex '{rule}'"
+    )))
+}
+
+fn decode(text: &str) -> Cow<'_, str> {
+    if !text.contains(['%', '+']) {
+        return Cow::Borrowed(text);
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let hex = |digit: &u8| char::from(*digit).to_digit(16);
+        match (first, after) {
+            (b'+', _) => bytes.push(b' '),
+            (b'%', [high, low, after @ ..]) => {
+                if let (Some(high), Some(low)) = (hex(high), hex(low)) {
+                    bytes.push(u8::try_from(high * 16 + low).unwrap_or(b'?'));
+                    rest = after;
+                    continue;
+                }
+                bytes.push(b'%');
+            }
+            (other, _) => bytes.push(*other),
+        }
+        rest = after;
+    }
+    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_decoded_and_the_last_one_counts() {
+        let query = Query::parse(Some(
+            "channel=a&x&=y&channel=stable%2d4.14&v=4.14.3%2Bamd64&w=a+b&z=%zz%4",
+        ));
+        assert_eq!(query.get("channel"), Some("stable-4.14"));
+        assert_eq!(query.get("v"), Some("4.14.3+amd64"));
+        assert_eq!(query.get("w"), Some("a b"));
+        assert_eq!(query.get("x"), Some(""));
+        assert_eq!(query.get("z"), Some("%zz%4"));
+        assert_eq!(query.get("y"), None);
+        assert_eq!(Query::parse(None).get("channel"), None);
+    }
+
+    #[test]
+    fn wrong_values_are_refused_in_the_words_of_the_protocol() {
+        for (text, expected) in [
+            ("channel=stable-4.14", Ok(("stable-4.14", "amd64"))),
+            ("channel=4&arch=ppc64le", Ok(("4", "ppc64le"))),
+            (
+                "channel=Stable",
+                Err(r"channel 'Stable' does not match regex '^[0-9a-z\-\.]+$'"),
+            ),
+            (
+                "channel=",
+                Err(r"channel '' does not match regex '^[0-9a-z\-\.]+$'"),
+            ),
+            (
+                "channel=a%0a",
+                Err("channel 'a\n' does not match regex '^[0-9a-z\\-\\.]+$'"),
+            ),
+            (
+                "channel=a&arch=x86_64",
+                Err("arch 'x86_64' does not match regex '^[0-9a-z]+$'"),
+            ),
+            (
+                "channel=a&arch=Multi",
+                Err("arch 'Multi' does not match regex '^[0-9a-z]+$'"),
+            ),
+            (
+                "channel=a&arch=",
+                Err("arch '' does not match regex '^[0-9a-z]+$'"),
+            ),
+        ] {
+            let query = Query::parse(Some(text));
+            let got = query
+                .channel()
+                .and_then(|channel| Ok((channel, query.arch("amd64")?)));
+            let expected = expected.map_err(|text| ApiError::InvalidParams(text.to_owned()));
+            assert_eq!(got, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn missing_parameters_are_named_together() {
+        let mandatory = ["arch".to_owned(), "channel".to_owned(), "id".to_owned()];
+        let error = Query::parse(Some("id=")).demand(&mandatory).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "mandatory client parameters missing: arch, channel"
+        );
+        assert_eq!(
+            Query::parse(Some("id=&arch=x&channel=y")).demand(&mandatory),
+            Ok(())
+        );
+    }
+}

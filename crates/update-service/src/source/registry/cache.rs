@@ -1,0 +1,182 @@
+//! What images said, by digest, in memory and on disk.
+//!
+//! A digest names the same bytes for ever, so an entry is never out of date. Owns the files: one per digest, written
+//! whole beside and moved into place, with a check sum. Refuses a damaged entry (it counts as absent and is fetched
+//! again) and everything that is not certain: an image that could not be read leaves no entry.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use super::name::Digest;
+
+/// Form of the files; another one counts as absent.
+const FORMAT: u32 = 1;
+
+/// What an image is, as far as the graph is concerned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Content {
+    /// A release.
+    Release {
+        /// Architecture by the registry: that of the image, or `multi`.
+        architecture: String,
+        /// The text of `release-manifests/release-metadata`.
+        document: String,
+    },
+    /// An image whose layers were all read and hold no release metadata.
+    NoRelease,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    format: u32,
+    digest: String,
+    content: Content,
+}
+
+/// The cache; share it as `Arc`.
+#[derive(Debug, Default)]
+pub struct Cache {
+    directory: Option<PathBuf>,
+    memory: Mutex<HashMap<Digest, Arc<Content>>>,
+}
+
+impl Cache {
+    /// A cache that forgets at the end of the process.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Self::default()
+    }
+
+    /// A cache with its files in `directory`, which is made if it is missing.
+    ///
+    /// # Errors
+    /// When the directory cannot be made.
+    pub fn on_disk(directory: &Path) -> io::Result<Self> {
+        fs::create_dir_all(directory)?;
+        Ok(Self {
+            directory: Some(directory.to_owned()),
+            memory: Mutex::default(),
+        })
+    }
+
+    /// What is known of a digest.
+    #[must_use]
+    pub fn get(&self, digest: &Digest) -> Option<Arc<Content>> {
+        if let Some(content) = self.lock().get(digest) {
+            return Some(Arc::clone(content));
+        }
+        let path = self.path(digest)?;
+        let content = match read(&path, digest) {
+            Ok(content) => Arc::new(content),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "a cached image cannot be used and is fetched again");
+                return None;
+            }
+        };
+        self.lock().insert(*digest, Arc::clone(&content));
+        Some(content)
+    }
+
+    /// Remembers what was certainly found. That it cannot be written is logged, no failure: it is fetched again then.
+    pub fn put(&self, digest: Digest, content: Content) -> Arc<Content> {
+        let content = Arc::new(content);
+        if let Some(path) = self.path(&digest)
+            && let Err(error) = write(&path, &digest, &content)
+        {
+            tracing::warn!(path = %path.display(), %error, "cannot write to the digest cache");
+        }
+        self.lock().insert(digest, Arc::clone(&content));
+        content
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Digest, Arc<Content>>> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn path(&self, digest: &Digest) -> Option<PathBuf> {
+        Some(self.directory.as_ref()?.join(digest.hex()))
+    }
+}
+
+fn read(path: &Path, digest: &Digest) -> io::Result<Content> {
+    let bad = |text: &str| io::Error::new(io::ErrorKind::InvalidData, text.to_owned());
+    let bytes = fs::read(path)?;
+    let body = crate::durable::open(&bytes).ok_or_else(|| bad("its check sum is wrong"))?;
+    let entry: Entry = serde_json::from_slice(body).map_err(|error| bad(&error.to_string()))?;
+    if entry.format != FORMAT || entry.digest != digest.to_string() {
+        return Err(bad("it is of another format or digest"));
+    }
+    Ok(entry.content)
+}
+
+fn write(path: &Path, digest: &Digest, content: &Content) -> io::Result<()> {
+    let entry = Entry {
+        format: FORMAT,
+        digest: digest.to_string(),
+        content: content.clone(),
+    };
+    crate::durable::write(path, &serde_json::to_vec(&entry)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn release(text: &str) -> Content {
+        Content::Release {
+            architecture: "amd64".to_owned(),
+            document: text.to_owned(),
+        }
+    }
+
+    #[test]
+    fn entries_outlive_the_process() {
+        let directory = tempfile::tempdir().unwrap();
+        let (a, b) = (Digest::of(b"a"), Digest::of(b"b"));
+        let cache = Cache::on_disk(directory.path()).unwrap();
+        cache.put(a, release("{}"));
+        cache.put(b, Content::NoRelease);
+        let cache = Cache::on_disk(directory.path()).unwrap();
+        assert_eq!(cache.get(&a).as_deref(), Some(&release("{}")));
+        assert_eq!(cache.get(&b).as_deref(), Some(&Content::NoRelease));
+        assert_eq!(cache.get(&Digest::of(b"c")), None);
+    }
+
+    #[test]
+    fn a_damaged_entry_counts_as_absent_and_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let (digest, other) = (Digest::of(b"a"), Digest::of(b"b"));
+        Cache::on_disk(directory.path())
+            .unwrap()
+            .put(digest, release("whole"));
+        let path = directory.path().join(digest.hex());
+        let whole = fs::read(&path).unwrap();
+        let mut flipped = whole.clone();
+        *flipped.last_mut().unwrap() ^= 1;
+        for damaged in [&b""[..], &whole[..whole.len() / 2], &flipped, b"garbage"] {
+            fs::write(&path, damaged).unwrap();
+            let cache = Cache::on_disk(directory.path()).unwrap();
+            assert_eq!(cache.get(&digest), None);
+            cache.put(digest, release("again"));
+            let cache = Cache::on_disk(directory.path()).unwrap();
+            assert_eq!(cache.get(&digest).as_deref(), Some(&release("again")));
+        }
+        // A file under another name is not believed.
+        fs::copy(&path, directory.path().join(other.hex())).unwrap();
+        assert_eq!(Cache::on_disk(directory.path()).unwrap().get(&other), None);
+    }
+
+    #[test]
+    fn without_a_directory_it_remembers_in_memory() {
+        let cache = Cache::in_memory();
+        let digest = Digest::of(b"a");
+        cache.put(digest, Content::NoRelease);
+        assert_eq!(cache.get(&digest).as_deref(), Some(&Content::NoRelease));
+    }
+}

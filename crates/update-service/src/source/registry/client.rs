@@ -1,0 +1,548 @@
+//! Requests to a registry: the distribution API as far as reading needs it.
+//!
+//! Owns authentication, retries, paging of tags and the check of digests. Refuses to send credentials or follow
+//! redirects over plain HTTP beyond the loopback interface.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use http::{HeaderMap, Method, StatusCode, header};
+use serde::Deserialize;
+
+use super::challenge::{self, Challenge};
+use super::credentials::Login;
+use super::manifest::{self, Descriptor};
+use super::name::{Digest, Repository, is_loopback};
+use crate::source::retry::{self, Backoff, Failure};
+use crate::source::tls;
+
+/// Tags asked for per page; registries may give fewer.
+const PAGE: usize = 1000;
+/// Most tags of one repository that are read.
+const MAX_TAGS: usize = 1_000_000;
+/// Largest manifest, image config, tag page or token answer, in bytes.
+const MAX_DOCUMENT: usize = 4 * 1024 * 1024;
+/// A token that does not say how long it lasts lasts this long (distribution token specification).
+const TOKEN_LIFE: Duration = Duration::from_mins(1);
+/// A token is renewed this long before its end.
+const TOKEN_MARGIN: Duration = Duration::from_secs(10);
+
+/// A request that failed, after all its attempts.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RegistryError {
+    /// No answer, or one that broke off.
+    #[error("{url}: {why}")]
+    Transport {
+        /// What was asked for.
+        url: String,
+        /// Cause, innermost last.
+        why: String,
+    },
+    /// An answer other than success.
+    #[error("{url}: the registry answers {status}{text}")]
+    Status {
+        /// What was asked for.
+        url: String,
+        /// Status.
+        status: StatusCode,
+        /// Start of the body, may be empty.
+        text: String,
+    },
+    /// An answer that makes no sense.
+    #[error("{url}: {why}")]
+    Answer {
+        /// What was asked for.
+        url: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// Credentials are missing or not accepted.
+    #[error("{url}: {why}")]
+    Denied {
+        /// What was asked for.
+        url: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl RegistryError {
+    /// Whether the registry says that the thing does not exist.
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Self::Status { status, .. } if *status == StatusCode::NOT_FOUND)
+    }
+
+    /// Whether the registry as a whole seems to be in trouble, not one image.
+    #[must_use]
+    pub fn is_outage(&self) -> bool {
+        match self {
+            Self::Transport { .. } | Self::Denied { .. } => true,
+            Self::Status { status, .. } => retry::passing(*status),
+            Self::Answer { .. } => false,
+        }
+    }
+}
+
+/// The client's settings.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Attempts and pauses.
+    pub backoff: Backoff,
+    /// No answer, or no further byte of it, for this long is a failure.
+    pub timeout: Duration,
+    /// PEM certificates trusted besides the system's.
+    pub ca: Vec<u8>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            backoff: Backoff::default(),
+            timeout: Duration::from_secs(30),
+            ca: Vec::new(),
+        }
+    }
+}
+
+/// A client for one repository. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    http: reqwest::Client,
+    repository: Repository,
+    login: Option<Login>,
+    backoff: Backoff,
+    authorization: Mutex<Option<Authorization>>,
+    /// Held while a token is fetched, so that one is fetched at a time.
+    renewal: tokio::sync::Mutex<()>,
+}
+
+#[derive(Clone, Debug)]
+enum Authorization {
+    Basic(Login),
+    Bearer { token: String, until: Instant },
+}
+
+#[derive(Deserialize)]
+struct Token {
+    token: Option<String>,
+    access_token: Option<String>,
+    expires_in: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct TagPage {
+    tags: Option<Vec<String>>,
+}
+
+/// A manifest with the digest of its bytes.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// Digest of `bytes`.
+    pub digest: Digest,
+    /// Content.
+    pub bytes: Vec<u8>,
+}
+
+impl Client {
+    /// A client that logs in as `login` when it is asked to.
+    ///
+    /// # Errors
+    /// When the certificates cannot be read or no TLS provider is installed.
+    pub fn new(
+        repository: Repository,
+        login: Option<Login>,
+        settings: &Settings,
+    ) -> Result<Self, reqwest::Error> {
+        let builder = || {
+            reqwest::Client::builder()
+                .user_agent(concat!("update-service/", env!("CARGO_PKG_VERSION")))
+                .connect_timeout(settings.timeout.min(Duration::from_secs(10)))
+                .read_timeout(settings.timeout)
+                .redirect(reqwest::redirect::Policy::custom(redirect))
+        };
+        Ok(Self {
+            inner: Arc::new(Inner {
+                http: tls::client(builder, &settings.ca)?,
+                repository,
+                login,
+                backoff: settings.backoff,
+                authorization: Mutex::new(None),
+                renewal: tokio::sync::Mutex::new(()),
+            }),
+        })
+    }
+
+    /// The repository.
+    #[must_use]
+    pub fn repository(&self) -> &Repository {
+        &self.inner.repository
+    }
+
+    /// Every tag of the repository, page after page.
+    ///
+    /// # Errors
+    /// [`RegistryError`] when any page cannot be had: a part of the list is worth nothing.
+    pub async fn tags(&self) -> Result<Vec<String>, RegistryError> {
+        let mut tags = Vec::new();
+        let mut url = self.inner.repository.url(&format!("tags/list?n={PAGE}"));
+        loop {
+            let (headers, bytes) = self.document(Method::GET, &url, "application/json").await?;
+            let page: TagPage = serde_json::from_slice(&bytes).map_err(|error| answer(&url, &error))?;
+            let page = page.tags.unwrap_or_default();
+            let empty = page.is_empty();
+            tags.extend(page);
+            if tags.len() > MAX_TAGS {
+                return Err(answer(&url, &format!("more than {MAX_TAGS} tags")));
+            }
+            match next_page(&headers) {
+                None => return Ok(tags),
+                // A page that is empty and yet has a successor would go on for ever.
+                Some(_) if empty => return Err(answer(&url, &"an empty page that has a successor")),
+                Some(next) => url = self.same_origin(&url, &next)?,
+            }
+        }
+    }
+
+    fn same_origin(&self, url: &str, next: &str) -> Result<String, RegistryError> {
+        let base = reqwest::Url::parse(url).map_err(|error| answer(url, &error))?;
+        let next = base.join(next).map_err(|error| answer(url, &error))?;
+        if next.origin() != base.origin() {
+            return Err(answer(url, &format!("its next page is on another host: {next}")));
+        }
+        Ok(next.into())
+    }
+
+    /// The digest of what a tag points to, if the registry says it without sending the manifest.
+    ///
+    /// # Errors
+    /// [`RegistryError`].
+    pub async fn resolve(&self, reference: &str) -> Result<Option<Digest>, RegistryError> {
+        let url = self.inner.repository.url(&format!("manifests/{reference}"));
+        let response = self
+            .patiently(|| self.attempt(Method::HEAD, &url, manifest::ACCEPT))
+            .await?;
+        Ok(content_digest(response.headers()))
+    }
+
+    /// A manifest by tag or digest; its bytes are checked against the digest that was asked for or is stated.
+    ///
+    /// # Errors
+    /// [`RegistryError`].
+    pub async fn manifest(&self, reference: &str) -> Result<Document, RegistryError> {
+        let url = self.inner.repository.url(&format!("manifests/{reference}"));
+        let (headers, bytes) = self.document(Method::GET, &url, manifest::ACCEPT).await?;
+        let digest = Digest::of(&bytes);
+        let expected = reference.parse().ok().or_else(|| content_digest(&headers));
+        if expected.is_some_and(|expected| expected != digest) {
+            return Err(answer(
+                &url,
+                &format!("the manifest's content has digest {digest}"),
+            ));
+        }
+        Ok(Document { digest, bytes })
+    }
+
+    /// A small blob, checked against its digest.
+    ///
+    /// # Errors
+    /// [`RegistryError`].
+    pub async fn blob(&self, blob: &Descriptor) -> Result<Vec<u8>, RegistryError> {
+        let url = self.blob_url(blob);
+        let (_, bytes) = self.document(Method::GET, &url, "*/*").await?;
+        if Digest::of(&bytes) != blob.digest {
+            return Err(answer(&url, &"the blob's content has another digest"));
+        }
+        Ok(bytes)
+    }
+
+    /// Starts the download of a blob, in one attempt.
+    ///
+    /// # Errors
+    /// [`RegistryError`], with whether another attempt may help.
+    pub(super) async fn stream(
+        &self,
+        blob: &Descriptor,
+    ) -> Result<reqwest::Response, Failure<RegistryError>> {
+        self.attempt(Method::GET, &self.blob_url(blob), "*/*").await
+    }
+
+    /// URL of a blob, for messages.
+    #[must_use]
+    pub fn blob_url(&self, blob: &Descriptor) -> String {
+        self.inner.repository.url(&format!("blobs/{}", blob.digest))
+    }
+
+    /// Runs something that downloads with the client's patience.
+    ///
+    /// # Errors
+    /// The last attempt's.
+    pub(super) async fn patiently<T, F>(&self, attempt: impl FnMut() -> F) -> Result<T, RegistryError>
+    where
+        F: Future<Output = Result<T, Failure<RegistryError>>>,
+    {
+        self.inner.backoff.run(attempt).await
+    }
+
+    async fn document(
+        &self,
+        method: Method,
+        url: &str,
+        accept: &str,
+    ) -> Result<(HeaderMap, Vec<u8>), RegistryError> {
+        self.patiently(|| async {
+            let mut response = self.attempt(method.clone(), url, accept).await?;
+            let mut bytes = Vec::new();
+            loop {
+                let chunk = response.chunk().await;
+                let Some(chunk) = chunk.map_err(|error| Failure::Passing(transport(url, &error), None))?
+                else {
+                    break;
+                };
+                bytes.extend_from_slice(&chunk);
+                if bytes.len() > MAX_DOCUMENT {
+                    return Err(Failure::Final(answer(
+                        url,
+                        &format!("more than {MAX_DOCUMENT} bytes"),
+                    )));
+                }
+            }
+            Ok((std::mem::take(response.headers_mut()), bytes))
+        })
+        .await
+    }
+
+    async fn attempt(
+        &self,
+        method: Method,
+        url: &str,
+        accept: &str,
+    ) -> Result<reqwest::Response, Failure<RegistryError>> {
+        let authorization = self.authorization();
+        let response = self.request(&method, url, accept, authorization.as_ref()).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return check(url, response).await;
+        }
+        let authorization = self.log_in(url, response.headers(), authorization).await?;
+        let response = self.request(&method, url, accept, Some(&authorization)).await?;
+        if response.status() == StatusCode::UNAUTHORIZED {
+            *self.lock() = None;
+            return Err(Failure::Final(denied(
+                url,
+                "the registry does not accept our credentials",
+            )));
+        }
+        check(url, response).await
+    }
+
+    async fn request(
+        &self,
+        method: &Method,
+        url: &str,
+        accept: &str,
+        authorization: Option<&Authorization>,
+    ) -> Result<reqwest::Response, Failure<RegistryError>> {
+        let request = self
+            .inner
+            .http
+            .request(method.clone(), url)
+            .header(header::ACCEPT, accept);
+        let request = match authorization {
+            None => request,
+            Some(Authorization::Basic(login)) => request.basic_auth(&login.username, Some(&login.password)),
+            Some(Authorization::Bearer { token, .. }) => request.bearer_auth(token),
+        };
+        request
+            .send()
+            .await
+            .map_err(|error| Failure::Passing(transport(url, &error), None))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Authorization>> {
+        self.inner
+            .authorization
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is in force, if it has not run out.
+    fn authorization(&self) -> Option<Authorization> {
+        self.lock().clone().filter(|authorization| match authorization {
+            Authorization::Basic(_) => true,
+            Authorization::Bearer { until, .. } => *until > Instant::now(),
+        })
+    }
+
+    async fn log_in(
+        &self,
+        url: &str,
+        headers: &HeaderMap,
+        refused: Option<Authorization>,
+    ) -> Result<Authorization, Failure<RegistryError>> {
+        let _one_at_a_time = self.inner.renewal.lock().await;
+        // Somebody else may have logged in while we waited.
+        if let (Some(Authorization::Bearer { token, until }), old) = (self.authorization(), &refused) {
+            let same = matches!(old, Some(Authorization::Bearer { token: old, .. }) if *old == token);
+            if !same {
+                return Ok(Authorization::Bearer { token, until });
+            }
+        }
+        let challenges = headers.get_all(header::WWW_AUTHENTICATE).iter();
+        let challenge = challenge::choose(challenges.filter_map(|value| value.to_str().ok()))
+            .ok_or_else(|| Failure::Final(denied(url, "401 without a challenge that is understood")))?;
+        let new = match challenge {
+            Challenge::Basic => {
+                let login = self.inner.login.clone().ok_or_else(|| {
+                    Failure::Final(denied(
+                        url,
+                        "the registry wants a login and no credentials cover it",
+                    ))
+                })?;
+                Authorization::Basic(login)
+            }
+            Challenge::Bearer {
+                realm,
+                service,
+                scope,
+            } => self.token(&realm, service.as_deref(), scope.as_deref()).await?,
+        };
+        *self.lock() = Some(new.clone());
+        Ok(new)
+    }
+
+    async fn token(
+        &self,
+        realm: &str,
+        service: Option<&str>,
+        scope: Option<&str>,
+    ) -> Result<Authorization, Failure<RegistryError>> {
+        let mut url = reqwest::Url::parse(realm).map_err(|error| Failure::Final(answer(realm, &error)))?;
+        if url.scheme() != "https" && !url.host_str().is_some_and(is_loopback) {
+            return Err(Failure::Final(denied(realm, "the token server is not https")));
+        }
+        let default_scope = format!("repository:{}:pull", self.inner.repository.path);
+        url.query_pairs_mut()
+            .append_pair("scope", scope.unwrap_or(&default_scope))
+            .extend_pairs(service.map(|service| ("service", service)));
+        let mut request = self.inner.http.get(url);
+        if let Some(login) = &self.inner.login {
+            request = request.basic_auth(&login.username, Some(&login.password));
+        }
+        let asked = Instant::now();
+        let response = request
+            .send()
+            .await
+            .map_err(|error| Failure::Passing(transport(realm, &error), None))?;
+        if matches!(
+            response.status(),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN
+        ) {
+            return Err(Failure::Final(denied(
+                realm,
+                "the token server does not accept our credentials",
+            )));
+        }
+        let bytes = check(realm, response)
+            .await?
+            .bytes()
+            .await
+            .map_err(|error| Failure::Passing(transport(realm, &error), None))?;
+        let token: Token =
+            serde_json::from_slice(&bytes).map_err(|error| Failure::Final(answer(realm, &error)))?;
+        let life = token.expires_in.map_or(TOKEN_LIFE, Duration::from_secs);
+        let margin = TOKEN_MARGIN.min(life / 2);
+        let token = token
+            .token
+            .or(token.access_token)
+            .ok_or_else(|| Failure::Final(answer(realm, &"no token in the answer")))?;
+        Ok(Authorization::Bearer {
+            token,
+            until: asked + life.saturating_sub(margin),
+        })
+    }
+}
+
+/// Blobs are often kept elsewhere; the way there must be as safe as the registry.
+fn redirect(attempt: reqwest::redirect::Attempt<'_>) -> reqwest::redirect::Action {
+    let safe = attempt.url().scheme() == "https" || attempt.url().host_str().is_some_and(is_loopback);
+    if attempt.previous().len() > 5 || !safe {
+        attempt.stop()
+    } else {
+        attempt.follow()
+    }
+}
+
+async fn check(url: &str, response: reqwest::Response) -> Result<reqwest::Response, Failure<RegistryError>> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let after = retry::retry_after(response.headers());
+    let text = excerpt(response).await;
+    let url = url.to_owned();
+    let error = RegistryError::Status { url, status, text };
+    Err(if retry::passing(status) {
+        Failure::Passing(error, after)
+    } else {
+        Failure::Final(error)
+    })
+}
+
+/// The start of an answer's body, for a message.
+async fn excerpt(mut response: reqwest::Response) -> String {
+    match response.chunk().await {
+        Ok(Some(bytes)) if !bytes.is_empty() => {
+            let text = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
+            format!(": {}", text.replace(|c: char| c.is_control(), " ").trim())
+        }
+        _ => String::new(),
+    }
+}
+
+fn content_digest(headers: &HeaderMap) -> Option<Digest> {
+    headers.get("docker-content-digest")?.to_str().ok()?.parse().ok()
+}
+
+/// The target of `Link: <…>; rel="next"`.
+fn next_page(headers: &HeaderMap) -> Option<String> {
+    headers
+        .get_all(header::LINK)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .find_map(|link| {
+            let (target, parameters) = link.trim().strip_prefix('<')?.split_once('>')?;
+            parameters
+                .to_ascii_lowercase()
+                .replace('"', "")
+                .contains("rel=next")
+                .then(|| target.to_owned())
+        })
+}
+
+/// An error of a connection with its causes.
+pub(super) fn transport(url: &str, error: &reqwest::Error) -> RegistryError {
+    RegistryError::Transport {
+        url: url.to_owned(),
+        why: crate::source::causes(error),
+    }
+}
+
+fn answer(url: &str, why: &impl ToString) -> RegistryError {
+    RegistryError::Answer {
+        url: url.to_owned(),
+        why: why.to_string(),
+    }
+}
+
+fn denied(url: &str, why: &str) -> RegistryError {
+    RegistryError::Denied {
+        url: url.to_owned(),
+        why: why.to_owned(),
+    }
+}

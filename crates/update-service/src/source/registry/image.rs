@@ -1,0 +1,208 @@
+//! One image: from a tag to what it says of itself.
+//!
+//! Owns the way from manifest (list) over architecture and layers to the release metadata. Layers are read from the
+//! top, each only until the file is found. Refuses content with a wrong digest: a layer that is no larger than
+//! [`VERIFIED_LAYER`] is read to its end and checked before what was found in it counts; those of real releases are
+//! far smaller.
+
+use sha2::{Digest as _, Sha256};
+
+use super::cache::{Cache, Content};
+use super::client::{Client, RegistryError, transport};
+use super::manifest::{self, BadManifest, Descriptor, ImageManifest, Manifest};
+use super::name::Digest;
+use crate::source::archive::{ArchiveError, Limits, Member, Unpacker};
+use crate::source::retry::Failure;
+
+/// The file that makes an image a release.
+pub const METADATA_PATH: &str = "release-manifests/release-metadata";
+/// Layers up to this size, in bytes, are read to their end so that their digest can be checked.
+pub const VERIFIED_LAYER: u64 = 16 * 1024 * 1024;
+
+const LIMITS: Limits = Limits {
+    member: 4 * 1024 * 1024,
+    kept: 8 * 1024 * 1024,
+    unpacked: 16 * 1024 * 1024 * 1024,
+};
+
+/// An image that cannot be read; says nothing of the others.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// The registry does not give it.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// Its manifest is no good.
+    #[error(transparent)]
+    Manifest(#[from] BadManifest),
+    /// A layer is no good.
+    #[error("layer {digest}: {why}")]
+    Layer {
+        /// Which.
+        digest: Digest,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// What a tag points to, and what that is.
+///
+/// # Errors
+/// [`ImageError`].
+pub async fn read(
+    client: &Client,
+    cache: &Cache,
+    reference: &str,
+) -> Result<(Digest, std::sync::Arc<Content>), ImageError> {
+    if let Some(digest) = client.resolve(reference).await?
+        && let Some(content) = cache.get(&digest)
+    {
+        return Ok((digest, content));
+    }
+    let document = client.manifest(reference).await?;
+    if let Some(content) = cache.get(&document.digest) {
+        return Ok((document.digest, content));
+    }
+    let content = examine(client, &document.bytes).await?;
+    Ok((document.digest, cache.put(document.digest, content)))
+}
+
+async fn examine(client: &Client, bytes: &[u8]) -> Result<Content, ImageError> {
+    let (architecture, image) = match Manifest::parse(bytes)? {
+        Manifest::Image(image) => {
+            let config = client.blob(&image.config).await?;
+            (manifest::config_architecture(&config)?, image)
+        }
+        Manifest::List(children) => {
+            let architecture = manifest::list_architecture(&children).to_owned();
+            (architecture, first_child(client, &children).await?)
+        }
+    };
+    Ok(match metadata(client, &image).await? {
+        Some(document) => Content::Release {
+            architecture,
+            document,
+        },
+        None => Content::NoRelease,
+    })
+}
+
+/// The image of a list's first entry: all entries of a release say the same.
+async fn first_child(client: &Client, children: &[manifest::Child]) -> Result<ImageManifest, ImageError> {
+    let first = children.first().ok_or(BadManifest::Empty)?;
+    match Manifest::parse(&client.manifest(&first.digest.to_string()).await?.bytes)? {
+        Manifest::Image(image) => Ok(image),
+        Manifest::List(_) => Err(BadManifest::Unsupported("a list in a list".to_owned()).into()),
+    }
+}
+
+async fn metadata(client: &Client, image: &ImageManifest) -> Result<Option<String>, ImageError> {
+    for layer in image.layers.iter().rev() {
+        let members = layer_members(client, layer, is_metadata, Some(METADATA_PATH), LIMITS).await?;
+        if let Some(member) = members.iter().find(|member| member.path == METADATA_PATH) {
+            return match String::from_utf8(member.bytes.clone()) {
+                Ok(document) => Ok(Some(document)),
+                Err(_) => Err(ImageError::Layer {
+                    digest: layer.digest,
+                    why: format!("{METADATA_PATH} is not UTF-8"),
+                }),
+            };
+        }
+        // The file is deleted here: what lies below does not count.
+        if !members.is_empty() {
+            return Ok(None);
+        }
+    }
+    Ok(None)
+}
+
+fn is_metadata(path: &str) -> bool {
+    matches!(
+        path,
+        METADATA_PATH
+            | ".wh.release-manifests"
+            | "release-manifests/.wh.release-metadata"
+            | "release-manifests/.wh..wh..opq"
+    )
+}
+
+/// The wanted files of a layer. With `last`, reading may stop once that file is found.
+///
+/// # Errors
+/// [`ImageError`].
+pub async fn layer_members(
+    client: &Client,
+    layer: &Descriptor,
+    wanted: impl Fn(&str) -> bool + Send + Clone + 'static,
+    last: Option<&str>,
+    limits: Limits,
+) -> Result<Vec<Member>, ImageError> {
+    let read = client
+        .patiently(|| async {
+            match read_layer(client, layer, wanted.clone(), last, limits).await {
+                Ok(members) => Ok(Ok(members)),
+                Err(Broken::Download(failure)) => Err(failure),
+                Err(Broken::Content(why)) => Ok(Err(why)),
+            }
+        })
+        .await?;
+    read.map_err(|why| ImageError::Layer {
+        digest: layer.digest,
+        why,
+    })
+}
+
+enum Broken {
+    Download(Failure<RegistryError>),
+    Content(String),
+}
+
+impl From<ArchiveError> for Broken {
+    fn from(error: ArchiveError) -> Self {
+        Self::Content(error.to_string())
+    }
+}
+
+async fn read_layer(
+    client: &Client,
+    layer: &Descriptor,
+    wanted: impl Fn(&str) -> bool + Send + 'static,
+    last: Option<&str>,
+    limits: Limits,
+) -> Result<Vec<Member>, Broken> {
+    let mut response = client.stream(layer).await.map_err(Broken::Download)?;
+    let url = client.blob_url(layer);
+    let size = response.content_length().unwrap_or(layer.size).max(layer.size);
+    let may_stop = size > VERIFIED_LAYER;
+    let mut hash = Sha256::new();
+    let mut unpacker = Unpacker::new(Box::new(wanted), limits);
+    let mut trouble = None;
+    loop {
+        let chunk = response.chunk().await;
+        let chunk =
+            chunk.map_err(|error| Broken::Download(Failure::Passing(transport(&url, &error), None)))?;
+        let Some(chunk) = chunk else { break };
+        hash.update(&chunk);
+        if trouble.is_none() {
+            trouble = unpacker.push(&chunk).err();
+        }
+        let found = last.is_some_and(|last| unpacker.found().iter().any(|member| member.path == last));
+        if found && may_stop {
+            return Ok(unpacker.into_found());
+        }
+        if trouble.is_some() && may_stop {
+            break;
+        }
+    }
+    if !(trouble.is_some() && may_stop) && Digest::from_hash(hash.finalize().into()) != layer.digest {
+        // Damaged on the way or at the source; another attempt may tell.
+        let why = "the content has another digest".to_owned();
+        return Err(Broken::Download(Failure::Passing(
+            RegistryError::Answer { url, why },
+            None,
+        )));
+    }
+    match trouble {
+        Some(error) => Err(error.into()),
+        None => Ok(unpacker.finish()?),
+    }
+}

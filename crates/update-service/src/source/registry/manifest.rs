@@ -1,0 +1,290 @@
+//! Manifests and manifest lists, in the OCI and in the docker family of media types.
+//!
+//! Owns their JSON and the choice among a list's entries. Refuses schema 1, which nobody has pushed for years.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+use super::name::Digest;
+
+/// The manifests that are asked for, most wanted first.
+pub const ACCEPT: &str = "application/vnd.docker.distribution.manifest.list.v2+json, \
+    application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.v2+json, \
+    application/vnd.oci.image.manifest.v1+json";
+
+/// A manifest that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadManifest {
+    /// Not JSON of the expected form.
+    #[error("its manifest cannot be read: {0}")]
+    Malformed(String),
+    /// A kind of manifest that is not supported.
+    #[error("its manifest is of an unsupported kind: {0}")]
+    Unsupported(String),
+    /// A list without entries for any platform.
+    #[error("its manifest list is empty")]
+    Empty,
+}
+
+/// What a tag points to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Manifest {
+    /// One image.
+    Image(ImageManifest),
+    /// Images for several platforms.
+    List(Vec<Child>),
+}
+
+/// One image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageManifest {
+    /// The blob that names the architecture.
+    pub config: Descriptor,
+    /// Layers from bottom to top.
+    pub layers: Vec<Descriptor>,
+}
+
+/// A blob.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    /// Media type, may be empty.
+    pub media_type: String,
+    /// Digest of its content.
+    pub digest: Digest,
+    /// Size in bytes.
+    pub size: u64,
+}
+
+/// An entry of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Child {
+    /// Digest of its manifest.
+    pub digest: Digest,
+    /// Architecture as the list says it.
+    pub architecture: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Wire {
+    #[serde(default)]
+    schema_version: u32,
+    #[serde(default)]
+    media_type: String,
+    config: Option<WireDescriptor>,
+    layers: Option<Vec<WireDescriptor>>,
+    manifests: Option<Vec<WireChild>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireDescriptor {
+    #[serde(default)]
+    media_type: String,
+    digest: String,
+    #[serde(default)]
+    size: u64,
+}
+
+#[derive(Deserialize)]
+struct WireChild {
+    digest: String,
+    platform: Option<Platform>,
+}
+
+#[derive(Deserialize)]
+struct Platform {
+    #[serde(default)]
+    architecture: String,
+}
+
+#[derive(Deserialize)]
+struct Config {
+    #[serde(default)]
+    architecture: String,
+}
+
+impl Manifest {
+    /// Reads either kind of either family; what it holds decides, since media types are optional in OCI.
+    ///
+    /// # Errors
+    /// [`BadManifest`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, BadManifest> {
+        let wire: Wire =
+            serde_json::from_slice(bytes).map_err(|error| BadManifest::Malformed(error.to_string()))?;
+        match wire {
+            Wire {
+                manifests: Some(children),
+                ..
+            } => list(children),
+            Wire {
+                config: Some(config),
+                layers: Some(layers),
+                ..
+            } => Ok(Self::Image(ImageManifest {
+                config: config.read()?,
+                layers: layers
+                    .into_iter()
+                    .map(WireDescriptor::read)
+                    .collect::<Result<_, _>>()?,
+            })),
+            Wire {
+                schema_version,
+                media_type,
+                ..
+            } => Err(BadManifest::Unsupported(format!(
+                "schema version {schema_version}, media type {media_type:?}"
+            ))),
+        }
+    }
+}
+
+fn list(children: Vec<WireChild>) -> Result<Manifest, BadManifest> {
+    let children: Vec<Child> = children
+        .into_iter()
+        .filter_map(|child| Some((child.digest, child.platform?.architecture)))
+        // Attestations hang beside the images, for a platform that does not exist.
+        .filter(|(_, architecture)| architecture != "unknown" && !architecture.is_empty())
+        .map(|(digest, architecture)| {
+            Ok(Child {
+                digest: read_digest(&digest)?,
+                architecture,
+            })
+        })
+        .collect::<Result<_, _>>()?;
+    if children.is_empty() {
+        return Err(BadManifest::Empty);
+    }
+    Ok(Manifest::List(children))
+}
+
+impl WireDescriptor {
+    fn read(self) -> Result<Descriptor, BadManifest> {
+        Ok(Descriptor {
+            digest: read_digest(&self.digest)?,
+            media_type: self.media_type,
+            size: self.size,
+        })
+    }
+}
+
+fn read_digest(text: &str) -> Result<Digest, BadManifest> {
+    text.parse()
+        .map_err(|error| BadManifest::Malformed(format!("{text:?}: {error}")))
+}
+
+/// `multi` for a list of more than one architecture, the architecture itself for a list of one.
+#[must_use]
+pub fn list_architecture(children: &[Child]) -> &str {
+    let distinct: BTreeSet<&str> = children.iter().map(|child| child.architecture.as_str()).collect();
+    match (distinct.len(), distinct.first()) {
+        (1, Some(only)) => only,
+        _ => "multi",
+    }
+}
+
+/// The architecture that an image's config names, lower case letters and digits.
+///
+/// # Errors
+/// [`BadManifest::Malformed`] when there is none that can be read.
+pub fn config_architecture(bytes: &[u8]) -> Result<String, BadManifest> {
+    let config: Config = serde_json::from_slice(bytes)
+        .map_err(|error| BadManifest::Malformed(format!("image config: {error}")))?;
+    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    if config.architecture.is_empty() || !config.architecture.chars().all(legal) {
+        let text = format!("image config: {:?} is no architecture", config.architecture);
+        return Err(BadManifest::Malformed(text));
+    }
+    Ok(config.architecture)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(letter: &str) -> String {
+        format!("sha256:{}", letter.repeat(64))
+    }
+
+    fn list_of(platforms: &[&str]) -> String {
+        let entries: Vec<String> = platforms
+            .iter()
+            .map(|arch| {
+                format!(
+                    r#"{{"digest": "{}", "platform": {{"architecture": "{arch}", "os": "linux"}}}}"#,
+                    hex("a")
+                )
+            })
+            .collect();
+        format!(r#"{{"schemaVersion": 2, "manifests": [{}]}}"#, entries.join(","))
+    }
+
+    #[test]
+    fn a_list_of_several_architectures_is_multi_and_a_list_of_one_is_that_one() {
+        for (platforms, expected) in [
+            (&["amd64", "arm64"][..], "multi"),
+            (&["s390x"], "s390x"),
+            (&["amd64", "amd64"], "amd64"),
+            (&["amd64", "unknown"], "amd64"),
+        ] {
+            let Manifest::List(children) = Manifest::parse(list_of(platforms).as_bytes()).unwrap() else {
+                panic!("not a list");
+            };
+            assert_eq!(list_architecture(&children), expected, "{platforms:?}");
+        }
+        assert_eq!(
+            Manifest::parse(list_of(&["unknown"]).as_bytes()),
+            Err(BadManifest::Empty)
+        );
+    }
+
+    #[test]
+    fn both_families_of_image_manifests_are_read() {
+        for media_type in [
+            r#""mediaType": "application/vnd.docker.distribution.manifest.v2+json","#,
+            r#""mediaType": "application/vnd.oci.image.manifest.v1+json","#,
+            "",
+        ] {
+            let text = format!(
+                r#"{{"schemaVersion": 2, {media_type} "config": {{"digest": "{c}", "size": 2}},
+                    "layers": [{{"mediaType": "m", "digest": "{a}", "size": 3}}, {{"digest": "{b}"}}]}}"#,
+                c = hex("c"),
+                a = hex("a"),
+                b = hex("b"),
+            );
+            let Manifest::Image(image) = Manifest::parse(text.as_bytes()).unwrap() else {
+                panic!("not an image");
+            };
+            assert_eq!(image.config.digest.to_string(), hex("c"));
+            assert_eq!(image.layers.len(), 2);
+            assert_eq!(image.layers[0].size, 3);
+        }
+    }
+
+    #[test]
+    fn other_documents_are_refused_by_what_they_are() {
+        let schema1 = br#"{"schemaVersion": 1, "fsLayers": []}"#;
+        let error = Manifest::parse(schema1).unwrap_err().to_string();
+        assert!(error.contains("schema version 1"), "{error}");
+        assert!(Manifest::parse(b"<html>").is_err());
+        let error = Manifest::parse(br#"{"config": {"digest": "md5:0"}, "layers": []}"#).unwrap_err();
+        assert!(error.to_string().contains("md5:0"), "{error}");
+    }
+
+    #[test]
+    fn an_architecture_is_lower_case_letters_and_digits() {
+        assert_eq!(
+            config_architecture(br#"{"architecture": "ppc64le"}"#).unwrap(),
+            "ppc64le"
+        );
+        for text in [
+            r#"{"architecture": "x86_64"}"#,
+            r#"{"architecture": ""}"#,
+            "{}",
+            "no",
+        ] {
+            assert!(config_architecture(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+}

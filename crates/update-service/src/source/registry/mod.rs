@@ -1,0 +1,236 @@
+//! Releases from a registry: an OCI or Docker v2 repository whose images carry release metadata.
+//!
+//! Owns the scrape: every tag, a bounded number of images at a time, each image's trouble its own. Refuses to call a
+//! listing complete that is not: without the whole list of tags there is no listing at all, and an image that cannot be
+//! read now is listed as such.
+
+pub mod cache;
+pub mod challenge;
+pub mod client;
+pub mod credentials;
+pub mod image;
+pub mod manifest;
+pub mod name;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use futures::StreamExt;
+use update_graph::metadata::key;
+use update_graph::{Arch, Release, ReleaseMetadata};
+
+use cache::{Cache, Content};
+use client::{Client, RegistryError};
+use image::ImageError;
+use name::Digest;
+
+use super::{Listed, Listing, Trouble};
+
+/// So many failures of the registry without a success between them end a scrape.
+const BREAKER: u32 = 24;
+
+/// Scrapes one repository.
+#[derive(Debug)]
+pub struct Registry {
+    client: Client,
+    cache: Cache,
+    concurrency: usize,
+}
+
+/// What one tag turned out to be.
+enum Outcome {
+    Release(Box<Listed>),
+    /// No release, or a part of one, for certain.
+    Nothing,
+    Unreadable(Trouble),
+    /// Not tried: the registry seems to be down.
+    Skipped,
+}
+
+impl Registry {
+    /// Scrapes with at most `concurrency` images in work.
+    #[must_use]
+    pub fn new(client: Client, cache: Cache, concurrency: usize) -> Self {
+        Self {
+            client,
+            cache,
+            concurrency: concurrency.max(1),
+        }
+    }
+
+    /// The releases of all tags.
+    ///
+    /// # Errors
+    /// When the tags cannot be listed, or the registry fails again and again in between.
+    pub async fn list(&self) -> Result<Listing, RegistryError> {
+        let tags = self.client.tags().await?;
+        let breaker = AtomicU32::new(0);
+        let outcomes: Vec<(String, Outcome)> =
+            futures::stream::iter(tags.into_iter().filter(|tag| names_an_image(tag)))
+                .map(|tag| async {
+                    let outcome = self.tag(&tag, &breaker).await;
+                    (tag, outcome)
+                })
+                .buffer_unordered(self.concurrency)
+                .collect()
+                .await;
+        if breaker.load(Ordering::Relaxed) >= BREAKER {
+            return Err(RegistryError::Answer {
+                url: self.client.repository().origin(),
+                why: format!("the registry failed {BREAKER} times in a row; the scrape was given up"),
+            });
+        }
+        Ok(listing(outcomes))
+    }
+
+    async fn tag(&self, tag: &str, breaker: &AtomicU32) -> Outcome {
+        if breaker.load(Ordering::Relaxed) >= BREAKER {
+            return Outcome::Skipped;
+        }
+        let read = image::read(&self.client, &self.cache, tag).await;
+        let outage = matches!(&read, Err(ImageError::Registry(error)) if error.is_outage());
+        if outage {
+            breaker.fetch_add(1, Ordering::Relaxed);
+        } else if breaker.load(Ordering::Relaxed) < BREAKER {
+            breaker.store(0, Ordering::Relaxed);
+        }
+        match read {
+            Err(error) => Outcome::Unreadable(Trouble {
+                name: tag.to_owned(),
+                why: error.to_string(),
+            }),
+            Ok((digest, content)) => match &*content {
+                Content::NoRelease => Outcome::Nothing,
+                Content::Release {
+                    architecture,
+                    document,
+                } => self.release(tag, digest, architecture, document),
+            },
+        }
+    }
+
+    fn release(&self, tag: &str, digest: Digest, architecture: &str, document: &str) -> Outcome {
+        let payload = format!("{}@{digest}", self.client.repository());
+        match read_release(tag, payload, digest, architecture, document) {
+            Ok(Some(listed)) => Outcome::Release(Box::new(listed)),
+            Ok(None) => Outcome::Nothing,
+            Err(why) => Outcome::Unreadable(Trouble {
+                name: tag.to_owned(),
+                why,
+            }),
+        }
+    }
+}
+
+/// Signatures and attestations hang in the same repository under tags of their own.
+fn names_an_image(tag: &str) -> bool {
+    let attached = ["sig", "att", "sbom"]
+        .iter()
+        .any(|kind| tag.rsplit_once('.').is_some_and(|(_, end)| end == *kind));
+    // cosign's and the referrers' fallback tags: sha256-<digest>, with or without an ending.
+    !attached && !tag.starts_with("sha256-") && !tag.contains(".sig")
+}
+
+/// The release that a document describes; `None` for one architecture's part of a multi-architecture release, which is
+/// listed beside the whole in some repositories.
+fn read_release(
+    tag: &str,
+    payload: String,
+    digest: Digest,
+    architecture: &str,
+    document: &str,
+) -> Result<Option<Listed>, String> {
+    let document = ReleaseMetadata::parse(document.as_bytes()).map_err(|error| error.to_string())?;
+    let says_multi = document.metadata.get_str(key::IMAGE_ARCH).as_deref() == Some("multi");
+    if says_multi && architecture != "multi" {
+        return Ok(None);
+    }
+    let arch = Arch::parse(architecture).map_err(|error| error.to_string())?;
+    let mut release = Release::from_metadata(document, arch, payload);
+    release.metadata.insert_str(key::MANIFESTREF, &digest.to_string());
+    Ok(Some(Listed {
+        name: tag.to_owned(),
+        release,
+    }))
+}
+
+fn listing(mut outcomes: Vec<(String, Outcome)>) -> Listing {
+    // Downloads end in any order; what is made of them must not depend on it.
+    outcomes.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let mut listing = Listing::default();
+    for (tag, outcome) in outcomes {
+        match outcome {
+            Outcome::Release(listed) => listing.releases.push(*listed),
+            Outcome::Nothing => {}
+            Outcome::Unreadable(trouble) => listing.unreadable.push(trouble),
+            Outcome::Skipped => listing.unreadable.push(Trouble {
+                name: tag,
+                why: "not tried".to_owned(),
+            }),
+        }
+    }
+    listing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signatures_and_attestations_are_no_images() {
+        for (tag, expected) in [
+            ("4.14.3-x86_64", true),
+            ("4.14.0-rc.1-multi", true),
+            ("4.14.3", true),
+            ("sha256-0123.sig", false),
+            ("sha256-0123.att", false),
+            ("sha256-0123", false),
+            ("4.14.3-x86_64.sig", false),
+            ("4.14.3-x86_64.sig2", false),
+            ("latest.sbom", false),
+        ] {
+            assert_eq!(names_an_image(tag), expected, "{tag}");
+        }
+    }
+
+    #[test]
+    fn one_architectures_part_of_a_multi_release_is_dropped() {
+        let document = r#"{"kind":"cincinnati-metadata-v0","version":"4.14.3","previous":["4.14.2"],
+            "metadata":{"release.openshift.io/architecture":"multi","url":"https://e"}}"#;
+        let digest = Digest::of(b"x");
+        let read = |arch| read_release("t", format!("quay.io/a/b@{digest}"), digest, arch, document).unwrap();
+        assert!(read("amd64").is_none());
+        let release = read("multi").unwrap().release;
+        assert_eq!(release.arch, Arch::multi());
+        assert_eq!(
+            release.metadata.get_str(key::MANIFESTREF).as_deref(),
+            Some(&*digest.to_string())
+        );
+        assert_eq!(release.metadata.get_str("url").as_deref(), Some("https://e"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_listed_as_such_in_the_order_of_tags() {
+        let trouble = |tag: &str| {
+            let name = tag.to_owned();
+            (
+                tag.to_owned(),
+                Outcome::Unreadable(Trouble {
+                    name,
+                    why: String::new(),
+                }),
+            )
+        };
+        let listing = listing(vec![
+            trouble("b"),
+            ("c".to_owned(), Outcome::Nothing),
+            trouble("a"),
+        ]);
+        let names: Vec<&str> = listing
+            .unreadable
+            .iter()
+            .map(|trouble| trouble.name.as_str())
+            .collect();
+        assert_eq!(names, ["a", "b"]);
+        assert!(listing.releases.is_empty());
+    }
+}

@@ -1,0 +1,80 @@
+//! What the refresher tells those who serve: the snapshot, and why there is none.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::{ArcSwapOption, Guard};
+
+use crate::metrics::{Metrics, Source};
+use crate::snapshot::Snapshot;
+
+/// Shared as `Arc`. Reading the snapshot takes no lock.
+#[derive(Debug)]
+pub struct State {
+    snapshot: ArcSwapOption<Snapshot>,
+    /// Last error of each source, none after a good reading.
+    errors: Mutex<[Option<String>; 2]>,
+    metrics: Arc<Metrics>,
+}
+
+impl State {
+    /// Without a snapshot.
+    #[must_use]
+    pub fn new(metrics: Arc<Metrics>) -> Self {
+        Self {
+            snapshot: ArcSwapOption::empty(),
+            errors: Mutex::default(),
+            metrics,
+        }
+    }
+
+    /// Metrics of the process.
+    #[must_use]
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// The snapshot being served.
+    #[must_use]
+    pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.snapshot.load_full()
+    }
+
+    /// The same without touching its count, for short looks.
+    #[must_use]
+    pub fn peek(&self) -> Guard<Option<Arc<Snapshot>>> {
+        self.snapshot.load()
+    }
+
+    /// Replaces the snapshot at once for everybody.
+    pub fn publish(&self, snapshot: Arc<Snapshot>) {
+        let (releases, made) = (snapshot.graph().counts(None).releases, snapshot.made());
+        self.snapshot.store(Some(snapshot));
+        self.metrics.published(releases, made);
+    }
+
+    /// A source was read, or not.
+    pub fn source(&self, source: Source, error: Option<String>) {
+        let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = errors.get_mut(source as usize) {
+            *slot = error;
+        }
+    }
+
+    /// What keeps the service from being ready, one line each: nothing once there is a graph, however old.
+    #[must_use]
+    pub fn missing(&self) -> Vec<String> {
+        if self.snapshot.load().is_some() {
+            return Vec::new();
+        }
+        let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = vec!["no graph yet".to_owned()];
+        for (source, error) in Source::ALL.iter().zip(errors.iter()) {
+            lines.extend(
+                error
+                    .as_ref()
+                    .map(|error| format!("{}: {error}", source.as_str())),
+            );
+        }
+        lines
+    }
+}
