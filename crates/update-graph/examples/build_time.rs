@@ -1,5 +1,5 @@
 //! How long a graph takes from file bytes: `cargo run --release -p update-graph --example build_time -- DATA [RUNS]`, where
-//! DATA is the directory with `releases-amd64.json.gz` and `graph-data.tar.gz`. The medians of all runs are printed.
+//! DATA is the directory with `releases-amd64.json.gz` and `graph-data.tar.gz`. The median and the least of all runs are printed.
 
 #![expect(clippy::disallowed_methods, reason = "it measures time")]
 
@@ -27,12 +27,14 @@ fn build(lists: &[(Arch, Vec<u8>)], archive: &[u8]) -> Result<Graph> {
     })
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
+/// The median and the least.
+fn summary(mut times: Vec<Duration>) -> String {
     times.sort();
-    times.get(times.len() / 2).copied().unwrap_or_default()
+    let at = |at: usize| times.get(at).copied().unwrap_or_default();
+    format!("{:>12.2?} {:>12.2?}", at(times.len() / 2), at(0))
 }
 
-fn measure<T>(runs: usize, mut work: impl FnMut() -> Result<T>) -> Result<Duration> {
+fn measure<T>(runs: usize, mut work: impl FnMut() -> Result<T>) -> Result<String> {
     let mut times = Vec::with_capacity(runs);
     for _ in 0..runs {
         let start = Instant::now();
@@ -40,7 +42,7 @@ fn measure<T>(runs: usize, mut work: impl FnMut() -> Result<T>) -> Result<Durati
         times.push(start.elapsed());
         drop(made);
     }
-    Ok(median(times))
+    Ok(summary(times))
 }
 
 /// The list of one architecture with digests of its own.
@@ -73,52 +75,62 @@ fn main() -> Result<()> {
         ));
     }
     println!(
-        "graph-data, 1 thread   {:?}",
+        "graph-data, 1 thread   {}",
         measure(runs, || Ok(GraphData::from_tar(&archive, 1)?))?
     );
     println!(
-        "graph-data, 2 threads  {:?}",
+        "graph-data, 2 threads  {}",
         measure(runs, || Ok(GraphData::from_tar(&archive, 2)?))?
     );
     println!(
-        "release list           {:?}",
+        "release list           {}",
         measure(runs, || Ok(release_list::parse(&packed, &Arch::amd64())?))?
     );
     println!(
-        "one architecture       {:?}",
+        "one architecture       {}",
         measure(runs, || build(&lists[..1], &archive))?
     );
     println!(
-        "five architectures     {:?}",
+        "five architectures     {}",
         measure(runs, || build(&lists, &archive))?
     );
     let graph = build(&lists, &archive)?;
     println!(
-        "body of eus-4.16       {:?}",
+        "body of eus-4.16       {}",
         measure(runs, || Ok(graph.body("eus-4.16", &Arch::amd64())))?
     );
-    println!(
-        "whole graph            {:?}",
-        measure(runs, || Ok(graph.whole()))?
-    );
+    println!("whole graph            {}", measure(runs, || Ok(graph.whole()))?);
     let mut query = PathQuery::new(Arch::amd64(), "4.12.0".parse()?, "4.22.9".parse::<Target>()?);
     query.channels = vec!["stable".into()];
     query.limit = 3;
     println!(
-        "path over 11 hops, 3   {:?}",
+        "path over 11 hops, 3   {}",
         measure(runs, || Ok(path(&graph, &query)?))?
     );
     query.conditional = true;
     println!(
-        "the same, risks too    {:?}",
+        "the same, risks too    {}",
         measure(runs, || Ok(path(&graph, &query)?))?
     );
     query.conditional = false;
     query.from = "4.16.3".parse()?;
     query.to = "4.20.10".parse()?;
     println!(
-        "no path, explained     {:?}",
+        "no path, explained     {}",
         measure(runs, || Ok(path(&graph, &query)?))?
     );
+    let next = build(&lists, &archive)?;
+    println!(
+        "peak RSS, two graphs of five architectures   {}",
+        peak_rss().unwrap_or_default()
+    );
+    drop((graph, next));
     Ok(())
+}
+
+/// What the kernel says, where it is Linux.
+fn peak_rss() -> Option<String> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().to_owned())
 }

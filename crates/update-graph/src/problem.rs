@@ -112,9 +112,9 @@ rules! {
     Errata, "errata", Warning, "point url to the errata page of the release",
         "A release of a stable or fast channel has a link to its errata.";
     PromqlSyntax, "promql-syntax", Warning, "repair the query: a cluster cannot evaluate it",
-        "A PromQL rule parses.";
+        "A rule of type `PromQL` parses.";
     PromqlFeature, "promql-feature", Warning, "stay within instant selectors, max_over_time, label_replace, group, topk, bottomk, max, count, and, or, arithmetic",
-        "A PromQL rule stays within the features in use.";
+        "A rule of type `PromQL` stays within the features in use.";
     Stranded, "stranded", Note, "add an edge to a newer release, or leave it if nobody may run it",
         "A release with newer ones beside it that leads nowhere, or only over conditional edges.";
     ReleaseDuplicate, "release-duplicate", Error, "remove one of the images",

@@ -19,8 +19,6 @@ fn key_of(from: u32, to: u32) -> Key {
 }
 
 fn ends(key: Key) -> (u32, u32) {
-    // The halves of the number that `key_of` made.
-    #[expect(clippy::cast_possible_truncation)]
     ((key & 0xffff_ffff) as u32, (key >> 32) as u32)
 }
 
@@ -272,7 +270,7 @@ pub(super) fn outcome(
     shared: &Shared<'_>,
     arch: &Arch,
     nodes: &[Merged],
-    declared: Vec<Key>,
+    declared: &[Key],
     problems: &mut Vec<Problem>,
 ) -> Outcome {
     let given = given(shared, arch, nodes);
@@ -305,19 +303,18 @@ pub(super) fn outcome(
                 .iter()
                 .find(|(mask, _)| *mask == hits)
                 .filter(|_| risks.is_none());
-            let mut state = match known {
-                Some((_, state)) => *state,
-                None => {
-                    let hit = blocks
-                        .iter()
-                        .enumerate()
-                        .filter(|(at, _)| hits[at / 64] >> (at % 64) & 1 == 1);
-                    let state = decide(shared, hit.map(|(_, &block)| block), risks, &mut sets);
-                    if risks.is_none() {
-                        seen.push((hits.clone(), state));
-                    }
-                    state
+            let mut state = if let Some((_, state)) = known {
+                *state
+            } else {
+                let hit = blocks
+                    .iter()
+                    .enumerate()
+                    .filter(|(at, _)| hits[at / 64] >> (at % 64) & 1 == 1);
+                let state = decide(shared, hit.map(|(_, &block)| block), risks, &mut sets);
+                if risks.is_none() {
+                    seen.push((hits.clone(), state));
                 }
+                state
             };
             if state == State::Open && removals.concern(from, to, &matches.names[from as usize], nodes) {
                 state = State::Blocked(Blocked::Metadata);

@@ -201,7 +201,7 @@ fn risks(data: &GraphData, served: &[Served]) -> Arc<[Arc<Risk>]> {
         }
     }
     // Most blocks share theirs: pointers first, texts last.
-    risks.sort_by_key(|risk| Arc::as_ptr(risk));
+    risks.sort_by_key(Arc::as_ptr);
     risks.dedup_by(|a, b| Arc::ptr_eq(a, b));
     for group in served.iter().flat_map(|served| &served.conditional) {
         risks.extend(group.risks.iter().flatten().cloned());
@@ -232,7 +232,7 @@ fn part(shared: &Shared<'_>, arch: Arch, inputs: Vec<inputs::Input>) -> Part {
     let mut problems = Vec::new();
     let merged = nodes::merge(inputs, &arch, &mut problems);
     let declared = edges::declared(shared, &arch, &merged, &mut problems);
-    let outcome = edges::outcome(shared, &arch, &merged, declared.edges, &mut problems);
+    let outcome = edges::outcome(shared, &arch, &merged, &declared.edges, &mut problems);
     let nodes = merged
         .into_iter()
         .map(|node| nodes::draft(shared, &arch, node))

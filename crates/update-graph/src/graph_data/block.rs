@@ -170,9 +170,8 @@ fn split_head(text: &str) -> Option<(Document, &str)> {
 /// indicator in front, none of the words for null, truth, infinity.
 fn is_plain(value: &str) -> bool {
     let mut bytes = value.bytes();
-    let first = match bytes.next() {
-        Some(first @ (b'0'..=b'9' | b'.' | b'^')) => first,
-        _ => return false,
+    let Some(first @ (b'0'..=b'9' | b'.' | b'^')) = bytes.next() else {
+        return false;
     };
     if first == b'.' && bytes.clone().next().is_some_and(|b| b.is_ascii_alphabetic()) {
         return false;

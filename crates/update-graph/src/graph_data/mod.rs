@@ -3,7 +3,7 @@
 mod block;
 mod channel;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use smol_str::SmolStr;
@@ -122,12 +122,12 @@ impl GraphData {
     ) -> Result<(Self, Vec<Problem>), Refused> {
         let (data, mut findings) = read(&ordered(files), threads);
         findings.problems.sort();
-        match findings.refused {
-            true => Err(Refused {
+        if findings.refused {
+            return Err(Refused {
                 problems: findings.problems,
-            }),
-            false => Ok((data, findings.problems)),
+            });
         }
+        Ok((data, findings.problems))
     }
 
     /// Reads a tar or tar.gz, its members at the root or below one top directory.
@@ -342,7 +342,7 @@ fn read_blocks(files: &[(&str, &[u8])]) -> (Vec<BlockFile>, Findings) {
 /// Compiles each distinct expression once. One that does not compile blocks every source.
 fn compile(files: Vec<BlockFile>, findings: &mut Findings) -> (Vec<Block>, u32) {
     let mut patterns: BTreeMap<SmolStr, Result<(u32, Pattern), String>> = BTreeMap::new();
-    let mut risks: BTreeMap<Arc<Risk>, ()> = BTreeMap::new();
+    let mut risks: BTreeSet<Arc<Risk>> = BTreeSet::new();
     let mut count = 0;
     let mut blocks = Vec::with_capacity(files.len());
     for file in files {
@@ -372,10 +372,10 @@ fn compile(files: Vec<BlockFile>, findings: &mut Findings) -> (Vec<Block>, u32) 
             }
         }
         if let Effect::Risk(risk) = &mut effect {
-            match risks.get_key_value(risk) {
-                Some((known, ())) => *risk = Arc::clone(known),
+            match risks.get(risk) {
+                Some(known) => *risk = Arc::clone(known),
                 None => {
-                    risks.insert(Arc::clone(risk), ());
+                    risks.insert(Arc::clone(risk));
                 }
             }
         }

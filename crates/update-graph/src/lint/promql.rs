@@ -1,4 +1,4 @@
-//! PromQL: does a query parse, and does it stay within the features that risks use? A cluster evaluates it with its own
+//! Queries: does a query parse, and does it stay within the features that risks use? A cluster evaluates it with its own
 //! Prometheus, so leaving them is no error; whoever rehearses upgrades offline cannot follow.
 
 use promql_parser::parser::token::{

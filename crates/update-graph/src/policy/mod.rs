@@ -163,9 +163,8 @@ fn add(bench: &mut Workbench, edge: &ExtraEdge, problems: &mut Vec<Problem>) {
         if !concerned(edge, &arch) {
             continue;
         }
-        let (from, to) = match (bench.node(at, &edge.from), bench.node(at, &edge.to)) {
-            (Some(from), Some(to)) => (from, to),
-            _ => continue,
+        let Some((from, to)) = bench.node(at, &edge.from).zip(bench.node(at, &edge.to)) else {
+            continue;
         };
         matched = true;
         if from >= to {
@@ -176,14 +175,11 @@ fn add(bench: &mut Workbench, edge: &ExtraEdge, problems: &mut Vec<Problem>) {
         let known = bench.tables[at]
             .find(from, to)
             .map(|place| bench.tables[at].edges[place].state);
-        let state = match known {
-            Some(state) => state,
-            None => {
-                let state = bench.judge(&edge.from, &edge.to, &arch);
-                bench.tables[at].insert(Edge { to, from, state });
-                state
-            }
-        };
+        let state = known.unwrap_or_else(|| {
+            let state = bench.judge(&edge.from, &edge.to, &arch);
+            bench.tables[at].insert(Edge { to, from, state });
+            state
+        });
         if matches!(state, State::Blocked(_)) {
             let message = format!("edge-add: {name} is blocked for {arch} and stays so");
             problems.push(Problem::new(Rule::PolicyBlocked, message));

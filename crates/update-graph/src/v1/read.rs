@@ -174,12 +174,11 @@ impl Served {
         };
         let mut edges = Vec::with_capacity(group.edges.len());
         for pair in group.edges {
-            match (find(&pair.from), find(&pair.to)) {
-                (Some(from), Some(to)) => edges.push((from, to)),
-                _ => {
-                    let message = format!("conditional edge {} -> {}: no such node", pair.from, pair.to);
-                    self.problems.push(Problem::new(Rule::EdgeUnknown, message));
-                }
+            if let Some(ends) = find(&pair.from).zip(find(&pair.to)) {
+                edges.push(ends);
+            } else {
+                let message = format!("conditional edge {} -> {}: no such node", pair.from, pair.to);
+                self.problems.push(Problem::new(Rule::EdgeUnknown, message));
             }
         }
         let risks: Option<Vec<_>> = group
