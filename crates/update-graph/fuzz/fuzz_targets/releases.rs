@@ -11,7 +11,10 @@ fuzz_target!(|bytes: &[u8]| {
         let whole = Builder::new().list(list).build().0.whole();
         Served::parse(&whole, &Arch::amd64()).expect("what is written can be read");
     }
-    if let Some((version, arch)) = std::str::from_utf8(bytes).ok().and_then(|text| Version::split(text).ok()) {
+    if let Some((version, arch)) = std::str::from_utf8(bytes)
+        .ok()
+        .and_then(|text| Version::split(text).ok())
+    {
         assert_eq!(Version::parse(&version.to_string()), Ok(version.clone()));
         assert!(arch.is_none_or(|arch| Arch::parse(arch.as_str()).is_ok()));
     }

@@ -389,4 +389,18 @@ mod tests {
         agree("");
         agree("[]");
     }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { cases: 2_000, ..Default::default() })]
+
+        #[test]
+        fn any_mapping_in_two_parts_means_what_it_means_as_a_whole(
+            parts in proptest::collection::vec((0_usize..9, "[0-9a-z.^\\[\\]()|+*$\\\\?_~:#' -]{0,5}", 0_usize..6), 0..5),
+        ) {
+            const KEYS: [&str; 9] = ["to: ", "from: ", "fixedIn: ", "name: ", "to:", " ", "- ", "", "url: "];
+            const ENDS: [&str; 6] = ["\n", "\n", "\n", "\r\n", "\n  x\n", ""];
+            let text: String = parts.iter().flat_map(|(key, value, end)| [KEYS[*key], value, ENDS[*end]]).collect();
+            agree(&text);
+        }
+    }
 }

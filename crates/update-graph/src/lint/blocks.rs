@@ -68,8 +68,9 @@ fn name_and_source(file: &File<'_>, block: &Block, problems: &mut Vec<Problem>) 
     }
     if let Some(from) = &block.from {
         let text = from.as_str();
+        let last = text.trim_end_matches(')');
         let ends = [".*", "$", "[+]", "\\+", "[.]", "\\."];
-        if !ends.iter().any(|end| text.ends_with(end)) {
+        if !ends.iter().any(|end| last.ends_with(end)) {
             file.report(
                 problems,
                 "from",

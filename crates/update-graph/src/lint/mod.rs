@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::graph::{Graph, State};
 use crate::graph_data::{ordered, read};
+use crate::metadata::key;
 use crate::problem::{Problem, Rule};
 use crate::query::{Exits, stranded};
 
@@ -49,6 +50,23 @@ pub fn graph(graph: &Graph) -> Vec<Problem> {
             if release.channels().any(released) && release.url().is_none() {
                 let message = format!("{} is released without url", release.version().with_arch(arch));
                 problems.push(Problem::new(Rule::Errata, message));
+            }
+            // One such value makes a client refuse the whole answer.
+            let (url, arch) = (
+                release.metadata().get(key::URL),
+                release.metadata().get(key::IMAGE_ARCH),
+            );
+            let bad_url = url.filter(|url| !url.starts_with('"'));
+            let bad_arch = arch.filter(|arch| *arch != "\"multi\"");
+            for (key, value) in [(key::URL, bad_url), (key::IMAGE_ARCH, bad_arch)] {
+                if let Some(value) = value {
+                    let name = release.version().with_arch(release.arch());
+                    let value: String = value.chars().take(80).collect();
+                    problems.push(Problem::new(
+                        Rule::ReleaseMetadataValue,
+                        format!("{name}: {key} is {value}"),
+                    ));
+                }
             }
         }
     }

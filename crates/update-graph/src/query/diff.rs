@@ -100,8 +100,8 @@ impl Diff {
     }
 }
 
-/// Compares two graphs by what they serve; an edge that is absent in one and blocked in the other counts as equal only if
-/// it is the same in both. Lists are in order: by architecture, then by version.
+/// Compares two graphs by what they serve: an edge that is blocked in one and absent in the other is no change. Lists are
+/// in order: by architecture, then by version.
 #[must_use]
 pub fn diff(before: &Graph, after: &Graph) -> Diff {
     let mut diff = Diff::default();
@@ -196,7 +196,8 @@ fn edges(before: &Graph, after: &Graph, arch: &Arch, diff: &mut Diff) {
         let was = a.next_if(|edge| (edge.0, edge.1) == ends).map(|(.., edge)| edge);
         let is = b.next_if(|edge| (edge.0, edge.1) == ends).map(|(.., edge)| edge);
         let (before, after) = (state(before, was), state(after, is));
-        if before != after {
+        let served = |state: &EdgeState| matches!(state, EdgeState::Open | EdgeState::Conditional(_));
+        if before != after && (served(&before) || served(&after)) {
             let (to, from) = ends;
             diff.edges.push(EdgeChange {
                 arch: arch.clone(),

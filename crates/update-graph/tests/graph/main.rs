@@ -9,4 +9,5 @@ mod mutation;
 mod old_reader;
 mod oracle;
 mod path;
+mod queries;
 mod real;

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use update_graph::graph_data::Effect;
 use update_graph::query::{
     ExplainQuery, NextQuery, PathQuery, Target, Verdict, explain, next, path, stranded,
 };
-use update_graph::{Arch, Counts, Rule, graph_data, lint};
+use update_graph::{Arch, Counts, GraphData, Rule, graph_data, lint};
 
 use crate::data::{Judged, bytes, dir, gunzip, real};
 use crate::oracle::Oracle;
@@ -71,6 +72,52 @@ fn every_channel_is_what_the_plain_rules_say() {
             blocked_edges: 804
         }
     );
+}
+
+#[test]
+fn every_block_is_read_as_the_yaml_parser_reads_its_whole_file() {
+    let Some(dir) = dir() else { return };
+    let archive = bytes(&dir, "graph-data.tar.gz");
+    let (data, _) = GraphData::from_tar(&archive, 2).unwrap();
+    let mut files = graph_data::tar_files(&archive).unwrap();
+    files.retain(|(path, _)| path.starts_with("blocked-edges/"));
+    files.sort();
+    assert_eq!((files.len(), data.blocks.len()), (1717, 1717));
+    let mut risks = BTreeMap::new();
+    for ((path, content), block) in files.iter().zip(data.blocks.iter()) {
+        let whole: Value = serde_saphyr::from_str(std::str::from_utf8(content).unwrap()).unwrap();
+        assert_eq!(block.file, path);
+        let to = block
+            .arch
+            .as_ref()
+            .map_or_else(|| block.to.to_string(), |arch| block.to.with_arch(arch));
+        assert_eq!(
+            whole["to"].as_str().unwrap().replace("-s390x", "+s390x"),
+            to,
+            "{path}"
+        );
+        assert_eq!(whole["from"], block.from.as_ref().unwrap().as_str(), "{path}");
+        assert_eq!(whole["fixedIn"].as_str(), block.fixed_in.as_deref(), "{path}");
+        match &block.effect {
+            Effect::Silent => assert_eq!(whole.as_object().unwrap().len(), 2, "{path}"),
+            Effect::Broken => panic!("{path}"),
+            Effect::Risk(risk) => {
+                for key in ["url", "name", "message", "matchingRules"] {
+                    assert_eq!(
+                        serde_json::to_value(risk.as_ref()).unwrap()[key],
+                        whole[key],
+                        "{path}"
+                    );
+                }
+                risks.insert(
+                    risk.name.to_string(),
+                    serde_json::to_value(risk.as_ref()).unwrap(),
+                );
+            }
+        }
+    }
+    let listed: Vec<Value> = serde_json::from_slice(&bytes(&dir, "risks.json")).unwrap();
+    assert_eq!(risks.into_values().collect::<Vec<_>>(), listed);
 }
 
 #[test]
