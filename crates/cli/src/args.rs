@@ -20,9 +20,12 @@ Examples:
   # Check a manifest before it is committed
   kubectl mcu lint -f upgrade.yaml
 
+  # Which way leads from one release to another
+  kubectl mcu graph path 4.12.0 4.16 --url https://updates.example.com/api/upgrades_info
+
 Exit codes:
   0    done; with status -w: the upgrade is Ready
-  1    the hub refused, something was not found, or lint found violations
+  1    the hub refused, something was not found, lint found violations, or no path exists
   2    the command line is wrong
   3    status -w: the upgrade is Stalled, nothing moves without a human
   4    status -w: the time of --timeout passed first
@@ -166,6 +169,9 @@ pub enum Command {
     /// Check manifests offline by admission's rules and by the controller's own.
     #[command(after_help = LINT_EXAMPLES)]
     Lint(LintArgs),
+    /// Ask an update graph: which updates there are, which way leads where, and why not.
+    #[command(after_help = crate::graph::args::EXAMPLES, arg_required_else_help = true)]
+    Graph(Box<crate::graph::args::GraphArgs>),
     /// Print a completion script.
     #[command(after_help = COMPLETION_EXAMPLES)]
     Completion(CompletionArgs),

@@ -11,6 +11,17 @@ use crate::table::lines;
 /// The executable `kubectl_complete-mcu`.
 const KUBECTL: &str = "#!/bin/sh\n# Put this into PATH as kubectl_complete-mcu, executable.\nexec kubectl-mcu __complete \"$@\"\n";
 
+/// Arguments that are files.
+const FILES: [&str; 7] = [
+    "files",
+    "kubeconfig",
+    "releases",
+    "graph",
+    "graph_data",
+    "old",
+    "new",
+];
+
 /// A completion script.
 #[must_use]
 pub fn script(shell: Shell) -> String {
@@ -46,6 +57,7 @@ pub fn expected(words: &[String]) -> Expected {
         [] => (&[][..], ""),
         [typed @ .., last] => (typed, last.as_str()),
     };
+    let mut path = vec![&root];
     let mut command = &root;
     let mut positionals: Vec<&str> = Vec::new();
     let mut pending: Option<&Arg> = None;
@@ -54,9 +66,10 @@ pub fn expected(words: &[String]) -> Expected {
             continue;
         }
         if word.starts_with('-') {
-            pending = flag(&root, command, word).filter(|arg| takes_value(arg));
+            pending = flag(&path, word).filter(|arg| takes_value(arg));
         } else if let Some(found) = command.find_subcommand(word) {
             command = found;
+            path.push(found);
         } else {
             positionals.push(word);
         }
@@ -65,7 +78,7 @@ pub fn expected(words: &[String]) -> Expected {
         return values(arg);
     }
     if last.starts_with('-') {
-        return Expected::Words(flags(&root, command));
+        return Expected::Words(flags(&path));
     }
     if command.has_subcommands() {
         let visible = command.get_subcommands().filter(|sub| !sub.is_hide_set());
@@ -87,17 +100,19 @@ pub fn answer(candidates: &[String], last: &str, files: bool) -> String {
     text
 }
 
-fn flag<'a>(root: &'a Command, command: &'a Command, word: &str) -> Option<&'a Arg> {
+/// The flag of a command, or of one that it belongs to.
+fn flag<'a>(path: &[&'a Command], word: &str) -> Option<&'a Arg> {
     let name = word.trim_start_matches('-');
-    command.get_arguments().chain(root.get_arguments()).find(|arg| {
+    let mut all = path.iter().rev().flat_map(|command| command.get_arguments());
+    all.find(|arg| {
         arg.get_long() == Some(name) || (!word.starts_with("--") && arg.get_short() == name.chars().next())
     })
 }
 
-fn flags(root: &Command, command: &Command) -> Vec<String> {
-    let mut names: Vec<String> = command
-        .get_arguments()
-        .chain(root.get_arguments())
+fn flags(path: &[&Command]) -> Vec<String> {
+    let mut names: Vec<String> = path
+        .iter()
+        .flat_map(|command| command.get_arguments())
         .filter_map(|arg| arg.get_long().map(|long| format!("--{long}")))
         .collect();
     names.sort();
@@ -111,7 +126,7 @@ fn takes_value(arg: &Arg) -> bool {
 
 fn values(arg: &Arg) -> Expected {
     let possible = arg.get_possible_values();
-    if possible.is_empty() && matches!(arg.get_id().as_str(), "files" | "kubeconfig") {
+    if possible.is_empty() && FILES.contains(&arg.get_id().as_str()) {
         return Expected::File;
     }
     Expected::Words(possible.iter().map(|value| value.get_name().to_owned()).collect())
@@ -142,6 +157,11 @@ mod tests {
         assert!(words("clusters spring --phase Fa").contains(&"Failed".to_owned()));
         assert!(words("status -o ").contains(&"wide".to_owned()));
         assert_eq!(at("lint -f "), Expected::File);
+        assert!(words("graph ").contains(&"stranded".to_owned()));
+        assert!(words("graph next --").contains(&"--releases".to_owned()));
+        assert!(words("graph next --").contains(&"--output".to_owned()));
+        assert_eq!(at("graph path 4.12.0 4.14.0 --graph-data "), Expected::File);
+        assert_eq!(at("graph next "), Expected::Words(Vec::new()));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 pub enum Exit {
     /// It did what was asked; with `status -w`: the upgrade is Ready.
     Done,
-    /// The hub refused, something was not found, or `lint` found violations.
+    /// The hub refused, something was not found, `lint` found violations, or `graph path` found no path.
     Error,
     /// The command line was wrong. clap exits with this code by itself.
     Usage,
@@ -23,7 +23,7 @@ impl Exit {
         (Exit::Done, "done; with status -w: the upgrade is Ready"),
         (
             Exit::Error,
-            "the hub refused, something was not found, or lint found violations",
+            "the hub refused, something was not found, lint found violations, or no path exists",
         ),
         (Exit::Usage, "the command line is wrong"),
         (

@@ -2,6 +2,7 @@
 //!
 //! It reads upgrades and their reports, changes `spec.paused` and the retry annotation, and checks manifests offline.
 //! Per-cluster state is read from the report shards only; the plugin never looks at a ManifestWork or at a cluster.
+//! Besides, it asks update graphs, of a service or of files, without any hub.
 //!
 //! Rendering is pure (objects and a clock reading in, text out); [`command`] holds the thin part that talks to the hub.
 
@@ -11,6 +12,7 @@ pub mod command;
 pub mod completion;
 pub mod exit;
 pub mod failure;
+pub mod graph;
 pub mod hub;
 pub mod lint;
 pub mod paint;

@@ -13,37 +13,55 @@ pub fn reference_markdown() -> String {
     let mut text = String::from("# kubectl mcu\n\n");
     paragraph(&mut text, &about(&root));
     fence(&mut text, "kubectl mcu [FLAGS] COMMAND");
-    text.push_str("| Command | What it does |\n|---|---|\n");
-    let commands = || root.get_subcommands().filter(|command| !command.is_hide_set());
-    for command in commands() {
-        let name = command.get_name();
-        let _ = writeln!(
-            text,
-            "| [`{name}`](#kubectl-mcu-{name}) | {} |",
-            cell(&about(command))
-        );
-    }
+    contents(&mut text, &root, "kubectl mcu");
     text.push_str("\nFlags of all commands:\n\n");
     flags(&mut text, &root);
     sections(&mut text, &root);
-    for command in commands() {
-        let _ = writeln!(text, "## kubectl mcu {}\n", command.get_name());
-        paragraph(&mut text, &about(command));
-        fence(&mut text, &usage(command));
-        flags(&mut text, command);
-        sections(&mut text, command);
+    for command in visible(&root) {
+        section(&mut text, command, "kubectl mcu", "##");
     }
     text.truncate(text.trim_end().len());
     text.push('\n');
     text
 }
 
+fn visible(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|command| !command.is_hide_set())
+}
+
+/// The table of a command's commands.
+fn contents(text: &mut String, command: &Command, path: &str) {
+    text.push_str("| Command | What it does |\n|---|---|\n");
+    for command in visible(command) {
+        let name = command.get_name();
+        let anchor = format!("{path} {name}").replace(' ', "-");
+        let _ = writeln!(text, "| [`{name}`](#{anchor}) | {} |", cell(&about(command)));
+    }
+}
+
+/// A command with its flags, and its own commands one heading below.
+fn section(text: &mut String, command: &Command, parent: &str, heading: &str) {
+    let path = format!("{parent} {}", command.get_name());
+    let _ = writeln!(text, "{heading} {path}\n");
+    paragraph(text, &about(command));
+    fence(text, &usage(&path, command));
+    if command.has_subcommands() {
+        contents(text, command, &path);
+        text.push('\n');
+    }
+    flags(text, command);
+    sections(text, command);
+    for command in visible(command) {
+        section(text, command, &path, &format!("{heading}#"));
+    }
+}
+
 fn about(command: &Command) -> String {
     command.get_about().map(ToString::to_string).unwrap_or_default()
 }
 
-fn usage(command: &Command) -> String {
-    let mut usage = format!("kubectl mcu {}", command.get_name());
+fn usage(path: &str, command: &Command) -> String {
+    let mut usage = path.to_owned();
     for arg in command.get_positionals() {
         let name = arg.get_id().as_str().to_uppercase();
         let word = if arg.is_required_set() {
@@ -52,6 +70,9 @@ fn usage(command: &Command) -> String {
             format!("[{name}]")
         };
         let _ = write!(usage, " {word}");
+    }
+    if command.has_subcommands() {
+        usage.push_str(" COMMAND");
     }
     usage + " [FLAGS]"
 }

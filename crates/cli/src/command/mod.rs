@@ -3,6 +3,7 @@
 mod change;
 mod complete;
 mod follow;
+mod graph;
 mod lint;
 mod show;
 
@@ -28,6 +29,7 @@ async fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
     let common = &cli.common;
     match &cli.command {
         Command::Lint(args) => lint::run(common, args, screen),
+        Command::Graph(args) => graph::run(common, &args.command, screen).await,
         Command::Completion(args) => {
             screen.print(&crate::completion::script(args.shell));
             Ok(Exit::Done)

@@ -1,6 +1,7 @@
 //! Objects in, text out. Pure: the clock reading is passed in, nothing is fetched.
 
 pub mod clusters;
+pub mod graph;
 pub mod list;
 pub mod objects;
 pub mod status;

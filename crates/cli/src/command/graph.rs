@@ -1,0 +1,261 @@
+//! `graph`: asks a graph and prints the answer.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use update_graph::Graph;
+use update_graph::query::{
+    ExplainQuery, NextQuery, PathQuery, QueryError, Target, diff, explain, next, path, stranded,
+};
+
+use crate::args::Common;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::graph::args::{
+    ChannelsArgs, DiffArgs, ExplainArgs, GraphCommand, NextArgs, Part, PathArgs, Source, StrandedArgs,
+};
+use crate::graph::discovery::Need;
+use crate::graph::load::{self, Loaded};
+use crate::graph::service::Service;
+use crate::render::graph as render;
+use crate::screen::Screen;
+
+/// What a service that does not explain leaves open.
+const SERVED_ONLY: &str = "Note: a served graph says what became of an update, not why; --releases with --graph-data, or an update service of \
+                           this project, name file and expression.\n";
+
+pub(super) async fn run(common: &Common, command: &GraphCommand, screen: Screen) -> Result<Exit, Failure> {
+    match command {
+        GraphCommand::Channels(args) => channels(common, args, screen).await,
+        GraphCommand::Next(args) => next_releases(common, args, screen).await,
+        GraphCommand::Path(args) => find_path(common, args, screen).await,
+        GraphCommand::Explain(args) => explain_update(common, args, screen).await,
+        GraphCommand::Stranded(args) => list_stranded(common, args, screen).await,
+        GraphCommand::Diff(args) => compare(common, args, screen).await,
+    }
+}
+
+fn timeout(common: &Common) -> Option<Duration> {
+    common
+        .request_timeout
+        .to_std()
+        .ok()
+        .filter(|limit| !limit.is_zero())
+}
+
+async fn loaded(
+    common: &Common,
+    source: &Source,
+    part: &Part,
+    need: Need,
+    screen: Screen,
+) -> Result<Loaded, Failure> {
+    let loaded = load::load(source, part, &need, timeout(common)).await?;
+    screen.note(&loaded.warnings());
+    Ok(loaded)
+}
+
+fn not_known(error: &QueryError) -> Failure {
+    Failure::Other(format!("{error}; check --arch, --channel and the source"))
+}
+
+async fn channels(common: &Common, args: &ChannelsArgs, screen: Screen) -> Result<Exit, Failure> {
+    let part = &args.part;
+    let loaded = loaded(common, &args.source, part, Need::All, screen).await?;
+    let found = render::channels::channels(&loaded.graph, &part.arch, &part.channels);
+    if found.is_empty() && common.output.is_none() {
+        screen.note(&format!("No channels hold releases for {}.\n", part.arch));
+    } else {
+        screen.print(&render::channels::render(&found, common.output, screen.paint));
+    }
+    Ok(Exit::Done)
+}
+
+async fn next_releases(common: &Common, args: &NextArgs, screen: Screen) -> Result<Exit, Failure> {
+    let need = Need::From(args.from.clone());
+    let loaded = loaded(common, &args.source, &args.part, need, screen).await?;
+    let query = NextQuery {
+        arch: args.part.arch.clone(),
+        from: args.from.clone(),
+        channels: args.part.channels.clone(),
+    };
+    let found = next(&loaded.graph, &query).map_err(|error| not_known(&error))?;
+    if found.is_empty() && common.output.is_none() {
+        screen.note(&format!("Nothing leads on from {}.\n", args.from));
+    } else {
+        screen.print(&render::next::render(&found, common.output, screen.paint));
+    }
+    Ok(Exit::Done)
+}
+
+async fn find_path(common: &Common, args: &PathArgs, screen: Screen) -> Result<Exit, Failure> {
+    let minor = match &args.to {
+        Target::Version(version) => (version.major(), version.minor()),
+        Target::Minor { major, minor } => (*major, *minor),
+    };
+    let need = Need::Between(args.from.clone(), minor);
+    let loaded = loaded(common, &args.source, &args.part, need, screen).await?;
+    let query = PathQuery {
+        conditional: args.conditional,
+        accepted: args.accept_risks.iter().cloned().collect::<BTreeSet<_>>(),
+        pre_releases: args.pre_releases,
+        channels: preferred(&loaded.graph, &args.part.channels),
+        limit: args.alternatives.saturating_add(1),
+        ..PathQuery::new(args.part.arch.clone(), args.from.clone(), args.to.clone())
+    };
+    let paths = path(&loaded.graph, &query).map_err(|error| not_known(&error))?;
+    screen.print(&render::path::render(
+        &args.from,
+        &paths,
+        common.output,
+        screen.paint,
+    ));
+    Ok(if paths.unreachable.is_some() {
+        Exit::Error
+    } else {
+        Exit::Done
+    })
+}
+
+async fn explain_update(common: &Common, args: &ExplainArgs, screen: Screen) -> Result<Exit, Failure> {
+    let part = &args.part;
+    let asked = match &args.source.url {
+        Some(url) => ask_service(&Service::new(url, timeout(common))?, args).await?,
+        None => None,
+    };
+    let shown = if let Some(shown) = asked {
+        shown
+    } else {
+        let need = Need::Between(args.from.clone(), (args.to.major(), args.to.minor()));
+        let loaded = loaded(common, &args.source, part, need, screen).await?;
+        if !loaded.knows_why {
+            screen.note(SERVED_ONLY);
+        }
+        let query = ExplainQuery {
+            arch: part.arch.clone(),
+            from: args.from.clone(),
+            to: args.to.clone(),
+            channels: part.channels.clone(),
+        };
+        let explanation = explain(&loaded.graph, &query);
+        render::explain::Shown::try_from(&explanation).map_err(|error| Failure::Other(error.to_string()))?
+    };
+    screen.print(&render::explain::render(&shown, common.output, screen.paint));
+    Ok(Exit::Done)
+}
+
+/// The channels asked for; without any, all families, those first that are meant for production.
+fn preferred(graph: &Graph, asked: &[String]) -> Vec<String> {
+    if !asked.is_empty() {
+        return asked.to_vec();
+    }
+    let mut families: Vec<String> = ["stable", "eus", "fast", "candidate"].map(str::to_owned).into();
+    for name in graph.channels() {
+        let family = name.split_once('-').map_or(name, |(family, _)| family);
+        if !families.iter().any(|known| known == family) {
+            families.push(family.to_owned());
+        }
+    }
+    families
+}
+
+/// The explanation of a service that gives some.
+async fn ask_service(
+    service: &Service,
+    args: &ExplainArgs,
+) -> Result<Option<render::explain::Shown>, Failure> {
+    let (from, to) = (args.from.to_string(), args.to.to_string());
+    let mut query = vec![
+        ("from", from.as_str()),
+        ("to", to.as_str()),
+        ("arch", args.part.arch.as_str()),
+    ];
+    let channels = args.part.channels.join(",");
+    if !channels.is_empty() {
+        query.push(("channels", &channels));
+    }
+    let answer = service.extra("/v1/explain", &query).await?;
+    let read = |body: Vec<u8>| {
+        serde_json::from_slice(&body)
+            .map_err(|error| Failure::Other(format!("{}: not an explanation: {error}", service.base())))
+    };
+    answer.map(read).transpose()
+}
+
+async fn list_stranded(common: &Common, args: &StrandedArgs, screen: Screen) -> Result<Exit, Failure> {
+    let part = &args.part;
+    let loaded = loaded(common, &args.source, part, Need::All, screen).await?;
+    let found = stranded(&loaded.graph, &part.channels, &part.arch);
+    if found.is_empty() && common.output.is_none() {
+        screen.note("Every release but the newest leads on.\n");
+    } else {
+        screen.print(&render::stranded::render(&found, common.output, screen.paint));
+    }
+    Ok(Exit::Done)
+}
+
+async fn compare(common: &Common, args: &DiffArgs, screen: Screen) -> Result<Exit, Failure> {
+    let (old, new) = (side(args, &args.old), side(args, &args.new));
+    let old = loaded(common, &old, &args.part, Need::All, screen).await?;
+    let new = loaded(common, &new, &args.part, Need::All, screen).await?;
+    let found = diff(&old.graph, &new.graph);
+    screen.print(&render::diff::render(&found, common.output, screen.paint));
+    Ok(Exit::Done)
+}
+
+/// A side of a comparison: a service, a served graph, or graph-data over the releases given.
+fn side(args: &DiffArgs, text: &str) -> Source {
+    if text.starts_with("http://") || text.starts_with("https://") {
+        return Source {
+            url: Some(text.to_owned()),
+            ..Source::default()
+        };
+    }
+    if args.releases.is_empty() {
+        return Source {
+            graph: vec![PathBuf::from(text)],
+            ..Source::default()
+        };
+    }
+    Source {
+        releases: args.releases.clone(),
+        graph_data: Some(PathBuf::from(text)),
+        ..Source::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::graph::fixtures::graph;
+
+    fn diff_args(releases: &[&str]) -> DiffArgs {
+        DiffArgs {
+            old: String::new(),
+            new: String::new(),
+            releases: releases.iter().map(PathBuf::from).collect(),
+            part: Part::default(),
+        }
+    }
+
+    #[test]
+    fn channels_for_production_are_preferred_and_none_is_left_out() {
+        assert_eq!(preferred(&graph(), &[]), ["stable", "eus", "fast", "candidate"]);
+        let asked = ["eus-4.16".to_owned()];
+        assert_eq!(preferred(&graph(), &asked), asked);
+    }
+
+    #[test]
+    fn a_side_of_a_comparison_is_told_by_its_form() {
+        let (plain, with_releases) = (diff_args(&[]), diff_args(&["releases.json"]));
+        assert!(side(&plain, "https://updates.example.com").url.is_some());
+        assert!(side(&with_releases, "http://127.0.0.1:8080").url.is_some());
+        assert_eq!(side(&plain, "graph.json").graph, [PathBuf::from("graph.json")]);
+        let data = side(&with_releases, "graph-data");
+        assert_eq!(
+            (data.graph_data, data.releases.len()),
+            (Some(PathBuf::from("graph-data")), 1)
+        );
+    }
+}

@@ -1,0 +1,180 @@
+//! Which channels of a service are needed to answer a question.
+//!
+//! A service answers per channel, and most cannot list theirs; but every release that it serves names all channels that
+//! it is in. From guesses by minor version the rest is found.
+
+use std::collections::BTreeSet;
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde::Deserialize;
+use update_graph::{Arch, Version};
+
+use super::service::Service;
+use crate::failure::Failure;
+
+/// What OpenShift's channels are called before the minor version.
+const PREFIXES: [&str; 4] = ["candidate", "eus", "fast", "stable"];
+/// Requests at a time.
+const REQUESTS: usize = 8;
+
+/// What a question is about.
+#[derive(Clone, Debug)]
+pub(crate) enum Need {
+    /// Everything.
+    All,
+    /// What leads on from a release.
+    From(Version),
+    /// What lies between a release and a minor version.
+    Between(Version, (u64, u64)),
+}
+
+impl Need {
+    /// Channels to begin with; those that do not exist are empty.
+    fn guesses(&self) -> BTreeSet<String> {
+        let minor = |version: &Version| (version.major(), version.minor());
+        let ends = match self {
+            Self::All => Vec::new(),
+            Self::From(from) => vec![minor(from)],
+            Self::Between(from, to) => vec![minor(from), *to],
+        };
+        ends.into_iter()
+            .flat_map(|(major, minor)| PREFIXES.map(|prefix| format!("{prefix}-{major}.{minor}")))
+            .collect()
+    }
+
+    /// The channels that a served graph points to.
+    fn pointers(&self, body: &Body) -> BTreeSet<String> {
+        body.nodes
+            .iter()
+            .filter(|node| self.concerns(node))
+            .filter_map(|node| node.metadata.channels.as_deref())
+            .flat_map(|list| list.split(','))
+            .filter(|channel| self.reaches(channel))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    fn concerns(&self, node: &Node) -> bool {
+        match self {
+            Self::All | Self::Between(..) => true,
+            Self::From(from) => node.version == from.to_string(),
+        }
+    }
+
+    /// Whether a channel is of a minor version in question; one without minor version may be.
+    fn reaches(&self, channel: &str) -> bool {
+        let Self::Between(from, to) = self else {
+            return true;
+        };
+        let minor = channel
+            .split_once('-')
+            .and_then(|(_, minor)| minor_version(minor));
+        minor.is_none_or(|minor| minor >= (from.major(), from.minor()) && minor <= *to)
+    }
+}
+
+fn minor_version(text: &str) -> Option<(u64, u64)> {
+    let (major, minor) = text.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// The part of a served graph that names channels.
+#[derive(Deserialize)]
+struct Body {
+    nodes: Vec<Node>,
+}
+
+#[derive(Deserialize)]
+struct Node {
+    version: String,
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    #[serde(default, rename = "io.openshift.upgrades.graph.release.channels")]
+    channels: Option<String>,
+}
+
+/// The served graphs of all channels that the question needs.
+///
+/// # Errors
+/// The service is not reached, refuses, or answers what is no graph.
+pub(crate) async fn fetch(service: &Service, arch: &Arch, need: &Need) -> Result<Vec<Vec<u8>>, Failure> {
+    let mut wanted = need.guesses();
+    let mut known: BTreeSet<String> = BTreeSet::new();
+    let mut bodies = Vec::new();
+    while !wanted.is_empty() {
+        let fetched = fetch_channels(service, arch, &wanted).await?;
+        known.append(&mut wanted);
+        for body in fetched {
+            let read: Body = serde_json::from_slice(&body).map_err(|error| {
+                Failure::Other(format!("{}: not an update graph: {error}", service.base()))
+            })?;
+            wanted.extend(need.pointers(&read));
+            bodies.push(body);
+        }
+        wanted.retain(|channel| !known.contains(channel));
+    }
+    Ok(bodies)
+}
+
+/// The served graphs of these channels.
+///
+/// # Errors
+/// As [`fetch`].
+pub(crate) async fn fetch_channels(
+    service: &Service,
+    arch: &Arch,
+    channels: &BTreeSet<String>,
+) -> Result<Vec<Vec<u8>>, Failure> {
+    stream::iter(channels)
+        .map(|channel| service.graph(channel, arch))
+        .buffered(REQUESTS)
+        .try_collect()
+        .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHANNELS: &str = "io.openshift.upgrades.graph.release.channels";
+
+    fn version(text: &str) -> Version {
+        text.parse().unwrap()
+    }
+
+    fn body(nodes: &[(&str, &str)]) -> Body {
+        let nodes: Vec<_> = nodes
+            .iter()
+            .map(|(version, channels)| serde_json::json!({"version": version, "metadata": {CHANNELS: channels}}))
+            .collect();
+        serde_json::from_value(serde_json::json!({ "nodes": nodes })).unwrap()
+    }
+
+    #[test]
+    fn from_a_release_lead_the_channels_that_it_names() {
+        let need = Need::From(version("4.14.10"));
+        assert!(need.guesses().contains("stable-4.14"));
+        let body = body(&[("4.14.10", "stable-4.14,eus-4.16"), ("4.14.11", "fast-4.15")]);
+        assert_eq!(
+            need.pointers(&body).into_iter().collect::<Vec<_>>(),
+            ["eus-4.16", "stable-4.14"]
+        );
+    }
+
+    #[test]
+    fn between_two_releases_lie_the_channels_of_their_minor_versions() {
+        let need = Need::Between(version("4.22.1"), (5, 0));
+        let body = body(&[(
+            "4.22.2",
+            "stable-4.21,fast-4.22,candidate-5.0,candidate-5.1,nightly,a-b",
+        )]);
+        assert_eq!(
+            need.pointers(&body).into_iter().collect::<Vec<_>>(),
+            ["a-b", "candidate-5.0", "fast-4.22", "nightly"]
+        );
+    }
+}
