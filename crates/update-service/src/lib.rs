@@ -11,6 +11,8 @@ pub mod assemble;
 pub mod command;
 pub mod config;
 pub mod durable;
+#[cfg(test)]
+mod fixture;
 pub mod keep;
 pub mod logs;
 pub mod metrics;

@@ -120,21 +120,125 @@ impl PathMetrics {
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    gb_releases: Gauge,
-    gb_raw_releases: Gauge,
-    gb_refreshed: Gauge,
-    gb_scrapes: Counter,
-    gb_errors: Counter,
-    gb_first_scrape: Number,
-    gb_scrape_duration: Histogram,
-    gb_requests: Family<UriPath, Counter>,
-    gb_response_errors: Family<ErrorLabel, Counter>,
-    pe_requests: Family<UriPath, Counter>,
-    pe_duration: Histogram,
-    pe_response_errors: Family<ErrorLabel, Counter>,
-    pe_upstream: Counter,
-    pe_upstream_errors: Counter,
+    gb: GraphBuilder,
+    pe: PolicyEngine,
+    own: Own,
     published: Arc<Published>,
+}
+
+/// What upstream's graph-builder counts.
+#[derive(Debug)]
+struct GraphBuilder {
+    releases: Gauge,
+    raw_releases: Gauge,
+    refreshed: Gauge,
+    scrapes: Counter,
+    errors: Counter,
+    first_scrape: Number,
+    scrape_duration: Histogram,
+    requests: Family<UriPath, Counter>,
+    response_errors: Family<ErrorLabel, Counter>,
+}
+
+impl GraphBuilder {
+    fn new(r: &mut Registrar) -> Self {
+        Self {
+            releases: r.add(
+                "cincinnati_gb_graph_final_releases",
+                "Releases in the final graph",
+                Gauge::default(),
+            ),
+            raw_releases: r.add(
+                "cincinnati_gb_graph_upstream_raw_releases",
+                "Releases read from the source",
+                Gauge::default(),
+            ),
+            refreshed: r.add(
+                "cincinnati_gb_graph_last_successful_refresh_timestamp",
+                "Time of the last successful refresh, in seconds since the Unix epoch",
+                Gauge::default(),
+            ),
+            scrapes: r.add(
+                "cincinnati_gb_graph_upstream_scrapes",
+                "Readings of the source",
+                Counter::default(),
+            ),
+            errors: r.add(
+                "cincinnati_gb_graph_upstream_errors",
+                "Readings of the source that failed",
+                Counter::default(),
+            ),
+            first_scrape: r.add(
+                "cincinnati_gb_graph_initial_upstream_scrape_duration",
+                "Time of the first successful reading of the source, in seconds",
+                Number::default(),
+            ),
+            scrape_duration: r.add(
+                "cincinnati_gb_graph_upstream_scrapes_duration",
+                "Time to read the source, in seconds",
+                Histogram::new([0.1, 1.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 60.0, 300.0]),
+            ),
+            requests: r.add(
+                "cincinnati_gb_graph_incoming_requests",
+                "Requests for the whole graph, by path",
+                Family::default(),
+            ),
+            response_errors: r.add(
+                "cincinnati_gb_graph_response_errors",
+                "Requests for the whole graph that were answered by an error, by status and kind",
+                Family::default(),
+            ),
+        }
+    }
+}
+
+/// What upstream's policy-engine counts.
+#[derive(Debug)]
+struct PolicyEngine {
+    requests: Family<UriPath, Counter>,
+    duration: Histogram,
+    response_errors: Family<ErrorLabel, Counter>,
+    upstream: Counter,
+    upstream_errors: Counter,
+}
+
+impl PolicyEngine {
+    fn new(r: &mut Registrar) -> Self {
+        Self {
+            requests: r.add(
+                "cincinnati_pe_graph_incoming_requests",
+                "Requests, by path",
+                Family::default(),
+            ),
+            duration: r.add(
+                "cincinnati_pe_graph_serve_duration_seconds",
+                "Time from a request for a graph to its answer",
+                Histogram::new([
+                    0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 5.0,
+                ]),
+            ),
+            response_errors: r.add(
+                "cincinnati_pe_graph_response_errors",
+                "Requests for a graph that were answered by an error, by status and kind",
+                Family::default(),
+            ),
+            upstream: r.add(
+                "cincinnati_pe_http_upstream_requests",
+                "Readings of an upstream service's graph",
+                Counter::default(),
+            ),
+            upstream_errors: r.add(
+                "cincinnati_pe_http_upstream_errors",
+                "Readings of an upstream service's graph that failed",
+                Counter::default(),
+            ),
+        }
+    }
+}
+
+/// What neither of them says.
+#[derive(Debug)]
+struct Own {
     snapshots: Counter,
     lost: Family<One, Counter>,
     retained: Gauge,
@@ -147,107 +251,9 @@ pub struct Metrics {
     closed: Family<One, Counter>,
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-struct Registrar(Registry);
-
-impl Registrar {
-    fn add<M: prometheus_client::registry::Metric + Clone>(
-        &mut self,
-        name: &str,
-        help: &str,
-        metric: M,
-    ) -> M {
-        self.0.register(name, help, metric.clone());
-        metric
-    }
-}
-
-impl Metrics {
-    /// Registers every series. Those over closed label sets start at zero, so that a rate is known from the first
-    /// scrape on.
-    #[must_use]
-    #[expect(clippy::too_many_lines, reason = "one line per series")]
-    pub fn new() -> Self {
-        let mut r = Registrar(Registry::default());
-        let published = Arc::new(Published::default());
-        let metrics = Self {
-            gb_releases: r.add(
-                "cincinnati_gb_graph_final_releases",
-                "Releases in the final graph",
-                Gauge::default(),
-            ),
-            gb_raw_releases: r.add(
-                "cincinnati_gb_graph_upstream_raw_releases",
-                "Releases read from the source",
-                Gauge::default(),
-            ),
-            gb_refreshed: r.add(
-                "cincinnati_gb_graph_last_successful_refresh_timestamp",
-                "Time of the last successful refresh, in seconds since the Unix epoch",
-                Gauge::default(),
-            ),
-            gb_scrapes: r.add(
-                "cincinnati_gb_graph_upstream_scrapes",
-                "Readings of the source",
-                Counter::default(),
-            ),
-            gb_errors: r.add(
-                "cincinnati_gb_graph_upstream_errors",
-                "Readings of the source that failed",
-                Counter::default(),
-            ),
-            gb_first_scrape: r.add(
-                "cincinnati_gb_graph_initial_upstream_scrape_duration",
-                "Time of the first successful reading of the source, in seconds",
-                Number::default(),
-            ),
-            gb_scrape_duration: r.add(
-                "cincinnati_gb_graph_upstream_scrapes_duration",
-                "Time to read the source, in seconds",
-                Histogram::new([0.1, 1.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 60.0, 300.0]),
-            ),
-            gb_requests: r.add(
-                "cincinnati_gb_graph_incoming_requests",
-                "Requests for the whole graph, by path",
-                Family::default(),
-            ),
-            gb_response_errors: r.add(
-                "cincinnati_gb_graph_response_errors",
-                "Requests for the whole graph that were answered by an error, by status and kind",
-                Family::default(),
-            ),
-            pe_requests: r.add(
-                "cincinnati_pe_graph_incoming_requests",
-                "Requests, by path",
-                Family::default(),
-            ),
-            pe_duration: r.add(
-                "cincinnati_pe_graph_serve_duration_seconds",
-                "Time from a request for a graph to its answer",
-                Histogram::new([
-                    0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 5.0,
-                ]),
-            ),
-            pe_response_errors: r.add(
-                "cincinnati_pe_graph_response_errors",
-                "Requests for a graph that were answered by an error, by status and kind",
-                Family::default(),
-            ),
-            pe_upstream: r.add(
-                "cincinnati_pe_http_upstream_requests",
-                "Readings of an upstream service's graph",
-                Counter::default(),
-            ),
-            pe_upstream_errors: r.add(
-                "cincinnati_pe_http_upstream_errors",
-                "Readings of an upstream service's graph that failed",
-                Counter::default(),
-            ),
+impl Own {
+    fn new(r: &mut Registrar) -> Self {
+        Self {
             snapshots: r.add(
                 "update_service_snapshots",
                 "Snapshots published",
@@ -294,6 +300,41 @@ impl Metrics {
                 "Connections that were ended for their clients' sake or lack of it, by reason",
                 Family::default(),
             ),
+        }
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+struct Registrar(Registry);
+
+impl Registrar {
+    fn add<M: prometheus_client::registry::Metric + Clone>(
+        &mut self,
+        name: &str,
+        help: &str,
+        metric: M,
+    ) -> M {
+        self.0.register(name, help, metric.clone());
+        metric
+    }
+}
+
+impl Metrics {
+    /// Registers every series. Those over closed label sets start at zero, so that a rate is known from the first
+    /// scrape on.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut r = Registrar(Registry::default());
+        let published = Arc::new(Published::default());
+        let metrics = Self {
+            gb: GraphBuilder::new(&mut r),
+            pe: PolicyEngine::new(&mut r),
+            own: Own::new(&mut r),
             published: Arc::clone(&published),
             registry: Registry::default(),
         };
@@ -319,14 +360,14 @@ impl Metrics {
 
     fn zeros(&self) {
         for reason in Reason::ALL {
-            drop(self.lost.get_or_create(&[("reason", reason.as_str())]));
+            drop(self.own.lost.get_or_create(&[("reason", reason.as_str())]));
         }
         for source in Source::ALL {
-            drop(self.failed.get_or_create(&[("source", source.as_str())]));
-            drop(self.last_error.get_or_create(&[("source", source.as_str())]));
+            drop(self.own.failed.get_or_create(&[("source", source.as_str())]));
+            drop(self.own.last_error.get_or_create(&[("source", source.as_str())]));
         }
         for reason in Closed::ALL {
-            drop(self.closed.get_or_create(&reason.label()));
+            drop(self.own.closed.get_or_create(&reason.label()));
         }
     }
 
@@ -337,23 +378,23 @@ impl Metrics {
             uri_path: uri_path.to_owned(),
         };
         PathMetrics {
-            requests: self.pe_requests.get_or_create(&label).clone(),
-            whole: whole.then(|| self.gb_requests.get_or_create(&label).clone()),
+            requests: self.pe.requests.get_or_create(&label).clone(),
+            whole: whole.then(|| self.gb.requests.get_or_create(&label).clone()),
         }
     }
 
     /// A graph was answered with after this time.
     pub fn served(&self, took: Duration) {
-        self.pe_duration.observe(took.as_secs_f64());
+        self.pe.duration.observe(took.as_secs_f64());
     }
 
     /// A request for a graph was refused.
     pub fn refused(&self, code: u16, kind: &'static str, whole: bool) {
         let label = ErrorLabel { code, kind };
         let family = if whole {
-            &self.gb_response_errors
+            &self.gb.response_errors
         } else {
-            &self.pe_response_errors
+            &self.pe.response_errors
         };
         family.get_or_create(&label).inc();
     }
@@ -361,73 +402,74 @@ impl Metrics {
     /// A source was read, or not, in this time.
     pub fn source_read(&self, source: Source, upstream_graph: bool, took: Duration, success: bool) {
         let label = [("source", source.as_str())];
-        self.failed.get_or_create(&label).set(i64::from(!success));
+        self.own.failed.get_or_create(&label).set(i64::from(!success));
         if !success {
-            self.last_error.get_or_create(&label).set(now());
+            self.own.last_error.get_or_create(&label).set(now());
         }
         if source == Source::GraphData {
             return;
         }
-        self.gb_scrapes.inc();
-        self.gb_scrape_duration.observe(took.as_secs_f64());
-        if success && self.gb_first_scrape.get() == 0.0 {
-            self.gb_first_scrape.set(took.as_secs_f64());
+        self.gb.scrapes.inc();
+        self.gb.scrape_duration.observe(took.as_secs_f64());
+        if success && self.gb.first_scrape.get() == 0.0 {
+            self.gb.first_scrape.set(took.as_secs_f64());
         }
         if !success {
-            self.gb_errors.inc();
+            self.gb.errors.inc();
         }
         if upstream_graph {
-            self.pe_upstream.inc();
+            self.pe.upstream.inc();
             if !success {
-                self.pe_upstream_errors.inc();
+                self.pe.upstream_errors.inc();
             }
         }
     }
 
     /// Everything was read without error, whether it changed or not.
     pub fn refreshed(&self) {
-        self.gb_refreshed.set(now());
+        self.gb.refreshed.set(now());
     }
 
     /// A snapshot with so many releases was published.
     pub fn published(&self, releases: usize, made: SystemTime) {
-        self.snapshots.inc();
-        self.gb_releases.set(whole(releases));
+        self.own.snapshots.inc();
+        self.gb.releases.set(whole(releases));
         self.published.at.store(Some(Arc::new(made)));
     }
 
     /// What the source gave: releases read, names that are kept although missing, names of no use.
     pub fn listed(&self, read: usize, retained: usize, unreadable: usize) {
-        self.gb_raw_releases.set(whole(read));
-        self.retained.set(whole(retained));
-        self.unreadable.set(whole(unreadable));
+        self.gb.raw_releases.set(whole(read));
+        self.own.retained.set(whole(retained));
+        self.own.unreadable.set(whole(unreadable));
     }
 
     /// A release left.
     pub fn lost(&self, reason: Reason) {
-        self.lost.get_or_create(&[("reason", reason.as_str())]).inc();
+        self.own.lost.get_or_create(&[("reason", reason.as_str())]).inc();
     }
 
     /// Problems in what is served.
     pub fn problems(&self, severity: &'static str, count: usize) {
-        self.problems
+        self.own
+            .problems
             .get_or_create(&[("severity", severity)])
             .set(whole(count));
     }
 
     /// A body was made in this time.
     pub fn body_made(&self, took: Duration) {
-        self.body_duration.observe(took.as_secs_f64());
+        self.own.body_duration.observe(took.as_secs_f64());
     }
 
     /// So many connections are open.
     pub fn set_connections(&self, count: usize) {
-        self.connections.set(whole(count));
+        self.own.connections.set(whole(count));
     }
 
     /// A connection was ended by us.
     pub fn connection_closed(&self, reason: Closed) {
-        self.closed.get_or_create(&reason.label()).inc();
+        self.own.closed.get_or_create(&reason.label()).inc();
     }
 
     /// Everything as `OpenMetrics` text.

@@ -34,12 +34,12 @@ const WARM: usize = 16;
 pub struct Variant {
     /// The bytes.
     pub bytes: Bytes,
-    /// Strong ETag.
+    /// Strong `ETag`.
     pub etag: HeaderValue,
 }
 
 impl Variant {
-    /// With the ETag of the bytes.
+    /// With the `ETag` of the bytes.
     #[must_use]
     pub fn of(bytes: Vec<u8>) -> Self {
         let hash = Sha256::digest(&bytes).into();

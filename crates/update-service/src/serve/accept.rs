@@ -160,7 +160,7 @@ mod tests {
     const JSON: Option<MediaType> = Some(MediaType::Json);
     const VENDOR: Option<MediaType> = Some(MediaType::Cincinnati);
 
-    fn headers(name: header::HeaderName, lines: &[&str]) -> HeaderMap {
+    fn headers(name: &header::HeaderName, lines: &[&str]) -> HeaderMap {
         let mut headers = HeaderMap::new();
         for line in lines {
             headers.append(name.clone(), HeaderValue::from_str(line).unwrap());
@@ -214,7 +214,11 @@ mod tests {
             (&["application/json,"], JSON),
             (&["garbage"], None),
         ] {
-            assert_eq!(media_type(&headers(header::ACCEPT, lines)), expected, "{lines:?}");
+            assert_eq!(
+                media_type(&headers(&header::ACCEPT, lines)),
+                expected,
+                "{lines:?}"
+            );
         }
     }
 
@@ -241,7 +245,7 @@ mod tests {
             (&["br", "gzip"], gzip),
         ] {
             assert_eq!(
-                encoding(&headers(header::ACCEPT_ENCODING, lines)),
+                encoding(&headers(&header::ACCEPT_ENCODING, lines)),
                 expected,
                 "{lines:?}"
             );

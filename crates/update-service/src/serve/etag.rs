@@ -3,13 +3,13 @@
 use http::{HeaderMap, HeaderValue, header};
 use sha2::{Digest, Sha256};
 
-/// The ETag of these bytes: the first half of their SHA-256 in hexadecimal, in quotes.
+/// The `ETag` of these bytes: the first half of their SHA-256 in hexadecimal, in quotes.
 #[must_use]
 pub fn of(bytes: &[u8]) -> HeaderValue {
     from_hash(&Sha256::digest(bytes).into())
 }
 
-/// The ETag of bytes with this SHA-256.
+/// The `ETag` of bytes with this SHA-256.
 #[must_use]
 pub fn from_hash(hash: &[u8; 32]) -> HeaderValue {
     use std::fmt::Write;
@@ -41,7 +41,7 @@ fn listed(mut line: &str, etag: &[u8]) -> bool {
             return false;
         };
         let end = start + 1 + length + 1;
-        if line[start..end].as_bytes() == etag {
+        if &line.as_bytes()[start..end] == etag {
             return true;
         }
         line = &line[end..];

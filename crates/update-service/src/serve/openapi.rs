@@ -1,4 +1,4 @@
-//! The OpenAPI 3.0.3 description of what is served.
+//! The `OpenAPI` 3.0.3 description of what is served.
 //!
 //! Built from the same settings as the routes; a test holds each of its paths, parameters, statuses and content types
 //! against real answers.
@@ -59,11 +59,7 @@ fn paths(settings: &Settings) -> Map<String, Value> {
         }
         add(
             "/metrics".to_owned(),
-            operation(
-                "Metrics for Prometheus",
-                Vec::new(),
-                &[(200, "The metrics", text())],
-            ),
+            operation("Metrics for Prometheus", &[], &[(200, "The metrics", text())]),
         );
     }
     paths
@@ -77,7 +73,7 @@ fn bases(prefix: &str) -> Vec<&str> {
     }
 }
 
-fn operation(summary: &str, parameters: Vec<Value>, answers: &[(u16, &str, Value)]) -> Value {
+fn operation(summary: &str, parameters: &[Value], answers: &[(u16, &str, Value)]) -> Value {
     let responses: Map<String, Value> = answers
         .iter()
         .map(|(status, description, content)| {
@@ -146,7 +142,7 @@ fn graph(settings: &Settings) -> Value {
     parameters.push(condition());
     operation(
         "The update graph of a channel",
-        parameters,
+        &parameters,
         &[
             (
                 200,
@@ -164,7 +160,7 @@ fn graph(settings: &Settings) -> Value {
 fn whole() -> Value {
     operation(
         "The whole update graph, for another service: all architectures, versions with their architecture as build",
-        vec![condition()],
+        &[condition()],
         &[
             (200, "The graph", graph_content()),
             (304, "The client has it", Value::Null),
@@ -176,7 +172,11 @@ fn whole() -> Value {
 
 fn document_operation() -> Value {
     let content = json!({"application/json": {"schema": {"type": "object"}}});
-    operation("This document", Vec::new(), &[(200, "The document", content)])
+    let answers = [
+        (200, "The document", content),
+        (304, "The client has it", Value::Null),
+    ];
+    operation("This document", &[condition()], &answers)
 }
 
 fn arch_parameter() -> Value {
@@ -201,7 +201,7 @@ fn list_parameter(name: &str, description: &str) -> Value {
 fn channels() -> Value {
     operation(
         "The channels, with how many releases they have",
-        vec![arch_parameter()],
+        &[arch_parameter()],
         &[
             (200, "The channels", refers("Channels")),
             (400, "A parameter is wrong", refers("Error")),
@@ -214,7 +214,7 @@ fn ways() -> Value {
     let switch = json!({"type": "boolean", "default": false});
     operation(
         "Ways from a release to another, fewest hops first",
-        vec![
+        &[
             version_parameter("from", "Release the cluster runs"),
             version_parameter("to", "Release it should get to, or a minor version such as 4.16"),
             arch_parameter(),
@@ -264,7 +264,7 @@ fn ways() -> Value {
 fn explanation() -> Value {
     operation(
         "Why an update is offered, conditional or absent",
-        vec![
+        &[
             version_parameter("from", "Release at the start"),
             version_parameter("to", "Release at the end"),
             arch_parameter(),
@@ -296,11 +296,18 @@ fn probe(summary: &str, may_fail: bool) -> Value {
     if may_fail {
         answers.push((503, "No, and why", text()));
     }
-    operation(summary, Vec::new(), &answers)
+    operation(summary, &[], &answers)
 }
 
 fn schemas() -> Value {
-    let kinds: Vec<&str> = ApiError::KINDS.iter().map(|(kind, _)| *kind).collect();
+    let mut schemas = graph_schemas();
+    if let (Value::Object(all), Value::Object(others)) = (&mut schemas, answer_schemas()) {
+        all.extend(others);
+    }
+    schemas
+}
+
+fn graph_schemas() -> Value {
     let text = json!({"type": "string"});
     let index = json!({"type": "integer", "minimum": 0});
     json!({
@@ -360,6 +367,14 @@ fn schemas() -> Value {
                 "promql": {"type": "object", "required": ["promql"], "properties": {"promql": text}},
             },
         },
+    })
+}
+
+fn answer_schemas() -> Value {
+    let kinds: Vec<&str> = ApiError::KINDS.iter().map(|(kind, _)| *kind).collect();
+    let text = json!({"type": "string"});
+    let index = json!({"type": "integer", "minimum": 0});
+    json!({
         "Channels": {
             "type": "object",
             "required": ["channels"],

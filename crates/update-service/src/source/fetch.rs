@@ -1,6 +1,6 @@
 //! Files and URLs as bytes, and whether they changed.
 //!
-//! Owns reading: a file together with a fingerprint that is the same before and after, a URL with its ETag. Refuses a
+//! Owns reading: a file together with a fingerprint that is the same before and after, a URL with its `ETag`. Refuses a
 //! file that changes while it is read, and answers other than 200 and 304.
 
 use std::fs::Metadata;
@@ -29,6 +29,10 @@ pub struct FetchError {
 
 impl FetchError {
     /// An error about this place.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "errors are made of whatever is at hand"
+    )]
     pub fn new(what: impl ToString, why: impl ToString) -> Self {
         Self {
             what: what.to_string(),
@@ -153,7 +157,7 @@ pub fn gunzip(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
 pub enum Fetched {
     /// As before.
     Unchanged,
-    /// New content, with its ETag.
+    /// New content, with its `ETag`.
     New(Vec<u8>, Option<String>),
 }
 

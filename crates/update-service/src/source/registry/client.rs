@@ -129,7 +129,7 @@ enum Authorization {
 }
 
 #[derive(Deserialize)]
-struct Token {
+struct TokenAnswer {
     token: Option<String>,
     access_token: Option<String>,
     expires_in: Option<u64>,
@@ -192,7 +192,7 @@ impl Client {
         let mut tags = Vec::new();
         let mut url = self.inner.repository.url(&format!("tags/list?n={PAGE}"));
         loop {
-            let (headers, bytes) = self.document(Method::GET, &url, "application/json").await?;
+            let (headers, bytes) = self.document(&url, "application/json", |_| None).await?;
             let page: TagPage = serde_json::from_slice(&bytes).map_err(|error| answer(&url, &error))?;
             let page = page.tags.unwrap_or_default();
             let empty = page.is_empty();
@@ -204,12 +204,12 @@ impl Client {
                 None => return Ok(tags),
                 // A page that is empty and yet has a successor would go on for ever.
                 Some(_) if empty => return Err(answer(&url, &"an empty page that has a successor")),
-                Some(next) => url = self.same_origin(&url, &next)?,
+                Some(next) => url = Self::same_origin(&url, &next)?,
             }
         }
     }
 
-    fn same_origin(&self, url: &str, next: &str) -> Result<String, RegistryError> {
+    fn same_origin(url: &str, next: &str) -> Result<String, RegistryError> {
         let base = reqwest::Url::parse(url).map_err(|error| answer(url, &error))?;
         let next = base.join(next).map_err(|error| answer(url, &error))?;
         if next.origin() != base.origin() {
@@ -236,15 +236,10 @@ impl Client {
     /// [`RegistryError`].
     pub async fn manifest(&self, reference: &str) -> Result<Document, RegistryError> {
         let url = self.inner.repository.url(&format!("manifests/{reference}"));
-        let (headers, bytes) = self.document(Method::GET, &url, manifest::ACCEPT).await?;
+        let named: Option<Digest> = reference.parse().ok();
+        let expected = |headers: &HeaderMap| named.or_else(|| content_digest(headers));
+        let (_, bytes) = self.document(&url, manifest::ACCEPT, expected).await?;
         let digest = Digest::of(&bytes);
-        let expected = reference.parse().ok().or_else(|| content_digest(&headers));
-        if expected.is_some_and(|expected| expected != digest) {
-            return Err(answer(
-                &url,
-                &format!("the manifest's content has digest {digest}"),
-            ));
-        }
         Ok(Document { digest, bytes })
     }
 
@@ -253,11 +248,9 @@ impl Client {
     /// # Errors
     /// [`RegistryError`].
     pub async fn blob(&self, blob: &Descriptor) -> Result<Vec<u8>, RegistryError> {
-        let url = self.blob_url(blob);
-        let (_, bytes) = self.document(Method::GET, &url, "*/*").await?;
-        if Digest::of(&bytes) != blob.digest {
-            return Err(answer(&url, &"the blob's content has another digest"));
-        }
+        let (_, bytes) = self
+            .document(&self.blob_url(blob), "*/*", |_| Some(blob.digest))
+            .await?;
         Ok(bytes)
     }
 
@@ -289,14 +282,15 @@ impl Client {
         self.inner.backoff.run(attempt).await
     }
 
+    /// A small document, whole, with the digest that is expected of it if any is.
     async fn document(
         &self,
-        method: Method,
         url: &str,
         accept: &str,
+        expected: impl Fn(&HeaderMap) -> Option<Digest>,
     ) -> Result<(HeaderMap, Vec<u8>), RegistryError> {
         self.patiently(|| async {
-            let mut response = self.attempt(method.clone(), url, accept).await?;
+            let mut response = self.attempt(Method::GET, url, accept).await?;
             let mut bytes = Vec::new();
             loop {
                 let chunk = response.chunk().await;
@@ -311,6 +305,11 @@ impl Client {
                         &format!("more than {MAX_DOCUMENT} bytes"),
                     )));
                 }
+            }
+            if expected(response.headers()).is_some_and(|expected| expected != Digest::of(&bytes)) {
+                // Damaged on the way or at the source; another attempt may tell.
+                let error = answer(url, &"the content has another digest");
+                return Err(Failure::Passing(error, None));
             }
             Ok((std::mem::take(response.headers_mut()), bytes))
         })
@@ -452,13 +451,13 @@ impl Client {
             .bytes()
             .await
             .map_err(|error| Failure::Passing(transport(realm, &error), None))?;
-        let token: Token =
+        let answered: TokenAnswer =
             serde_json::from_slice(&bytes).map_err(|error| Failure::Final(answer(realm, &error)))?;
-        let life = token.expires_in.map_or(TOKEN_LIFE, Duration::from_secs);
+        let life = answered.expires_in.map_or(TOKEN_LIFE, Duration::from_secs);
         let margin = TOKEN_MARGIN.min(life / 2);
-        let token = token
+        let token = answered
             .token
-            .or(token.access_token)
+            .or(answered.access_token)
             .ok_or_else(|| Failure::Final(answer(realm, &"no token in the answer")))?;
         Ok(Authorization::Bearer {
             token,

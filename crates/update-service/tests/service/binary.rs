@@ -1,0 +1,195 @@
+//! The program itself, with the real data.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::data::{self, Shape};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_update-service");
+
+struct Process {
+    child: Child,
+    base: String,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts `serve` and waits until it says where it listens.
+fn serve(args: &[&str]) -> Process {
+    let mut child = Command::new(PROGRAM)
+        .args(["serve", "--listen", "127.0.0.1:0", "--log-format", "json"])
+        .args(args)
+        .env_remove("RUST_LOG")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let address = lines
+        .by_ref()
+        .map_while(Result::ok)
+        .find_map(|line| {
+            let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+            line["address"].as_str().map(str::to_owned)
+        })
+        .expect("a line with the address");
+    // Whatever else it says must not block it.
+    std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+    Process {
+        child,
+        base: format!("http://{address}"),
+    }
+}
+
+async fn ready(base: &str) {
+    let started = Instant::now();
+    while reqwest::get(format!("{base}/readyz"))
+        .await
+        .map_or(0, |answer| answer.status().as_u16())
+        != 200
+    {
+        assert!(started.elapsed() < Duration::from_secs(30), "never ready");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn path(dir: &Path, name: &str) -> String {
+    dir.join(name).display().to_string()
+}
+
+#[tokio::test]
+async fn the_captured_graphs_are_served_as_production_served_them() {
+    let Some(dir) = data::dir() else { return };
+    crate::running::install_ring();
+    let (releases, extra) = (
+        path(&dir, "releases-amd64.json.gz"),
+        path(&dir, "extra-previous-amd64.json.gz"),
+    );
+    let graph_data = path(&dir, "graph-data.tar.gz");
+    for lists in [
+        vec!["--releases", &releases],
+        vec!["--releases", &releases, "--releases", &extra],
+    ] {
+        let mut process = serve(&[&lists[..], &["--graph-data", &graph_data]].concat());
+        ready(&process.base).await;
+        for (channel, expected) in data::expected(&dir) {
+            let url = format!(
+                "{}/api/upgrades_info/v1/graph?channel={channel}&arch=amd64",
+                process.base
+            );
+            let body = reqwest::get(url).await.unwrap().bytes().await.unwrap();
+            let served = Shape::of(&serde_json::from_slice(&body).unwrap());
+            assert!(served == Shape::of(&expected), "{channel} with {lists:?}");
+        }
+        let kill = Command::new("kill")
+            .arg(process.child.id().to_string())
+            .status()
+            .unwrap();
+        assert!(kill.success());
+        let started = Instant::now();
+        let status = process.child.wait().unwrap();
+        assert!(
+            status.success() && started.elapsed() < Duration::from_secs(8),
+            "{status}"
+        );
+    }
+}
+
+#[test]
+fn the_real_graph_data_have_no_errors_and_broken_ones_fail_the_pipeline() {
+    let Some(dir) = data::dir() else { return };
+    let lint = |path: &str, args: &[&str]| {
+        Command::new(PROGRAM)
+            .arg("lint")
+            .arg(path)
+            .args(args)
+            .output()
+            .unwrap()
+    };
+    let real = path(&dir, "graph-data.tar.gz");
+    let output = lint(
+        &real,
+        &["--json", "--releases", &path(&dir, "releases-amd64.json.gz")],
+    );
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(output.status.success(), "{report:#}");
+    assert_eq!(report["errors"], 0);
+    let stranded = report["problems"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|problem| problem["rule"] == "stranded");
+    assert!(stranded.count() > 0);
+
+    let directory = tempfile::tempdir().unwrap();
+    data::graph_data(
+        directory.path(),
+        &["4.1.0"],
+        &[("4.1.0.yaml", "to: 4.1.0\nfrom: '('\n")],
+    );
+    let output = lint(directory.path().to_str().unwrap(), &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("blocked-edges/4.1.0.yaml:2"), "{text}");
+    assert_eq!(lint("/nowhere", &[]).status.code(), Some(1));
+    assert_eq!(lint("/nowhere", &["--what"]).status.code(), Some(2));
+}
+
+#[test]
+fn the_files_of_a_build_are_the_answers_of_the_service() {
+    let Some(dir) = data::dir() else { return };
+    let out = tempfile::tempdir().unwrap();
+    let status = Command::new(PROGRAM)
+        .args(["build", "--releases", &path(&dir, "releases-amd64.json.gz")])
+        .args(["--graph-data", &path(&dir, "graph-data.tar.gz"), "--out"])
+        .arg(out.path())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    for (channel, expected) in data::expected(&dir) {
+        let file = out.path().join(format!("graph/amd64/{channel}.json"));
+        let plain = std::fs::read(&file).unwrap();
+        assert!(
+            Shape::of(&serde_json::from_slice(&plain).unwrap()) == Shape::of(&expected),
+            "{channel}"
+        );
+        assert_eq!(
+            data::gunzip(std::fs::read(file.with_extension("json.gz")).unwrap()),
+            plain
+        );
+    }
+    let index: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(out.path().join("index.json")).unwrap()).unwrap();
+    assert_eq!(index["graphs"].as_array().unwrap().len(), 76);
+}
+
+#[test]
+fn a_wrong_setting_is_named_before_anything_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("c.toml");
+    std::fs::write(&file, "[source]\nbranch = \"master\"\n").unwrap();
+    for (args, hint) in [
+        (vec!["serve", "--config", file.to_str().unwrap()], "branch"),
+        (vec!["serve"], "--releases, --registry or --graph"),
+        (vec!["serve", "--releases", "x"], "--graph-data"),
+        (vec!["serve", "--graph", "x", "--log-level", "loud"], "loud"),
+    ] {
+        let output = Command::new(PROGRAM)
+            .args(&args)
+            .env_remove("RUST_LOG")
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            !output.status.success() && text.contains(hint),
+            "{args:?}: {text}"
+        );
+    }
+}

@@ -1,0 +1,96 @@
+//! Services in a row.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use update_service::config::ReleaseSource;
+use update_service::source::location::Location;
+
+use crate::data;
+use crate::running::{Running, sources, until};
+
+fn graphs(urls: &[String]) -> update_service::config::Sources {
+    let locations = urls.iter().map(|url| url.parse().unwrap()).collect();
+    sources(ReleaseSource::Graphs(locations), None)
+}
+
+async fn first(dir: &std::path::Path) -> Running {
+    let lists = vec![
+        dir.join("releases-amd64.json.gz"),
+        dir.join("extra-previous-amd64.json.gz"),
+    ];
+    let mut sources = sources(
+        ReleaseSource::Lists(lists),
+        Some(Location::Path(dir.join("graph-data.tar.gz"))),
+    );
+    sources.refresh = std::time::Duration::from_hours(1);
+    let running = Running::start(&sources);
+    running.ready().await;
+    running
+}
+
+#[tokio::test]
+async fn a_service_fed_from_another_serves_the_same_graphs() {
+    let Some(dir) = data::dir() else { return };
+    let one = first(&dir).await;
+    let two = Running::start(&graphs(&[one.url("/v1/whole-graph")]));
+    two.ready().await;
+    let three = Running::start(&graphs(&[two.url("/api/upgrades_info/v1/whole-graph")]));
+    three.ready().await;
+    let snapshot = one.state.snapshot().unwrap();
+    let channels: Vec<String> = snapshot.graph().channels().map(str::to_owned).collect();
+    assert_eq!(channels.len(), 76);
+    let compared = AtomicUsize::new(0);
+    for channel in &channels {
+        let path = format!("/api/upgrades_info/v1/graph?channel={channel}");
+        let body = one.get(&path).await.1;
+        assert!(two.get(&path).await.1 == body, "{channel}");
+        assert!(three.get(&path).await.1 == body, "{channel}");
+        compared.fetch_add(1, Ordering::Relaxed);
+    }
+    assert_eq!(compared.into_inner(), 76);
+}
+
+#[tokio::test]
+async fn a_service_fed_from_a_filtered_graph_serves_the_same_channel() {
+    let Some(dir) = data::dir() else { return };
+    let one = first(&dir).await;
+    for channel in ["eus-4.14", "candidate-4.21"] {
+        let path = format!("/api/upgrades_info/v1/graph?channel={channel}&arch=amd64");
+        let two = Running::start(&graphs(&[one.url(&path)]));
+        two.ready().await;
+        assert!(two.get(&path).await.1 == one.get(&path).await.1, "{channel}");
+        assert_eq!(two.metric("cincinnati_pe_http_upstream_errors_total"), 0.0);
+    }
+}
+
+#[tokio::test]
+async fn a_service_whose_upstream_is_gone_serves_on_and_catches_up() {
+    let Some(dir) = data::dir() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("graph.json");
+    let captured = data::gunzip(std::fs::read(dir.join("expected/stable-4.9.json.gz")).unwrap());
+    std::fs::write(&file, &captured).unwrap();
+    let running = Running::start(&graphs(&[file.display().to_string()]));
+    running.ready().await;
+    let expected = data::Shape::of(&serde_json::from_slice(&captured).unwrap());
+    assert_eq!(data::Shape::of(&running.graph("stable-4.9").await), expected);
+    for broken in ["", "{}", "<html>busy</html>", r#"{"nodes":[],"edges":[[0,1]]}"#] {
+        std::fs::write(&file, broken).unwrap();
+        until("it is refused", async || {
+            running.metric("update_service_source_failed{source=\"releases\"}") == 1.0
+        })
+        .await;
+        assert_eq!(
+            data::Shape::of(&running.graph("stable-4.9").await),
+            expected,
+            "{broken}"
+        );
+    }
+    let other = data::gunzip(std::fs::read(dir.join("expected/stable-4.12.json.gz")).unwrap());
+    std::fs::write(&file, &other).unwrap();
+    let expected = data::Shape::of(&serde_json::from_slice(&other).unwrap());
+    until("it catches up", async || {
+        data::Shape::of(&running.graph("stable-4.12").await) == expected
+    })
+    .await;
+}
