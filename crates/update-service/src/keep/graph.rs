@@ -187,6 +187,12 @@ impl GraphKeeper {
         serde_json::to_vec(&self.body).ok()
     }
 
+    /// How many nodes are known.
+    #[must_use]
+    pub fn known(&self) -> usize {
+        self.body.nodes.len()
+    }
+
     /// How many nodes are kept although they are not served any more.
     #[must_use]
     pub fn retained(&self) -> usize {

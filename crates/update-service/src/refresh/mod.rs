@@ -94,7 +94,6 @@ impl Listed {
 /// look whole and lack the very file that blocks an edge.
 struct Watch {
     paths: Vec<PathBuf>,
-    rests: bool,
     known: Option<Fingerprint>,
     last: Option<Fingerprint>,
 }
@@ -102,7 +101,6 @@ struct Watch {
 impl Watch {
     fn new(paths: Vec<PathBuf>) -> Self {
         Self {
-            rests: paths.iter().any(|path| path.is_dir()),
             paths,
             known: None,
             last: None,
@@ -125,7 +123,8 @@ impl Watch {
         let now = Some(Fingerprint::of_all(&self.paths));
         let moved = std::mem::replace(&mut self.last, now) != now;
         let changed = now != self.known;
-        (changed && (!moved || !self.rests), changed && moved && self.rests)
+        let rests = self.paths.iter().any(|path| path.is_dir());
+        (changed && (!moved || !rests), changed && moved && rests)
     }
 }
 
@@ -331,7 +330,11 @@ impl Refresher {
 
     /// Builds a snapshot and replaces the one being served, if everything it needs is there.
     async fn publish(&mut self) {
-        if !self.releases.are_known() || (self.graph_data.is_some() && self.data.is_none()) {
+        if self.graph_data.is_some() && self.data.is_none() {
+            return;
+        }
+        if !self.releases.are_known() {
+            tracing::warn!("no release is known; an empty graph is not served");
             return;
         }
         let started = Instant::now();

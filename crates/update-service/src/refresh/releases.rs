@@ -215,12 +215,15 @@ impl Releases {
         }
     }
 
-    /// Whether anything was ever read, now or before a restart.
+    /// Whether there is something to serve, read now or before a restart. Nothing at all is no graph: an empty answer, or
+    /// an empty repository, is a mistake somewhere.
     #[must_use]
     pub fn are_known(&self) -> bool {
         match self {
             Self::Lists { keeper, .. } | Self::Registry { keeper, .. } => keeper.releases().next().is_some(),
-            Self::Graphs(upstreams) => upstreams.iter().all(|upstream| upstream.served.is_some()),
+            Self::Graphs(upstreams) => upstreams
+                .iter()
+                .all(|upstream| upstream.served.is_some() && upstream.keeper.known() > 0),
         }
     }
 
@@ -232,7 +235,7 @@ impl Releases {
                 (keeper.releases().count(), keeper.retained())
             }
             Self::Graphs(upstreams) => (
-                0,
+                upstreams.iter().map(|upstream| upstream.keeper.known()).sum(),
                 upstreams.iter().map(|upstream| upstream.keeper.retained()).sum(),
             ),
         }
