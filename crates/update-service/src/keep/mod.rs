@@ -179,7 +179,10 @@ impl Keeper {
             .is_some_and(|known| known.release.payload == release.payload)
     }
 
-    fn see(&mut self, listed: Listed, seen: &mut BTreeSet<(Arch, Version)>, change: &mut Change) {
+    fn see(&mut self, mut listed: Listed, seen: &mut BTreeSet<(Arch, Version)>, change: &mut Change) {
+        // What is kept for long is kept small: there are hundreds of thousands of these.
+        listed.release.previous.shrink_to_fit();
+        listed.release.next.shrink_to_fit();
         let id = (listed.release.arch.clone(), listed.release.version.clone());
         let first = seen.insert(id.clone());
         match self.known.entry(id) {
@@ -271,7 +274,7 @@ fn merge(known: &mut Known, listed: Listed, first: bool) -> bool {
         }
         if known.release.payload != listed.release.payload {
             let (old, new) = (&known.release.payload, &listed.release.payload);
-            tracing::info!(version = %known.release.version, arch = %known.release.arch, %old, %new, "a release has another payload");
+            tracing::debug!(version = %known.release.version, arch = %known.release.arch, %old, %new, "another payload");
         }
         known.release = listed.release;
         return true;
