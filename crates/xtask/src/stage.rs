@@ -107,7 +107,10 @@ pub async fn agents(hub: &Hub, binaries: &Binaries, flags: &[String]) -> Result<
 }
 
 /// A port of the loopback interface that was free a moment ago.
-fn free_address() -> Result<SocketAddr> {
+///
+/// # Errors
+/// None is free.
+pub fn free_address() -> Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
     Ok(listener.local_addr()?)
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use crate::bench::fleet;
-use crate::workspace::{Binaries, CONTROLLER, Metadata, Package, Profile, cargo, root};
+use crate::workspace::{Binaries, CONTROLLER, Metadata, Package, Profile, UPDATE_SERVICE, cargo, root};
 use crate::{crds, deny, docs, fence};
 
 /// What a step does.
@@ -95,10 +95,9 @@ fn with_hub() -> Vec<Step> {
             let mut tests = cargo();
             // These tests wait for a hub more than they work: far more of them than cores can run at once.
             tests.env("RUST_TEST_THREADS", "16");
-            tests.env(
-                "MCU_CONTROLLER",
-                Binaries::build(Profile::own())?.path(CONTROLLER),
-            );
+            let binaries = Binaries::build(Profile::own())?;
+            tests.env("MCU_CONTROLLER", binaries.path(CONTROLLER));
+            tests.env("MCU_UPDATE_SERVICE", binaries.path(UPDATE_SERVICE));
             tests.args(["test", "--workspace"]);
             for (_, names) in targets(&Metadata::load()?.packages).hub {
                 for name in names {

@@ -123,6 +123,9 @@ pub const CONTROLLER: &str = "mcu-controller";
 /// The simulated agents.
 pub const AGENTS: &str = "spoke-sim";
 
+/// The update service, as package and program.
+pub const UPDATE_SERVICE: &str = "update-service";
+
 /// Programs of the product, built.
 #[derive(Clone, Debug)]
 pub struct Binaries {

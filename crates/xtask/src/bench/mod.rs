@@ -6,6 +6,7 @@ pub mod audit;
 mod bare;
 pub mod bars;
 pub mod fleet;
+pub mod graph;
 pub mod measures;
 mod plan;
 mod rollout_round;
@@ -25,6 +26,11 @@ pub enum BenchCommand {
     Fleet(fleet::FleetArgs),
     /// One plan over a large fleet.
     Plan(plan::PlanArgs),
+    /// The update graph: snapshot, service and path query, on real data.
+    Graph(graph::GraphBenchArgs),
+    /// The bare server of `bench graph`.
+    #[command(hide = true)]
+    BareServer(graph::bare::BareArgs),
 }
 
 /// Runs a measurement; the exit code says whether every bar was met.
@@ -32,12 +38,18 @@ pub enum BenchCommand {
 /// # Errors
 /// The measurement itself fails.
 pub fn run(command: &BenchCommand) -> Result<ExitCode> {
+    if let BenchCommand::BareServer(args) = command {
+        tokio::runtime::Runtime::new()?.block_on(graph::bare::serve(args))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if let Reentry::Done(code) = in_release()? {
         return Ok(u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from));
     }
     let met = match command {
         BenchCommand::Fleet(args) => tokio::runtime::Runtime::new()?.block_on(fleet::run(args))?,
         BenchCommand::Plan(args) => plan::run(args)?,
+        BenchCommand::Graph(args) => graph::run(args)?,
+        BenchCommand::BareServer(_) => true,
     };
     if !met {
         bail!("a bar was missed");

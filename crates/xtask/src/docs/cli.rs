@@ -1,20 +1,31 @@
-//! The programs: `kubectl mcu`, whose reference its own crate writes, and the flags of `mcu-controller`.
+//! The programs: `kubectl mcu`, whose reference its own crate writes, and the flags of `mcu-controller` and
+//! `update-service`.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
-use clap::{Arg, CommandFactory as _};
+use clap::{Arg, Command, CommandFactory as _};
 use controller::flags::Flags;
+use update_service::command::CommandLine;
 
 use super::{cell, table};
 
 pub(super) fn render() -> String {
     let plugin = kubectl_mcu::reference_markdown();
-    format!("{}\n\n{}", plugin.trim_end(), controller())
+    let mut text = format!("{}\n\n# mcu-controller\n\n", plugin.trim_end());
+    describe(&mut text, &Flags::command(), "##");
+    let service = CommandLine::command();
+    text.push_str("# update-service\n\n");
+    describe(&mut text, &service, "##");
+    for command in service.get_subcommands().filter(|command| !command.is_hide_set()) {
+        let _ = writeln!(text, "## update-service {}\n", command.get_name());
+        describe(&mut text, command, "###");
+    }
+    text
 }
 
-fn controller() -> String {
-    let command = Flags::command();
-    let mut text = String::from("# mcu-controller\n\n");
+/// What a command is for, and its flags below one heading per group.
+fn describe(text: &mut String, command: &Command, heading: &str) {
     let about = command
         .get_long_about()
         .or(command.get_about())
@@ -33,12 +44,10 @@ fn controller() -> String {
         by_group.entry(group).or_default().push(arg);
     }
     for group in groups {
-        text.push_str("## ");
-        text.push_str(group);
-        text.push_str("\n\n");
+        let _ = writeln!(text, "{heading} {group}\n");
         let rows = by_group[group].iter().map(|arg| {
             [
-                format!("`{}`", spelling(arg)),
+                format!("`{}`", cell(&spelling(arg))),
                 default(arg),
                 environment(arg),
                 cell(&arg.get_help().map(ToString::to_string).unwrap_or_default()),
@@ -46,7 +55,6 @@ fn controller() -> String {
         });
         text.push_str(&table(["Flag", "Default", "Environment", "Meaning"], rows));
     }
-    text
 }
 
 fn spelling(arg: &Arg) -> String {
@@ -81,11 +89,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_programs_and_their_flags_are_there() {
+    fn all_programs_and_their_flags_are_there() {
         let text = render();
         for part in [
             "# kubectl mcu\n",
+            "## kubectl mcu graph\n",
+            "### kubectl mcu graph next\n",
             "# mcu-controller\n",
+            "# update-service\n",
+            "## update-service serve\n",
+            "`--graph-data PATH\\|URL\\|IMAGE`",
             "`--leader-elect BOOL` | `true` |",
             "`--listen ADDR`",
             "`--spoke-rbac MODE`",

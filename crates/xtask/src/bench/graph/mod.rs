@@ -1,0 +1,194 @@
+//! `bench graph`: the real update graph from file bytes to answers.
+//!
+//! Owns the configuration, the bars and the report. The snapshot and the path query are measured in this process
+//! ([`snapshot`]), the service as a process of its own ([`served`]), beside a bare server ([`bare`]) and under a load
+//! generator of our own ([`load`]).
+
+pub mod bare;
+mod data;
+mod load;
+mod paths;
+mod served;
+mod snapshot;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+
+use super::bars::{Bar, Side};
+use super::fleet::note;
+use crate::workspace::{Binaries, Profile};
+use data::Files;
+use served::{Bench, Memory, Served};
+use snapshot::Snapshots;
+
+/// Requests per second of openshift/cincinnati's policy-engine on a machine of this class, over five architectures
+/// (eus-4.16, 8 connections).
+const POLICY_ENGINE: f64 = 11.0;
+
+/// What to measure.
+#[derive(Clone, Debug, Args)]
+pub struct GraphBenchArgs {
+    /// Length of each load.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    pub seconds: u32,
+    /// Rounds of full load; service and bare server take turns in going first.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub rounds: usize,
+    /// Keep-alive connections of the load generator, one request at a time on each.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub connections: usize,
+    /// Snapshots per number of architectures; the median counts.
+    #[arg(long, value_name = "N", default_value_t = 11)]
+    pub snapshots: usize,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The outcome of a bench.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    /// The channel with the largest body.
+    largest: String,
+    snapshots: Snapshots,
+    served: Vec<Served>,
+    memory: Memory,
+    bars: Vec<Bar>,
+    met: bool,
+}
+
+/// Measures and prints; says whether every bar was met.
+///
+/// # Errors
+/// The real data is missing, or the service does not work as it should.
+pub fn run(args: &GraphBenchArgs) -> Result<bool> {
+    let binaries = Binaries::build(Profile::Release)?;
+    let files = Files::read()?;
+    let (snapshots, channels) = snapshot::measure(args, &files)?;
+    let largest = snapshots.largest.clone();
+    note("starting the service with five architectures");
+    let bench = Bench::start(args, &binaries, &files, &channels, &largest)?;
+    let served = vec![bench.served("identity")?, bench.served("gzip")?];
+    let memory = bench.memory()?;
+    let bars = bars(&snapshots, &served, &memory);
+    let report = Report {
+        largest,
+        snapshots,
+        served,
+        memory,
+        met: bars.iter().all(|bar| bar.met),
+        bars,
+    };
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print(&report);
+    }
+    Ok(report.met)
+}
+
+fn bars(snapshots: &Snapshots, served: &[Served], memory: &Memory) -> Vec<Bar> {
+    let mut bars = vec![
+        Bar::time(
+            "snapshot of one architecture, median",
+            (Side::AtMost, 150.0),
+            snapshots.one.median_ms,
+            "ms",
+        ),
+        Bar::time(
+            "snapshot of five architectures, median",
+            (Side::AtMost, 500.0),
+            snapshots.five.median_ms,
+            "ms",
+        ),
+        Bar::time(
+            "path on all stable channels, slowest pair",
+            (Side::Below, 2.0),
+            snapshots.paths.slowest_ms,
+            "ms",
+        ),
+    ];
+    for side in served {
+        let encoding = side.encoding;
+        bars.push(Bar::time(
+            &format!("{encoding}: requests/s over the bare server's"),
+            (Side::AtLeast, 0.8),
+            side.ratio,
+            "",
+        ));
+        let slowest = side.service_rates.iter().copied().fold(f64::INFINITY, f64::min);
+        bars.push(Bar::time(
+            &format!("{encoding}: requests/s over policy-engine's {POLICY_ENGINE}"),
+            (Side::AtLeast, 200.0),
+            slowest / POLICY_ENGINE,
+            "×",
+        ));
+        bars.push(Bar::time(
+            &format!("{encoding}: p99 at half load"),
+            (Side::Below, 5.0),
+            side.half_load_p99_ms,
+            "ms",
+        ));
+    }
+    bars.push(Bar::count(
+        "peak RSS, five architectures, one swap under load",
+        (Side::Below, 200.0),
+        memory.peak_mib,
+        "MiB",
+    ));
+    bars
+}
+
+fn print(report: &Report) {
+    let Report {
+        snapshots, memory, ..
+    } = report;
+    println!("update graph, largest channel {}\n", report.largest);
+    println!("{snapshots}\n");
+    println!(
+        "{:<9} {:>9} {:>12} {:>12} {:>7} {:>14} {:>12} {:>12} {:>15}",
+        "ENCODING",
+        "BYTES",
+        "SERVICE/S",
+        "BARE/S",
+        "RATIO",
+        "FULL P99 MS",
+        "HALF P50 MS",
+        "HALF P99 MS",
+        "BARE HALF P99"
+    );
+    for side in &report.served {
+        println!(
+            "{:<9} {:>9} {:>12.0} {:>12.0} {:>7.3} {:>14.2} {:>12.2} {:>12.2} {:>15.2}",
+            side.encoding,
+            side.bytes,
+            mean(&side.service_rates),
+            mean(&side.bare_rates),
+            side.ratio,
+            side.full_load_p99_ms,
+            side.half_load_p50_ms,
+            side.half_load_p99_ms,
+            side.bare_half_load_p99_ms,
+        );
+    }
+    println!(
+        "\npeak RSS: {:.1} MiB loaded, {:.1} with every body, {:.1} after a swap under load ({:.2} s, p99 {:.2} ms)\n",
+        memory.loaded_mib, memory.all_bodies_mib, memory.peak_mib, memory.swap_seconds, memory.swap_p99_ms
+    );
+    for bar in &report.bars {
+        println!("{bar}");
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / super::bars::float(values.len().max(1))
+}
+
+/// Milliseconds.
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
