@@ -103,8 +103,10 @@ impl Image {
     /// Writing to memory fails.
     pub fn release(family: Family, architecture: &str, metadata: &[u8]) -> Result<Self> {
         let base = layer(&[("etc/os-release", b"ID=rhel\n")])?;
+        // As in real ones, what a release refers to is of its architecture.
+        let references = json!({"kind": "ImageStream", "architecture": architecture}).to_string();
         let top = layer(&[
-            ("release-manifests/image-references", br#"{"kind":"ImageStream"}"#),
+            ("release-manifests/image-references", references.as_bytes()),
             (RELEASE_METADATA, metadata),
             (
                 "release-manifests/0000_00_cluster-version-operator.yaml",

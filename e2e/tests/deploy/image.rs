@@ -1,11 +1,31 @@
-//! The image recipe, deploy/Containerfile: linted as text, and its build command run with the dev profile.
+//! The image recipes below deploy/: linted as text, and their build commands run with the dev profile.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use tokio::process::Command;
 
-/// One instruction of the recipe: its keyword in capitals, and the rest of the line.
+/// An image: its recipe and its manifests, and the program in it.
+struct Image {
+    recipe: &'static str,
+    manifests: &'static str,
+    program: &'static str,
+}
+
+const IMAGES: [Image; 2] = [
+    Image {
+        recipe: "deploy/Containerfile",
+        manifests: "deploy/controller.yaml",
+        program: "mcu-controller",
+    },
+    Image {
+        recipe: "deploy/update-service/Containerfile",
+        manifests: "deploy/update-service/update-service.yaml",
+        program: "update-service",
+    },
+];
+
+/// One instruction of a recipe: its keyword in capitals, and the rest of the line.
 struct Instruction {
     keyword: String,
     rest: String,
@@ -15,8 +35,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-fn recipe() -> Result<Vec<Instruction>> {
-    let text = std::fs::read_to_string(root().join("deploy/Containerfile"))?.replace("\\\n", " ");
+fn read(image: &Image) -> Result<Vec<Instruction>> {
+    let text = std::fs::read_to_string(root().join(image.recipe))?.replace("\\\n", " ");
     let lines = text
         .lines()
         .map(str::trim)
@@ -58,88 +78,134 @@ fn build_arguments(recipe: &[Instruction]) -> Result<Vec<String>> {
     Ok(arguments.split_whitespace().map(str::to_owned).collect())
 }
 
+/// What the last stage copies from the first: from, to.
+fn copied(stage: &[Instruction]) -> Result<Vec<(&str, &str)>> {
+    let copies = stage.iter().filter(|instruction| instruction.keyword == "COPY");
+    copies
+        .map(|copy| {
+            let paths = copy
+                .rest
+                .strip_prefix("--from=build ")
+                .context("copied from the build")?;
+            paths.split_once(' ').context("two paths")
+        })
+        .collect()
+}
+
 #[test]
-fn the_image_holds_one_binary_and_runs_it_without_a_shell_as_a_numeric_user_who_is_not_root() -> Result<()> {
-    let recipe = recipe()?;
-    let stage = final_stage(&recipe);
-    assert_eq!(only(stage, "FROM")?, "scratch", "no shell, no package");
-    let copied = only(stage, "COPY")?;
-    assert!(
-        copied.starts_with("--from=build ") && copied.ends_with(" /mcu-controller"),
-        "{copied}"
-    );
-    let ids: Vec<u32> = only(stage, "USER")?
-        .split(':')
-        .map(str::parse)
-        .collect::<Result<_, _>>()?;
-    assert!(ids.len() == 2 && !ids.contains(&0), "{ids:?}");
-    let entrypoint: Vec<String> = serde_json::from_str(only(stage, "ENTRYPOINT")?).context("exec form")?;
-    assert_eq!(entrypoint, ["/mcu-controller"]);
-    assert!(
-        !stage
-            .iter()
-            .any(|instruction| ["RUN", "CMD", "SHELL"].contains(&instruction.keyword.as_str()))
-    );
+fn each_image_holds_one_binary_and_runs_it_without_a_shell_as_a_numeric_user_who_is_not_root() -> Result<()> {
+    for image in &IMAGES {
+        let recipe = read(image)?;
+        let stage = final_stage(&recipe);
+        assert_eq!(only(stage, "FROM")?, "scratch", "no shell, no package");
+        let program = format!("/{}", image.program);
+        for (_, to) in copied(stage)? {
+            assert!(
+                to == program || to == "/etc/ssl/certs/ca-certificates.crt",
+                "{to}"
+            );
+        }
+        let ids: Vec<u32> = only(stage, "USER")?
+            .split(':')
+            .map(str::parse)
+            .collect::<Result<_, _>>()?;
+        assert!(ids.len() == 2 && !ids.contains(&0), "{ids:?}");
+        let entrypoint: Vec<String> =
+            serde_json::from_str(only(stage, "ENTRYPOINT")?).context("exec form")?;
+        assert_eq!(entrypoint, [program]);
+        assert!(
+            !stage
+                .iter()
+                .any(|instruction| ["RUN", "CMD", "SHELL"].contains(&instruction.keyword.as_str()))
+        );
+    }
     Ok(())
 }
 
 #[test]
-fn the_recipe_pins_its_base_to_the_toolchain_and_fetches_nothing_by_url() -> Result<()> {
-    let recipe = recipe()?;
-    assert!(!recipe.iter().any(|instruction| instruction.keyword == "ADD"));
-    for image in recipe.iter().filter(|instruction| instruction.keyword == "FROM") {
-        let name = image.rest.split_whitespace().next().unwrap_or_default();
-        let pinned = name
-            .rsplit_once(':')
-            .is_some_and(|(_, tag)| !tag.is_empty() && tag != "latest");
-        assert!(name == "scratch" || pinned, "{name}");
-    }
+fn each_recipe_pins_its_base_to_the_toolchain_and_fetches_nothing_by_url() -> Result<()> {
     let toolchain = std::fs::read_to_string(root().join("rust-toolchain.toml"))?;
     let channel = toolchain.split('"').nth(1).context("a channel")?;
     let base = format!("docker.io/library/rust:{channel}-");
-    assert!(
-        recipe[0].rest.starts_with(&base),
-        "{} is not {base}…",
-        recipe[0].rest
-    );
+    for image in &IMAGES {
+        let recipe = read(image)?;
+        assert!(!recipe.iter().any(|instruction| instruction.keyword == "ADD"));
+        for image in recipe.iter().filter(|instruction| instruction.keyword == "FROM") {
+            let name = image.rest.split_whitespace().next().unwrap_or_default();
+            let pinned = name
+                .rsplit_once(':')
+                .is_some_and(|(_, tag)| !tag.is_empty() && tag != "latest");
+            assert!(name == "scratch" || pinned, "{name}");
+        }
+        assert!(
+            recipe[0].rest.starts_with(&base),
+            "{} is not {base}…",
+            recipe[0].rest
+        );
+    }
     Ok(())
 }
 
 #[test]
-fn the_deployment_runs_the_port_and_user_that_the_image_offers() -> Result<()> {
-    let recipe = recipe()?;
-    let port: u16 = only(final_stage(&recipe), "EXPOSE")?.parse()?;
-    let manifests = std::fs::read_to_string(root().join("deploy/controller.yaml"))?;
-    assert!(
-        manifests.contains(&format!("--listen=:{port}"))
-            && manifests.contains(&format!("containerPort: {port}"))
-    );
-    assert!(manifests.contains("runAsNonRoot: true"));
-    assert!(
-        !manifests.contains("command:"),
-        "the image's entrypoint is the command"
-    );
+fn each_deployment_runs_the_port_and_user_that_its_image_offers() -> Result<()> {
+    for image in &IMAGES {
+        let recipe = read(image)?;
+        let port: u16 = only(final_stage(&recipe), "EXPOSE")?.parse()?;
+        let manifests = std::fs::read_to_string(root().join(image.manifests))?;
+        assert!(manifests.contains(&format!("containerPort: {port}")));
+        assert!(manifests.contains("runAsNonRoot: true"));
+        assert!(
+            !manifests.contains("command:"),
+            "the image's entrypoint is the command"
+        );
+    }
+    let listens = [
+        ("deploy/controller.yaml", "--listen=:8080"),
+        ("deploy/update-service/config.toml", "listen = \":8080\""),
+    ];
+    for (file, address) in listens {
+        assert!(
+            std::fs::read_to_string(root().join(file))?.contains(address),
+            "{file}"
+        );
+    }
     Ok(())
 }
 
 #[tokio::test]
-async fn the_recipes_build_command_makes_a_static_binary() -> Result<()> {
-    let recipe = recipe()?;
-    let arguments = build_arguments(&recipe)?;
+async fn each_recipes_build_command_makes_a_static_binary() -> Result<()> {
+    for image in &IMAGES {
+        let recipe = read(image)?;
+        let arguments = build_arguments(&recipe)?;
+        assert!(
+            ["--locked", "--release"]
+                .iter()
+                .all(|flag| arguments.iter().any(|argument| argument == flag))
+        );
+        let target = "x86_64-unknown-linux-gnu";
+        let output = format!("/src/target/{target}/release/{}", image.program);
+        let stage = copied(final_stage(&recipe))?;
+        assert!(stage.iter().any(|(from, _)| *from == output), "{output}");
+        build(&recipe, &arguments).await?;
+        let target_dir = std::env::current_exe()?;
+        let target_dir = target_dir
+            .ancestors()
+            .nth(3)
+            .context("target/<profile>/deps/<test>")?;
+        let binary = std::fs::read(target_dir.join(target).join("debug").join(image.program))?;
+        assert_eq!(interpreter(&binary)?, None, "{}", image.program);
+    }
+    let own = std::fs::read(std::env::current_exe()?)?;
     assert!(
-        ["--locked", "--release"]
-            .iter()
-            .all(|flag| arguments.iter().any(|argument| argument == flag))
+        interpreter(&own)?.is_some(),
+        "the check can tell: this test is dynamic"
     );
-    let (variable, flags) = only(&recipe, "ENV")?.split_once('=').context("NAME=value")?;
-    let target = "x86_64-unknown-linux-gnu";
-    let output = only(final_stage(&recipe), "COPY")?;
-    assert!(
-        output.contains(&format!("/target/{target}/release/mcu-controller ")),
-        "{output}"
-    );
+    Ok(())
+}
 
-    // The dev profile: the flags are what makes it static, and an optimized build takes minutes.
+/// The dev profile: the flags are what makes a binary static, and an optimized build takes minutes.
+async fn build(recipe: &[Instruction], arguments: &[String]) -> Result<()> {
+    let (variable, flags) = only(recipe, "ENV")?.split_once('=').context("NAME=value")?;
     let mut cargo = Command::new(env!("CARGO"));
     // What cargo tells tests about their own package would rebuild dependencies that look at it.
     for (name, _) in std::env::vars_os() {
@@ -156,19 +222,9 @@ async fn the_recipes_build_command_makes_a_static_binary() -> Result<()> {
         .kill_on_drop(true)
         .status()
         .await?;
-    assert!(status.success(), "{status}");
-    let target_dir = std::env::current_exe()?;
-    let target_dir = target_dir
-        .ancestors()
-        .nth(3)
-        .context("target/<profile>/deps/<test>")?;
-    let binary = std::fs::read(target_dir.join(target).join("debug/mcu-controller"))?;
-    assert_eq!(interpreter(&binary)?, None);
-    let own = std::fs::read(std::env::current_exe()?)?;
-    assert!(
-        interpreter(&own)?.is_some(),
-        "the check can tell: this test is dynamic"
-    );
+    if !status.success() {
+        bail!("cargo build: {status}");
+    }
     Ok(())
 }
 

@@ -1,0 +1,231 @@
+//! The real releases as images, and the real served graphs to compare with.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use flate2::read::GzDecoder;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use testenv::image::{Family, Image};
+
+/// The directory of the real data, or nothing where it may be missing.
+pub fn dir() -> Result<Option<PathBuf>> {
+    let root = std::env::var_os("MCU_DATA").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"),
+        PathBuf::from,
+    );
+    let dir = root.join("update-graph");
+    if dir.join("releases-amd64.json.gz").is_file() {
+        return Ok(Some(dir));
+    }
+    let why = format!(
+        "no real data in {}: set MCU_DATA to the directory that holds update-graph/",
+        dir.display()
+    );
+    if std::env::var("CI").is_ok_and(|value| value == "true") {
+        bail!("{why}");
+    }
+    eprintln!("skipped: {why}");
+    Ok(None)
+}
+
+/// A release as a scrape finds it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Release {
+    pub version: String,
+    pub metadata: Map<String, Value>,
+    pub previous: Vec<String>,
+}
+
+impl Release {
+    /// The file inside its image.
+    pub fn release_metadata(&self) -> Vec<u8> {
+        let metadata = json!({
+            "kind": "cincinnati-metadata-v0", "version": self.version, "previous": self.previous, "next": [],
+            "metadata": self.metadata,
+        });
+        metadata.to_string().into_bytes()
+    }
+
+    pub fn image(&self, family: Family, architecture: &str) -> Result<Image> {
+        Image::release(family, architecture, &self.release_metadata())
+    }
+}
+
+/// All releases, with every known previous one, also those that blocks hide.
+pub fn releases(dir: &Path) -> Result<Vec<Release>> {
+    let mut releases: Vec<Release> = read(&dir.join("releases-amd64.json.gz"))?;
+    let mut extra: BTreeMap<String, Vec<String>> = read(&dir.join("extra-previous-amd64.json.gz"))?;
+    for release in &mut releases {
+        release
+            .previous
+            .extend(extra.remove(&release.version).unwrap_or_default());
+    }
+    if !extra.is_empty() {
+        bail!("extra previous entries for unknown releases: {:?}", extra.keys());
+    }
+    Ok(releases)
+}
+
+/// The channels with a captured graph, and that graph.
+pub fn expected(dir: &Path) -> Result<Vec<(String, Graph)>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir.join("expected"))? {
+        let path = entry?.path();
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str()?.strip_suffix(".json.gz"));
+        let name = name.context("not a captured graph")?.to_owned();
+        found.push((name, Graph::read(&read::<Value>(&path)?)?));
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(found)
+}
+
+fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
+    let file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
+    let mut bytes = Vec::new();
+    GzDecoder::new(file).read_to_end(&mut bytes)?;
+    serde_json::from_slice(&bytes).with_context(|| path.display().to_string())
+}
+
+/// What is judged of a served graph; order and grouping are free.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Graph {
+    /// Version to payload.
+    pub nodes: BTreeMap<String, String>,
+    /// Version to the channels it names.
+    pub channels: BTreeMap<String, BTreeSet<String>>,
+    /// From and to.
+    pub edges: BTreeSet<(String, String)>,
+    /// From and to, and the names of the risks.
+    pub conditional: BTreeMap<(String, String), BTreeSet<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Body {
+    nodes: Vec<Node>,
+    edges: Vec<(usize, usize)>,
+    #[serde(default)]
+    conditional_edges: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+struct Node {
+    version: String,
+    payload: String,
+    metadata: BTreeMap<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    edges: Vec<Pair>,
+    risks: Vec<Risk>,
+}
+
+#[derive(Deserialize)]
+struct Pair {
+    from: String,
+    to: String,
+}
+
+#[derive(Deserialize)]
+struct Risk {
+    name: String,
+}
+
+impl Graph {
+    /// Reads a served body; anything that appears twice is an error.
+    pub fn read(body: &Value) -> Result<Self> {
+        let body: Body = serde_json::from_value(body.clone())?;
+        let mut graph = Self::default();
+        for node in &body.nodes {
+            let channels = node.metadata.get("io.openshift.upgrades.graph.release.channels");
+            let channels = channels.and_then(Value::as_str).unwrap_or_default();
+            graph.channels.insert(
+                node.version.clone(),
+                channels.split(',').map(str::to_owned).collect(),
+            );
+            if graph
+                .nodes
+                .insert(node.version.clone(), node.payload.clone())
+                .is_some()
+            {
+                bail!("node {} twice", node.version);
+            }
+        }
+        let version = |index: usize| {
+            let node = body.nodes.get(index).context("an edge leads out of the graph")?;
+            anyhow::Ok(node.version.clone())
+        };
+        for (from, to) in &body.edges {
+            let edge = (version(*from)?, version(*to)?);
+            if !graph.edges.insert(edge.clone()) {
+                bail!("edge {edge:?} twice");
+            }
+        }
+        for group in body.conditional_edges {
+            let names: BTreeSet<String> = group.risks.into_iter().map(|risk| risk.name).collect();
+            for Pair { from, to } in group.edges {
+                let edge = (from, to);
+                if graph.edges.contains(&edge) {
+                    bail!("{edge:?} is both open and conditional");
+                }
+                if graph.conditional.insert(edge.clone(), names.clone()).is_some() {
+                    bail!("conditional edge {edge:?} twice");
+                }
+            }
+        }
+        Ok(graph)
+    }
+
+    /// The same graph with payloads of another place.
+    pub fn with_payloads(mut self, payload: impl Fn(&str) -> String) -> Self {
+        for (version, old) in &mut self.nodes {
+            *old = payload(version);
+        }
+        self
+    }
+
+    /// The first things in which two graphs differ; empty when they are equal.
+    pub fn differences(&self, expected: &Self) -> Vec<String> {
+        let mut found = Vec::new();
+        compare("node", &self.nodes, &expected.nodes, &mut found);
+        compare("channels of", &self.channels, &expected.channels, &mut found);
+        let missing = expected.edges.difference(&self.edges);
+        found.extend(missing.map(|edge| format!("edge {edge:?} is missing")));
+        let surplus = self.edges.difference(&expected.edges);
+        found.extend(surplus.map(|edge| format!("edge {edge:?} is too much")));
+        compare(
+            "conditional edge",
+            &self.conditional,
+            &expected.conditional,
+            &mut found,
+        );
+        found.truncate(10);
+        found
+    }
+}
+
+fn compare<K: Ord + std::fmt::Debug, V: PartialEq + std::fmt::Debug>(
+    what: &str,
+    got: &BTreeMap<K, V>,
+    expected: &BTreeMap<K, V>,
+    found: &mut Vec<String>,
+) {
+    for (key, value) in expected {
+        match got.get(key) {
+            None => found.push(format!("{what} {key:?} is missing")),
+            Some(other) if other != value => {
+                found.push(format!("{what} {key:?}: {other:?}, expected {value:?}"));
+            }
+            Some(_) => {}
+        }
+    }
+    for key in got.keys().filter(|key| !expected.contains_key(key)) {
+        found.push(format!("{what} {key:?} is too much"));
+    }
+}
