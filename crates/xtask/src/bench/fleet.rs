@@ -12,7 +12,7 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use serde::Serialize;
 use serde_json::{Value, json};
 use testenv::process::tail;
-use testenv::{Controllers, FleetSpec, Hub, fleet};
+use testenv::{Controllers, FleetSpec, Hub, fleet, hub::wait_until};
 
 use super::audit::{AuditLog, Request};
 use super::bars::{Bar, Nature, Side, float};
@@ -303,6 +303,9 @@ fn print(report: &Report) {
     }
 }
 
+/// Longest time until the API server has its caches.
+const WARMING: Duration = Duration::from_secs(30);
+
 /// A line of progress.
 pub(super) fn note(line: &str) {
     eprintln!("bench: {line}");
@@ -328,6 +331,7 @@ impl Ground {
             .in_set(SET)
             .bound_in(NAMESPACE);
         fleet::create(hub.client(), &fleet).await?;
+        warm(&hub).await?;
         let path = hub.audit_log().context("the hub has no audit log")?;
         let mut log = AuditLog::new(path, &[CONTROLLER_USER, AGENTS_USER]);
         log.skip()?;
@@ -410,6 +414,33 @@ impl Ground {
         }
         Ok(float(measures::beyond_lease(&requests)) * 60.0 / f64::from(seconds))
     }
+}
+
+/// Waits until the API server serves what the controller watches from its cache, as any hub does that has not just been
+/// born: until then it answers 429 or 410, and a watch is tried again a second or two later.
+async fn warm(hub: &Hub) -> Result<()> {
+    let kinds = [
+        (api::GROUP, api::VERSION, "ManagedClustersUpgrade"),
+        (api::GROUP, api::VERSION, "ManagedClustersUpgradeReport"),
+        (api::GROUP, "v1beta1", "Placement"),
+        (api::GROUP, "v1beta1", "PlacementDecision"),
+        (api::GROUP, "v1beta2", "ManagedClusterSet"),
+        (api::GROUP, "v1beta2", "ManagedClusterSetBinding"),
+        (api::GROUP, "v1", "ManagedCluster"),
+        ("work.open-cluster-management.io", "v1", "ManifestWork"),
+    ];
+    for (group, version, kind) in kinds {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        let objects = Api::<DynamicObject>::all_with(hub.client().clone(), &resource);
+        // From the cache, whatever its age: refused while there is none.
+        let cached = kube::api::ListParams::default().match_any().limit(1);
+        let what = format!("{} are served from the cache", resource.plural);
+        wait_until(&what, WARMING, || async {
+            Ok(objects.list(&cached).await.is_ok())
+        })
+        .await?;
+    }
+    Ok(())
 }
 
 /// Peak resident memory of a process in MiB; zero where there is no `/proc`.
