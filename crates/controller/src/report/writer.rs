@@ -1,8 +1,10 @@
-//! When a status is due: at once after a quiet second, then at most once a second, and only when something changed.
+//! When a status is due: at once after a quiet second, then at most once a second, and only when something changed. That
+//! an upgrade is complete is told at once: somebody waits for it.
 
 use std::time::{Duration, Instant};
 
 use api::ManagedClustersUpgradeStatus;
+use api::conditions::COMPLETE;
 
 /// Shortest time between two writes of a status.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -68,7 +70,21 @@ impl StatusState {
     /// When the status is due, if it is to be written.
     #[must_use]
     pub fn due_at(&self, now: Instant) -> Option<Instant> {
-        (self.changed() && !self.writing).then(|| self.last.map_or(now, |last| last + INTERVAL))
+        (self.changed() && !self.writing).then(|| match self.last {
+            Some(last) if !self.ends() => last + INTERVAL,
+            _ => now,
+        })
+    }
+
+    /// True when the news is that the upgrade is complete. It can become incomplete again only by a write a second later.
+    fn ends(&self) -> bool {
+        let complete = |status: &Option<ManagedClustersUpgradeStatus>| {
+            let conditions = status.iter().flat_map(|status| &status.conditions);
+            conditions
+                .filter(|condition| condition.type_ == COMPLETE)
+                .any(|condition| condition.status == "True")
+        };
+        !self.doubtful && complete(&self.draft) && !complete(&self.written)
     }
 
     /// Takes the status to write, if it is due; must be answered with [`StatusState::wrote`].
@@ -144,6 +160,39 @@ mod tests {
         state.set(progress("2/2"));
         assert_eq!(state.due(start + Duration::from_millis(500)), None);
         assert!(state.due(start + INTERVAL).is_some());
+    }
+
+    fn complete(text: &str) -> ManagedClustersUpgradeStatus {
+        let mut status = progress(text);
+        let time = api::time::from_chrono(chrono::DateTime::UNIX_EPOCH);
+        status
+            .conditions
+            .push(k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition {
+                type_: COMPLETE.to_owned(),
+                status: "True".to_owned(),
+                reason: "Test".to_owned(),
+                message: String::new(),
+                observed_generation: None,
+                last_transition_time: time,
+            });
+        status
+    }
+
+    #[test]
+    fn the_end_is_told_at_once_but_a_failed_write_of_it_waits_like_any_other() {
+        let start = Instant::now();
+        let mut state = StatusState::default();
+        state.set(progress("1/2"));
+        let first = state.due(start).unwrap();
+        state.wrote(first, true);
+        state.set(complete("2/2"));
+        let end = state.due(start).unwrap();
+        state.wrote(end, false);
+        assert_eq!(state.due(start), None);
+        let end = state.due(start + INTERVAL).unwrap();
+        state.wrote(end, true);
+        state.set(progress("2/3"));
+        assert_eq!(state.due(start + INTERVAL), None, "what follows waits again");
     }
 
     #[test]
