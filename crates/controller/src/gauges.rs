@@ -41,6 +41,18 @@ pub fn set(hall: &Hall) {
     });
 }
 
+/// A replica that does not lead counts no clusters and no upgrades: what it knew when its term ended would stand for
+/// ever, beside the count of its successor.
+pub fn clear(hall: &Hall) {
+    for phase in ALL_PHASES {
+        hall.metrics.set_clusters(ClusterPhase::from(phase), 0);
+    }
+    for kind in UpgradeState::ALL {
+        hall.metrics.set_upgrades(*kind, 0);
+    }
+    hall.metrics.set_slots(0, 0);
+}
+
 const ALL_PHASES: [Phase; 11] = [
     Phase::Pending,
     Phase::Blocked,
@@ -80,5 +92,42 @@ const fn kind_of(state: Option<State>) -> UpgradeState {
         Some(State::Stalled) => UpgradeState::Stalled,
         Some(State::Complete) => UpgradeState::Complete,
         _ => UpgradeState::Running,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{hall, note, upgrade};
+    use rollout::testing::record;
+
+    fn shows(hall: &Hall, lines: [&str; 2]) -> bool {
+        let text = hall.metrics.encode_classic().unwrap();
+        lines.iter().all(|line| text.lines().any(|shown| shown == *line))
+    }
+
+    #[test]
+    fn what_a_leader_counts_is_cleared_when_its_term_ends() {
+        let hall = hall(&["c1"]);
+        hall.with(|state| {
+            state.apply_upgrade(upgrade("u1", &["c1"]).view());
+            note(state.desks.get_mut("u1").unwrap(), "c1", record(Phase::Complete));
+        });
+        set(&hall);
+        assert!(shows(
+            &hall,
+            [
+                "mcu_clusters{phase=\"Complete\"} 1",
+                "mcu_upgrades{state=\"running\"} 1"
+            ]
+        ));
+        clear(&hall);
+        assert!(shows(
+            &hall,
+            [
+                "mcu_clusters{phase=\"Complete\"} 0",
+                "mcu_upgrades{state=\"running\"} 0"
+            ]
+        ));
     }
 }

@@ -114,6 +114,7 @@ async fn lead(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize) 
             tracing::info!("this replica does not lead any more");
             drop_queue(hall);
             hall.with(State::end_term);
+            gauges::clear(hall);
         }
     };
     tokio::join!(alive, terms);
@@ -134,15 +135,21 @@ async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize)
         }
     }
     read_records(hall, client).await;
+    // Upgrades when the gauges were set last: one that is deleted leaves nothing to look at, but must not be counted on.
+    let mut counted = None;
     loop {
         parts.readiness.beat();
         let behind = hall.lanes.backlog() > writers;
-        let due = hall.with(|state| state.due(hall.now(), Instant::now(), behind));
+        let (due, upgrades) = hall.with(|state| {
+            let due = state.due(hall.now(), Instant::now(), behind);
+            (due, state.desks.len())
+        });
         for uid in &due {
             pipeline::look(hall, &parts.events, uid);
         }
-        if !due.is_empty() {
+        if !due.is_empty() || counted != Some(upgrades) {
             gauges::set(hall);
+            counted = Some(upgrades);
         }
         pipeline::flush(hall, Instant::now());
         let behind = hall.lanes.backlog() > writers;
