@@ -37,7 +37,7 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
                 Outcome::Foreign => desk.obstruct(&cluster, step, now),
                 Outcome::ForeignTerminating => desk.await_end(&cluster, step, now + TERMINATING),
                 Outcome::NamespaceGone => desk.miss(&cluster, now),
-                Outcome::Failed(text) => desk.fail(&cluster, now, text),
+                Outcome::Failed(text, _) => desk.fail(&cluster, now, text),
                 _ => {
                     desk.foreign.remove(&(Arc::clone(&cluster), step));
                     desk.succeed(&cluster);
@@ -50,7 +50,7 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
         | Effect::Delete { cluster, .. } => {
             match outcome {
                 Outcome::NamespaceGone => desk.miss(&cluster, now),
-                Outcome::Failed(text) => desk.fail(&cluster, now, text),
+                Outcome::Failed(text, _) => desk.fail(&cluster, now, text),
                 _ => desk.succeed(&cluster),
             }
             desk.end(&cluster);
@@ -77,7 +77,7 @@ fn take_end(index: &mut Index, effect: &Effect, outcome: &Outcome) {
             Effect::Delete {
                 cluster, step, uid, ..
             },
-            Outcome::Failed(_) | Outcome::NotLeading | Outcome::NamespaceGone,
+            Outcome::Failed(..) | Outcome::NotLeading | Outcome::NamespaceGone,
         ) => index.spare(cluster, *step, uid),
         (
             Effect::Delete {

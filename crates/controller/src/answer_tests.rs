@@ -9,6 +9,7 @@ use super::*;
 use crate::desk::Desk;
 use crate::fixture::{Given, hall, note, upgrade, work};
 use crate::index::Change;
+use crate::telemetry::labels::WriteOutcome;
 
 fn cluster() -> Arc<str> {
     Arc::from("c1")
@@ -85,7 +86,11 @@ fn a_failed_write_is_not_repeated_before_its_wait_which_doubles() {
     for expected in [1, 2, 4] {
         with_desk(&hall, |desk| desk.begin(&cluster(), true));
         let before = hall.now();
-        answered(&hall, create(&hall), &Outcome::Failed("no".to_owned()));
+        answered(
+            &hall,
+            create(&hall),
+            &Outcome::Failed("no".to_owned(), WriteOutcome::Error),
+        );
         with_desk(&hall, |desk| {
             let waits = desk.backoff[&cluster()].until - before;
             assert!(
@@ -153,7 +158,11 @@ fn a_deletion_that_failed_leaves_the_work_as_it_was() {
         state.index.work(&Change::Applied(work), hall.now());
         state.index.doom("c1", Step::Platform, "c1-cluster-upgrade-u1");
     });
-    answered(&hall, delete(), &Outcome::Failed("no".to_owned()));
+    answered(
+        &hall,
+        delete(),
+        &Outcome::Failed("no".to_owned(), WriteOutcome::Error),
+    );
     let terminating = |hall: &Hall| {
         hall.with(|state| {
             state
@@ -242,7 +251,11 @@ fn finalizers_that_cannot_be_written_are_tried_ever_less_often() {
     };
     for failures in [1, 2] {
         with_desk(&hall, |desk| desk.finalizing = true);
-        answered(&hall, effect(), &Outcome::Failed("forbidden".to_owned()));
+        answered(
+            &hall,
+            effect(),
+            &Outcome::Failed("forbidden".to_owned(), WriteOutcome::Error),
+        );
         with_desk(&hall, |desk| {
             assert!(!desk.finalizing);
             assert_eq!(desk.hurdle.as_ref().unwrap().failures, failures);
@@ -262,7 +275,7 @@ fn a_status_counts_as_written_only_when_the_hub_said_so() {
     let status: api::ManagedClustersUpgradeStatus =
         serde_json::from_value(json!({"progress": "1/2"})).unwrap();
     for (round, outcome, repeated) in [
-        (5, Outcome::Failed("no".to_owned()), true),
+        (5, Outcome::Failed("no".to_owned(), WriteOutcome::Error), true),
         (
             10,
             Outcome::Upgrade(Box::new(

@@ -263,7 +263,7 @@ impl Desk {
         self.finalizing = false;
         self.dirty = true;
         self.hurdle = match outcome {
-            Outcome::Failed(text) => Some(Backoff::after(self.hurdle.as_ref(), now, text)),
+            Outcome::Failed(text, _) => Some(Backoff::after(self.hurdle.as_ref(), now, text)),
             _ => None,
         };
     }

@@ -13,6 +13,7 @@ use crate::apply::Outcome;
 use crate::fixture::{Given, cluster, finished, hall, upgrade};
 use crate::index::Change;
 use crate::lease;
+use crate::telemetry::labels::WriteOutcome;
 
 /// The loop's parts without its clock: looks happen when the test says so, writes are carried out by the test.
 struct Desktop {
@@ -85,7 +86,9 @@ impl Desktop {
             Effect::Status { .. } | Effect::Finalizers { .. } => {
                 Outcome::Upgrade(Box::new(self.written(&job)))
             }
-            Effect::Update { .. } | Effect::MarkSoak { .. } => Outcome::Failed("not played".to_owned()),
+            Effect::Update { .. } | Effect::MarkSoak { .. } => {
+                Outcome::Failed("not played".to_owned(), WriteOutcome::Error)
+            }
         };
         self.answer(job, &outcome);
     }
@@ -247,7 +250,7 @@ async fn a_refused_finalizer_is_not_tried_again_at_once() {
         ..upgrade("u1", &["c1"])
     });
     let job = desktop.look().remove(0);
-    desktop.answer(job, &Outcome::Failed("forbidden".to_owned()));
+    desktop.answer(job, &Outcome::Failed("forbidden".to_owned(), WriteOutcome::Error));
     assert!(desktop.look_at("u1").is_empty());
     desktop
         .hall
@@ -390,7 +393,7 @@ async fn deleting_waits_for_a_creation_whose_answer_was_lost() {
     let jobs = desktop.look();
     for job in jobs {
         if matches!(job.effect, Effect::Create { .. }) {
-            desktop.answer(job, &Outcome::Failed("no answer".to_owned()));
+            desktop.answer(job, &Outcome::Failed("no answer".to_owned(), WriteOutcome::Error));
         } else {
             desktop.carry_out(job);
         }
@@ -427,7 +430,7 @@ async fn a_failed_deletion_of_a_work_is_tried_again_after_its_wait_only() {
         ..upgrade("u1", &["c1"])
     });
     let job = desktop.look().remove(0);
-    desktop.answer(job, &Outcome::Failed("forbidden".to_owned()));
+    desktop.answer(job, &Outcome::Failed("forbidden".to_owned(), WriteOutcome::Error));
     assert!(desktop.look_at("u1").is_empty());
     desktop.hall.with(|state| {
         let desk = state.desks.get_mut("u1").unwrap();

@@ -226,7 +226,10 @@ async fn carry_out(client: &Client, leadership: &lease::Handle, job: &Job) -> Ou
     };
     tokio::select! {
         outcome = tokio::time::timeout(WRITE, apply::execute(client, job)) => {
-            outcome.unwrap_or_else(|_| Outcome::Failed(format!("no answer within {} s", WRITE.as_secs())))
+            outcome.unwrap_or_else(|_| {
+                let text = format!("no answer within {} s", WRITE.as_secs());
+                Outcome::Failed(text, WriteOutcome::Timeout)
+            })
         }
         () = ended.cancelled() => Outcome::NotLeading,
     }
@@ -248,14 +251,14 @@ fn count(hall: &Hall, job: &Job, outcome: &Outcome, took: Duration) {
         Outcome::Rival(_) | Outcome::Foreign | Outcome::ForeignTerminating => WriteOutcome::Conflict,
         Outcome::NamespaceGone => WriteOutcome::Forbidden,
         Outcome::NotLeading => WriteOutcome::Fenced,
-        Outcome::Failed(_) => WriteOutcome::Error,
+        Outcome::Failed(_, counted) => *counted,
     };
     hall.metrics.wrote(kind, ended, took);
     if let (Effect::Status { status, .. }, Outcome::Upgrade(_)) = (&job.effect, outcome) {
         let bytes = serde_json::to_vec(status).map_or(0, |text| text.len());
         hall.metrics.status_written(bytes);
     }
-    if let Outcome::Failed(error) = outcome {
+    if let Outcome::Failed(error, _) = outcome {
         tracing::warn!(
             kind = kind.as_str(),
             cluster = job.effect.cluster().map(|name| &**name),

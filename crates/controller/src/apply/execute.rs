@@ -10,6 +10,7 @@ use kube::{Client, Error};
 use serde_json::json;
 
 use super::{Effect, Job, Outcome, Sheet};
+use crate::telemetry::labels::WriteOutcome;
 use crate::works::{ClusterFacts, Stamp};
 
 /// Asks for metadata in place of the whole object: what was just sent need not be encoded, sent back and read again.
@@ -22,11 +23,11 @@ pub async fn execute(client: &Client, job: &Job) -> Outcome {
             cluster, step, sheet, ..
         } => match render(job, sheet, cluster, *step) {
             Some(body) => create(client, &job.upgrade, cluster, *step, body).await,
-            None => return Outcome::Failed(format!("step {step} is not part of the spec")),
+            None => return unmade(format!("step {step} is not part of the spec")),
         },
         Effect::Update { cluster, sheet, uid } => match render_update(job, sheet, cluster, uid) {
             Some(body) => update(client, cluster, body).await,
-            None => return Outcome::Failed("the spec asks for no platform upgrade".to_owned()),
+            None => return unmade("the spec asks for no platform upgrade".to_owned()),
         },
         Effect::MarkSoak {
             cluster, step, patch, ..
@@ -264,10 +265,16 @@ async fn report(client: &Client, namespace: &str, name: &str, body: Option<&[u8]
     Ok(Outcome::Report(version.unwrap_or(0)))
 }
 
+/// There is nothing to send.
+const fn unmade(text: String) -> Outcome {
+    Outcome::Failed(text, WriteOutcome::Error)
+}
+
 /// What an error means for the plan.
 fn classify(error: &Error) -> Outcome {
+    let counted = WriteOutcome::of(error);
     let Error::Api(status) = error else {
-        return Outcome::Failed(error.to_string());
+        return Outcome::Failed(error.to_string(), counted);
     };
     if is_namespace_gone(status) {
         return Outcome::NamespaceGone;
@@ -275,9 +282,10 @@ fn classify(error: &Error) -> Outcome {
     if is_namespace_missing(status) {
         return Outcome::Failed(
             "the namespace of the cluster does not exist; OCM makes it when the cluster joins".to_owned(),
+            counted,
         );
     }
-    Outcome::Failed(format!("{} ({})", status.message, status.code))
+    Outcome::Failed(format!("{} ({})", status.message, status.code), counted)
 }
 
 fn is_namespace_gone(status: &Status) -> bool {

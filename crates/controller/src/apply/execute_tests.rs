@@ -174,7 +174,7 @@ async fn run(job: &Job, answers: Vec<Answer>) -> (Outcome, Hub) {
 
 fn failure(outcome: &Outcome) -> &str {
     match outcome {
-        Outcome::Failed(text) => text,
+        Outcome::Failed(text, _) => text,
         other => panic!("{other:?}"),
     }
 }
@@ -274,6 +274,7 @@ async fn a_refusal_is_told_with_its_message_and_code() {
         &json!({}),
     );
     let (outcome, _) = run(&create(), vec![forbidden]).await;
+    assert!(matches!(outcome, Outcome::Failed(_, WriteOutcome::Forbidden)));
     assert_eq!(
         failure(&outcome),
         "manifestworks is forbidden: exceeded quota (403)"

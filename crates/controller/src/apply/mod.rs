@@ -19,6 +19,7 @@ pub use lanes::{Lane, Lanes};
 use crate::index::Uid;
 use crate::policy::Brief;
 use crate::report::rows::Due;
+use crate::telemetry::labels::WriteOutcome;
 
 /// One write, complete: carrying it out leaves no choice.
 #[derive(Debug)]
@@ -168,6 +169,6 @@ pub enum Outcome {
     Report(u64),
     /// Not carried out: this replica does not lead (any more).
     NotLeading,
-    /// Failed, with the error's text.
-    Failed(String),
+    /// Failed, with the error's text and what it is counted as.
+    Failed(String, WriteOutcome),
 }
