@@ -37,8 +37,8 @@ pub fn of_plan(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> Vec<Condition>
         || (is_true(past.written, types::APPLIED) || is_true(past.latest, types::APPLIED));
     let complete_text = if outlook.complete {
         format!(
-            "ManagedClusters upgrade of {} clusters is complete",
-            summary.clusters.complete
+            "ManagedClusters upgrade of {} is complete",
+            clusters(summary.clusters.complete)
         )
     } else {
         format!(
@@ -64,8 +64,8 @@ pub fn of_plan(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> Vec<Condition>
             summary.clusters.partial > 0,
             reason::IN_PROGRESS,
             format!(
-                "ManagedClusters upgrade is in progress on {} clusters",
-                summary.clusters.partial
+                "ManagedClusters upgrade is in progress on {}",
+                clusters(summary.clusters.partial)
             ),
         ),
         verdict(
@@ -79,8 +79,8 @@ pub fn of_plan(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> Vec<Condition>
             summary.clusters.failed > 0,
             reason::FAILED,
             format!(
-                "ManagedClusters upgrade failed on {} clusters",
-                summary.clusters.failed
+                "ManagedClusters upgrade failed on {}",
+                clusters(summary.clusters.failed)
             ),
         ),
         if paused {
@@ -142,7 +142,7 @@ pub fn of_violations(facts: &Facts<'_>, violations: &[Violation], past: Past<'_>
             types::RECONCILING,
             false,
             reason::INVALID_SPEC,
-            "nothing happens until the spec is corrected",
+            "nothing is started or followed until the spec is corrected; what clusters have begun goes on there",
         ),
         verdict(types::STALLED, true, reason::INVALID_SPEC, text),
     ];
@@ -176,8 +176,8 @@ fn reconciling(plan: &Plan) -> Verdict {
     let summary = &plan.summary;
     if plan.outlook.moving {
         let text = format!(
-            "{} clusters in flight (window {}), {} of {} complete, {} pending",
-            summary.in_flight,
+            "{} in flight (window {}), {} of {} complete, {} pending",
+            clusters(summary.in_flight),
             summary.window,
             summary.clusters.complete,
             summary.clusters.total,
@@ -204,7 +204,7 @@ fn stalled(plan: &Plan, facts: &Facts<'_>) -> Verdict {
             "the upgrade is complete, paused or moving",
         );
     };
-    let failed = summary.clusters.failed + summary.degraded;
+    let lost = lost(summary.clusters.failed, summary.degraded);
     let (reason, text) = match stall {
         StallReason::NothingSelected if plan.outlook.no_canary => (
             reason::NOTHING_SELECTED,
@@ -220,18 +220,40 @@ fn stalled(plan: &Plan, facts: &Facts<'_>) -> Verdict {
         ),
         StallReason::MaxFailuresExceeded => (
             reason::MAX_FAILURES_EXCEEDED,
-            format!("{failed} clusters failed, more than maxFailures allows; mend and retry them (annotation retry-failed), or raise maxFailures"),
+            format!("{lost}, more than maxFailures allows; mend and retry them (annotation retry-failed), or raise maxFailures"),
         ),
         StallReason::ClustersFailed => (
             reason::CLUSTERS_FAILED,
-            format!("{failed} clusters failed; see status.failedClusters, mend and retry them (annotation retry-failed)"),
+            format!("{lost}; see status.failedClusters, mend and retry them (annotation retry-failed)"),
         ),
         StallReason::ClustersBlocked => (
             reason::CLUSTERS_BLOCKED,
-            format!("{} clusters are blocked; see status.waitingClusters for each one's cause and remedy", summary.blocked),
+            format!(
+                "{} {} blocked; see status.waitingClusters for each one's cause and remedy",
+                clusters(summary.blocked),
+                if summary.blocked == 1 { "is" } else { "are" }
+            ),
         ),
     };
     verdict(types::STALLED, true, reason, text)
+}
+
+/// A number of clusters in words. (The seed's own sentence, of Selected, has no singular.)
+fn clusters(number: usize) -> String {
+    format!("{number} cluster{}", if number == 1 { "" } else { "s" })
+}
+
+/// Clusters that need a human: failed ones, and those whose pre-action is degraded, which condition Failed leaves out.
+fn lost(failed: usize, degraded: usize) -> String {
+    let degraded_text = match degraded {
+        1 => "1 pre-action is degraded".to_owned(),
+        number => format!("{number} pre-actions are degraded"),
+    };
+    match (failed, degraded) {
+        (_, 0) => format!("{} failed", clusters(failed)),
+        (0, _) => degraded_text,
+        _ => format!("{} failed, {degraded_text}", clusters(failed)),
+    }
 }
 
 fn is_true(status: &ManagedClustersUpgradeStatus, type_: &str) -> bool {

@@ -302,3 +302,12 @@ fn an_invalid_spec_says_nothing_of_what_it_cannot_know() {
     }
     assert_eq!(shown(&made, types::STALLED), pair("True", reason::INVALID_SPEC));
 }
+
+#[test]
+fn one_is_not_many_and_a_degraded_pre_action_is_no_failed_cluster() {
+    assert_eq!(clusters(1), "1 cluster");
+    assert_eq!(clusters(0), "0 clusters");
+    assert_eq!(lost(1, 0), "1 cluster failed");
+    assert_eq!(lost(0, 1), "1 pre-action is degraded");
+    assert_eq!(lost(2, 3), "2 clusters failed, 3 pre-actions are degraded");
+}
