@@ -10,6 +10,7 @@ use api::ManagedClustersUpgradeStatus;
 use api::names::{FINALIZER, LABEL_MCU, LABEL_MCU_UID};
 use api::views::Upgrade;
 use chrono::{DateTime, TimeDelta, Utc};
+use rollout::check::Violation;
 use rollout::{Action, Attempt, DeleteReason, Fleet, Limit, Plan, Policy, Record, Step};
 use serde_json::json;
 
@@ -55,7 +56,10 @@ pub fn look(hall: &Hall, events: &Publisher, uid: &str) {
             ?violations,
             "the plan breaks a safety rule; nothing of it is written"
         );
-        hall.with(|state| refuse(state, uid, observed.now, begun));
+        // On the object, too: its status is that of the last good plan and would never tell.
+        if let Some(regarding) = hall.with(|state| refuse(state, uid, observed.now, begun)) {
+            events.upgrade(&regarding, events::Reason::PlanRefused, refusal(&violations));
+        }
         return;
     }
     let taken = hall.with(|state| take(state, uid, &observed, &plan, begun));
@@ -239,11 +243,19 @@ fn facts<'a>(desk: &'a Desk, previous: &'a ManagedClustersUpgradeStatus, now: Da
 }
 
 /// Notes that a plan was refused; a fresh look may find a better one.
-fn refuse(state: &mut State, uid: &str, now: DateTime<Utc>, begun: Instant) {
-    if let Some(desk) = state.desks.get_mut(uid) {
-        desk.looked = Some((Instant::now(), begun.elapsed()));
-        desk.wake_at = Some(now + REFUSED);
-    }
+fn refuse(state: &mut State, uid: &str, now: DateTime<Utc>, begun: Instant) -> Option<Regarding> {
+    let desk = state.desks.get_mut(uid)?;
+    desk.looked = Some((Instant::now(), begun.elapsed()));
+    desk.wake_at = Some(now + REFUSED);
+    Some(regarding(desk))
+}
+
+/// What an Event says of a refused plan.
+fn refusal(violations: &[Violation]) -> String {
+    let first = violations.first().map(ToString::to_string).unwrap_or_default();
+    format!(
+        "a plan breaks a safety rule and nothing of it is written; please report this defect of the controller: {first}"
+    )
 }
 
 /// Takes a plan: records, jobs, status.

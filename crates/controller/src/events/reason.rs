@@ -89,6 +89,8 @@ reasons! {
     InvalidSpec, Upgrade, Warning, "Validate";
     /// Nothing will move without a human.
     Stalled, Upgrade, Warning, "Upgrade";
+    /// The independent check refused a plan and nothing of it was written: a defect of the controller.
+    PlanRefused, Upgrade, Warning, "Upgrade";
     /// A cluster failed.
     ClusterFailed, Cluster, Warning, "Upgrade";
     /// A cluster's pre-action failed or timed out.
