@@ -63,7 +63,7 @@ const CLUSTERS: &[(&str, &str)] = &[
     ),
     (
         "Conflict",
-        "Wait until the other owner named in the message is done with the cluster, or delete its upgrade or work. If it holds the cluster by a degraded pre-action, mend or retry that first.",
+        "If the message names an upgrade: wait until it is done with the cluster, or retry, resume, edit or delete it (kubectl mcu status shows what it waits for). If it names a work of nobody's upgrade: delete that work; it is looked for again within 5 minutes.",
     ),
     (
         "UnreadableCluster",
@@ -186,7 +186,7 @@ const CLUSTERS: &[(&str, &str)] = &[
 const UPGRADES: &[(&str, &str)] = &[
     (
         reason::INVALID_SPEC,
-        "Mend the field that the message names; kubectl mcu lint -f FILE shows all of them.",
+        "Mend the field that the message names; kubectl mcu lint -f FILE shows all of them. Until then nothing is started or followed, and clusters are shown as they were before the edit.",
     ),
     (
         reason::NOTHING_SELECTED,

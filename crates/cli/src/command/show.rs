@@ -1,5 +1,6 @@
 //! `status` without `-w`, `clusters` and `why`: fetch once, print once.
 
+use api::conditions;
 use chrono::Utc;
 
 use crate::args::{ClustersArgs, Common, Output, WhyArgs};
@@ -71,10 +72,15 @@ pub(super) async fn why(common: &Common, args: &WhyArgs, screen: Screen) -> Resu
     let rows = hub.rows(&upgrade).await?;
     note_unreadable(&rows, screen);
     let Some(row) = rows.of(&args.cluster) else {
-        let observed = if upgrade.is_observed() {
-            "check its placements and its cluster selector"
-        } else {
+        let invalid = upgrade
+            .condition(conditions::STALLED)
+            .is_some_and(|stalled| stalled.reason == conditions::reason::INVALID_SPEC);
+        let observed = if !upgrade.is_observed() {
             "the controller has not looked at the newest spec yet"
+        } else if invalid {
+            "its spec is invalid, so no clusters are selected by it; kubectl mcu status says what to mend"
+        } else {
+            "check its placements and its cluster selector"
         };
         return Err(Failure::Other(format!(
             "cluster {:?} is not part of upgrade {}/{}: {observed}",

@@ -163,6 +163,21 @@ pub(crate) mod fixtures {
         ))
     }
 
+    /// An upgrade whose spec was edited into an invalid one under way.
+    pub(crate) fn invalid() -> Upgrade {
+        let message = "spec.preUpgradeAction.manifestWork.workload.manifests[1]: ConfigMap a is there twice; remove one";
+        let ready = condition("Ready", "False", "InvalidSpec", message);
+        let stalled = condition("Stalled", "True", "InvalidSpec", message);
+        let no_failure = condition("Failed", "False", "ManagedClustersUpgradeFailed", "");
+        Upgrade::read(object(
+            &spec(),
+            &json!({
+                "observedGeneration": 2, "state": "Invalid",
+                "conditions": conditions(&ready, &stalled, &no_failure),
+            }),
+        ))
+    }
+
     /// A finished upgrade.
     pub(crate) fn complete() -> Upgrade {
         let ready = condition(

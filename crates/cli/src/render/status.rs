@@ -182,7 +182,8 @@ fn matters(condition: &Condition) -> bool {
     match condition.type_.as_str() {
         conditions::READY => true,
         conditions::STALLED | conditions::FAILED => condition.status == "True",
-        conditions::SELECTED => condition.status != "True",
+        // What follows the number says why it may be smaller than expected.
+        conditions::SELECTED => condition.status != "True" || condition.message.contains("; "),
         _ => false,
     }
 }

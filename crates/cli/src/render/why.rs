@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use api::report::ReportRow;
+use api::conditions;
+use api::report::{Phase, ReportRow};
 use api::time::to_rfc3339;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::{Value, json};
@@ -15,6 +16,8 @@ use crate::render::objects::{to_json, to_yaml};
 use crate::render::phase_tone;
 use crate::table::{Cell, Table, lines, one_line, or_none};
 use crate::upgrade::Upgrade;
+
+const DEGRADED: &str = "degraded";
 
 /// The explanation in the form asked for.
 #[must_use]
@@ -31,6 +34,16 @@ pub fn render(
         cluster: &row.cluster,
     };
     let remedy = remedy::for_cluster(&row.reason, row.phase, names);
+    // While the spec is invalid the controller looks at no cluster: rows stay as they were, and so must their remedies.
+    let frozen = upgrade
+        .condition(conditions::STALLED)
+        .filter(|stalled| stalled.status == "True" && stalled.reason == conditions::reason::INVALID_SPEC);
+    let remedy = frozen.map_or(remedy, |stalled| {
+        format!(
+            "Correct the spec of the upgrade first; until then nothing is started or followed: {}",
+            one_line(&stalled.message)
+        )
+    });
     match output {
         None | Some(Output::Wide) => text(upgrade, row, &remedy, now, paint),
         Some(Output::Json) => to_json(&explanation(upgrade, row, &remedy)),
@@ -120,10 +133,10 @@ fn history(row: &ReportRow, now: DateTime<Utc>, paint: Paint) -> String {
         );
         let outcome = step
             .outcome
-            .map_or_else(|| "running".to_owned(), |outcome| format!("{outcome:?}"));
+            .map_or_else(|| open(row.phase).to_owned(), |outcome| format!("{outcome:?}"));
         let tone = match outcome.as_str() {
             "Succeeded" => Tone::Good,
-            "Failed" => Tone::Bad,
+            "Failed" | DEGRADED => Tone::Bad,
             _ => Tone::Plain,
         };
         table.push(vec![
@@ -137,10 +150,18 @@ fn history(row: &ReportRow, now: DateTime<Utc>, paint: Paint) -> String {
     format!("{heading}\n{}", table.render(paint, 2))
 }
 
+/// How a step that has no outcome yet stands. A degraded pre-action has none because it may recover by itself.
+const fn open(phase: Phase) -> &'static str {
+    match phase {
+        Phase::PreActionDegraded => DEGRADED,
+        _ => "running",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::fixtures::{now, rows, running};
+    use crate::render::fixtures::{invalid, now, rows, running};
 
     fn why(cluster: &str, output: Option<Output>) -> String {
         let rows = rows();
@@ -160,6 +181,28 @@ mod tests {
     #[test]
     fn a_running_cluster_shows_its_open_step() {
         insta::assert_snapshot!(why("edge-02", None));
+    }
+
+    #[test]
+    fn a_degraded_pre_action_does_not_run() {
+        let mut row = rows().of("edge-02").unwrap().clone();
+        row.phase = Phase::PreActionDegraded;
+        let text = render(&running(), &row, None, now(), Paint::Never);
+        assert!(
+            text.contains("  degraded\n") && !text.contains("running\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn while_the_spec_is_invalid_only_its_correction_moves_a_cluster() {
+        let rows = rows();
+        let text = render(&invalid(), rows.of("edge-02").unwrap(), None, now(), Paint::Never);
+        assert!(
+            text.contains("Correct the spec") && text.contains("ConfigMap a is there twice"),
+            "{text}"
+        );
+        assert!(!text.contains("Nothing to do"), "{text}");
     }
 
     #[test]
