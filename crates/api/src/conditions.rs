@@ -49,11 +49,11 @@ pub mod reason {
     pub const PAUSED: &str = "Paused";
     /// Reconciling=True.
     pub const RECONCILING: &str = "UpgradeRunning";
-    /// Reconciling=False: nothing is left to do.
+    /// Reconciling=False: nothing is in flight and nothing starts by itself.
     pub const IDLE: &str = "NothingToDo";
     /// Stalled=False.
     pub const MOVING: &str = "NotStalled";
-    /// Stalled=True: the spec breaks a rule.
+    /// Stalled=True, Ready=False and Reconciling=False: the spec breaks a rule.
     pub const INVALID_SPEC: &str = "InvalidSpec";
     /// Stalled=True: the selection is empty.
     pub const NOTHING_SELECTED: &str = "NothingSelected";
