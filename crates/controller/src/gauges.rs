@@ -25,7 +25,9 @@ pub fn set(hall: &Hall) {
                 kinds[position] += 1;
             }
             used += usize::try_from(status.in_flight.unwrap_or(0)).unwrap_or(0);
-            slots += usize::try_from(status.effective_max_concurrency.unwrap_or(0)).unwrap_or(0);
+            if kind != UpgradeState::Complete {
+                slots += usize::try_from(status.effective_max_concurrency.unwrap_or(0)).unwrap_or(0);
+            }
         }
         for phase in ALL_PHASES {
             metrics.set_clusters(
