@@ -60,7 +60,7 @@ fn rivals(desk: &Desk, desks: &Desks) -> AHashMap<Arc<str>, Rival> {
         };
         // Its first work may not be seen yet, or the next one may be about to be created.
         for cluster in in_flight(other).filter(|cluster| concerns(desk, cluster)) {
-            note(cluster, RivalHold::Active);
+            note(cluster, at_work(other));
         }
         if other.order() > desk.order() || other.is_deleting() || other.brief.is_err() {
             continue;
@@ -113,6 +113,15 @@ fn waits_for_a_human(phase: Phase, reason: Reason) -> bool {
     }
 }
 
+/// The hold of an upgrade on clusters in flight: while its spec is invalid nothing of it moves without a human.
+const fn at_work(owner: &Desk) -> RivalHold {
+    if owner.brief.is_err() {
+        RivalHold::Stuck
+    } else {
+        RivalHold::Active
+    }
+}
+
 /// What the owner of a rival work does with the cluster (`reference/mcu.md` §4, Ownership).
 fn hold_of(desk: &Desk, owner: Option<&Desk>, cluster: &str) -> RivalHold {
     let Some(owner) = owner else {
@@ -123,7 +132,7 @@ fn hold_of(desk: &Desk, owner: Option<&Desk>, cluster: &str) -> RivalHold {
         Some(Phase::Complete) => RivalHold::Yielding,
         Some(Phase::Failed) if older => RivalHold::Yielding,
         Some(Phase::Failed | Phase::PreActionDegraded) => RivalHold::Stuck,
-        _ => RivalHold::Active,
+        _ => at_work(owner),
     }
 }
 

@@ -96,6 +96,22 @@ fn an_older_upgrade_that_waits_for_a_human_is_stuck() {
 }
 
 #[test]
+fn an_upgrade_whose_spec_became_invalid_is_stuck_where_it_is_at_work() {
+    let mut index = index(&["c1"]);
+    let desk = upgrade("mine", &["c1"]).desk(&index);
+    let mut other = Given {
+        spec: serde_json::json!({}),
+        ..upgrade("other", &["c1"])
+    }
+    .desk(&index);
+    assert!(other.brief.is_err());
+    note(&mut other, "c1", of(Phase::Initialized));
+    index.work(&Change::Applied(work("c1", Step::Platform, "other", 5)), at(0));
+    let cluster = one(&observed(&desk, vec![other], &mut index), "c1");
+    assert_eq!(cluster.rival.unwrap().hold, RivalHold::Stuck);
+}
+
+#[test]
 fn a_newer_upgrade_that_failed_holds_its_cluster_and_one_that_is_complete_does_not() {
     assert_eq!(
         rival(NEW, of(Phase::Failed), Some(Step::Platform)).0,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use api::ManagedClustersUpgradeStatus;
+use api::mcu::UpgradeState;
 use api::names::{FINALIZER, LABEL_MCU, LABEL_MCU_UID};
 use api::views::Upgrade;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -19,7 +20,7 @@ use crate::desk::Desk;
 use crate::events::{self, Publisher, Regarding};
 use crate::hall::{Hall, State, concerns_planning};
 use crate::index::{Index, from_rollout};
-use crate::observe;
+use crate::observe::{self, Desks};
 use crate::policy::{Brief, pending_retry};
 use crate::report::announce;
 use crate::report::rows::Due;
@@ -134,6 +135,9 @@ fn observe_desk(hall: &Hall, state: &mut State, desk: &mut Desk, now: DateTime<U
             };
             let status = status::invalid(&facts(desk, &latest, now), violations, past);
             desk.status.set(status);
+            if latest.state != Some(UpgradeState::Invalid) {
+                wake_contested(&mut state.desks);
+            }
             hall.metrics.reconciled(ReconcileOutcome::Invalid);
             return None;
         }
@@ -323,17 +327,21 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
         jobs.push(status_job(desk, status));
     }
     let regarding = Some(regarding(desk));
-    // Upgrades that wait for a cluster of this one look again.
-    if changes.any {
-        for other in desks.values_mut().filter(|other| other.contested) {
-            other.dirty = true;
-        }
+    if changes.any || previous.state == Some(UpgradeState::Invalid) {
+        wake_contested(desks);
     }
     Taken {
         jobs,
         regarding,
         news,
         moved: changes.moved,
+    }
+}
+
+/// Upgrades that wait for a cluster of another one look again.
+fn wake_contested(desks: &mut Desks) {
+    for desk in desks.values_mut().filter(|desk| desk.contested) {
+        desk.dirty = true;
     }
 }
 

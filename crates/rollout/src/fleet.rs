@@ -96,7 +96,7 @@ pub struct Rival {
 pub enum RivalHold {
     /// It is upgrading the cluster, or is older and has yet to start it: it goes first.
     Active,
-    /// It holds the cluster until a human acts (`PreActionDegraded`, or a newer upgrade that failed).
+    /// It holds the cluster until a human acts (`PreActionDegraded`, an invalid spec, or a newer upgrade that failed).
     Stuck,
     /// It is done with the cluster and only kept works: they give way (`reference/mcu.md` §4, Ownership).
     Yielding,
