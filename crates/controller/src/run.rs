@@ -34,6 +34,8 @@ const WRITE: Duration = Duration::from_secs(30);
 const READ: Duration = Duration::from_mins(2);
 /// Works per page when all are read.
 const PAGE: u32 = 500;
+/// Writers are behind when each of them has so many jobs before it.
+const BEHIND: usize = 4;
 /// Of so many writers one tidies up, too.
 const TIDY: usize = 4;
 /// Longest time that writes in flight have at shutdown.
@@ -139,7 +141,7 @@ async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize)
     let mut counted = None;
     loop {
         parts.readiness.beat();
-        let behind = hall.lanes.backlog() > writers;
+        let behind = hall.lanes.backlog() > writers * BEHIND;
         let (due, upgrades) = hall.with(|state| {
             let due = state.due(hall.now(), Instant::now(), behind);
             (due, state.desks.len())
@@ -152,7 +154,7 @@ async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize)
             counted = Some(upgrades);
         }
         pipeline::flush(hall, Instant::now());
-        let behind = hall.lanes.backlog() > writers;
+        let behind = hall.lanes.backlog() > writers * BEHIND;
         let next = hall.with(|state| state.next(hall.now(), Instant::now(), behind));
         tokio::select! {
             () = hall.woken() => {}

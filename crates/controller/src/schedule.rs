@@ -29,7 +29,7 @@ impl State {
         }
     }
 
-    /// Upgrades to look at now, the oldest first. `behind`: jobs wait that all writers together cannot take at once.
+    /// Upgrades to look at now, the oldest first. `behind`: a long queue waits for the writers.
     pub fn due(&mut self, wall: DateTime<Utc>, now: Instant, behind: bool) -> Vec<Arc<str>> {
         let all = std::mem::take(&mut self.index.all_dirty);
         let vacated = std::mem::take(&mut self.index.vacated);

@@ -14,13 +14,19 @@ use crate::workspace::Binaries;
 
 const UPGRADE: &str = "bench";
 const CONTROLLER: &str = "mcu-controller";
+/// Most writes of all agents together at one time.
+const AGENT_WRITES: usize = 16;
 const POLL: Duration = Duration::from_millis(100);
 const PROGRESS: Duration = Duration::from_secs(10);
 
 /// Measures one rollout on a hub of its own.
 pub(super) async fn round(args: &FleetArgs, binaries: &Binaries) -> Result<Round> {
     let mut ground = Ground::prepare(args).await?;
-    let flags = [format!("--agent-seconds={}", args.agent_seconds)];
+    let flags = [
+        format!("--agent-seconds={}", args.agent_seconds),
+        // Enough to keep the API server busy; more would only make every request wait for more others.
+        format!("--concurrency={AGENT_WRITES}"),
+    ];
     stage::agents(&ground.hub, binaries, &flags).await?;
     let pid = stage::controller(&ground.hub, binaries, CONTROLLER).await?;
     note("upgrading");
