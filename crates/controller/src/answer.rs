@@ -9,6 +9,7 @@ use chrono::TimeDelta;
 use crate::apply::{Effect, Job, Outcome};
 use crate::hall::{Hall, State};
 use crate::index::Index;
+use crate::pipeline::wake_contested;
 
 /// First wait before a foreign work that is being deleted is looked at again.
 const TERMINATING: TimeDelta = TimeDelta::seconds(5);
@@ -62,6 +63,10 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
             };
             desk.rows.wrote(due, version, Instant::now());
             desk.dirty = true;
+            // What is on record now may be what others wait for.
+            if version.is_some() {
+                wake_contested(&mut state.desks);
+            }
         }
         Effect::Status { status, .. } => {
             desk.status.wrote(*status, matches!(outcome, Outcome::Upgrade(_)));

@@ -128,10 +128,19 @@ fn hold_of(desk: &Desk, owner: Option<&Desk>, cluster: &str) -> RivalHold {
         return RivalHold::Yielding;
     };
     let older = owner.order() < desk.order();
-    match owner.rows.get(cluster).map(|row| row.record.phase) {
-        Some(Phase::Complete) => RivalHold::Yielding,
-        Some(Phase::Failed) if older => RivalHold::Yielding,
-        Some(Phase::Failed | Phase::PreActionDegraded) => RivalHold::Stuck,
+    let Some(row) = owner.rows.get(cluster) else {
+        return at_work(owner);
+    };
+    // Until the end is on record its works stay: a successor that found neither would take the cluster for unfinished.
+    let recorded = row
+        .written
+        .as_ref()
+        .is_some_and(|written| written.phase == row.record.phase);
+    match row.record.phase {
+        Phase::Complete if recorded => RivalHold::Yielding,
+        Phase::Failed if older && recorded => RivalHold::Yielding,
+        Phase::Failed if !older => RivalHold::Stuck,
+        Phase::PreActionDegraded => RivalHold::Stuck,
         _ => at_work(owner),
     }
 }

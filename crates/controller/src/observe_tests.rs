@@ -3,7 +3,7 @@ use rollout::testing::{at, record};
 use rollout::{Attempt, Record};
 
 use super::*;
-use crate::fixture::{Given, cluster, desks, finished, index, note, upgrade, work};
+use crate::fixture::{Given, cluster, desks, finished, index, note, upgrade, work, write};
 use crate::index::Change;
 
 const OLD: &str = "2026-05-28T09:00:00Z";
@@ -34,6 +34,7 @@ fn rival(
     .desk(&index);
     if let Some(record) = record.into() {
         note(&mut other, "c1", record);
+        write(&mut other);
     }
     if let Some(step) = step {
         index.work(&Change::Applied(work("c1", step, "other", 5)), at(0));
@@ -70,6 +71,23 @@ fn an_older_upgrade_that_is_done_gives_way() {
             *cluster.slot(rollout::Step::Platform),
             Slot::Rival { terminating: false }
         );
+    }
+}
+
+#[test]
+fn an_end_that_is_not_on_record_yet_holds_the_cluster() {
+    for phase in [Phase::Complete, Phase::Failed] {
+        let mut index = index(&["c1"]);
+        let desk = upgrade("mine", &["c1"]).desk(&index);
+        let mut other = Given {
+            created: OLD,
+            ..upgrade("other", &["c1"])
+        }
+        .desk(&index);
+        note(&mut other, "c1", of(phase));
+        index.work(&Change::Applied(work("c1", Step::Platform, "other", 5)), at(0));
+        let cluster = one(&observed(&desk, vec![other], &mut index), "c1");
+        assert_eq!(cluster.rival.unwrap().hold, RivalHold::Active);
     }
 }
 

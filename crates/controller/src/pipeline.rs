@@ -339,7 +339,7 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
 }
 
 /// Upgrades that wait for a cluster of another one look again.
-fn wake_contested(desks: &mut Desks) {
+pub(crate) fn wake_contested(desks: &mut Desks) {
     for desk in desks.values_mut().filter(|desk| desk.contested) {
         desk.dirty = true;
     }

@@ -460,7 +460,7 @@ async fn of_two_upgrades_of_one_cluster_the_second_starts_when_the_first_is_done
     let mut desktop = contest();
     let finished = done(&mut desktop, "c1", "old");
     desktop.tells(&Change::Applied(finished.clone()));
-    assert!(works(&desktop.settle()).is_empty());
+    assert_eq!(works(&desktop.settle()), Vec::<String>::new());
     write_rows(&mut desktop, "old");
     let written = desktop.settle();
     assert_eq!(works(&written), ["old: delete c1-operators-upgrade"]);
