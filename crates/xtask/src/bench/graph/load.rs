@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::super::bars::float;
+use super::super::measures::percentile;
+use super::millis;
 
 /// Room for an answer's head and for a piece of its body.
 const BUFFER: usize = 256 * 1024;
@@ -51,6 +53,11 @@ impl Outcome {
         } else {
             0.0
         }
+    }
+
+    /// A percentile of the latencies in milliseconds.
+    pub(super) fn latency_ms(&self, percent: usize) -> f64 {
+        millis(percentile(&self.latencies, percent))
     }
 }
 

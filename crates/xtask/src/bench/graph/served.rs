@@ -9,11 +9,10 @@ use serde::Serialize;
 use testenv::{Process, ProcessSpec};
 
 use super::super::fleet::{note, peak_rss_mib};
-use super::super::measures::percentile;
 use super::bare::BareArgs;
 use super::data::{ARCHITECTURES, Files, replace};
 use super::load::{Answer, Outcome, Target};
-use super::{GraphBenchArgs, millis};
+use super::{GraphBenchArgs, mean, median};
 use crate::stage::free_address;
 use crate::workspace::{Binaries, UPDATE_SERVICE};
 
@@ -35,14 +34,17 @@ pub(super) struct Served {
     pub(super) bare_rates: Vec<f64>,
     /// Mean over mean.
     pub(super) ratio: f64,
-    /// Latency of the service under full load.
+    /// Latency of the service under full load, median of the rounds.
     pub(super) full_load_p99_ms: f64,
     /// Requests per second when half the service's throughput is asked for.
     pub(super) half_load_rate: f64,
+    /// Medians of the rounds: others who use the machine for a moment spoil a round, not the figure.
     pub(super) half_load_p50_ms: f64,
     pub(super) half_load_p99_ms: f64,
-    /// The bare server's at the same rate.
-    pub(super) bare_half_load_p99_ms: f64,
+    /// Per round.
+    pub(super) half_load_p99s_ms: Vec<f64>,
+    /// The bare server's at the same rate, per round.
+    pub(super) bare_half_load_p99s_ms: Vec<f64>,
 }
 
 /// What the process needed.
@@ -59,6 +61,10 @@ pub(super) struct Memory {
     pub(super) swap_seconds: f64,
     /// Latency of the load around the swap.
     pub(super) swap_p99_ms: f64,
+}
+
+fn each(outcomes: &[Outcome], value: impl Fn(&Outcome) -> f64) -> Vec<f64> {
+    outcomes.iter().map(value).collect()
 }
 
 /// A process that serves HTTP on an address of this machine.
@@ -163,49 +169,52 @@ impl<'a> Bench<'a> {
         if other.ask()?.body != answer.body {
             bail!("the bare server sends other bytes");
         }
-        let (mut ours, mut theirs): (Vec<Outcome>, Vec<Outcome>) = (Vec::new(), Vec::new());
         let time = Duration::from_secs(self.args.seconds.into());
+        let connections = self.args.connections;
+        note(&format!("{encoding}: full load"));
+        let (ours, theirs) = self.in_turns(&target, &other, |target| {
+            // A moment of load first, so that neither side is measured cold.
+            target.closed(connections, Duration::from_millis(300))?;
+            target.closed(connections, time)
+        })?;
+        let (service_rates, bare_rates) = (each(&ours, Outcome::rate), each(&theirs, Outcome::rate));
+        let half = mean(&service_rates) / 2.0;
+        note(&format!("{encoding}: half load, {half:.0} requests/s"));
+        let (paced, bare_paced) =
+            self.in_turns(&target, &other, |target| target.paced(connections, half, time))?;
+        Ok(Served {
+            encoding,
+            bytes: answer.body.len(),
+            ratio: mean(&service_rates) / mean(&bare_rates),
+            service_rates,
+            bare_rates,
+            full_load_p99_ms: median(each(&ours, |outcome| outcome.latency_ms(99))),
+            half_load_rate: mean(&each(&paced, Outcome::rate)),
+            half_load_p50_ms: median(each(&paced, |outcome| outcome.latency_ms(50))),
+            half_load_p99_ms: median(each(&paced, |outcome| outcome.latency_ms(99))),
+            half_load_p99s_ms: each(&paced, |outcome| outcome.latency_ms(99)),
+            bare_half_load_p99s_ms: each(&bare_paced, |outcome| outcome.latency_ms(99)),
+        })
+    }
+
+    /// Loads service and bare server in every round; they take turns in going first.
+    fn in_turns(
+        &self,
+        service: &Target,
+        bare: &Target,
+        load: impl Fn(&Target) -> Result<Outcome>,
+    ) -> Result<(Vec<Outcome>, Vec<Outcome>)> {
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for round in 0..self.args.rounds.max(1) {
-            note(&format!(
-                "{encoding}: round {} of {}",
-                round + 1,
-                self.args.rounds.max(1)
-            ));
-            let mut sides = [(&target, &mut ours), (&other, &mut theirs)];
-            // The two take turns in going first.
+            let mut sides = [(service, &mut ours), (bare, &mut theirs)];
             if round % 2 == 1 {
                 sides.reverse();
             }
             for (target, outcomes) in sides {
-                // A moment of load first, so that neither side is measured cold.
-                target.closed(self.args.connections, Duration::from_millis(300))?;
-                outcomes.push(target.closed(self.args.connections, time)?);
+                outcomes.push(load(target)?);
             }
         }
-        let rates = |outcomes: &[Outcome]| outcomes.iter().map(Outcome::rate).collect::<Vec<f64>>();
-        let (service_rates, bare_rates) = (rates(&ours), rates(&theirs));
-        let sum = |rates: &[f64]| rates.iter().sum::<f64>();
-        let half = sum(&service_rates) / super::super::bars::float(service_rates.len()) / 2.0;
-        note(&format!("{encoding}: half load, {half:.0} requests/s"));
-        let paced = target.paced(self.args.connections, half, time)?;
-        let bare_paced = other.paced(self.args.connections, half, time)?;
-        let mut full: Vec<Duration> = ours
-            .iter()
-            .flat_map(|outcome| outcome.latencies.clone())
-            .collect();
-        full.sort_unstable();
-        Ok(Served {
-            encoding,
-            bytes: answer.body.len(),
-            ratio: sum(&service_rates) / sum(&bare_rates),
-            service_rates,
-            bare_rates,
-            full_load_p99_ms: millis(percentile(&full, 99)),
-            half_load_rate: paced.rate(),
-            half_load_p50_ms: millis(percentile(&paced.latencies, 50)),
-            half_load_p99_ms: millis(percentile(&paced.latencies, 99)),
-            bare_half_load_p99_ms: millis(percentile(&bare_paced.latencies, 99)),
-        })
+        Ok((ours, theirs))
     }
 
     fn bare(&self, answer: &Answer, encoding: &str) -> Result<Server> {
@@ -253,7 +262,7 @@ impl<'a> Bench<'a> {
             all_bodies_mib,
             peak_mib: peak(),
             swap_seconds,
-            swap_p99_ms: millis(percentile(&load.latencies, 99)),
+            swap_p99_ms: load.latency_ms(99),
         })
     }
 
