@@ -1,0 +1,212 @@
+//! The cache of evaluated rules: one query at a time, each at most so often, the stalest first.
+//!
+//! Owns the three clocks (`reference/clusterversion.md` §5.1): between any two queries, between two of the same query, and
+//! expiry. Keyed by the query, so that a query shared by risks and targets is asked once. Failures are cached like answers.
+//! The evaluation itself is the caller's: [`Cache::ask`] says what to evaluate, [`Cache::record`] takes the answer.
+
+use std::collections::BTreeMap;
+
+use chrono::TimeDelta;
+
+use crate::era::Era;
+use crate::promql::Verdict;
+use crate::types::Time;
+
+/// The clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clocks {
+    /// Between any two queries.
+    pub between_queries: TimeDelta,
+    /// Between two evaluations of one query.
+    pub per_query: TimeDelta,
+    /// After which an answer, or a request never answered, is forgotten.
+    pub expiration: TimeDelta,
+}
+
+impl Clocks {
+    /// The clocks of an era: a second (ten minutes before 4.12), an hour, a day.
+    #[must_use]
+    pub const fn of(era: Era) -> Self {
+        Self {
+            between_queries: if era.has_slow_queries() {
+                TimeDelta::minutes(10)
+            } else {
+                TimeDelta::seconds(1)
+            },
+            per_query: TimeDelta::hours(1),
+            expiration: TimeDelta::hours(24),
+        }
+    }
+}
+
+/// What the cache says to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// The answer, cached or a failure that says that the request is throttled.
+    Verdict(Verdict),
+    /// This query is to be evaluated now; it may be another than the one asked for, which has waited longer.
+    Evaluate(String),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Entry {
+    /// When it was last evaluated, with the answer.
+    evaluated: Option<(Time, Verdict)>,
+    /// When it was last asked for.
+    asked: Time,
+}
+
+impl Entry {
+    /// Was it asked for since it was evaluated?
+    fn is_wanted(&self) -> bool {
+        self.evaluated.as_ref().is_none_or(|(at, _)| self.asked > *at)
+    }
+}
+
+/// Answers by query. Its memory is lost when the operator restarts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cache {
+    entries: BTreeMap<String, Entry>,
+    last_query: Option<Time>,
+}
+
+impl Cache {
+    /// Asks for a query.
+    pub fn ask(&mut self, now: Time, query: &str, clocks: &Clocks, era: Era) -> Ask {
+        self.expire(now, clocks);
+        let answer = self.answer(now, query, clocks, era);
+        self.entries
+            .entry(query.to_owned())
+            .or_insert(Entry {
+                evaluated: None,
+                asked: now,
+            })
+            .asked = now;
+        answer
+    }
+
+    fn answer(&self, now: Time, query: &str, clocks: &Clocks, era: Era) -> Ask {
+        let cached = self.entries.get(query).and_then(|entry| entry.evaluated.clone());
+        if let Some(last) = self.last_query
+            && now - last < clocks.between_queries
+        {
+            let throttled = || throttled(now, last, clocks, era);
+            return Ask::Verdict(cached.map_or_else(throttled, |(_, verdict)| verdict));
+        }
+        let (stalest, evaluated) = self.stalest(query, now);
+        match (evaluated, cached) {
+            (Some(at), Some((_, verdict))) if now - at < clocks.per_query => Ask::Verdict(verdict),
+            // The stalest is fresh enough, and this one is new.
+            (Some(at), None) if now - at < clocks.per_query => Ask::Evaluate(query.to_owned()),
+            _ => Ask::Evaluate(stalest.to_owned()),
+        }
+    }
+
+    /// Of the query and of those wanted meanwhile: the one evaluated longest ago, never being longest, and of several
+    /// the one that waits longest.
+    fn stalest<'a>(&'a self, query: &'a str, now: Time) -> (&'a str, Option<Time>) {
+        self.entries
+            .iter()
+            .filter(|(key, entry)| entry.is_wanted() || *key == query)
+            .map(|(key, entry)| {
+                (
+                    entry.evaluated.as_ref().map(|(at, _)| *at),
+                    entry.asked,
+                    key.as_str(),
+                )
+            })
+            .chain((!self.entries.contains_key(query)).then_some((None, now, query)))
+            .min()
+            .map_or((query, None), |(evaluated, _, key)| (key, evaluated))
+    }
+
+    /// Takes the answer to a query, at the time it came.
+    pub fn record(&mut self, now: Time, query: &str, verdict: Verdict) {
+        self.last_query = Some(now);
+        let asked = self.entries.get(query).map_or(now, |entry| entry.asked);
+        self.entries.insert(
+            query.to_owned(),
+            Entry {
+                evaluated: Some((now, verdict)),
+                asked,
+            },
+        );
+    }
+
+    /// When asking again can bring something new for one of these queries: at once for one never evaluated that no
+    /// throttle holds back, else at the end of a throttle or of the time per query.
+    #[must_use]
+    pub fn wake_at<'q>(
+        &self,
+        now: Time,
+        queries: impl IntoIterator<Item = &'q str>,
+        clocks: &Clocks,
+    ) -> Option<Time> {
+        let throttle = self.last_query.map_or(now, |last| last + clocks.between_queries);
+        queries
+            .into_iter()
+            .map(|query| {
+                let evaluated = self.entries.get(query).and_then(|entry| entry.evaluated.as_ref());
+                evaluated.map_or(throttle, |(at, _)| throttle.max(*at + clocks.per_query))
+            })
+            .min()
+    }
+
+    fn expire(&mut self, now: Time, clocks: &Clocks) {
+        self.entries.retain(|_, entry| {
+            let since = entry.evaluated.as_ref().map_or(entry.asked, |(at, _)| *at);
+            now - since <= clocks.expiration
+        });
+    }
+}
+
+fn throttled(now: Time, last: Time, clocks: &Clocks, era: Era) -> Verdict {
+    Err(if era.has_old_throttling_text() {
+        format!(
+            "client-side throttling: only {} has elapsed since the last match call completed for this cluster condition backend; this cached cluster condition request has been queued for later execution",
+            go_duration(now - last)
+        )
+    } else {
+        format!(
+            "evaluation is throttled until {}",
+            (last + clocks.between_queries).format("%H:%M:%SZ")
+        )
+    })
+}
+
+/// A duration as Go prints it: `8m30.897651224s`, `1h0m0s`, `250ms`, `0s`.
+fn go_duration(span: TimeDelta) -> String {
+    let nanos = span.num_nanoseconds().unwrap_or(i64::MAX).unsigned_abs();
+    let fraction = |unit: u64, digits: usize, suffix: &str| {
+        let (whole, rest) = (nanos / unit, nanos % unit);
+        let rest = format!("{rest:0digits$}");
+        let rest = rest.trim_end_matches('0');
+        if rest.is_empty() {
+            format!("{whole}{suffix}")
+        } else {
+            format!("{whole}.{rest}{suffix}")
+        }
+    };
+    match nanos {
+        0 => "0s".to_owned(),
+        1..1_000 => format!("{nanos}ns"),
+        1_000..1_000_000 => fraction(1_000, 3, "µs"),
+        1_000_000..1_000_000_000 => fraction(1_000_000, 6, "ms"),
+        _ => {
+            let seconds = nanos / 1_000_000_000;
+            let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
+            let rest = format!("{:09}", nanos % 1_000_000_000);
+            let rest = rest.trim_end_matches('0');
+            let point = if rest.is_empty() { "" } else { "." };
+            let tail = format!("{}{point}{rest}s", seconds % 60);
+            match (hours, minutes) {
+                (0, 0) => tail,
+                (0, minutes) => format!("{minutes}m{tail}"),
+                (hours, minutes) => format!("{hours}h{minutes}m{tail}"),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,519 @@
+//! The client of the update service: what it asks, and what it makes of the answer.
+//!
+//! Owns the query, the reasons and texts of `RetrievedUpdates`, and the rules by which edges become updates
+//! (`reference/clusterversion.md` §3, §4). Refuses to send: the answer is passed in. It reads the protocol's JSON itself
+//! and not by `update_graph::v1`, because a client is lenient and strict in other places than a service: it takes the
+//! first of two equal nodes, and drops a target, not the graph, over a risk it cannot evaluate.
+
+use serde::Deserialize;
+use update_graph::metadata::key;
+use update_graph::{Metadata, Version};
+use url::Url;
+
+use crate::diagnostic::Diagnostic;
+use crate::types::{
+    Condition, ConditionStatus, ConditionalUpdate, MatchingRule, RETRIEVED_UPDATES, Release, Risk, Time,
+};
+use crate::{risk, version};
+
+/// The service that is asked when neither flag nor spec names one.
+pub const DEFAULT_SERVICE: &str = "https://api.openshift.com/api/upgrades_info/v1/graph";
+/// The media type that is asked for.
+pub const ACCEPT: &str = "application/json";
+/// Architecture of a release for all architectures, as a ClusterVersion writes it.
+pub const MULTI: &str = "Multi";
+
+/// Why no updates were retrieved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Reason of `RetrievedUpdates`.
+    pub reason: &'static str,
+    /// Its message, whole.
+    pub message: String,
+}
+
+impl Failure {
+    fn plain(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+        }
+    }
+
+    fn of_client(reason: &'static str, message: impl std::fmt::Display) -> Self {
+        Self::plain(reason, format!("Unable to retrieve available updates: {message}"))
+    }
+
+    /// Did the service fail, as opposed to having no answer for this cluster? Then the lists may be kept.
+    #[must_use]
+    pub fn is_of_service(&self) -> bool {
+        matches!(self.reason, "RemoteFailed" | "ResponseFailed" | "ResponseInvalid")
+    }
+}
+
+/// The outcome as a condition: True without reason and message, or False.
+#[must_use]
+pub fn condition(now: Time, failure: Option<&Failure>) -> Condition {
+    match failure {
+        None => Condition::new(now, RETRIEVED_UPDATES, ConditionStatus::True, "", ""),
+        Some(Failure { reason, message }) => Condition::new(
+            now,
+            RETRIEVED_UPDATES,
+            ConditionStatus::False,
+            *reason,
+            message.clone(),
+        ),
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Question {
+    /// URL of the service.
+    pub service: String,
+    /// `amd64` and the like, or [`MULTI`]: what is wanted.
+    pub architecture: String,
+    /// The same: what runs.
+    pub current_architecture: String,
+    /// Channel.
+    pub channel: String,
+    /// UUID of the cluster.
+    pub cluster_id: String,
+    /// Version of the running operator.
+    pub version: String,
+}
+
+impl Question {
+    /// The URL to GET: the parameters are added to those that the service's URL has, all in order of their names.
+    ///
+    /// # Errors
+    /// The reason why nothing is asked, in the order in which the operator checks.
+    pub fn url(&self) -> Result<String, Failure> {
+        if self.service.is_empty() {
+            return Err(Failure::plain(
+                "NoUpstream",
+                "No updateService server has been set to retrieve updates.",
+            ));
+        }
+        let service = Url::parse(&self.service).map_err(|error| {
+            let text = format!(
+                "failed to parse update service URL: parse {:?}: {error}",
+                self.service
+            );
+            Failure::plain("InvalidURI", text)
+        })?;
+        if let Err(why) = crate::validation::uuid(&self.cluster_id) {
+            return Err(Failure::plain("InvalidID", format!("invalid cluster ID: {why}")));
+        }
+        if self.architecture.is_empty() {
+            return Err(Failure::plain(
+                "NoArchitecture",
+                "Architecture has not been configured.",
+            ));
+        }
+        if self.version.is_empty() {
+            return Err(Failure::plain(
+                "NoCurrentVersion",
+                "The cluster version does not have a semantic version assigned and cannot calculate valid upgrades.",
+            ));
+        }
+        if self.channel.is_empty() {
+            return Err(Failure::plain(
+                "NoChannel",
+                "The update channel has not been configured.",
+            ));
+        }
+        if version::parse(&self.version).is_none() {
+            return Err(Failure::plain(
+                "InvalidCurrentVersion",
+                "The current cluster version is not a valid semantic version and cannot be used to calculate upgrades.",
+            ));
+        }
+        Ok(self.with_parameters(service))
+    }
+
+    fn with_parameters(&self, mut service: Url) -> String {
+        let mut pairs: Vec<(String, String)> = service.query_pairs().into_owned().collect();
+        let arch = if self.architecture == MULTI {
+            "multi"
+        } else {
+            &self.architecture
+        };
+        let added = [
+            ("arch", arch),
+            ("channel", &self.channel),
+            ("id", &self.cluster_id),
+            ("version", &self.version),
+        ];
+        pairs.extend(added.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        pairs.sort_by(|a, b| a.0.cmp(&b.0));
+        service.query_pairs_mut().clear().extend_pairs(pairs);
+        service.into()
+    }
+}
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GraphAnswer {
+    /// No answer: name resolution, connection, TLS, time limit.
+    Unreachable(String),
+    /// An answer whose body could not be read to its end.
+    Broken(String),
+    /// An answer.
+    Response {
+        /// HTTP status.
+        status: u16,
+        /// Status as in `500 Internal Server Error`.
+        status_text: String,
+        /// Body.
+        body: Vec<u8>,
+    },
+}
+
+impl GraphAnswer {
+    /// A good answer.
+    #[must_use]
+    pub fn ok(body: impl Into<Vec<u8>>) -> Self {
+        Self::Response {
+            status: 200,
+            status_text: "200 OK".to_owned(),
+            body: body.into(),
+        }
+    }
+}
+
+/// What a graph offers a cluster.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Retrieved {
+    /// The running release, with its metadata.
+    pub current: Release,
+    /// Targets of unconditional edges.
+    pub updates: Vec<Release>,
+    /// Targets of conditional edges; their conditions are still to be evaluated.
+    pub conditional: Vec<ConditionalUpdate>,
+    /// What was odd about the graph.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+#[derive(Deserialize)]
+struct Graph {
+    #[serde(default)]
+    nodes: Vec<Node>,
+    #[serde(default)]
+    edges: Vec<(usize, usize)>,
+    #[serde(rename = "conditionalEdges", default)]
+    conditional: Option<Vec<Group>>,
+}
+
+#[derive(Deserialize)]
+struct Node {
+    version: semver::Version,
+    #[serde(default)]
+    payload: String,
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    #[serde(default)]
+    edges: Vec<Pair>,
+    #[serde(default)]
+    risks: Vec<RiskDocument>,
+}
+
+#[derive(Deserialize)]
+struct Pair {
+    #[serde(default)]
+    from: String,
+    #[serde(default)]
+    to: String,
+}
+
+#[derive(Deserialize)]
+struct RiskDocument {
+    #[serde(default)]
+    url: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    message: String,
+    #[serde(rename = "matchingRules", default)]
+    rules: Vec<update_graph::MatchingRule>,
+}
+
+impl RiskDocument {
+    fn risk(&self) -> Risk {
+        let rule = |rule: &update_graph::MatchingRule| MatchingRule {
+            kind: rule.kind.to_string(),
+            promql: rule
+                .promql
+                .as_ref()
+                .and_then(|query| MatchingRule::promql(query.promql.clone()).promql),
+            ..MatchingRule::default()
+        };
+        Risk {
+            url: self.url.clone(),
+            name: self.name.clone(),
+            message: self.message.clone(),
+            matching_rules: self.rules.iter().map(rule).collect(),
+            ..Risk::default()
+        }
+    }
+}
+
+/// Reads an answer for the one who asked.
+///
+/// # Errors
+/// [`Failure`]; nothing of the answer is used then.
+pub fn read(question: &Question, answer: &GraphAnswer) -> Result<Retrieved, Failure> {
+    let body = match answer {
+        GraphAnswer::Unreachable(why) => return Err(Failure::of_client("RemoteFailed", why)),
+        GraphAnswer::Broken(why) => return Err(Failure::of_client("ResponseFailed", why)),
+        GraphAnswer::Response {
+            status: 200, body, ..
+        } => body,
+        GraphAnswer::Response { status_text, .. } => {
+            let text = format!("unexpected HTTP status: {status_text}");
+            return Err(Failure::of_client("ResponseFailed", text));
+        }
+    };
+    let invalid = |why: String| Failure::of_client("ResponseInvalid", why);
+    let graph: Graph = serde_json::from_slice(body).map_err(|error| invalid(error.to_string()))?;
+    let running = version::parse(&question.version);
+    let found = graph
+        .nodes
+        .iter()
+        .position(|node| Version::parse(&node.version.to_string()).ok() == running && running.is_some());
+    let Some(at) = found else {
+        return Err(Failure::of_client(
+            "VersionNotFound",
+            format!(
+                "currently reconciling cluster version {} not found in the {:?} channel",
+                question.version, question.channel
+            ),
+        ));
+    };
+    let current = graph
+        .release(at)
+        .map_err(|why| invalid(format!("invalid current node: {why}")))?;
+    if question.architecture == MULTI && question.current_architecture != MULTI {
+        // Nothing leads to the payload for all architectures but the same version in their graph.
+        return Ok(Retrieved {
+            updates: vec![current.clone()],
+            current,
+            ..Retrieved::default()
+        });
+    }
+    let updates = graph.unconditional(at).map_err(invalid)?;
+    let conditional = graph.conditional(&question.version).map_err(invalid)?;
+    Ok(refine(current, updates, conditional))
+}
+
+impl Graph {
+    fn release(&self, at: usize) -> Result<Release, String> {
+        let node = self
+            .nodes
+            .get(at)
+            .ok_or_else(|| format!("node {at} does not exist, the graph has {}", self.nodes.len()))?;
+        let mut release = metadata(&node.metadata)?;
+        release.version = node.version.to_string();
+        release.image.clone_from(&node.payload);
+        Ok(release)
+    }
+
+    fn unconditional(&self, from: usize) -> Result<Vec<Release>, String> {
+        let edges = self.edges.iter().filter(|(origin, _)| *origin == from);
+        edges
+            .map(|(_, to)| {
+                self.release(*to)
+                    .map_err(|why| format!("invalid recommended update node: {why}"))
+            })
+            .collect()
+    }
+
+    fn conditional(&self, from: &str) -> Result<Vec<ConditionalUpdate>, String> {
+        let mut updates = Vec::new();
+        for group in self.conditional.iter().flatten() {
+            for pair in group.edges.iter().filter(|pair| pair.from == from) {
+                let to = self
+                    .nodes
+                    .iter()
+                    .position(|node| node.version.to_string() == pair.to);
+                let to = to.ok_or_else(|| format!("no node for conditional update {}", pair.to))?;
+                let release = self
+                    .release(to)
+                    .map_err(|why| format!("invalid conditional update node: {why}"))?;
+                updates.push(ConditionalUpdate {
+                    release,
+                    risks: group.risks.iter().map(RiskDocument::risk).collect(),
+                    ..ConditionalUpdate::default()
+                });
+            }
+        }
+        Ok(updates)
+    }
+}
+
+/// URL, architecture and channels of a release; the error has a line for everything that is wrong.
+fn metadata(metadata: &Metadata) -> Result<Release, String> {
+    let mut release = Release::default();
+    let mut errors = Vec::new();
+    let base = Url::parse(DEFAULT_SERVICE).ok();
+    if let Some(raw) = metadata.get(key::URL) {
+        match metadata.get_str(key::URL) {
+            Some(text) => match Url::options().base_url(base.as_ref()).parse(&text) {
+                Ok(_) => release.url = text.into_owned(),
+                Err(error) => errors.push(format!("invalid release URL: parse {text:?}: {error}")),
+            },
+            None => errors.push(format!("URL is not a string: {raw}")),
+        }
+    }
+    if let Some(raw) = metadata.get(key::IMAGE_ARCH) {
+        match metadata.get_str(key::IMAGE_ARCH).as_deref() {
+            Some("multi") => MULTI.clone_into(&mut release.architecture),
+            Some(other) => errors.push(format!("unrecognized {} value {other:?}", key::IMAGE_ARCH)),
+            None => errors.push(format!("{} is not a string: {raw}", key::IMAGE_ARCH)),
+        }
+    }
+    if let Some(raw) = metadata.get(key::CHANNELS) {
+        match metadata.get_str(key::CHANNELS).as_deref() {
+            Some("") => errors.push(format!("{} is an empty string", key::CHANNELS)),
+            Some(text) => {
+                for (at, _) in text
+                    .split(',')
+                    .enumerate()
+                    .filter(|(_, channel)| channel.is_empty())
+                {
+                    errors.push(format!(
+                        "{} entry {at} is an empty string: {text:?}",
+                        key::CHANNELS
+                    ));
+                }
+                let channels = text.split(',').filter(|channel| !channel.is_empty());
+                release.channels = channels.map(str::to_owned).collect();
+                release.channels.sort();
+                release.channels.dedup();
+            }
+            None => errors.push(format!("{} is not a string: {raw}", key::CHANNELS)),
+        }
+    }
+    if errors.is_empty() {
+        Ok(release)
+    } else {
+        Err(errors.join("\n"))
+    }
+}
+
+/// Takes out what cannot be offered: a conditional target wins over the same one unconditional, a risk without rule
+/// costs its target, and so do two conditional edges to one target.
+fn refine(current: Release, mut updates: Vec<Release>, mut conditional: Vec<ConditionalUpdate>) -> Retrieved {
+    let mut diagnostics = Vec::new();
+    updates.retain(|update| {
+        let both = conditional
+            .iter()
+            .find(|other| other.release.image == update.image);
+        if let Some(both) = both {
+            diagnostics.push(Diagnostic::InBothLists {
+                version: both.release.version.clone(),
+            });
+        }
+        both.is_none()
+    });
+    conditional.retain_mut(|update| keep_evaluable(update, &mut diagnostics));
+    let images: Vec<String> = conditional
+        .iter()
+        .map(|update| update.release.image.clone())
+        .collect();
+    let mut told = std::collections::BTreeSet::new();
+    conditional.retain(|update| {
+        let count = images
+            .iter()
+            .filter(|image| **image == update.release.image)
+            .count();
+        if count > 1 && told.insert(update.release.image.clone()) {
+            diagnostics.push(Diagnostic::TargetsAmbiguous {
+                version: update.release.version.clone(),
+                count,
+            });
+        }
+        count == 1
+    });
+    conditional.retain(|update| {
+        let refused = refusal(update);
+        if let Some(why) = refused.clone() {
+            diagnostics.push(Diagnostic::TargetRefused {
+                version: update.release.version.clone(),
+                why,
+            });
+        }
+        refused.is_none()
+    });
+    Retrieved {
+        current,
+        updates,
+        conditional,
+        diagnostics,
+    }
+}
+
+fn keep_evaluable(update: &mut ConditionalUpdate, diagnostics: &mut Vec<Diagnostic>) -> bool {
+    for risk in &mut update.risks {
+        let (valid, problems) = risk::prune(&risk.matching_rules);
+        risk.matching_rules = valid;
+        let (version, name) = (update.release.version.clone(), risk.name.clone());
+        let why = match problems.as_slice() {
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
+        };
+        if risk.matching_rules.is_empty() {
+            diagnostics.push(Diagnostic::TargetDropped {
+                version,
+                risk: name,
+                why,
+            });
+            return false;
+        }
+        if !problems.is_empty() {
+            diagnostics.push(Diagnostic::RulesPruned {
+                version,
+                risk: name,
+                why,
+            });
+        }
+    }
+    true
+}
+
+/// What the schema of status would refuse; one such target would cost the whole status.
+fn refusal(update: &ConditionalUpdate) -> Option<String> {
+    const MOST_RISKS: usize = 200;
+    if update.risks.is_empty() {
+        return Some("has no risks".to_owned());
+    }
+    if update.risks.len() > MOST_RISKS {
+        return Some(format!("has more than {MOST_RISKS} risks"));
+    }
+    let mut names = std::collections::BTreeSet::new();
+    update.risks.iter().find_map(|risk| {
+        let name = &risk.name;
+        if name.is_empty() || name.chars().count() > 256 {
+            Some(format!("has a risk with the name {name:?}"))
+        } else if !names.insert(name) {
+            Some(format!("has several risks named {name:?}"))
+        } else if risk.message.is_empty() {
+            Some(format!("has the risk {name:?} without message"))
+        } else {
+            (!is_absolute(&risk.url)).then(|| format!("has the risk {name:?} with the URL {:?}", risk.url))
+        }
+    })
+}
+
+/// Whether a text is a URL with a scheme, as schemas mean by `format: uri`.
+#[must_use]
+pub fn is_absolute(text: &str) -> bool {
+    Url::parse(text).is_ok() && !text.chars().any(|char| char.is_control() || char.is_whitespace())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,274 @@
+//! How a JSON object becomes a struct and back without losing anything.
+//!
+//! Owns the rule: a known field that holds something is read into the struct; what is unknown, null or blank stays as it
+//! was in `other`, and is written back unless the struct has something to say in its place. So `force: false`,
+//! `version: ""` and `completionTime: null` survive, and a struct that was never blank writes no blanks.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde_json::{Map, Value};
+
+/// A point in time.
+pub type Time = DateTime<Utc>;
+
+/// A value of a field.
+pub(crate) trait Field: Default + PartialEq {
+    /// Reads it; the error says what was expected.
+    fn read(value: &Value) -> Result<Self, String>;
+    /// Writes it.
+    fn write(&self) -> Value;
+}
+
+/// Takes a field out of an object; what is blank stays there.
+pub(crate) fn take<T: Field>(map: &mut Map<String, Value>, key: &str) -> Result<T, String> {
+    let Some(value) = map.get(key).filter(|value| !value.is_null()) else {
+        return Ok(T::default());
+    };
+    let read = T::read(value).map_err(|why| {
+        if why.starts_with(['[', '.']) {
+            format!(".{key}{why}")
+        } else {
+            format!(".{key}: {why}")
+        }
+    })?;
+    if read != T::default() {
+        map.remove(key);
+    }
+    Ok(read)
+}
+
+/// Puts a field into an object unless it is blank.
+pub(crate) fn put<T: Field>(map: &mut Map<String, Value>, key: &str, value: &T) {
+    if *value != T::default() {
+        map.insert(key.to_owned(), value.write());
+    }
+}
+
+/// Makes sure that a key the schema requires is there.
+pub(crate) fn require(map: &mut Map<String, Value>, key: &str, blank: Value) {
+    map.entry(key).or_insert(blank);
+}
+
+/// A time in whole seconds, as Kubernetes writes times.
+#[must_use]
+pub fn timestamp(at: Time) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+fn expected<T>(what: &str, value: &Value) -> Result<T, String> {
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    };
+    Err(format!("expected {what}, found {kind}"))
+}
+
+impl Field for String {
+    fn read(value: &Value) -> Result<Self, String> {
+        value
+            .as_str()
+            .map_or_else(|| expected("a string", value), |text| Ok(text.to_owned()))
+    }
+
+    fn write(&self) -> Value {
+        Value::String(self.clone())
+    }
+}
+
+impl Field for bool {
+    fn read(value: &Value) -> Result<Self, String> {
+        value.as_bool().map_or_else(|| expected("a boolean", value), Ok)
+    }
+
+    fn write(&self) -> Value {
+        Value::Bool(*self)
+    }
+}
+
+impl Field for i64 {
+    fn read(value: &Value) -> Result<Self, String> {
+        value.as_i64().map_or_else(|| expected("an integer", value), Ok)
+    }
+
+    fn write(&self) -> Value {
+        Value::from(*self)
+    }
+}
+
+/// A time that may be absent.
+impl Field for Option<Time> {
+    fn read(value: &Value) -> Result<Self, String> {
+        let text = String::read(value)?;
+        DateTime::parse_from_rfc3339(&text)
+            .map(|at| Some(at.with_timezone(&Utc)))
+            .map_err(|error| format!("{text:?} is no time: {error}"))
+    }
+
+    fn write(&self) -> Value {
+        self.map_or(Value::Null, |at| Value::String(timestamp(at)))
+    }
+}
+
+impl<T: Field> Field for Vec<T> {
+    fn read(value: &Value) -> Result<Self, String> {
+        let Some(items) = value.as_array() else {
+            return expected("a list", value);
+        };
+        items
+            .iter()
+            .enumerate()
+            .map(|(at, item)| {
+                T::read(item).map_err(|why| {
+                    if why.starts_with(['[', '.']) {
+                        format!("[{at}]{why}")
+                    } else {
+                        format!("[{at}]: {why}")
+                    }
+                })
+            })
+            .collect()
+    }
+
+    fn write(&self) -> Value {
+        Value::Array(self.iter().map(Field::write).collect())
+    }
+}
+
+/// Reads an object's map.
+pub(crate) fn read_map(value: &Value) -> Result<Map<String, Value>, String> {
+    value
+        .as_object()
+        .map_or_else(|| expected("an object", value), |map| Ok(map.clone()))
+}
+
+/// A struct of known fields and the rest of its JSON object.
+macro_rules! object {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident {
+            $($(#[$doc:meta])* pub $field:ident: $type:ty = $key:literal,)*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct $name {
+            $($(#[$doc])* pub $field: $type,)*
+            /// What else was there: unknown fields, nulls and blanks, written back as they were.
+            pub other: serde_json::Map<String, serde_json::Value>,
+        }
+
+        impl $crate::types::field::Field for $name {
+            fn read(value: &serde_json::Value) -> Result<Self, String> {
+                let mut other = $crate::types::field::read_map(value)?;
+                Ok(Self {
+                    $($field: $crate::types::field::take(&mut other, $key)?,)*
+                    other,
+                })
+            }
+
+            fn write(&self) -> serde_json::Value {
+                let mut map = self.other.clone();
+                $($crate::types::field::put(&mut map, $key, &self.$field);)*
+                serde_json::Value::Object(map)
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serde::Serialize::serialize(&$crate::types::field::Field::write(self), serializer)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let value = <serde_json::Value as serde::Deserialize>::deserialize(deserializer)?;
+                $crate::types::field::Field::read(&value).map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+pub(crate) use object;
+
+/// An object that may be absent. A macro, because a blanket implementation would cover `Option<Time>` as well.
+macro_rules! optional {
+    ($($name:ty),*) => {$(
+        impl $crate::types::field::Field for Option<$name> {
+            fn read(value: &serde_json::Value) -> Result<Self, String> {
+                <$name as $crate::types::field::Field>::read(value).map(Some)
+            }
+
+            fn write(&self) -> serde_json::Value {
+                self.as_ref()
+                    .map_or(serde_json::Value::Null, $crate::types::field::Field::write)
+            }
+        }
+    )*};
+}
+pub(crate) use optional;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    object! {
+        /// A thing.
+        pub struct Thing {
+            /// Name.
+            pub name: String = "name",
+            /// Flag.
+            pub flag: bool = "flag",
+            /// When.
+            pub at: Option<Time> = "at",
+            /// Parts.
+            pub parts: Vec<Part> = "parts",
+        }
+    }
+
+    object! {
+        /// A part.
+        pub struct Part {
+            /// Size.
+            pub size: i64 = "size",
+        }
+    }
+
+    #[test]
+    fn blanks_nulls_and_unknown_fields_survive() {
+        for value in [
+            json!({}),
+            json!({"name": "", "flag": false, "at": null, "parts": null}),
+            json!({"name": "a", "flag": true, "at": "2023-11-03T14:43:52Z", "parts": [{"size": 1, "colour": "blue"}, {}]}),
+            json!({"parts": [], "name": null, "more": {"x": [1, null]}}),
+        ] {
+            let thing: Thing = serde_json::from_value(value.clone()).unwrap();
+            assert_eq!(serde_json::to_value(&thing).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_set_takes_the_place_of_a_blank_and_gives_it_back() {
+        let mut thing: Thing = serde_json::from_value(json!({"at": null, "name": "a"})).unwrap();
+        thing.at = Some(Time::UNIX_EPOCH);
+        thing.name.clear();
+        assert_eq!(
+            serde_json::to_value(&thing).unwrap(),
+            json!({"at": "1970-01-01T00:00:00Z"})
+        );
+        thing.at = None;
+        assert_eq!(serde_json::to_value(&thing).unwrap(), json!({"at": null}));
+    }
+
+    #[test]
+    fn an_error_names_the_path() {
+        let error = serde_json::from_value::<Thing>(json!({"parts": [{}, {"size": "big"}]})).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            ".parts[1].size: expected an integer, found a string"
+        );
+    }
+}

@@ -1,0 +1,346 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::types::field::Field as _;
+
+const SERVICE: &str = "https://u.example.com/graph";
+
+fn at(seconds: i64) -> Time {
+    Time::UNIX_EPOCH + TimeDelta::seconds(seconds)
+}
+
+fn question(channel: &str) -> Question {
+    Question {
+        service: SERVICE.to_owned(),
+        architecture: "amd64".to_owned(),
+        current_architecture: "amd64".to_owned(),
+        channel: channel.to_owned(),
+        cluster_id: "a93465d5-61b2-42cd-a10a-33840e6add93".to_owned(),
+        version: "4.18.1".to_owned(),
+    }
+}
+
+fn around(minor: u64, channel: &str) -> Circumstances<'static> {
+    let era = Era::new(4, minor);
+    Circumstances {
+        question: question(channel),
+        era,
+        clocks: Clocks::of(era),
+        interval: TimeDelta::minutes(3),
+        accepted: None,
+        sourced: &[],
+        inject_cluster_id: false,
+    }
+}
+
+/// A graph in which 4.18.1 leads to 4.18.2 openly, and to each `version: [queries]` by risks of these queries, each
+/// named like its query.
+fn graph(conditional: &[(&str, &[&str])]) -> GraphAnswer {
+    let node = |version: &str| json!({"version": version, "payload": format!("image/{version}")});
+    let mut nodes = vec![node("4.18.1"), node("4.18.2")];
+    let mut groups = Vec::new();
+    for (version, queries) in conditional {
+        nodes.push(node(version));
+        let risks: Vec<Value> = queries
+            .iter()
+            .map(|query| {
+                json!({"url": format!("https://e/{query}"), "name": query, "message": format!("{query} breaks."),
+                    "matchingRules": [{"type": "PromQL", "promql": {"promql": query}}]})
+            })
+            .collect();
+        groups.push(json!({"edges": [{"from": "4.18.1", "to": version}], "risks": risks}));
+    }
+    GraphAnswer::ok(json!({"nodes": nodes, "edges": [[0, 1]], "conditionalEdges": groups}).to_string())
+}
+
+/// Plays operator and cluster: answers each query by its first letter: `y` 1, `n` 0, else a failure.
+struct Play {
+    updates: Updates,
+    seconds: i64,
+    asked: Vec<String>,
+}
+
+impl Play {
+    fn new() -> Self {
+        Self {
+            updates: Updates::default(),
+            seconds: 0,
+            asked: Vec::new(),
+        }
+    }
+
+    /// Advances with an answer for the graph, and answers queries at once; then each second while anything is in doubt
+    /// and can be settled, `most` times.
+    fn run(&mut self, around: &Circumstances<'_>, answer: Option<&GraphAnswer>, most: usize) -> Vec<Wanted> {
+        let mut fetches = Vec::new();
+        let mut told = Vec::new();
+        for _ in 0..most {
+            let now = at(self.seconds);
+            let mut wanted = self.updates.advance(now, around, &mut told);
+            while let Some(ask) = wanted.pop() {
+                match ask {
+                    Wanted::Graph(_) => {
+                        fetches.push(ask);
+                        if let Some(answer) = answer {
+                            self.updates.take_graph(now, answer, around, &mut told);
+                        }
+                    }
+                    Wanted::Query(query) => {
+                        let verdict = match query.as_bytes().first() {
+                            Some(b'y') => Ok(true),
+                            Some(b'n') => Ok(false),
+                            _ => Err("down".to_owned()),
+                        };
+                        self.updates.take_query(now, &query, verdict);
+                        self.asked.push(query);
+                    }
+                }
+                wanted.extend(self.updates.advance(now, around, &mut told));
+            }
+            self.seconds += 1;
+        }
+        fetches
+    }
+
+    fn lists(&self) -> (Vec<String>, Vec<String>) {
+        let (available, conditional) = self.updates.lists().unwrap();
+        let open = available.iter().map(|release| release.version.clone()).collect();
+        let conditional = conditional
+            .iter()
+            .map(|update| {
+                let condition = update.recommended().unwrap();
+                format!(
+                    "{} {} {}",
+                    update.release.version, condition.status, condition.reason
+                )
+            })
+            .collect();
+        (open, conditional)
+    }
+
+    fn said(&self) -> String {
+        let condition = self.updates.condition().unwrap();
+        format!("{} {}", condition.status, condition.reason)
+            .trim()
+            .to_owned()
+    }
+}
+
+#[test]
+fn risks_are_evaluated_one_a_second_newest_first_and_what_is_recommended_is_promoted() {
+    let mut play = Play::new();
+    let around = around(18, "stable");
+    let graph = graph(&[
+        ("4.18.3", &["n1"]),
+        ("4.19.0", &["y1", "n1"]),
+        ("4.18.10", &["x1"]),
+    ]);
+    assert_eq!(play.run(&around, Some(&graph), 1).len(), 1);
+    // One query a second: the first pass knows the first of them.
+    assert_eq!(play.asked, ["n1"]);
+    assert_eq!(
+        play.lists().1,
+        [
+            "4.19.0 Unknown EvaluationFailed",
+            "4.18.10 Unknown EvaluationFailed",
+            "4.18.3 True NotExposedToRisks"
+        ]
+    );
+    play.run(&around, None, 5);
+    assert_eq!(play.asked, ["n1", "x1", "y1"]);
+    let (available, conditional) = play.lists();
+    assert_eq!(available, ["4.18.3", "4.18.2"]);
+    assert_eq!(
+        conditional,
+        [
+            "4.19.0 False y1",
+            "4.18.10 Unknown EvaluationFailed",
+            "4.18.3 True NotExposedToRisks"
+        ]
+    );
+    // The failure stands for an hour, then it is asked again.
+    play.seconds = 3_500;
+    play.asked.clear();
+    play.run(&around, None, 1);
+    assert_eq!(play.asked, Vec::<String>::new());
+    play.seconds = 3_602;
+    play.run(&around, None, 3);
+    assert!(play.asked.contains(&"x1".to_owned()), "{:?}", play.asked);
+}
+
+#[test]
+fn transition_times_move_on_flips_only_and_last_through_a_restart() {
+    let mut play = Play::new();
+    let around = around(18, "stable");
+    let graph = graph(&[("4.18.3", &["n1"])]);
+    play.run(&around, Some(&graph), 1);
+    let since = |play: &Play| {
+        play.updates.lists().unwrap().1[0]
+            .recommended()
+            .unwrap()
+            .last_transition_time
+    };
+    let first = since(&play);
+    play.seconds = 1_000;
+    play.run(&around, Some(&graph), 1);
+    assert_eq!(since(&play), first);
+    let mut restarted = Play::new();
+    restarted.seconds = 2_000;
+    restarted.updates.resume(play.updates.lists().unwrap().1);
+    assert_eq!(restarted.updates.lists(), None);
+    restarted.run(&around, Some(&graph), 1);
+    assert_eq!(since(&restarted), first);
+}
+
+#[test]
+fn the_service_is_asked_at_intervals_and_at_once_when_the_question_changes() {
+    let mut play = Play::new();
+    let stable = around(18, "stable");
+    assert_eq!(play.run(&stable, Some(&graph(&[])), 1).len(), 1);
+    play.seconds = 179;
+    assert_eq!(play.run(&stable, None, 1), []);
+    assert_eq!(play.run(&stable, Some(&graph(&[])), 1).len(), 1);
+    assert_eq!(play.run(&around(18, "fast"), Some(&graph(&[])), 1).len(), 1);
+    assert!(play.updates.answers(&question("fast")));
+    assert!(!play.updates.answers(&question("stable")));
+}
+
+#[test]
+fn an_answer_to_a_question_that_has_changed_is_thrown_away() {
+    let mut updates = Updates::default();
+    let mut told = Vec::new();
+    assert_eq!(updates.advance(at(0), &around(18, "stable"), &mut told).len(), 1);
+    updates.take_graph(at(1), &graph(&[]), &around(18, "fast"), &mut told);
+    assert_eq!(updates.lists(), None);
+    assert_eq!(updates.advance(at(1), &around(18, "fast"), &mut told).len(), 1);
+}
+
+#[test]
+fn a_failing_service_leaves_the_lists_for_a_day_from_4_18_on_and_none_before() {
+    let down = GraphAnswer::Unreachable("down".to_owned());
+    for (minor, kept) in [(18, true), (17, false)] {
+        let mut play = Play::new();
+        let around = around(minor, "stable");
+        play.run(&around, Some(&graph(&[])), 1);
+        play.seconds = 200;
+        play.run(&around, Some(&down), 1);
+        assert_eq!(play.said(), "False RemoteFailed");
+        assert_eq!(play.lists().0.len(), usize::from(kept), "4.{minor}");
+        play.seconds = 24 * 3_600 - 100;
+        play.run(&around, Some(&down), 1);
+        assert_eq!(play.lists().0.len(), usize::from(kept), "4.{minor}");
+        play.seconds = 24 * 3_600 + 100;
+        play.run(&around, Some(&down), 1);
+        assert_eq!(play.lists().0.len(), 0, "4.{minor}");
+    }
+}
+
+#[test]
+fn other_failures_clear_the_lists_at_once() {
+    for (channel, body, reason) in [
+        ("", None, "NoChannel"),
+        ("stable", Some(json!({"nodes": []})), "VersionNotFound"),
+    ] {
+        let mut play = Play::new();
+        play.run(&around(18, "stable"), Some(&graph(&[("4.18.3", &["n1"])])), 1);
+        play.seconds = 200;
+        let answer = body.map(|body| GraphAnswer::ok(body.to_string()));
+        play.run(&around(18, channel), answer.as_ref(), 1);
+        assert_eq!(play.said(), format!("False {reason}"));
+        assert_eq!(play.lists(), (vec![], vec![]));
+    }
+}
+
+#[test]
+fn accepted_risks_are_taken_up_at_once_and_what_applies_is_told() {
+    let mut play = Play::new();
+    let mut around = around(22, "stable");
+    around.accepted = Some(BTreeSet::new());
+    let graph = graph(&[("4.18.3", &["y1"])]);
+    play.run(&around, Some(&graph), 1);
+    assert_eq!(play.lists().1, ["4.18.3 False y1"]);
+    around.accepted = Some(BTreeSet::from(["y1".to_owned()]));
+    play.run(&around, None, 1);
+    assert_eq!(
+        play.lists(),
+        (
+            vec!["4.18.3".into(), "4.18.2".into()],
+            vec!["4.18.3 True AllExposedRisksAccepted".into()]
+        )
+    );
+    let (_, conditional) = play.updates.lists().unwrap();
+    assert_eq!(conditional[0].risk_names, ["y1"]);
+    let applies = conditional[0].risks[0].conditions.get(APPLIES).unwrap();
+    assert_eq!(
+        (applies.status, applies.reason.as_str()),
+        (ConditionStatus::True, "Match")
+    );
+}
+
+#[test]
+fn the_clusters_own_risks_make_an_open_update_conditional() {
+    let mut play = Play::new();
+    let sourced = [Sourced {
+        risk: sources::certain("MyAlert", "It fires.", "https://e/a"),
+        gated_only: false,
+    }];
+    let around = Circumstances {
+        accepted: Some(BTreeSet::new()),
+        sourced: &sourced,
+        ..around(22, "stable")
+    };
+    play.run(&around, Some(&graph(&[])), 1);
+    assert_eq!(play.lists(), (vec![], vec!["4.18.2 False MyAlert".into()]));
+    let quiet = Circumstances {
+        sourced: &[],
+        ..around
+    };
+    play.run(&quiet, None, 1);
+    assert_eq!(play.lists(), (vec!["4.18.2".into()], vec![]));
+}
+
+#[test]
+fn a_target_whose_risk_is_no_reason_is_refused_where_the_name_is_the_reason() {
+    let odd = graph(&[("4.18.3", &["n-1"])]);
+    for (minor, offered) in [(15, 0), (16, 1)] {
+        let mut play = Play::new();
+        play.run(&around(minor, "stable"), Some(&odd), 1);
+        assert_eq!(play.lists().1.len(), offered);
+    }
+}
+
+#[test]
+fn a_hosted_cluster_puts_its_id_into_queries() {
+    let mut play = Play::new();
+    let around = Circumstances {
+        inject_cluster_id: true,
+        ..around(18, "stable")
+    };
+    let odd = r#"n{_id=""}"#;
+    let mut body: Value = match graph(&[("4.18.3", &["n"])]) {
+        GraphAnswer::Response { body, .. } => serde_json::from_slice(&body).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    body["conditionalEdges"][0]["risks"][0]["matchingRules"][0]["promql"]["promql"] = json!(odd);
+    play.run(&around, Some(&GraphAnswer::ok(body.to_string())), 1);
+    assert_eq!(play.asked, [r#"n{_id="a93465d5-61b2-42cd-a10a-33840e6add93"}"#]);
+}
+
+#[test]
+fn the_next_wake_is_the_next_fetch_or_the_end_of_a_throttle() {
+    let mut play = Play::new();
+    let around = around(18, "stable");
+    play.run(&around, Some(&graph(&[("4.18.3", &["n1", "n2"])])), 1);
+    assert_eq!(play.updates.wake_at(at(0), &around), Some(at(1)));
+    play.run(&around, None, 2);
+    assert_eq!(play.lists().1, ["4.18.3 True NotExposedToRisks"]);
+    assert_eq!(play.updates.wake_at(at(2), &around), Some(at(180)));
+}
+
+#[test]
+fn statuses_round_trip() {
+    let mut play = Play::new();
+    play.run(&around(18, "stable"), Some(&graph(&[("4.18.3", &["y1"])])), 1);
+    let update = &play.updates.lists().unwrap().1[0];
+    assert_eq!(ConditionalUpdate::read(&update.write()).unwrap(), *update);
+}

@@ -1,0 +1,412 @@
+//! What an administrator wants to know of one cluster's updates, and the request for one.
+//!
+//! Owns the rows, what blocks, what runs, and when a request is refused, after the habits of `oc adm upgrade`
+//! (`reference/clusterversion.md` §15). Refuses to print and to send.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::assess::{State, assess};
+use crate::era::Era;
+use crate::gates::{self, ConfigMap};
+use crate::recorded;
+use crate::types::{
+    ClusterVersion, Condition, ConditionStatus, ConditionalUpdate, FAILING, INVALID, PARTIAL, PROGRESSING,
+    RELEASE_ACCEPTED, RETRIEVED_UPDATES, Release, Time, UPGRADEABLE, field::timestamp,
+};
+use crate::version;
+
+/// One update.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Offered {
+    /// Version.
+    pub version: String,
+    /// Pull specification.
+    pub image: String,
+    /// Errata page; may be empty.
+    pub url: String,
+    /// Channels that have it.
+    pub channels: Vec<String>,
+    /// `True`, or for an update with risks what they make of it.
+    pub recommended: String,
+    /// Reason of that; empty for an update without risks.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Text of that.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// Names of the risks that stand against it: exposed ones, and those that could not be evaluated.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub risks: Vec<String>,
+    /// Whether Upgradeable=False stands against it: it leads to another minor or major version.
+    pub blocked: bool,
+}
+
+/// Something that stands against updates.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Block {
+    /// The condition, as `Upgradeable=False`.
+    pub condition: String,
+    /// Its reason; may be empty.
+    pub reason: String,
+    /// Its text.
+    pub message: String,
+}
+
+/// A gate that is to be acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Gate {
+    /// Key to set to `true` in ConfigMap admin-acks of namespace openshift-config.
+    pub key: String,
+    /// What is to be acknowledged.
+    pub text: String,
+}
+
+/// An update under way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Running {
+    /// Its version; the image while that is not known.
+    pub version: String,
+    /// Since when.
+    pub since: Option<String>,
+    /// How far it is.
+    pub message: String,
+}
+
+/// One cluster's updates.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct View {
+    /// UUID of the cluster.
+    pub cluster_id: String,
+    /// Version that is being reconciled.
+    pub version: String,
+    /// Channel; empty: none.
+    pub channel: String,
+    /// Channels that have this version.
+    pub channels: Vec<String>,
+    /// State in one word.
+    pub state: String,
+    /// Why.
+    pub cause: String,
+    /// What else is worth knowing.
+    pub notes: Vec<String>,
+    /// The update under way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<Running>,
+    /// What stands against updates.
+    pub blocks: Vec<Block>,
+    /// Gates to acknowledge; empty as well when the ConfigMaps are not known.
+    pub gates: Vec<Gate>,
+    /// Recommended updates, newest first.
+    pub recommended: Vec<Offered>,
+    /// Supported updates that are not recommended, newest first.
+    pub not_recommended: Vec<Offered>,
+}
+
+/// ConfigMaps of gates and acknowledgments, where they are known.
+pub type Acks<'a> = Option<(&'a ConfigMap, &'a ConfigMap)>;
+
+/// Looks at a cluster.
+#[must_use]
+pub fn view(object: &ClusterVersion, acks: Acks<'_>, now: Option<Time>) -> View {
+    let status = &object.status;
+    let assessment = assess(object, now);
+    let progressing = status
+        .conditions
+        .get(PROGRESSING)
+        .filter(|condition| condition.is_true());
+    let running = status
+        .history
+        .first()
+        .filter(|entry| entry.state == PARTIAL)
+        .map(|entry| Running {
+            version: if entry.version.is_empty() {
+                &entry.image
+            } else {
+                &entry.version
+            }
+            .clone(),
+            since: entry.started_time.map(timestamp),
+            message: progressing.map_or_else(String::new, |condition| condition.message.clone()),
+        });
+    let conditional = || status.conditional_updates.iter();
+    let is_open = |image: &str| {
+        status
+            .available_updates
+            .iter()
+            .any(|release| release.image == image)
+    };
+    View {
+        cluster_id: object.spec.cluster_id.clone(),
+        version: status.desired.version.clone(),
+        channel: object.spec.channel.clone(),
+        channels: status.desired.channels.clone(),
+        state: assessment.state.to_string(),
+        cause: assessment.cause,
+        notes: assessment.notes,
+        running,
+        blocks: blocks(object),
+        gates: standing_gates(object, acks),
+        recommended: status
+            .available_updates
+            .iter()
+            .map(|release| open(object, release))
+            .collect(),
+        not_recommended: conditional()
+            .filter(|update| !is_open(&update.release.image))
+            .map(|update| with_risks(object, update))
+            .collect(),
+    }
+}
+
+fn is_blocked(object: &ClusterVersion, version: &str) -> bool {
+    let status = &object.status;
+    let gate = status
+        .conditions
+        .get(UPGRADEABLE)
+        .is_some_and(Condition::is_false);
+    gate && version::is_gated(&status.desired.version, version)
+}
+
+fn open(object: &ClusterVersion, release: &Release) -> Offered {
+    Offered {
+        version: release.version.clone(),
+        image: release.image.clone(),
+        url: release.url.clone(),
+        channels: release.channels.clone(),
+        recommended: "True".to_owned(),
+        reason: String::new(),
+        message: String::new(),
+        risks: Vec::new(),
+        blocked: is_blocked(object, &release.version),
+    }
+}
+
+fn with_risks(object: &ClusterVersion, update: &ConditionalUpdate) -> Offered {
+    let condition = update.recommended();
+    let standing = recorded::standing(update, Era::recorded(object));
+    let mut risks: Vec<String> = standing.into_iter().map(|(risk, _)| risk.name.clone()).collect();
+    if risks.is_empty() {
+        // A message that cannot be taken apart: every risk may stand against it.
+        risks = update.risks.iter().map(|risk| risk.name.clone()).collect();
+    }
+    Offered {
+        recommended: condition
+            .map_or("Unknown", |condition| condition.status.as_str())
+            .to_owned(),
+        reason: condition
+            .map(|condition| condition.reason.clone())
+            .unwrap_or_default(),
+        message: condition
+            .map(|condition| condition.message.clone())
+            .unwrap_or_default(),
+        risks,
+        ..open(object, &update.release)
+    }
+}
+
+/// Invalid, a release that is not accepted, Failing, Upgradeable=False, updates that are not retrieved.
+fn blocks(object: &ClusterVersion) -> Vec<Block> {
+    let conditions = &object.status.conditions;
+    let stands = |kind: &str, status: ConditionStatus| {
+        conditions
+            .get(kind)
+            .filter(|condition| condition.status == status)
+            .map(|condition| Block {
+                condition: format!("{kind}={status}"),
+                reason: condition.reason.clone(),
+                message: condition.message.clone(),
+            })
+    };
+    [
+        stands(INVALID, ConditionStatus::True),
+        stands(RELEASE_ACCEPTED, ConditionStatus::False),
+        stands(FAILING, ConditionStatus::True),
+        stands(UPGRADEABLE, ConditionStatus::False),
+        stands(RETRIEVED_UPDATES, ConditionStatus::False),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn standing_gates(object: &ClusterVersion, acks: Acks<'_>) -> Vec<Gate> {
+    let Some((gates, acks)) = acks.and_then(|(gates, acks)| Some((gates.data()?, acks.data()?))) else {
+        return Vec::new();
+    };
+    let current = object.status.current_version();
+    let standing = gates::unacknowledged(gates, acks, current, Era::of(&object.status.desired.version));
+    let required = standing
+        .into_iter()
+        .filter(|gate| gate.reason == "AdminAckRequired");
+    required
+        .map(|gate| Gate {
+            key: gate.key,
+            text: gate.message,
+        })
+        .collect()
+}
+
+/// What a request may overrule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allowed {
+    /// An update that is supported and not recommended.
+    pub not_recommended: bool,
+    /// A cluster that is failing, updating, or refuses its present request.
+    pub warnings: bool,
+}
+
+/// A request that may be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// JSON merge patch of the ClusterVersion.
+    pub patch: Value,
+    /// What the administrator should know.
+    pub notes: Vec<String>,
+}
+
+/// The request for an update to a version, or every reason against it.
+///
+/// A recommended update is asked for by version alone, so that the cluster itself refuses should a risk come up before it
+/// acts; one that is not is asked for with its image, which the cluster then takes and records.
+///
+/// # Errors
+/// The reasons, a sentence each, with what would allow the request where something does.
+pub fn request(object: &ClusterVersion, version: &str, allowed: Allowed) -> Result<Request, Vec<String>> {
+    let status = &object.status;
+    let mut reasons = Vec::new();
+    if status.desired.version == version {
+        let updating = status.history.first().is_some_and(|entry| entry.state == PARTIAL);
+        let text = if updating { "is being updated to" } else { "runs" };
+        return Err(vec![format!("the cluster {text} {version} already")]);
+    }
+    if !allowed.warnings {
+        reasons.extend(warnings(object));
+    }
+    let open: Vec<&Release> = status
+        .available_updates
+        .iter()
+        .filter(|release| release.version == version)
+        .collect();
+    let risky = status
+        .conditional_updates
+        .iter()
+        .find(|update| update.release.version == version);
+    let image = match (open.as_slice(), risky) {
+        ([_], _) => String::new(),
+        ([_, _, ..], _) => {
+            reasons.push(format!(
+                "{version} names {} images; it cannot be asked for by version",
+                open.len()
+            ));
+            String::new()
+        }
+        ([], Some(update)) => {
+            if !allowed.not_recommended {
+                reasons.push(not_recommended(object, update));
+            }
+            update.release.image.clone()
+        }
+        ([], None) => {
+            reasons.push(not_offered(object, version));
+            String::new()
+        }
+    };
+    if !reasons.is_empty() {
+        return Err(reasons);
+    }
+    let mut notes = Vec::new();
+    if is_blocked(object, version) {
+        let gate = status.conditions.get(UPGRADEABLE).map(said).unwrap_or_default();
+        notes.push(format!(
+            "{version} is another minor version, and the cluster waits until nothing stands against that: {gate}"
+        ));
+    }
+    // Leaves out nothing: fields of an older request would stay.
+    let update = json!({"version": version, "image": image, "architecture": "", "force": false});
+    Ok(Request {
+        patch: json!({"spec": {"desiredUpdate": update}}),
+        notes,
+    })
+}
+
+fn said(condition: &Condition) -> String {
+    match (condition.reason.as_str(), condition.message.as_str()) {
+        ("", text) | (text, "") => text.to_owned(),
+        (reason, message) => format!("{reason}: {message}"),
+    }
+}
+
+fn warnings(object: &ClusterVersion) -> Vec<String> {
+    const ALLOW: &str = "--allow-upgrade-with-warnings overrules this";
+    let conditions = &object.status.conditions;
+    let stands = |kind: &str, text: &str| {
+        let condition = conditions.get(kind).filter(|condition| condition.is_true());
+        condition.map(|condition| format!("{text}: {} ({ALLOW})", said(condition)))
+    };
+    [
+        stands(INVALID, "the present request is refused"),
+        stands(FAILING, "the cluster is failing"),
+        stands(PROGRESSING, "an update is under way"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn not_recommended(object: &ClusterVersion, update: &ConditionalUpdate) -> String {
+    let offered = with_risks(object, update);
+    format!(
+        "{} is not recommended (Recommended={}, {}; --allow-not-recommended overrules this): {}",
+        offered.version, offered.recommended, offered.reason, offered.message
+    )
+}
+
+fn not_offered(object: &ClusterVersion, version: &str) -> String {
+    let status = &object.status;
+    if let Some(failed) = status
+        .conditions
+        .get(RETRIEVED_UPDATES)
+        .filter(|condition| !condition.is_true())
+    {
+        return format!(
+            "{version} is not among the updates, and none could be retrieved: {}",
+            said(failed)
+        );
+    }
+    let offered: Vec<&str> = status
+        .available_updates
+        .iter()
+        .chain(status.conditional_updates.iter().map(|update| &update.release))
+        .map(|release| release.version.as_str())
+        .take(5)
+        .collect();
+    if offered.is_empty() {
+        format!(
+            "{version} is not among the updates; channel {:?} offers none",
+            object.spec.channel
+        )
+    } else {
+        format!(
+            "{version} is not among the updates of channel {:?} (such as {})",
+            object.spec.channel,
+            offered.join(", ")
+        )
+    }
+}
+
+/// Whether a state wants a person to look.
+#[must_use]
+pub fn wants_attention(state: &str) -> bool {
+    [State::Blocked, State::Failing, State::Stalled]
+        .iter()
+        .any(|each| each.to_string() == state)
+}
+
+#[cfg(test)]
+mod tests;
