@@ -21,7 +21,7 @@ pub enum Effect {
     Fail,
 }
 
-/// What is wrong with a ClusterOperator.
+/// What is wrong with a `ClusterOperator`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OperatorProblem {
     /// Degraded=True, or unknown.
@@ -83,7 +83,7 @@ impl OperatorProblem {
     }
 }
 
-/// Why a manifest that is no ClusterOperator cannot be applied.
+/// Why a manifest that is no `ClusterOperator` cannot be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ManifestProblem {
     /// 404, or it exists already.
@@ -163,7 +163,7 @@ impl ManifestProblem {
 /// An error of one manifest in a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskError {
-    /// A ClusterOperator is not as it should be.
+    /// A `ClusterOperator` is not as it should be.
     Operator {
         /// Its name.
         name: String,
@@ -212,6 +212,9 @@ impl TaskError {
     }
 }
 
+/// Operators, with since when they are waited for.
+pub type Waits = Vec<(String, Time)>;
+
 /// One or several errors as the operator speaks of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateError {
@@ -224,17 +227,17 @@ pub struct UpdateError {
     /// The operator or manifest, several separated by `, `; empty for several kinds.
     pub name: String,
     /// The operators, with since when they are waited for.
-    pub waits: Vec<(String, Time)>,
+    pub waits: Waits,
     /// The errors of several kinds.
     pub nested: Vec<UpdateError>,
 }
 
-/// Several errors as one: ClusterOperators with one problem are named together; several kinds are listed. `None` without
+/// Several errors as one: `ClusterOperators` with one problem are named together; several kinds are listed. `None` without
 /// errors.
 #[must_use]
 pub fn condense(errors: &[TaskError], initializing: bool) -> Option<UpdateError> {
     let mut condensed: Vec<UpdateError> = Vec::new();
-    let mut by_reason: BTreeMap<&str, (OperatorProblem, Vec<(String, Time)>)> = BTreeMap::new();
+    let mut by_reason: BTreeMap<&str, (OperatorProblem, Waits)> = BTreeMap::new();
     for error in errors {
         match error {
             TaskError::Operator { name, problem, since } => by_reason

@@ -1,6 +1,6 @@
 //! Admin gates and their acknowledgments.
 //!
-//! Owns the two ConfigMaps: which gates apply to a version, which are not acknowledged, which acknowledgments belong to no
+//! Owns the two `ConfigMaps`: which gates apply to a version, which are not acknowledged, which acknowledgments belong to no
 //! gate, and what is put back when one is removed (`reference/clusterversion.md` §7.2).
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ const PATTERN: &str = "^ack-[4-5][.]([0-9]{1,})-[^-]";
 /// The same from 4.23 on.
 const PATTERN_WITH_MAJOR: &str = "^ack-([4-5][.][0-9]{1,})-[^-]";
 
-/// A ConfigMap as the operator finds it.
+/// A `ConfigMap` as the operator finds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigMap {
     /// Its data.
@@ -143,7 +143,7 @@ pub fn unrecognized<'a>(
 }
 
 /// The data to write when the gates differ from those of the payload: keys are put back, foreign ones stay. `None` when
-/// there is nothing to do, or when the ConfigMap cannot be read.
+/// there is nothing to do, or when the `ConfigMap` cannot be read.
 #[must_use]
 pub fn restored(shipped: &BTreeMap<String, String>, live: &ConfigMap) -> Option<BTreeMap<String, String>> {
     let mut data = match live {

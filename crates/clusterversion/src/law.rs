@@ -74,11 +74,11 @@ pub struct Inputs<'a> {
     pub running: &'a Payload,
     /// Gates of that payload.
     pub shipped_gates: &'a BTreeMap<String, String>,
-    /// ConfigMap admin-gates.
+    /// `ConfigMap` admin-gates.
     pub gates: &'a ConfigMap,
-    /// ConfigMap admin-acks.
+    /// `ConfigMap` admin-acks.
     pub acks: &'a ConfigMap,
-    /// The ClusterOperators, or why they cannot be listed.
+    /// The `ClusterOperators`, or why they cannot be listed.
     pub operators: &'a Result<Vec<OperatorState>, String>,
     /// Objects of the payload that are being deleted.
     pub deletions: &'a [String],
@@ -104,7 +104,7 @@ pub enum Effect {
     },
     /// Ask the cluster's Prometheus, now, at most five minutes; answer in [`Inputs::promql`].
     Evaluate {
-        /// PromQL.
+        /// `PromQL`.
         query: String,
     },
     /// Retrieve, verify and load a payload; answer in [`Inputs::payload`].
@@ -490,7 +490,7 @@ impl Step<'_> {
         self.wake_at.extend(progressing::wake_at(now, &round, self.era));
     }
 
-    /// The two ConfigMaps, and what is odd for as long as it is.
+    /// The two `ConfigMaps`, and what is odd for as long as it is.
     fn config_maps(&mut self, memory: &mut Memory) {
         if *self.inputs.acks == ConfigMap::Missing {
             self.effects.push(Effect::CreateAcks);

@@ -32,7 +32,7 @@ pub struct Shown<'a> {
     pub update_service: Option<&'a str>,
     /// When updates were last retrieved; see [`Memory::last_retrieval`](crate::law::Memory::last_retrieval).
     pub last_retrieval: Option<Time>,
-    /// ClusterOperators.
+    /// `ClusterOperators`.
     pub operators: &'a [OperatorState],
     /// Whether `cluster_version_risk_conditions` is served: the gate is open.
     pub risks: bool,
@@ -67,22 +67,21 @@ pub fn samples(object: Option<&ClusterVersion>, shown: &Shown<'_>) -> Vec<Sample
     let mut samples = Vec::new();
     let completed = object.and_then(|object| object.status.history.iter().find(|entry| entry.is_completed()));
     let completed_version = completed.map_or("", |entry| entry.version.as_str());
-    match object {
-        Some(object) => of_object(object, completed, shown, &mut samples),
-        None => {
-            let labels = [
-                ("name", "version"),
-                ("version", ""),
-                ("reason", "ClusterVersionNotFound"),
-            ];
-            samples.push(sample(UP, labels, 0.0));
-            let labels = [
-                ("name", "version"),
-                ("condition", AVAILABLE),
-                ("reason", "ClusterVersionNotFound"),
-            ];
-            samples.push(sample("cluster_operator_conditions", labels, 0.0));
-        }
+    if let Some(object) = object {
+        of_object(object, completed, shown, &mut samples);
+    } else {
+        let labels = [
+            ("name", "version"),
+            ("version", ""),
+            ("reason", "ClusterVersionNotFound"),
+        ];
+        samples.push(sample(UP, labels, 0.0));
+        let labels = [
+            ("name", "version"),
+            ("condition", AVAILABLE),
+            ("reason", "ClusterVersionNotFound"),
+        ];
+        samples.push(sample("cluster_operator_conditions", labels, 0.0));
     }
     let (version, image) = shown.running;
     samples.push(release(
@@ -298,7 +297,7 @@ mod tests {
     use super::*;
     use crate::types::{ConditionStatus, Release, Spec};
 
-    fn shown<'a>(operators: &'a [OperatorState]) -> Shown<'a> {
+    fn shown(operators: &[OperatorState]) -> Shown<'_> {
         Shown {
             running: ("4.14.1", "image/1"),
             built: None,

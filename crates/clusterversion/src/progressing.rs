@@ -3,6 +3,8 @@
 //! Owns the texts, and the graces after which waiting becomes suspicion (30 minutes, machine-config 90) or failure (40
 //! minutes for a degraded operator) (`reference/clusterversion.md` §10).
 
+use std::fmt::Write as _;
+
 use chrono::TimeDelta;
 
 use crate::era::Era;
@@ -261,10 +263,11 @@ fn towards(version: &str, round: &Round, waiting: &Waiting) -> String {
     let counted = round.done > 0 && round.total > 0;
     if counted {
         let percent = u64::from(round.done) * 100 / u64::from(round.total);
-        text.push_str(&format!(
+        let _ = write!(
+            text,
             ": {} of {} done ({percent}% complete)",
             round.done, round.total
-        ));
+        );
     }
     if waiting.goes_on {
         text.push_str(if counted { ", " } else { ": " });

@@ -126,13 +126,12 @@ pub fn of_alerts(alerts: &[Alert], now: Time) -> Vec<Sourced> {
         let reason = format!("Alert:{}", alert.state);
         let since = alert.active_at.unwrap_or(now);
         let applies = Condition::new(since, APPLIES, ConditionStatus::True, reason, message);
-        match risks.get_mut(name) {
-            Some(risk) => join(&mut risk.conditions, &applies),
-            None => {
-                let mut risk = certain(name, summary, url);
-                risk.conditions = Conditions(vec![applies]);
-                risks.insert(name.to_owned(), risk);
-            }
+        if let Some(risk) = risks.get_mut(name) {
+            join(&mut risk.conditions, &applies);
+        } else {
+            let mut risk = certain(name, summary, url);
+            risk.conditions = Conditions(vec![applies]);
+            risks.insert(name.to_owned(), risk);
         }
     }
     let all = risks.into_values();

@@ -253,7 +253,7 @@ impl Scenario {
         round.generation = self.object.metadata.generation;
         round.total = 863;
         round.done = (round.done + 137).min(863);
-        round.version_hash = "hash".to_owned();
+        "hash".clone_into(&mut round.version_hash);
         round.errors.clear();
         for _ in 0..self.dice.below(4) {
             let error = if self.dice.once_in(4) {

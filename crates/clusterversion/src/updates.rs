@@ -294,7 +294,7 @@ impl Updates {
                 .is_none_or(|applies| applies.status == ConditionStatus::Unknown)
         });
         self.cache
-            .wake_at(now, unknown.flat_map(|risk| risk::queries(risk)), &around.clocks)
+            .wake_at(now, unknown.flat_map(risk::queries), &around.clocks)
     }
 
     /// Evaluates all risks and publishes the lists, unless a query has to be asked first.

@@ -22,7 +22,7 @@ pub const INTERVAL_AFTER_FAILURE: TimeDelta = TimeDelta::seconds(15);
 /// Reason of several.
 const MULTIPLE: &str = "MultipleReasons";
 
-/// What a ClusterOperator says of itself.
+/// What a `ClusterOperator` says of itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OperatorState {
     /// Name.
@@ -36,11 +36,11 @@ pub struct OperatorState {
 /// What is looked at besides the ClusterVersion.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
-    /// ConfigMap of the gates.
+    /// `ConfigMap` of the gates.
     pub gates: &'a ConfigMap,
-    /// ConfigMap of the acknowledgments.
+    /// `ConfigMap` of the acknowledgments.
     pub acks: &'a ConfigMap,
-    /// The ClusterOperators, or why they cannot be listed.
+    /// The `ClusterOperators`, or why they cannot be listed.
     pub operators: &'a Result<Vec<OperatorState>, String>,
     /// Objects of the payload that are being deleted.
     pub deletions: &'a [String],

@@ -2,7 +2,7 @@
 //!
 //! Owns the field errors and their texts (`reference/clusterversion.md` §6).
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use crate::types::{ClusterVersion, Condition, ConditionStatus, INVALID, Time, Update};
 use crate::version;
@@ -154,12 +154,11 @@ pub(crate) struct Uuid {
 /// Reads a UUID in its usual form, in braces, as a URN, or without hyphens.
 pub(crate) fn uuid(text: &str) -> Result<Uuid, String> {
     let bare = match text.len() {
-        36 => text,
+        32 | 36 => text,
         45 => text
             .strip_prefix("urn:uuid:")
             .ok_or_else(|| format!("invalid urn prefix: {:?}", text.get(..9).unwrap_or(text)))?,
         38 => text.get(1..37).ok_or("invalid UUID format")?,
-        32 => text,
         other => return Err(format!("invalid UUID length: {other}")),
     };
     let hyphens = bare.len() == 32
@@ -192,7 +191,7 @@ pub fn condition(now: Time, errors: &[FieldError]) -> Option<Condition> {
         several => {
             let mut text = "The cluster version is invalid:\n".to_owned();
             for error in several {
-                text.push_str(&format!("* {error}\n"));
+                let _ = writeln!(text, "* {error}");
             }
             text
         }

@@ -58,7 +58,7 @@ pub fn sort_conditional(updates: &mut [ConditionalUpdate]) {
 
 /// Sorts by version, newest first; what is no version comes last.
 fn sort_descending<T>(items: &mut [T], version_of: impl Fn(&T) -> &str) {
-    items.sort_by(|a, b| parse(version_of(b)).cmp(&parse(version_of(a))));
+    items.sort_by_key(|item| std::cmp::Reverse(parse(version_of(item))));
 }
 
 #[cfg(test)]

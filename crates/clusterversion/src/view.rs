@@ -59,7 +59,7 @@ pub struct Block {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Gate {
-    /// Key to set to `true` in ConfigMap admin-acks of namespace openshift-config.
+    /// Key to set to `true` in `ConfigMap` admin-acks of namespace openshift-config.
     pub key: String,
     /// What is to be acknowledged.
     pub text: String,
@@ -100,7 +100,7 @@ pub struct View {
     pub running: Option<Running>,
     /// What stands against updates.
     pub blocks: Vec<Block>,
-    /// Gates to acknowledge; empty as well when the ConfigMaps are not known.
+    /// Gates to acknowledge; empty as well when the `ConfigMaps` are not known.
     pub gates: Vec<Gate>,
     /// Recommended updates, newest first.
     pub recommended: Vec<Offered>,
@@ -108,7 +108,7 @@ pub struct View {
     pub not_recommended: Vec<Offered>,
 }
 
-/// ConfigMaps of gates and acknowledgments, where they are known.
+/// `ConfigMaps` of gates and acknowledgments, where they are known.
 pub type Acks<'a> = Option<(&'a ConfigMap, &'a ConfigMap)>;
 
 /// Looks at a cluster.

@@ -31,12 +31,12 @@ fn asking(update: Option<Update>) -> ClusterVersion {
     object
 }
 
-fn update(version: &str, image: &str) -> Option<Update> {
-    Some(Update {
+fn update(version: &str, image: &str) -> Update {
+    Update {
         version: version.to_owned(),
         image: image.to_owned(),
         ..Update::default()
-    })
+    }
 }
 
 fn answer(version: &str) -> PayloadAnswer {
@@ -84,7 +84,7 @@ fn a_request_is_retrieved_verified_and_begun() {
         play.said(),
         "True PayloadLoaded Payload loaded version=\"4.18.1\" image=\"image/4.18.1\" architecture=\"amd64\""
     );
-    let object = asking(update("4.18.2", ""));
+    let object = asking(Some(update("4.18.2", "")));
     let wanted = Request {
         version: "4.18.2".to_owned(),
         image: "image/4.18.2".to_owned(),
@@ -150,7 +150,7 @@ fn failures_name_their_step_and_are_tried_again() {
         ),
     ] {
         let mut play = Play::new();
-        let object = asking(update("4.18.2", ""));
+        let object = asking(Some(update("4.18.2", "")));
         play.advance(&object, None);
         assert_eq!(play.advance(&object, Some(&answer)), Asks::Nothing);
         assert_eq!(play.said(), expected);
@@ -165,7 +165,7 @@ fn failures_name_their_step_and_are_tried_again() {
 #[test]
 fn a_blocked_request_proceeds_by_itself_when_the_gate_clears() {
     let mut play = Play::new();
-    let mut object = asking(update("4.19.0", ""));
+    let mut object = asking(Some(update("4.19.0", "")));
     let no = ConditionStatus::False;
     let gate = Condition::new(at(0), UPGRADEABLE, no, "AdminAckRequired", "Read this.");
     object.status.conditions.set(gate);
@@ -215,7 +215,7 @@ fn force_overrules_verification_and_preconditions_and_both_are_recorded() {
 #[test]
 fn a_request_that_is_taken_back_before_it_is_accepted_leaves_nothing_behind() {
     let mut play = Play::new();
-    play.advance(&asking(update("4.18.2", "")), None);
+    play.advance(&asking(Some(update("4.18.2", ""))), None);
     assert_eq!(
         play.advance(&asking(None), Some(&answer("4.18.2"))),
         Asks::Nothing
@@ -230,8 +230,8 @@ fn a_request_that_is_taken_back_before_it_is_accepted_leaves_nothing_behind() {
 #[test]
 fn an_answer_to_an_older_request_is_ignored() {
     let mut play = Play::new();
-    play.advance(&asking(update("4.18.2", "")), None);
-    let object = asking(update("4.19.0", ""));
+    play.advance(&asking(Some(update("4.18.2", ""))), None);
+    let object = asking(Some(update("4.19.0", "")));
     assert!(matches!(play.advance(&object, None), Asks::Retrieve(_)));
     assert_eq!(play.advance(&object, Some(&answer("4.18.2"))), Asks::Nothing);
     assert_eq!(
@@ -244,11 +244,11 @@ fn an_answer_to_an_older_request_is_ignored() {
 fn going_back_to_the_operators_own_payload_needs_no_precondition() {
     let mut play = Play::new();
     play.advance(&asking(None), None);
-    let forward = asking(update("4.18.2", ""));
+    let forward = asking(Some(update("4.18.2", "")));
     play.advance(&forward, None);
     play.advance(&forward, Some(&answer("4.18.2")));
     // The new operator does not run yet, and the request is changed to what still runs.
-    let mut back = asking(update("4.18.1", "image/4.18.1"));
+    let mut back = asking(Some(update("4.18.1", "image/4.18.1")));
     back.status.desired = Release::new("4.18.2", "image/4.18.2");
     play.advance(&back, None);
     assert_eq!(
@@ -259,7 +259,7 @@ fn going_back_to_the_operators_own_payload_needs_no_precondition() {
 
 #[test]
 fn a_version_alone_means_a_recommended_update_and_a_migration_the_same_version() {
-    let object = asking(update("4.18.9", ""));
+    let object = asking(Some(update("4.18.9", "")));
     assert_eq!(requested(&object, "amd64"), None);
     let mut migrating = asking(Some(Update {
         architecture: MULTI.to_owned(),

@@ -23,149 +23,105 @@ fn object(conditions: &[(&str, &str, &str, &str)], state: &str) -> ClusterVersio
     object
 }
 
+type Said = (&'static str, &'static str, &'static str, &'static str);
+
+const SETTLED: Said = ("Progressing", "False", "", "Cluster version is 4.14.1");
+const WORKING: Said = ("Progressing", "True", "", "Working towards 4.14.1: 12% complete");
+const DOWN: Said = ("Failing", "True", "UpdatePayloadClusterDown", "down");
+const SLOW: Said = (
+    "Failing",
+    "Unknown",
+    "SlowClusterOperator",
+    "waiting on etcd over 30 minutes",
+);
+const INVALID_SPEC: Said = (
+    "Invalid",
+    "True",
+    "InvalidClusterVersion",
+    "The cluster version is invalid: x",
+);
+const REFUSED: Said = (
+    "ReleaseAccepted",
+    "False",
+    "PreconditionChecks",
+    "Preconditions failed",
+);
+const GATE: Said = ("Upgradeable", "False", "AdminAckRequired", "Read this.");
+const POOLS: Said = ("Upgradeable", "False", "PoolUpdating", "pools");
+const MONITORING: Said = (
+    "Failing",
+    "True",
+    "ClusterOperatorNotAvailable",
+    "Cluster operator monitoring is not available",
+);
+const NODES: Said = (
+    "Failing",
+    "True",
+    "ClusterOperatorDegraded",
+    "Cluster operator machine-config is degraded",
+);
+
 #[test]
-fn each_state_has_its_cause() {
-    let settled = ("Progressing", "False", "", "Cluster version is 4.14.1");
-    let working = ("Progressing", "True", "", "Working towards 4.14.1: 12% complete");
-    let pools = "Cluster operator machine-config should not be upgraded between minor versions: One or more machine config pools are updating, please see `oc get mcp` for further details";
-    for (minutes, conditions, history, state, cause) in [
+fn at_rest_each_state_has_its_cause() {
+    for (also, state, cause) in [
+        (None, State::Idle, "Cluster version is 4.14.1"),
         (
-            0,
-            vec![settled],
-            "Completed",
-            State::Idle,
-            "Cluster version is 4.14.1",
-        ),
-        (
-            0,
-            vec![working],
-            "Partial",
-            State::Updating,
-            "Working towards 4.14.1: 12% complete",
-        ),
-        (
-            0,
-            vec![
-                settled,
-                (
-                    "Invalid",
-                    "True",
-                    "InvalidClusterVersion",
-                    "The cluster version is invalid: x",
-                ),
-            ],
-            "Completed",
+            Some(INVALID_SPEC),
             State::Blocked,
             "The cluster version is invalid: x",
         ),
         (
-            0,
-            vec![
-                settled,
-                (
-                    "ReleaseAccepted",
-                    "False",
-                    "PreconditionChecks",
-                    "Preconditions failed",
-                ),
-            ],
-            "Completed",
+            Some(REFUSED),
             State::Blocked,
             "PreconditionChecks: Preconditions failed",
         ),
         (
-            0,
-            vec![
-                settled,
-                ("Upgradeable", "False", "AdminAckRequired", "Read this."),
-            ],
-            "Completed",
+            Some(GATE),
             State::Blocked,
             "4.14.1 runs; updates to another minor version are blocked: AdminAckRequired: Read this.",
         ),
         (
-            0,
-            vec![settled, ("Upgradeable", "False", "PoolUpdating", pools)],
-            "Completed",
+            Some(POOLS),
             State::WorkersPending,
-            "4.14.1 is applied but for nodes: PoolUpdating: Cluster operator machine-config should not be upgraded between minor versions: One or more machine config pools are updating, please see `oc get mcp` for further details",
+            "4.14.1 is applied but for nodes: PoolUpdating: pools",
         ),
         (
-            0,
-            vec![
-                settled,
-                (
-                    "Failing",
-                    "True",
-                    "ClusterOperatorNotAvailable",
-                    "Cluster operator monitoring is not available",
-                ),
-            ],
-            "Completed",
+            Some(MONITORING),
             State::Failing,
             "ClusterOperatorNotAvailable: Cluster operator monitoring is not available",
         ),
         (
-            0,
-            vec![
-                settled,
-                (
-                    "Failing",
-                    "True",
-                    "ClusterOperatorDegraded",
-                    "Cluster operator machine-config is degraded",
-                ),
-            ],
-            "Completed",
+            Some(NODES),
             State::WorkersPending,
             "4.14.1 is applied but for nodes: ClusterOperatorDegraded: Cluster operator machine-config is degraded",
         ),
-        (
-            5,
-            vec![working, ("Failing", "True", "UpdatePayloadClusterDown", "down")],
-            "Partial",
-            State::Failing,
-            "UpdatePayloadClusterDown: down (Working towards 4.14.1: 12% complete)",
-        ),
-        (
-            30,
-            vec![working, ("Failing", "True", "UpdatePayloadClusterDown", "down")],
-            "Partial",
-            State::Stalled,
-            "UpdatePayloadClusterDown: down (Working towards 4.14.1: 12% complete)",
-        ),
+    ] {
+        let conditions: Vec<Said> = [SETTLED].into_iter().chain(also).collect();
+        let assessment = assess(&object(&conditions, "Completed"), None);
+        assert_eq!((assessment.state, assessment.cause.as_str()), (state, cause));
+    }
+}
+
+#[test]
+fn in_an_update_each_state_has_its_cause() {
+    let working = "Working towards 4.14.1: 12% complete";
+    let down = "UpdatePayloadClusterDown: down (Working towards 4.14.1: 12% complete)";
+    for (minutes, also, state, cause) in [
+        (0, None, State::Updating, working),
+        (95, Some(SLOW), State::Updating, working),
+        (5, Some(DOWN), State::Failing, down),
+        (30, Some(DOWN), State::Stalled, down),
         (
             24 * 60,
-            vec![working],
-            "Partial",
+            None,
             State::Stalled,
             "Working towards 4.14.1: 12% complete (for 24 hours)",
         ),
-        (
-            95,
-            vec![
-                working,
-                (
-                    "Failing",
-                    "Unknown",
-                    "SlowClusterOperator",
-                    "waiting on etcd over 30 minutes",
-                ),
-            ],
-            "Partial",
-            State::Updating,
-            "Working towards 4.14.1: 12% complete",
-        ),
     ] {
-        let assessment = assess(
-            &object(&conditions, history),
-            Some(Time::UNIX_EPOCH + TimeDelta::minutes(minutes)),
-        );
-        assert_eq!(
-            (assessment.state, assessment.cause.as_str()),
-            (state, cause),
-            "{conditions:?}"
-        );
+        let conditions: Vec<Said> = [WORKING].into_iter().chain(also).collect();
+        let now = Time::UNIX_EPOCH + TimeDelta::minutes(minutes);
+        let assessment = assess(&object(&conditions, "Partial"), Some(now));
+        assert_eq!((assessment.state, assessment.cause.as_str()), (state, cause));
     }
 }
 

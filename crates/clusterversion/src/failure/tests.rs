@@ -146,7 +146,11 @@ fn a_summary_is_for_people() {
 
 #[test]
 fn an_operator_is_judged_by_available_then_degraded_then_its_version() {
+    use ConditionStatus::{False, True, Unknown};
+    use OperatorProblem::{Degraded, NotAvailable, Updating};
+
     use crate::types::{Condition, ConditionStatus, Conditions};
+
     let state = |available, degraded, version: &str| {
         let mut conditions = Conditions::default();
         for (kind, status) in [("Available", available), ("Degraded", degraded)] {
@@ -158,8 +162,6 @@ fn an_operator_is_judged_by_available_then_degraded_then_its_version() {
             version: version.to_owned(),
         }
     };
-    use ConditionStatus::{False, True, Unknown};
-    use OperatorProblem::{Degraded, NotAvailable, Updating};
     for (operator, expected) in [
         (state(True, False, "4.14.2"), None),
         (state(True, False, "4.14.1"), Some(Updating)),

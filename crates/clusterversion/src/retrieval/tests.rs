@@ -72,10 +72,13 @@ fn the_query_adds_four_parameters_to_those_there_are() {
     );
 }
 
+/// Mends one thing about a question.
+type Repair = fn(&mut Question);
+
 #[test]
 fn what_is_missing_is_named_in_the_shipped_order() {
     let blank = Question::default();
-    let steps: [(&str, &str, fn(&mut Question)); 7] = [
+    let steps: [(&str, &str, Repair); 7] = [
         (
             "NoUpstream",
             "No updateService server has been set to retrieve updates.",
@@ -90,7 +93,7 @@ fn what_is_missing_is_named_in_the_shipped_order() {
             q.cluster_id = "a93465d5-61b2-42cd-a10a-33840e6add93".into();
         }),
         ("NoArchitecture", "Architecture has not been configured.", |q| {
-            q.architecture = "amd64".into()
+            q.architecture = "amd64".into();
         }),
         (
             "NoCurrentVersion",
@@ -98,7 +101,7 @@ fn what_is_missing_is_named_in_the_shipped_order() {
             |q| q.version = "nightly".into(),
         ),
         ("NoChannel", "The update channel has not been configured.", |q| {
-            q.channel = "stable-4.14".into()
+            q.channel = "stable-4.14".into();
         }),
         (
             "InvalidCurrentVersion",

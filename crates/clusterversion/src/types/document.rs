@@ -1,4 +1,4 @@
-//! ClusterVersions out of a text: YAML or JSON, bare or in a `List`, as `oc get -o yaml` writes them.
+//! `ClusterVersions` out of a text: YAML or JSON, bare or in a `List`, as `oc get -o yaml` writes them.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub enum DocumentError {
     Field(String),
 }
 
-/// Reads the ClusterVersions of a text, in their order.
+/// Reads the `ClusterVersions` of a text, in their order.
 ///
 /// # Errors
 /// [`DocumentError`]: the text cannot be read, or an object in it is not a ClusterVersion.

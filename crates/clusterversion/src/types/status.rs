@@ -22,9 +22,9 @@ object! {
 }
 
 object! {
-    /// The query of a PromQL rule.
+    /// The query of a `PromQL` rule.
     pub struct PromQl {
-        /// PromQL text that gives 0 or 1.
+        /// Its text; it gives 0 or 1.
         pub promql: String = "promql",
     }
 }
