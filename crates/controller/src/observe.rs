@@ -1,5 +1,6 @@
 //! Observation: index and desk to the fleet that the planner sees. No I/O.
 
+use std::cmp::Ordering;
 use std::iter::Peekable;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use chrono::{DateTime, Utc};
 use rollout::{Cluster, Fleet, Phase, Reason, Rival, RivalHold, Selection, Slot, Standing};
 
 use crate::desk::{Desk, MISSING};
-use crate::index::{ClusterView, Index, Uid, slot_of, to_rollout};
+use crate::index::{ClusterView, ClusterWorks, Index, Uid, slot_of, to_rollout};
 use crate::report::rows::Row;
 use crate::selection::{self, Member};
 use crate::standing::standing;
@@ -172,11 +173,7 @@ pub fn fleet(desk: &Desk, desks: &Desks, index: &Index, owned: &[Arc<str>], now:
     let mut owned = Cursor::new(owned.iter().map(|name| (name, ())));
     let mut managed = Cursor::new(&index.clusters);
     let mut clusters = Vec::with_capacity(desk.rows.all().len().max(desk.selected.clusters.len()));
-    while let Some(name) = [members.name(), rows.name(), owned.name()]
-        .into_iter()
-        .flatten()
-        .min()
-    {
+    while let Some(name) = first([members.name(), rows.name(), owned.name()]) {
         owned.take(name);
         let facts = Facts {
             member: members.take(name).copied(),
@@ -188,7 +185,13 @@ pub fn fleet(desk: &Desk, desks: &Desks, index: &Index, owned: &[Arc<str>], now:
     Fleet { clusters }
 }
 
-/// A walk along something sorted by name.
+/// The first of names.
+fn first<'a>(names: [Option<&'a Arc<str>>; 3]) -> Option<&'a Arc<str>> {
+    let earlier = |a: &'a Arc<str>, b: &'a Arc<str>| if Arc::ptr_eq(a, b) || a <= b { a } else { b };
+    names.into_iter().flatten().reduce(earlier)
+}
+
+/// A walk along something sorted by name. Names are shared, so equal ones are mostly known without reading them.
 struct Cursor<'a, T, I: Iterator<Item = (&'a Arc<str>, T)>> {
     ahead: Peekable<I>,
 }
@@ -207,10 +210,19 @@ impl<'a, T, I: Iterator<Item = (&'a Arc<str>, T)>> Cursor<'a, T, I> {
 
     /// What stands at a name; moves on to the names after it.
     fn take(&mut self, name: &Arc<str>) -> Option<T> {
-        while self.ahead.next_if(|(next, _)| *next < name).is_some() {}
-        self.ahead
-            .next_if(|(next, _)| Arc::ptr_eq(next, name) || *next == name)
-            .map(|(_, found)| found)
+        loop {
+            let (next, _) = self.ahead.peek()?;
+            let order = if Arc::ptr_eq(next, name) {
+                Ordering::Equal
+            } else {
+                (*next).cmp(name)
+            };
+            match order {
+                Ordering::Less => drop(self.ahead.next()),
+                Ordering::Equal => return self.ahead.next().map(|(_, found)| found),
+                Ordering::Greater => return None,
+            }
+        }
     }
 }
 
@@ -239,7 +251,8 @@ impl View<'_> {
             .get(name)
             .is_some_and(|since| self.now < *since + MISSING);
         let mut rival = self.rivals.get(name).cloned();
-        let works = self.slots(name, &mut rival);
+        let works = self.index.works(name);
+        let slots = self.slots(name, works, &mut rival);
         let selection = match member {
             Some(_) => Selection::In,
             None => Selection::Left(desk.left.get(name).copied().unwrap_or(self.now)),
@@ -257,8 +270,8 @@ impl View<'_> {
                 standing(cluster, member, self.platform)
             }),
             rival,
-            version: self.version(name, managed.map(|cluster| &cluster.version)),
-            works,
+            version: version(works, managed.map(|cluster| &cluster.version)),
+            works: slots,
             record: row.map(|row| Arc::clone(&row.record)),
             written: row.and_then(|row| row.written.clone()),
             busy: desk.busy.get(name).map(|writes| writes.busy()),
@@ -269,19 +282,8 @@ impl View<'_> {
         }
     }
 
-    fn version(&self, name: &str, claimed: Option<&Arc<str>>) -> Arc<str> {
-        let told = self
-            .index
-            .work_of(name, Step::Platform)
-            .map(|view| &view.cluster_version);
-        told.filter(|version| !version.is_empty())
-            .or(claimed)
-            .map_or_else(|| Arc::from(""), Arc::clone)
-    }
-
     /// The slots of a cluster. A rival's work there outweighs what its selection alone says.
-    fn slots(&self, name: &Arc<str>, rival: &mut Option<Rival>) -> [Slot; 4] {
-        let works = self.index.works(name);
+    fn slots(&self, name: &Arc<str>, works: Option<&ClusterWorks>, rival: &mut Option<Rival>) -> [Slot; 4] {
         Step::ALL.map(|step| {
             let Some(view) = works.and_then(|works| works[slot_of(step)].as_ref()) else {
                 return self.foreign(name, step);
@@ -316,6 +318,16 @@ impl View<'_> {
             retry_at: obstacle.retry_at,
         })
     }
+}
+
+/// The version that a cluster runs: what its platform work told, else its claim.
+fn version(works: Option<&ClusterWorks>, claimed: Option<&Arc<str>>) -> Arc<str> {
+    let told = works
+        .and_then(|works| works[slot_of(Step::Platform)].as_ref())
+        .map(|view| &view.cluster_version);
+    told.filter(|version| !version.is_empty())
+        .or(claimed)
+        .map_or_else(|| Arc::from(""), Arc::clone)
 }
 
 /// The planner's index of a step equals ours.

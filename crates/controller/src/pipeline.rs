@@ -12,7 +12,7 @@ use api::names::{FINALIZER, LABEL_MCU, LABEL_MCU_UID};
 use api::views::Upgrade;
 use chrono::{DateTime, TimeDelta, Utc};
 use rollout::check::Violation;
-use rollout::{Action, Attempt, DeleteReason, Fleet, Limit, Plan, Policy, Record, Step};
+use rollout::{Action, Attempt, DeleteReason, Fleet, Limit, Plan, Policy, Record, Selection, Step};
 use serde_json::json;
 
 use crate::apply::{Effect, Job, Sheet};
@@ -299,13 +299,13 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
             ..Taken::default()
         };
     }
-    let (selected, all) = (&desk.selected.clusters, &observed.fleet.clusters);
-    let canary = |name: &str| {
-        let found = all.binary_search_by(|cluster| (*cluster.name).cmp(name));
-        found.is_ok_and(|position| all[position].canary)
-    };
+    // Fleet and plan are both in the order of names: one walk finds them all.
+    let mut clusters = observed.fleet.clusters.iter();
     let changes = desk.rows.take(plan, &observed.policy, now, |name| {
-        (canary(name), !selected.contains_key(name))
+        let found = clusters.find(|cluster| Arc::ptr_eq(&cluster.name, name) || cluster.name == *name);
+        found.map_or((false, true), |cluster| {
+            (cluster.canary, matches!(cluster.selection, Selection::Left(_)))
+        })
     });
     let previous = desk.status.previous();
     let facts = Facts {

@@ -28,7 +28,7 @@ pub fn standing(cluster: &ClusterView, member: Member, platform: bool) -> Standi
         reason,
         message: Arc::from(message),
     };
-    if cluster.is_hub() && !member.named {
+    if cluster.hub && !member.named {
         return blocked(
             Reason::LocalCluster,
             "the cluster is the hub itself; name it in a selector (key name or local-cluster), or select it alone in a Placement, to upgrade it".to_owned(),
@@ -54,7 +54,7 @@ pub fn standing(cluster: &ClusterView, member: Member, platform: bool) -> Standi
             );
         }
     }
-    if let Some(id) = cluster.id.as_deref().filter(|id| platform && !is_uuid(id)) {
+    if let Some(id) = cluster.id.as_deref().filter(|_| platform && !cluster.id_is_uuid) {
         return blocked(
             Reason::InvalidClusterID,
             format!(
@@ -75,18 +75,6 @@ pub fn standing(cluster: &ClusterView, member: Member, platform: bool) -> Standi
             message: Arc::clone(text),
         },
     }
-}
-
-/// 8-4-4-4-12 hexadecimal digits.
-#[must_use]
-pub fn is_uuid(text: &str) -> bool {
-    let lengths = [8, 4, 4, 4, 12];
-    let parts: Vec<&str> = text.split('-').collect();
-    parts.len() == lengths.len()
-        && parts
-            .iter()
-            .zip(lengths)
-            .all(|(part, length)| part.len() == length && part.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 //! Written apart from the planner: it shares types with it and no code, and recomputes what it needs from the input. It
 //! says what must never be done; what should be done is the planner's business. A violation stops the writes.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -115,7 +114,7 @@ pub fn check(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet, plan: &Plan) ->
         now,
         policy,
         plan,
-        cases: Vec::with_capacity(plan.clusters.len()),
+        cases: Vec::new(),
         found: Vec::new(),
     };
     checker.line_up(fleet);
@@ -162,18 +161,10 @@ impl<'a> Checker<'a> {
     /// Matches clusters, states and actions by name.
     fn line_up(&mut self, fleet: &'a Fleet) {
         let plan = self.plan;
-        let mut cases: BTreeMap<&str, Case<'a>> = BTreeMap::new();
-        for cluster in &fleet.clusters {
-            let case = Case {
-                cluster,
-                state: None,
-                actions: Vec::new(),
-            };
-            cases.insert(&cluster.name, case);
-        }
-        let mut last: Option<&str> = None;
+        let mut cases = Cases::new(fleet);
+        let mut last: Option<&Arc<str>> = None;
         for state in &plan.clusters {
-            if last.is_some_and(|last| last >= &*state.name) {
+            if last.is_some_and(|last| *last >= state.name) {
                 self.report(
                     ViolationKind::Listing,
                     None,
@@ -181,7 +172,7 @@ impl<'a> Checker<'a> {
                 );
             }
             last = Some(&state.name);
-            match cases.get_mut(&*state.name) {
+            match cases.find(&state.name) {
                 Some(case) => case.state = Some(state),
                 None => self.report(
                     ViolationKind::UnknownCluster,
@@ -191,7 +182,7 @@ impl<'a> Checker<'a> {
             }
         }
         for action in &plan.actions {
-            match cases.get_mut(&**action.cluster()) {
+            match cases.find(action.cluster()) {
                 Some(case) => case.actions.push(action),
                 None => self.report(
                     ViolationKind::UnknownCluster,
@@ -201,7 +192,7 @@ impl<'a> Checker<'a> {
             }
         }
         for name in &plan.dropped {
-            if cases.get(&**name).is_none_or(|case| case.state.is_some()) {
+            if cases.find(name).is_none_or(|case| case.state.is_some()) {
                 self.report(
                     ViolationKind::Listing,
                     None,
@@ -209,6 +200,37 @@ impl<'a> Checker<'a> {
                 );
             }
         }
-        self.cases = cases.into_values().collect();
+        self.cases = cases.sorted;
+    }
+}
+
+/// The clusters by name. What is looked for is mostly the one after the last that was found.
+struct Cases<'a> {
+    sorted: Vec<Case<'a>>,
+    ahead: usize,
+}
+
+impl<'a> Cases<'a> {
+    fn new(fleet: &'a Fleet) -> Cases<'a> {
+        let case = |cluster| Case {
+            cluster,
+            state: None,
+            actions: Vec::new(),
+        };
+        let mut sorted: Vec<Case<'a>> = fleet.clusters.iter().map(case).collect();
+        sorted.sort_by(|a, b| a.cluster.name.cmp(&b.cluster.name));
+        Cases { sorted, ahead: 0 }
+    }
+
+    fn find(&mut self, name: &Arc<str>) -> Option<&mut Case<'a>> {
+        let at = |case: &Case<'_>| Arc::ptr_eq(&case.cluster.name, name) || case.cluster.name == *name;
+        let position = if self.sorted.get(self.ahead).is_some_and(at) {
+            self.ahead
+        } else {
+            let found = self.sorted.binary_search_by(|case| case.cluster.name.cmp(name));
+            found.ok()?
+        };
+        self.ahead = position + 1;
+        self.sorted.get_mut(position)
     }
 }

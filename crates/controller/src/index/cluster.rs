@@ -26,6 +26,10 @@ pub struct ClusterView {
     pub availability: Availability,
     /// Cluster ID: claim, else label.
     pub id: Option<Arc<str>>,
+    /// The cluster ID has the form of a UUID.
+    pub id_is_uuid: bool,
+    /// It is the hub itself.
+    pub hub: bool,
     /// Product: claim, else label.
     pub product: Option<Arc<str>>,
     /// OpenShift version: claim, else label; empty when unknown.
@@ -70,6 +74,7 @@ impl ClusterView {
             }
             _ => Availability::Available,
         };
+        let id = fact(CLAIM_ID, LABEL_CLUSTER_ID);
         let unreadable = cluster.spec.error().or_else(|| cluster.status.error());
         Some(ClusterView {
             name: pool.share(name),
@@ -81,7 +86,11 @@ impl ClusterView {
                 Lenient::Absent => false,
             },
             availability,
-            id: fact(CLAIM_ID, LABEL_CLUSTER_ID).map(Arc::from),
+            id: id.map(Arc::from),
+            id_is_uuid: id.is_some_and(is_uuid),
+            hub: labels
+                .get(LABEL_LOCAL_CLUSTER)
+                .is_some_and(|value| value == "true"),
             product: fact(CLAIM_PRODUCT, LABEL_VENDOR).map(|product| pool.share(product)),
             version: pool.share(fact(CLAIM_VERSION, LABEL_OPENSHIFT_VERSION).unwrap_or_default()),
             unreadable: unreadable.map(|error| pool.share(error)),
@@ -108,10 +117,15 @@ impl ClusterView {
         let fallback = (key == LABEL_NAME).then_some(&*self.name);
         self.label(key).or(fallback)
     }
+}
 
-    /// True for the cluster that is the hub itself.
-    #[must_use]
-    pub fn is_hub(&self) -> bool {
-        self.label(LABEL_LOCAL_CLUSTER) == Some("true")
-    }
+/// 8-4-4-4-12 hexadecimal digits.
+fn is_uuid(text: &str) -> bool {
+    let lengths = [8, 4, 4, 4, 12];
+    let parts: Vec<&str> = text.split('-').collect();
+    parts.len() == lengths.len()
+        && parts
+            .iter()
+            .zip(lengths)
+            .all(|(part, length)| part.len() == length && part.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use api::names::report_name;
 use api::report::{MAX_ROWS, Phase as RowPhase, ReportRow, ReportStep, StepName, StepOutcome};
 use api::views::Report;
-use rollout::{Attempt, Outcome, Phase, Plan, Policy, Reason, Record, Stage, StepRecord};
+use rollout::{Attempt, ClusterState, Outcome, Phase, Plan, Policy, Reason, Record, Stage, StepRecord};
 
 use super::status::cut;
 
@@ -57,6 +57,14 @@ struct Shard {
     version: u64,
     /// Newest version seen while a write was under way: ours, or somebody else's after it.
     seen: u64,
+}
+
+impl Shard {
+    /// It differs from the hub's copy.
+    fn mark(&mut self, now: Instant, urgent: bool) {
+        self.changed.get_or_insert(now);
+        self.urgent |= urgent;
+    }
 }
 
 /// What a plan changed.
@@ -225,67 +233,82 @@ impl Rows {
     }
 
     /// Takes the records of a plan made for `policy`. `facts` tells, per cluster, whether it is a canary and whether it
-    /// left.
+    /// left; it is asked in the order of the plan, which is that of the names.
     pub fn take(
         &mut self,
         plan: &Plan,
         policy: &Policy,
         now: Instant,
-        mut facts: impl FnMut(&str) -> (bool, bool),
+        mut facts: impl FnMut(&Arc<str>) -> (bool, bool),
     ) -> Changes {
         let mut changes = Changes::default();
         for cluster in &plan.dropped {
             if let Some(row) = self.by_cluster.remove(cluster) {
                 self.shards[row.shard].members -= 1;
-                self.mark(row.shard, now, false);
+                self.shards[row.shard].mark(now, false);
                 changes.any = true;
             }
         }
+        let mut joined = Vec::new();
+        // Plan and rows are both in the order of names: one walk along them, for most rows of most plans are unchanged.
+        let mut rows = self.by_cluster.iter_mut().peekable();
         for state in &plan.clusters {
             let (canary, left) = facts(&state.name);
-            let current = state.record.attempt.revision == policy.revision;
-            let shard = if let Some(row) = self.by_cluster.get_mut(&state.name) {
-                if Arc::ptr_eq(&row.record, &state.record) && row.canary == canary && row.left == left {
-                    continue;
-                }
-                if row.record.phase != state.record.phase {
-                    changes
-                        .moved
-                        .push((Arc::clone(&state.name), Arc::clone(&state.record)));
-                }
-                row.record = Arc::clone(&state.record);
-                row.canary = canary;
-                row.left = left;
-                if current {
-                    row.target = Arc::clone(&policy.target);
-                }
-                row.shard
-            } else {
+            let same = |name: &Arc<str>| Arc::ptr_eq(name, &state.name) || *name == state.name;
+            while rows
+                .next_if(|(name, _)| !same(name) && **name < state.name)
+                .is_some()
+            {}
+            let Some((_, row)) = rows.next_if(|(name, _)| same(name)) else {
+                joined.push((state, canary, left));
+                continue;
+            };
+            if Arc::ptr_eq(&row.record, &state.record) && row.canary == canary && row.left == left {
+                continue;
+            }
+            if row.record.phase != state.record.phase {
                 changes
                     .moved
                     .push((Arc::clone(&state.name), Arc::clone(&state.record)));
-                let shard = self.room();
-                let target = if current {
-                    Arc::clone(&policy.target)
-                } else {
-                    Arc::from("")
-                };
-                let row = Row {
-                    record: Arc::clone(&state.record),
-                    written: None,
-                    canary,
-                    left,
-                    target,
-                    shard,
-                };
-                self.by_cluster.insert(Arc::clone(&state.name), row);
-                self.shards[shard].members += 1;
-                shard
-            };
+            }
+            row.record = Arc::clone(&state.record);
+            row.canary = canary;
+            row.left = left;
+            if state.record.attempt.revision == policy.revision {
+                row.target = Arc::clone(&policy.target);
+            }
             changes.any = true;
-            self.mark(shard, now, state.urgent);
+            self.shards[row.shard].mark(now, state.urgent);
+        }
+        for (state, canary, left) in joined {
+            self.join(state, policy, now, (canary, left));
+            changes
+                .moved
+                .push((Arc::clone(&state.name), Arc::clone(&state.record)));
+            changes.any = true;
         }
         changes
+    }
+
+    /// Gives a new cluster its row.
+    fn join(&mut self, state: &ClusterState, policy: &Policy, now: Instant, (canary, left): (bool, bool)) {
+        let shard = self.room();
+        let current = state.record.attempt.revision == policy.revision;
+        let row = Row {
+            record: Arc::clone(&state.record),
+            written: None,
+            canary,
+            left,
+            target: if current {
+                Arc::clone(&policy.target)
+            } else {
+                Arc::from("")
+            },
+            shard,
+        };
+        self.by_cluster.insert(Arc::clone(&state.name), row);
+        self.shards[shard].members += 1;
+        self.shards[shard].mark(now, state.urgent);
     }
 
     /// The first shard with room, so that clusters that start together share one.
@@ -295,12 +318,6 @@ impl Rows {
         }
         self.shards.push(Shard::default());
         self.shards.len() - 1
-    }
-
-    fn mark(&mut self, shard: usize, now: Instant, urgent: bool) {
-        let entry = &mut self.shards[shard];
-        entry.changed.get_or_insert(now);
-        entry.urgent |= urgent;
     }
 
     /// When the next shard is due.

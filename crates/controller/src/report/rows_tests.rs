@@ -339,7 +339,7 @@ fn loading_what_was_written_loses_nothing() {
         })
         .collect();
     rows.take(&plan(clusters.clone()), &policy().build(), now, |name| {
-        (name == "c01", name == "c02")
+        (&**name == "c01", &**name == "c02")
     });
     let reports = write(&mut rows, 7, now + COALESCE);
 
