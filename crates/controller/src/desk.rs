@@ -25,8 +25,8 @@ const INTERVAL: Duration = Duration::from_millis(25);
 /// The same while writers are behind: what a look finds would only wait longer in the queue. Short enough for what must
 /// be stopped.
 const INTERVAL_BEHIND: Duration = Duration::from_millis(500);
-/// How many times longer than a look the rest after it is: looking takes at most a fifth of the time.
-const REST: u32 = 4;
+/// How many times longer than a look the rest after it is: looking takes at most a third of the time.
+const REST: u32 = 2;
 /// First and longest wait after a failed write.
 const BACKOFF: (TimeDelta, TimeDelta) = (TimeDelta::seconds(1), TimeDelta::seconds(60));
 /// First and longest wait before a foreign work is looked at again (`reference/mcu.md` §4, Creation).

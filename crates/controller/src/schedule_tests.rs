@@ -62,14 +62,14 @@ fn while_writers_are_behind_an_upgrade_rests_longer_but_not_for_ever() {
 }
 
 #[test]
-fn looking_takes_at_most_a_fifth_of_the_time() {
+fn looking_takes_at_most_a_third_of_the_time() {
     let (hall, now) = rested();
     hall.with(|state| {
         let desk = state.desks.get_mut("u1").unwrap();
         desk.looked = Some((now, milliseconds(100)));
         desk.dirty = true;
-        assert!(state.due(at(1), now + milliseconds(399), false).is_empty());
-        assert_eq!(state.due(at(1), now + milliseconds(400), false).len(), 1);
+        assert!(state.due(at(1), now + milliseconds(199), false).is_empty());
+        assert_eq!(state.due(at(1), now + milliseconds(200), false).len(), 1);
     });
 }
 
