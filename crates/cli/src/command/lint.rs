@@ -36,7 +36,12 @@ fn check(common: &Common, args: &LintArgs) -> Result<Report, Failure> {
 }
 
 fn exit_of(report: &Report) -> Exit {
-    if report.is_good() { Exit::Done } else { Exit::Error }
+    // Nothing at all is what a failed command before the pipe leaves: not a success.
+    if report.is_good() && !report.is_empty() {
+        Exit::Done
+    } else {
+        Exit::Error
+    }
 }
 
 /// Files by name and text; a directory stands for its manifests, in the order of their names.
@@ -108,6 +113,16 @@ mod tests {
         std::fs::write(&bad, format!("{head}spec: {{}}\n")).unwrap();
         assert_eq!(lint(&[good, bad]), Ok(Exit::Error));
         assert_eq!(lint(&[directory.path().to_owned()]), Ok(Exit::Error));
+    }
+
+    #[test]
+    fn input_without_any_object_is_not_good_and_other_objects_alone_are() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("one.yaml");
+        std::fs::write(&file, "# nothing\n---\n").unwrap();
+        assert_eq!(lint(std::slice::from_ref(&file)), Ok(Exit::Error));
+        std::fs::write(&file, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n").unwrap();
+        assert_eq!(lint(&[file]), Ok(Exit::Done));
     }
 
     #[test]

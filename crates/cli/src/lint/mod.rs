@@ -76,6 +76,12 @@ impl Report {
             .iter()
             .all(|finding| finding.severity != Severity::Error)
     }
+
+    /// True when the input held no object at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.checked.is_empty() && self.skipped.is_empty() && self.findings.is_empty()
+    }
 }
 
 /// The rules, ready to be applied to many objects.

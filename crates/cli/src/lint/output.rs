@@ -51,7 +51,9 @@ pub fn notes(report: &Report) -> String {
         report.checked.len(),
         if errors == 1 { "violation" } else { "violations" },
     );
-    if checked == 0 {
+    if report.is_empty() {
+        text.push_str("no object found; is the right file given?\n");
+    } else if checked == 0 {
         text.push_str("no ManagedClustersUpgrade found\n");
     } else {
         let _ = writeln!(text, "{checked} checked, {errors} {noun}");
