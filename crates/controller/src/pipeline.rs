@@ -384,7 +384,10 @@ fn prepare(desk: &mut Desk, index: &Index, action: &Action, observed: &Observed)
         Some(Sheet {
             brief: Arc::clone(observed.brief.as_ref()?),
             owner: Arc::clone(&desk.key),
-            cluster_id: index.clusters.get(cluster).and_then(|view| view.id.clone()),
+            cluster_id: index
+                .clusters
+                .get(cluster)
+                .and_then(|view| Some(Arc::clone(&view.id.as_ref()?.text))),
             attempt: attempt.clone(),
             started,
         })

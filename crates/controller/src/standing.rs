@@ -54,11 +54,12 @@ pub fn standing(cluster: &ClusterView, member: Member, platform: bool) -> Standi
             );
         }
     }
-    if let Some(id) = cluster.id.as_deref().filter(|_| platform && !cluster.id_is_uuid) {
+    if let Some(id) = cluster.id.as_ref().filter(|id| platform && !id.is_uuid) {
         return blocked(
             Reason::InvalidClusterID,
             format!(
-                "cluster ID {id:?} is not a UUID; correct the claim id.openshift.io or the label clusterID"
+                "cluster ID {:?} is not a UUID; correct the claim id.openshift.io or the label clusterID",
+                id.text
             ),
         );
     }

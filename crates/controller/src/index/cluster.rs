@@ -25,9 +25,7 @@ pub struct ClusterView {
     /// Condition `ManagedClusterConditionAvailable`.
     pub availability: Availability,
     /// Cluster ID: claim, else label.
-    pub id: Option<Arc<str>>,
-    /// The cluster ID has the form of a UUID.
-    pub id_is_uuid: bool,
+    pub id: Option<ClusterId>,
     /// It is the hub itself.
     pub hub: bool,
     /// Product: claim, else label.
@@ -36,6 +34,24 @@ pub struct ClusterView {
     pub version: Arc<str>,
     /// What could not be read.
     pub unreadable: Option<Arc<str>>,
+}
+
+/// A cluster's ID as the hub has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterId {
+    /// The ID.
+    pub text: Arc<str>,
+    /// It has the form of a UUID, as ClusterVersion's `spec.clusterID` must.
+    pub is_uuid: bool,
+}
+
+impl ClusterId {
+    fn new(text: &str) -> ClusterId {
+        ClusterId {
+            text: Arc::from(text),
+            is_uuid: is_uuid(text),
+        }
+    }
 }
 
 /// Availability of a cluster as the hub reports it.
@@ -74,7 +90,6 @@ impl ClusterView {
             }
             _ => Availability::Available,
         };
-        let id = fact(CLAIM_ID, LABEL_CLUSTER_ID);
         let unreadable = cluster.spec.error().or_else(|| cluster.status.error());
         Some(ClusterView {
             name: pool.share(name),
@@ -86,8 +101,7 @@ impl ClusterView {
                 Lenient::Absent => false,
             },
             availability,
-            id: id.map(Arc::from),
-            id_is_uuid: id.is_some_and(is_uuid),
+            id: fact(CLAIM_ID, LABEL_CLUSTER_ID).map(ClusterId::new),
             hub: labels
                 .get(LABEL_LOCAL_CLUSTER)
                 .is_some_and(|value| value == "true"),

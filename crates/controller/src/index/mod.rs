@@ -17,7 +17,7 @@ use api::views::{
 };
 use chrono::{DateTime, Utc};
 
-pub use cluster::{Availability, ClusterView};
+pub use cluster::{Availability, ClusterId, ClusterView};
 pub use intern::Pool;
 pub use placement::{Key, Placements, key};
 pub use work::{WorkView, from_rollout, step_of, to_rollout};
