@@ -68,6 +68,16 @@ pub struct FaultError {
     problem: &'static str,
 }
 
+impl FaultError {
+    /// What is wrong with a fault's text.
+    pub(crate) fn new(text: &str, problem: &'static str) -> Self {
+        Self {
+            text: text.to_owned(),
+            problem,
+        }
+    }
+}
+
 impl FromStr for Fault {
     type Err = FaultError;
 
@@ -76,10 +86,7 @@ impl FromStr for Fault {
         let (name, argument) = text
             .split_once('=')
             .map_or((text, ""), |(name, rest)| (name.trim(), rest.trim()));
-        let error = |problem| FaultError {
-            text: text.to_owned(),
-            problem,
-        };
+        let error = |problem| FaultError::new(text, problem);
         let number = |default: f64| match argument {
             "" => Ok(default),
             argument => match argument.trim_end_matches('%').parse::<f64>() {

@@ -1,6 +1,7 @@
-//! Simulated clusters for a real hub: the work agents of thousands of clusters, and what is behind them.
+//! Simulated clusters for a real hub: the work agents of thousands of clusters and what is behind them, and single
+//! clusters on API servers of their own ([`spoke`]).
 //!
-//! Layers, each of which knows only those before it:
+//! Layers of the former, each of which knows only those before it:
 //! - [`fields`], [`dice`], [`fault`], [`catalog`]: words
 //! - [`store`]: the objects of one cluster under the rules of an API server
 //! - [`platform`]: the cluster's controllers (ClusterVersion, Jobs, workloads) on a scaled clock
@@ -9,7 +10,7 @@
 //! - [`scenario`]: which cluster gets which faults
 //! - [`hub`]: the edge: watches, a timer heap, bounded writes
 //!
-//! [`Agents`] is the door for programs, the binary `spoke-sim` the one for people.
+//! [`Agents`] and [`spoke::Spoke`] are the doors for programs, the binary `spoke-sim` the one for people.
 
 pub mod agent;
 pub mod catalog;
@@ -22,6 +23,7 @@ pub mod fields;
 pub mod hub;
 pub mod platform;
 pub mod scenario;
+pub mod spoke;
 pub mod store;
 pub mod work;
 

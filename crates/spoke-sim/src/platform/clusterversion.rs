@@ -1,19 +1,24 @@
 //! A cluster-version operator in small: it accepts a request, shows progress and completes it.
 //!
-//! Texts, reasons and the order of events are those of the real operator; the time between them comes from
-//! [`Pace`](super::Pace), trouble from the cluster's faults. It computes no update graph: whatever version is
+//! Validation, preconditions, history, and the texts of conditions are the law's ([`clusterversion`]); the time between
+//! events comes from [`Pace`](super::Pace), trouble from the cluster's faults. It computes no update graph: whatever version is
 //! asked for is on offer, unless a fault says otherwise.
 
 mod object;
 mod request;
 
 use chrono::TimeDelta;
+use clusterversion::failure::{OperatorProblem, TaskError};
+use clusterversion::precondition::Summary;
+use clusterversion::progressing::{Round, RoundState};
 use serde_json::{Value, json};
 
 pub use self::object::{Birth, lie, newborn};
+pub(crate) use self::request::payload;
 use self::request::{Release, Request};
 use super::{Controller, Ground};
 use crate::fields::{self, Cond, Time, set_condition};
+use crate::spoke::rollout::table::manifests;
 use crate::store::ObjectKey;
 
 /// The key of every cluster's ClusterVersion.
@@ -169,23 +174,38 @@ impl Operator {
                 Phase::Loading { until, .. } if *until > now => return Some(*until),
                 Phase::Loading { target, until } => {
                     let (target, at) = (target.clone(), *until);
-                    self.phase = if let Some(why) = refusal(version, &target, ground) {
-                        let cond = Cond {
-                            kind: "ReleaseAccepted",
-                            status: "False",
-                            reason: "PreconditionChecks",
-                            message: &why,
-                        };
-                        set_condition(version, cond, now);
-                        Phase::Refused { target }
-                    } else {
-                        object::show_accepted(version, &target, now);
-                        observe(version);
-                        Phase::Updating(begin(&target, ground, self.generation, at, now))
+                    self.phase = match request::preconditions(version, &target, ground.faults.unoffered()) {
+                        Summary::Blocked(why) => {
+                            let why = format!(
+                                "Preconditions failed for payload loaded version=\"{}\" image=\"{}\": {why}",
+                                target.version, target.image
+                            );
+                            let cond = Cond {
+                                kind: "ReleaseAccepted",
+                                status: "False",
+                                reason: "PreconditionChecks",
+                                message: &why,
+                            };
+                            set_condition(version, cond, now);
+                            Phase::Refused { target }
+                        }
+                        passed => {
+                            let risks = if let Summary::Accepted(risks) = &passed {
+                                risks
+                            } else {
+                                ""
+                            };
+                            object::show_accepted(version, &target, risks, now);
+                            observe(version);
+                            Phase::Updating(begin(&target, ground, self.generation, at, now))
+                        }
                     };
                 }
                 Phase::Refused { target } => {
-                    refusal(version, target, ground).is_none().then_some(())?;
+                    let refused = request::preconditions(version, target, ground.faults.unoffered());
+                    if matches!(refused, Summary::Blocked(_)) {
+                        return None;
+                    }
                     let target = target.clone();
                     self.phase = Phase::Loading {
                         target,
@@ -293,68 +313,41 @@ fn show_progress(
     ground: &Ground<'_>,
     now: Time,
 ) {
-    let target = &update.version;
-    let failing = ground.faults.failing().filter(|_| update.held.is_some());
-    let (reason, message) = if let Some(failure) = failing {
-        (
-            "ClusterOperatorNotAvailable",
-            format!("Unable to apply {target}: {}", object::summary(failure)),
-        )
-    } else {
-        let total = request::manifests(target);
-        let done = (total * percent).div_ceil(100);
-        let mut message = match percent {
-            0 => format!("Working towards {target}"),
-            percent => format!("Working towards {target}: {done} of {total} done ({percent}% complete)"),
-        };
-        if !waiting.is_empty() {
-            message = format!("{message}, waiting on {waiting}");
-        }
-        let reason = match waiting {
-            "" => "",
-            waiting if waiting.contains(',') => "ClusterOperatorsUpdating",
-            _ => "ClusterOperatorUpdating",
-        };
-        (reason, message)
+    let total = manifests(&update.version);
+    let errors = waiting.split(", ").filter(|name| !name.is_empty());
+    let round = Round {
+        state: RoundState::Updating,
+        done: (total * percent).div_ceil(100),
+        total,
+        // An operator that is waited for is never called slow here: that is a fault of its own.
+        errors: errors
+            .map(|name| TaskError::Operator {
+                name: name.to_owned(),
+                problem: OperatorProblem::Updating,
+                since: now,
+            })
+            .collect(),
+        ..Round::default()
     };
-    set_condition(
-        version,
-        Cond {
-            kind: "Progressing",
-            status: "True",
-            reason,
-            message: &message,
-        },
-        now,
-    );
-    let failing = match failing {
-        Some(message) => Cond {
-            kind: "Failing",
-            status: "True",
-            reason: "ClusterOperatorNotAvailable",
-            message,
-        },
-        None => Cond {
-            kind: "Failing",
-            status: "False",
-            reason: "",
-            message: "",
-        },
-    };
-    set_condition(version, failing, now);
+    object::show_round(version, &round, now);
+    if let Some(message) = ground.faults.failing().filter(|_| update.held.is_some()) {
+        show_failing(version, &update.version, message, now);
+    }
 }
 
-/// Upgradeable=False stands against minor and major updates only.
-fn refusal(version: &Value, target: &Release, ground: &Ground<'_>) -> Option<String> {
-    let (reason, message) = ground.faults.refusing()?;
-    let current = fields::text(version, &["status", "desired", "version"]);
-    request::is_minor_or_major(current, &target.version).then(|| {
-        format!(
-            "Preconditions failed for payload loaded version=\"{}\" image=\"{}\": Precondition \
-             \"ClusterVersionUpgradeable\" failed because of \"{reason}\": {message}",
-            target.version, target.image
-        )
-    })
+/// A failure in the words of the fault.
+fn show_failing(version: &mut Value, target: &str, message: &str, now: Time) {
+    let reason = "ClusterOperatorNotAvailable";
+    let summary = format!("Unable to apply {target}: {}", object::summary(message));
+    for (kind, message) in [("Failing", message), ("Progressing", summary.as_str())] {
+        let cond = Cond {
+            kind,
+            status: "True",
+            reason,
+            message,
+        };
+        set_condition(version, cond, now);
+    }
 }
 
 fn show_upgradeable(version: &mut Value, ground: &Ground<'_>, now: Time) {

@@ -1,5 +1,9 @@
 //! The ClusterVersion object itself: how it is born and how each event shows in it.
 
+use clusterversion::Era;
+use clusterversion::history::{self, Reconciled};
+use clusterversion::progressing::{self, Round, RoundState, Subject};
+use clusterversion::types::Status;
 use serde_json::{Value, json};
 
 use super::request::{Release, payload};
@@ -132,59 +136,79 @@ fn settle(version: &mut Value, at: &str, now: Time) {
     );
 }
 
-/// The release was accepted: a new entry of the history, and work towards it.
-pub(super) fn show_accepted(version: &mut Value, target: &Release, now: Time) {
-    let at = timestamp(now);
+/// Changes the status by the law's own types, which keep what they do not know.
+fn amend(version: &mut Value, change: impl FnOnce(&mut Status)) {
+    match serde_json::from_value::<Status>(version["status"].clone()) {
+        Ok(mut status) => {
+            change(&mut status);
+            version["status"] = serde_json::to_value(status).unwrap_or_default();
+        }
+        Err(error) => tracing::warn!(%error, "the status of a ClusterVersion cannot be read"),
+    }
+}
+
+/// The release was accepted: a new entry of the history, and work towards it. `risks`: what was overruled.
+pub(super) fn show_accepted(version: &mut Value, target: &Release, risks: &str, now: Time) {
     let forced =
         fields::get(version, &["spec", "desiredUpdate", "force"]).and_then(Value::as_bool) == Some(true);
-    let status = fields::object_at(version, &["status"]);
-    status.insert(
-        "desired".into(),
-        json!({"version": target.version, "image": target.image}),
-    );
-    let history = fields::array_at(status, "history");
-    if let Some(previous) = history.first_mut()
-        && fields::text(previous, &["completionTime"]).is_empty()
-    {
-        previous["completionTime"] = at.clone().into();
-    }
-    let entry = json!({
-        "state": "Partial", "startedTime": at, "completionTime": null,
-        "version": target.version, "image": target.image, "verified": !forced,
+    let release = clusterversion::types::Release::new(&*target.version, &*target.image);
+    amend(version, |status| {
+        let reconciled = Reconciled {
+            release: &release,
+            verified: !forced,
+            completed: false,
+            accepted_risks: Some(risks),
+        };
+        history::merge(now, status, &reconciled);
+        status.complete();
     });
-    history.insert(0, entry);
-    // Older entries are pruned by weight; a simulated cluster does not live long enough to need more.
-    history.truncate(100);
     show_loaded(version, now);
 }
 
 /// The update is done.
 pub(super) fn show_completed(version: &mut Value, now: Time) {
-    let target = fields::text(version, &["status", "desired", "version"]).to_owned();
-    let history = fields::array_at(fields::object_at(version, &["status"]), "history");
-    if let Some(entry) = history.first_mut() {
-        entry["state"] = "Completed".into();
-        entry["completionTime"] = timestamp(now).into();
+    amend(version, |status| {
+        let release = status.desired.clone();
+        let reconciled = Reconciled {
+            release: &release,
+            verified: false,
+            completed: true,
+            accepted_risks: None,
+        };
+        history::merge(now, status, &reconciled);
+    });
+    show_round(version, &at_rest(), now);
+}
+
+/// The apply loop of a cluster whose release is applied as a whole.
+fn at_rest() -> Round {
+    Round {
+        state: RoundState::Reconciling,
+        completed: true,
+        ..Round::default()
     }
-    let done = format!("Done applying {target}");
-    set_condition(
-        version,
-        Cond {
-            kind: "Available",
-            status: "True",
-            reason: "",
-            message: &done,
-        },
-        now,
-    );
-    settle(version, &target, now);
+}
+
+/// Available, Failing and Progressing of a round of the apply loop.
+pub(super) fn show_round(version: &mut Value, round: &Round, now: Time) {
+    let invalid = fields::condition_status(version, "Invalid").is_some();
+    amend(version, |status| {
+        let desired = status.desired.version.clone();
+        let era = Era::of(&desired);
+        let subject = Subject {
+            version: &desired,
+            invalid,
+            has_history: !status.history.is_empty(),
+        };
+        progressing::write(now, &mut status.conditions, round, subject, era);
+    });
 }
 
 /// The spec does not pass validation: the request is ignored, the cluster stays.
-pub(super) fn show_invalid(version: &mut Value, errors: &[String], updating: bool, now: Time) {
+pub(super) fn show_invalid(version: &mut Value, errors: &[String], is_updating: bool, now: Time) {
     let message = match errors {
         [one] => format!("The cluster version is invalid: {one}"),
-        many => format!("The cluster version is invalid:\n* {}", many.join("\n* ")),
+        many => format!("The cluster version is invalid:\n* {}\n", many.join("\n* ")),
     };
     let cond = Cond {
         kind: "Invalid",
@@ -193,28 +217,18 @@ pub(super) fn show_invalid(version: &mut Value, errors: &[String], updating: boo
         message: &message,
     };
     set_condition(version, cond, now);
-    let desired = fields::text(version, &["status", "desired", "version"]).to_owned();
-    let (status, verb) = if updating {
-        ("True", "Reconciling")
-    } else {
-        ("False", "Stopped at")
+    let updating = Round {
+        state: RoundState::Updating,
+        ..Round::default()
     };
-    let message = format!("{verb} {desired}: the cluster version is invalid");
-    let cond = Cond {
-        kind: "Progressing",
-        status,
-        reason: "InvalidClusterVersion",
-        message: &message,
-    };
-    set_condition(version, cond, now);
+    show_round(version, &if is_updating { updating } else { at_rest() }, now);
 }
 
 /// The spec passes again.
 pub(super) fn clear_invalid(version: &mut Value, now: Time) {
     fields::remove_condition(version, "Invalid");
     if fields::condition_status(version, "Progressing") == Some("False") {
-        let desired = fields::text(version, &["status", "desired", "version"]).to_owned();
-        settle(version, &desired, now);
+        show_round(version, &at_rest(), now);
     }
 }
 

@@ -1,0 +1,188 @@
+//! The cluster's clock: simulated time that runs a fixed factor faster than the wall's.
+//!
+//! Everything inside the cluster is computed in simulated time, so that graces of 40 minutes and operators of
+//! 7 minutes keep their real figures. Everything written is wall-clock time: the hub, the work agent,
+//! kube-controller-manager and Prometheus live there, and a timestamp from their future would be taken for a
+//! clock that is wrong (the controller compares `startedTime` with its own record of the request).
+//!
+//! The two meet at an origin, the creation of the cluster's ClusterVersion, which no restart moves.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::Value;
+
+use crate::fields::{self, Time};
+
+/// Simulated against wall-clock time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Clock {
+    origin: Time,
+    speed: f64,
+}
+
+impl Clock {
+    /// A clock that shows the same as the wall's at `origin` and runs `speed` times faster.
+    #[must_use]
+    pub fn new(origin: Time, speed: f64) -> Self {
+        let speed = if speed.is_finite() && speed > 0.0 {
+            speed
+        } else {
+            1.0
+        };
+        Self { origin, speed }
+    }
+
+    /// How much faster than the wall's.
+    #[must_use]
+    pub fn speed(&self) -> f64 {
+        self.speed
+    }
+
+    /// Simulated time now.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.simulated(Utc::now())
+    }
+
+    /// The simulated instant at a wall-clock one.
+    #[must_use]
+    pub fn simulated(&self, wall: Time) -> Time {
+        self.origin + scaled(wall - self.origin, self.speed)
+    }
+
+    /// The wall-clock instant at a simulated one.
+    #[must_use]
+    pub fn wall(&self, simulated: Time) -> Time {
+        self.origin + scaled(simulated - self.origin, 1.0 / self.speed)
+    }
+
+    /// How long to wait, by the wall's clock, for a simulated instant.
+    #[must_use]
+    pub fn until(&self, simulated: Time) -> Duration {
+        (self.wall(simulated) - Utc::now()).to_std().unwrap_or_default()
+    }
+
+    /// A simulated duration by the wall's clock.
+    #[must_use]
+    pub fn short(&self, simulated: TimeDelta) -> Duration {
+        scaled(simulated, 1.0 / self.speed).to_std().unwrap_or_default()
+    }
+
+    /// An object with all its timestamps turned into wall-clock time, whole seconds as Kubernetes writes them.
+    #[must_use]
+    pub fn to_wall(&self, object: &Value) -> Value {
+        map_times(object, &|at| fields::timestamp(self.wall(at)))
+    }
+
+    /// An object with all its wall-clock timestamps turned into simulated time.
+    #[must_use]
+    pub fn to_simulated(&self, object: &Value) -> Value {
+        map_times(object, &|at| self.simulated(at).to_rfc3339())
+    }
+}
+
+/// Scales to whole milliseconds: whole seconds survive a round trip, which truncation would not let them.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+fn scaled(span: TimeDelta, factor: f64) -> TimeDelta {
+    TimeDelta::milliseconds(
+        (span.num_milliseconds() as f64 * factor)
+            .round()
+            .clamp(-1e15, 1e15) as i64,
+    )
+}
+
+/// Keys whose values are instants in the objects the simulator writes.
+const INSTANTS: [&str; 7] = [
+    "lastTransitionTime",
+    "startedTime",
+    "startTime",
+    "completionTime",
+    "lastUpdateTime",
+    "lastHeartbeatTime",
+    "lastUpdated",
+];
+
+fn map_times(value: &Value, map: &impl Fn(Time) -> String) -> Value {
+    match value {
+        Value::Object(object) => object
+            .iter()
+            .map(|(key, value)| {
+                let instant = value
+                    .as_str()
+                    .filter(|_| INSTANTS.contains(&key.as_str()))
+                    .and_then(|text| DateTime::parse_from_rfc3339(text).ok());
+                let mapped = match instant {
+                    Some(at) => map(at.with_timezone(&Utc)).into(),
+                    None => map_times(value, map),
+                };
+                (key.clone(), mapped)
+            })
+            .collect(),
+        Value::Array(items) => items.iter().map(|item| map_times(item, map)).collect(),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::Clock;
+    use crate::fields::{from_unix, timestamp};
+
+    #[test]
+    fn simulated_time_runs_faster_from_the_origin_on() {
+        let origin = from_unix(1_000_000);
+        let clock = Clock::new(origin, 60.0);
+        assert_eq!(clock.simulated(origin), origin);
+        assert_eq!(
+            clock.simulated(origin + TimeDelta::seconds(1)),
+            origin + TimeDelta::minutes(1)
+        );
+        assert_eq!(
+            clock.wall(origin + TimeDelta::minutes(40)),
+            origin + TimeDelta::seconds(40)
+        );
+        assert_eq!(clock.short(TimeDelta::minutes(30)).as_secs(), 30);
+    }
+
+    #[test]
+    fn a_speed_that_is_none_is_that_of_the_wall() {
+        for speed in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!((Clock::new(from_unix(0), speed).speed() - 1.0).abs() < f64::EPSILON);
+        }
+    }
+
+    #[test]
+    fn only_instants_are_mapped() {
+        let clock = Clock::new(from_unix(0), 60.0);
+        let object = json!({
+            "metadata": {"creationTimestamp": "1970-01-01T01:00:00Z"},
+            "status": {"history": [{"startedTime": "1970-01-01T01:00:00Z", "completionTime": null}],
+                       "conditions": [{"message": "1970-01-01T01:00:00Z"}]},
+        });
+        let wall = clock.to_wall(&object);
+        assert_eq!(
+            wall["status"]["history"][0]["startedTime"],
+            "1970-01-01T00:01:00Z"
+        );
+        assert!(wall["status"]["history"][0]["completionTime"].is_null());
+        assert_eq!(wall["status"]["conditions"], object["status"]["conditions"]);
+        assert_eq!(wall["metadata"], object["metadata"]);
+    }
+
+    proptest! {
+        #[test]
+        fn whole_seconds_survive_a_round_trip(origin in 0_i64..4_000_000_000, after in -300_000_000_i64..300_000_000,
+                                              speed in prop_oneof![Just(1.0), Just(7.0), Just(60.0), 1.0..2000.0]) {
+            // Ten years from the origin; beyond, a double has no more digits.
+            let clock = Clock::new(from_unix(origin), speed);
+            let wall = from_unix(origin + after);
+            let back = clock.wall(clock.simulated(wall));
+            prop_assert_eq!(timestamp(back), timestamp(wall));
+        }
+    }
+}

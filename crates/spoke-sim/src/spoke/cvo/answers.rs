@@ -1,0 +1,248 @@
+//! What the law asked for and what came back: graphs, queries, payloads.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use clusterversion::acceptance::{Loaded, Payload, PayloadAnswer, PayloadFailure};
+use clusterversion::law::PromqlAnswer;
+use clusterversion::retrieval::GraphAnswer;
+use clusterversion::sources::Alert;
+use tokio::task::JoinSet;
+
+use crate::fields::Time;
+use crate::spoke::clock::Clock;
+use crate::spoke::fault::Faults;
+use crate::spoke::prometheus::{Prometheus, absent};
+use crate::spoke::setup::Setup;
+use crate::spoke::updates::{Nodes, UpdateService, outage};
+
+/// One answer.
+pub(super) enum Answer {
+    Graph(GraphAnswer),
+    Promql(PromqlAnswer),
+    /// It is time to load an image.
+    Loaded(String),
+    Alerts(Vec<Alert>),
+}
+
+/// Answers that are on their way, and those that are not handed in yet.
+pub(super) struct Answers {
+    service: UpdateService,
+    prometheus: Prometheus,
+    clock: Clock,
+    on_their_way: JoinSet<Answer>,
+    pub graph: Option<GraphAnswer>,
+    pub promql: VecDeque<PromqlAnswer>,
+    pub payload: VecDeque<PayloadAnswer>,
+    pub alerts: Vec<Alert>,
+    alerts_due: Option<Time>,
+    pub nodes: Nodes,
+}
+
+impl Answers {
+    pub fn new(service: UpdateService, prometheus: Prometheus, clock: Clock) -> Self {
+        Self {
+            service,
+            prometheus,
+            clock,
+            on_their_way: JoinSet::new(),
+            graph: None,
+            promql: VecDeque::new(),
+            payload: VecDeque::new(),
+            alerts: Vec::new(),
+            alerts_due: None,
+            nodes: Nodes::default(),
+        }
+    }
+
+    /// An operator that starts has asked nothing; what payloads exist does not change with it.
+    pub fn forget(&mut self) {
+        self.on_their_way.abort_all();
+        self.graph = None;
+        self.promql.clear();
+        self.payload.clear();
+        self.alerts_due = None;
+    }
+
+    pub fn fetch(&mut self, url: String, version: String, is_out: bool) {
+        let service = self.service.clone();
+        self.on_their_way.spawn(async move {
+            if is_out {
+                return Answer::Graph(outage(&url));
+            }
+            Answer::Graph(service.fetch(&url, &version).await)
+        });
+    }
+
+    pub fn evaluate(&mut self, query: String, is_out: bool) {
+        let prometheus = self.prometheus.clone();
+        self.on_their_way.spawn(async move {
+            let result = if is_out {
+                Err(absent())
+            } else {
+                prometheus.query(&query).await
+            };
+            Answer::Promql(PromqlAnswer { query, result })
+        });
+    }
+
+    pub fn retrieve(&mut self, image: String, takes: chrono::TimeDelta) {
+        let wait = self.clock.short(takes);
+        self.on_their_way.spawn(async move {
+            tokio::time::sleep(wait).await;
+            Answer::Loaded(image)
+        });
+    }
+
+    /// Reads the alerts once a minute.
+    pub fn read_alerts(&mut self, now: Time, is_out: bool) {
+        if is_out || self.alerts_due.is_some_and(|due| now < due) {
+            return;
+        }
+        self.alerts_due = Some(now + chrono::TimeDelta::minutes(1));
+        let prometheus = self.prometheus.clone();
+        self.on_their_way
+            .spawn(async move { Answer::Alerts(prometheus.alerts().await) });
+    }
+
+    /// Waits for the next answer; for ever when none is on its way.
+    pub async fn next(&mut self) -> Answer {
+        loop {
+            match self.on_their_way.join_next().await {
+                Some(Ok(answer)) => return answer,
+                Some(Err(error)) if error.is_cancelled() => {}
+                Some(Err(error)) => tracing::error!(%error, "a question failed"),
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    pub fn take(&mut self, answer: Answer, store: &Shelf<'_>) {
+        match answer {
+            Answer::Graph(graph) => {
+                if let GraphAnswer::Response {
+                    status: 200, body, ..
+                } = &graph
+                {
+                    self.nodes.learn(body);
+                }
+                self.graph = Some(graph);
+            }
+            Answer::Promql(answer) => self.promql.push_back(answer),
+            Answer::Alerts(alerts) => self.alerts = alerts,
+            Answer::Loaded(image) => {
+                let outcome = store.load(&image, &self.nodes);
+                self.payload.push_back(PayloadAnswer { image, outcome });
+            }
+        }
+    }
+}
+
+/// Where payloads come from.
+pub(super) struct Shelf<'a> {
+    pub setup: &'a Arc<Setup>,
+    pub faults: &'a Faults,
+    pub running: &'a Payload,
+    /// Version and image of releases that were applied before.
+    pub history: Vec<(String, String)>,
+}
+
+impl Shelf<'_> {
+    /// Loads an image: the running one, one of the scenario, of the graph or of the history, in this order.
+    pub fn load(&self, image: &str, nodes: &Nodes) -> Result<Loaded, PayloadFailure> {
+        let architecture = self.setup.architecture.clone();
+        let supplied = self.setup.payloads.iter().find(|payload| payload.image == image);
+        let payload = if image == self.running.image {
+            self.running.clone()
+        } else if let Some(supplied) = supplied {
+            Payload {
+                version: supplied.version.clone(),
+                image: image.to_owned(),
+                architecture: supplied.architecture.clone().unwrap_or(architecture),
+                url: supplied.url.clone(),
+                ..Payload::default()
+            }
+        } else if let Some(node) = nodes.get(image) {
+            Payload {
+                version: node.version.clone(),
+                image: image.to_owned(),
+                architecture,
+                url: node.url.clone(),
+                ..Payload::default()
+            }
+        } else if let Some((version, _)) = self.history.iter().find(|(_, known)| known == image) {
+            Payload {
+                version: version.clone(),
+                image: image.to_owned(),
+                architecture,
+                ..Payload::default()
+            }
+        } else {
+            return Err(PayloadFailure::Retrieve(format!(
+                "Unable to download and prepare the update: image \"{image}\" not found: manifest unknown"
+            )));
+        };
+        let unsigned = supplied.is_some_and(|supplied| supplied.unsigned);
+        let verification_error = match self.faults.unverified() {
+            Some(why) => Some(why.to_owned()),
+            None if unsigned => Some("unable to locate a valid signature for one or more sources".to_owned()),
+            None => None,
+        };
+        Ok(Loaded {
+            payload,
+            verification_error,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use clusterversion::acceptance::Payload;
+
+    use super::Shelf;
+    use crate::spoke::updates::Nodes;
+
+    #[test]
+    fn payloads_come_from_the_scenario_the_graph_and_the_history_and_nowhere_else() {
+        let setup =
+            "payloads:\n- {version: 4.16.9, image: own}\n- {version: 4.16.8, image: bare, unsigned: true}"
+                .parse()
+                .unwrap();
+        let mut nodes = Nodes::default();
+        nodes.learn(br#"{"nodes":[{"version":"4.16.3","payload":"listed"}]}"#);
+        let running = Payload {
+            version: "4.16.1".into(),
+            image: "running".into(),
+            ..Payload::default()
+        };
+        let shelf = Shelf {
+            setup: &Arc::new(setup),
+            faults: &"none".parse().unwrap(),
+            running: &running,
+            history: vec![("4.16.0".into(), "old".into())],
+        };
+        for (image, version) in [
+            ("running", "4.16.1"),
+            ("own", "4.16.9"),
+            ("listed", "4.16.3"),
+            ("old", "4.16.0"),
+        ] {
+            let loaded = shelf.load(image, &nodes).unwrap();
+            assert_eq!(
+                (loaded.payload.version.as_str(), loaded.verification_error),
+                (version, None),
+                "{image}"
+            );
+        }
+        assert!(shelf.load("bare", &nodes).unwrap().verification_error.is_some());
+        assert!(shelf.load("unknown", &nodes).is_err());
+        let shelf = Shelf {
+            faults: &"unverified=no signature".parse().unwrap(),
+            ..shelf
+        };
+        let loaded = shelf.load("listed", &nodes).unwrap();
+        assert_eq!(loaded.verification_error.as_deref(), Some("no signature"));
+    }
+}

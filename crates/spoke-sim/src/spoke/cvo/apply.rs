@@ -1,0 +1,333 @@
+//! The apply loop of the cluster-version operator: how many manifests of a release are applied, and which
+//! operators it waits for.
+//!
+//! Pure. One count goes through the run levels from the first manifest to the last; it starts again whenever the
+//! operator does, which is why the progress of a real update is not monotone (110 of 863 after an hour).
+
+use std::collections::BTreeMap;
+
+use chrono::TimeDelta;
+
+use crate::fields::{self, Time};
+use crate::spoke::rollout::operators::{Statuses, condition, healthy, level};
+use crate::spoke::rollout::table::{OPERATORS, STAGES, manifests};
+
+/// From the first manifest to the first run level, on a cluster where they all apply.
+const CLIMB: TimeDelta = TimeDelta::minutes(2);
+/// From one run level to the next when all its operators are level.
+const STRIDE: TimeDelta = TimeDelta::seconds(15);
+/// What remains after the last run level.
+const REST: TimeDelta = TimeDelta::minutes(1);
+/// How often a release that is applied is applied again.
+const RECONCILE: TimeDelta = TimeDelta::minutes(3);
+
+/// What is wrong with an operator that is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Problem {
+    /// It reports no version.
+    NoVersions,
+    /// Available is not True.
+    NotAvailable,
+    /// Degraded=True.
+    Degraded,
+    /// It reports another version.
+    Updating,
+}
+
+/// An operator that is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Its name.
+    pub name: String,
+    /// Why.
+    pub problem: Problem,
+    /// Since when.
+    pub since: Time,
+}
+
+/// Where a count stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Manifests applied.
+    pub done: u32,
+    /// Manifests of the release.
+    pub total: u32,
+    /// Operators waited for.
+    pub waiting: Vec<Waiting>,
+    /// Whether everything has been applied at least once.
+    pub completed: bool,
+    /// The next instant at which something changes by itself.
+    pub wake: Option<Time>,
+}
+
+/// One count.
+#[derive(Clone, Debug)]
+pub struct Apply {
+    version: String,
+    started: Time,
+    /// The run level it is at, and since when.
+    stage: usize,
+    entered: Time,
+    completed: bool,
+    since: BTreeMap<(String, Problem), Time>,
+}
+
+impl Apply {
+    /// A count that starts now. `completed`: the release was applied before.
+    #[must_use]
+    pub fn new(version: &str, completed: bool, now: Time) -> Self {
+        Self {
+            version: version.to_owned(),
+            started: now,
+            stage: 0,
+            entered: now + CLIMB,
+            completed,
+            since: BTreeMap::new(),
+        }
+    }
+
+    /// The version that is applied.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Goes on as far as the operators let it.
+    pub fn advance(&mut self, statuses: &Statuses, now: Time) -> Progress {
+        let total = manifests(&self.version);
+        if self.completed {
+            let waiting = self.problems(statuses, |_| true, now);
+            return Progress {
+                done: total,
+                total,
+                waiting,
+                completed: true,
+                wake: Some(now + RECONCILE),
+            };
+        }
+        if now < self.entered && self.stage == 0 {
+            let share = ratio(now - self.started, CLIMB) * STAGES[0].from;
+            return self.partial(share, Vec::new(), Some(now + CLIMB / 8));
+        }
+        let mut waiting = Vec::new();
+        while self.stage < STAGES.len() {
+            if now < self.entered {
+                return self.partial(STAGES[self.stage].from, Vec::new(), Some(self.entered));
+            }
+            let stage = self.stage;
+            waiting = self.problems(statuses, |of| of == stage, now);
+            if !waiting.is_empty() {
+                break;
+            }
+            self.stage += 1;
+            self.entered += STRIDE;
+            self.entered = self.entered.max(now);
+        }
+        if self.stage < STAGES.len() {
+            let size = OPERATORS.iter().filter(|row| row.stage == self.stage).count();
+            let stage = STAGES[self.stage];
+            let share = stage.from + (stage.to - stage.from) * part(size - waiting.len().min(size), size);
+            return self.partial(share, waiting, None);
+        }
+        let end = self.entered + REST;
+        if now < end {
+            return self.partial(0.99, Vec::new(), Some(end));
+        }
+        self.completed = true;
+        self.since.clear();
+        self.advance(statuses, now)
+    }
+
+    fn partial(&self, share: f64, waiting: Vec<Waiting>, wake: Option<Time>) -> Progress {
+        let total = manifests(&self.version);
+        Progress {
+            done: portion(total, share),
+            total,
+            waiting,
+            completed: false,
+            wake,
+        }
+    }
+
+    /// Operators of some stages that are not level and well.
+    fn problems(&mut self, statuses: &Statuses, of: impl Fn(usize) -> bool, now: Time) -> Vec<Waiting> {
+        let mut found = Vec::new();
+        for row in OPERATORS.iter().filter(|row| of(row.stage)) {
+            let Some(status) = statuses.get(row.name) else {
+                continue;
+            };
+            if let Some(problem) = problem(status, &self.version) {
+                let since = *self.since.entry((row.name.to_owned(), problem)).or_insert(now);
+                found.push(Waiting {
+                    name: row.name.to_owned(),
+                    problem,
+                    since,
+                });
+            }
+        }
+        // Who recovered and fails again is waited for anew.
+        let held = |(name, problem): &(String, Problem)| {
+            found
+                .iter()
+                .any(|waiting| waiting.name == *name && waiting.problem == *problem)
+        };
+        self.since.retain(|key, _| held(key));
+        found
+    }
+}
+
+/// What is wrong with an operator, in the order of the operator's own checks.
+fn problem(status: &serde_json::Value, version: &str) -> Option<Problem> {
+    if fields::list(status, &["versions"]).is_empty() {
+        Some(Problem::NoVersions)
+    } else if condition(status, "Available") != "True" {
+        Some(Problem::NotAvailable)
+    } else if !healthy(status) {
+        Some(Problem::Degraded)
+    } else if !level(status, version) {
+        Some(Problem::Updating)
+    } else {
+        None
+    }
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn ratio(span: TimeDelta, of: TimeDelta) -> f64 {
+    (span.num_milliseconds() as f64 / of.num_milliseconds() as f64).clamp(0.0, 1.0)
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn part(count: usize, of: usize) -> f64 {
+    count as f64 / of.max(1) as f64
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn portion(total: u32, share: f64) -> u32 {
+    (f64::from(total) * share).round() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+    use serde_json::json;
+
+    use super::{Apply, Problem, Progress};
+    use crate::fields::{Cond, Time, from_unix};
+    use crate::spoke::rollout::operators::{Statuses, newborn, put};
+    use crate::spoke::rollout::table::OPERATORS;
+
+    const OLD: &str = "4.14.0";
+    const NEW: &str = "4.14.1";
+
+    fn all(version: &str) -> Statuses {
+        OPERATORS
+            .iter()
+            .map(|row| (row.name.to_owned(), newborn(version, from_unix(0))))
+            .collect()
+    }
+
+    fn degrade(statuses: &mut Statuses, name: &str, kind: &'static str, status: &'static str) {
+        let cond = Cond {
+            kind,
+            status,
+            reason: "X",
+            message: "x",
+        };
+        put(statuses.get_mut(name).unwrap(), cond, from_unix(0));
+    }
+
+    fn percent(progress: &Progress) -> u32 {
+        progress.done * 100 / progress.total
+    }
+
+    fn after(minutes: i64) -> Time {
+        from_unix(0) + TimeDelta::minutes(minutes)
+    }
+
+    #[test]
+    fn the_count_stands_at_the_plateaus_of_real_updates() {
+        let mut statuses = all(OLD);
+        let mut apply = Apply::new(NEW, false, after(0));
+        let mut plateaus = Vec::new();
+        let mut minute = 0;
+        for stage in 0..8 {
+            minute += 4;
+            let progress = apply.advance(&statuses, after(minute));
+            assert!(!progress.completed);
+            plateaus.push(percent(&progress));
+            for row in OPERATORS.iter().filter(|row| row.stage == stage) {
+                statuses.insert(row.name.to_owned(), newborn(NEW, from_unix(0)));
+            }
+        }
+        assert_eq!(plateaus, [12, 12, 13, 16, 25, 40, 79, 85]);
+        assert!(
+            !apply.advance(&statuses, after(minute)).completed,
+            "the rest takes a minute"
+        );
+        let end = apply.advance(&statuses, after(minute + 2));
+        assert!(end.completed && end.done == 859 && end.waiting.is_empty());
+    }
+
+    #[test]
+    fn it_waits_for_the_operators_of_its_own_stage_only() {
+        let statuses = all(OLD);
+        let mut apply = Apply::new(NEW, false, after(0));
+        assert_eq!(apply.advance(&statuses, after(1)).waiting, []);
+        let progress = apply.advance(&statuses, after(3));
+        let names: Vec<_> = progress
+            .waiting
+            .iter()
+            .map(|waiting| waiting.name.as_str())
+            .collect();
+        assert_eq!(names, ["config-operator", "etcd"]);
+        assert_eq!(progress.waiting[0].since, after(3));
+        assert_eq!(
+            apply.advance(&statuses, after(9)).waiting[0].since,
+            after(3),
+            "since the first look"
+        );
+    }
+
+    #[test]
+    fn a_new_count_stops_at_a_degraded_operator_of_a_stage_that_was_passed() {
+        let mut statuses = all(NEW);
+        statuses.insert("machine-config".into(), newborn(OLD, from_unix(0)));
+        let mut apply = Apply::new(NEW, false, after(0));
+        for minute in 1..10 {
+            apply.advance(&statuses, after(minute));
+        }
+        degrade(&mut statuses, "etcd", "Degraded", "True");
+        let progress = apply.advance(&statuses, after(10));
+        assert_eq!(
+            (percent(&progress), progress.waiting[0].problem),
+            (85, Problem::Updating)
+        );
+        let mut again = Apply::new(NEW, false, after(10));
+        let progress = again.advance(&statuses, after(20));
+        assert_eq!(
+            (percent(&progress), progress.waiting[0].problem),
+            (12, Problem::Degraded)
+        );
+    }
+
+    #[test]
+    fn problems_are_told_apart() {
+        let mut statuses = all(NEW);
+        degrade(&mut statuses, "dns", "Degraded", "True");
+        degrade(&mut statuses, "network", "Available", "False");
+        statuses.get_mut("ingress").unwrap()["versions"] = json!([]);
+        let mut apply = Apply::new(NEW, true, after(0));
+        let found: Vec<_> = apply
+            .advance(&statuses, after(1))
+            .waiting
+            .iter()
+            .map(|waiting| (waiting.name.clone(), waiting.problem))
+            .collect();
+        let expected = [
+            ("ingress", Problem::NoVersions),
+            ("dns", Problem::Degraded),
+            ("network", Problem::NotAvailable),
+        ];
+        assert_eq!(found, expected.map(|(name, problem)| (name.to_owned(), problem)));
+    }
+}

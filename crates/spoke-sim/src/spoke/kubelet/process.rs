@@ -1,0 +1,227 @@
+//! A container's command as a process of this machine.
+//!
+//! It runs in a process group of its own under a small shell that holds one end of a pipe from us: words on the
+//! pipe are signals for the whole group, and when it closes, by our end or by our death, the group is killed. So
+//! no command outlives the simulator, and what a command left in the background ends with it, as in a container.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::{Child, ChildStdin, Command};
+
+/// The shell of a process group. The watcher ignores TERM, the guardian survives it, the command gets it.
+const GUARDIAN: &str = r#"
+exec 3<&0
+trap : TERM
+"$@" </dev/null 3<&- &
+child=$!
+( trap '' TERM; while read -r signal; do kill -s "$signal" 0; done <&3; kill -s KILL 0 ) </dev/null >/dev/null 2>&1 &
+exec 3<&-
+while :; do wait "$child"; code=$?; kill -s 0 "$child" 2>/dev/null || exit "$code"; done
+"#;
+
+/// What to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// The whole environment.
+    pub env: Vec<(String, String)>,
+    /// Working directory.
+    pub dir: PathBuf,
+    /// Where output goes; it is appended.
+    pub log: PathBuf,
+}
+
+/// A running process group.
+pub struct Process {
+    child: Child,
+    pipe: Option<ChildStdin>,
+}
+
+impl Process {
+    /// Starts a command.
+    ///
+    /// # Errors
+    /// The log cannot be opened or the shell cannot be started. A program that does not exist is no error here:
+    /// it ends with 127, as in a container's shell.
+    pub fn start(spec: &Spec) -> io::Result<Self> {
+        let log = File::options().create(true).append(true).open(&spec.log)?;
+        let mut child = Command::new("/bin/sh")
+            .arg("-c")
+            .arg(GUARDIAN)
+            .arg("container")
+            .args(&spec.argv)
+            .env_clear()
+            .envs(spec.env.iter().map(|(name, value)| (name, value)))
+            .current_dir(&spec.dir)
+            .stdin(Stdio::piped())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .process_group(0)
+            .kill_on_drop(false)
+            .spawn()?;
+        let pipe = child.stdin.take();
+        Ok(Self { child, pipe })
+    }
+
+    /// Waits for the command's end; returns its exit code, 128 and the signal's number when one ended it.
+    ///
+    /// # Errors
+    /// The operating system does not tell.
+    pub async fn wait(&mut self) -> io::Result<i32> {
+        let status = self.child.wait().await?;
+        // Closing the pipe ends what the command left behind.
+        self.pipe = None;
+        Ok(code(status))
+    }
+
+    /// Asks the group to end.
+    pub async fn terminate(&mut self) {
+        if let Some(pipe) = &mut self.pipe {
+            // A group that is gone needs no signal.
+            let _ = pipe.write_all(b"TERM\n").await;
+            let _ = pipe.flush().await;
+        }
+    }
+
+    /// Kills the group.
+    pub fn kill(&mut self) {
+        self.pipe = None;
+    }
+}
+
+fn code(status: ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt as _;
+    status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
+/// The last bytes of a log, at most `limit`, whole characters.
+#[must_use]
+pub fn tail(log: &Path, limit: usize) -> String {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let mut start = text.len().saturating_sub(limit);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    text[start..].trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::{Process, Spec, tail};
+
+    fn scratch(name: &str) -> std::path::PathBuf {
+        let dir = std::env::temp_dir().join(format!("spoke-sim-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    fn spec(dir: &Path, script: &str) -> Spec {
+        Spec {
+            argv: ["/bin/bash", "-c", script].map(str::to_owned).to_vec(),
+            env: vec![
+                ("PATH".into(), "/usr/bin:/bin".into()),
+                ("NAME".into(), "world".into()),
+            ],
+            dir: dir.to_path_buf(),
+            log: dir.join("log"),
+        }
+    }
+
+    async fn ends(process: &mut Process) -> i32 {
+        tokio::time::timeout(Duration::from_secs(10), process.wait())
+            .await
+            .expect("it ends")
+            .unwrap()
+    }
+
+    async fn gone(pid: &str) -> bool {
+        let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        for _ in 0..500 {
+            // A zombie that nobody reaps here is as gone as it gets.
+            if stat().is_empty() || stat().contains(") Z ") {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        false
+    }
+
+    async fn line(log: &Path) -> String {
+        for _ in 0..500 {
+            let text = tail(log, 100);
+            if !text.is_empty() {
+                return text;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("no output");
+    }
+
+    #[tokio::test]
+    async fn a_command_runs_with_its_environment_alone_and_its_code_is_told() {
+        let dir = scratch("code");
+        let mut process = Process::start(&spec(&dir, "echo hello $NAME $HOME; exit 3")).unwrap();
+        assert_eq!(ends(&mut process).await, 3);
+        assert_eq!(tail(&dir.join("log"), 100), "hello world");
+        let mut missing = Process::start(&Spec {
+            argv: vec!["/no/such/program".into()],
+            ..spec(&dir, "")
+        })
+        .unwrap();
+        assert_eq!(ends(&mut missing).await, 127);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[tokio::test]
+    async fn it_ends_when_asked_unless_it_will_not() {
+        let dir = scratch("term");
+        let mut process = Process::start(&spec(
+            &dir,
+            "trap 'exit 5' TERM; echo ready; while :; do sleep 0.05; done",
+        ))
+        .unwrap();
+        line(&dir.join("log")).await;
+        process.terminate().await;
+        assert_eq!(ends(&mut process).await, 5);
+
+        std::fs::remove_file(dir.join("log")).unwrap();
+        let mut stubborn =
+            Process::start(&spec(&dir, "trap '' TERM; echo $$; while :; do sleep 0.05; done")).unwrap();
+        let pid = line(&dir.join("log")).await;
+        stubborn.terminate().await;
+        stubborn.kill();
+        assert_eq!(ends(&mut stubborn).await, 137);
+        assert!(gone(&pid).await);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_it_leaves_behind_ends_with_it() {
+        let dir = scratch("group");
+        let mut process = Process::start(&spec(&dir, "sleep 1000 & echo $!; exit 0")).unwrap();
+        assert_eq!(ends(&mut process).await, 0);
+        assert!(gone(&line(&dir.join("log")).await).await);
+        let dropped = Process::start(&spec(&dir, "echo; echo $$; exec sleep 1000")).unwrap();
+        let pid = loop {
+            let text = tail(&dir.join("log"), 100);
+            if let Some(pid) = text.lines().nth(2) {
+                break pid.to_owned();
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
+        drop(dropped);
+        assert!(gone(&pid).await);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}

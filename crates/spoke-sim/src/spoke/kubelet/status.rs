@@ -1,0 +1,294 @@
+//! What a pod's status says of its containers. Pure.
+
+use serde_json::{Value, json};
+
+use crate::fields::{self, Time, timestamp};
+
+/// What a container does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It waits, with a reason and a message.
+    Waiting(String, String),
+    /// It runs since then.
+    Running(Time),
+    /// It ended.
+    Terminated(End),
+}
+
+/// How a container ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Exit code.
+    pub code: i32,
+    /// `Completed`, `Error` or another reason of the kubelet's.
+    pub reason: String,
+    /// The end of its output, if it was asked for.
+    pub message: String,
+    /// When it began.
+    pub started: Time,
+    /// When it ended.
+    pub finished: Time,
+}
+
+/// A container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// Its name.
+    pub name: String,
+    /// Its image.
+    pub image: String,
+    /// What it does.
+    pub state: State,
+    /// How it ended before.
+    pub last: Option<End>,
+    /// How often it was started again.
+    pub restarts: u32,
+}
+
+impl Container {
+    /// A container that was not started yet.
+    #[must_use]
+    pub fn new(spec: &Value, waiting: &str) -> Self {
+        Self {
+            name: fields::text(spec, &["name"]).to_owned(),
+            image: fields::text(spec, &["image"]).to_owned(),
+            state: State::Waiting(waiting.to_owned(), String::new()),
+            last: None,
+            restarts: 0,
+        }
+    }
+
+    /// How it ended, if it is not to be started again.
+    #[must_use]
+    pub fn end(&self) -> Option<&End> {
+        match &self.state {
+            State::Terminated(end) => Some(end),
+            _ => None,
+        }
+    }
+
+    fn show(&self, init: bool) -> Value {
+        let running = matches!(self.state, State::Running(_));
+        let ready = if init {
+            self.end().is_some_and(|end| end.code == 0)
+        } else {
+            running
+        };
+        json!({
+            "name": self.name, "image": self.image, "imageID": "", "containerID": "",
+            "restartCount": self.restarts, "ready": ready, "started": running,
+            "state": match &self.state {
+                State::Waiting(reason, message) => json!({"waiting": {"reason": reason, "message": message}}),
+                State::Running(since) => json!({"running": {"startedAt": timestamp(*since)}}),
+                State::Terminated(end) => json!({"terminated": show_end(end)}),
+            },
+            "lastState": match &self.last {
+                Some(end) => json!({"terminated": show_end(end)}),
+                None => json!({}),
+            },
+        })
+    }
+}
+
+fn show_end(end: &End) -> Value {
+    json!({
+        "exitCode": end.code, "reason": end.reason, "message": end.message, "containerID": "",
+        "startedAt": timestamp(end.started), "finishedAt": timestamp(end.finished),
+    })
+}
+
+/// A pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodState {
+    /// When the kubelet took it up.
+    pub started: Time,
+    /// Containers that prepare.
+    pub init: Vec<Container>,
+    /// The others.
+    pub main: Vec<Container>,
+    /// Why it was ended from outside: reason and message.
+    pub ended: Option<(String, String)>,
+}
+
+impl PodState {
+    /// `Pending`, `Running`, `Succeeded` or `Failed`.
+    #[must_use]
+    pub fn phase(&self) -> &'static str {
+        let ends: Vec<Option<&End>> = self.main.iter().map(Container::end).collect();
+        let prepared = self
+            .init
+            .iter()
+            .all(|container| container.end().is_some_and(|end| end.code == 0));
+        let stuck = self
+            .init
+            .iter()
+            .any(|container| container.end().is_some_and(|end| end.code != 0));
+        if self.ended.is_some() || stuck {
+            return "Failed";
+        }
+        if !prepared {
+            return "Pending";
+        }
+        if !ends.is_empty() && ends.iter().all(Option::is_some) {
+            let failed = ends.iter().flatten().any(|end| end.code != 0);
+            return if failed { "Failed" } else { "Succeeded" };
+        }
+        let begun =
+            |container: &Container| !matches!(container.state, State::Waiting(..)) || container.restarts > 0;
+        if self.main.iter().any(begun) {
+            "Running"
+        } else {
+            "Pending"
+        }
+    }
+
+    /// The status, conditions carried on from the one before.
+    #[must_use]
+    pub fn show(&self, before: &Value, now: Time) -> Value {
+        let phase = self.phase();
+        let prepared = self
+            .init
+            .iter()
+            .all(|container| container.end().is_some_and(|end| end.code == 0));
+        let ready = phase == "Running" && self.main.iter().all(|c| matches!(c.state, State::Running(_)));
+        let mut object = json!({"status": before});
+        let status = fields::object_at(&mut object, &["status"]);
+        status.insert("phase".into(), phase.into());
+        status.insert("startTime".into(), timestamp(self.started).into());
+        status.insert("hostIP".into(), "192.0.2.1".into());
+        let list = |containers: &[Container], init| -> Value {
+            containers.iter().map(|container| container.show(init)).collect()
+        };
+        status.insert("initContainerStatuses".into(), list(&self.init, true));
+        status.insert("containerStatuses".into(), list(&self.main, false));
+        if let Some((reason, message)) = &self.ended {
+            status.insert("reason".into(), reason.clone().into());
+            status.insert("message".into(), message.clone().into());
+        }
+        let done = phase == "Succeeded";
+        let waits = if done {
+            "PodCompleted"
+        } else {
+            "ContainersNotReady"
+        };
+        for (kind, on, reason) in [
+            ("PodScheduled", true, ""),
+            ("PodReadyToStartContainers", phase == "Running", ""),
+            (
+                "Initialized",
+                prepared,
+                if prepared { "" } else { "ContainersNotInitialized" },
+            ),
+            ("ContainersReady", ready, if ready { "" } else { waits }),
+            ("Ready", ready, if ready { "" } else { waits }),
+        ] {
+            let cond = fields::Cond {
+                kind,
+                status: if on { "True" } else { "False" },
+                reason,
+                message: "",
+            };
+            fields::set_condition(&mut object, cond, now);
+        }
+        object["status"].take()
+    }
+}
+
+/// Whether a container that ended is started again.
+#[must_use]
+pub fn restarts(policy: &str, code: i32) -> bool {
+    match policy {
+        "Never" => false,
+        "OnFailure" => code != 0,
+        _ => true,
+    }
+}
+
+/// How long to wait before a container is started for the `n`th time again, seconds: 10, 20, 40, … 300.
+#[must_use]
+pub fn back_off(restarts: u32) -> u64 {
+    10_u64.saturating_mul(1 << restarts.min(5)).min(300)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Container, End, PodState, State, back_off, restarts};
+    use crate::fields::from_unix;
+
+    fn ended(code: i32) -> State {
+        State::Terminated(End {
+            code,
+            reason: if code == 0 { "Completed" } else { "Error" }.into(),
+            message: String::new(),
+            started: from_unix(0),
+            finished: from_unix(1),
+        })
+    }
+
+    fn pod(init: Vec<State>, main: Vec<State>) -> PodState {
+        let make = |state| Container {
+            state,
+            ..Container::new(&json!({"name": "c", "image": "i"}), "")
+        };
+        PodState {
+            started: from_unix(0),
+            init: init.into_iter().map(make).collect(),
+            main: main.into_iter().map(make).collect(),
+            ended: None,
+        }
+    }
+
+    #[test]
+    fn the_phase_follows_from_the_containers() {
+        let wait = || State::Waiting("ContainerCreating".into(), String::new());
+        let run = || State::Running(from_unix(0));
+        for (init, main, phase) in [
+            (vec![], vec![wait()], "Pending"),
+            (vec![run()], vec![wait()], "Pending"),
+            (vec![ended(1)], vec![wait()], "Failed"),
+            (vec![ended(0)], vec![wait(), run()], "Running"),
+            (vec![], vec![ended(0), run()], "Running"),
+            (vec![], vec![ended(0), ended(0)], "Succeeded"),
+            (vec![], vec![ended(0), ended(2)], "Failed"),
+        ] {
+            let name = format!("{init:?} {main:?}");
+            assert_eq!(pod(init, main).phase(), phase, "{name}");
+        }
+        let mut late = pod(vec![], vec![ended(0)]);
+        late.ended = Some(("DeadlineExceeded".into(), String::new()));
+        assert_eq!(late.phase(), "Failed");
+    }
+
+    #[test]
+    fn the_status_has_what_the_job_controller_reads() {
+        let status = pod(vec![], vec![ended(3)]).show(&json!({"qosClass": "BestEffort"}), from_unix(5));
+        assert_eq!(status["phase"], "Failed");
+        assert_eq!(status["qosClass"], "BestEffort");
+        assert_eq!(
+            status["containerStatuses"][0]["state"]["terminated"]["exitCode"],
+            3
+        );
+        let conditions = status["conditions"].as_array().unwrap();
+        assert!(
+            conditions
+                .iter()
+                .any(|c| c["type"] == "Ready" && c["status"] == "False")
+        );
+    }
+
+    #[test]
+    fn restarts_follow_the_policy_and_back_off() {
+        for (policy, code, again) in [
+            ("Never", 1, false),
+            ("OnFailure", 1, true),
+            ("OnFailure", 0, false),
+            ("Always", 0, true),
+            ("", 0, true),
+        ] {
+            assert_eq!(restarts(policy, code), again, "{policy} {code}");
+        }
+        assert_eq!([0, 1, 4, 5, 40].map(back_off), [10, 20, 160, 300, 300]);
+    }
+}

@@ -1,0 +1,121 @@
+//! The spoke's Prometheus through its query API: risks are evaluated there, firing alerts are read there.
+
+use std::time::Duration;
+
+use clusterversion::promql::QueryResult;
+use clusterversion::sources::Alert;
+use serde_json::Value;
+
+use super::updates::innermost;
+use crate::fields;
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Asks Prometheus.
+#[derive(Clone)]
+pub struct Prometheus {
+    http: reqwest::Client,
+    base: Option<String>,
+}
+
+impl Prometheus {
+    /// A client of the server at `base`, e.g. `http://127.0.0.1:9090`; without one every query fails.
+    ///
+    /// # Errors
+    /// There is no TLS.
+    pub fn new(base: Option<&str>) -> Result<Self, reqwest::Error> {
+        let http = reqwest::Client::builder().timeout(TIMEOUT).build()?;
+        let base = base.map(|base| base.trim_end_matches('/').to_owned());
+        Ok(Self { http, base })
+    }
+
+    /// Evaluates a query.
+    ///
+    /// # Errors
+    /// Prometheus cannot be reached or refuses the query, in the words the operator puts after `executing PromQL
+    /// query: `.
+    pub async fn query(&self, query: &str) -> Result<QueryResult, String> {
+        let Some(base) = &self.base else {
+            return Err(absent());
+        };
+        let url = reqwest::Url::parse_with_params(&format!("{base}/api/v1/query"), [("query", query)])
+            .map_err(|error| error.to_string())?;
+        let body = self.get(url).await?;
+        QueryResult::parse(&body)
+    }
+
+    /// The alerts that are pending or firing; none when Prometheus cannot tell.
+    pub async fn alerts(&self) -> Vec<Alert> {
+        let Some(base) = &self.base else {
+            return Vec::new();
+        };
+        let Ok(url) = reqwest::Url::parse(&format!("{base}/api/v1/alerts")) else {
+            return Vec::new();
+        };
+        match self.get(url).await {
+            Ok(body) => read_alerts(&body),
+            Err(error) => {
+                tracing::debug!(%error, "alerts cannot be read");
+                Vec::new()
+            }
+        }
+    }
+
+    async fn get(&self, url: reqwest::Url) -> Result<Vec<u8>, String> {
+        let response = self
+            .http
+            .get(url)
+            .send()
+            .await
+            .map_err(|error| innermost(&error))?;
+        // A query that is refused comes as JSON with a status of its own, which the reader tells.
+        response
+            .bytes()
+            .await
+            .map(|body| body.to_vec())
+            .map_err(|error| innermost(&error))
+    }
+}
+
+/// What an outage of monitoring looks like (a real text).
+#[must_use]
+pub fn absent() -> String {
+    "Get \"https://thanos-querier.openshift-monitoring.svc:9091/api/v1/query\": dial tcp: lookup \
+     thanos-querier.openshift-monitoring.svc: no such host"
+        .to_owned()
+}
+
+fn read_alerts(body: &[u8]) -> Vec<Alert> {
+    let answer: Value = serde_json::from_slice(body).unwrap_or_default();
+    let strings = |alert: &Value, field: &str| {
+        let map = alert.get(field).and_then(Value::as_object).into_iter().flatten();
+        map.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+            .collect()
+    };
+    fields::list(&answer, &["data", "alerts"])
+        .iter()
+        .map(|alert| Alert {
+            labels: strings(alert, "labels"),
+            annotations: strings(alert, "annotations"),
+            state: fields::text(alert, &["state"]).to_owned(),
+            active_at: fields::parse_timestamp(fields::text(alert, &["activeAt"])),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read_alerts;
+
+    #[test]
+    fn alerts_are_read_as_the_api_writes_them() {
+        let body = br#"{"status":"success","data":{"alerts":[{"labels":{"alertname":"A","severity":"critical"},
+            "annotations":{"summary":"s"},"state":"firing","activeAt":"2026-01-02T03:04:05.5Z","value":"1e+00"}]}}"#;
+        let alerts = read_alerts(body);
+        assert_eq!(alerts[0].labels["alertname"], "A");
+        assert_eq!(alerts[0].annotations["summary"], "s");
+        assert_eq!(alerts[0].state, "firing");
+        assert!(alerts[0].active_at.is_some());
+        assert_eq!(read_alerts(b"{}"), []);
+    }
+}

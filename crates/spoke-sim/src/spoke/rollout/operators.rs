@@ -1,0 +1,341 @@
+//! Cluster operators from one version to the next: who begins when, what each shows, when it is level.
+//!
+//! Pure: statuses and simulated time in, statuses and the next instant out. An operator's state is in its own
+//! conditions (Progressing since, version reported), so that a restart goes on from what the API server holds;
+//! the memory only keeps instants finer than the whole seconds written there.
+
+use std::collections::BTreeMap;
+
+use chrono::TimeDelta;
+use serde_json::{Value, json};
+
+use super::table::{MACHINE_CONFIG, OPERATORS, Row, STATIC_PODS};
+use crate::dice::Dice;
+use crate::fields::{self, Cond, Time, set_condition};
+use crate::platform::scale;
+use crate::spoke::fault::{Faults, Trouble};
+
+/// What the cluster-version operator applies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Version every operator is to report.
+    pub version: String,
+    /// Whether the cluster-version operator runs: without it no operator gets its new deployment.
+    pub up: bool,
+}
+
+/// What the machines mean for the operators.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machines {
+    /// Whether every master runs the target's system.
+    pub masters_updated: bool,
+    /// Whether some pool updates.
+    pub pools_updating: bool,
+    /// Why a pool is degraded.
+    pub degraded: Option<String>,
+    /// Masters that have not been ready for long enough to be noticed: name and since when.
+    pub masters_not_ready: Vec<(String, Time)>,
+}
+
+/// What a pass is about.
+pub struct Ground<'a> {
+    /// The goal.
+    pub target: &'a Target,
+    /// The machines.
+    pub machines: &'a Machines,
+    /// What is wrong.
+    pub faults: &'a Faults,
+    /// Factor on what an operator takes.
+    pub pace: f64,
+    /// Largest deviation of it.
+    pub jitter: f64,
+    /// The cluster's own draws.
+    pub dice: Dice,
+}
+
+/// When operators began, by name; lost at a restart.
+#[derive(Clone, Debug, Default)]
+pub struct Operators {
+    towards: String,
+    began: BTreeMap<String, Time>,
+}
+
+/// Names and statuses (times simulated).
+pub type Statuses = BTreeMap<String, Value>;
+
+impl Operators {
+    /// Brings all statuses up to `now`. Returns the next instant at which something changes by itself.
+    pub fn advance(&mut self, statuses: &mut Statuses, ground: &Ground<'_>, now: Time) -> Option<Time> {
+        if self.towards != ground.target.version {
+            self.towards.clone_from(&ground.target.version);
+            self.began.clear();
+        }
+        let mut wake = None;
+        let mut lower = true;
+        let mut stage = 0;
+        let mut whole = true;
+        for row in &OPERATORS {
+            if row.stage != stage {
+                stage = row.stage;
+                lower &= whole;
+                whole = true;
+            }
+            let Some(status) = statuses.get_mut(row.name) else {
+                continue;
+            };
+            let next = self.one(row, status, lower, ground, now);
+            whole &= level(status, &ground.target.version) && healthy(status);
+            wake = earlier(wake, next);
+        }
+        wake
+    }
+
+    fn one(
+        &mut self,
+        row: &Row,
+        status: &mut Value,
+        may_begin: bool,
+        ground: &Ground<'_>,
+        now: Time,
+    ) -> Option<Time> {
+        show_upgradeable(row, status, ground, now);
+        if level(status, &ground.target.version) {
+            settle(row, status, ground, now);
+            return None;
+        }
+        let began = match self.began.get(row.name) {
+            Some(began) => *began,
+            None => match progressing_since(status) {
+                Some(since) => since,
+                None if may_begin && ground.target.up => now,
+                None => return None,
+            },
+        };
+        self.began.insert(row.name.to_owned(), began);
+        show_progressing(row, status, &ground.target.version, now);
+        let trouble = ground.faults.trouble(row.name);
+        let suffers = match trouble {
+            Some(Trouble::Degraded(span) | Trouble::Unavailable(span)) => span,
+            None => TimeDelta::zero(),
+        };
+        let well_at = began + suffers;
+        show_trouble(row, status, trouble.filter(|_| now < well_at), ground, now);
+        if now < well_at {
+            return Some(well_at);
+        }
+        let due = well_at + ground.faults.delay(row.name) + takes(row, ground);
+        if now < due {
+            return Some(due);
+        }
+        if row.name == MACHINE_CONFIG && !ground.machines.masters_updated {
+            return None;
+        }
+        report_version(status, &ground.target.version);
+        settle(row, status, ground, now);
+        None
+    }
+}
+
+/// Whether an operator reports a version or is on its way to it.
+#[must_use]
+pub fn level_or_begun(operators: &Operators, name: &str, statuses: &Statuses, version: &str) -> bool {
+    let begun = operators.towards == version && operators.began.contains_key(name);
+    begun || statuses.get(name).is_some_and(|status| level(status, version))
+}
+
+/// What an operator takes, with slowness and its own deviation.
+fn takes(row: &Row, ground: &Ground<'_>) -> TimeDelta {
+    let dice = ground.dice.of(row.name).of(&ground.target.version);
+    let factor = ground.pace * ground.faults.slowness() * (1.0 + dice.between(-ground.jitter, ground.jitter));
+    scale(std::time::Duration::from_secs_f64(row.minutes * 60.0), factor)
+}
+
+/// The status of an operator right after installation, or before one that a new release brings.
+#[must_use]
+pub fn newborn(version: &str, at: Time) -> Value {
+    let mut object = json!({"status": {"conditions": [], "extension": null, "relatedObjects": [],
+        "versions": [{"name": "operator", "version": version}]}});
+    set_condition(&mut object, well("Degraded", "False"), at);
+    set_condition(&mut object, well("Progressing", "False"), at);
+    set_condition(&mut object, well("Available", "True"), at);
+    set_condition(&mut object, well("Upgradeable", "True"), at);
+    object["status"].take()
+}
+
+fn well(kind: &'static str, status: &'static str) -> Cond<'static> {
+    Cond {
+        kind,
+        status,
+        reason: "AsExpected",
+        message: "All is well",
+    }
+}
+
+/// Whether an operator reports a version.
+#[must_use]
+pub fn level(status: &Value, version: &str) -> bool {
+    fields::list(status, &["versions"]).iter().any(|entry| {
+        fields::text(entry, &["name"]) == "operator" && fields::text(entry, &["version"]) == version
+    })
+}
+
+/// Whether an operator is available and not degraded.
+#[must_use]
+pub fn healthy(status: &Value) -> bool {
+    condition(status, "Available") == "True" && condition(status, "Degraded") != "True"
+}
+
+/// The status of a condition, `""` when absent.
+#[must_use]
+pub fn condition<'a>(status: &'a Value, kind: &str) -> &'a str {
+    find(status, kind).map_or("", |condition| fields::text(condition, &["status"]))
+}
+
+/// A condition.
+#[must_use]
+pub fn find<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
+    fields::list(status, &["conditions"])
+        .iter()
+        .find(|condition| fields::text(condition, &["type"]) == kind)
+}
+
+fn progressing_since(status: &Value) -> Option<Time> {
+    let condition = find(status, "Progressing").filter(|found| fields::text(found, &["status"]) == "True")?;
+    fields::parse_timestamp(fields::text(condition, &["lastTransitionTime"]))
+}
+
+fn report_version(status: &mut Value, version: &str) {
+    status["versions"] = json!([{"name": "operator", "version": version}]);
+}
+
+/// `set_condition` on a bare status.
+pub fn put(status: &mut Value, cond: Cond<'_>, now: Time) {
+    let mut object = json!({"status": status.take()});
+    set_condition(&mut object, cond, now);
+    *status = object["status"].take();
+}
+
+fn show_progressing(row: &Row, status: &mut Value, version: &str, now: Time) {
+    let (reason, message) = if STATIC_PODS.contains(&row.name) {
+        (
+            "NodeInstaller",
+            "NodeInstallerProgressing: 1 node is at the old revision; 0 nodes have achieved the new revision"
+                .to_owned(),
+        )
+    } else {
+        ("Updating", format!("Working towards {version}"))
+    };
+    let cond = Cond {
+        kind: "Progressing",
+        status: "True",
+        reason,
+        message: &message,
+    };
+    put(status, cond, now);
+}
+
+fn show_trouble(row: &Row, status: &mut Value, trouble: Option<Trouble>, ground: &Ground<'_>, now: Time) {
+    let unavailable = matches!(trouble, Some(Trouble::Unavailable(_)));
+    let degraded = matches!(trouble, Some(Trouble::Degraded(_)));
+    let available = if unavailable {
+        Cond {
+            kind: "Available",
+            status: "False",
+            reason: "NoPodsAvailable",
+            message: "no pods are available on any node",
+        }
+    } else {
+        well("Available", "True")
+    };
+    put(status, available, now);
+    if degraded {
+        let cond = Cond {
+            kind: "Degraded",
+            status: "True",
+            reason: "UpdateStalled",
+            message: "a workload of the operator makes no progress",
+        };
+        put(status, cond, now);
+    } else {
+        show_machines(row, status, ground, now);
+    }
+}
+
+/// Degraded as far as the machines are to blame.
+fn show_machines(row: &Row, status: &mut Value, ground: &Ground<'_>, now: Time) {
+    let machines = ground.machines;
+    let message = if STATIC_PODS.contains(&row.name) && !machines.masters_not_ready.is_empty() {
+        let nodes: Vec<String> = machines
+            .masters_not_ready
+            .iter()
+            .map(|(name, since)| {
+                let since = since.format("%Y-%m-%d %H:%M:%S +0000 UTC");
+                format!("node \"{name}\" not ready since {since} because KubeletNotReady (the node reboots)")
+            })
+            .collect();
+        let nodes = nodes.join(", ");
+        Some((
+            "NodeController_MasterNodesReady",
+            format!("NodeControllerDegraded: The master nodes not ready: {nodes}"),
+        ))
+    } else if row.name == MACHINE_CONFIG {
+        machines.degraded.as_ref().map(|why| {
+            let version = &ground.target.version;
+            (
+                "RequiredPoolsFailed",
+                format!("Failed to resync {version} because: {why}"),
+            )
+        })
+    } else {
+        None
+    };
+    match message {
+        Some((reason, message)) => {
+            let cond = Cond {
+                kind: "Degraded",
+                status: "True",
+                reason,
+                message: &message,
+            };
+            put(status, cond, now);
+        }
+        None => put(status, well("Degraded", "False"), now),
+    }
+}
+
+fn settle(row: &Row, status: &mut Value, ground: &Ground<'_>, now: Time) {
+    put(status, well("Available", "True"), now);
+    put(status, well("Progressing", "False"), now);
+    show_machines(row, status, ground, now);
+}
+
+fn show_upgradeable(row: &Row, status: &mut Value, ground: &Ground<'_>, now: Time) {
+    let updating = row.name == MACHINE_CONFIG && ground.machines.pools_updating;
+    let why = ground.faults.not_upgradeable(row.name).or(updating.then_some((
+        "PoolUpdating",
+        "One or more machine config pools are updating, please see `oc get mcp` for further details",
+    )));
+    let cond = match why {
+        Some((reason, message)) => Cond {
+            kind: "Upgradeable",
+            status: "False",
+            reason,
+            message,
+        },
+        None => well("Upgradeable", "True"),
+    };
+    put(status, cond, now);
+}
+
+/// The earlier of two instants that may not come.
+#[must_use]
+pub fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+#[cfg(test)]
+#[path = "operators_tests.rs"]
+mod tests;

@@ -1,0 +1,345 @@
+//! What a spoke is installed with and how it behaves: the scenario file of `spoke-sim cluster`.
+//!
+//! ```yaml
+//! version: 4.16.10
+//! channel: stable-4.16
+//! era: B                       # of the operator's behaviour; from the version when absent
+//! masters: 3
+//! workers: 2
+//! durations: {retrieve: 1m, drain: 3m, reboot: 4m}
+//! adminGates: {ack-4.16-api-removals-in-4.17: "Kubernetes 1.30 removes …"}
+//! payloads:                    # images beyond those of the update service's graph
+//! - {version: 4.16.99, image: "quay.io/…@sha256:…"}
+//! packages:                    # OLM's catalog
+//! - {name: pipelines, channel: latest, versions: [pipelines.v1.14.0, pipelines.v1.15.0]}
+//! subscriptions:
+//! - {name: pipelines, namespace: openshift-operators, package: pipelines, approval: Manual}
+//! faults: "degraded=network,50m; api-outage"
+//! jobs:                        # what images without a command do
+//! - {name: health-*, duration: 10s, failPercent: 100}
+//! ```
+//!
+//! Durations are simulated time.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use chrono::TimeDelta;
+use serde::{Deserialize, Deserializer};
+
+use super::fault::Faults;
+use crate::fault::parse_duration;
+use crate::scenario::ScenarioError;
+
+/// A spoke as it is installed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Setup {
+    /// Installed version.
+    pub version: String,
+    /// Its payload; one made up from the version when empty.
+    pub image: String,
+    /// `spec.channel`; `stable-` and the minor version when absent, none when empty.
+    pub channel: Option<String>,
+    /// `spec.upstream`.
+    pub upstream: String,
+    /// `spec.clusterID`; drawn when empty.
+    pub cluster_id: String,
+    /// Architecture of the payload, `amd64` or `Multi`.
+    pub architecture: String,
+    /// Era of the operator's behaviour, `A`, `B` or `C`; from the version that runs when absent.
+    pub era: Option<String>,
+    /// Control plane machines; 1 for a single node.
+    pub masters: u32,
+    /// Worker machines.
+    pub workers: u32,
+    /// How long things take.
+    pub durations: Durations,
+    /// Largest deviation of durations, as a fraction of them.
+    pub jitter: f64,
+    /// `admin-gates`: what this release asks to be acknowledged.
+    pub admin_gates: BTreeMap<String, String>,
+    /// Payloads that exist although the update service does not know them.
+    pub payloads: Vec<Payload>,
+    /// OLM's catalog.
+    pub packages: Vec<Package>,
+    /// Subscriptions installed with the cluster.
+    pub subscriptions: Vec<Subscription>,
+    /// What goes wrong.
+    pub faults: Faults,
+    /// What containers without a command of their own do, by the name of their Job or pod.
+    pub jobs: Vec<Image>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            version: "4.16.10".to_owned(),
+            image: String::new(),
+            channel: None,
+            upstream: String::new(),
+            cluster_id: String::new(),
+            architecture: "amd64".to_owned(),
+            era: None,
+            masters: 3,
+            workers: 2,
+            durations: Durations::default(),
+            jitter: 0.1,
+            admin_gates: BTreeMap::new(),
+            payloads: Vec::new(),
+            packages: Vec::new(),
+            subscriptions: Vec::new(),
+            faults: Faults::default(),
+            jobs: Vec::new(),
+        }
+    }
+}
+
+/// How long things take, in simulated time. The defaults are those of a quiet cluster in a cloud.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Durations {
+    /// From a request to the loaded payload.
+    #[serde(deserialize_with = "span")]
+    pub retrieve: TimeDelta,
+    /// From the accepted release until its operator replaces the running one.
+    #[serde(deserialize_with = "span")]
+    pub handover: TimeDelta,
+    /// How long the cluster-version operator is away when it is replaced.
+    #[serde(deserialize_with = "span")]
+    pub restart: TimeDelta,
+    /// Factor on what every operator takes (see the table in [`super::rollout`]).
+    pub operators: f64,
+    /// Draining a machine.
+    #[serde(deserialize_with = "span")]
+    pub drain: TimeDelta,
+    /// Writing its system.
+    #[serde(deserialize_with = "span")]
+    pub write: TimeDelta,
+    /// Rebooting it.
+    #[serde(deserialize_with = "span")]
+    pub reboot: TimeDelta,
+    /// From a new version in the catalog to its InstallPlan.
+    #[serde(deserialize_with = "span")]
+    pub install_plan: TimeDelta,
+    /// Installing an approved InstallPlan.
+    #[serde(deserialize_with = "span")]
+    pub install: TimeDelta,
+}
+
+impl Default for Durations {
+    fn default() -> Self {
+        Self {
+            retrieve: TimeDelta::seconds(45),
+            handover: TimeDelta::seconds(90),
+            restart: TimeDelta::seconds(60),
+            operators: 1.0,
+            drain: TimeDelta::minutes(2),
+            write: TimeDelta::minutes(2),
+            reboot: TimeDelta::minutes(4),
+            install_plan: TimeDelta::seconds(30),
+            install: TimeDelta::minutes(2),
+        }
+    }
+}
+
+/// A release image that exists.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Payload {
+    /// Version inside the image.
+    pub version: String,
+    /// Pull specification.
+    pub image: String,
+    /// `metadata.url` of the release.
+    #[serde(default)]
+    pub url: String,
+    /// Architecture, if not the cluster's.
+    #[serde(default)]
+    pub architecture: Option<String>,
+    /// Whether nobody signed it.
+    #[serde(default)]
+    pub unsigned: bool,
+}
+
+/// A package of OLM's catalog.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Package {
+    /// Name of the package.
+    pub name: String,
+    /// Channel these versions are in; any when empty.
+    #[serde(default)]
+    pub channel: String,
+    /// Names of its `ClusterServiceVersions` in upgrade order; each replaces the one before.
+    pub versions: Vec<String>,
+    /// Versions beyond the first are published once the platform completed this version; at once when empty.
+    #[serde(default)]
+    pub after_platform: String,
+}
+
+/// A Subscription that exists from the start, with the first version of its package installed.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Subscription {
+    /// Its name.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// The package; as the name when empty.
+    #[serde(default)]
+    pub package: String,
+    /// The channel; that of the package when empty.
+    #[serde(default)]
+    pub channel: String,
+    /// `Manual` or `Automatic`.
+    #[serde(default = "manual")]
+    pub approval: String,
+}
+
+fn manual() -> String {
+    "Manual".to_owned()
+}
+
+/// What a container without a command does: its image's entry point is not here to be run.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Image {
+    /// Pattern for the name of the pod's Job, or of the pod.
+    pub name: String,
+    /// How long it runs, wall-clock.
+    #[serde(default, deserialize_with = "wall")]
+    pub duration: Option<std::time::Duration>,
+    /// Share that fails, 0–100.
+    #[serde(default)]
+    pub fail_percent: f64,
+}
+
+fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TimeDelta, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if matches!(text.as_str(), "0" | "0s") {
+        return Ok(TimeDelta::zero());
+    }
+    parse_duration(&text)
+        .and_then(|span| TimeDelta::from_std(span).ok())
+        .ok_or_else(|| serde::de::Error::custom(format!("\"{text}\" is no duration like 30s")))
+}
+
+fn wall<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<std::time::Duration>, D::Error> {
+    span(deserializer).map(|span| span.to_std().ok())
+}
+
+impl FromStr for Setup {
+    type Err = ScenarioError;
+
+    fn from_str(yaml: &str) -> Result<Self, ScenarioError> {
+        let setup: Self = if yaml.trim().is_empty() {
+            Self::default()
+        } else {
+            serde_saphyr::from_str(yaml).map_err(|error| ScenarioError::Parse(error.to_string()))?
+        };
+        setup.check()?;
+        Ok(setup)
+    }
+}
+
+impl Setup {
+    /// Refuses what cannot be played.
+    ///
+    /// # Errors
+    /// The version is no version, there is no master, or the era is none of A, B and C.
+    pub fn check(&self) -> Result<(), ScenarioError> {
+        let wrong = |text: String| Err(ScenarioError::Parse(text));
+        if semver::Version::parse(&self.version).is_err() {
+            return wrong(format!("version: \"{}\" is no semantic version", self.version));
+        }
+        if self.masters == 0 {
+            return wrong("masters: at least 1 is wanted".to_owned());
+        }
+        if let Some(era) = self.era.as_deref().filter(|era| !matches!(*era, "A" | "B" | "C")) {
+            return wrong(format!("era: \"{era}\" is none of A, B and C"));
+        }
+        if !(0.0..1.0).contains(&self.jitter) {
+            return wrong("jitter: a fraction from 0 to 1 is wanted".to_owned());
+        }
+        if !(self.durations.operators.is_finite() && self.durations.operators >= 0.0) {
+            return wrong("durations.operators: a factor is wanted".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The payload of the installed version.
+    #[must_use]
+    pub fn installed_image(&self) -> String {
+        if self.image.is_empty() {
+            crate::platform::clusterversion::payload(&self.version)
+        } else {
+            self.image.clone()
+        }
+    }
+
+    /// `spec.channel` at installation.
+    #[must_use]
+    pub fn installed_channel(&self) -> String {
+        self.channel.clone().unwrap_or_else(|| {
+            let minor: Vec<&str> = self.version.split('.').take(2).collect();
+            format!("stable-{}", minor.join("."))
+        })
+    }
+
+    /// Whether the control plane is one machine.
+    #[must_use]
+    pub fn is_single_node(&self) -> bool {
+        self.masters == 1 && self.workers == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+
+    use super::Setup;
+
+    #[test]
+    fn a_scenario_overrides_field_by_field() {
+        let setup: Setup = "
+version: 4.14.3
+masters: 1
+workers: 0
+durations: {reboot: 12m, handover: 0s}
+adminGates: {ack-4.14-x-in-4.15: 'read this'}
+packages:
+- {name: gitops, versions: [gitops.v1, gitops.v2], afterPlatform: 4.15.0}
+subscriptions:
+- {name: gitops, namespace: openshift-operators}
+faults: [api-outage, 'degraded=etcd,1h']
+"
+        .parse()
+        .unwrap();
+        assert!(setup.is_single_node());
+        assert_eq!(setup.installed_channel(), "stable-4.14");
+        assert_eq!(setup.durations.reboot, TimeDelta::minutes(12));
+        assert_eq!(setup.durations.handover, TimeDelta::zero());
+        assert_eq!(setup.durations.drain, TimeDelta::minutes(2));
+        assert_eq!(setup.subscriptions[0].approval, "Manual");
+        assert_eq!(setup.faults.api_outage(), Some(TimeDelta::minutes(10)));
+        assert!(setup.installed_image().contains("@sha256:"));
+    }
+
+    #[test]
+    fn what_cannot_be_played_is_refused() {
+        for yaml in [
+            "version: latest",
+            "masters: 0",
+            "era: D",
+            "jitter: 2",
+            "durations: {drain: soon}",
+            "durations: {operators: -1}",
+            "faults: broken",
+            "unknown: 1",
+        ] {
+            assert!(yaml.parse::<Setup>().is_err(), "{yaml}");
+        }
+        assert_eq!("".parse::<Setup>().unwrap().masters, 3);
+    }
+}

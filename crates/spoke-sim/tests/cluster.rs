@@ -1,0 +1,371 @@
+//! One spoke against a real API server and controller manager, with the real CRDs.
+
+// clippy knows tests by their functions only, not the helpers of a test crate
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod world;
+
+use k8s_openapi::api::batch::v1::Job;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use spoke_sim::spoke::kinds;
+
+use self::world::{World, condition, graph, image, install_role, one_risk};
+
+const OLD: &str = "4.16.1";
+const PATCH: &str = "4.16.2";
+const MINOR: &str = "4.17.3";
+
+fn completed(version: &Value, wanted: &str) -> bool {
+    let first = &version["status"]["history"][0];
+    first["version"] == wanted && first["state"] == "Completed"
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_update_goes_through_and_a_restart_goes_on_where_it_was() {
+    let mut world = World::new(
+        "version: 4.16.1\nworkers: 1",
+        300.0,
+        graph(&[OLD, PATCH, MINOR], &[]),
+    )
+    .await;
+    world
+        .until("the update is offered", |v| {
+            v["status"]["availableUpdates"][0]["version"] == MINOR
+        })
+        .await;
+    let request = json!({"spec": {"desiredUpdate": {"version": PATCH}}});
+    world.patch_version(&request).await;
+    let begun = world
+        .until("it began", |v| {
+            v["status"]["history"][0]["state"] == "Partial" && v["status"]["desired"]["version"] == PATCH
+        })
+        .await;
+    assert_eq!(begun["status"]["desired"]["image"], image(PATCH));
+    assert_eq!(condition(&begun, "ReleaseAccepted")["status"], "True");
+    world
+        .until("operators are waited for", |v| {
+            let progressing = condition(v, "Progressing");
+            progressing["message"]
+                .as_str()
+                .is_some_and(|text| text.contains("waiting on"))
+        })
+        .await;
+    world.restart().await;
+    let done = world.until("it is completed", |v| completed(v, PATCH)).await;
+    let history = done["status"]["history"].as_array().unwrap();
+    assert_eq!(history.len(), 2, "{history:?}");
+    assert_eq!(
+        condition(&done, "Available")["message"],
+        format!("Done applying {PATCH}")
+    );
+    assert_eq!(condition(&done, "Failing")["status"], "False");
+    assert!(condition(&done, "Invalid").is_null());
+    assert_eq!(
+        done["status"]["observedGeneration"],
+        done["metadata"]["generation"]
+    );
+    for operator in world.list(&kinds::cluster_operator()).await {
+        assert_eq!(
+            operator["status"]["versions"][0]["version"], PATCH,
+            "{}",
+            operator["metadata"]["name"]
+        );
+    }
+    world
+        .until_all("all pools are updated", &kinds::machine_config_pool(), |pool| {
+            pool["status"]["updatedMachineCount"] == pool["status"]["machineCount"]
+                && condition(pool, "Updated")["status"] == "True"
+        })
+        .await;
+    let metrics = world.metrics().await;
+    for line in [
+        "cluster_operator_up{name=\"version\",version=\"4.16.2\",reason=\"\"} 1",
+        "cluster_operator_conditions{name=\"etcd\",condition=\"Degraded\",reason=\"AsExpected\"} 0",
+        "cluster_version_operator_update_retrieval_timestamp_seconds{name=\"\"}",
+    ] {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gates_block_minor_updates_until_they_are_acknowledged_and_both_maps_come_back() {
+    let gate = "ack-4.16-api-removals-in-4.17";
+    let scenario = format!("version: 4.16.1\nworkers: 1\nadminGates: {{{gate}: 'read the notes'}}");
+    let world = World::new(&scenario, 600.0, graph(&[OLD, MINOR], &[])).await;
+    world
+        .until("the gate shows", |v| {
+            let upgradeable = condition(v, "Upgradeable");
+            upgradeable["reason"] == "AdminAckRequired" && upgradeable["message"] == "read the notes"
+        })
+        .await;
+    world.delete_map("openshift-config-managed", "admin-gates").await;
+    world.delete_map("openshift-config", "admin-acks").await;
+    let gates = world.until_map("openshift-config-managed", "admin-gates").await;
+    assert_eq!(gates["data"][gate], "read the notes");
+    let acks = world.until_map("openshift-config", "admin-acks").await;
+    assert!(acks["data"].is_null());
+    assert_eq!(
+        acks["metadata"]["annotations"]["release.openshift.io/create-only"],
+        "true"
+    );
+
+    world
+        .until("the update is offered", |v| {
+            v["status"]["availableUpdates"][0]["version"] == MINOR
+        })
+        .await;
+    world
+        .patch_version(&json!({"spec": {"desiredUpdate": {"version": MINOR}}}))
+        .await;
+    let refused = world
+        .until("it is refused", |v| {
+            condition(v, "ReleaseAccepted")["status"] == "False"
+        })
+        .await;
+    let accepted = condition(&refused, "ReleaseAccepted");
+    assert_eq!(accepted["reason"], "PreconditionChecks");
+    assert!(
+        accepted["message"].as_str().unwrap().contains("read the notes"),
+        "{accepted}"
+    );
+    assert_eq!(refused["status"]["desired"]["version"], OLD);
+
+    world
+        .patch_map("openshift-config", "admin-acks", &json!({"data": {gate: "true"}}))
+        .await;
+    world
+        .until("it proceeds by itself", |v| {
+            v["status"]["desired"]["version"] == MINOR
+        })
+        .await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unknown_images_are_refused_and_a_risk_that_applies_is_explained() {
+    let scenario =
+        "version: 4.16.1\nworkers: 1\npayloads: [{version: 4.16.9, image: example.com/own@sha256:9}]";
+    let risk = one_risk("PodsMayHang", "Pods may hang.", "exposed");
+    let world = World::new(scenario, 600.0, graph(&[OLD, PATCH], &[(PATCH, risk)])).await;
+    let shown = world
+        .until("the risk applies", |v| {
+            let recommended = condition_of(&v["status"]["conditionalUpdates"][0], "Recommended");
+            recommended["status"] == "False"
+        })
+        .await;
+    let recommended = condition_of(&shown["status"]["conditionalUpdates"][0], "Recommended");
+    assert_eq!(recommended["reason"], "PodsMayHang");
+    assert_eq!(
+        recommended["message"],
+        "Pods may hang. https://example.com/PodsMayHang"
+    );
+    assert!(shown["status"]["availableUpdates"].is_null());
+
+    world
+        .patch_version(&json!({"spec": {"desiredUpdate": {"version": PATCH}}}))
+        .await;
+    world
+        .until("by version it is invalid", |v| {
+            condition(v, "Invalid")["status"] == "True"
+        })
+        .await;
+    let unknown = json!({"spec": {"desiredUpdate": {"version": "", "image": "example.com/none@sha256:0"}}});
+    world.patch_version(&unknown).await;
+    let refused = world
+        .until("an unknown image is refused", |v| {
+            let accepted = condition(v, "ReleaseAccepted");
+            accepted["status"] == "False" && accepted["reason"] == "RetrievePayload"
+        })
+        .await;
+    assert!(condition(&refused, "Invalid").is_null());
+    let own = json!({"spec": {"desiredUpdate": {"version": "4.16.9", "image": "example.com/own@sha256:9"}}});
+    world.patch_version(&own).await;
+    let begun = world
+        .until("a supplied one is taken", |v| {
+            v["status"]["desired"]["version"] == "4.16.9"
+        })
+        .await;
+    assert_eq!(begun["status"]["history"][0]["state"], "Partial");
+    world.stop().await;
+}
+
+fn condition_of(object: &Value, kind: &str) -> Value {
+    let conditions = object["conditions"].as_array();
+    let found = conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == kind);
+    found.cloned().unwrap_or_default()
+}
+
+fn job(name: &str, script: &str, extra: &Value) -> Job {
+    let mut job = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
+        "spec": {"backoffLimit": 0, "template": {"spec": {
+            "serviceAccountName": "reader", "restartPolicy": "Never", "terminationGracePeriodSeconds": 1,
+            "containers": [{"name": "main", "image": "none", "command": ["/bin/bash", "-c", script],
+                            "env": [{"name": "WHO", "value": "me"}]}],
+        }}},
+    });
+    for (key, value) in extra.as_object().unwrap() {
+        job["spec"][key] = value.clone();
+    }
+    serde_json::from_value(job).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_run_their_own_command_with_their_own_rights_and_end_when_they_must() {
+    let world = World::new("version: 4.16.1\nworkers: 1", 60.0, graph(&[OLD], &[])).await;
+    install_role(
+        &world.client(),
+        "default",
+        "reader",
+        "config.openshift.io",
+        "clusterversions",
+        &["get"],
+    )
+    .await;
+    let jobs: Api<Job> = Api::namespaced(world.client(), "default");
+    let create = async |name: &str, script: &str, extra: Value| {
+        jobs.create(&PostParams::default(), &job(name, script, &extra))
+            .await
+            .unwrap();
+    };
+    create(
+        "allowed",
+        "[[ $WHO == me ]] && oc get clusterversion version -o name",
+        json!({}),
+    )
+    .await;
+    create("denied", "oc delete clusterversion version", json!({})).await;
+    create("late", "sleep 1000", json!({"activeDeadlineSeconds": 2})).await;
+    create("gone", "echo started; sleep 1000", json!({})).await;
+
+    let ended = async |name: &str| {
+        world
+            .until_job(name, |status| !status["conditions"].is_null())
+            .await
+    };
+    let kinds_of = |status: &Value| -> Vec<String> {
+        let conditions = status["conditions"].as_array().unwrap();
+        conditions
+            .iter()
+            .map(|c| c["type"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let allowed = world
+        .until_job("allowed", |status| status["succeeded"] == 1)
+        .await;
+    assert!(kinds_of(&allowed).contains(&"Complete".to_owned()));
+    let denied = world.until_job("denied", |status| status["failed"] == 1).await;
+    assert_eq!(denied["failed"], 1);
+    let late = ended("late").await;
+    assert_eq!(late["conditions"][0]["reason"], "DeadlineExceeded");
+    world.until_job("gone", |status| status["active"] == 1).await;
+    world.until_log("gone", "started").await;
+    jobs.delete("gone", &DeleteParams::foreground()).await.unwrap();
+    world.until_no_pod("gone").await;
+    world.until_no_pod("late").await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn subscriptions_wait_for_approval_and_then_install() {
+    let scenario = "
+version: 4.16.1
+workers: 1
+packages:
+- {name: pipelines, versions: [pipelines.v1, pipelines.v2]}
+subscriptions:
+- {name: pipelines, namespace: openshift-operators}
+- {name: never, namespace: openshift-operators, package: unknown}
+";
+    let world = World::new(scenario, 120.0, graph(&[OLD], &[])).await;
+    let namespace = "openshift-operators";
+    let pending = world
+        .until_object(
+            "a plan waits",
+            &kinds::subscription(),
+            namespace,
+            "pipelines",
+            |s| s["status"]["state"] == "UpgradePending",
+        )
+        .await;
+    assert_eq!(pending["status"]["installedCSV"], "pipelines.v1");
+    let plan = pending["status"]["installPlanRef"]["name"].as_str().unwrap();
+    let waiting = world
+        .until_object("it says so", &kinds::install_plan(), namespace, plan, |p| {
+            p["status"]["phase"] == "RequiresApproval"
+        })
+        .await;
+    assert_eq!(waiting["spec"]["approved"], false);
+    let plans = world.api(&kinds::install_plan(), namespace);
+    // As the approving Job does it.
+    let patch: kube::api::DynamicObject = plans
+        .patch(
+            plan,
+            &PatchParams::default(),
+            &Patch::Merge(json!({"spec": {"approved": true}})),
+        )
+        .await
+        .unwrap();
+    assert_eq!(patch.data["spec"]["approved"], true);
+    world
+        .until_object(
+            "it is installed",
+            &kinds::subscription(),
+            namespace,
+            "pipelines",
+            |s| s["status"]["installedCSV"] == "pipelines.v2" && s["status"]["state"] == "AtLatestKnown",
+        )
+        .await;
+    world
+        .until_object(
+            "the plan is complete",
+            &kinds::install_plan(),
+            namespace,
+            plan,
+            |p| p["status"]["phase"] == "Complete",
+        )
+        .await;
+    let never = world
+        .until_object(
+            "nothing satisfies it",
+            &kinds::subscription(),
+            namespace,
+            "never",
+            |s| condition(s, "ResolutionFailed")["status"] == "True",
+        )
+        .await;
+    assert!(never["status"]["installPlanRef"].is_null());
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_single_node_takes_its_api_along_and_comes_back() {
+    let scenario =
+        "version: 4.16.1\nmasters: 1\nworkers: 0\ndurations: {operators: 0.1, reboot: 30m, handover: 10s}";
+    let world = World::new(scenario, 600.0, graph(&[OLD, PATCH], &[])).await;
+    assert!(world.reaches_door().await);
+    world
+        .until("the update is offered", |v| {
+            v["status"]["availableUpdates"][0]["version"] == PATCH
+        })
+        .await;
+    world
+        .patch_version(&json!({"spec": {"desiredUpdate": {"version": PATCH}}}))
+        .await;
+    world.until_door(false).await;
+    let before = world.version().await["metadata"]["resourceVersion"].clone();
+    assert!(!world.reaches_door().await);
+    assert_eq!(
+        world.version().await["metadata"]["resourceVersion"],
+        before,
+        "nothing is written"
+    );
+    world.until_door(true).await;
+    world.until("it is completed", |v| completed(v, PATCH)).await;
+    world.stop().await;
+}

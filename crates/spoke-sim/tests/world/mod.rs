@@ -1,0 +1,359 @@
+//! A spoke with its API server, an update service and a Prometheus that answer what a test wants.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::routing::get;
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use kube::Client;
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use spoke_sim::spoke::{Options, Spoke, kinds};
+use testenv::assets::Tool;
+use testenv::crds::{FeatureSet, olm_crds, openshift_crds};
+use testenv::{Controllers, Hub};
+
+const PATIENCE: Duration = Duration::from_secs(90);
+const POLL: Duration = Duration::from_millis(50);
+
+/// The payload of a version.
+pub fn image(version: &str) -> String {
+    format!(
+        "quay.io/openshift-release-dev/ocp-release@sha256:{}",
+        version.replace('.', "0")
+    )
+}
+
+/// A graph in which every version leads to all later ones, those with risks conditionally.
+pub fn graph(versions: &[&str], risks: &[(&str, Value)]) -> Value {
+    let conditional = |to: &str| risks.iter().find(|(version, _)| *version == to);
+    let nodes: Vec<Value> = versions
+        .iter()
+        .map(|version| json!({"version": version, "payload": image(version), "metadata": {"url": "https://example.com/errata"}}))
+        .collect();
+    let mut edges = Vec::new();
+    let mut conditions = Vec::new();
+    for (from, version) in versions.iter().enumerate() {
+        for (to, target) in versions.iter().enumerate().skip(from + 1) {
+            match conditional(target) {
+                Some((_, risk)) => {
+                    conditions.push(json!({"edges": [{"from": version, "to": target}], "risks": [risk]}));
+                }
+                None => edges.push(json!([from, to])),
+            }
+        }
+    }
+    json!({"nodes": nodes, "edges": edges, "conditionalEdges": conditions})
+}
+
+/// A risk with one query; the query `exposed` gives 1, every other one 0.
+pub fn one_risk(name: &str, message: &str, query: &str) -> Value {
+    json!({"name": name, "message": message, "url": format!("https://example.com/{name}"),
+           "matchingRules": [{"type": "PromQL", "promql": {"promql": query}}]})
+}
+
+pub struct World {
+    hub: Hub,
+    spoke: Option<Spoke>,
+    options: Options,
+    _dir: tempfile::TempDir,
+}
+
+impl World {
+    pub async fn new(scenario: &str, speed: f64, graph: Value) -> Self {
+        let hub = Hub::builder()
+            .controller_manager(Controllers::standard())
+            .start()
+            .await
+            .unwrap();
+        let mut crds = openshift_crds(FeatureSet::Default).await.unwrap();
+        crds.extend(olm_crds().await.unwrap());
+        testenv::apply::apply_objects(hub.client(), &crds).await.unwrap();
+        let answers = serve(graph).await;
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = Options::new(scenario.parse().unwrap(), speed, dir.path().to_path_buf());
+        options.setup.image = image(&options.setup.version);
+        options.update_service = Some(format!("http://{answers}/graph"));
+        options.prometheus = Some(format!("http://{answers}"));
+        options.listen = Some(([127, 0, 0, 1], 0).into());
+        options.door = Some(([127, 0, 0, 1], 0).into());
+        options.kubectl = Some(hub.assets().path(Tool::Kubectl).clone());
+        let mut world = Self {
+            hub,
+            spoke: None,
+            options,
+            _dir: dir,
+        };
+        world.play().await;
+        world
+    }
+
+    async fn play(&mut self) {
+        let config = self.hub.kubeconfig().config().await.unwrap();
+        let spoke = Spoke::start(config, self.options.clone()).await.unwrap();
+        tokio::time::timeout(PATIENCE, spoke.ready()).await.unwrap();
+        self.spoke = Some(spoke);
+    }
+
+    pub async fn restart(&mut self) {
+        if let Some(spoke) = self.spoke.take() {
+            spoke.stop().await;
+        }
+        self.play().await;
+    }
+
+    pub async fn stop(mut self) {
+        if let Some(spoke) = self.spoke.take() {
+            spoke.stop().await;
+        }
+        self.hub.stop().await.unwrap();
+    }
+
+    pub fn client(&self) -> Client {
+        self.hub.client().clone()
+    }
+
+    pub fn api(&self, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
+        if namespace.is_empty() {
+            Api::all_with(self.client(), resource)
+        } else {
+            Api::namespaced_with(self.client(), namespace, resource)
+        }
+    }
+
+    pub async fn list(&self, resource: &ApiResource) -> Vec<Value> {
+        let list = self.api(resource, "").list(&ListParams::default()).await.unwrap();
+        list.iter()
+            .map(|object| serde_json::to_value(object).unwrap())
+            .collect()
+    }
+
+    pub async fn version(&self) -> Value {
+        let version = self
+            .api(&kinds::cluster_version(), "")
+            .get("version")
+            .await
+            .unwrap();
+        serde_json::to_value(version).unwrap()
+    }
+
+    pub async fn patch_version(&self, patch: &Value) {
+        self.api(&kinds::cluster_version(), "")
+            .patch("version", &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
+    }
+
+    pub async fn until(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        self.until_object(what, &kinds::cluster_version(), "", "version", holds)
+            .await
+    }
+
+    pub async fn until_object(
+        &self,
+        what: &str,
+        resource: &ApiResource,
+        namespace: &str,
+        name: &str,
+        holds: impl Fn(&Value) -> bool,
+    ) -> Value {
+        let api = self.api(resource, namespace);
+        poll(what, async || {
+            let found = api.get_opt(name).await.unwrap();
+            let value = serde_json::to_value(found).unwrap();
+            if !value.is_null() && holds(&value) {
+                Ok(value)
+            } else {
+                Err(value)
+            }
+        })
+        .await
+    }
+
+    pub async fn until_all(&self, what: &str, resource: &ApiResource, holds: impl Fn(&Value) -> bool) {
+        poll(what, async || {
+            let all = self.list(resource).await;
+            if all.iter().all(&holds) {
+                Ok(Value::Null)
+            } else {
+                Err(json!(all))
+            }
+        })
+        .await;
+    }
+
+    pub async fn delete_map(&self, namespace: &str, name: &str) {
+        let api = self.api(&kinds::config_map(), namespace);
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    pub async fn until_map(&self, namespace: &str, name: &str) -> Value {
+        self.until_object("it is back", &kinds::config_map(), namespace, name, |_| true)
+            .await
+    }
+
+    pub async fn patch_map(&self, namespace: &str, name: &str, patch: &Value) {
+        self.api(&kinds::config_map(), namespace)
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
+    }
+
+    pub async fn until_job(&self, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let jobs: Api<k8s_openapi::api::batch::v1::Job> = Api::namespaced(self.client(), "default");
+        poll(name, async || {
+            let job = jobs.get(name).await.unwrap();
+            let status = serde_json::to_value(job.status).unwrap();
+            if holds(&status) { Ok(status) } else { Err(status) }
+        })
+        .await
+    }
+
+    pub async fn until_no_pod(&self, job: &str) {
+        let pods: Api<Pod> = Api::namespaced(self.client(), "default");
+        let params = ListParams::default().labels(&format!("job-name={job}"));
+        poll("no pod", async || {
+            let left = pods.list(&params).await.unwrap().items.len();
+            if left == 0 {
+                Ok(Value::Null)
+            } else {
+                Err(json!(left))
+            }
+        })
+        .await;
+    }
+
+    pub async fn until_log(&self, job: &str, text: &str) {
+        let logs: PathBuf = self.options.dir.join("logs");
+        poll("output", async || {
+            let files = std::fs::read_dir(&logs).unwrap().filter_map(Result::ok);
+            let mut own = files.filter(|file| {
+                file.file_name()
+                    .to_string_lossy()
+                    .starts_with(&format!("default_{job}-"))
+            });
+            let told = own.any(|file| {
+                std::fs::read_to_string(file.path())
+                    .unwrap_or_default()
+                    .contains(text)
+            });
+            if told { Ok(Value::Null) } else { Err(Value::Null) }
+        })
+        .await;
+    }
+
+    pub async fn metrics(&self) -> String {
+        let address = self.spoke.as_ref().unwrap().metrics_address().unwrap();
+        reqwest::get(format!("http://{address}/metrics"))
+            .await
+            .unwrap()
+            .text()
+            .await
+            .unwrap()
+    }
+
+    pub async fn reaches_door(&self) -> bool {
+        let door = self.spoke.as_ref().unwrap().door_address().unwrap();
+        let mut config = self.hub.kubeconfig().config().await.unwrap();
+        config.cluster_url = format!("https://{door}").parse().unwrap();
+        let client = Client::try_from(config).unwrap();
+        let version: Api<DynamicObject> = Api::all_with(client, &kinds::cluster_version());
+        tokio::time::timeout(Duration::from_secs(2), version.get("version"))
+            .await
+            .is_ok_and(|got| got.is_ok())
+    }
+
+    pub async fn until_door(&self, open: bool) {
+        poll("the door", async || {
+            if self.reaches_door().await == open {
+                Ok(Value::Null)
+            } else {
+                Err(json!(open))
+            }
+        })
+        .await;
+    }
+}
+
+async fn poll(what: &str, ask: impl AsyncFn() -> Result<Value, Value>) -> Value {
+    let mut last = Value::Null;
+    let wait = async {
+        loop {
+            match ask().await {
+                Ok(found) => return found,
+                Err(other) => last = other,
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    let found = tokio::time::timeout(PATIENCE, wait).await;
+    found.unwrap_or_else(|_| panic!("never: {what}; it is {last:#}"))
+}
+
+/// A condition of an object's status.
+pub fn condition(object: &Value, kind: &str) -> Value {
+    let conditions = object["status"]["conditions"].as_array();
+    let found = conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == kind);
+    found.cloned().unwrap_or_default()
+}
+
+/// A `ServiceAccount` with rights on one resource.
+pub async fn install_role(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    group: &str,
+    resource: &str,
+    verbs: &[&str],
+) {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+    let account = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+    accounts.create(&PostParams::default(), &account).await.unwrap();
+    let roles: Api<ClusterRole> = Api::all(client.clone());
+    let role = json!({"metadata": {"name": name}, "rules": [{"apiGroups": [group], "resources": [resource], "verbs": verbs}]});
+    roles
+        .create(&PostParams::default(), &serde_json::from_value(role).unwrap())
+        .await
+        .unwrap();
+    let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
+    let binding = json!({
+        "metadata": {"name": name}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+    });
+    bindings
+        .create(&PostParams::default(), &serde_json::from_value(binding).unwrap())
+        .await
+        .unwrap();
+}
+
+#[derive(serde::Deserialize)]
+struct Asked {
+    query: String,
+}
+
+async fn serve(graph: Value) -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let query = async |Query(asked): Query<Asked>| {
+        let value = if asked.query == "exposed" { "1" } else { "0" };
+        axum::Json(json!({"status": "success", "data": {"resultType": "vector",
+                          "result": [{"metric": {}, "value": [0, value]}]}}))
+    };
+    let router = Router::new()
+        .route(
+            "/graph",
+            get(async |State(graph): State<Arc<Value>>| axum::Json(graph.as_ref().clone())),
+        )
+        .route("/api/v1/query", get(query))
+        .with_state(Arc::new(graph));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    address
+}
