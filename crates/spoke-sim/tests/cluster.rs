@@ -9,6 +9,7 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use spoke_sim::spoke::kinds;
+use testenv::crds::FeatureSet;
 
 use self::world::{World, condition, graph, image, install_role, one_risk};
 
@@ -188,6 +189,124 @@ async fn unknown_images_are_refused_and_a_risk_that_applies_is_explained() {
         })
         .await;
     assert_eq!(begun["status"]["history"][0]["state"], "Partial");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn faults_come_and_go_and_an_idle_cluster_writes_nothing() {
+    let scenario = "version: 4.16.1\nworkers: 1\njitter: 0\ndurations: {operators: 0.5}\nfaults: unverified=no signature";
+    let world = World::new(scenario, 600.0, graph(&[OLD, PATCH, "4.16.3"], &[])).await;
+    world
+        .until("updates are offered", |v| {
+            v["status"]["availableUpdates"][1]["version"] == PATCH
+        })
+        .await;
+    world
+        .patch_version(&json!({"spec": {"desiredUpdate": {"version": PATCH}}}))
+        .await;
+    let refused = world
+        .until("it is refused", |v| {
+            condition(v, "ReleaseAccepted")["status"] == "False"
+        })
+        .await;
+    let message = condition(&refused, "ReleaseAccepted")["message"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        message.contains("The update cannot be verified: no signature"),
+        "{message}"
+    );
+
+    world.fault(Some("degraded=kube-apiserver,60m")).await;
+    let failing = world
+        .until("it fails after its grace", |v| {
+            condition(v, "Failing")["status"] == "True"
+        })
+        .await;
+    assert_eq!(
+        condition(&failing, "Failing")["reason"],
+        "ClusterOperatorDegraded"
+    );
+    assert_eq!(
+        condition(&failing, "Failing")["message"],
+        "Cluster operator kube-apiserver is degraded"
+    );
+    let progressing = condition(&failing, "Progressing");
+    let text =
+        format!("Unable to apply {PATCH}: wait has exceeded 40 minutes for these operators: kube-apiserver");
+    assert_eq!(progressing["message"], text);
+
+    world.fault(Some("retarget=4.16.3,5m")).await;
+    let done = world
+        .until("the other version is completed", |v| completed(v, "4.16.3"))
+        .await;
+    let states: Vec<&Value> = done["status"]["history"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|h| &h["state"])
+        .collect();
+    assert_eq!(states, ["Completed", "Partial", "Completed"]);
+
+    world.fault(None).await;
+    world
+        .until_all("all pools are updated", &kinds::machine_config_pool(), |pool| {
+            condition(pool, "Updated")["status"] == "True"
+        })
+        .await;
+    world
+        .until("nothing stands against an update", |v| {
+            condition(v, "Upgradeable").is_null()
+        })
+        .await;
+    world.until_fetched(3).await;
+    let before = world.revisions().await;
+    world.until_fetched(5).await;
+    assert_eq!(world.revisions().await, before);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_risk_that_is_accepted_by_name_lets_the_update_through() {
+    let (old, new) = ("4.22.1", "4.22.2");
+    let risk = one_risk("PodsMayHang", "Pods may hang.", "exposed");
+    let scenario = "version: 4.22.1\nworkers: 1\nera: C";
+    let world = World::with(
+        FeatureSet::TechPreview,
+        scenario,
+        600.0,
+        graph(&[old, new], &[(new, risk)]),
+    )
+    .await;
+    world
+        .until("the risk applies", |v| {
+            condition_of(&v["status"]["conditionalUpdates"][0], "Recommended")["status"] == "False"
+                && condition_of(&v["status"]["conditionalUpdateRisks"][0], "Applies")["status"] == "True"
+        })
+        .await;
+    // First the risk, then the version: as one request it would be for an update that is not recommended.
+    let accept = json!({"spec": {"desiredUpdate": {"acceptRisks": [{"name": "PodsMayHang"}]}}});
+    world.patch_version(&accept).await;
+    world
+        .until("the update is recommended", |v| {
+            let recommended = condition_of(&v["status"]["conditionalUpdates"][0], "Recommended");
+            recommended["reason"] == "AllExposedRisksAccepted"
+                && v["status"]["availableUpdates"][0]["version"] == new
+        })
+        .await;
+    world
+        .patch_version(&json!({"spec": {"desiredUpdate": {"version": new}}}))
+        .await;
+    let begun = world
+        .until("it began", |v| v["status"]["desired"]["version"] == new)
+        .await;
+    let risks = begun["status"]["history"][0]["acceptedRisks"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(risks.contains("PodsMayHang"), "{risks}");
+    world.until("it is completed", |v| completed(v, new)).await;
     world.stop().await;
 }
 

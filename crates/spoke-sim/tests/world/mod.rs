@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -59,6 +60,7 @@ pub fn one_risk(name: &str, message: &str, query: &str) -> Value {
 
 pub struct World {
     hub: Hub,
+    fetches: Arc<AtomicUsize>,
     spoke: Option<Spoke>,
     options: Options,
     _dir: tempfile::TempDir,
@@ -66,15 +68,20 @@ pub struct World {
 
 impl World {
     pub async fn new(scenario: &str, speed: f64, graph: Value) -> Self {
+        Self::with(FeatureSet::Default, scenario, speed, graph).await
+    }
+
+    pub async fn with(features: FeatureSet, scenario: &str, speed: f64, graph: Value) -> Self {
         let hub = Hub::builder()
             .controller_manager(Controllers::standard())
             .start()
             .await
             .unwrap();
-        let mut crds = openshift_crds(FeatureSet::Default).await.unwrap();
+        let mut crds = openshift_crds(features).await.unwrap();
         crds.extend(olm_crds().await.unwrap());
         testenv::apply::apply_objects(hub.client(), &crds).await.unwrap();
-        let answers = serve(graph).await;
+        let fetches = Arc::new(AtomicUsize::new(0));
+        let answers = serve(graph, Arc::clone(&fetches)).await;
         let dir = tempfile::tempdir().unwrap();
         let mut options = Options::new(scenario.parse().unwrap(), speed, dir.path().to_path_buf());
         options.setup.image = image(&options.setup.version);
@@ -85,6 +92,7 @@ impl World {
         options.kubectl = Some(hub.assets().path(Tool::Kubectl).clone());
         let mut world = Self {
             hub,
+            fetches,
             spoke: None,
             options,
             _dir: dir,
@@ -247,6 +255,47 @@ impl World {
         .await;
     }
 
+    /// Resource versions of all that the spoke writes.
+    pub async fn revisions(&self) -> Vec<String> {
+        let mut revisions = Vec::new();
+        for resource in [
+            kinds::cluster_version(),
+            kinds::cluster_operator(),
+            kinds::machine_config_pool(),
+            kinds::node(),
+        ] {
+            for object in self.list(&resource).await {
+                let of = |field: &str| object["metadata"][field].as_str().unwrap().to_owned();
+                revisions.push(format!(
+                    "{} {} {}",
+                    resource.kind,
+                    of("name"),
+                    of("resourceVersion")
+                ));
+            }
+        }
+        revisions
+    }
+
+    /// Waits until the graph was fetched `more` times from now on.
+    pub async fn until_fetched(&self, more: usize) {
+        let wanted = self.fetches.load(Ordering::Relaxed) + more;
+        poll("fetches", async || {
+            let count = self.fetches.load(Ordering::Relaxed);
+            if count >= wanted {
+                Ok(Value::Null)
+            } else {
+                Err(json!(count))
+            }
+        })
+        .await;
+    }
+
+    pub async fn fault(&self, fault: Option<&str>) {
+        self.patch_version(&json!({"metadata": {"annotations": {"spoke-sim.mcu/fault": fault}}}))
+            .await;
+    }
+
     pub async fn metrics(&self) -> String {
         let address = self.spoke.as_ref().unwrap().metrics_address().unwrap();
         reqwest::get(format!("http://{address}/metrics"))
@@ -339,7 +388,7 @@ struct Asked {
     query: String,
 }
 
-async fn serve(graph: Value) -> SocketAddr {
+async fn serve(graph: Value, fetches: Arc<AtomicUsize>) -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let query = async |Query(asked): Query<Asked>| {
@@ -347,13 +396,18 @@ async fn serve(graph: Value) -> SocketAddr {
         axum::Json(json!({"status": "success", "data": {"resultType": "vector",
                           "result": [{"metric": {}, "value": [0, value]}]}}))
     };
+    let serve_graph = async |State((graph, fetches)): State<(Arc<Value>, Arc<AtomicUsize>)>| {
+        fetches.fetch_add(1, Ordering::Relaxed);
+        axum::Json(graph.as_ref().clone())
+    };
     let router = Router::new()
-        .route(
-            "/graph",
-            get(async |State(graph): State<Arc<Value>>| axum::Json(graph.as_ref().clone())),
-        )
+        .route("/graph", get(serve_graph))
         .route("/api/v1/query", get(query))
-        .with_state(Arc::new(graph));
+        .route(
+            "/api/v1/alerts",
+            get(async || axum::Json(json!({"status": "success", "data": {"alerts": []}}))),
+        )
+        .with_state((Arc::new(graph), fetches));
     tokio::spawn(async move { axum::serve(listener, router).await });
     address
 }
