@@ -20,12 +20,15 @@ Examples:
   # Check a manifest before it is committed
   kubectl mcu lint -f upgrade.yaml
 
+  # What one cluster may update to, what stands against it, and the request for an update
+  kubectl mcu updates --context edge-17 --include-not-recommended
+
   # Which way leads from one release to another
   kubectl mcu graph path 4.12.0 4.16 --url https://updates.example.com/api/upgrades_info
 
 Exit codes:
   0    done; with status -w: the upgrade is Ready
-  1    the hub refused, something was not found, lint found violations, or no path exists
+  1    hub or cluster refused, something was not found, lint found violations, no path exists, or an update is refused
   2    the command line is wrong
   3    status -w: the upgrade is Stalled, nothing moves without a human
   4    status -w: the time of --timeout passed first
@@ -75,6 +78,16 @@ Examples:
   kubectl mcu lint -f upgrade.yaml
   kustomize build overlays/prod | kubectl mcu lint -f -
   kubectl mcu lint -f fleet/ --validate warn -o json";
+
+const UPDATES_EXAMPLES: &str = "\
+Examples:
+  # A cluster by its own kubeconfig, and one by its ClusterVersion in a file
+  kubectl mcu updates --kubeconfig edge-17.kubeconfig
+  oc get clusterversion version -o yaml | kubectl mcu updates -f - --include-not-recommended
+
+  # Ask for an update; one that is not recommended only after reading why
+  kubectl mcu updates --context edge-17 --to 4.14.9
+  kubectl mcu updates --context edge-17 --to 4.14.10 --allow-not-recommended";
 
 const COMPLETION_EXAMPLES: &str = "\
 Examples:
@@ -172,6 +185,9 @@ pub enum Command {
     /// Ask an update graph: which updates there are, which way leads where, and why not.
     #[command(after_help = crate::graph::args::EXAMPLES, arg_required_else_help = true)]
     Graph(Box<crate::graph::args::GraphArgs>),
+    /// Show what one cluster may update to and what stands against it, or request an update.
+    #[command(after_help = UPDATES_EXAMPLES)]
+    Updates(UpdatesArgs),
     /// Print a completion script.
     #[command(after_help = COMPLETION_EXAMPLES)]
     Completion(CompletionArgs),
@@ -238,6 +254,26 @@ pub struct LintArgs {
     /// What unknown fields are, as in kubectl: strict makes them violations.
     #[arg(long, value_enum, default_value = "strict", value_name = "LEVEL")]
     pub validate: UnknownFields,
+}
+
+/// Flags of `updates`.
+#[derive(Clone, Debug, Args)]
+pub struct UpdatesArgs {
+    /// File with the cluster's ClusterVersion as YAML or JSON, or - for standard input; without it the cluster is asked.
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Also show supported updates that are not recommended, with reason and message.
+    #[arg(long, conflicts_with = "to")]
+    pub include_not_recommended: bool,
+    /// Request the update to this version; with a file, only judge it and print the patch.
+    #[arg(long, value_name = "VERSION")]
+    pub to: Option<String>,
+    /// Request the update although it is not recommended.
+    #[arg(long, requires = "to")]
+    pub allow_not_recommended: bool,
+    /// Request the update although the cluster fails, is updating, or refuses its present request.
+    #[arg(long, requires = "to")]
+    pub allow_upgrade_with_warnings: bool,
 }
 
 /// What an unknown field is.

@@ -12,7 +12,8 @@ use crate::table::lines;
 const KUBECTL: &str = "#!/bin/sh\n# Put this into PATH as kubectl_complete-mcu, executable.\nexec kubectl-mcu __complete \"$@\"\n";
 
 /// Arguments that are files.
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
+    "file",
     "files",
     "kubeconfig",
     "releases",
@@ -157,6 +158,8 @@ mod tests {
         assert!(words("clusters spring --phase Fa").contains(&"Failed".to_owned()));
         assert!(words("status -o ").contains(&"wide".to_owned()));
         assert_eq!(at("lint -f "), Expected::File);
+        assert_eq!(at("updates -f "), Expected::File);
+        assert!(words("updates --").contains(&"--include-not-recommended".to_owned()));
         assert!(words("graph ").contains(&"stranded".to_owned()));
         assert!(words("graph next --").contains(&"--releases".to_owned()));
         assert!(words("graph next --").contains(&"--output".to_owned()));

@@ -5,7 +5,8 @@
 pub enum Exit {
     /// It did what was asked; with `status -w`: the upgrade is Ready.
     Done,
-    /// The hub refused, something was not found, `lint` found violations, or `graph path` found no path.
+    /// Hub or cluster refused, something was not found, `lint` found violations, `graph path` found no path, or
+    /// `updates --to` refused.
     Error,
     /// The command line was wrong. clap exits with this code by itself.
     Usage,
@@ -23,7 +24,7 @@ impl Exit {
         (Exit::Done, "done; with status -w: the upgrade is Ready"),
         (
             Exit::Error,
-            "the hub refused, something was not found, lint found violations, or no path exists",
+            "hub or cluster refused, something was not found, lint found violations, no path exists, or an update is refused",
         ),
         (Exit::Usage, "the command line is wrong"),
         (

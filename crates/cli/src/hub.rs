@@ -63,6 +63,11 @@ impl Hub {
         })
     }
 
+    /// The client, for objects of other kinds.
+    pub(crate) const fn client(&self) -> &Client {
+        &self.client
+    }
+
     fn upgrades(&self) -> Api<DynamicObject> {
         let resource = ApiResource::erase::<ManagedClustersUpgrade>(&());
         Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
@@ -153,7 +158,7 @@ impl Hub {
             .filter_map(std::future::ready)
     }
 
-    async fn bound<T>(
+    pub(crate) async fn bound<T>(
         &self,
         request: impl Future<Output = Result<T, kube::Error>>,
         plural: &'static str,

@@ -6,6 +6,7 @@ mod follow;
 mod graph;
 mod lint;
 mod show;
+mod updates;
 
 use crate::args::{Cli, Command, Common};
 use crate::exit::Exit;
@@ -30,6 +31,7 @@ async fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
     match &cli.command {
         Command::Lint(args) => lint::run(common, args, screen),
         Command::Graph(args) => graph::run(common, &args.command, screen).await,
+        Command::Updates(args) => updates::run(common, args, screen).await,
         Command::Completion(args) => {
             screen.print(&crate::completion::script(args.shell));
             Ok(Exit::Done)

@@ -5,6 +5,7 @@ pub mod graph;
 pub mod list;
 pub mod objects;
 pub mod status;
+pub mod updates;
 pub mod why;
 
 use api::report::Phase;

@@ -1,0 +1,222 @@
+//! One cluster's updates, as `oc adm upgrade` shows them: what runs, what blocks, what is recommended, what is not.
+
+use std::fmt::Write as _;
+
+use clusterversion::view::{Gate, Offered, View, wants_attention};
+use serde_json::json;
+
+use super::objects::{to_json, to_yaml};
+use crate::args::Output;
+use crate::paint::{Paint, Tone};
+use crate::table::{Cell, Table, lines, one_line, or_none};
+
+const NARROW: &[&str] = &["VERSION", "URL", "BLOCKED"];
+const WIDE: &[&str] = &["VERSION", "URL", "BLOCKED", "CHANNELS", "IMAGE"];
+
+/// The view in the form asked for; `all` includes updates that are not recommended.
+#[must_use]
+pub fn render(view: &View, all: bool, output: Option<Output>, paint: Paint) -> String {
+    let shown = || {
+        let mut shown = view.clone();
+        if !all {
+            shown.not_recommended.clear();
+        }
+        json!(shown)
+    };
+    match output {
+        Some(Output::Json) => to_json(&shown()),
+        Some(Output::Yaml) => to_yaml(&shown()),
+        Some(Output::Name) => {
+            let risky = view.not_recommended.iter().filter(|_| all);
+            lines(view.recommended.iter().chain(risky).map(|update| &update.version))
+        }
+        wide => human(view, all, wide.is_some(), paint),
+    }
+}
+
+fn human(view: &View, all: bool, wide: bool, paint: Paint) -> String {
+    let mut text = String::new();
+    let tone = match view.state.as_str() {
+        state if wants_attention(state) => Tone::Warn,
+        "Idle" => Tone::Good,
+        _ => Tone::Plain,
+    };
+    let _ = writeln!(text, "Version: {}", or_none(&view.version));
+    let _ = writeln!(text, "State:   {}", paint.tone(tone, &view.state));
+    let _ = writeln!(text, "Cause:   {}", or_none(&one_line(&view.cause)));
+    for note in &view.notes {
+        let _ = writeln!(text, "Note:    {}", one_line(note));
+    }
+    let _ = write!(text, "Channel: {}", or_none(&view.channel));
+    if view.channels.is_empty() {
+        text.push('\n');
+    } else {
+        let _ = writeln!(text, " (available channels: {})", view.channels.join(", "));
+    }
+    if let Some(running) = &view.running {
+        let since = running.since.as_deref().unwrap_or("<unknown>");
+        let _ = writeln!(
+            text,
+            "\nAn update is in progress since {since}: {}",
+            one_line(&running.message)
+        );
+    }
+    for block in &view.blocks {
+        let _ = writeln!(text, "\n{}", paint.tone(Tone::Bold, &block.condition));
+        if !block.reason.is_empty() {
+            let _ = writeln!(text, "  Reason:  {}", block.reason);
+        }
+        if !block.message.is_empty() {
+            let _ = writeln!(text, "  Message: {}", indented(&block.message));
+        }
+    }
+    gates(&mut text, &view.gates, paint);
+    recommended(&mut text, view, wide, paint);
+    if all {
+        not_recommended(&mut text, view, wide, paint);
+    } else {
+        let more = match view.not_recommended.len() {
+            0 => return text,
+            1 => "1 more update is".to_owned(),
+            count => format!("{count} more updates are"),
+        };
+        let _ = writeln!(
+            text,
+            "\n{more} supported but not recommended: --include-not-recommended shows what stands against them."
+        );
+    }
+    text
+}
+
+/// A text of several lines, the further ones under the first.
+fn indented(message: &str) -> String {
+    let lines: Vec<String> = message
+        .lines()
+        .map(one_line)
+        .filter(|line| !line.is_empty())
+        .collect();
+    lines.join("\n           ")
+}
+
+fn gates(text: &mut String, gates: &[Gate], paint: Paint) {
+    if gates.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n{}", paint.tone(Tone::Bold, "To acknowledge"));
+    for gate in gates {
+        let _ = writeln!(text, "  {}: {}", gate.key, one_line(&gate.text));
+        let _ = writeln!(
+            text,
+            "    kubectl -n openshift-config patch configmap admin-acks --type merge -p '{{\"data\":{{\"{}\":\"true\"}}}}'",
+            gate.key
+        );
+    }
+}
+
+fn recommended(text: &mut String, view: &View, wide: bool, paint: Paint) {
+    if view.recommended.is_empty() {
+        text.push_str("\nNo updates are recommended.\n");
+        return;
+    }
+    let _ = writeln!(text, "\n{}", paint.tone(Tone::Bold, "Recommended updates"));
+    let mut table = Table::new(if wide { WIDE } else { NARROW });
+    for update in &view.recommended {
+        table.push(row(update, wide));
+    }
+    text.push_str(&table.render(paint, 2));
+}
+
+fn row(update: &Offered, wide: bool) -> Vec<Cell> {
+    let blocked = if update.blocked {
+        Cell::toned(Tone::Warn, "Upgradeable=False")
+    } else {
+        "-".into()
+    };
+    let mut row = vec![
+        update.version.as_str().into(),
+        or_none(&update.url).into(),
+        blocked,
+    ];
+    if wide {
+        row.push(or_none(&update.channels.join(",")).into());
+        row.push(update.image.as_str().into());
+    }
+    row
+}
+
+fn not_recommended(text: &mut String, view: &View, wide: bool, paint: Paint) {
+    if view.not_recommended.is_empty() {
+        text.push_str("\nEvery supported update is recommended.\n");
+        return;
+    }
+    let title = "Supported but not recommended updates";
+    let _ = writeln!(text, "\n{}", paint.tone(Tone::Bold, title));
+    for update in &view.not_recommended {
+        let _ = writeln!(text, "\n  Version: {}", update.version);
+        if wide {
+            let _ = writeln!(text, "  Image:   {}", update.image);
+        }
+        let _ = writeln!(text, "  Recommended={}", update.recommended);
+        let _ = writeln!(text, "  Reason:  {}", or_none(&update.reason));
+        let _ = writeln!(text, "  Risks:   {}", or_none(&update.risks.join(", ")));
+        let _ = writeln!(text, "  Message: {}", indented(&update.message));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clusterversion::types::read_documents;
+    use clusterversion::view::view;
+
+    use super::*;
+
+    const OBJECT: &str = r#"
+kind: ClusterVersion
+spec: {channel: stable-4.18, clusterID: a93465d5-61b2-42cd-a10a-33840e6add93}
+status:
+  desired: {version: 4.18.1, image: image/1, channels: [fast-4.18, stable-4.18]}
+  history: [{state: Completed, version: 4.18.1, image: image/1, startedTime: "2026-03-01T10:00:00Z"}]
+  availableUpdates:
+  - {version: 4.19.0, image: image/4}
+  - {version: 4.18.2, image: image/2, url: "https://access.redhat.com/errata/1"}
+  conditionalUpdates:
+  - release: {version: 4.18.3, image: image/3}
+    risks:
+    - {name: Leak, message: It leaks., url: "https://e/1", matchingRules: [{type: Always}]}
+    conditions:
+    - {type: Recommended, status: "False", reason: Leak, message: "It leaks. https://e/1"}
+  conditions:
+  - {type: RetrievedUpdates, status: "True"}
+  - {type: Upgradeable, status: "False", reason: AdminAckRequired, message: Kubernetes 1.32 removes APIs.}
+  - {type: Progressing, status: "False", message: Cluster version is 4.18.1}
+"#;
+
+    fn shown() -> View {
+        use clusterversion::gates::ConfigMap;
+        let object = &read_documents(OBJECT).unwrap()[0];
+        let gates = ConfigMap::of([("ack-4.18-kube-1.32", "Kubernetes 1.32 removes APIs.")]);
+        let acks = ConfigMap::of::<String, String>([]);
+        view(object, Some((&gates, &acks)), None)
+    }
+
+    #[test]
+    fn a_cluster_is_shown_with_what_blocks_and_what_is_recommended() {
+        insta::assert_snapshot!(render(&shown(), false, None, Paint::Never));
+    }
+
+    #[test]
+    fn updates_that_are_not_recommended_come_with_reason_and_message() {
+        insta::assert_snapshot!(render(&shown(), true, Some(Output::Wide), Paint::Never));
+    }
+
+    #[test]
+    fn machines_get_the_view_and_names() {
+        insta::assert_snapshot!(render(&shown(), true, Some(Output::Json), Paint::Never));
+        assert_eq!(
+            render(&shown(), true, Some(Output::Name), Paint::Never),
+            "4.19.0\n4.18.2\n4.18.3\n"
+        );
+        let yaml = render(&shown(), false, Some(Output::Yaml), Paint::Never);
+        assert!(yaml.contains("notRecommended: []"), "{yaml}");
+    }
+}
