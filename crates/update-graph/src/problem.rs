@@ -95,7 +95,7 @@ rules! {
         "A blocked edge is a silent block (`to`, `from`) or a whole risk.";
     BlockFileName, "block-file-name", Warning, "start the file's name with the version in `to`",
         "The name of a blocked-edges file starts with its `to`.";
-    BlockAnchor, "block-anchor", Note, "anchor the expression: ^4[.]14[.]([3-8])[+].*$",
+    BlockAnchor, "block-anchor", Note, "anchor the expression at both ends, in the manner of ^4[.]14[.]([3-8])[+].*$",
         "`from` is searched unanchored in VERSION+ARCH: 4[.]14[.]3 hits 4.14.30 as well.";
     BlockSkipped, "file-skipped", Error, "give the file the extension yaml, directly in its directory",
         "A file among the blocked edges or channels that is not read.";
@@ -134,7 +134,7 @@ rules! {
     PolicyUnmatched, "policy-unmatched", Warning, "take the entry out of the policy, or correct it",
         "An entry of a policy that concerns no release or edge.";
     PolicyBlocked, "policy-blocked", Warning, "unblock the edge in graph-data",
-        "A policy adds no edge that graph-data blocks.";
+        "A policy adds no edge that graph-data or metadata blocks.";
 }
 
 impl fmt::Display for Rule {

@@ -9,12 +9,23 @@ pub(crate) const MAX_UNPACKED: u64 = 256 << 20;
 /// Why bytes were not unpacked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UnpackError {
-    #[error("broken gzip or tar: {0}")]
+    #[error("broken gzip or tar: {}", words(.0))]
     Io(#[from] std::io::Error),
+    #[error("the end of the archive is missing: it was cut off, or is no tar")]
+    CutOff,
     #[error("unpacks to more than {} MiB", MAX_UNPACKED >> 20)]
     TooLarge,
     #[error("{0} is a link; only plain files are read")]
     Link(String),
+}
+
+/// The cause in one short line: the tar reader quotes what it cannot read.
+fn words(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.chars()
+        .take(80)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
 }
 
 /// The bytes themselves, or what they unpack to if they are gzip.
@@ -38,6 +49,10 @@ pub(crate) fn untar(
     wanted: impl Fn(&str) -> bool,
 ) -> Result<Vec<(String, Vec<u8>)>, UnpackError> {
     let plain = gunzip(bytes)?;
+    // Every writer ends with two blocks of zeros. Without them, reading would stop short and say nothing.
+    if !plain.ends_with(&[0; 512]) {
+        return Err(UnpackError::CutOff);
+    }
     let mut files = Vec::new();
     for entry in tar::Archive::new(plain.as_ref()).entries()? {
         let mut entry = entry?;

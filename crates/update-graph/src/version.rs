@@ -6,10 +6,11 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smol_str::SmolStr;
 
-/// A version that is none.
+/// A version or an architecture that is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no version: {reason}")]
+#[error("{text:?} is no {what}: {reason}")]
 pub struct VersionError {
+    what: &'static str,
     text: String,
     reason: String,
 }
@@ -26,6 +27,7 @@ impl Version {
     /// [`VersionError`] when the text is no semantic version.
     pub fn parse(text: &str) -> Result<Self, VersionError> {
         let mut version = semver::Version::parse(text).map_err(|e| VersionError {
+            what: "version",
             text: shortened(text),
             reason: e.to_string(),
         })?;
@@ -152,12 +154,14 @@ impl Arch {
         match semver::BuildMetadata::new(text) {
             Ok(build) if !build.is_empty() => Ok(Self(SmolStr::new(text))),
             Ok(_) => Err(VersionError {
+                what: "architecture",
                 text: String::new(),
-                reason: "an architecture has a name".into(),
+                reason: "it is empty".into(),
             }),
-            Err(e) => Err(VersionError {
+            Err(_) => Err(VersionError {
+                what: "architecture",
                 text: shortened(text),
-                reason: e.to_string(),
+                reason: "letters, digits, `-` and `.` only, such as amd64".into(),
             }),
         }
     }

@@ -30,8 +30,8 @@ pub struct ChannelEntry {
 #[derive(Deserialize)]
 struct Document {
     name: String,
-    #[serde(default)]
-    versions: Option<Vec<String>>,
+    /// Must be there: a file that was cut off before it would empty the channel.
+    versions: Vec<String>,
 }
 
 /// Can the name stand in a list joined by `,`, and can a client ask for it?
@@ -72,9 +72,8 @@ pub(crate) fn read_channel(path: &str, content: &[u8], findings: &mut Findings) 
             message,
         ));
     }
-    let versions = document.versions.unwrap_or_default();
-    let mut entries = Vec::with_capacity(versions.len());
-    for version in versions {
+    let mut entries = Vec::with_capacity(document.versions.len());
+    for version in document.versions {
         match Version::split(&version) {
             Ok((version, arch)) => entries.push(ChannelEntry { version, arch }),
             Err(e) => {

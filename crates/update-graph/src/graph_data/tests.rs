@@ -163,6 +163,8 @@ fn a_channel_that_cannot_be_read_refuses_the_set_and_a_bad_entry_costs_itself() 
         "name: a,b\n",
         "name: [\n",
         "name: stable-4.1\nversions: {}\n",
+        "name: stable-4.1\n",
+        "name: stable-4.1\nversion: [4.1.0]\n",
     ] {
         let refused = with_version(&[("channels/stable-4.1.yaml", text)]).unwrap_err();
         assert!(
@@ -170,7 +172,7 @@ fn a_channel_that_cannot_be_read_refuses_the_set_and_a_bad_entry_costs_itself() 
             "{text:?}"
         );
     }
-    let (data, _) = with_version(&[("channels/x.yaml", "name: stable-4.1\n")]).unwrap();
+    let (data, _) = with_version(&[("channels/x.yaml", "name: stable-4.1\nversions: []\n")]).unwrap();
     assert_eq!(data.channels[0].entries, []);
 }
 
@@ -228,6 +230,23 @@ fn an_archive_holds_its_files_at_the_root_or_below_one_directory() {
     }
     assert!(GraphData::from_tar(&tar(&[("a/b/version", "1.1.0")]), 1).is_err());
     assert!(GraphData::from_tar(b"no archive", 1).is_err());
+}
+
+#[test]
+fn an_archive_that_was_cut_off_is_refused_wherever_that_was() {
+    let archive = tar(&[
+        ("version", "1.1.0"),
+        ("blocked-edges/4.1.0.yaml", "to: 4.1.0\nfrom: .*\n"),
+    ]);
+    for length in (0..4 * 512).step_by(512).chain([100, 700, 1800]) {
+        let refused = GraphData::from_tar(&archive[..length], 1).unwrap_err();
+        assert_eq!(rules(&refused.problems), [Rule::Archive], "{length}");
+    }
+    let mut text = archive.clone();
+    text[..100].fill(b'\n');
+    text[148..156].copy_from_slice(b"no sum\n ");
+    let message = GraphData::from_tar(&text, 1).unwrap_err().to_string();
+    assert!(!message.contains('\n'), "{message:?}");
 }
 
 #[test]

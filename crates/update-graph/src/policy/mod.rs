@@ -48,7 +48,8 @@ pub enum Policy {
         #[serde(default)]
         marked: bool,
     },
-    /// Edges are added. What graph-data blocks stays blocked, what it makes conditional is conditional.
+    /// Edges are added. What graph-data or metadata blocks stays blocked, what graph-data makes conditional is
+    /// conditional.
     EdgeAdd {
         /// The edges; without architecture for every one that has both ends.
         edges: Vec<ExtraEdge>,
@@ -176,7 +177,7 @@ fn add(bench: &mut Workbench, edge: &ExtraEdge, problems: &mut Vec<Problem>) {
             .find(from, to)
             .map(|place| bench.tables[at].edges[place].state);
         let state = known.unwrap_or_else(|| {
-            let state = bench.judge(&edge.from, &edge.to, &arch);
+            let state = bench.judge(at, from, to);
             bench.tables[at].insert(Edge { to, from, state });
             state
         });

@@ -145,6 +145,41 @@ fn an_added_edge_is_what_graph_data_makes_of_it() {
 }
 
 #[test]
+fn an_added_edge_is_not_open_where_another_service_or_metadata_removed_it() {
+    let yaml = "- policy: edge-add\n  edges: [{from: 4.1.0, to: 4.2.1}, {from: 4.1.2, to: 4.2.1}]\n";
+    let body = graph().body("fast-4.2", &Arch::amd64());
+    let text = String::from_utf8(body).unwrap();
+    let with = |node: &str, entry: &str| {
+        let (version, metadata) = (format!("\"version\":\"{node}\""), "\"metadata\":{");
+        let at = text.find(&version).unwrap();
+        let at = at + text[at..].find(metadata).unwrap() + metadata.len();
+        format!("{}{entry},{}", &text[..at], &text[at..])
+    };
+    let outcome = |text: &str| {
+        let served = crate::v1::Served::parse(text.as_bytes(), &Arch::amd64()).unwrap();
+        let (graph, _) = chain(yaml).apply(Builder::new().served(served).build().0);
+        verdict(&graph, "4.1.2", "4.2.1")
+    };
+    assert_eq!(outcome(&text), Verdict::Open);
+    let prefix = "\"io.openshift.upgrades.graph.";
+    for (node, entry) in [
+        ("4.2.1", "previous.remove\":\"4.1.9, 4.1.2+amd64\""),
+        ("4.2.1", "previous.remove\":\"*\""),
+        ("4.1.2", "next.remove\":\"4.2.1\""),
+    ] {
+        assert_eq!(
+            outcome(&with(node, &format!("{prefix}{entry}"))),
+            Verdict::RemovedByMetadata,
+            "{entry}"
+        );
+    }
+    // What the other service blocks is there as an expression only.
+    let served = text.replace("4[.]1[.]0|4[.]1[.]1", "4[.]1[.](0|2)|4[.]1[.]1");
+    assert_ne!(served, text);
+    assert_eq!(outcome(&served), Verdict::RemovedByMetadata);
+}
+
+#[test]
 fn an_edge_is_removed_by_its_ends_or_by_expressions() {
     let yaml = "- policy: edge-remove\n  edges: [{from: 4.1.0, to: 4.1.1}, {from: 4.1.0, to: 4.2.1}]\n- policy: edge-remove\n  from: ^4[.]1\n  to: ^4[.]2\n";
     let (graph, problems) = apply(yaml);

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use crate::graph::{Blocked, Channels, Edge, Graph, Node, State, Table};
 use crate::graph_data::Effect;
+use crate::metadata::{Metadata, key};
+use crate::pattern::Pattern;
 use crate::version::{Arch, Version};
 
 /// The table of an architecture, open to change.
@@ -118,13 +120,36 @@ impl Workbench {
         self.remove_nodes(|_, _, node| node.channels == 0);
     }
 
-    /// What graph-data makes of an edge that no release declared.
-    pub(super) fn judge(&mut self, from: &Version, to: &Version, arch: &Arch) -> State {
-        let name = from.with_arch(arch);
+    /// Whether metadata removes an edge. `remove_regex` of a release out of a served graph stands for all blocks that the
+    /// other service knows and this one does not.
+    fn removed(&self, table: &Draft, from: u32, to: u32) -> bool {
+        let (source, target) = (&table.nodes[from as usize], &table.nodes[to as usize]);
+        let names = |metadata: &Metadata, key: &str, node: &Node| {
+            let value = metadata.get_str(key).unwrap_or_default();
+            let is_it =
+                |entry: &str| Version::parse(entry).is_ok_and(|v| v == *self.graph.version(node.version));
+            value
+                .split(',')
+                .map(str::trim)
+                .any(|entry| entry == "*" || is_it(entry))
+        };
+        let name = self.graph.version(source.version).with_arch(&table.arch);
+        let hit = |regex: &str| Pattern::new(regex).map_or(true, |pattern| pattern.found_in(&name));
+        target.remove_regex.as_deref().is_some_and(hit)
+            || names(&target.metadata, key::PREVIOUS_REMOVE, source)
+            || names(&source.metadata, key::NEXT_REMOVE, target)
+    }
+
+    /// What graph-data and metadata make of an edge that no release declared, by its ends in a table.
+    pub(super) fn judge(&mut self, table: usize, from: u32, to: u32) -> State {
+        let table = &self.tables[table];
+        let version = |node: u32| self.graph.version(table.nodes[node as usize].version);
+        let (arch, to_version) = (&table.arch, version(to));
+        let name = version(from).with_arch(arch);
         let (mut risks, mut silent) = (BTreeSet::new(), false);
         let hits = self
             .graph
-            .blocks_of(to, arch)
+            .blocks_of(to_version, arch)
             .filter(|b| b.from.as_ref().is_none_or(|p| p.found_in(&name)));
         for block in hits {
             match &block.effect {
@@ -139,6 +164,8 @@ impl Workbench {
         if risks.is_empty() {
             return if silent {
                 State::Blocked(Blocked::GraphData)
+            } else if self.removed(table, from, to) {
+                State::Blocked(Blocked::Metadata)
             } else {
                 State::Open
             };

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::graph::{Edge, Graph, ReleaseRef, State, Table};
+use crate::metadata::key;
 use crate::version::{Arch, Version};
 
 /// A release of an architecture.
@@ -143,7 +144,7 @@ fn releases(before: &Graph, after: &Graph, arch: &Arch, diff: &mut Diff) {
         if a.payload() != b.payload() {
             changes.push(Change::Payload);
         }
-        if a.metadata() != b.metadata() {
+        if metadata(a) != metadata(b) {
             changes.push(Change::Metadata);
         }
         if was != is {
@@ -158,6 +159,15 @@ fn releases(before: &Graph, after: &Graph, arch: &Arch, diff: &mut Diff) {
             });
         }
     }
+}
+
+/// Metadata less a `manifestref` that repeats the payload's digest: a served graph adds it, a release list need not.
+fn metadata<'g>(release: &ReleaseRef<'g>) -> Vec<(&'g str, &'g str)> {
+    let metadata = release.metadata();
+    let repeats = metadata.get_str(key::MANIFESTREF).as_deref() == release.digest();
+    let own = metadata.iter();
+    own.filter(|(key, _)| !(repeats && *key == key::MANIFESTREF))
+        .collect()
 }
 
 fn state(graph: &Graph, edge: Option<&Edge>) -> EdgeState {

@@ -36,6 +36,7 @@ fn a_whole_graph_served_again_is_the_same() {
     for data in [None, Some(graph_data(&dir))] {
         let next = again(&whole, &Arch::amd64(), data);
         assert!(next.whole() == whole);
+        assert_eq!(update_graph::query::diff(&graph, &next).changed, []);
         for arch in graph.arches() {
             for channel in ["eus-4.16", "stable-4.1", "candidate-4.22"] {
                 assert!(
