@@ -93,7 +93,7 @@ async fn read(sources: &crate::config::Sources) -> anyhow::Result<(Graph, Vec<Pr
         builder = builder.graph_data(Arc::new(data));
     }
     let read = releases.fetch().await?;
-    let change = releases.take(read, &|_, _| true)?;
+    let change = releases.take(read, &|_, _| true).whole()?;
     if let Some(trouble) = change.troubles.first() {
         bail!(
             "{} of the listed releases are of no use; the first: {}: {}",

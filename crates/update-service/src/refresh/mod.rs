@@ -25,12 +25,16 @@ use crate::source::fetch::{FetchError, Fingerprint};
 use crate::source::graph_data::GraphDataSource;
 use crate::source::location::Location;
 use crate::state::State;
-use releases::{Read, Releases};
+use releases::{Read, Releases, Taken};
 
 /// Longest pause after a failure.
 const AFTER_FAILURE: Duration = Duration::from_secs(30);
 /// Pause between two looks at a directory in which something moves.
 const SETTLE: Duration = Duration::from_millis(300);
+/// So many looks in a row may find a directory moving before it is read nevertheless.
+const RESTLESS: u32 = 100;
+/// So many blocked edges are not all gone on purpose.
+const MANY_BLOCKS: usize = 10;
 /// So many problems of one graph are logged one by one.
 const LOGGED: usize = 20;
 
@@ -46,6 +50,8 @@ pub struct Timing {
 /// Turns sources into snapshots.
 pub struct Refresher {
     releases: Releases,
+    /// Whether releases were read, or could not be.
+    asked: bool,
     graph_data: Option<GraphDataSource>,
     data: Option<Arc<GraphData>>,
     data_problems: Vec<Problem>,
@@ -115,6 +121,15 @@ impl Watch {
         }
     }
 
+    /// Whether nothing has moved since the last look: what is being written is not to be read when its time comes, either.
+    fn rests(&mut self) -> bool {
+        if !self.paths.iter().any(|path| path.is_dir()) {
+            return true;
+        }
+        let now = Some(Fingerprint::of_all(&self.paths));
+        std::mem::replace(&mut self.last, now) == now
+    }
+
     /// Whether it is time to read, and whether something moves.
     fn look(&mut self) -> (bool, bool) {
         if self.paths.is_empty() {
@@ -140,6 +155,7 @@ impl Refresher {
     ) -> Self {
         Self {
             releases,
+            asked: false,
             listed: Listed::of(None),
             graph_data,
             data: None,
@@ -183,11 +199,18 @@ impl Refresher {
         let mut release_due = Instant::now();
         let mut data_due = Instant::now();
         let mut look = Instant::now() + self.timing.watch;
+        let mut restless = 0;
         let mut reading: Option<(Instant, BoxFuture<'static, Result<Read, FetchError>>)> = None;
         loop {
             if self.graph_data.is_some() && data_due <= Instant::now() {
-                data_watch.mark();
-                data_due = Instant::now() + self.read_data().await;
+                if data_watch.rests() || restless >= RESTLESS {
+                    restless = 0;
+                    data_watch.mark();
+                    data_due = Instant::now() + self.read_data().await;
+                } else {
+                    restless += 1;
+                    data_due = Instant::now() + SETTLE.min(self.timing.watch);
+                }
             }
             if reading.is_none() && release_due <= Instant::now() {
                 release_watch.mark();
@@ -274,6 +297,13 @@ impl Refresher {
         let parsed = tokio::task::spawn_blocking(move || GraphData::from_files(files, threads())).await;
         let parsed = parsed.map_err(|error| FetchError::new(source.location(), error))?;
         let (data, problems) = parsed.map_err(|refused| FetchError::new(source.location(), refused))?;
+        if let Some(last) = &self.data
+            && let Some(lost) = emptied(last, &data)
+        {
+            let why =
+                format!("refused: {lost}; a part of it seems to be missing. A restart takes it as it is");
+            return Err(FetchError::new(source.location(), why));
+        }
         source.accept();
         self.data = Some(Arc::new(data));
         self.data_problems = problems;
@@ -283,38 +313,42 @@ impl Refresher {
     /// Takes in a reading of releases; says when to read again.
     async fn take_releases(&mut self, started: Instant, read: Result<Read, FetchError>) -> Duration {
         let listed = &self.listed;
-        let taken = read.and_then(|read| {
-            self.releases
-                .take(read, &|arch, version| listed.holds(arch, version))
-        });
-        let error = taken.as_ref().err().map(ToString::to_string);
+        self.asked = true;
+        let (_, missed) = self.releases.counts();
+        let Taken { change, failed } = match read {
+            Ok(read) => self
+                .releases
+                .take(read, &|arch, version| listed.holds(arch, version)),
+            Err(error) => Err(error).into(),
+        };
+        let error = failed.map(|error| error.to_string());
         let upstream = self.releases.are_served();
         self.metrics()
             .source_read(Source::Releases, upstream, started.elapsed(), error.is_none());
         if let Some(error) = &error {
             tracing::error!(%error, "releases cannot be read; what is known of them stays");
         }
+        let whole = error.is_none();
         self.state.source(Source::Releases, error);
-        let Ok(change) = taken else {
-            // What is remembered from before a restart is better than nothing.
-            if self.state.peek().is_none() {
-                self.publish().await;
-            }
-            return self.timing.refresh.min(AFTER_FAILURE);
-        };
         for trouble in change.troubles.iter().take(LOGGED) {
             tracing::warn!(name = %trouble.name, why = %trouble.why, "a listed release is of no use");
         }
         let (known, retained) = self.releases.counts();
-        self.metrics()
-            .listed(known - retained.min(known), retained, change.troubles.len());
+        if whole {
+            self.metrics()
+                .listed(known - retained.min(known), retained, change.troubles.len());
+        }
         self.count(&change);
-        // What was missed is worth keeping even where nothing else changed.
-        if change.changed || retained > 0 {
+        // What was missed, or is back, is worth keeping even where nothing else changed.
+        if change.changed || retained > 0 || missed > 0 {
             self.releases.save();
         }
+        // What is remembered from before a restart is better than nothing, even where the source failed.
         if change.changed || self.state.peek().is_none() {
             self.publish().await;
+        }
+        if !whole {
+            return self.timing.refresh.min(AFTER_FAILURE);
         }
         if self.graph_data.is_none() || self.data.is_some() {
             self.metrics().refreshed();
@@ -334,6 +368,9 @@ impl Refresher {
             return;
         }
         if !self.releases.are_known() {
+            if !self.asked {
+                return;
+            }
             tracing::warn!("no release is known; an empty graph is not served");
             return;
         }
@@ -410,6 +447,17 @@ async fn until_read(
         Some((started, future)) => (*started, future.await),
         None => std::future::pending().await,
     }
+}
+
+/// What a data set lost altogether that the last one had. No single file is wrong in such a set, but a mount or a copy that
+/// lacks a directory looks the same, and would open every edge or hide every release.
+fn emptied(last: &GraphData, new: &GraphData) -> Option<String> {
+    if new.channels.is_empty() && !last.channels.is_empty() {
+        return Some(format!("none of {} channels is left", last.channels.len()));
+    }
+    let blocks = last.blocks.len();
+    (new.blocks.is_empty() && blocks >= MANY_BLOCKS)
+        .then(|| format!("none of {blocks} blocked edges is left"))
 }
 
 fn path_of(source: &GraphDataSource) -> Option<PathBuf> {

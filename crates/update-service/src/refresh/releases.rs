@@ -63,8 +63,40 @@ pub enum Read {
     Again,
     /// Everything it lists; files with their state.
     Listing(Listing, Option<Fingerprint>),
-    /// What the services answered, in the order in which they are named.
-    Answers(Vec<Answer>),
+    /// What the services answered, in the order in which they are named. Each is by itself: one that fails does not keep
+    /// the blocked edges of another from taking effect.
+    Answers(Vec<Result<Answer, FetchError>>),
+}
+
+/// What taking in a reading led to.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// What changed, also where a part failed.
+    pub change: Change,
+    /// What failed, the first of several.
+    pub failed: Option<FetchError>,
+}
+
+impl Taken {
+    /// What changed, where nothing failed.
+    ///
+    /// # Errors
+    /// What failed.
+    pub fn whole(self) -> Result<Change, FetchError> {
+        self.failed.map_or(Ok(self.change), Err)
+    }
+}
+
+impl From<Result<Change, FetchError>> for Taken {
+    fn from(taken: Result<Change, FetchError>) -> Self {
+        match taken {
+            Ok(change) => Self { change, failed: None },
+            Err(error) => Self {
+                change: Change::default(),
+                failed: Some(error),
+            },
+        }
+    }
 }
 
 /// What one service, or a file in its place, said.
@@ -173,38 +205,38 @@ impl Releases {
             }
             Self::Graphs(upstreams) => {
                 let answers: Vec<_> = upstreams.iter().map(Upstream::fetch).collect();
-                Box::pin(async move { Ok(Read::Answers(futures::future::try_join_all(answers).await?)) })
+                Box::pin(async move { Ok(Read::Answers(futures::future::join_all(answers).await)) })
             }
         }
     }
 
-    /// Takes in what was read.
-    ///
-    /// # Errors
-    /// When an answer makes no sense; what it is about is as it was then.
-    pub fn take(&mut self, read: Read, in_channel: InChannel<'_>) -> Result<Change, FetchError> {
-        match (self, read) {
+    /// Takes in what was read. What an answer is about that failed or makes no sense is as it was.
+    pub fn take(&mut self, read: Read, in_channel: InChannel<'_>) -> Taken {
+        let change = match (self, read) {
             (Self::Lists { keeper, .. } | Self::Registry { keeper, .. }, Read::Again) => {
-                Ok(keeper.again(in_channel))
+                keeper.again(in_channel)
             }
             (Self::Lists { keeper, seen, .. }, Read::Listing(listing, now)) => {
                 *seen = now;
-                Ok(keeper.take(listing, in_channel))
+                keeper.take(listing, in_channel)
             }
-            (Self::Registry { keeper, .. }, Read::Listing(listing, _)) => {
-                Ok(keeper.take(listing, in_channel))
-            }
+            (Self::Registry { keeper, .. }, Read::Listing(listing, _)) => keeper.take(listing, in_channel),
             (Self::Graphs(upstreams), Read::Answers(answers)) => {
-                let mut all = Change::default();
+                let mut all = Taken::default();
                 for (upstream, answer) in upstreams.iter_mut().zip(answers) {
-                    let change = upstream.take(answer)?;
-                    all.changed |= change.changed;
-                    all.lost.extend(change.lost);
+                    match answer.and_then(|answer| upstream.take(answer)) {
+                        Ok(change) => {
+                            all.change.changed |= change.changed;
+                            all.change.lost.extend(change.lost);
+                        }
+                        Err(error) => all.failed = all.failed.or(Some(error)),
+                    }
                 }
-                Ok(all)
+                return all;
             }
-            (Self::Graphs(_), _) | (_, Read::Answers(_)) => Ok(Change::default()),
-        }
+            (Self::Graphs(_), _) | (_, Read::Answers(_)) => Change::default(),
+        };
+        Taken { change, failed: None }
     }
 
     /// Channels changed.

@@ -82,3 +82,50 @@ fn releases_that_are_marked_removed_go_unless_a_chain_says_otherwise() {
     assert_eq!(count(None), 1);
     assert_eq!(count(Some(Chain::default())), 2);
 }
+
+#[test]
+fn a_directory_is_not_read_when_its_time_comes_while_it_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("a");
+    std::fs::write(&file, "1").unwrap();
+    let mut of_directory = Watch::new(vec![directory.path().to_owned()]);
+    assert_eq!((of_directory.rests(), of_directory.rests()), (false, true));
+    std::fs::write(&file, "12").unwrap();
+    assert_eq!((of_directory.rests(), of_directory.rests()), (false, true));
+    assert!(Watch::new(vec![file]).rests(), "a file is whole or an error");
+    assert!(Watch::new(Vec::new()).rests());
+}
+
+#[test]
+fn data_that_lost_all_channels_or_very_many_blocks_at_once_lack_a_part() {
+    let data = |channels: usize, blocks: usize| {
+        let channel = |n: usize| {
+            (
+                format!("channels/stable-4.{n}.yaml"),
+                format!("name: stable-4.{n}\nversions: []\n"),
+            )
+        };
+        let block = |n: usize| {
+            (
+                format!("blocked-edges/4.1.{n}.yaml"),
+                format!("to: 4.1.{n}\nfrom: .*\n"),
+            )
+        };
+        let files = (0..channels).map(channel).chain((0..blocks).map(block));
+        let files = files.chain([("version".to_owned(), "1.1.0".to_owned())]);
+        GraphData::from_files(files.map(|(path, text)| (path, text.into_bytes())), 1)
+            .unwrap()
+            .0
+    };
+    for (last, new, refused) in [
+        ((2, 20), (0, 20), true),
+        ((2, 20), (2, 0), true),
+        ((2, 20), (1, 1), false),
+        ((2, 1), (2, 0), false),
+        ((0, 0), (0, 0), false),
+        ((0, 20), (0, 19), false),
+    ] {
+        let lost = emptied(&data(last.0, last.1), &data(new.0, new.1));
+        assert_eq!(lost.is_some(), refused, "{last:?} {new:?}");
+    }
+}

@@ -94,3 +94,32 @@ async fn a_service_whose_upstream_is_gone_serves_on_and_catches_up() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn an_upstream_that_fails_does_not_keep_the_blocked_edges_of_another_away() {
+    let directory = tempfile::tempdir().unwrap();
+    let graph = |first: &str, edges: &str| {
+        let channels = r#""metadata":{"io.openshift.upgrades.graph.release.channels":"stable-4.1"}"#;
+        let node = |version: &str| format!(r#"{{"version":"{version}","payload":"p/{version}",{channels}}}"#);
+        let (a, b) = (node(&format!("4.1.{first}0")), node(&format!("4.1.{first}1")));
+        format!(r#"{{"nodes":[{a},{b}],"edges":[{edges}]}}"#)
+    };
+    let files = ["a.json", "b.json"].map(|name| directory.path().join(name));
+    std::fs::write(&files[0], graph("1", "[0,1]")).unwrap();
+    std::fs::write(&files[1], graph("2", "[0,1]")).unwrap();
+    let running = Running::start(&graphs(&files.clone().map(|file| file.display().to_string())));
+    running.ready().await;
+    assert_eq!((running.versions().await.len(), running.edges().await), (4, 2));
+    for (broken, sound, first) in [(1, 0, "1"), (0, 1, "2")] {
+        std::fs::write(&files[broken], "{").unwrap();
+        let failed = || running.metric("update_service_source_failed{source=\"releases\"}");
+        until("one fails", async || failed() == 1.0).await;
+        std::fs::write(&files[sound], graph(first, "")).unwrap();
+        let left = 1 - usize::from(sound == 1);
+        until("the edge of the other is gone", async || {
+            running.edges().await == left
+        })
+        .await;
+        assert_eq!((running.versions().await.len(), failed()), (4, 1.0));
+    }
+}

@@ -140,6 +140,26 @@ async fn a_release_leaves_with_the_third_listing_that_lacks_it() {
 }
 
 #[tokio::test]
+async fn a_release_that_is_back_is_remembered_as_such() {
+    let files = Files::new();
+    let mut sources = files.sources();
+    sources.refresh = Duration::from_hours(1);
+    sources.state_dir = Some(files.directory.path().join("state"));
+    std::fs::create_dir(files.directory.path().join("state")).unwrap();
+    let running = Running::start(&sources);
+    running.ready().await;
+    let remembered = |text: &str| {
+        let state = std::fs::read(files.directory.path().join("state/releases")).unwrap_or_default();
+        String::from_utf8_lossy(&state).contains(text)
+    };
+    files.list(&["4.1.0", "4.1.1"]);
+    until("it is missing", async || remembered("\"missed\":1")).await;
+    files.list(THREE);
+    until("it is back", async || !remembered("\"missed\":1")).await;
+    assert!(remembered("\"missed\":0"));
+}
+
+#[tokio::test]
 async fn what_no_channel_lists_leaves_as_soon_as_it_is_missing() {
     let files = Files::new();
     data::graph_data(&files.data(), &["4.1.0", "4.1.1"], &[]);
