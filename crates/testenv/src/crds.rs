@@ -29,6 +29,16 @@ const OCM_HUB: [&str; 7] = [
     "work/v1/0000_00_work.open-cluster-management.io_manifestworks.crd.yaml",
 ];
 
+/// What OCM's registration controller watches besides: add-ons, of which a hub need have none.
+const OCM_REGISTRATION: [&str; 1] =
+    ["addon/v1alpha1/0000_01_addon.open-cluster-management.io_managedclusteraddons.crd.yaml"];
+
+/// What OCM's agents keep on a spoke.
+const OCM_SPOKE: [&str; 2] = [
+    "work/v1/0000_01_work.open-cluster-management.io_appliedmanifestworks.crd.yaml",
+    "cluster/v1alpha1/0000_02_clusters.open-cluster-management.io_clusterclaims.crd.yaml",
+];
+
 const OLM_SPOKE: [&str; 5] = [
     "crds/operators.coreos.com_catalogsources.yaml",
     "crds/operators.coreos.com_clusterserviceversions.yaml",
@@ -66,6 +76,22 @@ pub async fn ocm_hub_crds() -> Result<Vec<Value>> {
     read(OCM, &OCM_HUB.map(str::to_owned)).await
 }
 
+/// What OCM's registration controller needs on a hub besides [`ocm_hub_crds`].
+///
+/// # Errors
+/// As [`ocm_hub_crds`].
+pub async fn ocm_registration_crds() -> Result<Vec<Value>> {
+    read(OCM, &OCM_REGISTRATION.map(str::to_owned)).await
+}
+
+/// OCM's spoke CRDs: applied works and claims.
+///
+/// # Errors
+/// As [`ocm_hub_crds`].
+pub async fn ocm_spoke_crds() -> Result<Vec<Value>> {
+    read(OCM, &OCM_SPOKE.map(str::to_owned)).await
+}
+
 /// OpenShift's `ClusterVersion`, `ClusterOperator` and `MachineConfigPool`.
 ///
 /// # Errors
@@ -95,7 +121,7 @@ pub async fn olm_crds() -> Result<Vec<Value>> {
 async fn read(module: &str, files: &[String]) -> Result<Vec<Value>> {
     let cache = ToolCache::from_env()?;
     let mut objects = Vec::new();
-    for path in cached_copies(&cache, module, files).await? {
+    for path in cached_copies(&cache, "crds", module, files).await? {
         let text = std::fs::read_to_string(&path)
             .with_context(|| format!("cannot read the CRD {}", path.display()))?;
         objects.extend(parse_yaml(&text).with_context(|| path.display().to_string())?);
@@ -103,9 +129,27 @@ async fn read(module: &str, files: &[String]) -> Result<Vec<Value>> {
     Ok(objects)
 }
 
+/// Texts of a module's files, read by way of the cache; `pins` is the directory of `e2e/hub-tools` that requires it.
+///
+/// # Errors
+/// As [`ocm_hub_crds`].
+pub(crate) async fn texts(pins: &str, module: &str, files: &[String]) -> Result<Vec<String>> {
+    let cache = ToolCache::from_env()?;
+    let read = |path: PathBuf| {
+        std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let copies = cached_copies(&cache, pins, module, files).await?;
+    copies.into_iter().map(read).collect()
+}
+
 /// The files in the cache, copied there from the module first if they are missing.
-async fn cached_copies(cache: &ToolCache, module: &str, files: &[String]) -> Result<Vec<PathBuf>> {
-    let dir = assets::hub_tools().join("crds");
+async fn cached_copies(
+    cache: &ToolCache,
+    pins: &str,
+    module: &str,
+    files: &[String],
+) -> Result<Vec<PathBuf>> {
+    let dir = assets::hub_tools().join(pins);
     let go_mod = std::fs::read_to_string(dir.join("go.mod"))?;
     let go_sum = std::fs::read_to_string(dir.join("go.sum"))?;
     let version = assets::module_version(&go_mod, module)

@@ -428,7 +428,7 @@ fn params() -> PatchParams {
     }
 }
 
-fn managed_clusters(client: &Client) -> Api<DynamicObject> {
+pub(crate) fn managed_clusters(client: &Client) -> Api<DynamicObject> {
     Api::all_with(client.clone(), &resource(GROUP, "v1", "ManagedCluster"))
 }
 

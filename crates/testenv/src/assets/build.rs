@@ -103,6 +103,7 @@ pub(super) async fn build(
         .command(&pin.module_dir)
         .arg("build")
         .args(BUILD_FLAGS)
+        .args(pin.tag_flags())
         .arg(format!("-ldflags={}", pin.linker_flags()))
         .arg("-o")
         .arg(scratch.path().join(name))

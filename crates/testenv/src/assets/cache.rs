@@ -103,6 +103,7 @@ fn entry_prefix(pin: &Pin) -> String {
         digest.update(flag);
     }
     digest.update("CGO_ENABLED=0");
+    digest.update(pin.tag_flags().unwrap_or_default());
     format!(
         "{}-{}-{}-",
         pin.tool.binary(),

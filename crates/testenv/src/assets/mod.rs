@@ -107,6 +107,19 @@ impl Assets {
             .await
     }
 
+    /// As [`Assets::shared`], with what spokes need besides.
+    ///
+    /// # Errors
+    /// As [`Assets::locate_or_build`].
+    pub async fn of_fleets() -> Result<&'static Self> {
+        static SHARED: tokio::sync::OnceCell<Assets> = tokio::sync::OnceCell::const_new();
+        let locate = || async {
+            let cache = ToolCache::from_env()?;
+            Self::locate_or_build_in(&cache, &Tool::FLEET, &stderr_progress).await
+        };
+        SHARED.get_or_try_init(locate).await
+    }
+
     /// The directory that holds a link to every binary; usable as `KUBEBUILDER_ASSETS`.
     #[must_use]
     pub fn dir(&self) -> &Path {

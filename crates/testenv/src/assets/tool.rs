@@ -24,6 +24,14 @@ pub enum Tool {
     Kubectl,
     /// OCM's placement controller, a command of several.
     Placement,
+    /// OCM's registration: the lease, taint and permission controllers of a hub.
+    Registration,
+    /// OCM's work: the agent that applies works on a spoke.
+    Work,
+    /// What a spoke's metrics are asked of.
+    Prometheus,
+    /// Prometheus' checker and tester of rules; no part of a hub or spoke.
+    Promtool,
     /// CNCF distribution's container registry; no part of a hub.
     Registry,
 }
@@ -38,13 +46,28 @@ impl Tool {
         Self::Kubectl,
     ];
 
-    /// Every tool.
-    pub const ALL: [Self; 6] = [
+    /// The tools of a hub with spokes.
+    pub const FLEET: [Self; 7] = [
         Self::Etcd,
         Self::KubeApiserver,
         Self::KubeControllerManager,
         Self::Placement,
         Self::Kubectl,
+        Self::Registration,
+        Self::Work,
+    ];
+
+    /// Every tool.
+    pub const ALL: [Self; 10] = [
+        Self::Etcd,
+        Self::KubeApiserver,
+        Self::KubeControllerManager,
+        Self::Placement,
+        Self::Kubectl,
+        Self::Registration,
+        Self::Work,
+        Self::Prometheus,
+        Self::Promtool,
         Self::Registry,
     ];
 
@@ -57,6 +80,10 @@ impl Tool {
             Self::KubeControllerManager => "kube-controller-manager",
             Self::Kubectl => "kubectl",
             Self::Placement => "placement",
+            Self::Registration => "registration",
+            Self::Work => "work",
+            Self::Prometheus => "prometheus",
+            Self::Promtool => "promtool",
             Self::Registry => "registry",
         }
     }
@@ -66,7 +93,8 @@ impl Tool {
         match self {
             Self::Etcd => "etcd",
             Self::KubeApiserver | Self::KubeControllerManager | Self::Kubectl => "kubernetes",
-            Self::Placement => "ocm",
+            Self::Placement | Self::Registration | Self::Work => "ocm",
+            Self::Prometheus | Self::Promtool => "prometheus",
             Self::Registry => "registry",
         }
     }
@@ -76,7 +104,8 @@ impl Tool {
         match self {
             Self::Etcd => "go.etcd.io/etcd/server/v3",
             Self::KubeApiserver | Self::KubeControllerManager | Self::Kubectl => "k8s.io/kubernetes",
-            Self::Placement => "open-cluster-management.io/ocm",
+            Self::Placement | Self::Registration | Self::Work => "open-cluster-management.io/ocm",
+            Self::Prometheus | Self::Promtool => "github.com/prometheus/prometheus",
             Self::Registry => "github.com/distribution/distribution/v3",
         }
     }
@@ -86,6 +115,28 @@ impl Tool {
         match self {
             Self::Etcd => self.module().to_owned(),
             _ => format!("{}/cmd/{}", self.module(), self.binary()),
+        }
+    }
+
+    /// Build tags.
+    pub(super) fn tags(self) -> &'static [&'static str] {
+        match self {
+            // Targets are named in its configuration: no cloud's API is built in, which is most of its build. Its
+            // pages are left out as well: the module has no built ones.
+            Self::Prometheus | Self::Promtool => &["remove_all_sd", "netgo"],
+            _ => &[],
+        }
+    }
+
+    /// The release that a version of the module stands for: Prometheus 3.15.0 is its module's v0.315.0.
+    pub(super) fn release(self, module: Version) -> Version {
+        match self {
+            Self::Prometheus | Self::Promtool => Version {
+                major: module.minor / 100,
+                minor: module.minor % 100,
+                patch: module.patch,
+            },
+            _ => module,
         }
     }
 
@@ -101,7 +152,10 @@ impl Tool {
                     version.major, version.minor
                 )
             }
-            Self::Placement => {
+            Self::Prometheus | Self::Promtool => {
+                format!(" -X github.com/prometheus/common/version.Version={version}")
+            }
+            Self::Placement | Self::Registration | Self::Work => {
                 format!(" -X {}/pkg/version.versionFromGit=v{version}", self.module())
             }
             Self::Registry => format!(" -X {}/version.version=v{version}", self.module()),
@@ -198,6 +252,7 @@ impl Pin {
         let go_mod = read("go.mod")?;
         let version = module_version(&go_mod, tool.module())
             .and_then(Version::find)
+            .map(|version| tool.release(version))
             .ok_or_else(|| {
                 anyhow!(
                     "{}/go.mod does not require {}",
@@ -221,6 +276,12 @@ impl Pin {
 
     pub(super) fn linker_flags(&self) -> String {
         self.tool.linker_flags(&self.version)
+    }
+
+    /// Flags of `go build` that set build tags; none where there are no tags.
+    pub(super) fn tag_flags(&self) -> Option<String> {
+        let tags = self.tool.tags();
+        (!tags.is_empty()).then(|| format!("-tags={}", tags.join(",")))
     }
 }
 
@@ -261,6 +322,10 @@ mod tests {
             version("/opt/registry github.com/distribution/distribution/v3 v3.1.2").as_deref(),
             Some("3.1.2")
         );
+        assert_eq!(
+            version("prometheus, version 3.15.0 (branch: , revision: unknown)").as_deref(),
+            Some("3.15.0")
+        );
         assert_eq!(version("no number here, 1.2 is too short"), None);
     }
 
@@ -285,6 +350,15 @@ mod tests {
             "{flags}"
         );
         assert!(flags.contains("gitMinor=35 "), "{flags}");
+    }
+
+    #[test]
+    fn the_pin_of_prometheus_is_its_release_and_not_the_version_of_its_module() {
+        let pin = Pin::read(Tool::Prometheus, &super::super::hub_tools()).unwrap();
+        assert_eq!((pin.version.major, pin.version.minor), (3, 15));
+        let module = Version::find("v0.315.2").unwrap();
+        assert_eq!(Tool::Promtool.release(module).to_string(), "3.15.2");
+        assert_eq!(Tool::Work.release(module), module);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use kube::Client;
 use tempfile::TempDir;
 
+use super::control_plane::{Shape, Store};
 use super::{Directory, Hub, control_plane};
 use crate::apply::apply_objects;
 use crate::assets::Assets;
@@ -34,6 +35,14 @@ impl Controllers {
             "clusterrole-aggregation-controller",
             "validatingadmissionpolicy-status-controller",
         ])
+    }
+
+    /// [`Controllers::collectors`] and default `ServiceAccounts`: nothing writes the status of workloads.
+    #[must_use]
+    pub fn quiet() -> Self {
+        let mut all = Self::collectors();
+        all.0.push("serviceaccount-controller".to_owned());
+        all
     }
 
     /// [`Controllers::collectors`], default `ServiceAccounts`, and Jobs. Each new namespace costs a
@@ -69,12 +78,11 @@ pub struct User {
 }
 
 /// How much of OCM a hub has.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Ocm {
-    #[default]
-    Nothing,
-    Crds,
-    Placement,
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Ocm {
+    crds: bool,
+    placement: bool,
+    registration: bool,
 }
 
 /// Describes a hub before its start.
@@ -87,6 +95,7 @@ pub struct HubBuilder {
     users: Vec<User>,
     detached: bool,
     apiserver_args: Vec<String>,
+    store: Option<Store>,
 }
 
 impl HubBuilder {
@@ -107,14 +116,33 @@ impl HubBuilder {
     /// Installs OCM's hub CRDs.
     #[must_use]
     pub fn ocm_crds(mut self) -> Self {
-        self.ocm = self.ocm.max(Ocm::Crds);
+        self.ocm.crds = true;
         self
     }
 
     /// Runs OCM's placement controller; implies [`HubBuilder::ocm_crds`].
     #[must_use]
     pub fn placement(mut self) -> Self {
-        self.ocm = Ocm::Placement;
+        self.ocm.placement = true;
+        self.ocm_crds()
+    }
+
+    /// Runs OCM's registration controller: permissions of agents, leases, taints, sets. Implies
+    /// [`HubBuilder::ocm_crds`]; needs [`Assets::of_fleets`].
+    #[must_use]
+    pub fn registration(mut self) -> Self {
+        self.ocm.registration = true;
+        self.ocm_crds()
+    }
+
+    /// Keeps its keys in another hub's store under a prefix of its own; that hub must outlive it. So made, it admits
+    /// pods as a cluster does, with their `ServiceAccount`s.
+    #[must_use]
+    pub(crate) fn beside(mut self, hub: &Hub, prefix: &str) -> Self {
+        self.store = Some(Store {
+            port: hub.store.port,
+            prefix: prefix.to_owned(),
+        });
         self
     }
 
@@ -171,7 +199,12 @@ impl HubBuilder {
         }
         write_tokens(dir.path(), &admin_token, &self.users)?;
 
-        let plan = control_plane::Plan::new(&assets, dir.path(), self.audit, &self.apiserver_args)?;
+        let shape = Shape {
+            audit: self.audit,
+            store: self.store.as_ref(),
+            apiserver_args: &self.apiserver_args,
+        };
+        let plan = control_plane::Plan::new(&assets, dir.path(), &shape)?;
         let admin = HubKubeconfig::new(&plan.server, &ca_pem, "admin", &admin_token);
         let kubeconfig = admin.write(&dir.path().join("admin.kubeconfig"))?;
         let client = admin.client().await?;
@@ -191,6 +224,7 @@ impl HubBuilder {
             users: std::mem::take(&mut self.users),
             audit_log: self.audit.then(|| dir.path().join("audit.log")),
             apiserver: plan.apiserver,
+            store: plan.store,
             processes: Mutex::new(std::mem::take(&mut started.processes)),
             detached: self.detached,
             dir: if self.detached {
@@ -208,21 +242,30 @@ impl HubBuilder {
         client: &Client,
         kubeconfig: &Path,
     ) -> Result<()> {
-        let etcd = started.launch(&plan.etcd)?;
-        control_plane::wait_store(etcd, plan.etcd_port).await?;
+        if let Some(etcd) = &plan.etcd {
+            let etcd = started.launch(etcd)?;
+            control_plane::wait_store(etcd, plan.store.port).await?;
+        }
         let apiserver = started.launch(&plan.apiserver)?;
         control_plane::wait_ready(apiserver, client, "/readyz").await?;
         control_plane::wait_namespaces(apiserver, client).await?;
         if let Some(controllers) = &self.controllers {
             started.launch(&plan.controller_manager(kubeconfig, controllers))?;
         }
-        if self.ocm >= Ocm::Crds {
+        if self.ocm.crds {
             apply_objects(client, &crds::ocm_hub_crds().await?).await?;
         }
-        if self.ocm == Ocm::Placement {
-            let (spec, probe) = plan.placement(kubeconfig)?;
-            let placement = started.launch(&spec)?;
-            control_plane::wait_ready(placement, &probe, "/healthz").await?;
+        let mut components = Vec::new();
+        if self.ocm.registration {
+            apply_objects(client, &crds::ocm_registration_crds().await?).await?;
+            components.push(plan.registration(kubeconfig)?);
+        }
+        if self.ocm.placement {
+            components.push(plan.placement(kubeconfig)?);
+        }
+        for (spec, probe) in components {
+            let component = started.launch(&spec)?;
+            control_plane::wait_ready(component, &probe, "/healthz").await?;
         }
         Ok(())
     }

@@ -26,26 +26,54 @@ omitStages: [RequestReceived]
 rules: [{level: Metadata}]
 ";
 
-/// The command lines of one hub; ports are chosen.
+/// Where a hub's own keys are in its store.
+const HUB_PREFIX: &str = "/hub";
+
+/// An etcd, and the prefix of one API server's keys in it.
+#[derive(Debug, Clone)]
+pub(super) struct Store {
+    pub port: u16,
+    pub prefix: String,
+}
+
+/// What may differ between two control planes.
+pub(super) struct Shape<'a> {
+    pub audit: bool,
+    /// The store of another control plane to be used; one of its own where there is none.
+    pub store: Option<&'a Store>,
+    pub apiserver_args: &'a [String],
+}
+
+/// The command lines of one control plane; ports are chosen.
 pub(super) struct Plan {
     assets: Assets,
     dir: PathBuf,
     pub server: String,
-    pub etcd_port: u16,
-    pub etcd: ProcessSpec,
+    pub store: Store,
+    /// Nothing where the store is another's.
+    pub etcd: Option<ProcessSpec>,
     pub apiserver: ProcessSpec,
 }
 
 impl Plan {
-    pub(super) fn new(assets: &Assets, dir: &Path, audit: bool, extra: &[String]) -> Result<Self> {
-        let (etcd_port, port) = (ports::free()?, ports::free()?);
+    pub(super) fn new(assets: &Assets, dir: &Path, shape: &Shape<'_>) -> Result<Self> {
+        let (own_port, port) = (ports::free()?, ports::free()?);
+        let store = shape.store.cloned().unwrap_or_else(|| Store {
+            port: own_port,
+            prefix: HUB_PREFIX.to_owned(),
+        });
+        let etcd = match shape.store {
+            Some(_) => None,
+            None => Some(etcd(assets, dir, store.port)?),
+        };
+        let apiserver = apiserver(assets, dir, &store, port, shape)?.args(shape.apiserver_args);
         Ok(Self {
             assets: assets.clone(),
             dir: dir.to_path_buf(),
             server: format!("https://127.0.0.1:{port}"),
-            etcd_port,
-            etcd: etcd(assets, dir, etcd_port)?,
-            apiserver: apiserver(assets, dir, etcd_port, port, audit)?.args(extra),
+            store,
+            etcd,
+            apiserver,
         })
     }
 
@@ -66,22 +94,33 @@ impl Plan {
 
     /// OCM's placement controller, and a client for its health.
     pub(super) fn placement(&self, kubeconfig: &Path) -> Result<(ProcessSpec, Client)> {
-        let listen = format!("127.0.0.1:{}", ports::free()?);
-        let mut probe = Config::new(format!("https://{listen}").parse()?);
-        probe.accept_invalid_certs = true;
-        // Port 0 and an unset address crash it or collide; leader election costs up to 163 s.
-        let spec = program(&self.assets, &self.dir, Tool::Placement).args([
-            "controller".to_owned(),
-            format!("--kubeconfig={}", kubeconfig.display()),
-            "--disable-leader-election".to_owned(),
-            "--namespace=default".to_owned(),
-            format!("--listen={listen}"),
-        ]);
-        Ok((spec, Client::try_from(probe)?))
+        let spec = program(&self.assets, &self.dir, Tool::Placement).args(["controller"]);
+        ocm(spec, kubeconfig, "default")
+    }
+
+    /// OCM's registration controller, and a client for its health.
+    pub(super) fn registration(&self, kubeconfig: &Path) -> Result<(ProcessSpec, Client)> {
+        let spec = program(&self.assets, &self.dir, Tool::Registration).args(["controller"]);
+        ocm(spec, kubeconfig, "default")
     }
 }
 
-fn program(assets: &Assets, dir: &Path, tool: Tool) -> ProcessSpec {
+/// The flags that every component of OCM needs outside a cluster, and a client for its health.
+pub(crate) fn ocm(spec: ProcessSpec, kubeconfig: &Path, namespace: &str) -> Result<(ProcessSpec, Client)> {
+    let listen = format!("127.0.0.1:{}", ports::free()?);
+    let mut probe = Config::new(format!("https://{listen}").parse()?);
+    probe.accept_invalid_certs = true;
+    // Port 0 and an unset address crash it or collide; leader election costs up to 163 s.
+    let spec = spec.args([
+        format!("--kubeconfig={}", kubeconfig.display()),
+        "--disable-leader-election".to_owned(),
+        format!("--namespace={namespace}"),
+        format!("--listen={listen}"),
+    ]);
+    Ok((spec, Client::try_from(probe)?))
+}
+
+pub(crate) fn program(assets: &Assets, dir: &Path, tool: Tool) -> ProcessSpec {
     // Serving certificates that some of them leave in the temporary directory go with the hub.
     // A third of an API server's time goes into collecting its garbage. Much more than this is no gain: a heap that
     // grows touches new memory, which costs virtual machines more than collecting does, and all of it at once.
@@ -108,11 +147,18 @@ fn etcd(assets: &Assets, dir: &Path, port: u16) -> Result<ProcessSpec> {
     ]))
 }
 
-fn apiserver(assets: &Assets, dir: &Path, etcd_port: u16, port: u16, audit: bool) -> Result<ProcessSpec> {
+fn apiserver(
+    assets: &Assets,
+    dir: &Path,
+    store: &Store,
+    port: u16,
+    shape: &Shape<'_>,
+) -> Result<ProcessSpec> {
     let file = |name: &str| dir.join(name).display().to_string();
     let mut spec = program(assets, dir, Tool::KubeApiserver)
         .args([
-            format!("--etcd-servers=http://127.0.0.1:{etcd_port}"),
+            format!("--etcd-servers=http://127.0.0.1:{}", store.port),
+            format!("--etcd-prefix={}", store.prefix),
             format!("--secure-port={port}"),
             format!("--cert-dir={}", file("apiserver")),
             format!("--tls-cert-file={}", file("server.crt")),
@@ -122,7 +168,6 @@ fn apiserver(assets: &Assets, dir: &Path, etcd_port: u16, port: u16, audit: bool
             format!("--service-account-signing-key-file={}", file("sa.key")),
         ])
         .args([
-            "--etcd-prefix=/hub",
             "--bind-address=127.0.0.1",
             // Nothing reaches it from outside; without these it needs a routed interface to start.
             "--advertise-address=192.0.2.1",
@@ -131,12 +176,16 @@ fn apiserver(assets: &Assets, dir: &Path, etcd_port: u16, port: u16, audit: bool
             "--allow-privileged=true",
             "--service-account-issuer=https://kubernetes.default.svc",
             "--service-cluster-ip-range=10.0.0.0/24",
-            // No pod runs here, and without its controller no `ServiceAccount` exists to be mounted.
-            "--disable-admission-plugins=ServiceAccount",
             "--max-requests-inflight=3000",
             "--max-mutating-requests-inflight=1000",
         ]);
-    if audit {
+    spec = match shape.store {
+        // No pod runs on a hub, and without its controller no `ServiceAccount` exists to be mounted.
+        None => spec.args(["--disable-admission-plugins=ServiceAccount"]),
+        // Several of them share a machine.
+        Some(_) => spec.env("GOGC", "100"),
+    };
+    if shape.audit {
         let policy = dir.join("audit-policy.yaml");
         std::fs::write(&policy, AUDIT_POLICY).context("cannot write the audit policy")?;
         spec = spec.args([
@@ -149,7 +198,7 @@ fn apiserver(assets: &Assets, dir: &Path, etcd_port: u16, port: u16, audit: bool
     Ok(spec)
 }
 
-pub(super) fn launch(spec: &ProcessSpec, dir: &Path, detached: bool) -> Result<Process> {
+pub(crate) fn launch(spec: &ProcessSpec, dir: &Path, detached: bool) -> Result<Process> {
     if detached {
         Process::start_detached(spec, dir)
     } else {
@@ -178,7 +227,7 @@ async fn health(port: u16) -> Result<String> {
 }
 
 /// Waits until a server answers 200 on a path.
-pub(super) async fn wait_ready(process: &Process, client: &Client, path: &str) -> Result<()> {
+pub(crate) async fn wait_ready(process: &Process, client: &Client, path: &str) -> Result<()> {
     poll(process, async || {
         let request = http::Request::get(path).body(Vec::new())?;
         client.request_text(request).await.map(drop).map_err(Into::into)

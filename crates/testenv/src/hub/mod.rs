@@ -5,7 +5,7 @@
 //! [`crate::detached::down`]. RBAC is always on.
 
 mod builder;
-mod control_plane;
+pub(crate) mod control_plane;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub use builder::{Controllers, HubBuilder, User};
 use crate::assets::{Assets, Tool};
 use crate::detached::Record;
 use crate::kubeconfig::HubKubeconfig;
-use crate::process::{Process, ProcessSpec};
+use crate::process::{Process, ProcessSpec, Signal};
 
 /// Lifetime of a requested `ServiceAccount` token: longer than any run.
 const TOKEN_SECONDS: i64 = 365 * 24 * 3600;
@@ -40,6 +40,7 @@ pub struct Hub {
     users: Vec<User>,
     audit_log: Option<PathBuf>,
     apiserver: ProcessSpec,
+    store: control_plane::Store,
     processes: Mutex<Vec<Process>>,
     detached: bool,
     // Last: removed after the processes are gone.
@@ -229,6 +230,20 @@ impl Hub {
         let ready = control_plane::wait_ready(&process, &self.client, "/readyz").await;
         self.processes().push(process);
         ready
+    }
+
+    /// Freezes the API server, or lets it go on: while frozen, connections stay open and nobody answers.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn freeze_apiserver(&self, frozen: bool) -> Result<()> {
+        let name = Tool::KubeApiserver.binary();
+        let processes = self.processes();
+        let process = processes
+            .iter()
+            .find(|process| process.name() == name)
+            .with_context(|| format!("{name} does not run"))?;
+        process.signal(if frozen { Signal::Stop } else { Signal::Cont })
     }
 
     /// Kills and starts the API server: every watch breaks, no data is lost.
