@@ -103,6 +103,41 @@ impl Cluster {
         self.store.replace(key, &object, manager)
     }
 
+    /// Creates or replaces an object with its status, and serves the kind that it may define.
+    ///
+    /// # Errors
+    /// The kind is not served, or the object is invalid.
+    pub fn place(&mut self, manager: &str, object: &Value, now: Time) -> Result<Value, ApiError> {
+        let (api_version, kind) = (
+            fields::text(object, &["apiVersion"]),
+            fields::text(object, &["kind"]),
+        );
+        let served = self
+            .catalog
+            .find(api_version, kind)
+            .ok_or_else(|| ApiError::NoSuchKind(kind.to_owned()))?;
+        let namespace = fields::text(object, &["metadata", "namespace"]);
+        let name = fields::text(object, &["metadata", "name"]);
+        let key = ObjectKey::new(served.group, served.plural, namespace, name);
+        if self.store.revision_of(&key).is_some() {
+            self.store.replace(&key, object, manager)?;
+        } else {
+            let mut new = object.clone();
+            fields::object_at(&mut new, &[]).remove("status");
+            self.store.create(&key, &new, manager, now)?;
+        }
+        if let Some(status) = object.get("status") {
+            self.store.amend(&key, |live| {
+                fields::object_at(live, &[]).insert("status".into(), status.clone());
+            });
+        }
+        let placed = self.store.get(&key).unwrap_or_default();
+        if key.resource == "customresourcedefinitions" {
+            self.catalog.define(&placed);
+        }
+        Ok(placed)
+    }
+
     /// Whether RBAC refuses the agent an object right now.
     #[must_use]
     pub fn forbids(&self, key: &ObjectKey) -> bool {

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use kube_cel::KubeCelExt;
-use kube_cel::cel::Context;
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr, MapExpr, StructExpr, operators};
 use kube_cel::cel::extractors::This;
 use kube_cel::cel::objects::{Key, Map, Value as Cel};
 use kube_cel::cel::parser::Parser;
+use kube_cel::cel::{Context, ExecutionError};
 use serde_json::Value;
 
 /// A compiled expression, or the compiler's complaint, which becomes the condition's message.
@@ -43,7 +43,7 @@ impl Expression {
     pub(super) fn holds(&self, object: &Value) -> Result<bool, String> {
         match self.evaluate(object, None)? {
             Cel::Bool(holds) => Ok(holds),
-            other => Err(format!("expected bool result, got {}", other.type_of())),
+            other => Err(format!("expected bool result, got {}", go_type(&other))),
         }
     }
 
@@ -53,7 +53,7 @@ impl Expression {
             Cel::String(text) => Ok(text.to_string()),
             other => Err(format!(
                 "expected message expression to have a string result, got {}",
-                other.type_of()
+                go_type(&other)
             )),
         }
     }
@@ -67,8 +67,30 @@ impl Expression {
             if let Some(result) = result {
                 context.add_variable_from_value("result", result);
             }
-            context.resolve(expression).map_err(|error| error.to_string())
+            context.resolve(expression).map_err(|error| complaint(&error))
         })
+    }
+}
+
+/// What cel-go says of an error; of the rare ones the interpreter's own text.
+fn complaint(error: &ExecutionError) -> String {
+    match error {
+        ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
+        other => other.to_string(),
+    }
+}
+
+/// The Go type that a value has for cel-go.
+fn go_type(value: &Cel) -> String {
+    match value {
+        Cel::Bool(_) => "bool".to_owned(),
+        Cel::Int(_) => "int64".to_owned(),
+        Cel::UInt(_) => "uint64".to_owned(),
+        Cel::Float(_) => "float64".to_owned(),
+        Cel::String(_) => "string".to_owned(),
+        Cel::List(_) => "[]interface {}".to_owned(),
+        Cel::Map(_) => "map[string]interface {}".to_owned(),
+        other => other.type_of().to_string(),
     }
 }
 

@@ -114,6 +114,13 @@ impl Builder {
         self
     }
 
+    /// Keeps the clusters' controllers still, for a look at the agents alone.
+    #[must_use]
+    pub fn still(mut self) -> Self {
+        self.options.still = true;
+        self
+    }
+
     /// Turns ManagedClusters Available=Unknown while their agent is away, and True again.
     #[must_use]
     pub fn heartbeat(mut self, on: bool) -> Self {
@@ -258,6 +265,23 @@ impl Agents {
         drop(world);
         self.shared.bell.notify_one();
         Ok(object)
+    }
+
+    /// Makes an object of a simulated cluster what it says, status included, as a user and the cluster's controllers
+    /// together would: created if it is not there, else replaced.
+    ///
+    /// # Errors
+    /// The cluster is not played or does not serve the kind, or its API server refuses.
+    pub fn place(&self, cluster: &str, manager: &str, object: &Value) -> Result<Value, ApiError> {
+        let mut world = self.shared.world.lock();
+        let found = world
+            .cluster_mut(cluster)
+            .ok_or_else(|| ApiError::NotFound(format!("cluster \"{cluster}\" is not played")))?;
+        let placed = found.place(manager, object, now())?;
+        world.touch(cluster, now());
+        drop(world);
+        self.shared.bell.notify_one();
+        Ok(placed)
     }
 
     /// Deletes an object of a simulated cluster. Returns false when there is none.

@@ -30,6 +30,8 @@ pub struct Options {
     pub heartbeat: bool,
     /// Whether the agents do nothing at all, as if none existed.
     pub silent: bool,
+    /// Whether the clusters' controllers do nothing: status is what [`super::Agents::place`] says.
+    pub still: bool,
 }
 
 impl Default for Options {
@@ -45,6 +47,7 @@ impl Default for Options {
             concurrency: 48,
             heartbeat: false,
             silent: false,
+            still: false,
         }
     }
 }

@@ -372,7 +372,9 @@ impl World {
             // Time away is not time the cluster worked on it.
             slot.works.values_mut().for_each(|work| work.asked = None);
         }
-        if run_controllers {
+        if run_controllers && self.options.still {
+            slot.due = None;
+        } else if run_controllers {
             slot.due = slot.cluster.advance(&self.options.pace, now);
         }
         wake = earliest(wake, slot.due);

@@ -13,7 +13,9 @@ pub(super) fn on_create(key: &ObjectKey, object: &mut Value, uid: &str) -> Resul
     match (key.group.as_ref(), key.resource.as_ref()) {
         ("batch", "jobs") => {
             default_job(object);
-            select_own_pods(key, object, uid)
+            select_own_pods(key, object, uid)?;
+            label_by_template(object);
+            Ok(())
         }
         ("config.openshift.io", "clusterversions") => check_cluster_version(key, object),
         _ => Ok(()),
@@ -31,6 +33,10 @@ pub(super) fn on_update(key: &ObjectKey, live: &Value, next: &mut Value) -> Resu
         _ => Ok(()),
     }
 }
+
+/// What a server adds when an object does not fit the schema, so that its rules could not be evaluated.
+const NOT_CHECKED: &str = "<nil>: Invalid value: null: some validation rules were not checked because the object was \
+                           invalid; correct the existing errors to complete validation";
 
 fn default_job(job: &mut Value) {
     let spec = fields::object_at(job, &["spec"]);
@@ -63,6 +69,16 @@ fn select_own_pods(key: &ObjectKey, job: &mut Value, uid: &str) -> Result<(), Ap
     labels.insert("controller-uid".into(), uid.into());
     labels.insert("job-name".into(), key.name.as_ref().into());
     Ok(())
+}
+
+/// A Job without labels of its own has those of its pods.
+fn label_by_template(job: &mut Value) {
+    let labels = fields::get(job, &["spec", "template", "metadata", "labels"]).cloned();
+    if let Some(Value::Object(labels)) = labels
+        && fields::object_at(job, &["metadata", "labels"]).is_empty()
+    {
+        fields::object_at(job, &["metadata"]).insert("labels".into(), labels.into());
+    }
 }
 
 fn check_job_update(key: &ObjectKey, live: &Value, next: &Value) -> Result<(), ApiError> {
@@ -128,6 +144,10 @@ fn check_cluster_version(key: &ObjectKey, object: &Value) -> Result<(), ApiError
                 &mut causes,
             );
         }
+    }
+    if !causes.is_empty() {
+        causes.push(NOT_CHECKED.to_owned());
+    } else if let Some(update) = fields::get(object, &["spec", "desiredUpdate"]) {
         let arch = fields::text(update, &["architecture"]);
         let cel = |rule: &str| format!("spec.desiredUpdate: Invalid value: {rule}");
         if !arch.is_empty() && !fields::text(update, &["image"]).is_empty() {

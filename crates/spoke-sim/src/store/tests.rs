@@ -233,7 +233,9 @@ fn a_cluster_version_without_cluster_id_or_with_wrong_types_is_refused() {
     let error = apply(&mut store, json!({"channel": "x"}), "mcu", true).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "ClusterVersion.config.openshift.io \"version\" is invalid: spec.clusterID: Required value"
+        "ClusterVersion.config.openshift.io \"version\" is invalid: [spec.clusterID: Required value, <nil>: Invalid value: \
+         null: some validation rules were not checked because the object was invalid; correct the existing errors to \
+         complete validation]"
     );
     let mut store = store_with_version();
     apply(&mut store, json!({"channel": "x"}), "mcu", true).unwrap();
