@@ -3,62 +3,25 @@
 //! Owns the flags that every test run gives. Refuses to share a process between worlds.
 
 use std::ffi::OsString;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
-use http_body_util::{BodyExt as _, Empty};
-use hyper::body::Bytes;
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
+use anyhow::{Context, Result, bail};
 use testenv::hub::wait_until;
 use testenv::{HubKubeconfig, Process, ProcessSpec, Signal};
-use tokio::process::Command;
-use tokio::sync::OnceCell;
+
+use crate::program;
 
 /// Environment variable that names a controller binary to use as it is.
 pub const BINARY: &str = "MCU_CONTROLLER";
 
-static BUILT: OnceCell<PathBuf> = OnceCell::const_new();
-
 /// The controller's binary: the one named by [`BINARY`], or that of this workspace, built if it is not fresh.
 ///
 /// # Errors
-/// The build fails, or the test does not run from cargo's target directory.
-pub async fn binary() -> Result<&'static Path> {
-    let path = BUILT
-        .get_or_try_init(|| async {
-            if let Some(path) = std::env::var_os(BINARY) {
-                return Ok(PathBuf::from(path));
-            }
-            let here = std::env::current_exe()?;
-            let profile = here
-                .parent()
-                .and_then(Path::parent)
-                .ok_or_else(|| anyhow!("{} is in no target directory", here.display()))?;
-            let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-            build
-                .args([
-                    "build",
-                    "--quiet",
-                    "--package",
-                    "mcu-controller",
-                    "--bin",
-                    "mcu-controller",
-                ])
-                .current_dir(env!("CARGO_MANIFEST_DIR"));
-            if profile.ends_with("release") {
-                build.arg("--release");
-            }
-            if !build.status().await.context("cargo does not start")?.success() {
-                bail!("the controller does not build");
-            }
-            Ok(profile.join("mcu-controller"))
-        })
-        .await?;
-    Ok(path)
+/// As [`program::binary`].
+pub async fn binary() -> Result<PathBuf> {
+    program::binary("mcu-controller", BINARY).await
 }
 
 /// A running controller. Dropping it kills the process.
@@ -83,8 +46,8 @@ impl ControllerProcess {
     /// # Errors
     /// As [`ControllerProcess::start`].
     pub async fn start_with_file(dir: &Path, name: &str, kubeconfig: &Path, flags: &[&str]) -> Result<Self> {
-        let listen = free_address()?;
-        let spec = ProcessSpec::new(name, binary().await?)
+        let listen = program::free_address()?;
+        let spec = ProcessSpec::new(name, &binary().await?)
             .args([OsString::from(format!("--listen={listen}"))])
             .args(flags.iter().map(OsString::from))
             .env("KUBECONFIG", kubeconfig)
@@ -114,13 +77,7 @@ impl ControllerProcess {
     /// # Errors
     /// It does not listen.
     pub async fn get(&self, path: &str) -> Result<(u16, String)> {
-        let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
-        let answer = client
-            .get(format!("http://{}{path}", self.listen).parse()?)
-            .await?;
-        let code = answer.status().as_u16();
-        let body = answer.into_body().collect().await?.to_bytes();
-        Ok((code, String::from_utf8_lossy(&body).into_owned()))
+        program::get(&self.listen, path).await
     }
 
     /// Kills it with SIGKILL and waits until it is gone.
@@ -168,10 +125,4 @@ pub(crate) fn log_lines(log: &Path, word: &str, count: usize) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().filter(|line| line.contains(word)).collect();
     lines[lines.len().saturating_sub(count)..].join("\n")
-}
-
-/// An address nobody listens on. Another process may take it first; the start then fails with a clear message.
-fn free_address() -> Result<String> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("no free port")?;
-    Ok(listener.local_addr()?.to_string())
 }

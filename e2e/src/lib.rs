@@ -11,6 +11,7 @@ pub mod controller;
 pub mod dump;
 pub mod invariants;
 pub mod player;
+pub mod program;
 pub mod proxy;
 pub mod rig;
 pub mod sample;

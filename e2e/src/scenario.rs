@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use api::names::Step;
@@ -30,7 +31,9 @@ pub struct Scenario {
     world: Arc<World>,
     client: Client,
     id: String,
+    set: String,
     names: Vec<String>,
+    patience: Duration,
 }
 
 impl fmt::Debug for Scenario {
@@ -85,8 +88,10 @@ impl Scenario {
         let scenario = Self {
             world: Arc::clone(world),
             client,
+            set: id.clone(),
             id,
             names,
+            patience: PATIENCE,
         };
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scenario.id}});
         let set = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSet",
@@ -97,7 +102,33 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// The namespace of its upgrades, and the name of its set.
+    /// A namespace in which a set is bound whose clusters exist already; they may take `patience` for anything.
+    ///
+    /// # Errors
+    /// As [`Scenario::new`].
+    pub async fn over(world: &Arc<World>, set: &str, names: &[&str], patience: Duration) -> Result<Self> {
+        let scenario = Self {
+            world: Arc::clone(world),
+            client: world.client().await?,
+            id: unique("t"),
+            set: set.to_owned(),
+            names: names.iter().map(|&name| name.to_owned()).collect(),
+            patience,
+        };
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scenario.id}});
+        let binding = fleet::binding(&scenario.id, set);
+        testenv::apply::apply_objects(&scenario.client, &[namespace, binding]).await?;
+        Ok(scenario)
+    }
+
+    /// The same, with other patience.
+    #[must_use]
+    pub fn within(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// The namespace of its upgrades; the name of its set too, where it made the set.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
@@ -156,7 +187,7 @@ impl Scenario {
     /// The spec that [`Scenario::create`] starts from.
     #[must_use]
     pub fn spec(&self) -> Value {
-        sample::spec(&self.id, &self.names)
+        sample::spec(&self.set, &self.names)
     }
 
     /// Changes the spec of the upgrade by a merge patch.
@@ -280,9 +311,9 @@ impl Scenario {
     /// # Errors
     /// It does not come in time; the message shows everything of the scenario.
     pub async fn wait<T>(&self, what: &str, probe: impl FnMut(&Known) -> Option<T>) -> Result<T> {
-        match self.world.view().wait(PATIENCE, probe).await {
+        match self.world.view().wait(self.patience, probe).await {
             Some(found) => Ok(found),
-            None => bail!("not within {PATIENCE:?}: {what}\n{}", self.dump()),
+            None => bail!("not within {:?}: {what}\n{}", self.patience, self.dump()),
         }
     }
 

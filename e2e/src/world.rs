@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use anyhow::{Context as _, Result, anyhow};
 use kube::Client;
-use testenv::{Controllers, Hub, HubKubeconfig};
+use testenv::{Assets, Controllers, Hub, HubKubeconfig};
 use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
 
@@ -33,6 +33,8 @@ pub struct WorldOptions {
     pub controller: bool,
     /// Write an audit log.
     pub audit: bool,
+    /// Clusters with real agents: OCM's placement and registration controllers run, and the agents are users.
+    pub spokes: &'static [&'static str],
 }
 
 /// A hub with everything installed.
@@ -56,6 +58,7 @@ impl World {
                 Self::start(WorldOptions {
                     controller: true,
                     audit: true,
+                    ..WorldOptions::default()
                 })
             })
             .await?;
@@ -67,9 +70,7 @@ impl World {
     /// # Errors
     /// The hub does not start, `deploy/` is refused, or the controller does not become ready.
     pub async fn start(options: WorldOptions) -> Result<Arc<Self>> {
-        let runtime = RUNTIME.as_ref().map_err(|error| anyhow!("no runtime: {error}"))?;
-        let start = move || runtime.block_on(Self::start_here(options));
-        let world = runtime.spawn_blocking(start).await??;
+        let world = Self::outliving(move || Self::start_here(options)).await?;
         Ok(Arc::new(world))
     }
 
@@ -79,6 +80,13 @@ impl World {
             .ocm_crds();
         if options.audit {
             builder = builder.audit();
+        }
+        if !options.spokes.is_empty() {
+            builder = builder
+                .assets(Assets::of_fleets().await?.clone())
+                .agents_of(options.spokes)
+                .placement()
+                .registration();
         }
         let hub = builder.start().await?;
         let deploy = deploy_dir();
@@ -101,6 +109,19 @@ impl World {
             world.controller = Some(controller);
         }
         Ok(world)
+    }
+
+    /// Runs something on the runtime that outlives all tests: what it starts lives as long as the process.
+    ///
+    /// # Errors
+    /// It fails, or there is no runtime.
+    pub async fn outliving<T, F>(start: impl FnOnce() -> F + Send + 'static) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>>,
+    {
+        let runtime = RUNTIME.as_ref().map_err(|error| anyhow!("no runtime: {error}"))?;
+        runtime.spawn_blocking(move || runtime.block_on(start())).await?
     }
 
     /// Starts a controller as the shipped `ServiceAccount`; `name` is unique in this world.

@@ -54,7 +54,7 @@ async fn quiet(count: usize) -> Result<Scenario> {
     static QUIET: OnceCell<Arc<World>> = OnceCell::const_new();
     let options = WorldOptions {
         controller: true,
-        audit: false,
+        ..WorldOptions::default()
     };
     let world = QUIET.get_or_try_init(|| World::start(options)).await?;
     Scenario::on(world, count).await

@@ -9,7 +9,7 @@ use serde_json::json;
 async fn a_rollout_goes_on_after_a_restart_of_the_api_server() -> Result<()> {
     let world = World::start(WorldOptions {
         controller: true,
-        audit: false,
+        ..WorldOptions::default()
     })
     .await?;
     let s = Scenario::on(&world, 3).await?;

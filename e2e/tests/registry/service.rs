@@ -1,53 +1,23 @@
 //! The update service as a process of its own.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, bail};
+use e2e::program::binary;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use testenv::hub::wait_until;
 use testenv::{Process, ProcessSpec};
-use tokio::process::Command;
-use tokio::sync::OnceCell;
 
 use crate::data::Graph;
 
 /// Environment variable that names a binary to use as it is.
 const BINARY: &str = "MCU_UPDATE_SERVICE";
 const PREFIX: &str = "/api/upgrades_info";
-
-/// The service's binary: the one named by [`BINARY`], or that of this workspace, built if it is not fresh.
-async fn binary() -> Result<&'static Path> {
-    static BUILT: OnceCell<PathBuf> = OnceCell::const_new();
-    let path = BUILT
-        .get_or_try_init(|| async {
-            if let Some(path) = std::env::var_os(BINARY) {
-                return Ok(PathBuf::from(path));
-            }
-            let here = std::env::current_exe()?;
-            let profile = here
-                .parent()
-                .and_then(Path::parent)
-                .ok_or_else(|| anyhow!("{} is in no target directory", here.display()))?;
-            let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-            build
-                .args(["build", "--quiet", "--package", "update-service"])
-                .current_dir(env!("CARGO_MANIFEST_DIR"));
-            if profile.ends_with("release") {
-                build.arg("--release");
-            }
-            if !build.status().await.context("cargo does not start")?.success() {
-                bail!("the update service does not build");
-            }
-            Ok(profile.join("update-service"))
-        })
-        .await?;
-    Ok(path)
-}
 
 /// A running service. Dropping it kills the process.
 pub struct Service {
@@ -59,7 +29,7 @@ impl Service {
     /// Starts `update-service serve` with these arguments; `name` is unique in `dir`.
     pub async fn start(dir: &Path, name: &str, args: &[String]) -> Result<Self> {
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-        let spec = ProcessSpec::new(name, binary().await?)
+        let spec = ProcessSpec::new(name, &binary("update-service", BINARY).await?)
             .args(["serve".to_owned(), format!("--listen={address}")])
             .args(args);
         Ok(Self {
