@@ -1,10 +1,11 @@
 //! `graph`: asks a graph and prints the answer.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use update_graph::Graph;
+use update_graph::policy::{Chain, Policy};
 use update_graph::query::{
     ExplainQuery, NextQuery, PathQuery, QueryError, Target, diff, explain, next, path, stranded,
 };
@@ -53,6 +54,7 @@ async fn loaded(
 ) -> Result<Loaded, Failure> {
     let loaded = load::load(source, part, &need, timeout(common)).await?;
     screen.note(&loaded.warnings());
+    load::demand_channels(&loaded, source, &part.channels)?;
     Ok(loaded)
 }
 
@@ -196,12 +198,35 @@ async fn list_stranded(common: &Common, args: &StrandedArgs, screen: Screen) -> 
 }
 
 async fn compare(common: &Common, args: &DiffArgs, screen: Screen) -> Result<Exit, Failure> {
+    for text in [&args.old, &args.new] {
+        if args.releases.is_empty() && Path::new(text).is_dir() {
+            let message =
+                format!("{text} is a directory: graph-data is compared over releases; give --releases too");
+            return Err(Failure::Other(message));
+        }
+    }
     let (old, new) = (side(args, &args.old), side(args, &args.new));
-    let old = loaded(common, &old, &args.part, Need::All, screen).await?;
-    let new = loaded(common, &new, &args.part, Need::All, screen).await?;
-    let found = diff(&old.graph, &new.graph);
+    // A channel may be in one of them only: that is a difference.
+    let old = load::load(&old, &args.part, &Need::All, timeout(common)).await?;
+    let new = load::load(&new, &args.part, &Need::All, timeout(common)).await?;
+    for side in [&old, &new] {
+        screen.note(&side.warnings());
+    }
+    let found = diff(&only(old.graph, &args.part), &only(new.graph, &args.part));
     screen.print(&render::diff::render(&found, common.output, screen.paint));
     Ok(Exit::Done)
+}
+
+/// The part of a graph that is asked for: a service gives no more than that, a file may hold more.
+fn only(graph: Graph, part: &Part) -> Graph {
+    let mut chain = vec![Policy::ArchFilter {
+        arches: vec![part.arch.clone()],
+    }];
+    if !part.channels.is_empty() {
+        let channels = part.channels.clone();
+        chain.push(Policy::ChannelFilter { channels });
+    }
+    Chain(chain).apply(graph).0
 }
 
 /// A side of a comparison: a service, a served graph, or graph-data over the releases given.
@@ -244,6 +269,26 @@ mod tests {
         assert_eq!(preferred(&graph(), &[]), ["stable", "eus", "fast", "candidate"]);
         let asked = ["eus-4.16".to_owned()];
         assert_eq!(preferred(&graph(), &asked), asked);
+    }
+
+    #[test]
+    fn a_comparison_is_of_the_part_asked_for() {
+        let graph = graph();
+        let part = |arch: &str, channels: &[&str]| Part {
+            arch: arch.parse().unwrap(),
+            channels: channels.iter().map(|&name| name.to_owned()).collect(),
+        };
+        let all = part("amd64", &[]);
+        let counts = |part: &Part| only(graph.clone(), part).counts(None).releases;
+        assert!(counts(&all) > 0);
+        assert_eq!(
+            counts(&part("s390x", &[])),
+            graph.counts(Some(&"s390x".parse().unwrap())).releases
+        );
+        assert_eq!(counts(&part("amd64", &["nowhere"])), 0);
+        let name = graph.channels().next().unwrap().to_owned();
+        let left = only(graph.clone(), &part("amd64", &[&name]));
+        assert_eq!(left.channels().collect::<Vec<_>>(), [name.as_str()]);
     }
 
     #[test]

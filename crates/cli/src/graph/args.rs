@@ -104,7 +104,7 @@ pub struct Source {
 /// Which part of the graph is meant.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Part {
-    /// Architecture: amd64, arm64, ppc64le, s390x or multi.
+    /// Architecture: amd64, arm64, ppc64le, s390x or multi. Files that do not say theirs are taken to be of this one.
     #[arg(long, value_name = "ARCH", default_value = "amd64")]
     pub arch: Arch,
     /// Only this channel, or all of a family such as stable; may be repeated. All channels by default.

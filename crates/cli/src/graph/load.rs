@@ -66,6 +66,30 @@ pub(crate) async fn load(
     }
 }
 
+/// Without channels, or with a name that is mistyped, every question would be answered by "nothing".
+///
+/// # Errors
+/// No channel is there, or one that is wanted is not.
+pub(crate) fn demand_channels(loaded: &Loaded, source: &Source, wanted: &[String]) -> Result<(), Failure> {
+    let names: Vec<&str> = loaded.graph.channels().collect();
+    let in_service = source.url.is_some();
+    if names.is_empty() && !in_service {
+        return Err(Failure::Other(if source.graph_data.is_none() {
+            "no release is in a channel: give --graph-data, which lists channels and blocked edges".to_owned()
+        } else {
+            "no release is in a channel: --graph-data lists none".to_owned()
+        }));
+    }
+    let family = |name: &str| name.split_once('-').map_or(name, |(family, _)| family).to_owned();
+    let known = |wanted: &String| names.iter().any(|name| name == wanted || family(name) == *wanted);
+    match wanted.iter().find(|wanted| !known(wanted)) {
+        Some(name) => Err(Failure::Other(format!(
+            "no channel {name:?} holds a release; kubectl mcu graph channels lists those that do"
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Loads files alone.
 ///
 /// # Errors
@@ -171,4 +195,40 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
 
 fn in_file(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::Other(format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::graph::fixtures::graph;
+
+    #[test]
+    fn a_channel_that_is_mistyped_and_a_graph_without_channels_are_said_to_be_so() {
+        let demand = |graph: Graph, source: &Source, wanted: &[&str]| {
+            let wanted: Vec<String> = wanted.iter().map(|&name| name.to_owned()).collect();
+            let loaded = Loaded::of((graph, Vec::new()), true);
+            demand_channels(&loaded, source, &wanted).map_err(|failure| format!("{failure:?}"))
+        };
+        let (files, url) = (Source::default(), Some("http://h".to_owned()));
+        let service = Source {
+            url,
+            ..Source::default()
+        };
+        let name = graph().channels().next().unwrap().to_owned();
+        let family = name.split('-').next().unwrap().to_owned();
+        assert_eq!(demand(graph(), &files, &[&name, &family]), Ok(()));
+        assert!(
+            demand(graph(), &files, &[&name, "nope"])
+                .unwrap_err()
+                .contains("nope")
+        );
+        assert!(
+            demand(Graph::default(), &files, &[])
+                .unwrap_err()
+                .contains("--graph-data")
+        );
+        // A service may have nothing for an architecture.
+        assert_eq!(demand(Graph::default(), &service, &[]), Ok(()));
+        assert!(demand(Graph::default(), &service, &[&name]).is_err());
+    }
 }
