@@ -140,7 +140,8 @@ fn files(root: &Path) -> Result<Vec<PathBuf>> {
     let mut open: Vec<PathBuf> = LOOKED_AT.iter().map(|dir| root.join(dir)).collect();
     for entry in std::fs::read_dir(root)? {
         let path = entry?.path();
-        if path.is_file() {
+        // In a second worktree `.git` is a file that says where the first one is.
+        if path.is_file() && !path.ends_with(".git") {
             found.push(path);
         }
     }
