@@ -391,6 +391,37 @@ async fn pods_run_their_own_command_with_their_own_rights_and_end_when_they_must
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_program_plays_until_a_signal_and_takes_all_processes_along() {
+    let world = World::without_spoke().await;
+    let program = world.program(&["--speed=600", "--fault=slow=2"]);
+    world
+        .until("it is installed", |v| {
+            condition(v, "Available")["status"] == "True"
+        })
+        .await;
+    install_role(
+        &world.client(),
+        "default",
+        "reader",
+        "config.openshift.io",
+        "clusterversions",
+        &["get"],
+    )
+    .await;
+    let jobs: Api<Job> = Api::namespaced(world.client(), "default");
+    let sleeper = job("sleeper", "echo $BASHPID; sleep 1000", &json!({}));
+    jobs.create(&PostParams::default(), &sleeper).await.unwrap();
+    let pid = world.until_first_line("sleeper").await;
+    assert!(world::is_alive(&pid));
+    let status = program.terminate().await;
+    assert!(status.success(), "{status}");
+    assert!(!world::is_alive(&pid));
+    let pending = world.until_job("sleeper", |status| status["active"] == 1).await;
+    assert!(pending["failed"].is_null(), "its pod stays as it was");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn subscriptions_wait_for_approval_and_then_install() {
     let scenario = "
 version: 4.16.1

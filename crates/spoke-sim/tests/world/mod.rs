@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -72,6 +73,31 @@ impl World {
     }
 
     pub async fn with(features: FeatureSet, scenario: &str, speed: f64, graph: Value) -> Self {
+        let mut world = Self::empty(features, scenario, speed, graph).await;
+        world.play().await;
+        world
+    }
+
+    /// An API server that nobody plays on.
+    pub async fn without_spoke() -> Self {
+        Self::empty(FeatureSet::Default, "", 1.0, Value::Null).await
+    }
+
+    /// Starts the program on this API server.
+    pub fn program(&self, args: &[&str]) -> Program {
+        let child = Command::new(env!("CARGO_BIN_EXE_spoke-sim"))
+            .args(["cluster", "--kubeconfig"])
+            .arg(self.hub.kubeconfig_path())
+            .arg("--dir")
+            .arg(&self.options.dir)
+            .args(args)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Program(child.unwrap())
+    }
+
+    async fn empty(features: FeatureSet, scenario: &str, speed: f64, graph: Value) -> Self {
         let hub = Hub::builder()
             .controller_manager(Controllers::standard())
             .start()
@@ -90,15 +116,13 @@ impl World {
         options.listen = Some(([127, 0, 0, 1], 0).into());
         options.door = Some(([127, 0, 0, 1], 0).into());
         options.kubectl = Some(hub.assets().path(Tool::Kubectl).clone());
-        let mut world = Self {
+        Self {
             hub,
             fetches,
             spoke: None,
             options,
             _dir: dir,
-        };
-        world.play().await;
-        world
+        }
     }
 
     async fn play(&mut self) {
@@ -255,6 +279,28 @@ impl World {
         .await;
     }
 
+    /// The first line that a Job's pod printed.
+    pub async fn until_first_line(&self, job: &str) -> String {
+        let logs = self.options.dir.join("logs");
+        let line = poll("output", async || {
+            let files = std::fs::read_dir(&logs)
+                .into_iter()
+                .flatten()
+                .filter_map(Result::ok);
+            let own = files.map(|file| file.path()).find(|path| {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                name.starts_with(&format!("default_{job}-"))
+            });
+            let text = own.map(|path| std::fs::read_to_string(path).unwrap_or_default());
+            let text = text.unwrap_or_default();
+            text.split_once('\n')
+                .map(|(line, _)| json!(line))
+                .ok_or(json!(text))
+        })
+        .await;
+        line.as_str().unwrap().to_owned()
+    }
+
     /// Resource versions of all that the spoke writes.
     pub async fn revisions(&self) -> Vec<String> {
         let mut revisions = Vec::new();
@@ -342,6 +388,42 @@ async fn poll(what: &str, ask: impl AsyncFn() -> Result<Value, Value>) -> Value 
     };
     let found = tokio::time::timeout(PATIENCE, wait).await;
     found.unwrap_or_else(|_| panic!("never: {what}; it is {last:#}"))
+}
+
+/// Whether a process runs.
+pub fn is_alive(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+/// A running program; it does not outlive the test.
+pub struct Program(Child);
+
+impl Program {
+    /// Asks it to end and waits for that.
+    pub async fn terminate(mut self) -> ExitStatus {
+        let killed = Command::new("kill")
+            .arg(self.0.id().to_string())
+            .status()
+            .unwrap();
+        assert!(killed.success());
+        let wait = async {
+            loop {
+                if let Some(status) = self.0.try_wait().unwrap() {
+                    return status;
+                }
+                tokio::time::sleep(POLL).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait).await.expect("it ends")
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// A condition of an object's status.
