@@ -169,6 +169,8 @@ struct Step<'a> {
     inputs: &'a Inputs<'a>,
     settings: &'a Settings,
     era: Era,
+    /// The object as it is.
+    given: &'a ClusterVersion,
     /// The object without what is invalid in it; its status becomes the next one.
     object: ClusterVersion,
     errors: Vec<FieldError>,
@@ -199,6 +201,7 @@ pub fn step(
         inputs,
         settings,
         era,
+        given: object,
         object: validation::cleared(object, &errors),
         errors,
         effects: Vec::new(),
@@ -263,8 +266,9 @@ impl Step<'_> {
     }
 
     fn updates(&mut self, memory: &mut Memory, of_upgradeable: &[Sourced]) {
+        // Risks accepted beside a request that is invalid count: they may be what makes it valid.
         let accepted = self.gate_is_open().then(|| {
-            let update = self.object.spec.desired_update.iter();
+            let update = self.given.spec.desired_update.iter();
             update
                 .flat_map(|update| &update.accept_risks)
                 .map(|risk| risk.name.clone())
