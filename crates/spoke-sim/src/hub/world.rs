@@ -280,13 +280,17 @@ impl World {
     /// How a write ended: the object as the hub now has it, or the HTTP status of the refusal (0 for none).
     pub fn written(&mut self, write: &Write, result: Result<WorkView, u16>, now: Time) {
         let counter = match (&result, write.kind) {
-            (Ok(_), WriteKind::Hold) => &mut self.stats.holds,
-            (Ok(_), WriteKind::Status) => &mut self.stats.statuses,
-            (Ok(_), WriteKind::Release) => &mut self.stats.releases,
-            (Err(409), _) => &mut self.stats.conflicts,
-            (Err(_), _) => &mut self.stats.failures,
+            (Ok(_), WriteKind::Hold) => Some(&mut self.stats.holds),
+            (Ok(_), WriteKind::Status) => Some(&mut self.stats.statuses),
+            (Ok(_), WriteKind::Release) => Some(&mut self.stats.releases),
+            (Err(409), _) => Some(&mut self.stats.conflicts),
+            // The work is gone. A watch that lags behind our own release shows it once more, and it is let go again.
+            (Err(404), WriteKind::Release) => None,
+            (Err(_), _) => Some(&mut self.stats.failures),
         };
-        *counter += 1;
+        if let Some(counter) = counter {
+            *counter += 1;
+        }
         let slot = self.clusters.get_mut(&write.cluster);
         let work = slot.and_then(|slot| slot.works.get_mut(&write.work));
         // The watch may have told already that the work is gone, or that another has its name.
