@@ -9,6 +9,8 @@ use crate::types::{
     Update,
 };
 
+mod accepted;
+
 fn at(seconds: i64) -> Time {
     Time::UNIX_EPOCH + TimeDelta::days(20_000) + TimeDelta::seconds(seconds)
 }
@@ -444,32 +446,6 @@ fn a_risk_is_asked_of_prometheus_and_accepted_by_name_behind_the_gate() {
         cluster.object.status.history[0].accepted_risks,
         "The target release image/4.22.2@sha256:4.22.2 is exposed to the risks [Leak] which were all explicitly accepted by the cluster administrator."
     );
-}
-
-#[test]
-fn a_risk_accepted_beside_a_request_that_it_made_invalid_makes_the_request_valid() {
-    let mut cluster = Cluster::installed("4.22.1");
-    cluster.settings.accept_risks = true;
-    cluster.offer(&[], &[("4.22.2", "up")]);
-    cluster.step();
-    cluster.promql = Some(PromqlAnswer {
-        query: "up".to_owned(),
-        result: Ok(QueryResult::Vector(vec![1.0])),
-    });
-    cluster.settle();
-    cluster.ask(by_version("4.22.2"));
-    cluster.settle();
-    assert!(cluster.said(INVALID).starts_with("True InvalidClusterVersion"));
-    cluster.ask(Update {
-        accept_risks: vec![crate::types::AcceptRisk {
-            name: "Leak".to_owned(),
-            ..Default::default()
-        }],
-        ..by_version("4.22.2")
-    });
-    cluster.settle();
-    assert_eq!(cluster.said(INVALID), "");
-    assert_eq!(cluster.object.status.available_updates[0].version, "4.22.2");
 }
 
 #[test]
