@@ -65,7 +65,9 @@ exec "$REAL_SLEEP" 0.05
 "#;
 
 /// A WAITTIME that no test reaches unless it fails, in seconds.
-const AMPLE: u32 = 30;
+const AMPLE: u32 = 60;
+/// A WAITTIME that a test reaches: long enough that even a busy machine gives the script time for several looks.
+const SHORT: u32 = 8;
 
 struct Cluster {
     dir: TempDir,
@@ -285,7 +287,7 @@ fn transient_errors_are_retried() {
 #[test]
 fn errors_that_last_until_the_time_is_up_are_a_failure() {
     let cluster = Cluster::new().waiting("gitops,ns1").file("flaky", "1000000");
-    let run = cluster.run("", "", 1);
+    let run = cluster.run("", "", SHORT);
     assert_eq!(run.code, 1, "{}", run.log);
     assert!(run.log.ends_with("time is up\n"), "{}", run.log);
 }
@@ -308,7 +310,7 @@ fn warnings_beside_an_answer_are_no_part_of_it() {
 #[test]
 fn a_selected_subscription_without_a_plan_fails_when_the_time_is_up() {
     let cluster = Cluster::new().file("subs/gitops,ns1", "").waiting("storage,ns2");
-    let run = cluster.run("", "", 1);
+    let run = cluster.run("", "", SHORT);
     assert_eq!(run.code, 1, "{}", run.log);
     assert_eq!(
         cluster.approved(),
@@ -333,8 +335,8 @@ fn a_plan_that_appears_while_the_script_waits_is_approved() {
 #[test]
 fn a_patch_without_effect_is_repeated_until_the_time_is_up() {
     let cluster = Cluster::new().waiting("gitops,ns1").file("stubborn", "");
-    let run = cluster.run("", "", 1);
-    assert!(run.patches() > 1);
+    let run = cluster.run("", "", SHORT);
+    assert!(run.patches() > 1, "{}", run.log);
     assert!(cluster.approved().is_empty());
     assert!(run.log.ends_with("time is up\n"), "{}", run.log);
 }
