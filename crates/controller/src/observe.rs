@@ -289,7 +289,7 @@ impl View<'_> {
                 return self.foreign(name, step);
             };
             if view.upgrade == self.desk.uid {
-                return Slot::Ours(view.work.clone());
+                return Slot::Ours(Arc::clone(&view.work));
             }
             if view.work.vanished {
                 return Slot::Absent;

@@ -10,7 +10,7 @@ use crate::phase::{Phase, Step};
 use crate::plan::{Action, DeleteReason, UpdateKind};
 use crate::policy::Policy;
 use crate::reason::Reason;
-use crate::record::{Outcome, Record};
+use crate::record::{Outcome, Record, Stage};
 use crate::requeue;
 use crate::wording::cut;
 
@@ -34,7 +34,7 @@ pub(crate) enum Wish {
 /// The state of one cluster before the window decides who starts.
 #[derive(Debug)]
 pub(crate) struct Derived {
-    pub(crate) record: Record,
+    pub(crate) record: Arc<Record>,
     pub(crate) wish: Wish,
     pub(crate) cleanups: Vec<(Step, DeleteReason)>,
     pub(crate) mark_soak: Option<(Step, DateTime<Utc>)>,
@@ -87,8 +87,9 @@ pub(crate) fn derive(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> 
     // What a plan only passes through does not count: a cluster that ends where it stood has stood there all along.
     if let Some(before) = cluster.record.as_deref() {
         let record = &mut machine.out.record;
-        if before.phase == record.phase && before.attempt == record.attempt {
-            record.since = before.since;
+        let same = before.phase == record.phase && before.attempt == record.attempt;
+        if same && record.since != before.since {
+            Arc::make_mut(record).since = before.since;
         }
     }
     machine.out.releasing = is_releasing(cluster, &machine.out.record);
@@ -260,7 +261,9 @@ impl Machine<'_> {
     }
 
     fn queue_again(&mut self) {
-        self.out.record = requeue::queued_again(self.cluster, self.out.record.clone(), self.policy, self.now);
+        let record = Record::clone(&self.out.record);
+        let queued = requeue::queued_again(self.cluster, record, self.policy, self.now);
+        self.out.record = Arc::new(queued);
         if let Selection::Left(since) = self.cluster.selection {
             self.leaving = true;
             self.wake_at(since + LEAVE_DEBOUNCE);
@@ -281,15 +284,22 @@ impl Machine<'_> {
     }
 
     pub(crate) fn phase(&mut self, phase: Phase, reason: Reason, message: &str) {
-        let record = &mut self.out.record;
+        let record = &*self.out.record;
+        if record.phase == phase && record.reason == reason && *record.message == *cut(message) {
+            return;
+        }
+        let record = Arc::make_mut(&mut self.out.record);
         if record.phase != phase {
             record.since = self.now;
         }
         record.phase = phase;
-        record.reason = reason;
-        let message = cut(message);
-        if *record.message != *message {
-            record.message = Arc::from(message);
+        self.out.explain(reason, message);
+    }
+
+    /// Takes a stage out of the record.
+    pub(crate) fn forget(&mut self, stage: Stage) {
+        if self.out.record.stage(stage).is_some() {
+            Arc::make_mut(&mut self.out.record).stages[stage.index()] = None;
         }
     }
 
@@ -303,10 +313,14 @@ impl Machine<'_> {
 impl Derived {
     /// Gives the reason why the cluster does not move.
     pub(crate) fn explain(&mut self, reason: Reason, message: &str) {
-        self.record.reason = reason;
         let message = cut(message);
-        if *self.record.message != *message {
-            self.record.message = Arc::from(message);
+        if self.record.reason == reason && *self.record.message == *message {
+            return;
+        }
+        let record = Arc::make_mut(&mut self.record);
+        record.reason = reason;
+        if *record.message != *message {
+            record.message = Arc::from(message);
         }
     }
 

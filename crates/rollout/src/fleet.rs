@@ -118,7 +118,7 @@ pub enum Slot {
     #[default]
     Absent,
     /// A work of this upgrade.
-    Ours(Work),
+    Ours(Arc<Work>),
     /// A work of another upgrade.
     Rival {
         /// It is being deleted.
@@ -134,7 +134,7 @@ pub enum Slot {
 impl Slot {
     /// The work, if it is ours and not being deleted.
     #[must_use]
-    pub const fn ours(&self) -> Option<&Work> {
+    pub fn ours(&self) -> Option<&Work> {
         match self {
             Slot::Ours(work) if !work.terminating && !work.vanished => Some(work),
             _ => None,

@@ -341,8 +341,8 @@ fn clean_up_actions(now: DateTime<Utc>, states: &[(&Cluster, &ClusterState)]) ->
 fn conclude(cluster: &Cluster, state: Derived, starting: bool) -> ClusterState {
     let urgent = state.releasing || !is_announced(cluster, &state.record);
     let record = match &cluster.record {
-        Some(before) if **before == state.record => Arc::clone(before),
-        _ => Arc::new(state.record),
+        Some(before) if Arc::ptr_eq(before, &state.record) || *before == state.record => Arc::clone(before),
+        _ => state.record,
     };
     ClusterState {
         name: Arc::clone(&cluster.name),

@@ -71,12 +71,12 @@ pub(crate) fn current<'a>(
 }
 
 /// The record to start from: the latest one, or one made from the works, brought up to what the works prove.
-pub(crate) fn settle(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Record {
-    let mut record = cluster
+pub(crate) fn settle(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Arc<Record> {
+    let mut settled = cluster
         .record
-        .as_deref()
-        .cloned()
-        .unwrap_or_else(|| fresh(cluster, policy, now));
+        .clone()
+        .unwrap_or_else(|| Arc::new(fresh(cluster, policy, now)));
+    let record = &*settled;
     let latest = Step::ALL.into_iter().rev().find_map(|step| {
         let open = record
             .stage(step.into())
@@ -87,10 +87,10 @@ pub(crate) fn settle(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> 
             _ => telling(cluster, step),
         };
         let work = work.filter(|_| open)?;
-        is_of(work, &record, step).then_some((step, work))
+        is_of(work, record, step).then_some((step, work))
     });
     let Some((latest, work)) = latest else {
-        return record;
+        return settled;
     };
     let behind = match record.phase {
         Phase::Pending | Phase::Blocked => true,
@@ -100,9 +100,10 @@ pub(crate) fn settle(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> 
         _ => false,
     };
     if !behind {
-        return record;
+        return settled;
     }
-    prove_earlier_steps(cluster, &mut record, latest, now);
+    let record = Arc::make_mut(&mut settled);
+    prove_earlier_steps(cluster, record, latest, now);
     let mut phase = match (latest, &work.reading) {
         (Step::PreAction, _) => Phase::PreAction,
         (Step::Platform, Reading::Running | Reading::Succeeded) => Phase::Partial,
@@ -112,14 +113,14 @@ pub(crate) fn settle(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> 
         (Step::Operators, _) => Phase::Operators,
         (Step::PostAction, _) => Phase::PostAction,
     };
-    if latest != Step::PostAction && prove_soak(cluster, &mut record, policy) {
+    if latest != Step::PostAction && prove_soak(cluster, record, policy) {
         phase = Phase::Soaking;
     }
     if phase != record.phase {
         record.phase = phase;
         record.since = now;
     }
-    record
+    settled
 }
 
 /// A later work exists only because the earlier steps had succeeded.
@@ -205,12 +206,24 @@ fn fresh(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Record {
 }
 
 /// Moves the record to the attempt that the policy asks for, where the cluster's phase allows it.
-pub(crate) fn requeue(cluster: &Cluster, record: Record, policy: &Policy, now: DateTime<Utc>) -> Record {
+pub(crate) fn requeue(
+    cluster: &Cluster,
+    record: Arc<Record>,
+    policy: &Policy,
+    now: DateTime<Utc>,
+) -> Arc<Record> {
     if let Selection::Left(since) = cluster.selection
         && now >= since + LEAVE_DEBOUNCE
         && let Some(earlier) = earlier_attempt(cluster, &record)
     {
-        return fall_back(cluster, record, earlier.attempt.clone(), policy, now);
+        let attempt = earlier.attempt.clone();
+        return Arc::new(fall_back(
+            cluster,
+            Arc::unwrap_or_clone(record),
+            attempt,
+            policy,
+            now,
+        ));
     }
     let selected = cluster.selection == Selection::In;
     if record.attempt.revision != policy.revision {
@@ -219,7 +232,7 @@ pub(crate) fn requeue(cluster: &Cluster, record: Record, policy: &Policy, now: D
     let failed = matches!(record.phase, Phase::Failed | Phase::PreActionDegraded);
     match &policy.retry {
         Some(token) if failed && selected && !has_retried(&record.attempt, token) => {
-            retry(record, token, now)
+            Arc::new(retry(Arc::unwrap_or_clone(record), token, now))
         }
         _ => record,
     }
@@ -281,33 +294,40 @@ fn fall_back(
     record
 }
 
-fn revise(cluster: &Cluster, record: Record, policy: &Policy, selected: bool, now: DateTime<Utc>) -> Record {
+fn revise(
+    cluster: &Cluster,
+    record: Arc<Record>,
+    policy: &Policy,
+    selected: bool,
+    now: DateTime<Utc>,
+) -> Arc<Record> {
     let same = |step: Step| {
         let wanted = policy.steps[step.index()].as_ref();
         wanted.is_some() && served(cluster, &record, step).is_some_and(|work| Some(&work.hash) == wanted)
     };
-    match record.phase {
-        Phase::PreAction if same(Step::PreAction) => on_new_revision(cluster, record, policy),
+    let own = || Record::clone(&record);
+    Arc::new(match record.phase {
+        Phase::PreAction if same(Step::PreAction) => on_new_revision(cluster, own(), policy),
         Phase::Initialized | Phase::Partial if same(Step::Platform) => {
-            on_new_revision(cluster, record, policy)
+            on_new_revision(cluster, own(), policy)
         }
         // A cluster that is not selected any more is given nothing new.
         Phase::Initialized if selected && policy.wants(Step::Platform) => {
-            let mut record = on_new_revision(cluster, record, policy);
+            let mut record = on_new_revision(cluster, own(), policy);
             record.stages[Stage::Platform.index()] = None;
             record
         }
         Phase::Operators if same(Step::Operators) && same(Step::Platform) == policy.wants(Step::Platform) => {
-            on_new_revision(cluster, record, policy)
+            on_new_revision(cluster, own(), policy)
         }
         Phase::Operators if same(Step::Platform) || (selected && !policy.wants(Step::Platform)) => {
-            let mut record = on_new_revision(cluster, record, policy);
+            let mut record = on_new_revision(cluster, own(), policy);
             record.stages[Stage::Operators.index()] = None;
             record
         }
         // What is past its start finishes the step it is in; only then is it queued again.
-        Phase::Initialized | Phase::Partial | Phase::Operators => record,
-        Phase::Soaking | Phase::PostAction | Phase::Complete | Phase::Failed if !selected => record,
+        Phase::Initialized | Phase::Partial | Phase::Operators => return record,
+        Phase::Soaking | Phase::PostAction | Phase::Complete | Phase::Failed if !selected => return record,
         Phase::Pending
         | Phase::Blocked
         | Phase::PreAction
@@ -315,8 +335,8 @@ fn revise(cluster: &Cluster, record: Record, policy: &Policy, selected: bool, no
         | Phase::Soaking
         | Phase::Complete
         | Phase::PostAction
-        | Phase::Failed => queued_again(cluster, record, policy, now),
-    }
+        | Phase::Failed => queued_again(cluster, own(), policy, now),
+    })
 }
 
 /// The attempt at the policy's revision: one that no work has which the record does not speak of, nor the written record,

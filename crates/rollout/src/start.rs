@@ -4,7 +4,7 @@ use crate::cluster::{Machine, Wish};
 use crate::fleet::{Reading, RivalHold, Selection, Slot, Standing};
 use crate::phase::{Phase, Step};
 use crate::reason::Reason;
-use crate::record::{Stage, StepRecord};
+use crate::record::Stage;
 use crate::requeue;
 use crate::wording::duration;
 
@@ -14,7 +14,7 @@ impl Machine<'_> {
         let done = matches!(self.before, Phase::Soaking | Phase::Complete | Phase::PostAction);
         let goes_on = self.holds || (step == Step::PostAction && done);
         if !goes_on {
-            self.out.record.stages[Stage::from(step).index()] = None;
+            self.forget(step.into());
             self.phase(Phase::Pending, Reason::None, "");
             self.ask_to_start(step);
             return;
@@ -24,8 +24,7 @@ impl Machine<'_> {
         }
         // The clock runs from here: what stands in the way for ever must not hold a slot for ever.
         let now = self.now;
-        let stage = self.out.record.stages[Stage::from(step).index()].get_or_insert(StepRecord::started(now));
-        let started = stage.started;
+        let started = self.stage(step.into(), now).started;
         let deadline = started + self.policy.timeout(step);
         if self.now >= deadline {
             self.time_out_without_work(step);
@@ -49,7 +48,7 @@ impl Machine<'_> {
         }
         if self.out.record.phase == Phase::Blocked {
             // It gave its slot back and starts anew, with a fresh clock.
-            self.out.record.stages[Stage::from(step).index()] = None;
+            self.forget(step.into());
         }
     }
 

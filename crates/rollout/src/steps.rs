@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
+
 use crate::cluster::{Machine, SUSPECT_GRACE, has_failed_after};
 use crate::fleet::{Reading, Work};
 use crate::phase::{Phase, Step};
@@ -140,7 +142,7 @@ impl Machine<'_> {
             .map(|stage| stage.started)
             .or_else(|| work.and_then(requeue::soak_note))
             .unwrap_or(self.now);
-        self.out.record.stages[Stage::Soak.index()].get_or_insert(StepRecord::started(started));
+        self.stage(Stage::Soak, started);
         let regress = work
             .filter(|_| carrier == Step::Platform)
             .and_then(|work| self.regress_text(work));
@@ -206,27 +208,40 @@ impl Machine<'_> {
     }
 
     fn note_version(&mut self) {
-        let record = &mut self.out.record;
         let version = &self.cluster.version;
-        if record.from_version.is_empty() && !version.is_empty() && *version != self.policy.target {
-            record.from_version = Arc::clone(version);
+        let unknown = self.out.record.from_version.is_empty();
+        if unknown && !version.is_empty() && *version != self.policy.target {
+            Arc::make_mut(&mut self.out.record).from_version = Arc::clone(version);
         }
     }
 
     pub(crate) fn note_work(&mut self, step: Step, work: &Work) {
-        let stage = self.out.record.stages[Stage::from(step).index()]
-            .get_or_insert(StepRecord::started(work.started));
+        let stage = Stage::from(step);
+        let known = self.out.record.stage(stage);
+        if known
+            .is_some_and(|known| known.started == work.started && (known.applied.is_some() || !work.applied))
+        {
+            return;
+        }
+        let now = self.now;
+        let stage = self.stage(stage, work.started);
         if stage.started != work.started {
             *stage = StepRecord::started(work.started);
         }
         if work.applied && stage.applied.is_none() {
-            stage.applied = Some(self.now);
+            stage.applied = Some(now);
         }
+    }
+
+    /// The record's stage, to be changed; one that has not begun begins at the time given.
+    pub(crate) fn stage(&mut self, stage: Stage, started: DateTime<Utc>) -> &mut StepRecord {
+        let record = Arc::make_mut(&mut self.out.record);
+        record.stages[stage.index()].get_or_insert(StepRecord::started(started))
     }
 
     pub(crate) fn finish(&mut self, stage: Stage, outcome: Outcome) {
         let now = self.now;
-        let entry = self.out.record.stages[stage.index()].get_or_insert(StepRecord::started(now));
+        let entry = self.stage(stage, now);
         if entry.outcome != Some(outcome) {
             entry.finished = Some(now);
             entry.outcome = Some(outcome);

@@ -1,11 +1,13 @@
 //! Queues of jobs by urgency.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tokio::sync::Notify;
 
 use super::Job;
+use super::pace::Pace;
 
 /// Urgency of a job, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,11 +25,24 @@ pub enum Lane {
 /// The queues. Jobs of one lane are taken in order.
 #[derive(Debug, Default)]
 pub struct Lanes {
-    queues: Mutex<[VecDeque<Job>; 4]>,
+    queues: Mutex<Queues>,
     /// For every writer.
     urgent: Notify,
     /// For those that tidy up.
     untidy: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Queues {
+    lanes: [VecDeque<Job>; 4],
+    pace: Pace,
+}
+
+/// What a writer finds.
+enum Found {
+    Job(Job),
+    /// Nothing before this time, as far as is known.
+    Nothing(Option<Instant>),
 }
 
 impl Lanes {
@@ -35,7 +50,7 @@ impl Lanes {
     pub fn push(&self, jobs: impl IntoIterator<Item = Job>) {
         let (mut urgent, mut untidy) = (0_usize, 0_usize);
         {
-            let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut queues = self.queues();
             for job in jobs {
                 let lane = job.effect.lane();
                 *(if lane == Lane::CleanUp {
@@ -43,7 +58,7 @@ impl Lanes {
                 } else {
                     &mut urgent
                 }) += 1;
-                queues[lane as usize].push_back(job);
+                queues.lanes[lane as usize].push_back(job);
             }
         }
         call(&self.urgent, urgent);
@@ -52,8 +67,7 @@ impl Lanes {
 
     /// Takes all jobs out.
     pub fn drain(&self) -> Vec<Job> {
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        queues.iter_mut().flat_map(std::mem::take).collect()
+        self.queues().lanes.iter_mut().flat_map(std::mem::take).collect()
     }
 
     /// Takes the most urgent job; waits for one. A writer that does not tidy up is free whenever something is to be
@@ -61,12 +75,14 @@ impl Lanes {
     pub async fn pop(&self, tidies: bool) -> Job {
         loop {
             let (urgent, untidy) = (self.urgent.notified(), self.untidy.notified());
-            if let Some(job) = self.try_pop(tidies) {
-                return job;
-            }
+            let later = match self.try_pop(tidies, Instant::now()) {
+                Found::Job(job) => return job,
+                Found::Nothing(later) => later,
+            };
             tokio::select! {
                 () = urgent => {}
                 () = untidy, if tidies => {}
+                () = tokio::time::sleep_until(later.unwrap_or_else(Instant::now).into()), if later.is_some() => {}
             }
         }
     }
@@ -74,14 +90,35 @@ impl Lanes {
     /// How many jobs wait that somebody waits for: all but tidying up.
     #[must_use]
     pub fn backlog(&self) -> usize {
-        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        queues[..Lane::CleanUp as usize].iter().map(VecDeque::len).sum()
+        let waited_for = &self.queues().lanes[..Lane::CleanUp as usize];
+        waited_for.iter().map(VecDeque::len).sum()
     }
 
-    fn try_pop(&self, tidies: bool) -> Option<Job> {
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        let lanes = if tidies { 4 } else { Lane::CleanUp as usize };
-        queues[..lanes].iter_mut().find_map(VecDeque::pop_front)
+    fn try_pop(&self, tidies: bool, now: Instant) -> Found {
+        let mut queues = self.queues();
+        let Queues { lanes, pace } = &mut *queues;
+        let [halt, record, start, clean_up] = lanes;
+        if let Some(job) = halt.pop_front().or_else(|| record.pop_front()) {
+            return Found::Job(job);
+        }
+        if let Some(job) = start.pop_front() {
+            pace.start(now);
+            return Found::Job(job);
+        }
+        if !tidies || clean_up.is_empty() {
+            return Found::Nothing(None);
+        }
+        let due = pace.due(now);
+        if due > now {
+            return Found::Nothing(Some(due));
+        }
+        let job = clean_up.pop_front();
+        pace.tidy(now, clean_up.len());
+        job.map_or(Found::Nothing(None), Found::Job)
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod execute;
 mod lanes;
+mod pace;
 
 use std::sync::Arc;
 use std::time::Instant;

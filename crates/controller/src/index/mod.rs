@@ -224,7 +224,7 @@ impl Index {
         {
             let view = Arc::make_mut(view);
             view.doomed = true;
-            view.work.terminating = true;
+            Arc::make_mut(&mut view.work).terminating = true;
             self.dirty.insert(Arc::clone(&view.upgrade));
         }
     }
@@ -238,7 +238,7 @@ impl Index {
         {
             let view = Arc::make_mut(view);
             view.doomed = false;
-            view.work.terminating = view.dying;
+            Arc::make_mut(&mut view.work).terminating = view.dying;
             self.dirty.insert(Arc::clone(&view.upgrade));
         }
     }
@@ -366,8 +366,9 @@ fn remains(mut view: WorkView, expected: bool) -> Option<Arc<WorkView>> {
     if expected || view.work.reading != rollout::Reading::Succeeded {
         return None;
     }
-    view.work.vanished = true;
-    view.work.terminating = false;
+    let work = Arc::make_mut(&mut view.work);
+    work.vanished = true;
+    work.terminating = false;
     Some(Arc::new(view))
 }
 

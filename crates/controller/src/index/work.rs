@@ -27,7 +27,7 @@ pub struct WorkView {
     /// The step it performs.
     pub step: Step,
     /// What the planner sees of it.
-    pub work: Work,
+    pub work: Arc<Work>,
     /// Version the cluster runs, where the feedback tells; empty otherwise.
     pub cluster_version: Arc<str>,
     /// The object carries a deletion time.
@@ -90,7 +90,7 @@ impl WorkView {
         };
         let reading = reading::read(object, step, &target);
         let cause = reading.cause.as_ref();
-        let work = Work {
+        let work = Arc::new(Work {
             attempt: Attempt {
                 revision: pool.share(note(ANNOTATION_REVISION)),
                 retry: pool.share(note(ANNOTATION_ATTEMPT)),
@@ -117,7 +117,7 @@ impl WorkView {
                 )
             }),
             unhealthy: reading.unhealthy.as_ref().map(|cause| pool.share(&cause.message)),
-        };
+        });
         Some(WorkView {
             uid: Arc::from(meta.uid.as_deref()?),
             version: meta
@@ -141,9 +141,11 @@ impl WorkView {
             return;
         }
         self.doomed = before.doomed;
-        self.work.terminating |= before.doomed;
+        if before.doomed {
+            Arc::make_mut(&mut self.work).terminating = true;
+        }
         if let (Reading::Suspect(since), Reading::Suspect(_)) = (&before.work.reading, &self.work.reading) {
-            self.work.reading = Reading::Suspect(*since);
+            Arc::make_mut(&mut self.work).reading = Reading::Suspect(*since);
         }
         if self.cluster_version.is_empty() {
             self.cluster_version = Arc::clone(&before.cluster_version);

@@ -234,7 +234,7 @@ impl FleetBuilder {
         if work.hash.is_empty() {
             work.hash = hash(step, &work.attempt.revision);
         }
-        self.slot(step, Slot::Ours(work))
+        self.slot(step, Slot::Ours(Arc::new(work)))
     }
 
     /// What exists under the name of a step's work.

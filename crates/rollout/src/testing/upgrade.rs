@@ -177,13 +177,13 @@ impl Upgrade {
             .and_then(|spoke| spoke.works[step.index()].as_ref());
         let key = (Arc::clone(name), step);
         match work {
-            Some(work) if work.owner == Owner::Upgrade(index) => Slot::Ours(work.observed()),
+            Some(work) if work.owner == Owner::Upgrade(index) => Slot::Ours(Arc::new(work.observed())),
             Some(work) if work.owner != Owner::Nobody => Slot::Rival {
                 terminating: work.deleted.is_some(),
             },
             _ => match (self.foreign.get(&key), self.vanished.get(&key)) {
                 (Some(retry_at), _) => Slot::Foreign { retry_at: *retry_at },
-                (None, Some(work)) => Slot::Ours(work.clone()),
+                (None, Some(work)) => Slot::Ours(Arc::new(work.clone())),
                 (None, None) => Slot::Absent,
             },
         }

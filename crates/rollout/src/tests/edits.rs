@@ -1,6 +1,8 @@
 //! Change under way: spec edits, retries, works deleted by hand, restarts, clean-up (`reference/mcu.md` §4,
 //! §3.1; cases 50, 51, 55, 63 to 66).
 
+use std::sync::Arc;
+
 use super::{planned, record_of, stand, writes};
 use crate::fleet::{Reading, Slot};
 use crate::phase::{Phase, Step};
@@ -143,7 +145,7 @@ fn an_edited_operators_list_deletes_awaits_and_recreates_the_job() {
         writes(&planned(61, asked(), old)),
         ["delete a/Operators Leftover"]
     );
-    let terminating = Slot::Ours(work(50).running().terminating().into());
+    let terminating = Slot::Ours(Arc::new(work(50).running().terminating().into()));
     let plan = planned(62, asked(), works(terminating));
     assert_eq!(writes(&plan), NOTHING);
     assert_eq!(stand(&plan, "a"), (Phase::Operators, Reason::WaitingForCleanup));
@@ -268,7 +270,7 @@ fn a_retried_job_or_action_is_deleted_awaited_and_recreated() {
         let plan = planned(100, asked(), failed);
         assert_eq!(writes(&plan), [format!("delete a/{step:?} Leftover")]);
         assert_eq!(stand(&plan, "a").1, Reason::WaitingForCleanup);
-        let going = Slot::Ours(work(0).failed().terminating().into());
+        let going = Slot::Ours(Arc::new(work(0).failed().terminating().into()));
         assert_eq!(writes(&planned(101, asked(), a(going))), NOTHING);
         let plan = planned(102, asked(), a(Slot::Absent));
         assert_eq!(writes(&plan), [format!("create a/{step:?}")]);

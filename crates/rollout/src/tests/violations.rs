@@ -216,7 +216,7 @@ fn writes_for_busy_or_resting_clusters() {
 #[test]
 fn creations_over_existing_works() {
     let taken = [
-        Slot::Ours(work(0).terminating().into()),
+        Slot::Ours(Arc::new(work(0).terminating().into())),
         Slot::Rival { terminating: false },
         Slot::Foreign { retry_at: at(30) },
     ];

@@ -194,7 +194,7 @@ fn cluster(name: &str, stand: Stand) -> Cluster {
     let record = Arc::new(record(stand));
     let mut works = [const { Slot::Absent }; 4];
     if matches!(stand, Stand::Running | Stand::JustFinished) {
-        works[Step::Platform.index()] = Slot::Ours(work(stand));
+        works[Step::Platform.index()] = Slot::Ours(Arc::new(work(stand)));
     }
     Cluster {
         name: name.into(),

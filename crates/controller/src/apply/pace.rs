@@ -1,0 +1,83 @@
+//! How fast to tidy up beside starts. Every deletion costs the hub three more writes (the agent lets go of the work, the
+//! garbage collector looks at it), and deletions come in the same bursts as starts: spread out, they leave the hub to the
+//! clusters that wait for a slot.
+
+use std::time::{Duration, Instant};
+
+/// Without a start for so long the hub is calm, and tidying up needs no spreading.
+const CALM: Duration = Duration::from_millis(300);
+/// Beside starts, what is to be tidied up is spread over so long.
+const SPREAD: Duration = Duration::from_secs(10);
+/// Longest time between two deletions beside starts.
+const LONGEST: Duration = Duration::from_millis(50);
+
+/// When the next deletion may go out.
+#[derive(Debug, Default)]
+pub struct Pace {
+    started: Option<Instant>,
+    next: Option<Instant>,
+}
+
+impl Pace {
+    /// Notes a start.
+    pub const fn start(&mut self, now: Instant) {
+        self.started = Some(now);
+    }
+
+    /// When the next deletion may go out; not after `now` if it may at once.
+    #[must_use]
+    pub fn due(&self, now: Instant) -> Instant {
+        match (self.started.map(|started| started + CALM), self.next) {
+            (Some(calm), Some(next)) => calm.min(next),
+            _ => now,
+        }
+    }
+
+    /// Notes a deletion, `left` after it.
+    pub fn tidy(&mut self, now: Instant, left: usize) {
+        let left = u32::try_from(left).unwrap_or(u32::MAX).max(1);
+        self.next = Some(now + LONGEST.min(SPREAD / left));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STEP: Duration = Duration::from_millis(1);
+
+    /// Deletions of `jobs` within `span`, with a start every 100 ms if `starting`.
+    fn deleted(jobs: usize, span: Duration, starting: bool) -> usize {
+        let begun = Instant::now();
+        let (mut pace, mut now, mut left) = (Pace::default(), begun, jobs);
+        let mut started = begun;
+        pace.start(begun);
+        while now < begun + span && left > 0 {
+            if starting && now >= started + CALM / 3 {
+                started = now;
+                pace.start(now);
+            }
+            if pace.due(now) <= now {
+                left -= 1;
+                pace.tidy(now, left);
+            } else {
+                now += STEP;
+            }
+        }
+        jobs - left
+    }
+
+    #[test]
+    fn beside_starts_deletions_are_spread_and_not_put_off_for_ever() {
+        let few = deleted(100, Duration::from_secs(5), true);
+        assert!((90..=100).contains(&few), "{few} of 100 in 5 s");
+        let begun = deleted(1_000, Duration::from_secs(1), true);
+        assert!((80..=120).contains(&begun), "{begun} of 1000 in the first second");
+        assert_eq!(deleted(1_000, Duration::from_secs(80), true), 1_000);
+    }
+
+    #[test]
+    fn on_a_calm_hub_nothing_is_spread() {
+        assert_eq!(deleted(1_000, CALM + STEP * 2, false), 1_000);
+    }
+}
