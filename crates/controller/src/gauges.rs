@@ -1,7 +1,5 @@
 //! Numbers of the whole hub for the metrics, taken from the state after a look.
 
-use std::collections::BTreeMap;
-
 use api::mcu::UpgradeState as State;
 use rollout::Phase;
 
@@ -12,12 +10,12 @@ use crate::telemetry::labels::{ClusterPhase, UpgradeState, WatchKind};
 pub fn set(hall: &Hall) {
     let metrics = &hall.metrics;
     hall.with(|state| {
-        let mut phases: BTreeMap<Phase, usize> = BTreeMap::new();
+        let mut phases = [0_usize; ALL_PHASES.len()];
         let mut kinds = [0_usize; UpgradeState::ALL.len()];
         let (mut used, mut slots) = (0, 0);
         for desk in state.desks.values() {
             for row in desk.rows.all().values() {
-                *phases.entry(row.record.phase).or_default() += 1;
+                phases[row.record.phase as usize] += 1;
             }
             let status = desk.status.previous();
             let kind = kind_of(status.state);
@@ -30,10 +28,7 @@ pub fn set(hall: &Hall) {
             }
         }
         for phase in ALL_PHASES {
-            metrics.set_clusters(
-                ClusterPhase::from(phase),
-                phases.get(&phase).copied().unwrap_or(0),
-            );
+            metrics.set_clusters(ClusterPhase::from(phase), phases[phase as usize]);
         }
         for (kind, count) in UpgradeState::ALL.iter().zip(kinds) {
             metrics.set_upgrades(*kind, count);

@@ -37,7 +37,7 @@ pub fn standing(cluster: &ClusterView, member: Member, platform: bool) -> Standi
     if let Some(product) = cluster
         .product
         .as_deref()
-        .filter(|product| !UNKNOWN.contains(product))
+        .filter(|product| !SELF_MANAGED.contains(product) && !UNKNOWN.contains(product))
     {
         if MANAGED.contains(&product) {
             return blocked(
@@ -45,14 +45,12 @@ pub fn standing(cluster: &ClusterView, member: Member, platform: bool) -> Standi
                 format!("{product} is upgraded by its provider; take the cluster out of the selection"),
             );
         }
-        if !SELF_MANAGED.contains(&product) {
-            return blocked(
-                Reason::NotOpenShift,
-                format!(
-                    "product {product} is not OpenShift; take the cluster out of the selection, or correct its claim product.open-cluster-management.io or label vendor"
-                ),
-            );
-        }
+        return blocked(
+            Reason::NotOpenShift,
+            format!(
+                "product {product} is not OpenShift; take the cluster out of the selection, or correct its claim product.open-cluster-management.io or label vendor"
+            ),
+        );
     }
     if let Some(id) = cluster.id.as_ref().filter(|id| platform && !id.is_uuid) {
         return blocked(

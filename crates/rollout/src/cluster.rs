@@ -31,6 +31,15 @@ pub(crate) enum Wish {
     Advance(Step, DateTime<Utc>),
 }
 
+/// Which plan the record's reason is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// This one.
+    Now,
+    /// The one before: the cluster waits for the window, which is to say why.
+    Before,
+}
+
 /// The state of one cluster before the window decides who starts.
 #[derive(Debug)]
 pub(crate) struct Derived {
@@ -45,6 +54,7 @@ pub(crate) struct Derived {
     /// Nothing may be written for it in this plan.
     pub(crate) held_back: bool,
     pub(crate) dropped: bool,
+    pub(crate) told: Told,
 }
 
 pub(crate) struct Machine<'a> {
@@ -81,6 +91,7 @@ pub(crate) fn derive(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> 
             releasing: false,
             held_back: false,
             dropped: false,
+            told: Told::Now,
         },
     };
     machine.run();
@@ -284,6 +295,7 @@ impl Machine<'_> {
     }
 
     pub(crate) fn phase(&mut self, phase: Phase, reason: Reason, message: &str) {
+        self.out.told = Told::Now;
         let record = &*self.out.record;
         if record.phase == phase && record.reason == reason && *record.message == *cut(message) {
             return;
@@ -313,6 +325,7 @@ impl Machine<'_> {
 impl Derived {
     /// Gives the reason why the cluster does not move.
     pub(crate) fn explain(&mut self, reason: Reason, message: &str) {
+        self.told = Told::Now;
         let message = cut(message);
         if self.record.reason == reason && *self.record.message == *message {
             return;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use crate::cluster::{Derived, Wish, derive};
+use crate::cluster::{Derived, Told, Wish, derive};
 use crate::fleet::{Cluster, Fleet, RivalHold, Slot};
 use crate::outlook::{self, Outlook, Summary};
 use crate::phase::{Phase, Step};
@@ -338,7 +338,10 @@ fn clean_up_actions(now: DateTime<Utc>, states: &[(&Cluster, &ClusterState)]) ->
     actions
 }
 
-fn conclude(cluster: &Cluster, state: Derived, starting: bool) -> ClusterState {
+fn conclude(cluster: &Cluster, mut state: Derived, starting: bool) -> ClusterState {
+    if state.told == Told::Before {
+        state.explain(Reason::None, "");
+    }
     let urgent = state.releasing || !is_announced(cluster, &state.record);
     let record = match &cluster.record {
         Some(before) if Arc::ptr_eq(before, &state.record) || *before == state.record => Arc::clone(before),

@@ -1,6 +1,6 @@
 //! The beginning of a step: whether its work may be created now, and what stands in the way.
 
-use crate::cluster::{Machine, Wish};
+use crate::cluster::{Machine, Told, Wish};
 use crate::fleet::{Reading, RivalHold, Selection, Slot, Standing};
 use crate::phase::{Phase, Step};
 use crate::reason::Reason;
@@ -15,7 +15,11 @@ impl Machine<'_> {
         let goes_on = self.holds || (step == Step::PostAction && done);
         if !goes_on {
             self.forget(step.into());
-            self.phase(Phase::Pending, Reason::None, "");
+            // Most clusters of a large fleet stand here in most plans, and for the reason they stood here before.
+            if self.out.record.phase != Phase::Pending {
+                self.phase(Phase::Pending, Reason::None, "");
+            }
+            self.out.told = Told::Before;
             self.ask_to_start(step);
             return;
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::cluster::{Derived, Wish};
+use crate::cluster::{Derived, Told, Wish};
 use crate::fleet::{Busy, Cluster, Selection};
 use crate::phase::{Phase, Step};
 use crate::plan::superseded;
@@ -132,7 +132,7 @@ impl Window {
                     None => None,
                 };
                 if let Some((reason, message)) = verdict {
-                    if derived.record.reason == Reason::None {
+                    if derived.told == Told::Before {
                         derived.explain(reason, message);
                     }
                 } else if !derived.held_back {
