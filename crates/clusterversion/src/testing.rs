@@ -298,12 +298,13 @@ impl Scenario {
             match effect {
                 Effect::Fetch { .. } => graph = Some(self.graph()),
                 Effect::Evaluate { query } => {
-                    let result = match self.dice.below(6) {
+                    // Most clusters are not exposed to most risks.
+                    let result = match self.dice.below(10) {
                         0 => Err("connection refused".to_owned()),
                         1 => Ok(QueryResult::Vector(vec![])),
                         2 => Ok(QueryResult::Vector(vec![f64::NAN])),
-                        3 => Ok(QueryResult::Vector(vec![0.0])),
-                        4 => Ok(QueryResult::Other("scalar".to_owned())),
+                        3 => Ok(QueryResult::Other("scalar".to_owned())),
+                        4..=7 => Ok(QueryResult::Vector(vec![0.0])),
                         _ => Ok(QueryResult::Vector(vec![1.0])),
                     };
                     promql = Some(PromqlAnswer {
