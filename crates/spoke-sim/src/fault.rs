@@ -4,7 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use chrono::TimeDelta;
+use clusterversion::failure::OperatorProblem;
 use serde::{Deserialize, Deserializer};
+
+use crate::spoke::fault::Fault as ClusterFault;
+use crate::spoke::rollout::table::MACHINE_CONFIG;
 
 /// Annotation on a ManagedCluster that sets its faults while the simulator runs. The value is as in
 /// [`Faults::from_str`]; `none` or removing the annotation mends the cluster.
@@ -49,6 +54,30 @@ pub enum Fault {
     },
     /// `unoffered`: no version is in availableUpdates, so that a version-only request is Invalid.
     Unoffered,
+    /// `not-in-channel`: no channel has the release that runs: no updates are retrieved, as `unoffered`.
+    NotInChannel,
+    /// `risk=NAME[: MESSAGE]`: what is asked for is a conditional update whose risk applies: not recommended, as
+    /// `unoffered`.
+    Risk {
+        /// Name of the risk.
+        name: String,
+        /// Its text.
+        message: String,
+    },
+    /// A word of `spoke-sim cluster` that means the same here: `slow-operator`, `degraded`, `unavailable`,
+    /// `unverified`, `update-service-outage` without a duration, and `drain-stuck=master`. Durations are simulated time.
+    Cluster(ClusterFault),
+}
+
+/// An operator that holds an update up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait<'a> {
+    /// Its name.
+    pub operator: &'a str,
+    /// What is wrong with it.
+    pub problem: OperatorProblem,
+    /// For how long, simulated time.
+    pub lasts: TimeDelta,
 }
 
 /// How feedback lies.
@@ -142,14 +171,47 @@ impl FromStr for Fault {
                 },
             },
             "unoffered" => Self::Unoffered,
-            _ => {
-                return Err(error(
-                    "known are slow, stuck, failing, job-fails, flapping, offline, refusing, lying, forbidden, unoffered",
-                ));
+            "not-in-channel" => Self::NotInChannel,
+            "risk" if argument.is_empty() => return Err(error("a name is wanted after =")),
+            "risk" => {
+                let (name, message) = argument
+                    .split_once(": ")
+                    .unwrap_or((argument, "Clusters like this one may break."));
+                Self::Risk {
+                    name: name.to_owned(),
+                    message: message.to_owned(),
+                }
             }
+            "slow-operator"
+            | "degraded"
+            | "unavailable"
+            | "unverified"
+            | "update-service-outage"
+            | "drain-stuck" => Self::of_cluster(text)?,
+            _ => return Err(error(KNOWN)),
         })
     }
 }
+
+impl Fault {
+    /// Reads a word of `spoke-sim cluster`.
+    fn of_cluster(text: &str) -> Result<Self, FaultError> {
+        match text.parse()? {
+            ClusterFault::DrainStuck(pool, _) if pool != "master" => Err(FaultError::new(
+                text,
+                "only the masters are played here: drain-stuck=master",
+            )),
+            ClusterFault::UpdateServiceOutage(Some(_)) => {
+                Err(FaultError::new(text, "no duration is known here"))
+            }
+            fault => Ok(Self::Cluster(fault)),
+        }
+    }
+}
+
+const KNOWN: &str = "known are slow, stuck, failing, job-fails, flapping, offline, refusing, lying, forbidden, \
+                     unoffered, not-in-channel, risk, slow-operator, degraded, unavailable, drain-stuck, unverified, \
+                     update-service-outage";
 
 /// A positive duration such as `30s` or `1m 30s`.
 #[must_use]
@@ -295,6 +357,64 @@ impl Faults {
     #[must_use]
     pub fn unoffered(&self) -> bool {
         self.0.contains(&Fault::Unoffered)
+            || self.is_in_no_channel()
+            || self.update_service_is_away()
+            || self.risk().is_some()
+    }
+
+    /// Whether no channel has the release that runs.
+    #[must_use]
+    pub fn is_in_no_channel(&self) -> bool {
+        self.0.contains(&Fault::NotInChannel)
+    }
+
+    /// Whether the update service cannot be reached.
+    #[must_use]
+    pub fn update_service_is_away(&self) -> bool {
+        self.0
+            .contains(&Fault::Cluster(ClusterFault::UpdateServiceOutage(None)))
+    }
+
+    /// Name and text of a risk that applies to whatever is asked for.
+    #[must_use]
+    pub fn risk(&self) -> Option<(&str, &str)> {
+        self.find(|fault| match fault {
+            Fault::Risk { name, message } => Some((name.as_str(), message.as_str())),
+            _ => None,
+        })
+    }
+
+    /// Why payloads cannot be verified.
+    #[must_use]
+    pub fn unverified(&self) -> Option<&str> {
+        self.find(|fault| match fault {
+            Fault::Cluster(ClusterFault::Unverified(message)) => Some(message.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The operator that holds an update up.
+    #[must_use]
+    pub fn wait(&self) -> Option<Wait<'_>> {
+        self.find(|fault| {
+            let Fault::Cluster(fault) = fault else {
+                return None;
+            };
+            let (operator, problem, lasts) = match fault {
+                ClusterFault::SlowOperator(name, lasts) => (name.as_str(), OperatorProblem::Updating, *lasts),
+                ClusterFault::DrainStuck(_, lasts) => (MACHINE_CONFIG, OperatorProblem::Updating, *lasts),
+                ClusterFault::Degraded(name, lasts) => (name.as_str(), OperatorProblem::Degraded, *lasts),
+                ClusterFault::Unavailable(name, lasts) => {
+                    (name.as_str(), OperatorProblem::NotAvailable, *lasts)
+                }
+                _ => return None,
+            };
+            Some(Wait {
+                operator,
+                problem,
+                lasts,
+            })
+        })
     }
 
     /// Whether the agent is offline for good.
@@ -320,6 +440,8 @@ impl Faults {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use clusterversion::failure::OperatorProblem;
 
     use super::{Fault, Faults, Lie};
 
@@ -357,6 +479,51 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(text.parse::<Fault>().unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn words_of_a_spoke_that_the_agents_cannot_play_are_refused() {
+        let wait = |text: &str| {
+            let faults: Faults = text.parse().unwrap();
+            let wait = faults.wait().unwrap();
+            (wait.operator.to_owned(), wait.problem, wait.lasts.num_minutes())
+        };
+        assert_eq!(
+            wait("slow-operator=etcd"),
+            ("etcd".to_owned(), OperatorProblem::Updating, 45)
+        );
+        assert_eq!(
+            wait("degraded=network,41m"),
+            ("network".to_owned(), OperatorProblem::Degraded, 41)
+        );
+        assert_eq!(
+            wait("drain-stuck=master,3h"),
+            ("machine-config".to_owned(), OperatorProblem::Updating, 180)
+        );
+        for text in [
+            "drain-stuck",
+            "drain-stuck=worker",
+            "update-service-outage=5m",
+            "degraded",
+            "frozen",
+            "risk",
+        ] {
+            assert!(text.parse::<Fault>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_on_offer_for_several_reasons() {
+        for (text, unoffered) in [
+            ("unoffered", true),
+            ("not-in-channel", true),
+            ("risk=Leak: Memory leaks.", true),
+            ("update-service-outage", true),
+            ("unverified", false),
+        ] {
+            let faults: Faults = text.parse().unwrap();
+            assert_eq!(faults.unoffered(), unoffered, "{text}");
         }
     }
 

@@ -34,7 +34,17 @@ Faults (several are joined by ;):
   refusing[=REASON: MESSAGE]  Upgradeable=False; minor updates are not accepted
   lying[=stale|early]         feedback stays at the old version, or says Completed too early
   forbidden[=always]          no RBAC for ClusterVersion until a work grants it (always: never)
-  unoffered                   no version is on offer: version-only requests are Invalid";
+  unoffered                   no version is on offer: version-only requests are Invalid
+  not-in-channel              no channel has the release that runs; as unoffered
+  risk=NAME[: MESSAGE]        what is asked for is not recommended: the risk applies; as unoffered
+
+These are the words of `spoke-sim cluster`, with durations in simulated time:
+  slow-operator=OPERATOR[,DURATION]  the update waits so long for it (45m)
+  degraded=OPERATOR[,DURATION]       so long Degraded in mid-update (40m; for-ever)
+  unavailable=OPERATOR[,DURATION]    so long not available in mid-update (5m)
+  drain-stuck=master[,DURATION]      a master cannot be drained (for ever)
+  unverified[=MESSAGE]               releases cannot be verified
+  update-service-outage              no updates are retrieved; as unoffered";
 
 /// Arguments of `spoke-sim agents`.
 #[derive(Args)]

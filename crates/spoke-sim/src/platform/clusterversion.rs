@@ -6,19 +6,17 @@
 
 mod object;
 mod request;
+mod update;
 
-use chrono::TimeDelta;
-use clusterversion::failure::{OperatorProblem, TaskError};
 use clusterversion::precondition::Summary;
-use clusterversion::progressing::{Round, RoundState};
 use serde_json::{Value, json};
 
 pub use self::object::{Birth, lie, newborn};
 pub(crate) use self::request::payload;
 use self::request::{Release, Request};
+use self::update::{Update, begin, progress};
 use super::{Controller, Ground};
 use crate::fields::{self, Cond, Time, set_condition};
-use crate::spoke::rollout::table::manifests;
 use crate::store::ObjectKey;
 
 /// The key of every cluster's ClusterVersion.
@@ -26,17 +24,6 @@ use crate::store::ObjectKey;
 pub fn key() -> ObjectKey {
     ObjectKey::new("config.openshift.io", "clusterversions", "", "version")
 }
-
-/// Progress of a real update: (fraction of its time, percent done, operators waited for).
-const PLATEAUS: [(f64, u32, &str); 6] = [
-    (0.0, 0, ""),
-    (0.04, 12, "etcd, kube-apiserver"),
-    (0.35, 16, "kube-scheduler"),
-    (0.5, 79, "authentication, openshift-apiserver"),
-    (0.6, 85, "machine-config"),
-    (0.97, 99, ""),
-];
-const SINGLE: [(f64, u32, &str); 1] = [(0.0, 50, "")];
 
 /// The operator's memory.
 #[derive(Clone, Debug, Default)]
@@ -61,18 +48,6 @@ enum Phase {
         target: Release,
     },
     Updating(Update),
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct Update {
-    version: String,
-    started: Time,
-    until: Time,
-    slowness: f64,
-    /// Since when a fault stops the clock.
-    held: Option<Time>,
-    /// When progress was last looked at.
-    seen: Time,
 }
 
 impl Controller for Operator {
@@ -107,7 +82,8 @@ impl Operator {
         }
         let is_new = generation != self.generation;
         self.generation = generation;
-        object::show_channel(version, now);
+        object::show_channel(version, ground.faults, now);
+        object::show_risk(version, ground.faults.risk(), now);
         match request::read(version, ground.faults.unoffered()) {
             Err(errors) => {
                 if !matches!(self.phase, Phase::Updating(_)) {
@@ -174,36 +150,26 @@ impl Operator {
                 Phase::Loading { until, .. } if *until > now => return Some(*until),
                 Phase::Loading { target, until } => {
                     let (target, at) = (target.clone(), *until);
-                    self.phase = match request::preconditions(version, &target, ground.faults.unoffered()) {
-                        Summary::Blocked(why) => {
-                            let why = format!(
-                                "Preconditions failed for payload loaded version=\"{}\" image=\"{}\": {why}",
-                                target.version, target.image
-                            );
+                    self.phase = match judge(version, &target, ground) {
+                        Err(refusal) => {
                             let cond = Cond {
                                 kind: "ReleaseAccepted",
                                 status: "False",
-                                reason: "PreconditionChecks",
-                                message: &why,
+                                reason: refusal.step,
+                                message: &refusal.why,
                             };
                             set_condition(version, cond, now);
                             Phase::Refused { target }
                         }
-                        passed => {
-                            let risks = if let Summary::Accepted(risks) = &passed {
-                                risks
-                            } else {
-                                ""
-                            };
-                            object::show_accepted(version, &target, risks, now);
+                        Ok(risks) => {
+                            object::show_accepted(version, &target, &risks, now);
                             observe(version);
                             Phase::Updating(begin(&target, ground, self.generation, at, now))
                         }
                     };
                 }
                 Phase::Refused { target } => {
-                    let refused = request::preconditions(version, target, ground.faults.unoffered());
-                    if matches!(refused, Summary::Blocked(_)) {
+                    if judge(version, target, ground).is_err() {
                         return None;
                     }
                     let target = target.clone();
@@ -225,128 +191,30 @@ impl Operator {
     }
 }
 
-/// An update's clock starts when its acceptance was due, so that late ticks do not add up.
-fn begin(target: &Release, ground: &Ground<'_>, generation: i64, due: Time, now: Time) -> Update {
-    let slowness = ground.faults.slowness();
-    let dice = ground.dice.of("update").nth(generation.unsigned_abs());
-    let started = if now - due < TimeDelta::seconds(1) {
-        due
-    } else {
-        now
-    };
-    let until = started + ground.pace.deviate(ground.pace.update, slowness, dice);
-    Update {
-        version: target.version.clone(),
-        started,
-        until,
-        slowness,
-        held: None,
-        seen: started,
-    }
+/// Why a release is not accepted: the step that refuses it, and its text.
+struct Refusal {
+    step: &'static str,
+    why: String,
 }
 
-/// Shows the progress of `now`. Returns the next instant at which it changes; `None` when done or held.
-fn progress(update: &mut Update, version: &mut Value, ground: &Ground<'_>, now: Time) -> Option<Time> {
-    let plateaus: &[(f64, u32, &str)] = if ground.pace.plateaus { &PLATEAUS } else { &SINGLE };
-    let total = update.until - update.started;
-    let at = |fraction: f64| update.started + super::scale(total.to_std().unwrap_or_default(), fraction);
-    let hold_percent = ground
-        .faults
-        .stuck()
-        .or_else(|| ground.faults.failing().map(|_| 79.0));
-    // Held at the last plateau that is not beyond the percentage.
-    let hold = hold_percent.map(|limit| {
-        plateaus
-            .iter()
-            .rposition(|plateau| f64::from(plateau.1) <= limit)
-            .unwrap_or(0)
-    });
-    let reached = plateaus
-        .iter()
-        .rposition(|plateau| at(plateau.0) <= now)
-        .unwrap_or(0);
-    if let Some(hold) = hold.filter(|hold| reached >= *hold) {
-        // A late look must not make the stop later than it was.
-        let since = at(plateaus[hold].0).max(update.seen);
-        update.held.get_or_insert(since);
-        update.seen = now;
-        show_progress(update, version, plateaus[hold], ground, now);
-        return None;
+/// Judges a release that was retrieved; `Ok`: what was overruled.
+fn judge(version: &Value, target: &Release, ground: &Ground<'_>) -> Result<String, Refusal> {
+    let forced =
+        fields::get(version, &["spec", "desiredUpdate", "force"]).and_then(Value::as_bool) == Some(true);
+    let named = format!("version=\"{}\" image=\"{}\"", target.version, target.image);
+    if let Some(why) = ground.faults.unverified().filter(|_| !forced) {
+        return Err(Refusal {
+            step: "RetrievePayload",
+            why: format!("Retrieving payload failed {named} failure=The update cannot be verified: {why}"),
+        });
     }
-    update.seen = now;
-    if let Some(since) = update.held.take() {
-        // Time stood still; the rest takes as long as it would have.
-        let pause = now - since;
-        update.started += pause;
-        update.until += pause;
-        return progress(update, version, ground, now);
-    }
-    let slowness = ground.faults.slowness();
-    if (slowness - update.slowness).abs() > f64::EPSILON {
-        stretch(update, slowness / update.slowness, now);
-        update.slowness = slowness;
-        return progress(update, version, ground, now);
-    }
-    if now >= update.until {
-        return None;
-    }
-    show_progress(update, version, plateaus[reached], ground, now);
-    Some(
-        plateaus
-            .get(reached + 1)
-            .map_or(update.until, |next| at(next.0).max(now)),
-    )
-}
-
-/// Makes what is left of an update take `factor` times as long, keeping the fraction done.
-fn stretch(update: &mut Update, factor: f64, now: Time) {
-    let stretched = |span: TimeDelta| super::scale(span.to_std().unwrap_or_default(), factor);
-    let (done, left) = (now - update.started, update.until - now);
-    update.started = now - stretched(done);
-    update.until = now + stretched(left);
-}
-
-fn show_progress(
-    update: &Update,
-    version: &mut Value,
-    (_, percent, waiting): (f64, u32, &str),
-    ground: &Ground<'_>,
-    now: Time,
-) {
-    let total = manifests(&update.version);
-    let errors = waiting.split(", ").filter(|name| !name.is_empty());
-    let round = Round {
-        state: RoundState::Updating,
-        done: (total * percent).div_ceil(100),
-        total,
-        // An operator that is waited for is never called slow here: that is a fault of its own.
-        errors: errors
-            .map(|name| TaskError::Operator {
-                name: name.to_owned(),
-                problem: OperatorProblem::Updating,
-                since: now,
-            })
-            .collect(),
-        ..Round::default()
-    };
-    object::show_round(version, &round, now);
-    if let Some(message) = ground.faults.failing().filter(|_| update.held.is_some()) {
-        show_failing(version, &update.version, message, now);
-    }
-}
-
-/// A failure in the words of the fault.
-fn show_failing(version: &mut Value, target: &str, message: &str, now: Time) {
-    let reason = "ClusterOperatorNotAvailable";
-    let summary = format!("Unable to apply {target}: {}", object::summary(message));
-    for (kind, message) in [("Failing", message), ("Progressing", summary.as_str())] {
-        let cond = Cond {
-            kind,
-            status: "True",
-            reason,
-            message,
-        };
-        set_condition(version, cond, now);
+    match request::preconditions(version, target, ground.faults.unoffered()) {
+        Summary::Passed => Ok(String::new()),
+        Summary::Accepted(risks) => Ok(risks),
+        Summary::Blocked(why) => Err(Refusal {
+            step: "PreconditionChecks",
+            why: format!("Preconditions failed for payload loaded {named}: {why}"),
+        }),
     }
 }
 

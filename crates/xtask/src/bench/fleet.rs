@@ -418,7 +418,7 @@ impl Ground {
 
 /// Waits until the API server serves what the controller watches from its cache, as any hub does that has not just been
 /// born: until then it answers 429 or 410, and a watch is tried again a second or two later.
-async fn warm(hub: &Hub) -> Result<()> {
+pub(super) async fn warm(hub: &Hub) -> Result<()> {
     let kinds = [
         (api::GROUP, api::VERSION, "ManagedClustersUpgrade"),
         (api::GROUP, api::VERSION, "ManagedClustersUpgradeReport"),

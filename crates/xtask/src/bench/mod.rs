@@ -5,6 +5,7 @@
 pub mod audit;
 mod bare;
 pub mod bars;
+mod day;
 pub mod fleet;
 pub mod graph;
 pub mod measures;
@@ -24,6 +25,8 @@ use crate::workspace::{Reentry, in_release};
 pub enum BenchCommand {
     /// A fleet upgrade on a real hub with simulated agents.
     Fleet(fleet::FleetArgs),
+    /// A day of a fleet: everything that goes wrong on one, and how each cluster ends. Not a measurement of time.
+    Day(day::DayArgs),
     /// One plan over a large fleet.
     Plan(plan::PlanArgs),
     /// The update graph: snapshot, service and path query, on real data.
@@ -42,6 +45,12 @@ pub fn run(command: &BenchCommand) -> Result<ExitCode> {
         tokio::runtime::Runtime::new()?.block_on(graph::bare::serve(args))?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let BenchCommand::Day(args) = command {
+        if !tokio::runtime::Runtime::new()?.block_on(day::run(args))? {
+            bail!("not every cluster ended as it should");
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     if let Reentry::Done(code) = in_release()? {
         return Ok(u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from));
     }
@@ -49,7 +58,7 @@ pub fn run(command: &BenchCommand) -> Result<ExitCode> {
         BenchCommand::Fleet(args) => tokio::runtime::Runtime::new()?.block_on(fleet::run(args))?,
         BenchCommand::Plan(args) => plan::run(args)?,
         BenchCommand::Graph(args) => graph::run(args)?,
-        BenchCommand::BareServer(_) => true,
+        BenchCommand::Day(_) | BenchCommand::BareServer(_) => true,
     };
     if !met {
         bail!("a bar was missed");

@@ -1,14 +1,24 @@
 //! The ClusterVersion object itself: how it is born and how each event shows in it.
 
+use std::collections::BTreeSet;
+
 use clusterversion::Era;
 use clusterversion::history::{self, Reconciled};
 use clusterversion::progressing::{self, Round, RoundState, Subject};
-use clusterversion::types::Status;
+use clusterversion::recommended::recommend;
+use clusterversion::retrieval::{self, GraphAnswer, Question};
+use clusterversion::types::{self as law, ConditionalUpdate, MatchingRule, Risk, Status};
 use serde_json::{Value, json};
 
-use super::request::{Release, payload};
-use crate::fault::Lie;
+use super::request::{ARCHITECTURE, Release, payload};
+use crate::fault::{Faults, Lie};
 use crate::fields::{self, Cond, Time, set_condition, timestamp};
+use crate::spoke::updates::outage;
+
+/// The update service that every cluster asks by default.
+const SERVICE: &str = "https://api.openshift.com/api/upgrades_info/v1/graph";
+/// Where one reads on about a risk.
+const RISKS: &str = "https://issues.redhat.com/browse/";
 
 /// What a cluster is installed with.
 #[derive(Clone, Debug)]
@@ -57,7 +67,7 @@ pub fn newborn(birth: &Birth, now: Time) -> Value {
             "observedGeneration": 1,
         },
     });
-    show_channel(&mut version, installed);
+    show_channel(&mut version, &Faults::default(), installed);
     show_loaded(&mut version, installed);
     let done = format!("Done applying {}", birth.version);
     set_condition(
@@ -75,23 +85,78 @@ pub fn newborn(birth: &Birth, now: Time) -> Value {
 }
 
 /// `RetrievedUpdates` for the channel of the spec.
-pub(super) fn show_channel(version: &mut Value, now: Time) {
-    let cond = if fields::text(version, &["spec", "channel"]).is_empty() {
-        Cond {
-            kind: "RetrievedUpdates",
-            status: "False",
-            reason: "NoChannel",
-            message: "The update channel has not been configured.",
-        }
-    } else {
-        Cond {
-            kind: "RetrievedUpdates",
-            status: "True",
-            reason: "",
-            message: "",
-        }
+pub(super) fn show_channel(version: &mut Value, faults: &Faults, now: Time) {
+    let failure = retrieval_failure(version, faults);
+    let condition = retrieval::condition(now, failure.as_ref());
+    let cond = Cond {
+        kind: "RetrievedUpdates",
+        status: condition.status.as_str(),
+        reason: &condition.reason,
+        message: &condition.message,
     };
     set_condition(version, cond, now);
+}
+
+/// Why the update service gives no updates, in the law's words.
+fn retrieval_failure(version: &Value, faults: &Faults) -> Option<retrieval::Failure> {
+    let text = |path: [&str; 2]| fields::text(version, &path).to_owned();
+    let question = Question {
+        service: SERVICE.to_owned(),
+        architecture: ARCHITECTURE.to_owned(),
+        current_architecture: ARCHITECTURE.to_owned(),
+        channel: text(["spec", "channel"]),
+        cluster_id: text(["spec", "clusterID"]),
+        version: fields::text(version, &["status", "desired", "version"]).to_owned(),
+    };
+    let url = match question.url() {
+        Ok(url) => url,
+        Err(failure) => return Some(failure),
+    };
+    let answer = if faults.update_service_is_away() {
+        outage(&url)
+    } else if faults.is_in_no_channel() {
+        GraphAnswer::ok(r#"{"nodes": [], "edges": []}"#)
+    } else {
+        return None;
+    };
+    retrieval::read(&question, &answer).err()
+}
+
+/// The release that is asked for as a conditional update whose risk applies; without a risk no update is conditional.
+pub(super) fn show_risk(version: &mut Value, risk: Option<(&str, &str)>, now: Time) {
+    let wanted = fields::text(version, &["spec", "desiredUpdate", "version"]).to_owned();
+    let risk = risk.filter(|_| !wanted.is_empty());
+    let shown = fields::list(version, &["status", "conditionalUpdates"]);
+    let is_shown = match (shown, risk) {
+        ([], None) => true,
+        ([one], Some(_)) => fields::text(one, &["release", "version"]) == wanted,
+        _ => false,
+    };
+    if is_shown {
+        return;
+    }
+    let era = Era::of(fields::text(version, &["status", "desired", "version"]));
+    let conditional = risk.map(|(name, message)| {
+        let risk = Risk {
+            name: name.to_owned(),
+            message: message.to_owned(),
+            url: format!("{RISKS}{name}"),
+            matching_rules: vec![MatchingRule::always()],
+            ..Risk::default()
+        };
+        let mut update = ConditionalUpdate {
+            release: law::Release::new(&*wanted, payload(&wanted)),
+            risks: vec![risk],
+            ..ConditionalUpdate::default()
+        };
+        let verdict = recommend(&update.risks, |_| Ok(true), &BTreeSet::new(), era);
+        update.conditions.set(verdict.condition(now));
+        update
+    });
+    amend(version, |status| {
+        status.conditional_updates = conditional.into_iter().collect();
+        status.complete();
+    });
 }
 
 /// `ReleaseAccepted` for the release that is running.
@@ -151,7 +216,7 @@ fn amend(version: &mut Value, change: impl FnOnce(&mut Status)) {
 pub(super) fn show_accepted(version: &mut Value, target: &Release, risks: &str, now: Time) {
     let forced =
         fields::get(version, &["spec", "desiredUpdate", "force"]).and_then(Value::as_bool) == Some(true);
-    let release = clusterversion::types::Release::new(&*target.version, &*target.image);
+    let release = law::Release::new(&*target.version, &*target.image);
     amend(version, |status| {
         let reconciled = Reconciled {
             release: &release,

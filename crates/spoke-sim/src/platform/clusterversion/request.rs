@@ -12,7 +12,7 @@ use crate::dice::Dice;
 use crate::fields;
 
 /// Of all simulated payloads.
-const ARCHITECTURE: &str = "amd64";
+pub(super) const ARCHITECTURE: &str = "amd64";
 
 /// A release payload.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -404,3 +404,138 @@ fn an_early_liar_completes_before_the_operator_looked() {
         "the truth when it has come true"
     );
 }
+
+/// A cluster of 4.16 that was asked for 4.16.9 and has accepted it, if it can.
+fn asked(faults: &str) -> Bench {
+    let mut bench = Bench::new();
+    bench.store.amend(&key(), |object| {
+        object["status"]["desired"]["version"] = json!("4.16.2");
+        object["status"]["history"][0]["version"] = json!("4.16.2");
+        object["spec"]["channel"] = json!("stable-4.16");
+    });
+    bench.faults = faults.parse().unwrap();
+    bench.ask(json!({"version": "4.16.9"}));
+    bench.pass(75);
+    bench
+}
+
+#[test]
+fn a_slow_operator_is_waited_for_and_suspected_after_its_grace() {
+    let mut bench = asked("slow-operator=etcd,45m");
+    assert_eq!(bench.head(), pair("4.16.9", "Partial"));
+    // etcd is waited for from 4 % of the hour on.
+    bench.pass(144 + 29 * 60);
+    assert_eq!(bench.condition("Failing"), triple("False", "", ""));
+    bench.pass(61);
+    let slow = "waiting on etcd over 30 minutes which is longer than expected";
+    assert_eq!(
+        bench.condition("Failing"),
+        triple("Unknown", "SlowClusterOperator", slow)
+    );
+    bench.pass(15 * 60);
+    assert_eq!(bench.condition("Failing").unwrap().0, "False");
+    bench.pass(3600 - 144 - 62);
+    assert_eq!(bench.head().1, "Partial");
+    bench.pass(62);
+    assert_eq!(bench.head().1, "Completed");
+}
+
+#[test]
+fn an_operator_that_is_degraded_for_ever_fails_the_update_after_its_grace() {
+    let mut bench = asked("degraded=network,for-ever");
+    let due = (bench.due.unwrap() - bench.now).num_seconds();
+    assert!(due > 0, "{due}");
+    bench.pass(1800);
+    let waits = "Working towards 4.16.9: 705 of 892 done (79% complete), waiting up to 40 minutes on network";
+    assert_eq!(bench.condition("Progressing").unwrap().2, waits);
+    let grace = bench.due.unwrap() - bench.now;
+    assert_eq!(grace.num_minutes(), 40, "it wakes when the grace ends");
+    bench.pass(40 * 60 + 1);
+    assert_eq!(
+        bench.condition("Failing"),
+        triple(
+            "True",
+            "ClusterOperatorDegraded",
+            "Cluster operator network is degraded"
+        )
+    );
+    assert_eq!(bench.head().1, "Partial");
+}
+
+#[test]
+fn graces_are_simulated_time() {
+    let mut bench = Bench::new();
+    bench.pace = Pace::scaled(0.1, Duration::from_hours(1));
+    bench.pace.jitter = 0.0;
+    bench.store.amend(&key(), |object| {
+        object["status"]["desired"]["version"] = json!("4.16.2");
+        object["status"]["history"][0]["version"] = json!("4.16.2");
+    });
+    bench.faults = "drain-stuck=master".parse().unwrap();
+    bench.ask(json!({"version": "4.16.9"}));
+    bench.pass(8);
+    bench.pass(216);
+    let grace = (bench.due.unwrap() - bench.now).num_seconds();
+    assert!((539..=541).contains(&grace), "90 minutes in a tenth: {grace}");
+    bench.pass(542);
+    let slow = "waiting on machine-config over 90 minutes which is longer than expected";
+    assert_eq!(
+        bench.condition("Failing"),
+        triple("Unknown", "SlowClusterOperator", slow)
+    );
+}
+
+#[test]
+fn a_release_that_cannot_be_verified_waits_until_it_can() {
+    let mut bench = asked("unverified=no signature");
+    let (status, reason, message) = bench.condition("ReleaseAccepted").unwrap();
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "RetrievePayload"));
+    assert!(
+        message.ends_with("failure=The update cannot be verified: no signature"),
+        "{message}"
+    );
+    assert_eq!(bench.head(), pair("4.16.2", "Completed"));
+    bench.faults = Faults::default();
+    bench.pass(0);
+    bench.pass(60);
+    assert_eq!(bench.head(), pair("4.16.9", "Partial"));
+}
+
+#[test]
+fn what_is_not_on_offer_is_explained() {
+    let retrieved = |faults: &str| {
+        let bench = asked(faults);
+        assert_eq!(bench.condition("Invalid").unwrap().0, "True", "{faults}");
+        bench.condition("RetrievedUpdates").unwrap()
+    };
+    let (status, reason, message) = retrieved("not-in-channel");
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "VersionNotFound"));
+    assert!(
+        message.contains("4.16.2 not found in the \"stable-4.16\" channel"),
+        "{message}"
+    );
+    assert_eq!(retrieved("update-service-outage").1, "RemoteFailed");
+    assert_eq!(retrieved("risk=Leak: Memory leaks.").0, "True");
+}
+
+#[test]
+fn a_risk_that_applies_shows_in_the_conditional_updates_and_goes_with_the_fault() {
+    let mut bench = asked("risk=Leak: Memory leaks.");
+    let conditional = bench.object()["status"]["conditionalUpdates"].clone();
+    assert_eq!(conditional[0]["release"]["version"], "4.16.9");
+    let recommended = &conditional[0]["conditions"][0];
+    assert_eq!(
+        (&recommended["status"], &recommended["reason"]),
+        (&json!("False"), &json!("Leak"))
+    );
+    let before = bench.object();
+    bench.pass(5);
+    assert_eq!(bench.object(), before, "a look changes nothing");
+    bench.faults = Faults::default();
+    bench.pass(0);
+    assert_eq!(
+        fields::list(&bench.object(), &["status", "conditionalUpdates"]).len(),
+        0
+    );
+    assert!(bench.condition("Invalid").is_none());
+}
