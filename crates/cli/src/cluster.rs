@@ -49,7 +49,7 @@ impl Cluster {
     /// When the cluster has none, refuses, or gives one that cannot be read.
     pub async fn version(&self) -> Result<ClusterVersion, Failure> {
         let object = self.hub.bound(self.versions().get(NAME), PLURAL).await;
-        read(object.map_err(not_openshift)?)
+        read(object.map_err(|failure| explained(failure, "get"))?)
     }
 
     /// `ConfigMaps` of gates and acknowledgments, as far as they can be read.
@@ -85,7 +85,7 @@ impl Cluster {
             .bound(request, PLURAL)
             .await
             .map(drop)
-            .map_err(not_openshift)
+            .map_err(|failure| explained(failure, "patch"))
     }
 }
 
@@ -109,12 +109,28 @@ pub fn read_text(text: &str) -> Result<ClusterVersion, Failure> {
     }
 }
 
-fn not_openshift(failure: Failure) -> Failure {
+/// A failure to read or write the ClusterVersion, with what would mend it.
+fn explained(failure: Failure, verb: &str) -> Failure {
+    const ANOTHER: &str = "--context or --kubeconfig name another";
     match failure {
-        Failure::NoResourceType(_) => Failure::Other(
-            "the cluster has no ClusterVersions, it is not OpenShift; --context or --kubeconfig name another"
-                .to_owned(),
-        ),
+        Failure::NoResourceType(_) => Failure::Other(format!(
+            "the cluster has no ClusterVersions, it is not OpenShift; {ANOTHER}"
+        )),
+        Failure::Server { reason, message } => {
+            let remedy = match reason.as_str() {
+                "NotFound" => format!("the cluster was not installed as OpenShift clusters are; {ANOTHER}"),
+                "Forbidden" | "Unauthorized" => {
+                    format!("it takes a user who may {verb} ClusterVersion {NAME}; {ANOTHER}")
+                }
+                "Conflict" => "it has changed meanwhile; look at it again".to_owned(),
+                _ => return Failure::Server { reason, message },
+            };
+            Failure::Server {
+                reason,
+                message: format!("{message}; {remedy}"),
+            }
+        }
+        Failure::Unreachable(cause) => Failure::Unreachable(format!("{cause}; {ANOTHER}")),
         other => other,
     }
 }
@@ -136,8 +152,19 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_is_not_openshift_is_told_as_such() {
-        let failure = not_openshift(Failure::NoResourceType(PLURAL));
-        assert!(failure.to_string().contains("it is not OpenShift"), "{failure}");
+    fn every_refusal_of_a_cluster_comes_with_a_remedy() {
+        let told = |reason: &str| {
+            let failure = Failure::Server {
+                reason: reason.to_owned(),
+                message: "no".to_owned(),
+            };
+            explained(failure, "get").to_string()
+        };
+        let failure = explained(Failure::NoResourceType(PLURAL), "get").to_string();
+        assert!(failure.contains("it is not OpenShift"), "{failure}");
+        assert!(told("NotFound").contains("--context or --kubeconfig"));
+        assert!(told("Forbidden").contains("may get ClusterVersion version"));
+        assert!(told("Conflict").contains("look at it again"));
+        assert_eq!(told("Invalid"), "Error from server (Invalid): no");
     }
 }

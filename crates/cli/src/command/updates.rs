@@ -5,6 +5,7 @@ use std::path::Path;
 
 use chrono::Utc;
 use clusterversion::ClusterVersion;
+use clusterversion::gates::ConfigMap;
 use clusterversion::view::{self, Allowed, Request, View};
 
 use crate::args::{Common, UpdatesArgs};
@@ -36,7 +37,10 @@ pub(super) async fn run(common: &Common, args: &UpdatesArgs, screen: Screen) -> 
             let cluster = Cluster::connect(common).await?;
             let object = cluster.version().await?;
             let (gates, acks) = cluster.gates_and_acks().await;
-            let shown = view::view(&object, Some((&gates, &acks)), Some(Utc::now()));
+            let mut shown = view::view(&object, Some((&gates, &acks)), Some(Utc::now()));
+            shown
+                .notes
+                .extend([&gates, &acks].into_iter().filter_map(unreadable));
             show(common, args, &shown, screen);
             Ok(Exit::Done)
         }
@@ -49,6 +53,14 @@ pub(super) async fn run(common: &Common, args: &UpdatesArgs, screen: Screen) -> 
             screen.note(&lines(request.notes.iter().map(|note| format!("Note: {note}"))));
             Ok(Exit::Done)
         }
+    }
+}
+
+/// A note for a `ConfigMap` that could not be read: gates may then stand that are not shown.
+fn unreadable(map: &ConfigMap) -> Option<String> {
+    match map {
+        ConfigMap::Unreadable(error) => Some(format!("gates to acknowledge may be missing here: {error}")),
+        ConfigMap::Found(_) | ConfigMap::Missing => None,
     }
 }
 
