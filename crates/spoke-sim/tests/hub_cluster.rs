@@ -3,6 +3,7 @@
 // clippy knows tests by their functions only, not the helpers of a test crate
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod faults;
 mod world;
 
 use k8s_openapi::api::batch::v1::Job;
