@@ -55,6 +55,10 @@ pub mod reason {
     pub const MOVING: &str = "NotStalled";
     /// Stalled=True, Ready=False and Reconciling=False: the spec breaks a rule.
     pub const INVALID_SPEC: &str = "InvalidSpec";
+    /// The upgrade is being deleted.
+    pub const DELETING: &str = "Deleting";
+    /// Stalled=True: a write that the deletion needs is refused.
+    pub const DELETION_REFUSED: &str = "DeletionRefused";
     /// Stalled=True: the selection is empty.
     pub const NOTHING_SELECTED: &str = "NothingSelected";
     /// Stalled=True: a canary failed or its pre action is degraded.

@@ -24,6 +24,10 @@ const CLUSTERS: &[(&str, &str)] = &[
         "NoCanarySelected",
         "Mend spec.upgradeStrategy.canaryClusters.clusterSelector: it matches no cluster of a ManagedClusterSet bound to {namespace}.",
     ),
+    (
+        "InvalidSpec",
+        "Mend the spec of {name}: kubectl mcu status {name} -n {namespace} names the field. It starts by itself then.",
+    ),
     ("Paused", "Run kubectl mcu resume {name} -n {namespace}."),
     (
         "MaxFailuresExceeded",
@@ -186,7 +190,11 @@ const CLUSTERS: &[(&str, &str)] = &[
 const UPGRADES: &[(&str, &str)] = &[
     (
         reason::INVALID_SPEC,
-        "Mend the field that the message names; kubectl mcu lint -f FILE shows all of them. Until then nothing is started or followed, and clusters are shown as they were before the edit.",
+        "Mend the field that the message names; kubectl mcu lint -f FILE shows all of them. Until then nothing starts. Clusters in flight go on by the last valid spec; a controller that does not know it any more leaves them alone and shows them as they were.",
+    ),
+    (
+        reason::DELETION_REFUSED,
+        "Read the message: the hub refuses a write that the deletion needs. Check the controller's permissions and the hub's admission webhooks; the write is repeated until it succeeds.",
     ),
     (
         reason::NOTHING_SELECTED,
@@ -282,6 +290,7 @@ mod tests {
     fn every_reason_to_be_stalled_has_a_sentence() {
         for reason in [
             reason::INVALID_SPEC,
+            reason::DELETION_REFUSED,
             reason::NOTHING_SELECTED,
             reason::CANARY_FAILED,
             reason::MAX_FAILURES_EXCEEDED,

@@ -70,6 +70,8 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
         }
         Effect::Status { status, .. } => {
             desk.status.wrote(*status, matches!(outcome, Outcome::Upgrade(_)));
+            // The end of a deletion waits for it.
+            desk.dirty |= desk.is_deleting();
         }
         Effect::Finalizers { .. } => desk.finalized(now, outcome),
     }

@@ -52,6 +52,8 @@ pub struct Desk {
     pub view: Arc<Upgrade>,
     /// The spec, checked.
     pub brief: Result<Arc<Brief>, Arc<Vec<Violation>>>,
+    /// The latest valid spec, unless a revision between it and an invalid one was not seen: that might have been in force.
+    pub last_valid: Option<Arc<Brief>>,
     /// The selection, and the epoch of the index it was made at.
     pub selected: Selected,
     /// Epoch of `selected`; 0: never.
@@ -156,6 +158,7 @@ impl Desk {
             name,
             view,
             brief: Err(Arc::default()),
+            last_valid: None,
             selected: Selected::default(),
             selected_at: 0,
             left: AHashMap::new(),
@@ -177,6 +180,24 @@ impl Desk {
     #[must_use]
     pub fn is_deleting(&self) -> bool {
         self.view.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Takes the spec, checked. `followed`: it is the object's next revision after the one known until now.
+    pub fn take_spec(&mut self, brief: Result<Brief, Vec<Violation>>, followed: bool) {
+        self.brief = brief.map(Arc::new).map_err(Arc::new);
+        match &self.brief {
+            Ok(brief) => self.last_valid = Some(Arc::clone(brief)),
+            Err(_) if followed => {}
+            Err(_) => self.last_valid = None,
+        }
+        self.selected_at = 0;
+        self.dirty = true;
+    }
+
+    /// The spec that clusters in flight go on by: the present one, or after an invalid edit the last valid one.
+    #[must_use]
+    pub fn in_force(&self) -> Option<&Arc<Brief>> {
+        self.brief.as_ref().ok().or(self.last_valid.as_ref())
     }
 
     /// Starts a term: records come from the hub, nothing is under way.

@@ -75,9 +75,8 @@ impl Given {
     pub(crate) fn desk(&self, index: &Index) -> Desk {
         let view = Arc::new(self.view());
         let mut desk = Desk::new(Arc::clone(&view)).unwrap();
-        desk.brief = policy::brief(&view, &WorkFlags::default(), TimeDelta::seconds(30))
-            .map(Arc::new)
-            .map_err(Arc::new);
+        let brief = policy::brief(&view, &WorkFlags::default(), TimeDelta::seconds(30));
+        desk.take_spec(brief, false);
         crate::observe::refresh_selection(&mut desk, index, false);
         desk
     }

@@ -189,6 +189,7 @@ impl State {
             return;
         };
         let view = Arc::new(upgrade);
+        let mut followed = false;
         if let Some(desk) = self.desks.get_mut(uid.as_str()) {
             if version(&desk.view) > version(&view) {
                 return;
@@ -201,14 +202,14 @@ impl State {
             if old.metadata.generation == view.metadata.generation && old.spec == view.spec {
                 return;
             }
+            let generation = |view: &Upgrade| view.metadata.generation.unwrap_or(0);
+            followed = generation(&view) <= generation(&old) + 1;
         } else if !self.open_desk(&view) {
             return;
         }
         let brief = policy::brief(&view, &self.settings.works, self.settings.operators_grace);
         if let Some(desk) = self.desks.get_mut(uid.as_str()) {
-            desk.brief = brief.map(Arc::new).map_err(Arc::new);
-            desk.selected_at = 0;
-            desk.dirty = true;
+            desk.take_spec(brief, followed);
         }
     }
 

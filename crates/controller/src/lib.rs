@@ -6,6 +6,7 @@
 
 pub mod answer;
 pub mod apply;
+pub mod deletion;
 pub mod desk;
 pub mod events;
 #[cfg(test)]

@@ -20,7 +20,9 @@ pub type Desks = AHashMap<Uid, Desk>;
 
 /// Brings an upgrade's selection up to the index; true when it changed.
 pub fn refresh_selection(desk: &mut Desk, index: &Index, require_bindings: bool) -> bool {
-    let Ok(brief) = &desk.brief else { return false };
+    let Some(brief) = desk.in_force().map(Arc::clone) else {
+        return false;
+    };
     if desk.selected_at == index.epoch + 1 {
         return false;
     }
@@ -101,6 +103,7 @@ fn concerns(desk: &Desk, cluster: &str) -> bool {
 
 fn waits_for_a_human(phase: Phase, reason: Reason) -> bool {
     let gates = [
+        Reason::InvalidSpec,
         Reason::Paused,
         Reason::CanaryFailed,
         Reason::NoCanarySelected,
@@ -114,9 +117,9 @@ fn waits_for_a_human(phase: Phase, reason: Reason) -> bool {
     }
 }
 
-/// The hold of an upgrade on clusters in flight: while its spec is invalid nothing of it moves without a human.
-const fn at_work(owner: &Desk) -> RivalHold {
-    if owner.brief.is_err() {
+/// The hold of an upgrade on clusters in flight: without any valid spec nothing of it moves without a human.
+fn at_work(owner: &Desk) -> RivalHold {
+    if owner.in_force().is_none() {
         RivalHold::Stuck
     } else {
         RivalHold::Active
@@ -151,9 +154,8 @@ fn hold_of(desk: &Desk, owner: Option<&Desk>, cluster: &str) -> RivalHold {
 #[must_use]
 pub fn fleet(desk: &Desk, desks: &Desks, index: &Index, owned: &[Arc<str>], now: DateTime<Utc>) -> Fleet {
     let platform = desk
-        .brief
-        .as_ref()
-        .is_ok_and(|brief| brief.spec.cluster_version.is_some());
+        .in_force()
+        .is_some_and(|brief| brief.spec.cluster_version.is_some());
     let rivals = if desks.is_empty() {
         AHashMap::new()
     } else {

@@ -12,10 +12,13 @@ use api::names::{FINALIZER, LABEL_MCU, LABEL_MCU_UID};
 use api::views::Upgrade;
 use chrono::{DateTime, TimeDelta, Utc};
 use rollout::check::Violation;
-use rollout::{Action, Attempt, DeleteReason, Fleet, Limit, Plan, Policy, Record, Selection, Step};
+use rollout::{
+    Action, Attempt, DeleteReason, Fleet, Hold, Plan, Policy, Reason, Record, RivalHold, Selection, Step,
+};
 use serde_json::json;
 
 use crate::apply::{Effect, Job, Sheet};
+use crate::deletion;
 use crate::desk::Desk;
 use crate::events::{self, Publisher, Regarding};
 use crate::hall::{Hall, State, concerns_planning};
@@ -36,6 +39,8 @@ struct Observed {
     policy: Policy,
     fleet: Fleet,
     brief: Option<Arc<Brief>>,
+    /// The rules that the present spec breaks, while its clusters go on by the last valid one.
+    broken: Option<Arc<Vec<api::validate::Violation>>>,
     now: DateTime<Utc>,
     freed: Option<Instant>,
 }
@@ -73,8 +78,8 @@ pub fn look(hall: &Hall, events: &Publisher, uid: &str) {
         for (reason, note) in taken.news {
             events.upgrade(regarding, reason, note);
         }
-        for (cluster, record) in &taken.moved {
-            if let Some((reason, note)) = announce::of_record(cluster, record) {
+        for (cluster, record, resolves) in &taken.moved {
+            if let Some((reason, note)) = announce::of_record(cluster, record, *resolves) {
                 events.cluster(regarding, cluster, reason, note);
             }
         }
@@ -88,7 +93,8 @@ struct Taken {
     jobs: Vec<Job>,
     regarding: Option<Regarding>,
     news: Vec<(events::Reason, String)>,
-    moved: Vec<(Arc<str>, Arc<Record>)>,
+    /// Clusters whose phase is new; true: what blocks it resolves by itself.
+    moved: Vec<(Arc<str>, Arc<Record>, bool)>,
 }
 
 fn regarding(desk: &Desk) -> Regarding {
@@ -105,7 +111,7 @@ fn observe(hall: &Hall, state: &mut State, uid: &str, events: &Publisher) -> Opt
     let before = desk.status.previous();
     let observed = observe_desk(hall, state, &mut desk, now);
     if observed.is_none() {
-        for (reason, note) in announce::of_status(&before, &desk.status.previous()) {
+        for (reason, note) in announce::of_status(&before, &desk.status.previous(), 0) {
             events.upgrade(&regarding(&desk), reason, note);
         }
     }
@@ -117,17 +123,24 @@ fn observe_desk(hall: &Hall, state: &mut State, desk: &mut Desk, now: DateTime<U
     desk.dirty = false;
     desk.looked = Some((Instant::now(), std::time::Duration::ZERO));
     desk.wake_at = None;
+    // A look that cannot plan uses it up, too: what the upgrade waits for from here on is no reaction.
+    let freed = state.index.ended.remove(&desk.uid);
     if !settle_finalizer(hall, desk, now) {
         return None;
     }
-    let brief = desk.brief.clone();
-    let policy = match (&brief, desk.is_deleting()) {
-        (_, true) => deletion(),
-        (Ok(brief), false) => Policy {
+    let (brief, in_force) = (desk.brief.clone(), desk.in_force().cloned());
+    let policy = match (&brief, &in_force) {
+        _ if desk.is_deleting() => deletion::policy(),
+        (Ok(brief), _) => Policy {
             retry: pending_retry(&desk.view, desk.status.previous().observed_retry.as_deref()),
             ..brief.policy.clone()
         },
-        (Err(violations), false) => {
+        // What is in flight goes on as it was asked for; nothing else starts, and no retry.
+        (Err(_), Some(last)) => Policy {
+            hold: Some(Hold::InvalidSpec),
+            ..last.policy.clone()
+        },
+        (Err(violations), None) => {
             let (latest, written) = (desk.status.previous(), desk.status.written());
             let past = Past {
                 latest: &latest,
@@ -156,12 +169,12 @@ fn observe_desk(hall: &Hall, state: &mut State, desk: &mut Desk, now: DateTime<U
     let fleet = observe::fleet(desk, &state.desks, &state.index, &owned, now);
     desk.left = observe::leavers(&fleet);
     desk.contested = fleet.clusters.iter().any(|cluster| cluster.rival.is_some());
-    let freed = state.index.ended.remove(&desk.uid);
     Some(Observed {
         view: Arc::clone(&desk.view),
         policy,
         fleet,
-        brief: brief.ok(),
+        brief: in_force,
+        broken: brief.err(),
         now,
         freed,
     })
@@ -173,7 +186,7 @@ fn settle_finalizer(hall: &Hall, desk: &mut Desk, now: DateTime<Utc>) -> bool {
     if desk.is_deleting() || present || desk.finalizing {
         return present;
     }
-    if desk.brief.is_err() {
+    if desk.in_force().is_none() {
         return true;
     }
     if let Some(until) = hurdle(desk, now) {
@@ -188,12 +201,12 @@ fn settle_finalizer(hall: &Hall, desk: &mut Desk, now: DateTime<Utc>) -> bool {
 }
 
 /// When the finalizers may be written again, if not now.
-fn hurdle(desk: &Desk, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+pub(crate) fn hurdle(desk: &Desk, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     let until = desk.hurdle.as_ref().map(|hurdle| hurdle.until);
     until.filter(|until| *until > now)
 }
 
-fn has_finalizer(desk: &Desk) -> bool {
+pub(crate) fn has_finalizer(desk: &Desk) -> bool {
     desk.view
         .metadata
         .finalizers
@@ -202,7 +215,7 @@ fn has_finalizer(desk: &Desk) -> bool {
         .any(|finalizer| finalizer == FINALIZER)
 }
 
-fn finalizer_job(desk: &mut Desk, finalizers: Vec<String>) -> Job {
+pub(crate) fn finalizer_job(desk: &mut Desk, finalizers: Vec<String>) -> Job {
     desk.finalizing = true;
     let effect = Effect::Finalizers {
         namespace: Arc::clone(&desk.namespace),
@@ -216,29 +229,14 @@ fn finalizer_job(desk: &mut Desk, finalizers: Vec<String>) -> Job {
     }
 }
 
-/// The policy of an upgrade that is being deleted: only that matters.
-fn deletion() -> Policy {
-    Policy {
-        revision: Arc::from(""),
-        steps: [None, None, None, None],
-        retry: None,
-        paused: false,
-        deleting: true,
-        max_concurrency: Limit::Count(1),
-        max_failures: None,
-        min_success_time: None,
-        cluster_timeout: TimeDelta::zero(),
-        operators_timeout: TimeDelta::zero(),
-        canaries: false,
-        target: Arc::from(""),
-    }
-}
-
-fn facts<'a>(desk: &'a Desk, previous: &'a ManagedClustersUpgradeStatus, now: DateTime<Utc>) -> Facts<'a> {
+pub(crate) fn facts<'a>(
+    desk: &'a Desk,
+    previous: &'a ManagedClustersUpgradeStatus,
+    now: DateTime<Utc>,
+) -> Facts<'a> {
     Facts {
         generation: desk.view.metadata.generation.unwrap_or(0),
         paused: desk.brief.as_ref().is_ok_and(|brief| brief.spec.paused),
-        deleting: desk.is_deleting(),
         notes: &desk.selected.notes,
         retry: None,
         observed_retry: previous.observed_retry.as_deref(),
@@ -293,10 +291,13 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
         }
     }
     if desk.is_deleting() {
-        finish_deletion(desk, observed, &mut jobs);
+        deletion::finish(desk, &observed.fleet, observed.now, &mut jobs);
+        let news = deletion::tell(desk, &observed.fleet, observed.now, &mut jobs);
         return Taken {
             jobs,
-            ..Taken::default()
+            regarding: Some(regarding(desk)),
+            news,
+            moved: Vec::new(),
         };
     }
     // Fleet and plan are both in the order of names: one walk finds them all.
@@ -313,29 +314,55 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
         ..facts(desk, &previous, observed.now)
     };
     let written = desk.status.written();
-    let status = status::status(
-        &facts,
-        plan,
-        Past {
-            latest: &previous,
-            written: &written,
-        },
-    );
-    let news = announce::of_status(&previous, &status);
+    let past = Past {
+        latest: &previous,
+        written: &written,
+    };
+    let status = match &observed.broken {
+        None => status::status(&facts, plan, past),
+        Some(violations) => status::followed(&facts, plan, violations, past),
+    };
+    let news = announce::of_status(&previous, &status, retried(observed, plan));
     desk.status.set(status);
     if let Some(status) = desk.status.due(now) {
         jobs.push(status_job(desk, status));
     }
+    let moved = changes.moved.into_iter().map(|(cluster, record)| {
+        let resolves = resolves(&observed.fleet, &cluster, &record);
+        (cluster, record, resolves)
+    });
+    let moved = moved.collect();
     let regarding = Some(regarding(desk));
-    if changes.any || previous.state == Some(UpgradeState::Invalid) {
+    let was_invalid = previous.state == Some(UpgradeState::Invalid);
+    if changes.any || was_invalid != observed.broken.is_some() {
         wake_contested(desks);
     }
     Taken {
         jobs,
         regarding,
         news,
-        moved: changes.moved,
+        moved,
     }
+}
+
+/// True when a cluster is blocked by an upgrade that is at work on it: it starts when that one is done.
+fn resolves(fleet: &Fleet, cluster: &str, record: &Record) -> bool {
+    let found = || {
+        let at = fleet
+            .clusters
+            .binary_search_by(|known| (*known.name).cmp(cluster));
+        fleet.clusters[at.ok()?].rival.as_ref()
+    };
+    record.reason == Reason::Conflict && found().is_some_and(|rival| rival.hold == RivalHold::Active)
+}
+
+/// Number of clusters that a retry queued again.
+fn retried(observed: &Observed, plan: &Plan) -> usize {
+    let Some(token) = &observed.policy.retry else {
+        return 0;
+    };
+    let attempts = plan.clusters.iter().map(|state| &state.record.attempt);
+    attempts.filter(|attempt| attempt.is_of_retry(token)).count()
 }
 
 /// Upgrades that wait for a cluster of another one look again.
@@ -343,37 +370,6 @@ pub(crate) fn wake_contested(desks: &mut Desks) {
     for desk in desks.values_mut().filter(|desk| desk.contested) {
         desk.dirty = true;
     }
-}
-
-/// Works that nobody removes any more do not keep the upgrade: a detached agent's finalizer may never go.
-fn finish_deletion(desk: &mut Desk, observed: &Observed, jobs: &mut Vec<Job>) {
-    let left = observed
-        .fleet
-        .clusters
-        .iter()
-        .any(|cluster| Step::ALL.iter().any(|step| cluster.slot(*step).ours().is_some()));
-    if left || !jobs.is_empty() || !desk.busy.is_empty() || desk.finalizing {
-        return;
-    }
-    // A creation whose answer was lost may show only now.
-    let waits = desk
-        .backs_off_until(observed.now)
-        .into_iter()
-        .chain(hurdle(desk, observed.now));
-    if let Some(until) = waits.max() {
-        desk.wake_at = Some(until);
-        return;
-    }
-    let finalizers = desk
-        .view
-        .metadata
-        .finalizers
-        .iter()
-        .flatten()
-        .filter(|one| *one != FINALIZER)
-        .cloned()
-        .collect();
-    jobs.push(finalizer_job(desk, finalizers));
 }
 
 fn prepare(desk: &mut Desk, index: &Index, action: &Action, observed: &Observed) -> Option<Job> {
@@ -448,7 +444,7 @@ fn prepare(desk: &mut Desk, index: &Index, action: &Action, observed: &Observed)
     })
 }
 
-fn status_job(desk: &Desk, status: api::ManagedClustersUpgradeStatus) -> Job {
+pub(crate) fn status_job(desk: &Desk, status: api::ManagedClustersUpgradeStatus) -> Job {
     let effect = Effect::Status {
         namespace: Arc::clone(&desk.namespace),
         name: Arc::clone(&desk.name),
@@ -470,7 +466,9 @@ pub fn flush(hall: &Hall, now: Instant) {
                 let due = desk.rows.due(now);
                 jobs.extend(due.into_iter().map(|due| report_job(desk, due)));
             }
-            if let Some(status) = desk.status.due(now) {
+            if !deletion::is_over(desk)
+                && let Some(status) = desk.status.due(now)
+            {
                 jobs.push(status_job(desk, status));
             }
         }

@@ -180,6 +180,13 @@ fn told(job: &Job) -> String {
     format!("{}: {what}", job.upgrade)
 }
 
+fn stalled(status: &api::ManagedClustersUpgradeStatus) -> (&str, &str) {
+    let mut conditions = status.conditions.iter();
+    let found = conditions.find(|condition| condition.type_ == api::conditions::STALLED);
+    let found = found.filter(|condition| condition.status == "True").unwrap();
+    (&found.reason, &found.message)
+}
+
 fn works(written: &[String]) -> Vec<&str> {
     written
         .iter()
@@ -268,6 +275,71 @@ async fn an_invalid_spec_is_told_and_nothing_else_is_written() {
         ..upgrade("u1", &["c1"])
     });
     assert_eq!(desktop.settle(), ["u1: status"]);
+}
+
+#[tokio::test]
+async fn a_step_that_ends_while_nothing_can_be_planned_counts_for_no_reaction() {
+    let desktop = desktop(&["c1"]);
+    let spec = json!({});
+    desktop.knows(&Given {
+        spec,
+        ..upgrade("u1", &["c1"])
+    });
+    desktop.hall.with(|state| {
+        state.index.ended.insert(Arc::from("u1"), Instant::now());
+    });
+    desktop.look_at("u1");
+    desktop.hall.with(|state| assert!(state.index.ended.is_empty()));
+}
+
+/// An operators-only upgrade of two clusters, one at a time; the first one is done after the spec was edited into an
+/// invalid one, of this generation.
+fn after_an_invalid_edit(generation: i64) -> Desktop {
+    let mut desktop = desktop(&["c1", "c2"]);
+    let mut spec = operators(&["c1", "c2"]);
+    spec["upgradeStrategy"] = json!({"maxConcurrency": 1});
+    let given = |spec: Value, version| Given {
+        version,
+        spec,
+        ..upgrade("u1", &[])
+    };
+    desktop.knows(&given(spec.clone(), 1));
+    desktop.settle();
+    assert_eq!(desktop.phase("u1", "c1"), Some(Phase::Operators));
+    spec["clusterVersion"] = json!({"channel": "stable-4.12", "version": "v4"});
+    let mut edited = given(spec, 1_000).view();
+    edited.metadata.generation = Some(generation);
+    desktop.hall.with(|state| state.apply_upgrade(edited));
+    desktop.version = 1_000;
+    let work = done(&mut desktop, "c1", "u1");
+    desktop.tells(&Change::Applied(work));
+    desktop.settle();
+    desktop.hall.with(|state| {
+        let status = state.desks["u1"].status.previous();
+        assert_eq!(status.state, Some(UpgradeState::Invalid));
+        assert_eq!(stalled(&status).0, "InvalidSpec");
+    });
+    desktop
+}
+
+#[tokio::test]
+async fn after_an_invalid_edit_what_is_in_flight_ends_by_the_last_valid_spec_and_nothing_starts() {
+    let desktop = after_an_invalid_edit(2);
+    assert_eq!(desktop.phase("u1", "c1"), Some(Phase::Complete));
+    desktop.hall.with(|state| {
+        let row = state.desks["u1"].rows.get("c2").unwrap();
+        assert_eq!(
+            (row.record.phase, row.record.reason),
+            (Phase::Pending, Reason::InvalidSpec)
+        );
+    });
+    assert!(desktop.work("c2", WireStep::Operators).is_none());
+}
+
+#[tokio::test]
+async fn nothing_is_followed_by_a_spec_that_may_not_have_been_the_last_valid_one() {
+    let desktop = after_an_invalid_edit(3);
+    assert_eq!(desktop.phase("u1", "c1"), Some(Phase::Operators));
 }
 
 #[tokio::test]
@@ -362,82 +434,6 @@ async fn a_plan_for_a_spec_that_has_changed_meanwhile_is_let_go() {
         let desk = &state.desks["u1"];
         assert!(desk.dirty && desk.rows.all().is_empty());
     });
-}
-
-#[tokio::test]
-async fn deleting_removes_the_works_and_then_the_finalizer() {
-    let mut desktop = desktop(&["c1"]);
-    desktop.knows(&upgrade("u1", &["c1"]));
-    desktop.settle();
-    desktop.version = 1_000;
-    desktop.knows(&Given {
-        deleting: true,
-        version: 1_000,
-        ..upgrade("u1", &["c1"])
-    });
-    let jobs = desktop.look();
-    let first: Vec<String> = jobs.iter().map(told).collect();
-    assert_eq!(works(&first), ["u1: delete c1-cluster-upgrade"]);
-    assert!(!first.iter().any(|one| one.contains("finalizers")));
-    for job in jobs {
-        desktop.carry_out(job);
-    }
-    // The agent's finalizer holds the work, and the agent may be dead: nobody waits for it.
-    assert_eq!(desktop.settle(), ["u1: finalizers 0"]);
-}
-
-#[tokio::test]
-async fn deleting_waits_for_a_creation_whose_answer_was_lost() {
-    let mut desktop = desktop(&["c1"]);
-    desktop.knows(&upgrade("u1", &["c1"]));
-    let jobs = desktop.look();
-    for job in jobs {
-        if matches!(job.effect, Effect::Create { .. }) {
-            desktop.answer(job, &Outcome::Failed("no answer".to_owned(), WriteOutcome::Error));
-        } else {
-            desktop.carry_out(job);
-        }
-    }
-    desktop.knows(&Given {
-        deleting: true,
-        version: 1_000,
-        ..upgrade("u1", &["c1"])
-    });
-    assert!(desktop.look_at("u1").is_empty());
-    desktop
-        .hall
-        .with(|state| assert!(state.desks["u1"].wake_at.is_some()));
-    let late = crate::fixture::work("c1", WireStep::Platform, "u1", 2_000);
-    desktop.tells(&Change::Applied(late));
-    desktop.hall.with(|state| {
-        state.desks.get_mut("u1").unwrap().backoff.clear();
-    });
-    let jobs = desktop.look();
-    assert_eq!(
-        works(&jobs.iter().map(told).collect::<Vec<_>>()),
-        ["u1: delete c1-cluster-upgrade"]
-    );
-}
-
-#[tokio::test]
-async fn a_failed_deletion_of_a_work_is_tried_again_after_its_wait_only() {
-    let mut desktop = desktop(&["c1"]);
-    desktop.knows(&upgrade("u1", &["c1"]));
-    desktop.settle();
-    desktop.knows(&Given {
-        deleting: true,
-        version: 1_000,
-        ..upgrade("u1", &["c1"])
-    });
-    let job = desktop.look().remove(0);
-    desktop.answer(job, &Outcome::Failed("forbidden".to_owned(), WriteOutcome::Error));
-    assert!(desktop.look_at("u1").is_empty());
-    desktop.hall.with(|state| {
-        let desk = state.desks.get_mut("u1").unwrap();
-        assert!(desk.wake_at.is_some());
-        desk.backoff.clear();
-    });
-    assert_eq!(desktop.look_at("u1").len(), 1);
 }
 
 /// An older and a newer upgrade of cluster `c1`, operators only; the older one runs.
@@ -560,3 +556,6 @@ async fn a_quiet_upgrade_writes_nothing() {
         assert!(desktop.look_at("u1").is_empty());
     }
 }
+
+#[path = "deletion_tests.rs"]
+mod deletion;

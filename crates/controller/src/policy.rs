@@ -8,7 +8,7 @@ use api::names::{ANNOTATION_RETRY_FAILED, Step};
 use api::validate::{self, Violation, parse_duration, parse_limit};
 use api::views::Upgrade;
 use chrono::TimeDelta;
-use rollout::{Limit, Policy};
+use rollout::{Hold, Limit, Policy};
 use sha2::{Digest, Sha256};
 
 use crate::works::{Templates, WorkFlags};
@@ -64,7 +64,7 @@ pub fn brief(
         revision: Arc::from(templates.revision()),
         steps: Step::ALL.map(|step| templates.step_hash(step).map(Arc::from)),
         retry: None,
-        paused: spec.paused,
+        hold: spec.paused.then_some(Hold::Paused),
         deleting: false,
         max_concurrency: limit(
             parse_limit(&strategy.max_concurrency, 1).ok_or_else(|| unreadable("maxConcurrency"))?,

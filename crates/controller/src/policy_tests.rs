@@ -32,7 +32,7 @@ fn defaults_hold_when_the_strategy_is_omitted() {
     );
     assert_eq!(policy.max_failures, None);
     assert_eq!(policy.min_success_time, None);
-    assert!(!policy.canaries && !policy.paused && !policy.deleting);
+    assert!(!policy.canaries && policy.hold.is_none() && !policy.deleting);
     assert_eq!(&*policy.target, "4.12.0");
 }
 
@@ -49,7 +49,7 @@ fn the_strategy_is_broken_down() {
     assert_eq!(policy.max_failures, Some(Limit::Count(2)));
     assert_eq!(policy.min_success_time, Some(TimeDelta::minutes(90)));
     assert_eq!(policy.cluster_timeout, TimeDelta::minutes(90));
-    assert!(policy.canaries && policy.paused);
+    assert!(policy.canaries && policy.hold == Some(rollout::Hold::Paused));
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub enum ViolationKind {
     WindowExceeded,
     /// A cluster holds a slot that neither its record nor a work accounts for.
     UnfoundedSlot,
-    /// A start while paused.
+    /// A start while paused, or while the spec is invalid.
     StartedWhilePaused,
     /// A start after a canary failed (R5).
     StartedAfterCanaryFailure,

@@ -31,6 +31,6 @@ pub use fleet::{Busy, Cluster, Fleet, Reading, Rival, RivalHold, Selection, Slot
 pub use outlook::{ActionCounts, Counts, Outlook, StallReason, Summary};
 pub use phase::{Phase, Step};
 pub use plan::{Action, ClusterState, DeleteReason, Plan, UpdateKind, plan};
-pub use policy::{Limit, Policy, StepHash};
+pub use policy::{Hold, Limit, Policy, StepHash};
 pub use reason::Reason;
 pub use record::{Attempt, Outcome, Record, Stage, StepRecord};

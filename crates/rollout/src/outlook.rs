@@ -161,7 +161,7 @@ pub(crate) fn outlook(
         && fleet
             .iter()
             .any(|(cluster, state)| moves(policy, window, cluster, state));
-    let stalled = (!complete && !moving && !policy.paused).then(|| stall(window, summary, fleet));
+    let stalled = (!complete && !moving && policy.hold.is_none()).then(|| stall(window, summary, fleet));
     Outlook {
         complete,
         moving,

@@ -9,6 +9,15 @@ use crate::phase::Step;
 /// Hash of what a step is rendered from; a work with another hash serves another spec.
 pub type StepHash = Arc<str>;
 
+/// Why an upgrade starts nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// `spec.paused`.
+    Paused,
+    /// The spec has been edited into one that breaks a rule; the policy is that of its last valid revision.
+    InvalidSpec,
+}
+
 /// The policy of one upgrade.
 #[derive(Clone, Debug)]
 pub struct Policy {
@@ -18,8 +27,8 @@ pub struct Policy {
     pub steps: [Option<StepHash>; 4],
     /// The retry token to carry out: set while it differs from the one the status has observed.
     pub retry: Option<Arc<str>>,
-    /// True: nothing further starts.
-    pub paused: bool,
+    /// Why nothing starts although slots may be free; what is in flight runs all its steps.
+    pub hold: Option<Hold>,
     /// True: the upgrade is being deleted; its works go, nothing else happens.
     pub deleting: bool,
     /// Clusters that may hold a slot.

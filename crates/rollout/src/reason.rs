@@ -40,6 +40,8 @@ reasons! {
     CanaryFailed,
     /// The canary selector matches no cluster; nothing starts.
     NoCanarySelected,
+    /// The spec of the upgrade breaks a rule; nothing starts until it is corrected.
+    InvalidSpec,
     /// The upgrade is paused.
     Paused,
     /// More clusters failed than maxFailures allows; nothing further starts.

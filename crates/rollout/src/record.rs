@@ -22,6 +22,18 @@ pub struct Attempt {
     pub retry: Arc<str>,
 }
 
+/// Appended to the token of an attempt that comes back to a revision of which works are left: an edit that is taken back
+/// must not revive them with their old clocks.
+pub(crate) const AGAIN: char = '~';
+
+impl Attempt {
+    /// True when this retry token caused it.
+    #[must_use]
+    pub fn is_of_retry(&self, token: &str) -> bool {
+        *self.retry == *token || self.retry.trim_end_matches(AGAIN) == token
+    }
+}
+
 /// Stages of a record: the four steps and the soak between operators and post-action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stage {

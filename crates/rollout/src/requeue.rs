@@ -10,12 +10,8 @@ use crate::fleet::{Cluster, Reading, Selection, Slot, Work};
 use crate::phase::{Phase, Step};
 use crate::policy::Policy;
 use crate::reason::Reason;
-use crate::record::{Attempt, Outcome, Record, Stage, StepRecord};
+use crate::record::{AGAIN, Attempt, Outcome, Record, Stage, StepRecord};
 use crate::wording::cut;
-
-/// Appended to the token of an attempt that comes back to a revision of which works are left: an edit that is taken back
-/// must not revive them with their old clocks.
-const AGAIN: char = '~';
 
 /// True when actions may rely on the record's attempt: it is written, or nothing but first works could contradict it.
 pub(crate) fn is_announced(cluster: &Cluster, record: &Record) -> bool {
@@ -231,15 +227,11 @@ pub(crate) fn requeue(
     }
     let failed = matches!(record.phase, Phase::Failed | Phase::PreActionDegraded);
     match &policy.retry {
-        Some(token) if failed && selected && !has_retried(&record.attempt, token) => {
+        Some(token) if failed && selected && !record.attempt.is_of_retry(token) => {
             Arc::new(retry(Arc::unwrap_or_clone(record), token, now))
         }
         _ => record,
     }
-}
-
-fn has_retried(attempt: &Attempt, token: &Arc<str>) -> bool {
-    attempt.retry == *token || attempt.retry.trim_end_matches(AGAIN) == token.as_ref()
 }
 
 /// The kept work of an earlier attempt of a cluster that was queued again and has not started.

@@ -6,7 +6,7 @@ use crate::cluster::{Derived, Told, Wish};
 use crate::fleet::{Busy, Cluster, Selection};
 use crate::phase::{Phase, Step};
 use crate::plan::superseded;
-use crate::policy::Policy;
+use crate::policy::{Hold, Policy};
 use crate::reason::Reason;
 
 /// How the canaries fare.
@@ -86,11 +86,17 @@ impl Window {
 
     /// The gate that keeps a cluster from starting, if one does.
     pub(crate) fn gate(&self, policy: &Policy, canary: bool) -> Option<(Reason, &'static str)> {
-        if policy.paused {
-            Some((
-                Reason::Paused,
-                "the upgrade is paused; set spec.paused to false to go on",
-            ))
+        if let Some(hold) = policy.hold {
+            Some(match hold {
+                Hold::Paused => (
+                    Reason::Paused,
+                    "the upgrade is paused; set spec.paused to false to go on",
+                ),
+                Hold::InvalidSpec => (
+                    Reason::InvalidSpec,
+                    "the spec breaks a rule; correct it, condition Stalled names the field",
+                ),
+            })
         } else if self.canaries == Canaries::Missing {
             Some((
                 Reason::NoCanarySelected,

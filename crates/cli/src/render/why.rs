@@ -34,13 +34,13 @@ pub fn render(
         cluster: &row.cluster,
     };
     let remedy = remedy::for_cluster(&row.reason, row.phase, names);
-    // While the spec is invalid the controller looks at no cluster: rows stay as they were, and so must their remedies.
+    // While the spec is invalid nothing starts, whatever else would move the cluster.
     let frozen = upgrade
         .condition(conditions::STALLED)
         .filter(|stalled| stalled.status == "True" && stalled.reason == conditions::reason::INVALID_SPEC);
     let remedy = frozen.map_or(remedy, |stalled| {
         format!(
-            "Correct the spec of the upgrade first; until then nothing is started or followed: {}",
+            "Correct the spec of the upgrade first; until then nothing starts: {}",
             one_line(&stalled.message)
         )
     });

@@ -6,11 +6,13 @@ use rollout::{Phase, Record};
 
 use crate::events::Reason;
 
-/// Events about the upgrade itself: what flipped between two statuses.
+/// Events about the upgrade itself: what flipped between two statuses. `retried`: clusters that the retry observed since
+/// then has queued again.
 #[must_use]
 pub fn of_status(
     previous: &ManagedClustersUpgradeStatus,
     next: &ManagedClustersUpgradeStatus,
+    retried: usize,
 ) -> Vec<(Reason, String)> {
     let mut found = Vec::new();
     let mut flips = |type_: &str, reason: Reason| {
@@ -24,7 +26,7 @@ pub fn of_status(
     let paused = |status: &ManagedClustersUpgradeStatus| status.state == Some(UpgradeState::Paused);
     if !paused(previous) && paused(next) {
         found.push((Reason::Paused, message(next, types::READY)));
-    } else if paused(previous) && !paused(next) && next.state != Some(UpgradeState::Complete) {
+    } else if paused(previous) && !paused(next) && resumes(next.state) {
         found.push((Reason::Resumed, message(next, types::RECONCILING)));
     }
     if canaries_complete(next) && !canaries_complete(previous) {
@@ -39,13 +41,23 @@ pub fn of_status(
         && next.observed_retry != previous.observed_retry
     {
         let token = next.observed_retry.as_deref().unwrap_or_default();
-        found.push((
-            Reason::Retrying,
-            format!("failed clusters are queued again (retry-failed={token})"),
-        ));
+        let what = match retried {
+            0 => "no cluster had failed, nothing is queued again".to_owned(),
+            1 => "1 failed cluster is queued again".to_owned(),
+            number => format!("{number} failed clusters are queued again"),
+        };
+        found.push((Reason::Retrying, format!("{what} (retry-failed={token})")));
     }
     found.extend(stalled(previous, next));
     found
+}
+
+/// True unless an upgrade that was paused is over, was spoiled, or goes.
+fn resumes(state: Option<UpgradeState>) -> bool {
+    !matches!(
+        state,
+        Some(UpgradeState::Complete | UpgradeState::Invalid | UpgradeState::Deleting)
+    )
 }
 
 fn stalled(
@@ -68,12 +80,14 @@ fn stalled(
     Some((reason, message(next, types::STALLED)))
 }
 
-/// The Event about a cluster whose record has just taken this phase, if it is worth one: failures only.
+/// The Event about a cluster whose record has just taken this phase, if it is worth one: failures, and blocks unless what
+/// blocks the cluster `resolves` by itself.
 #[must_use]
-pub fn of_record(cluster: &str, record: &Record) -> Option<(Reason, String)> {
+pub fn of_record(cluster: &str, record: &Record, resolves: bool) -> Option<(Reason, String)> {
     let reason = match record.phase {
         Phase::Failed => Reason::ClusterFailed,
         Phase::PreActionDegraded => Reason::PreActionDegraded,
+        Phase::Blocked if resolves => return None,
         Phase::Blocked => Reason::ClusterBlocked,
         _ => return None,
     };
@@ -139,7 +153,7 @@ mod tests {
     }
 
     fn reasons(previous: &ManagedClustersUpgradeStatus, next: &ManagedClustersUpgradeStatus) -> Vec<Reason> {
-        of_status(previous, next)
+        of_status(previous, next, 0)
             .into_iter()
             .map(|(reason, _)| reason)
             .collect()
@@ -162,5 +176,53 @@ mod tests {
         );
         assert_eq!(reasons(&canary, &failed), [Reason::Stalled]);
         assert_eq!(reasons(&failed, &failed), []);
+    }
+
+    #[test]
+    fn a_pause_that_ends_in_an_invalid_spec_is_no_resumption() {
+        let of = |state| ManagedClustersUpgradeStatus {
+            state: Some(state),
+            ..status(&[])
+        };
+        let paused = of(UpgradeState::Paused);
+        assert_eq!(reasons(&paused, &of(UpgradeState::Upgrading)), [Reason::Resumed]);
+        assert_eq!(reasons(&paused, &of(UpgradeState::Invalid)), []);
+        assert_eq!(reasons(&paused, &of(UpgradeState::Deleting)), []);
+    }
+
+    #[test]
+    fn a_retry_tells_how_many_clusters_it_queued_again_even_if_none() {
+        let before = ManagedClustersUpgradeStatus {
+            observed_generation: Some(1),
+            ..status(&[])
+        };
+        let after = ManagedClustersUpgradeStatus {
+            observed_retry: Some("t".to_owned()),
+            ..before.clone()
+        };
+        for (retried, text) in [
+            (
+                0,
+                "no cluster had failed, nothing is queued again (retry-failed=t)",
+            ),
+            (1, "1 failed cluster is queued again (retry-failed=t)"),
+            (2, "2 failed clusters are queued again (retry-failed=t)"),
+        ] {
+            assert_eq!(
+                of_status(&before, &after, retried),
+                [(Reason::Retrying, text.to_owned())]
+            );
+        }
+    }
+
+    #[test]
+    fn a_block_is_announced_unless_it_resolves_by_itself() {
+        let blocked =
+            Record::from(rollout::testing::record(Phase::Blocked).reason(rollout::Reason::Conflict));
+        assert_eq!(of_record("c1", &blocked, true), None);
+        let (reason, _) = of_record("c1", &blocked, false).unwrap();
+        assert_eq!(reason, Reason::ClusterBlocked);
+        let failed = Record::from(rollout::testing::record(Phase::Failed));
+        assert!(of_record("c1", &failed, true).is_some());
     }
 }

@@ -102,41 +102,53 @@ pub fn of_plan(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> Vec<Condition>
         .collect()
 }
 
-/// Conditions of an upgrade whose spec breaks rules.
+/// Conditions of an upgrade whose spec breaks rules while its clusters go on by the last valid one: the facts are those of
+/// the plan, the verdict is that of the spec.
+#[must_use]
+pub fn of_followed(
+    facts: &Facts<'_>,
+    plan: &Plan,
+    violations: &[Violation],
+    past: Past<'_>,
+) -> Vec<Condition> {
+    let text = broken_rules(violations);
+    let in_flight = clusters(plan.summary.in_flight);
+    let verdicts = [
+        verdict(types::COMPLETE, false, reason::COMPLETE, "the spec is invalid"),
+        verdict(types::READY, false, reason::INVALID_SPEC, text.clone()),
+        verdict(
+            types::RECONCILING,
+            false,
+            reason::INVALID_SPEC,
+            format!(
+                "nothing starts until the spec is corrected; {in_flight} in flight, by the last valid spec"
+            ),
+        ),
+        verdict(types::STALLED, true, reason::INVALID_SPEC, text),
+    ];
+    let mut conditions = of_plan(facts, plan, past);
+    for verdict in verdicts {
+        let place = conditions
+            .iter_mut()
+            .find(|condition| condition.type_ == verdict.type_);
+        if let Some(place) = place {
+            *place = condition(&verdict, facts, past);
+        }
+    }
+    conditions
+}
+
+fn broken_rules(violations: &[Violation]) -> String {
+    let rules: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    rules.join("; ")
+}
+
+/// Conditions of an upgrade whose spec breaks rules, where no valid one is known.
 #[must_use]
 pub fn of_violations(facts: &Facts<'_>, violations: &[Violation], past: Past<'_>) -> Vec<Condition> {
-    let text = violations
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join("; ");
-    let kept = |type_: &'static str, reason: &'static str| {
-        let status = is_true(past.latest, type_);
-        let before = past
-            .latest
-            .conditions
-            .iter()
-            .find(|condition| condition.type_ == type_);
-        verdict(
-            type_,
-            status,
-            reason,
-            before.map_or("the spec is invalid", |condition| &condition.message),
-        )
-    };
+    let text = broken_rules(violations);
     let verdicts = [
-        kept(
-            types::SELECTED,
-            if is_true(past.latest, types::SELECTED) {
-                reason::CLUSTERS_SELECTED
-            } else {
-                reason::CLUSTERS_NOT_SELECTED
-            },
-        ),
-        kept(types::APPLIED, reason::APPLIED),
-        kept(types::IN_PROGRESS, reason::IN_PROGRESS),
         verdict(types::COMPLETE, false, reason::COMPLETE, "the spec is invalid"),
-        kept(types::FAILED, reason::FAILED),
         verdict(types::READY, false, reason::INVALID_SPEC, text.clone()),
         verdict(
             types::RECONCILING,
@@ -145,6 +157,71 @@ pub fn of_violations(facts: &Facts<'_>, violations: &[Violation], past: Past<'_>
             "nothing is started or followed until the spec is corrected; what clusters have begun goes on there",
         ),
         verdict(types::STALLED, true, reason::INVALID_SPEC, text),
+    ];
+    beside_kept(verdicts, "the spec is invalid", facts, past)
+}
+
+/// Conditions of an upgrade that is being deleted. `refused`: why its end is kept off.
+#[must_use]
+pub fn of_deletion(facts: &Facts<'_>, refused: Option<&str>, past: Past<'_>) -> Vec<Condition> {
+    let goes = "the upgrade is being deleted";
+    let removing = refused.map_or("its ManifestWorks are removed first", |_| "see condition Stalled");
+    let stalled = match refused {
+        Some(text) => verdict(
+            types::STALLED,
+            true,
+            reason::DELETION_REFUSED,
+            format!("{text}; it is tried again until it succeeds"),
+        ),
+        None => verdict(types::STALLED, false, reason::DELETING, goes),
+    };
+    let verdicts = [
+        verdict(
+            types::COMPLETE,
+            is_true(past.latest, types::COMPLETE),
+            reason::COMPLETE,
+            goes,
+        ),
+        verdict(types::READY, false, reason::DELETING, goes),
+        verdict(
+            types::RECONCILING,
+            refused.is_none(),
+            reason::DELETING,
+            format!("{goes}: {removing}"),
+        ),
+        stalled,
+    ];
+    beside_kept(verdicts, goes, facts, past)
+}
+
+/// All eight conditions where nothing new is known of the clusters: the facts stay as they were told, with `otherwise` for a
+/// message where they never were, beside new verdicts on Complete, Ready, Reconciling and Stalled.
+fn beside_kept(
+    [complete, ready, reconciling, stalled]: [Verdict; 4],
+    otherwise: &str,
+    facts: &Facts<'_>,
+    past: Past<'_>,
+) -> Vec<Condition> {
+    let kept = |type_: &'static str, reason: &'static str| {
+        let mut conditions = past.latest.conditions.iter();
+        let before = conditions.find(|condition| condition.type_ == type_);
+        let message = before.map_or(otherwise, |condition| &condition.message);
+        verdict(type_, is_true(past.latest, type_), reason, message)
+    };
+    let selected = if is_true(past.latest, types::SELECTED) {
+        reason::CLUSTERS_SELECTED
+    } else {
+        reason::CLUSTERS_NOT_SELECTED
+    };
+    let verdicts = [
+        kept(types::SELECTED, selected),
+        kept(types::APPLIED, reason::APPLIED),
+        kept(types::IN_PROGRESS, reason::IN_PROGRESS),
+        complete,
+        kept(types::FAILED, reason::FAILED),
+        ready,
+        reconciling,
+        stalled,
     ];
     verdicts
         .into_iter()

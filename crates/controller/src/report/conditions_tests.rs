@@ -8,7 +8,6 @@ fn facts(now: DateTime<Utc>, notes: &[String]) -> Facts<'_> {
     Facts {
         generation: 7,
         paused: false,
-        deleting: false,
         notes,
         retry: None,
         observed_retry: None,

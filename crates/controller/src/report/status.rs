@@ -23,8 +23,6 @@ pub struct Facts<'a> {
     pub generation: i64,
     /// The spec says paused.
     pub paused: bool,
-    /// The object is being deleted.
-    pub deleting: bool,
     /// Why the selection may be smaller than expected.
     pub notes: &'a [String],
     /// Retry token that is being carried out.
@@ -79,7 +77,7 @@ pub fn status(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> ManagedClusters
     }
 }
 
-/// Status of an upgrade whose spec breaks rules: counters stay as they were.
+/// Status of an upgrade whose spec breaks rules, where no valid one is known: counters stay as they were.
 #[must_use]
 pub fn invalid(facts: &Facts<'_>, violations: &[Violation], past: Past<'_>) -> ManagedClustersUpgradeStatus {
     ManagedClustersUpgradeStatus {
@@ -90,12 +88,36 @@ pub fn invalid(facts: &Facts<'_>, violations: &[Violation], past: Past<'_>) -> M
     }
 }
 
+/// Status of an upgrade whose spec breaks rules while its clusters go on by the last valid one.
+#[must_use]
+pub fn followed(
+    facts: &Facts<'_>,
+    plan: &Plan,
+    violations: &[Violation],
+    past: Past<'_>,
+) -> ManagedClustersUpgradeStatus {
+    ManagedClustersUpgradeStatus {
+        state: Some(UpgradeState::Invalid),
+        conditions: conditions::of_followed(facts, plan, violations, past),
+        ..status(facts, plan, past)
+    }
+}
+
+/// Status of an upgrade that is being deleted; `refused`: why its end is kept off. Counters stay as they were.
+#[must_use]
+pub fn deleting(facts: &Facts<'_>, refused: Option<&str>, past: Past<'_>) -> ManagedClustersUpgradeStatus {
+    ManagedClustersUpgradeStatus {
+        observed_generation: Some(facts.generation),
+        state: Some(UpgradeState::Deleting),
+        conditions: conditions::of_deletion(facts, refused, past),
+        ..past.latest.clone()
+    }
+}
+
 fn state(facts: &Facts<'_>, plan: &Plan) -> UpgradeState {
     let summary = &plan.summary;
     let canaries_running = summary.canaries.total > summary.canaries.complete;
-    if facts.deleting {
-        UpgradeState::Deleting
-    } else if plan.outlook.complete {
+    if plan.outlook.complete {
         UpgradeState::Complete
     } else if facts.paused {
         UpgradeState::Paused
@@ -132,6 +154,7 @@ fn rank(state: &ClusterState) -> Option<usize> {
         Reason::WaitingForCanaries,
         Reason::CanaryFailed,
         Reason::NoCanarySelected,
+        Reason::InvalidSpec,
         Reason::Paused,
         Reason::MaxFailuresExceeded,
     ];

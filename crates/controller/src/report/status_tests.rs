@@ -10,7 +10,6 @@ fn facts(now: DateTime<Utc>) -> Facts<'static> {
     Facts {
         generation: 3,
         paused: false,
-        deleting: false,
         notes: &[],
         retry: None,
         observed_retry: None,

@@ -113,6 +113,12 @@ impl StatusState {
         Some(status)
     }
 
+    /// True while a write is under way.
+    #[must_use]
+    pub const fn is_writing(&self) -> bool {
+        self.writing
+    }
+
     /// Notes how a write ended.
     pub fn wrote(&mut self, status: ManagedClustersUpgradeStatus, success: bool) {
         self.writing = false;

@@ -81,7 +81,7 @@ impl Checker<'_> {
         let failed = canaries.iter().any(|state| state.record.phase == Phase::Failed);
         let asked = self.policy.canaries;
         let gates = [
-            (self.policy.paused, ViolationKind::StartedWhilePaused),
+            (self.policy.hold.is_some(), ViolationKind::StartedWhilePaused),
             (asked && canaries.is_empty(), ViolationKind::StartedWithoutCanary),
             (asked && failed, ViolationKind::StartedAfterCanaryFailure),
             (breach, ViolationKind::StartedPastMaxFailures),

@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::fleet::{Busy, Cluster, Fleet, Reading, Rival, RivalHold, Selection, Slot, Standing, Work};
 use crate::phase::{Phase, Step};
-use crate::policy::{Limit, Policy};
+use crate::policy::{Hold, Limit, Policy};
 use crate::reason::Reason;
 use crate::record::{Attempt, Outcome, Record, Stage, StepRecord};
 
@@ -28,7 +28,7 @@ pub fn policy() -> PolicyBuilder {
         revision: Arc::from("r1"),
         steps,
         retry: None,
-        paused: false,
+        hold: None,
         deleting: false,
         max_concurrency: Limit::Count(10),
         max_failures: None,
@@ -88,9 +88,15 @@ impl PolicyBuilder {
         self
     }
 
+    /// An invalid edit since.
+    pub fn invalid(mut self) -> Self {
+        self.0.hold = Some(Hold::InvalidSpec);
+        self
+    }
+
     /// `spec.paused`.
     pub fn paused(mut self) -> Self {
-        self.0.paused = true;
+        self.0.hold = Some(Hold::Paused);
         self
     }
 

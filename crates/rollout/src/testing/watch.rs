@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::check::check;
 use crate::fleet::{Busy, Cluster, Fleet};
@@ -160,6 +160,35 @@ impl Watch {
                 let text = format!("record moves by itself: {:?} then {:?}", one.record, two.record);
                 self.fault(now, &text);
             }
+        }
+        self.watch_rest(now, policy, fleet, &second);
+    }
+
+    /// A second later, nothing having happened and nothing being due, every record is the same: a row that changed with
+    /// time alone would be written again and again.
+    fn watch_rest(&mut self, now: DateTime<Utc>, policy: &Policy, mut fleet: Fleet, latest: &Plan) {
+        for cluster in &mut fleet.clusters {
+            if let Some(state) = latest.clusters.iter().find(|state| state.name == cluster.name) {
+                cluster.record = Some(Arc::clone(&state.record));
+            }
+        }
+        let rest = plan(now, policy, &fleet);
+        let later = now + TimeDelta::seconds(1);
+        if rest.wake_at.is_some_and(|wake| wake <= later) {
+            return;
+        }
+        let next = plan(later, policy, &fleet);
+        for (one, two) in rest.clusters.iter().zip(&next.clusters) {
+            if one.record != two.record {
+                let text = format!(
+                    "record moves with time alone: {:?} then {:?}",
+                    one.record, two.record
+                );
+                self.fault(now, &text);
+            }
+        }
+        if next.actions != rest.actions || next.dropped != rest.dropped {
+            self.fault(now, &format!("time alone causes {:?}", next.actions));
         }
     }
 

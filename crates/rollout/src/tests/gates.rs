@@ -135,6 +135,27 @@ fn while_paused_nothing_starts_and_what_is_in_flight_goes_on() {
 }
 
 #[test]
+fn after_an_invalid_edit_nothing_starts_and_what_is_in_flight_goes_on() {
+    let fleet = fleet()
+        .cluster("dev1")
+        .work(Step::Platform, work(0).succeeded())
+        .record(record(Phase::Partial).stage(Stage::Platform, 0))
+        .cluster("dev2")
+        .cluster("dev3")
+        .work(Step::Platform, work(0))
+        .record(record(Phase::Initialized).stage(Stage::Platform, 0));
+    let policy = || policy().operators().timeouts(60, 60).invalid();
+    let plan = planned(10, policy(), fleet.clone());
+    assert_eq!(writes(&plan), ["create dev1/Operators"]);
+    assert_eq!(stand(&plan, "dev2"), (Phase::Pending, Reason::InvalidSpec));
+    let late = planned(60, policy(), fleet);
+    assert_eq!(
+        stand(&late, "dev3"),
+        (Phase::Failed, Reason::ClusterUpgradeTimeout)
+    );
+}
+
+#[test]
 fn canaries_start_first_and_within_the_window() {
     let fleet = fleet()
         .cluster("dev1")

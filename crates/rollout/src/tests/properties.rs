@@ -9,7 +9,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use crate::fleet::Standing;
 use crate::phase::{Phase, Step};
-use crate::policy::Limit;
+use crate::policy::{Hold, Limit};
 use crate::reason::Reason;
 use crate::testing::{Latency, PolicyBuilder, Script, World, policy};
 
@@ -188,7 +188,7 @@ fn happen(world: &mut World, event: &Event) {
         ),
         Event::Unblock(c) => world.standing(NAMES[*c], Standing::Eligible),
         Event::Edit(revision, steps) => revise(world, *revision, steps),
-        Event::Pause(paused) => world.edit(0, |policy| policy.paused = *paused),
+        Event::Pause(paused) => world.edit(0, |policy| policy.hold = paused.then_some(Hold::Paused)),
         Event::Window(count) => world.edit(0, |policy| policy.max_concurrency = Limit::Count(*count)),
         Event::MaxFailures(limit) => {
             world.edit(0, |policy| policy.max_failures = limit.map(Limit::Count));
@@ -289,7 +289,7 @@ fn everything_ends_when_faults_end() {
             }
         }
         world.edit(0, |policy| {
-            policy.paused = false;
+            policy.hold = None;
             policy.max_failures = None;
             policy.canaries &= story.canary.is_some_and(|canary| canary < story.clusters);
             policy.cluster_timeout = TimeDelta::seconds(300);

@@ -146,7 +146,7 @@ impl Scene {
             revision: "r1".into(),
             steps: [None, Some("h1".into()), None, None],
             retry: None,
-            paused: false,
+            hold: None,
             deleting: false,
             max_concurrency: Limit::Count(u32::try_from(self.window).unwrap_or(u32::MAX)),
             max_failures: None,
