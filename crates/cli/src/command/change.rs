@@ -99,9 +99,16 @@ fn counted(count: i64) -> String {
 }
 
 fn retried_text(upgrade: &Upgrade, clusters: &[&str]) -> String {
-    let mut text = format!("{TYPE_AND_GROUP}/{} retried\n", upgrade.name);
+    let done = if clusters.is_empty() {
+        "annotated, not retried"
+    } else {
+        "retried"
+    };
+    let mut text = format!("{TYPE_AND_GROUP}/{} {done}\n", upgrade.name);
     if clusters.is_empty() {
-        text.push_str("The reports show no cluster to requeue.\n");
+        text.push_str(
+            "No cluster is Failed or PreActionDegraded, so nothing is queued again; clusters that fail later need another retry.\n",
+        );
     } else {
         let shown = clusters
             .iter()
@@ -187,5 +194,17 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("kubectl mcu resume spring -n upgrades"));
+    }
+
+    #[test]
+    fn a_retry_that_is_forced_where_nothing_failed_says_that_nothing_is_retried() {
+        let text = retried_text(&running(), &[]);
+        assert!(
+            text.starts_with(
+                "managedclustersupgrade.cluster.open-cluster-management.io/spring annotated, not retried\n"
+            ),
+            "{text}"
+        );
+        assert!(text.contains("nothing is queued again"), "{text}");
     }
 }

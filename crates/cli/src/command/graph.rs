@@ -1,14 +1,13 @@
 //! `graph`: asks a graph and prints the answer.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use update_graph::Graph;
 use update_graph::policy::{Chain, Policy};
-use update_graph::query::{
-    ExplainQuery, NextQuery, PathQuery, QueryError, Target, diff, explain, next, path, stranded,
-};
+use update_graph::query::{ExplainQuery, NextQuery, PathQuery, Target, diff, explain, next, path, stranded};
 
 use crate::args::Common;
 use crate::exit::Exit;
@@ -54,11 +53,13 @@ async fn loaded(
 ) -> Result<Loaded, Failure> {
     let loaded = load::load(source, part, &need, timeout(common)).await?;
     screen.note(&loaded.warnings());
+    load::demand_arch(&loaded, source, &part.arch)?;
     load::demand_channels(&loaded, source, &part.channels)?;
     Ok(loaded)
 }
 
-fn not_known(error: &QueryError) -> Failure {
+/// Something that is asked about is not in the graph.
+fn not_known(error: &dyn Display) -> Failure {
     Failure::Other(format!("{error}; check --arch, --channel and the source"))
 }
 
@@ -102,7 +103,7 @@ async fn find_path(common: &Common, args: &PathArgs, screen: Screen) -> Result<E
         conditional: args.conditional,
         accepted: args.accept_risks.iter().cloned().collect::<BTreeSet<_>>(),
         pre_releases: args.pre_releases,
-        channels: preferred(&loaded.graph, &args.part.channels),
+        channels: args.part.channels.clone(),
         limit: args.alternatives.saturating_add(1),
         ..PathQuery::new(args.part.arch.clone(), args.from.clone(), args.to.clone())
     };
@@ -141,25 +142,13 @@ async fn explain_update(common: &Common, args: &ExplainArgs, screen: Screen) -> 
             channels: part.channels.clone(),
         };
         let explanation = explain(&loaded.graph, &query);
+        if explanation.verdict.is_unknown() {
+            return Err(not_known(&explanation.message));
+        }
         render::explain::Shown::try_from(&explanation).map_err(|error| Failure::Other(error.to_string()))?
     };
     screen.print(&render::explain::render(&shown, common.output, screen.paint));
     Ok(Exit::Done)
-}
-
-/// The channels asked for; without any, all families, those first that are meant for production.
-fn preferred(graph: &Graph, asked: &[String]) -> Vec<String> {
-    if !asked.is_empty() {
-        return asked.to_vec();
-    }
-    let mut families: Vec<String> = ["stable", "eus", "fast", "candidate"].map(str::to_owned).into();
-    for name in graph.channels() {
-        let family = name.split_once('-').map_or(name, |(family, _)| family);
-        if !families.iter().any(|known| known == family) {
-            families.push(family.to_owned());
-        }
-    }
-    families
 }
 
 /// The explanation of a service that gives some.
@@ -205,10 +194,15 @@ async fn compare(common: &Common, args: &DiffArgs, screen: Screen) -> Result<Exi
             return Err(Failure::Other(message));
         }
     }
-    let (old, new) = (side(args, &args.old), side(args, &args.new));
+    let (from, to) = (side(args, &args.old), side(args, &args.new));
     // A channel may be in one of them only: that is a difference.
-    let old = load::load(&old, &args.part, &Need::All, timeout(common)).await?;
-    let new = load::load(&new, &args.part, &Need::All, timeout(common)).await?;
+    let old = load::load(&from, &args.part, &Need::All, timeout(common)).await?;
+    let new = load::load(&to, &args.part, &Need::All, timeout(common)).await?;
+    let arch = &args.part.arch;
+    load::demand_arch(&old, &from, arch).or_else(|nothing| {
+        // An architecture may be new.
+        load::demand_arch(&new, &to, arch).map_err(|_| nothing)
+    })?;
     for side in [&old, &new] {
         screen.note(&side.warnings());
     }
@@ -240,12 +234,14 @@ fn side(args: &DiffArgs, text: &str) -> Source {
     if args.releases.is_empty() {
         return Source {
             graph: vec![PathBuf::from(text)],
+            default_arch: args.default_arch.clone(),
             ..Source::default()
         };
     }
     Source {
         releases: args.releases.clone(),
         graph_data: Some(PathBuf::from(text)),
+        default_arch: args.default_arch.clone(),
         ..Source::default()
     }
 }
@@ -254,21 +250,16 @@ fn side(args: &DiffArgs, text: &str) -> Source {
 mod tests {
     use super::*;
     use crate::render::graph::fixtures::graph;
+    use update_graph::Arch;
 
     fn diff_args(releases: &[&str]) -> DiffArgs {
         DiffArgs {
             old: String::new(),
             new: String::new(),
             releases: releases.iter().map(PathBuf::from).collect(),
+            default_arch: Arch::default(),
             part: Part::default(),
         }
-    }
-
-    #[test]
-    fn channels_for_production_are_preferred_and_none_is_left_out() {
-        assert_eq!(preferred(&graph(), &[]), ["stable", "eus", "fast", "candidate"]);
-        let asked = ["eus-4.16".to_owned()];
-        assert_eq!(preferred(&graph(), &asked), asked);
     }
 
     #[test]

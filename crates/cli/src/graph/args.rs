@@ -21,7 +21,7 @@ Examples:
 const CHANNELS_EXAMPLES: &str = "\
 Examples:
   kubectl mcu graph channels --url https://updates.example.com/api/upgrades_info
-  kubectl mcu graph channels --releases releases.json.gz --graph-data graph-data.tar.gz --arch arm64";
+  kubectl mcu graph channels --releases releases.json.gz --graph-data graph-data.tar.gz --arch arm64 --default-arch arm64";
 
 const NEXT_EXAMPLES: &str = "\
 Examples:
@@ -99,12 +99,15 @@ pub struct Source {
     /// graph-data for the releases: a directory, or a tar archive (may be gzipped).
     #[arg(long, value_name = "PATH")]
     pub graph_data: Option<PathBuf>,
+    /// Architecture of the releases of files that do not say theirs.
+    #[arg(long, value_name = "ARCH", default_value = "amd64", conflicts_with = "url")]
+    pub default_arch: Arch,
 }
 
 /// Which part of the graph is meant.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Part {
-    /// Architecture: amd64, arm64, ppc64le, s390x or multi. Files that do not say theirs are taken to be of this one.
+    /// Architecture: amd64, arm64, ppc64le, s390x or multi.
     #[arg(long, value_name = "ARCH", default_value = "amd64")]
     pub arch: Arch,
     /// Only this channel, or all of a family such as stable; may be repeated. All channels by default.
@@ -199,6 +202,9 @@ pub struct DiffArgs {
     /// File of releases (JSON, may be gzipped) that OLD and NEW are graph-data for; may be repeated.
     #[arg(long, value_name = "FILE")]
     pub releases: Vec<PathBuf>,
+    /// Architecture of the releases of files that do not say theirs.
+    #[arg(long, value_name = "ARCH", default_value = "amd64")]
+    pub default_arch: Arch,
     /// Which part is meant.
     #[command(flatten)]
     pub part: Part,

@@ -62,7 +62,7 @@ pub(crate) async fn load(
 ) -> Result<Loaded, Failure> {
     match &source.url {
         Some(url) => from_service(url, part, need, timeout).await,
-        None => from_files(source, &part.arch),
+        None => from_files(source),
     }
 }
 
@@ -90,11 +90,29 @@ pub(crate) fn demand_channels(loaded: &Loaded, source: &Source, wanted: &[String
     }
 }
 
+/// Files that hold nothing for an architecture would answer every question by "nothing", too.
+///
+/// # Errors
+/// No release of the architecture is there.
+pub(crate) fn demand_arch(loaded: &Loaded, source: &Source, wanted: &Arch) -> Result<(), Failure> {
+    let mut known: Vec<&str> = loaded.graph.arches().map(Arch::as_str).collect();
+    if source.url.is_some() || known.is_empty() || known.contains(&wanted.as_str()) {
+        return Ok(());
+    }
+    known.sort_unstable();
+    Err(Failure::Other(format!(
+        "no release for {wanted} is known: the files hold {}, and what says no architecture counts as {}; if that is of {wanted}, give --default-arch {wanted}",
+        known.join(", "),
+        source.default_arch
+    )))
+}
+
 /// Loads files alone.
 ///
 /// # Errors
 /// As [`load`].
-pub(crate) fn from_files(source: &Source, arch: &Arch) -> Result<Loaded, Failure> {
+pub(crate) fn from_files(source: &Source) -> Result<Loaded, Failure> {
+    let arch = &source.default_arch;
     if source.releases.is_empty() && source.graph.is_empty() {
         return Err(Failure::Other(
             "--graph-data alone has no releases; give --releases or --graph too".to_owned(),
@@ -201,6 +219,29 @@ fn in_file(path: &Path, error: &dyn std::fmt::Display) -> Failure {
 mod tests {
     use super::*;
     use crate::render::graph::fixtures::graph;
+
+    #[test]
+    fn an_architecture_that_the_files_do_not_hold_is_refused_with_the_flag_that_says_otherwise() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("releases.json");
+        std::fs::write(&path, r#"[{"version": "4.1.0", "payload": "p"}]"#).unwrap();
+        let arm64: Arch = "arm64".parse().unwrap();
+        let mut source = Source {
+            releases: vec![path],
+            ..Source::default()
+        };
+        let demand = |source: &Source| {
+            let loaded = from_files(source).unwrap_or_else(|failure| panic!("{failure:?}"));
+            demand_arch(&loaded, source, &arm64).map_err(|failure| format!("{failure:?}"))
+        };
+        let error = demand(&source).unwrap_err();
+        assert!(
+            error.contains("the files hold amd64") && error.contains("--default-arch arm64"),
+            "{error}"
+        );
+        source.default_arch = arm64.clone();
+        assert_eq!(demand(&source), Ok(()));
+    }
 
     #[test]
     fn a_channel_that_is_mistyped_and_a_graph_without_channels_are_said_to_be_so() {

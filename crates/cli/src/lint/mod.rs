@@ -193,7 +193,8 @@ impl Linter {
         let mut unknown = Vec::new();
         schema::prune(&self.schema, &mut object, "", &mut unknown);
         problems.extend(self.unknown_fields(unknown));
-        let object = kube_cel::apply_defaults(&self.schema, &object);
+        let mut object = kube_cel::apply_defaults(&self.schema, &object);
+        schema::complete_name(&mut object);
         let structural = schema::check(&self.schema, &object);
         let own = self.own_rules(&object, structural.is_empty());
         let cel = self.cel_rules(&object);
@@ -263,8 +264,9 @@ impl Linter {
 }
 
 /// The three sources often see the same mistake. The schema's finding about a field goes before the others' about it and
-/// its parts; then the controller's, which shows the value; then CEL's, unless the controller found the same in an item of the field, or
-/// the schema found something above or below the field, so that the rule saw a value it was not made for.
+/// its parts; then the controller's, which shows the value; then CEL's, unless the controller found the same there, in an
+/// item of the field, or in the part of it that CEL's message begins with, or the schema found something above or below the
+/// field, so that the rule saw a value it was not made for.
 fn merge(structural: Vec<Problem>, own: Vec<Problem>, cel: Vec<Problem>) -> Vec<Problem> {
     let own: Vec<Problem> = own
         .into_iter()
@@ -278,7 +280,14 @@ fn merge(structural: Vec<Problem>, own: Vec<Problem>, cel: Vec<Problem>) -> Vec<
         .into_iter()
         .filter(|problem| {
             let item = format!("{}[", problem.field);
-            let seen = |other: &Problem| other.field == problem.field || other.field.starts_with(&item);
+            let same_of_a_part = |other: &Problem| {
+                let part = other.field.strip_prefix(&problem.field);
+                let part = part.and_then(|rest| rest.strip_prefix('.'));
+                part.is_some_and(|part| problem.message == format!("{part} {}", other.message))
+            };
+            let seen = |other: &Problem| {
+                other.field == problem.field || other.field.starts_with(&item) || same_of_a_part(other)
+            };
             let touched = |other: &Problem| {
                 is_below(&other.field, &problem.field) || is_below(&problem.field, &other.field)
             };

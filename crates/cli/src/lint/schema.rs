@@ -110,6 +110,23 @@ pub fn check_metadata(object: &Value) -> Vec<Problem> {
     }
 }
 
+/// Gives an object without a name the one that rules see: the API server makes it up from generateName before they are
+/// asked. That neither is given is [`check_metadata`]'s finding.
+pub fn complete_name(object: &mut Value) {
+    let Some(fields) = object.as_object_mut() else {
+        return;
+    };
+    let metadata = fields.entry("metadata").or_insert(Value::Null);
+    if !metadata.is_object() {
+        *metadata = json!({});
+    }
+    if let Some(metadata) = metadata.as_object_mut() {
+        let prefix = metadata.get("generateName").and_then(Value::as_str);
+        let name = Value::from(prefix.unwrap_or_default());
+        metadata.entry("name").or_insert(name);
+    }
+}
+
 fn is_subdomain(name: &str) -> bool {
     let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     name.len() <= 253

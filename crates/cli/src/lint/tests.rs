@@ -215,17 +215,18 @@ fn selectors_that_cannot_match_are_refused() {
         3,
         "a wrong operator does not hide other mistakes: {others:?}"
     );
-    let no_values = found(&linter, &expression(json!({"key": "a", "operator": "In"})));
-    assert!(
-        no_values.iter().all(|(field, _)| field.starts_with(at)),
-        "{no_values:?}"
+    refused(
+        &linter,
+        &expression(json!({"key": "a", "operator": "In"})),
+        &format!("{at}.values"),
+        "at least one value",
     );
-    assert!(no_values[0].1.contains("at least one value"), "{no_values:?}");
-    let values = found(
+    refused(
         &linter,
         &expression(json!({"key": "a", "operator": "Exists", "values": ["b"]})),
+        &format!("{at}.values"),
+        "left out",
     );
-    assert!(values[0].1.contains("left out"), "{values:?}");
     refused(
         &linter,
         &with("upgradeStrategy", &json!({"canaryClusters": {}})),
@@ -294,6 +295,20 @@ fn names_that_reports_or_the_hub_cannot_carry_are_refused() {
     assert_eq!(long[0].field, "metadata.name");
     assert!(long[0].message.contains("63 characters"));
     assert!(named("Spring".to_owned())[0].message.contains("lower-case"));
+}
+
+#[test]
+fn an_object_without_a_name_is_told_so_once_and_a_name_to_be_made_up_is_good() {
+    let linter = linter();
+    let of = |metadata: Value| {
+        let mut object = object(&json!({"clusterVersion": {"version": "4.12.0"}}));
+        object["metadata"] = metadata;
+        linter.check(&object)
+    };
+    for metadata in [Value::Null, json!({}), json!({"namespace": "upgrades"})] {
+        assert_eq!(of(metadata), [Problem::error("metadata.name", "must be set")]);
+    }
+    assert_eq!(of(json!({"generateName": "spring-"})), []);
 }
 
 #[test]
