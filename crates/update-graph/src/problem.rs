@@ -75,6 +75,10 @@ rules! {
         "The archive must be readable and hold plain files only.";
     RawMetadata, "raw-metadata", Error, "write {VERSION: {KEY: VALUE}} with semantic versions",
         "raw/metadata.json must be an object of objects.";
+    ChannelsMissing, "channels-missing", Error, "add channels/NAME.yaml; if they are there, check the mount, copy or archive",
+        "Without a channel no release is served, and a copy that lacks the directory looks the same.";
+    BlocksMissing, "blocks-missing", Warning, "check the mount, copy or archive, unless nothing is to be blocked",
+        "A data set without a blocked edge opens every edge, and a copy that lacks the directory looks the same.";
     ChannelUnreadable, "channel-unreadable", Error, "write a YAML mapping with `name` and `versions`",
         "A channel file that cannot be read refuses the data set: its releases would vanish.";
     ChannelName, "channel-name", Warning, "use one name for the file and the channel, such as stable-4.14, and one file per name",

@@ -130,6 +130,27 @@ impl GraphData {
         Ok((data, findings.problems))
     }
 
+    /// What a whole data set has and this one has not. Reading takes such a set for what it is: whoever serves it decides.
+    #[must_use]
+    pub fn lacks(&self) -> Vec<Problem> {
+        let missing = |is_empty: bool, rule, what: &str| is_empty.then(|| Problem::new(rule, what));
+        [
+            missing(
+                self.channels.is_empty(),
+                Rule::ChannelsMissing,
+                "no file channels/*.yaml is there",
+            ),
+            missing(
+                self.blocks.is_empty(),
+                Rule::BlocksMissing,
+                "no file blocked-edges/*.yaml is there: nothing is blocked",
+            ),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
     /// Reads a tar or tar.gz, its members at the root or below one top directory.
     ///
     /// # Errors

@@ -25,6 +25,7 @@ pub fn files(files: impl IntoIterator<Item = (String, Vec<u8>)>) -> Vec<Problem>
         .filter_map(|(path, content)| Some((path.as_str(), std::str::from_utf8(content).ok()?)))
         .collect();
     let mut problems = findings.problems;
+    problems.extend(data.lacks());
     blocks::check(&data.blocks, &texts, &mut problems);
     channels::check(&data.channels, &texts, &mut problems);
     problems.sort();

@@ -9,8 +9,11 @@ fn lint(given: &[(&str, &str)]) -> Vec<String> {
         .iter()
         .chain(given)
         .map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec()));
+    // Most of these sets have only what the test is about.
+    let whole = |p: &&Problem| !matches!(p.rule, Rule::ChannelsMissing | Rule::BlocksMissing);
     files(given)
         .iter()
+        .filter(whole)
         .map(|p| format!("{}:{} {}", p.file, p.line.unwrap_or_default(), p.rule))
         .collect()
 }
@@ -31,6 +34,29 @@ fn a_clean_set_has_no_findings() {
         ),
     ]);
     assert_eq!(found, [""; 0]);
+}
+
+#[test]
+fn a_set_without_channels_is_an_error_and_one_without_blocks_a_warning() {
+    let of = |given: &[(&str, &str)]| -> Vec<(Rule, Severity)> {
+        let given = given
+            .iter()
+            .map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec()));
+        let found = files(given);
+        found.iter().map(|p| (p.rule, p.severity())).collect()
+    };
+    let version = ("version", "1.1.0\n");
+    let channel = (
+        "channels/candidate-4.1.yaml",
+        "name: candidate-4.1\nversions:\n- 4.1.0\n",
+    );
+    let block = ("blocked-edges/4.1.0.yaml", "to: 4.1.0\nfrom: .*\n");
+    assert_eq!(of(&[version, channel, block]), []);
+    assert_eq!(
+        of(&[version, channel]),
+        [(Rule::BlocksMissing, Severity::Warning)]
+    );
+    assert_eq!(of(&[version, block]), [(Rule::ChannelsMissing, Severity::Error)]);
 }
 
 #[test]

@@ -51,6 +51,17 @@ pub enum Verdict {
     UnknownArch,
 }
 
+impl Verdict {
+    /// True when an end of the edge, or the architecture, is not in the graph: there is nothing to explain.
+    #[must_use]
+    pub const fn is_unknown(self) -> bool {
+        matches!(
+            self,
+            Self::UnknownSource | Self::UnknownTarget | Self::UnknownArch
+        )
+    }
+}
+
 /// A statement of graph-data or of release metadata that hits an edge.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]

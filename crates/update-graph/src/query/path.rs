@@ -76,7 +76,8 @@ pub struct PathQuery {
     pub accepted: BTreeSet<String>,
     /// May candidates and hotfixes be passed through? The ends may be some in any case.
     pub pre_releases: bool,
-    /// Channels by name or by what stands before the first `-`, in the order of preference; empty means all.
+    /// Channels by name or by what stands before the first `-`, in the order of preference; empty means all, in the order
+    /// stable, eus, fast, candidate, others.
     pub channels: Vec<String>,
     /// The channel the cluster is in: a path stays in it as long as it can.
     pub channel: Option<String>,
@@ -222,7 +223,21 @@ fn told(rules: &Rules<'_>, query: &PathQuery, nodes: &[u32]) -> Path {
     Path { hops }
 }
 
-/// A channel for each hop, changed as rarely as can be: from each hop on, the one that serves the most hops in a row.
+/// Families of channels, those first that are meant for production.
+const FAMILIES: [&str; 4] = ["stable", "eus", "fast", "candidate"];
+
+/// The place of a channel in the order of preference.
+fn rank(wanted: &[String], name: &str) -> usize {
+    if wanted.is_empty() {
+        let family = name.split_once('-').map_or(name, |(family, _)| family);
+        let place = FAMILIES.iter().position(|known| *known == family);
+        return place.unwrap_or(FAMILIES.len());
+    }
+    preference(wanted, name).unwrap_or(usize::MAX)
+}
+
+/// A channel for each hop, changed as rarely as can be: from each hop on, the one that serves the most hops in a row; of
+/// several the one that is preferred, then that of the newest minor version.
 fn channels_of(rules: &Rules<'_>, query: &PathQuery, nodes: &[u32]) -> Vec<String> {
     let graph = rules.graph;
     let holds = |hop: &[u32], channel: usize| {
@@ -249,7 +264,7 @@ fn channels_of(rules: &Rules<'_>, query: &PathQuery, nodes: &[u32]) -> Vec<Strin
                 .filter(|(length, _)| *length > 0)
                 .max_by_key(|&(length, channel)| {
                     let name = &graph.channels.names[channel];
-                    let rank = preference(&query.channels, name).unwrap_or(usize::MAX);
+                    let rank = rank(&query.channels, name);
                     (
                         length,
                         std::cmp::Reverse(rank),

@@ -90,6 +90,7 @@ async fn read(sources: &crate::config::Sources) -> anyhow::Result<(Graph, Vec<Pr
         let files = source.read().await?.context("no graph-data")?;
         let (data, found) = GraphData::from_files(files, threads())?;
         problems.extend(found);
+        problems.extend(refresh::lacks(&data).map_err(anyhow::Error::msg)?);
         builder = builder.graph_data(Arc::new(data));
     }
     let read = releases.fetch().await?;

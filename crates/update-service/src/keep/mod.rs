@@ -80,9 +80,18 @@ pub struct Change {
 /// A release that is known, and how often in a row it was missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Known {
+    /// The name it is listed under.
     name: String,
+    /// Others that it is listed under as well.
+    also: Vec<String>,
     release: Release,
     missed: u32,
+}
+
+impl Known {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.name).chain(&self.also).map(String::as_str)
+    }
 }
 
 /// Remembers releases over listings and restarts.
@@ -141,10 +150,10 @@ impl Keeper {
             .collect();
         let mut seen = BTreeSet::new();
         for listed in listing.releases {
-            self.see(listed, &mut seen, &mut change);
+            self.see(listed, &unreadable, &mut seen, &mut change);
         }
         for (id, known) in &mut self.known {
-            if !seen.contains(id) && !unreadable.contains(known.name.as_str()) {
+            if !seen.contains(id) && !known.names().any(|name| unreadable.contains(name)) {
                 known.missed = known.missed.saturating_add(1);
                 tracing::info!(version = %id.1, arch = %id.0, times = known.missed, "a release is not listed any more");
             }
@@ -179,7 +188,13 @@ impl Keeper {
             .is_some_and(|known| known.release.payload == release.payload)
     }
 
-    fn see(&mut self, mut listed: Listed, seen: &mut BTreeSet<(Arch, Version)>, change: &mut Change) {
+    fn see(
+        &mut self,
+        mut listed: Listed,
+        unreadable: &BTreeSet<&str>,
+        seen: &mut BTreeSet<(Arch, Version)>,
+        change: &mut Change,
+    ) {
         // What is kept for long is kept small: there are hundreds of thousands of these.
         listed.release.previous.shrink_to_fit();
         listed.release.next.shrink_to_fit();
@@ -189,6 +204,7 @@ impl Keeper {
             Entry::Vacant(place) => {
                 place.insert(Known {
                     name: listed.name,
+                    also: Vec::new(),
                     release: listed.release,
                     missed: 0,
                 });
@@ -197,6 +213,12 @@ impl Keeper {
             Entry::Occupied(mut place) => {
                 let known = place.get_mut();
                 if known.release.payload == listed.release.payload || first {
+                    if first {
+                        // A name that cannot be read now may still be its.
+                        let names = std::mem::take(&mut known.also);
+                        let names = names.into_iter().chain([std::mem::take(&mut known.name)]);
+                        known.also = names.filter(|name| unreadable.contains(name.as_str())).collect();
+                    }
                     change.changed |= merge(known, listed, first);
                 } else {
                     change.troubles.push(Trouble {
@@ -279,6 +301,7 @@ fn merge(known: &mut Known, listed: Listed, first: bool) -> bool {
         known.release = listed.release;
         return true;
     }
+    known.also.push(listed.name);
     let mut changed = false;
     let lists = [
         (&mut known.release.previous, listed.release.previous),

@@ -21,6 +21,8 @@ struct FileRef<'a> {
 #[derive(Serialize)]
 struct EntryRef<'a> {
     name: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    also: &'a [String],
     missed: u32,
     version: &'a Version,
     arch: &'a Arch,
@@ -41,6 +43,8 @@ struct File {
 #[derive(Deserialize)]
 struct Entry {
     name: String,
+    #[serde(default)]
+    also: Vec<String>,
     missed: u32,
     version: Version,
     arch: Arch,
@@ -55,6 +59,7 @@ pub(super) fn write<'a>(path: &Path, source: &str, known: impl Iterator<Item = &
     let known = known
         .map(|known| EntryRef {
             name: &known.name,
+            also: &known.also,
             missed: known.missed,
             version: &known.release.version,
             arch: &known.release.arch,
@@ -96,6 +101,7 @@ impl Entry {
     fn known(self) -> Known {
         Known {
             name: self.name,
+            also: self.also,
             missed: self.missed,
             release: Release {
                 version: self.version,

@@ -85,6 +85,41 @@ fn a_name_that_cannot_be_read_is_not_missing() {
 }
 
 #[test]
+fn a_release_under_two_names_is_missing_only_when_neither_is_listed() {
+    let under = |names: &[&str], unreadable: &[&str]| Listing {
+        releases: names
+            .iter()
+            .map(|name| Listed {
+                name: (*name).to_owned(),
+                ..listed("4.1.1")
+            })
+            .collect(),
+        unreadable: unreadable.iter().map(|name| trouble(name)).collect(),
+        ..Listing::default()
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("releases");
+    let mut keeper = Keeper::on_disk("s", &file);
+    keeper.take(under(&["4.1.1", "latest"], &[]), everywhere);
+    keeper.save();
+    let mut keeper = Keeper::on_disk("s", &file);
+    // The first name is gone; the other is there, and cannot be read.
+    for _ in 0..4 {
+        assert!(keeper.take(under(&[], &["latest"]), nowhere).lost.is_empty());
+    }
+    assert_eq!((names(&keeper).len(), keeper.retained()), (1, 0));
+    // A name that cannot be read beside one that can is not forgotten.
+    keeper.take(under(&["4.1.1"], &["latest"]), everywhere);
+    assert!(keeper.take(under(&[], &["latest"]), nowhere).lost.is_empty());
+    // A name that points elsewhere now is.
+    keeper.take(under(&["4.1.1"], &[]), everywhere);
+    assert_eq!(
+        reasons(&keeper.take(under(&[], &["latest"]), nowhere)),
+        [Reason::NoChannel]
+    );
+}
+
+#[test]
 fn a_name_that_points_elsewhere_now_leaves_its_old_release_missing() {
     let mut keeper = Keeper::in_memory("s");
     keeper.take(listing(&["4.1.1"]), everywhere);

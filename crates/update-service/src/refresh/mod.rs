@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use update_graph::metadata::key;
 use update_graph::policy::{Chain, Policy};
-use update_graph::{Arch, Builder, Graph, GraphData, Problem, Severity, Version};
+use update_graph::{Arch, Builder, Graph, GraphData, Problem, Rule, Severity, Version};
 
 use crate::keep::{Change, Reason};
 use crate::metrics::{Metrics, Source};
@@ -35,6 +35,9 @@ const SETTLE: Duration = Duration::from_millis(300);
 const RESTLESS: u32 = 100;
 /// So many blocked edges are not all gone on purpose.
 const MANY_BLOCKS: usize = 10;
+/// What a source is told to lack that could be read and lists nothing.
+const NOTHING_LISTED: &str =
+    "no release is listed or known; check the name of the repository, or the release lists";
 /// So many problems of one graph are logged one by one.
 const LOGGED: usize = 20;
 
@@ -304,9 +307,14 @@ impl Refresher {
                 format!("refused: {lost}; a part of it seems to be missing. A restart takes it as it is");
             return Err(FetchError::new(source.location(), why));
         }
+        let lacks = lacks(&data).map_err(|why| FetchError::new(source.location(), why))?;
+        for problem in &lacks {
+            tracing::warn!(graph_data = %source.location(), %problem, remedy = problem.remedy(), "graph-data seem to lack a part");
+        }
         source.accept();
         self.data = Some(Arc::new(data));
         self.data_problems = problems;
+        self.data_problems.extend(lacks);
         Ok(true)
     }
 
@@ -329,7 +337,8 @@ impl Refresher {
             tracing::error!(%error, "releases cannot be read; what is known of them stays");
         }
         let whole = error.is_none();
-        self.state.source(Source::Releases, error);
+        let nothing = (whole && !self.releases.are_known()).then(|| NOTHING_LISTED.to_owned());
+        self.state.source(Source::Releases, error.or(nothing));
         for trouble in change.troubles.iter().take(LOGGED) {
             tracing::warn!(name = %trouble.name, why = %trouble.why, "a listed release is of no use");
         }
@@ -371,7 +380,7 @@ impl Refresher {
             if !self.asked {
                 return;
             }
-            tracing::warn!("no release is known; an empty graph is not served");
+            tracing::warn!("an empty graph is not served: {NOTHING_LISTED}");
             return;
         }
         let started = Instant::now();
@@ -452,12 +461,22 @@ async fn until_read(
 /// What a data set lost altogether that the last one had. No single file is wrong in such a set, but a mount or a copy that
 /// lacks a directory looks the same, and would open every edge or hide every release.
 fn emptied(last: &GraphData, new: &GraphData) -> Option<String> {
-    if new.channels.is_empty() && !last.channels.is_empty() {
-        return Some(format!("none of {} channels is left", last.channels.len()));
-    }
     let blocks = last.blocks.len();
     (new.blocks.is_empty() && blocks >= MANY_BLOCKS)
         .then(|| format!("none of {blocks} blocked edges is left"))
+}
+
+/// What a data set lacks that is served nevertheless.
+///
+/// # Errors
+/// Why it is not to be served: without a channel nothing would be.
+pub fn lacks(data: &GraphData) -> Result<Vec<Problem>, String> {
+    let lacks = data.lacks();
+    let fatal = lacks.iter().find(|problem| problem.rule == Rule::ChannelsMissing);
+    match fatal {
+        Some(fatal) => Err(format!("refused: {fatal}; {}", fatal.remedy())),
+        None => Ok(lacks),
+    }
 }
 
 fn path_of(source: &GraphDataSource) -> Option<PathBuf> {

@@ -394,6 +394,10 @@ impl Upstream {
                 let plain = fetch::gunzip(bytes).map_err(|error| self.error(&error))?;
                 Served::parse(&plain, &self.arch).map_err(|error| self.error(&error))?;
                 let kept = self.keeper.take(&plain).map_err(|error| self.error(&error))?;
+                if self.keeper.known() == 0 {
+                    let why = "the answer holds no release; check channel and arch in the address, and that the service has graph-data that list them";
+                    return Err(self.error(&why));
+                }
                 self.mark = Some(mark);
                 kept
             }

@@ -93,7 +93,7 @@ pub fn paths(graph: &Graph, query: &Query<'_>, default_arch: &str) -> Result<Byt
 /// Why the edge `from` a release `to` another is as it is.
 ///
 /// # Errors
-/// [`ApiError`] when a parameter is missing or wrong.
+/// [`ApiError`] when a parameter is missing or wrong, or a release is not known.
 pub fn explain(graph: &Graph, query: &Query<'_>, default_arch: &str) -> Result<Bytes, ApiError> {
     let question = ExplainQuery {
         arch: arch(query, default_arch)?,
@@ -105,7 +105,11 @@ pub fn explain(graph: &Graph, query: &Query<'_>, default_arch: &str) -> Result<B
             .map(str::to_owned)
             .collect(),
     };
-    json(&update_graph::query::explain(graph, &question))
+    let explanation = update_graph::query::explain(graph, &question);
+    if explanation.verdict.is_unknown() {
+        return Err(ApiError::DoesNotExist(explanation.message));
+    }
+    json(&explanation)
 }
 
 fn arch(query: &Query<'_>, default: &str) -> Result<Arch, ApiError> {

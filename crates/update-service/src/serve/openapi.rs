@@ -233,7 +233,7 @@ fn ways() -> Value {
             ),
             list_parameter(
                 "channels",
-                "Channels to stay in, most wanted first, by name or by what stands before the first -",
+                "Channels to stay in, most wanted first, by name or by what stands before the first -. Without, all of them, most wanted first: stable, eus, fast, candidate, others",
             ),
             parameter(
                 "channel",
@@ -286,6 +286,7 @@ fn explanation() -> Value {
                 json!({"application/json": {"schema": {"type": "object"}}}),
             ),
             (400, "A parameter is missing or wrong", refers("Error")),
+            (404, "A release is not known", refers("Error")),
             (503, "There is no graph yet", refers("Error")),
         ],
     )

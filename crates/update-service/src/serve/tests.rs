@@ -285,6 +285,9 @@ async fn questions_beyond_the_protocol_are_answered_with_and_without_the_prefix(
             (code, &paths["paths"][0]["hops"][0]["to"]),
             (200, &"4.1.2".into())
         );
+        assert_eq!(paths["paths"][0]["hops"][0]["channel"], "stable-4.1");
+        let (_, paths) = ask("paths?from=4.1.1&to=4.1.2&channels=fast,stable").await;
+        assert_eq!(paths["paths"][0]["hops"][0]["channel"], "fast-4.1");
         let (code, paths) = ask("paths?from=4.1.0&to=4.1.2").await;
         assert!(code == 200 && paths["unreachable"].is_object(), "{paths}");
         let (_, paths) = ask("paths?from=4.1.0&to=4.1.2&accept=Leak").await;
@@ -304,6 +307,9 @@ async fn questions_beyond_the_protocol_are_answered_with_and_without_the_prefix(
             ("paths?from=4.1.0&to=4.1.2&limit=99", (400, "invalid_params")),
             ("paths?from=4.1.0&to=4.9.9", (404, "does_not_exist")),
             ("explain?to=4.1.0", (400, "missing_params")),
+            ("explain?from=4.1.0&to=4.9.9", (404, "does_not_exist")),
+            ("explain?from=4.0.9&to=4.1.0", (404, "does_not_exist")),
+            ("explain?from=4.1.0&to=4.1.1&arch=s390x", (404, "does_not_exist")),
             ("channels?arch=X", (400, "invalid_params")),
         ] {
             let (code, error) = ask(rest).await;

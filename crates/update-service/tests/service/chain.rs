@@ -51,6 +51,28 @@ async fn a_service_fed_from_another_serves_the_same_graphs() {
 }
 
 #[tokio::test]
+async fn a_channel_that_is_mistyped_is_named_where_readiness_is_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let versions = ["4.1.0", "4.1.1"];
+    std::fs::write(directory.path().join("list"), data::list(&versions)).unwrap();
+    data::graph_data(&directory.path().join("data"), &versions, &[]);
+    let one = Running::start(&sources(
+        ReleaseSource::Lists(vec![directory.path().join("list")]),
+        Some(Location::Path(directory.path().join("data"))),
+    ));
+    one.ready().await;
+    let two = Running::start(&graphs(&[
+        one.url("/api/upgrades_info/v1/graph?channel=stabel-4.1")
+    ]));
+    until("it says why it is not ready", async || {
+        let (status, body) = two.get("/readyz").await;
+        let body = String::from_utf8(body).unwrap();
+        status == 503 && body.contains("channel=stabel-4.1") && body.contains("check channel and arch")
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_service_fed_from_a_filtered_graph_serves_the_same_channel() {
     let Some(dir) = data::dir() else { return };
     let one = first(&dir).await;

@@ -119,6 +119,47 @@ async fn data_that_never_were_good_keep_the_service_from_being_ready() {
 }
 
 #[tokio::test]
+async fn data_without_channels_are_refused_from_the_start_and_data_without_blocks_are_complained_of() {
+    let files = Files::new();
+    let channels = files.data().join("channels");
+    let aside = files.directory.path().join("aside");
+    std::fs::rename(&channels, &aside).unwrap();
+    let running = Running::start(&files.sources());
+    running.readings(2.0).await;
+    let (status, body) = running.get("/readyz").await;
+    let body = String::from_utf8(body).unwrap();
+    assert_eq!(status, 503);
+    assert!(
+        body.contains("graph_data: ") && body.contains("channels/*.yaml"),
+        "{body}"
+    );
+    std::fs::rename(&aside, &channels).unwrap();
+    running.ready().await;
+    let warnings = "update_service_problems{severity=\"warning\"}";
+    until("a missing part is counted", async || {
+        running.metric(warnings) == 1.0
+    })
+    .await;
+    data::graph_data(&files.data(), THREE, &[ALL_BLOCKED]);
+    until("nothing is missing", async || running.metric(warnings) == 0.0).await;
+}
+
+#[tokio::test]
+async fn an_empty_list_keeps_the_service_from_being_ready_and_says_so() {
+    let files = Files::new();
+    files.list(&[]);
+    let running = Running::start(&files.sources());
+    until("it says why it is not ready", async || {
+        let (status, body) = running.get("/readyz").await;
+        status == 503
+            && String::from_utf8(body)
+                .unwrap()
+                .contains("releases: no release is listed")
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_release_leaves_with_the_third_listing_that_lacks_it() {
     let files = Files::new();
     let mut sources = files.sources();
