@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::StreamExt;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::{Client, ResourceExt};
@@ -390,62 +389,4 @@ async fn the_hub_sees_an_agent_go_and_come_back() {
     assert!(agents.clear_fault("spoke-1"));
     available("True").await;
     agents.stop().await;
-}
-
-/// Not part of the suite: prints what the agents cost beside an API server.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "a measurement"]
-async fn measure_throughput() {
-    let count: usize = std::env::var("CLUSTERS")
-        .ok()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(2000);
-    let world = World::new(count).await;
-    let agents = world.agents(|b| b.agent_seconds(4.0)).await;
-    let client = world.client();
-    let names = agents.clusters();
-    let before = cpu_seconds();
-    let began = std::time::Instant::now();
-    futures::stream::iter(&names)
-        .for_each_concurrent(32, |cluster| {
-            let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), cluster, &works());
-            async move { create(&api, cluster, "up", platform_work("4.12.0")).await }
-        })
-        .await;
-    let created = began.elapsed();
-    let mut settled = agents.stats();
-    loop {
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        let stats = agents.stats();
-        if stats == settled {
-            break;
-        }
-        settled = stats;
-    }
-    let rss = std::fs::read_to_string("/proc/self/status").unwrap();
-    let rss = rss
-        .lines()
-        .find(|line| line.starts_with("VmRSS"))
-        .unwrap_or_default()
-        .to_owned();
-    println!(
-        "{count} works created in {created:?}, done after {:?}; process cpu {:.1}s, {rss}, {:?}",
-        began.elapsed().saturating_sub(Duration::from_secs(3)),
-        cpu_seconds() - before,
-        agents.stats()
-    );
-    agents.stop().await;
-}
-
-/// User and system time of this process.
-fn cpu_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<&str> = stat
-        .rsplit(')')
-        .next()
-        .unwrap_or_default()
-        .split_whitespace()
-        .collect();
-    let ticks = |n: usize| fields.get(n).and_then(|t| t.parse::<f64>().ok()).unwrap_or(0.0);
-    (ticks(11) + ticks(12)) / 100.0
 }

@@ -3,6 +3,7 @@
 pub mod agents;
 pub mod cluster;
 
+use std::io::IsTerminal as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ fn log(filter: &str) -> Result<()> {
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::try_new(filter).context("--log")?)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .init();
     // Only a second installation fails, and then a provider is there.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -54,7 +54,7 @@ async fn ready(base: &str) {
         .map_or(0, |answer| answer.status().as_u16())
         != 200
     {
-        assert!(started.elapsed() < Duration::from_secs(30), "never ready");
+        assert!(started.elapsed() < Duration::from_mins(1), "never ready");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -93,11 +93,14 @@ async fn the_captured_graphs_are_served_as_production_served_them() {
             .unwrap();
         assert!(kill.success());
         let started = Instant::now();
-        let status = process.child.wait().unwrap();
-        assert!(
-            status.success() && started.elapsed() < Duration::from_secs(8),
-            "{status}"
-        );
+        let status = loop {
+            if let Some(status) = process.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(started.elapsed() < Duration::from_mins(1), "it does not end");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        assert!(status.success(), "{status}");
     }
 }
 

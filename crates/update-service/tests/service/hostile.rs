@@ -87,7 +87,7 @@ async fn clients_that_send_slowly_lose_their_connections_and_keep_nobody_out() {
         let started = Instant::now();
         while stream.write_all(b"a").await.is_ok() {
             assert!(
-                started.elapsed() < Duration::from_secs(10),
+                started.elapsed() < Duration::from_mins(1),
                 "dripping goes on for ever"
             );
             tokio::time::sleep(Duration::from_millis(20)).await;
