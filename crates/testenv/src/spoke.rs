@@ -78,6 +78,8 @@ pub struct SpokeSpec {
     pub features: FeatureSet,
     /// What its controller-manager does.
     pub controllers: Controllers,
+    /// Whether its API server writes an audit log.
+    pub audit: bool,
 }
 
 impl SpokeSpec {
@@ -88,6 +90,7 @@ impl SpokeSpec {
             name: name.to_owned(),
             features,
             controllers: Controllers::standard(),
+            audit: false,
         }
     }
 
@@ -95,6 +98,13 @@ impl SpokeSpec {
     #[must_use]
     pub fn controllers(mut self, controllers: Controllers) -> Self {
         self.controllers = controllers;
+        self
+    }
+
+    /// Writes an audit log; see [`Hub::audit_log`].
+    #[must_use]
+    pub fn audited(mut self) -> Self {
+        self.audit = true;
         self
     }
 }
@@ -121,13 +131,14 @@ impl Spoke {
         let hub_identity = hub
             .kubeconfig_for_user(&user)
             .with_context(|| format!("the hub was started without {user}"))?;
-        let plane = Hub::builder()
+        let mut builder = Hub::builder()
             .assets(hub.assets().clone())
             .beside(hub, &format!("/spokes/{name}"))
-            .controller_manager(spec.controllers.clone())
-            .start()
-            .await
-            .with_context(|| format!("spoke {name}"))?;
+            .controller_manager(spec.controllers.clone());
+        if spec.audit {
+            builder = builder.audit();
+        }
+        let plane = builder.start().await.with_context(|| format!("spoke {name}"))?;
         let mut objects = crds::openshift_crds(spec.features).await?;
         objects.extend(crds::olm_crds().await?);
         objects.extend(crds::ocm_spoke_crds().await?);
