@@ -2,6 +2,7 @@
 //!
 //! Owns the words that tests are written in. Refuses to wait by time: every wait is for something seen.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +35,8 @@ pub struct Scenario {
     set: String,
     names: Vec<String>,
     patience: Duration,
+    /// Works of its clusters that others had created before it began.
+    before: BTreeMap<(String, Step), usize>,
 }
 
 impl fmt::Debug for Scenario {
@@ -92,6 +95,7 @@ impl Scenario {
             id,
             names,
             patience: PATIENCE,
+            before: BTreeMap::new(),
         };
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scenario.id}});
         let set = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSet",
@@ -114,6 +118,12 @@ impl Scenario {
             set: set.to_owned(),
             names: names.iter().map(|&name| name.to_owned()).collect(),
             patience,
+            before: world.view().look(|known| {
+                let pairs = names.iter().flat_map(|&name| Step::ALL.map(|step| (name, step)));
+                pairs
+                    .map(|(name, step)| ((name.to_owned(), step), known.created(name, step)))
+                    .collect()
+            }),
         };
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scenario.id}});
         let binding = fleet::binding(&scenario.id, set);
@@ -290,12 +300,13 @@ impl Scenario {
             .look(|known| known.work(self.c(number), step).is_some())
     }
 
-    /// How often a work of this step was ever created.
+    /// How often a work of this step was created since the scenario began.
     #[must_use]
     pub fn created(&self, number: usize, step: Step) -> usize {
-        self.world
-            .view()
-            .look(|known| known.created(self.c(number), step))
+        let cluster = self.c(number);
+        let all = self.world.view().look(|known| known.created(cluster, step));
+        let before = self.before.get(&(cluster.to_owned(), step));
+        all - before.copied().unwrap_or_default()
     }
 
     /// Clusters, by number, that have a work of this step.
