@@ -7,6 +7,7 @@ mod crds;
 mod demo;
 mod deny;
 mod docs;
+mod e2e;
 mod fence;
 mod hub;
 mod stage;
@@ -42,6 +43,8 @@ enum Command {
         #[arg(long)]
         fast: bool,
     },
+    /// Upgrade real spokes: a hub, three clusters with OCM's own agents, and everything that can go wrong.
+    E2e(e2e::E2eArgs),
     /// A hub for hands and scripts.
     #[command(subcommand)]
     Hub(hub::HubCommand),
@@ -87,6 +90,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Demo(args) => return demo::run(&args),
         Command::Bench(bench) => return bench::run(&bench),
         Command::Test { fast } => suite::run(fast)?,
+        Command::E2e(args) => e2e::run(&args)?,
         Command::Hub(command) => tokio::runtime::Runtime::new()?.block_on(hub::run(command))?,
         Command::Crds { check: true } => crds::check(root())?,
         Command::Crds { check: false } => crds::write(root())?,

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use crate::bench::fleet;
-use crate::workspace::{Binaries, CONTROLLER, Metadata, Package, Profile, UPDATE_SERVICE, cargo, root};
-use crate::{crds, deny, docs, fence};
+use crate::workspace::{Binaries, Metadata, Package, Profile, cargo, root};
+use crate::{crds, deny, docs, e2e, fence};
 
 /// What a step does.
 type Work = Box<dyn FnOnce() -> Result<()>>;
@@ -92,13 +92,8 @@ fn with_hub() -> Vec<Step> {
     vec![
         step("programs", || Binaries::build(Profile::own()).map(drop)),
         step("hub tests", || {
-            let mut tests = cargo();
-            // These tests wait for a hub more than they work: far more of them than cores can run at once.
-            tests.env("RUST_TEST_THREADS", "16");
-            let binaries = Binaries::build(Profile::own())?;
-            tests.env("MCU_CONTROLLER", binaries.path(CONTROLLER));
-            tests.env("MCU_UPDATE_SERVICE", binaries.path(UPDATE_SERVICE));
-            tests.args(["test", "--workspace"]);
+            let mut tests = e2e::cargo_test()?;
+            tests.arg("--workspace");
             for (_, names) in targets(&Metadata::load()?.packages).hub {
                 for name in names {
                     tests.args(["--test", &name]);
@@ -106,6 +101,7 @@ fn with_hub() -> Vec<Step> {
             }
             command(&mut tests)
         }),
+        step("spokes", || e2e::run(&e2e::E2eArgs::default())),
         step("bench counts", || {
             let runtime = tokio::runtime::Runtime::new()?;
             runtime.block_on(fleet::check_counts())
@@ -120,6 +116,8 @@ struct Targets {
     plain: Vec<String>,
     /// Need a hub: package and names.
     hub: Vec<(String, Vec<String>)>,
+    /// Need spokes beside it.
+    spokes: Vec<String>,
 }
 
 fn targets(packages: &[Package]) -> Targets {
@@ -130,6 +128,10 @@ fn targets(packages: &[Package]) -> Targets {
             .iter()
             .filter(|target| target.kind.iter().any(|kind| kind == "test"))
             .map(|target| target.name.clone());
+        let (spokes, tests): (Vec<_>, Vec<_>) =
+            tests.partition(|name| package.name == "e2e" && e2e::TESTS.contains(&name.as_str()));
+        found.spokes.extend(spokes);
+        let tests = tests.into_iter();
         let (hub, plain): (Vec<_>, Vec<_>) =
             tests.partition(|name| package.name == "e2e" || name.starts_with("hub"));
         found.plain.extend(plain);
@@ -141,7 +143,7 @@ fn targets(packages: &[Package]) -> Targets {
 }
 
 /// Runs a command with our own standard streams.
-fn command(command: &mut Command) -> Result<()> {
+pub(crate) fn command(command: &mut Command) -> Result<()> {
     let line = std::iter::once(command.get_program())
         .chain(command.get_args())
         .skip(1)
@@ -193,7 +195,10 @@ mod tests {
         let packages = [
             package("testenv", &[("testenv", "lib"), ("hub", "test")]),
             package("rollout", &[("goldens", "test")]),
-            package("e2e", &[("acceptance", "test"), ("e2e", "lib")]),
+            package(
+                "e2e",
+                &[("acceptance", "test"), ("fleet", "test"), ("e2e", "lib")],
+            ),
         ];
         assert_eq!(
             targets(&packages),
@@ -203,6 +208,7 @@ mod tests {
                     ("testenv".to_owned(), vec!["hub".to_owned()]),
                     ("e2e".to_owned(), vec!["acceptance".to_owned()]),
                 ],
+                spokes: vec!["fleet".to_owned()],
             }
         );
     }
@@ -214,7 +220,8 @@ mod tests {
         let hub: usize = found.hub.iter().map(|(_, names)| names.len()).sum();
         let all = packages.iter().flat_map(|package| &package.targets);
         let tests = all.filter(|target| target.kind.contains(&"test".to_owned()));
-        assert_eq!(found.plain.len() + hub, tests.count());
+        assert_eq!(found.spokes.len(), e2e::TESTS.len());
+        assert_eq!(found.plain.len() + hub + found.spokes.len(), tests.count());
         assert!(found.hub.iter().any(|(package, _)| package == "testenv"));
     }
 
