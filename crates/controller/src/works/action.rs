@@ -114,6 +114,9 @@ pub(super) fn template(action: &UpgradeAction) -> Template {
 
 /// Adds a manifestConfig for each batch/v1 Job that no existing one applies to. A `manifestConfigs` that is no list is
 /// left for the API server to refuse.
+///
+/// Applied server-side: the agent's default strategy replaces the spec a few minutes later, without what the Job
+/// controller has filled in, which the API server refuses for ever. A Job that runs longer would never be reported done.
 fn add_job_feedback(spec: &mut Map<String, Value>, manifests: &[Value]) {
     let jobs: Vec<Identity<'_>> = manifests
         .iter()
@@ -144,6 +147,10 @@ fn add_job_feedback(spec: &mut Map<String, Value>, manifests: &[Value]) {
                 "resource": "jobs",
                 "name": job.name,
                 "namespace": job.namespace,
+            },
+            "updateStrategy": {
+                "type": "ServerSideApply",
+                "serverSideApply": { "force": true, "fieldManager": "work-agent-mcu" },
             },
             "feedbackRules": [
                 { "type": "WellKnownStatus" },
