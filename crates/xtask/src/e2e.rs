@@ -28,12 +28,7 @@ pub struct E2eArgs {
 /// # Errors
 /// A binary is missing and cannot be built, or a test fails; the output has been shown.
 pub fn run(args: &E2eArgs) -> Result<()> {
-    let runtime = tokio::runtime::Runtime::new()?;
-    let located = async {
-        let cache = ToolCache::from_env()?;
-        Assets::locate_or_build_in(&cache, &Tool::ALL, &stderr_progress).await
-    };
-    runtime.block_on(located)?;
+    tools()?;
     let mut tests = cargo_test()?;
     // Not of the package alone: other features would be chosen, and half the tree compiled again.
     tests.args(["--workspace", "--no-fail-fast"]);
@@ -42,6 +37,18 @@ pub fn run(args: &E2eArgs) -> Result<()> {
     }
     tests.arg("--").args(&args.filters);
     command(&mut tests)
+}
+
+/// Finds or builds every binary that any test needs, before tests with deadlines run beside the compiler.
+///
+/// # Errors
+/// One is missing and cannot be built.
+pub fn tools() -> Result<()> {
+    let located = async {
+        let cache = ToolCache::from_env()?;
+        Assets::locate_or_build_in(&cache, &Tool::ALL, &stderr_progress).await
+    };
+    tokio::runtime::Runtime::new()?.block_on(located).map(drop)
 }
 
 /// `cargo test` for tests that wait more than they work, with the programs of the workspace built.

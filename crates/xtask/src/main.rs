@@ -38,11 +38,7 @@ enum Command {
     /// Upgrade a fleet of simulated clusters on a real hub, before your eyes.
     Demo(demo::DemoArgs),
     /// Run what CI runs: format, lints, fence, drift, dependencies, all tests and a short bench.
-    Test {
-        /// Leave out everything that needs a hub.
-        #[arg(long)]
-        fast: bool,
-    },
+    Test(suite::TestArgs),
     /// Upgrade real spokes: a hub, three clusters with OCM's own agents, and everything that can go wrong.
     E2e(e2e::E2eArgs),
     /// A hub for hands and scripts.
@@ -89,7 +85,7 @@ fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Demo(args) => return demo::run(&args),
         Command::Bench(bench) => return bench::run(&bench),
-        Command::Test { fast } => suite::run(fast)?,
+        Command::Test(args) => suite::run(args)?,
         Command::E2e(args) => e2e::run(&args)?,
         Command::Hub(command) => tokio::runtime::Runtime::new()?.block_on(hub::run(command))?,
         Command::Crds { check: true } => crds::check(root())?,

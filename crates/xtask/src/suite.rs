@@ -6,7 +6,8 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
+use clap::Args;
 
 use crate::bench::fleet;
 use crate::workspace::{Binaries, Metadata, Package, Profile, cargo, root};
@@ -28,36 +29,59 @@ fn step(name: &'static str, work: impl FnOnce() -> Result<()> + 'static) -> Step
     }
 }
 
-/// Runs the suite and stops at the first failure; `fast` leaves out everything that needs a hub.
+/// How to run the suite.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct TestArgs {
+    /// Leave out everything that needs a hub.
+    #[arg(long)]
+    fast: bool,
+    /// Go on after a failure and name all of them at the end: for machines that nobody watches.
+    #[arg(long)]
+    keep_going: bool,
+}
+
+/// Runs the suite and stops at the first failure, or at the end if it is to keep going.
 ///
 /// # Errors
 /// A step fails; its output has been shown, the message names it.
-pub fn run(fast: bool) -> Result<()> {
+pub fn run(args: TestArgs) -> Result<()> {
     let started = Instant::now();
-    let mut steps = without_hub();
-    if !fast {
-        steps.extend(with_hub());
+    let mut steps = without_hub(args.keep_going);
+    if !args.fast {
+        steps.extend(with_hub(args.keep_going));
     }
     let total = steps.len();
     let mut done: Vec<(&'static str, Duration)> = Vec::new();
+    let mut failed: Vec<&'static str> = Vec::new();
     for (number, Step { name, work }) in (1..).zip(steps) {
         eprintln!("\n==> {number}/{total} {name}");
         let begun = Instant::now();
         let outcome = work();
         let took = begun.elapsed();
         if let Err(error) = outcome {
-            summarize(&done, started.elapsed());
-            eprintln!("  FAILED {name:<12} {}", seconds(took));
-            return Err(error.context(format!("{name} failed")));
+            if !args.keep_going {
+                summarize(&done, started.elapsed());
+                eprintln!("  FAILED {name:<12} {}", seconds(took));
+                return Err(error.context(format!("{name} failed")));
+            }
+            eprintln!("<== {name}: FAILED in {}: {error:#}", seconds(took));
+            failed.push(name);
+            continue;
         }
         eprintln!("<== {name}: ok in {}", seconds(took));
         done.push((name, took));
     }
     summarize(&done, started.elapsed());
+    ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
     Ok(())
 }
 
-fn without_hub() -> Vec<Step> {
+/// `cargo test`'s argument for going on after a failure.
+fn going_on(keep_going: bool) -> Option<&'static str> {
+    keep_going.then_some("--no-fail-fast")
+}
+
+fn without_hub(keep_going: bool) -> Vec<Step> {
     vec![
         step("format", || command(cargo().args(["fmt", "--all", "--check"]))),
         step("clippy", || {
@@ -73,10 +97,11 @@ fn without_hub() -> Vec<Step> {
             docs::check(root())
         }),
         step("deny", deny::run),
-        step("tests", || {
+        step("tests", move || {
             let targets = targets(&Metadata::load()?.packages);
             let mut tests = cargo();
             tests.args(["test", "--workspace", "--lib", "--bins"]);
+            tests.args(going_on(keep_going));
             for name in &targets.plain {
                 tests.args(["--test", name]);
             }
@@ -88,12 +113,13 @@ fn without_hub() -> Vec<Step> {
     ]
 }
 
-fn with_hub() -> Vec<Step> {
+fn with_hub(keep_going: bool) -> Vec<Step> {
     vec![
+        step("hub tools", e2e::tools),
         step("programs", || Binaries::build(Profile::own()).map(drop)),
-        step("hub tests", || {
+        step("hub tests", move || {
             let mut tests = e2e::cargo_test()?;
-            tests.arg("--workspace");
+            tests.arg("--workspace").args(going_on(keep_going));
             for (_, names) in targets(&Metadata::load()?.packages).hub {
                 for name in names {
                     tests.args(["--test", &name]);
