@@ -27,6 +27,8 @@ pub struct Request {
     pub namespace: String,
     /// When the request arrived.
     pub at: DateTime<Utc>,
+    /// It made the object: a creation, or an apply of something that was not there.
+    pub made: bool,
 }
 
 /// The log of one API server from a moment on.
@@ -124,6 +126,7 @@ fn write(line: &str) -> Option<Request> {
         resource,
         namespace: text(&object["namespace"]),
         at: at.with_timezone(&Utc),
+        made: code == 201,
     })
 }
 
@@ -146,6 +149,7 @@ fn writes_that_succeeded_are_told_from_reads_and_refusals() {
         ("agent", "jobs/status", "a")
     );
     assert_eq!(found.at.timestamp_subsec_micros(), 6);
+    assert!(!found.made && write(&line("patch", 201)).unwrap().made);
     assert!(write(&line("get", 200)).is_none());
     assert!(write(&line("create", 403)).is_none());
 }

@@ -49,7 +49,7 @@ impl Asked {
                 );
             }
             let jobs = audit.writes(|request| {
-                request.verb == "create" && request.resource == "jobs" && request.user == work_account()
+                request.made && request.resource == "jobs" && request.user == work_account()
             })?;
             let wanted = usize::from(steps.contains(&PreAction));
             assert_eq!(jobs.len(), wanted, "{}: {jobs:?}", cluster.name());
