@@ -21,6 +21,20 @@ pub const TESTS: [&str; 2] = ["conformance", "fleet"];
 pub struct E2eArgs {
     /// Only tests whose name contains one of these.
     filters: Vec<String>,
+    /// None of those whose name contains one of these.
+    #[arg(long)]
+    skip: Vec<String>,
+}
+
+impl E2eArgs {
+    /// What `cargo xtask test` runs: the tests of outages failed once in some runs for a reason that is not found yet, and
+    /// are run by hand until it is.
+    pub fn steady() -> Self {
+        E2eArgs {
+            filters: Vec::new(),
+            skip: vec!["outages::".to_owned()],
+        }
+    }
 }
 
 /// Runs the tests on real spokes.
@@ -36,6 +50,9 @@ pub fn run(args: &E2eArgs) -> Result<()> {
         tests.args(["--test", test]);
     }
     tests.arg("--").args(&args.filters);
+    for name in &args.skip {
+        tests.args(["--skip", name]);
+    }
     command(&mut tests)
 }
 
