@@ -246,8 +246,7 @@ impl HubBuilder {
             let etcd = started.launch(etcd)?;
             control_plane::wait_store(etcd, plan.store.port).await?;
         }
-        let apiserver = started.launch(&plan.apiserver)?;
-        control_plane::wait_ready(apiserver, client, "/readyz").await?;
+        let apiserver = started.launch_apiserver(&plan.apiserver, client).await?;
         control_plane::wait_namespaces(apiserver, client).await?;
         if let Some(controllers) = &self.controllers {
             started.launch(&plan.controller_manager(kubeconfig, controllers))?;
@@ -301,6 +300,19 @@ impl Started {
             Record::of(&self.dir, &self.processes).save()?;
         }
         self.processes.last().context("just pushed")
+    }
+
+    async fn launch_apiserver(
+        &mut self,
+        spec: &crate::process::ProcessSpec,
+        client: &Client,
+    ) -> Result<&Process> {
+        let mut nth = 1;
+        while !control_plane::apiserver_ready(self.launch(spec)?, client, nth).await? {
+            self.processes.pop();
+            nth += 1;
+        }
+        self.processes.last().context("just launched")
     }
 }
 

@@ -17,6 +17,10 @@ use crate::process::{Process, ProcessSpec};
 /// How long a process may take to be ready; generous, since compilers may share the machine.
 const PATIENCE: Duration = Duration::from_mins(3);
 const POLL: Duration = Duration::from_millis(50);
+/// What an API server refuses (a flag, a port that is taken) it refuses sooner than this.
+const REFUSAL: Duration = Duration::from_secs(10);
+/// How often an API server is started that gives up by itself.
+const STARTS: usize = 3;
 const LOG_LINES: usize = 15;
 
 const AUDIT_POLICY: &str = "\
@@ -233,6 +237,24 @@ pub(crate) async fn wait_ready(process: &Process, client: &Client, path: &str) -
         client.request_text(request).await.map(drop).map_err(Into::into)
     })
     .await
+}
+
+/// Waits until an API server is ready. False: it is to be started again. Its first steps (roles, priority classes, address
+/// ranges) have half a minute to a minute each, and it ends when one takes longer, as on a machine that was suspended
+/// meanwhile; a kubelet would start it again.
+///
+/// # Errors
+/// It was refused, ended on its `nth` start (counted from 1) of [`STARTS`], or is not ready in time.
+pub(super) async fn apiserver_ready(process: &Process, client: &Client, nth: usize) -> Result<bool> {
+    let begun = Instant::now();
+    let Err(error) = wait_ready(process, client, "/readyz").await else {
+        return Ok(true);
+    };
+    if nth < STARTS && begun.elapsed() > REFUSAL && process.exited()?.is_some() {
+        eprintln!("{error:#}\nstarting it again");
+        return Ok(false);
+    }
+    Err(error)
 }
 
 /// Waits until the namespaces that the API server makes itself are there: it is ready before.

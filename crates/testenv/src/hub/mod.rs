@@ -226,10 +226,16 @@ impl Hub {
         if self.pid_of(name).is_some() {
             bail!("{name} runs already");
         }
-        let process = self.launch(&self.apiserver)?;
-        let ready = control_plane::wait_ready(&process, &self.client, "/readyz").await;
-        self.processes().push(process);
-        ready
+        let mut nth = 1;
+        loop {
+            let process = self.launch(&self.apiserver)?;
+            let ready = control_plane::apiserver_ready(&process, &self.client, nth).await;
+            if !matches!(ready, Ok(false)) {
+                self.processes().push(process);
+                return ready.map(drop);
+            }
+            nth += 1;
+        }
     }
 
     /// Freezes the API server, or lets it go on: while frozen, connections stay open and nobody answers.
