@@ -125,16 +125,6 @@ fn tell_work(raw: &Value) -> String {
         })
         .collect();
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let conditions: Vec<String> = list(&raw["status"]["conditions"])
-        .iter()
-        .map(|one| {
-            format!(
-                "{}={}",
-                one["type"].as_str().unwrap_or_default(),
-                one["status"].as_str().unwrap_or_default()
-            )
-        })
-        .collect();
     let values: Vec<String> = list(&raw["status"]["resourceStatus"]["manifests"])
         .iter()
         .flat_map(|manifest| list(&manifest["statusFeedback"]["values"]))
@@ -152,9 +142,25 @@ fn tell_work(raw: &Value) -> String {
         metadata["generation"],
         metadata["deletionTimestamp"],
         notes.join(" "),
-        conditions.join(" "),
+        conditions(&raw["status"]),
         values.join(" "),
     )
+}
+
+/// Types and statuses of a status' conditions, in one line.
+#[must_use]
+pub fn conditions(status: &Value) -> String {
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let told: Vec<String> = conditions
+        .map(|one| {
+            format!(
+                "{}={}",
+                one["type"].as_str().unwrap_or_default(),
+                one["status"].as_str().unwrap_or_default()
+            )
+        })
+        .collect();
+    told.join(" ")
 }
 
 /// A status without the noise of its conditions.

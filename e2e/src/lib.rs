@@ -8,6 +8,7 @@
 
 pub mod agent;
 pub mod controller;
+pub mod data;
 pub mod dump;
 pub mod invariants;
 pub mod player;

@@ -20,7 +20,7 @@ pub type Desks = AHashMap<Uid, Desk>;
 
 /// Brings an upgrade's selection up to the index; true when it changed.
 pub fn refresh_selection(desk: &mut Desk, index: &Index, require_bindings: bool) -> bool {
-    let Some(brief) = desk.in_force().map(Arc::clone) else {
+    let Some(brief) = desk.in_force().cloned() else {
         return false;
     };
     if desk.selected_at == index.epoch + 1 {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use spoke_sim::spoke::kinds;
 use testenv::crds::FeatureSet;
 
-use self::world::{World, condition, graph, image, install_role, one_risk};
+use self::world::{World, condition, condition_of, graph, image, install_role, one_risk};
 
 const OLD: &str = "4.16.1";
 const PATCH: &str = "4.16.2";
@@ -121,11 +121,7 @@ async fn gates_block_minor_updates_until_they_are_acknowledged_and_both_maps_com
     world
         .patch_version(&json!({"spec": {"desiredUpdate": {"version": MINOR}}}))
         .await;
-    let refused = world
-        .until("it is refused", |v| {
-            condition(v, "ReleaseAccepted")["status"] == "False"
-        })
-        .await;
+    let refused = world.until_refused().await;
     let accepted = condition(&refused, "ReleaseAccepted");
     assert_eq!(accepted["reason"], "PreconditionChecks");
     assert!(
@@ -205,11 +201,7 @@ async fn faults_come_and_go_and_an_idle_cluster_writes_nothing() {
     world
         .patch_version(&json!({"spec": {"desiredUpdate": {"version": PATCH}}}))
         .await;
-    let refused = world
-        .until("it is refused", |v| {
-            condition(v, "ReleaseAccepted")["status"] == "False"
-        })
-        .await;
+    let refused = world.until_refused().await;
     let message = condition(&refused, "ReleaseAccepted")["message"]
         .as_str()
         .unwrap()
@@ -309,15 +301,6 @@ async fn a_risk_that_is_accepted_by_name_lets_the_update_through() {
     assert!(risks.contains("PodsMayHang"), "{risks}");
     world.until("it is completed", |v| completed(v, new)).await;
     world.stop().await;
-}
-
-fn condition_of(object: &Value, kind: &str) -> Value {
-    let conditions = object["conditions"].as_array();
-    let found = conditions
-        .into_iter()
-        .flatten()
-        .find(|condition| condition["type"] == kind);
-    found.cloned().unwrap_or_default()
 }
 
 fn job(name: &str, script: &str, extra: &Value) -> Job {

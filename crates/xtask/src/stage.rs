@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use testenv::hub::wait_until;
 use testenv::process::tail;
 use testenv::{Hub, HubBuilder, ProcessSpec, apply};
@@ -135,6 +136,29 @@ async fn get(address: SocketAddr, path: &str) -> Result<u16> {
     stream.read_to_string(&mut answer).await?;
     let status = answer.split_whitespace().nth(1).context("no HTTP answer")?;
     Ok(status.parse()?)
+}
+
+/// The upgrades of a namespace.
+pub fn upgrades(hub: &Hub, namespace: &str) -> Api<DynamicObject> {
+    let gvk = GroupVersionKind::gvk(api::GROUP, api::VERSION, "ManagedClustersUpgrade");
+    Api::namespaced_with(hub.client().clone(), namespace, &ApiResource::from_gvk(&gvk))
+}
+
+/// Creates an upgrade.
+///
+/// # Errors
+/// The hub refuses it.
+pub async fn create_upgrade(
+    hub: &Hub,
+    namespace: &str,
+    name: &str,
+    spec: &serde_json::Value,
+) -> Result<DynamicObject> {
+    let object = serde_json::from_value(upgrade(namespace, name, spec))?;
+    upgrades(hub, namespace)
+        .create(&PostParams::default(), &object)
+        .await
+        .context("the upgrade is refused")
 }
 
 /// A `ManagedClustersUpgrade` as JSON to be created.

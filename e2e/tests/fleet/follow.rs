@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use chrono::Utc;
+use e2e::dump::conditions;
 use futures::StreamExt as _;
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
@@ -103,22 +104,12 @@ fn brief(version: &Value) -> String {
         return "there is none".to_owned();
     }
     let entry = &version["status"]["history"][0];
-    let conditions = version["status"]["conditions"].as_array().into_iter().flatten();
-    let conditions: Vec<String> = conditions
-        .map(|one| {
-            format!(
-                "{}={}",
-                one["type"].as_str().unwrap_or_default(),
-                one["status"].as_str().unwrap_or_default()
-            )
-        })
-        .collect();
     format!(
         "generation {} wants {} is {} {} {}",
         version["metadata"]["generation"],
         version["spec"]["desiredUpdate"],
         entry["version"],
         entry["state"],
-        conditions.join(" ")
+        conditions(&version["status"])
     )
 }

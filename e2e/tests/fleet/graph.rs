@@ -1,12 +1,12 @@
 //! The update service of the fleet, on the real releases and the real graph-data.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use e2e::data::{RELEASES, read};
 use e2e::program;
-use flate2::read::GzDecoder;
 use serde::Deserialize;
 use testenv::hub::wait_until;
 use testenv::{Process, ProcessSpec};
@@ -15,27 +15,6 @@ use testenv::{Process, ProcessSpec};
 const BINARY: &str = "MCU_UPDATE_SERVICE";
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The directory of the real data, or nothing where it may be missing.
-pub fn data() -> Result<Option<PathBuf>> {
-    let root = std::env::var_os("MCU_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"),
-        PathBuf::from,
-    );
-    let dir = root.join("update-graph");
-    if dir.join("releases-amd64.json.gz").is_file() {
-        return Ok(Some(dir));
-    }
-    let why = format!(
-        "no real data in {}: set MCU_DATA to the directory that holds update-graph/",
-        dir.display()
-    );
-    if std::env::var("CI").is_ok_and(|value| value == "true") {
-        bail!("{why}");
-    }
-    eprintln!("skipped: {why}");
-    Ok(None)
-}
-
 /// The real payload of every release, by version.
 pub fn payloads(data: &Path) -> Result<BTreeMap<String, String>> {
     #[derive(Deserialize)]
@@ -43,8 +22,7 @@ pub fn payloads(data: &Path) -> Result<BTreeMap<String, String>> {
         version: String,
         payload: String,
     }
-    let file = std::fs::File::open(data.join("releases-amd64.json.gz"))?;
-    let releases: Vec<Release> = serde_json::from_reader(GzDecoder::new(file))?;
+    let releases: Vec<Release> = read(&data.join(RELEASES))?;
     Ok(releases
         .into_iter()
         .map(|release| (release.version, release.payload))
@@ -70,7 +48,7 @@ impl UpdateService {
         .args([
             "serve".to_owned(),
             format!("--listen={address}"),
-            format!("--releases={}", file("releases-amd64.json.gz")),
+            format!("--releases={}", file(RELEASES)),
             format!("--graph-data={}", file("graph-data.tar.gz")),
         ]);
         let process = Process::start(&spec, logs)?;

@@ -116,7 +116,7 @@ pub async fn part(count: usize, setups: &[Value], test: impl AsyncFnOnce(&Turn) 
 
 impl Fleet {
     async fn start() -> Result<Option<Self>> {
-        let Some(data) = graph::data()? else {
+        let Some(data) = e2e::data::update_graph()? else {
             return Ok(None);
         };
         let begun = Instant::now();

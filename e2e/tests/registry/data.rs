@@ -1,35 +1,13 @@
 //! The real releases as images, and the real served graphs to compare with.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use flate2::read::GzDecoder;
+use e2e::data::{RELEASES, read};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use testenv::image::{Family, Image};
-
-/// The directory of the real data, or nothing where it may be missing.
-pub fn dir() -> Result<Option<PathBuf>> {
-    let root = std::env::var_os("MCU_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"),
-        PathBuf::from,
-    );
-    let dir = root.join("update-graph");
-    if dir.join("releases-amd64.json.gz").is_file() {
-        return Ok(Some(dir));
-    }
-    let why = format!(
-        "no real data in {}: set MCU_DATA to the directory that holds update-graph/",
-        dir.display()
-    );
-    if std::env::var("CI").is_ok_and(|value| value == "true") {
-        bail!("{why}");
-    }
-    eprintln!("skipped: {why}");
-    Ok(None)
-}
 
 /// A release as a scrape finds it.
 #[derive(Debug, Clone, Deserialize)]
@@ -56,7 +34,7 @@ impl Release {
 
 /// All releases, with every known previous one, also those that blocks hide.
 pub fn releases(dir: &Path) -> Result<Vec<Release>> {
-    let mut releases: Vec<Release> = read(&dir.join("releases-amd64.json.gz"))?;
+    let mut releases: Vec<Release> = read(&dir.join(RELEASES))?;
     let mut extra: BTreeMap<String, Vec<String>> = read(&dir.join("extra-previous-amd64.json.gz"))?;
     for release in &mut releases {
         release
@@ -82,13 +60,6 @@ pub fn expected(dir: &Path) -> Result<Vec<(String, Graph)>> {
     }
     found.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(found)
-}
-
-fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
-    let file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
-    let mut bytes = Vec::new();
-    GzDecoder::new(file).read_to_end(&mut bytes)?;
-    serde_json::from_slice(&bytes).with_context(|| path.display().to_string())
 }
 
 /// What is judged of a served graph; order and grouping are free.

@@ -168,7 +168,9 @@ async fn compare(
 
 #[tokio::test]
 async fn all_releases_are_served_as_production_does_from_a_registry_that_stumbles() -> Result<()> {
-    let Some(data) = data::dir()? else { return Ok(()) };
+    let Some(data) = e2e::data::update_graph()? else {
+        return Ok(());
+    };
     let (releases, expected) = (data::releases(&data)?, data::expected(&data)?);
     let registry = Registry::start().await?;
     let digests = fill(&registry, &releases).await?;

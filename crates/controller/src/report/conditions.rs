@@ -11,6 +11,8 @@ use super::status::{Facts, Past, cut};
 
 /// Longest message, in bytes; conditions accept 32 KiB, the status must stay small.
 const LONGEST: usize = 1024;
+/// Why an upgrade whose spec breaks rules is not complete.
+const INVALID: &str = "the spec is invalid";
 
 struct Verdict {
     type_: &'static str,
@@ -111,21 +113,13 @@ pub fn of_followed(
     violations: &[Violation],
     past: Past<'_>,
 ) -> Vec<Condition> {
-    let text = broken_rules(violations);
-    let in_flight = clusters(plan.summary.in_flight);
-    let verdicts = [
-        verdict(types::COMPLETE, false, reason::COMPLETE, "the spec is invalid"),
-        verdict(types::READY, false, reason::INVALID_SPEC, text.clone()),
-        verdict(
-            types::RECONCILING,
-            false,
-            reason::INVALID_SPEC,
-            format!(
-                "nothing starts until the spec is corrected; {in_flight} in flight, by the last valid spec"
-            ),
+    let verdicts = of_broken_rules(
+        violations,
+        format!(
+            "nothing starts until the spec is corrected; {} in flight, by the last valid spec",
+            clusters(plan.summary.in_flight)
         ),
-        verdict(types::STALLED, true, reason::INVALID_SPEC, text),
-    ];
+    );
     let mut conditions = of_plan(facts, plan, past);
     for verdict in verdicts {
         let place = conditions
@@ -138,27 +132,26 @@ pub fn of_followed(
     conditions
 }
 
-fn broken_rules(violations: &[Violation]) -> String {
+/// What an invalid spec is worth by itself. `goes_on`: what becomes of the clusters meanwhile.
+fn of_broken_rules(violations: &[Violation], goes_on: impl Into<String>) -> [Verdict; 4] {
     let rules: Vec<String> = violations.iter().map(ToString::to_string).collect();
-    rules.join("; ")
+    let text = rules.join("; ");
+    [
+        verdict(types::COMPLETE, false, reason::COMPLETE, INVALID),
+        verdict(types::READY, false, reason::INVALID_SPEC, text.clone()),
+        verdict(types::RECONCILING, false, reason::INVALID_SPEC, goes_on),
+        verdict(types::STALLED, true, reason::INVALID_SPEC, text),
+    ]
 }
 
 /// Conditions of an upgrade whose spec breaks rules, where no valid one is known.
 #[must_use]
 pub fn of_violations(facts: &Facts<'_>, violations: &[Violation], past: Past<'_>) -> Vec<Condition> {
-    let text = broken_rules(violations);
-    let verdicts = [
-        verdict(types::COMPLETE, false, reason::COMPLETE, "the spec is invalid"),
-        verdict(types::READY, false, reason::INVALID_SPEC, text.clone()),
-        verdict(
-            types::RECONCILING,
-            false,
-            reason::INVALID_SPEC,
-            "nothing is started or followed until the spec is corrected; what clusters have begun goes on there",
-        ),
-        verdict(types::STALLED, true, reason::INVALID_SPEC, text),
-    ];
-    beside_kept(verdicts, "the spec is invalid", facts, past)
+    let verdicts = of_broken_rules(
+        violations,
+        "nothing is started or followed until the spec is corrected; what clusters have begun goes on there",
+    );
+    beside_kept(verdicts, INVALID, facts, past)
 }
 
 /// Conditions of an upgrade that is being deleted. `refused`: why its end is kept off.

@@ -482,45 +482,6 @@ fn the_same_seed_gives_the_same_run() {
     assert_ne!(run(1).0, run(2).0);
 }
 
-/// Not part of the suite: prints what ten thousand clusters cost without a hub.
-#[test]
-#[ignore = "a measurement"]
-fn measure_memory_and_time() {
-    let resident = || {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let line = status
-            .lines()
-            .find(|line| line.starts_with("VmRSS"))
-            .unwrap_or_default()
-            .to_owned();
-        line.split_whitespace()
-            .nth(1)
-            .and_then(|kib| kib.parse::<u64>().ok())
-            .unwrap_or(0)
-            / 1024
-    };
-    let mut bench = Bench::new(|_| {});
-    let before = resident();
-    let (mut spent, mut views) = (Duration::ZERO, 0);
-    for n in 0..10_000 {
-        let cluster = format!("cluster-{n:05}");
-        for name in ["up", "probe"] {
-            let began = std::time::Instant::now();
-            bench.create(&cluster, name, &update("4.12.0"));
-            bench.drain();
-            spent += began.elapsed();
-            views += 1;
-        }
-        // the stand-in for the API server is not what is measured
-        bench.works.clear();
-    }
-    println!(
-        "{views} works: {} MiB more, {:?} each with the stand-in",
-        resident() - before,
-        spent / views
-    );
-}
-
 #[test]
 fn faults_given_as_values_and_as_text_are_the_same() {
     assert_eq!(crate::Faults::from(Fault::Offline), "offline".parse().unwrap());

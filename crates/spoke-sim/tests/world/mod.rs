@@ -186,6 +186,14 @@ impl World {
             .await
     }
 
+    /// Waits until the release that is asked for is refused.
+    pub async fn until_refused(&self) -> Value {
+        self.until("it is refused", |v| {
+            condition(v, "ReleaseAccepted")["status"] == "False"
+        })
+        .await
+    }
+
     pub async fn until_object(
         &self,
         what: &str,
@@ -428,7 +436,12 @@ impl Drop for Program {
 
 /// A condition of an object's status.
 pub fn condition(object: &Value, kind: &str) -> Value {
-    let conditions = object["status"]["conditions"].as_array();
+    condition_of(&object["status"], kind)
+}
+
+/// The condition of a status, or of whatever has conditions.
+pub fn condition_of(owner: &Value, kind: &str) -> Value {
+    let conditions = owner["conditions"].as_array();
     let found = conditions
         .into_iter()
         .flatten()

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use serde::Serialize;
 use serde_json::{Value, json};
 use testenv::process::tail;
@@ -339,17 +339,12 @@ impl Ground {
     }
 
     fn upgrades(&self) -> Api<DynamicObject> {
-        let gvk = GroupVersionKind::gvk(api::GROUP, api::VERSION, "ManagedClustersUpgrade");
-        Api::namespaced_with(self.hub.client().clone(), NAMESPACE, &ApiResource::from_gvk(&gvk))
+        stage::upgrades(&self.hub, NAMESPACE)
     }
 
     /// Creates the upgrade.
     pub(super) async fn create(&self, args: &FleetArgs, name: &str) -> Result<DynamicObject> {
-        let object = serde_json::from_value(stage::upgrade(NAMESPACE, name, &args.spec()))?;
-        self.upgrades()
-            .create(&PostParams::default(), &object)
-            .await
-            .context("the upgrade is refused")
+        stage::create_upgrade(&self.hub, NAMESPACE, name, &args.spec()).await
     }
 
     /// Reads the upgrade; `None` when it is gone.

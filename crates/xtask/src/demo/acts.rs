@@ -7,10 +7,8 @@ use api::ManagedClustersUpgrade;
 use api::conditions;
 use api::names::{ANNOTATION_RETRY_FAILED, LABEL_MCU_UID, Step};
 use api::report::Phase;
-use kube::api::{
-    Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
-};
-use kube::{Client, Resource as _};
+use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use spoke_sim::fault;
 use testenv::hub::wait_until;
@@ -84,12 +82,8 @@ pub(super) async fn perform(view: &mut View, hub: &Hub, cast: &Cast) -> Result<S
 async fn upgrade(view: &mut View, hub: &Hub, cast: &Cast) -> Result<Summary> {
     let client = hub.client();
     let begun = Instant::now();
-    let object = stage::upgrade(NAMESPACE, UPGRADE, &cast.spec());
-    let object = upgrades(client)
-        .create(&PostParams::default(), &serde_json::from_value(object)?)
-        .await
-        .context("the upgrade is refused")?;
-    let uid = object.meta().uid.clone().unwrap_or_default();
+    let object = stage::create_upgrade(hub, NAMESPACE, UPGRADE, &cast.spec()).await?;
+    let uid = object.metadata.uid.unwrap_or_default();
     view.say(&format!(
         "ManagedClustersUpgrade {UPGRADE}: {} clusters to {TO}; canaries {}; then a window of 25%",
         cast.len(),

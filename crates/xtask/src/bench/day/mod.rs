@@ -12,9 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use api::{ManagedClustersUpgradeReport, ReportRow};
 use clap::Args;
-use kube::api::{
-    Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
-};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use serde::Serialize;
 use serde_json::json;
 use testenv::process::tail;
@@ -121,7 +119,8 @@ async fn play(args: &DayArgs) -> Result<Report> {
     stage::controller(&hub, &binaries, CONTROLLER).await?;
     note("the day begins");
     let begun = Instant::now();
-    create(&hub, args).await?;
+    let spec = cast::spec(SET, args.window, args.factor);
+    stage::create_upgrade(&hub, NAMESPACE, UPGRADE, &spec).await?;
     let rows = match follow(&hub, &cast, args).await {
         Ok(rows) => rows,
         Err(error) => bail!(
@@ -159,19 +158,6 @@ fn report(args: &DayArgs, cast: &Cast, rows: &BTreeMap<String, ReportRow>, secon
         cases,
         mismatches,
     }
-}
-
-async fn create(hub: &Hub, args: &DayArgs) -> Result<()> {
-    let gvk = GroupVersionKind::gvk(api::GROUP, api::VERSION, "ManagedClustersUpgrade");
-    let upgrades: Api<DynamicObject> =
-        Api::namespaced_with(hub.client().clone(), NAMESPACE, &ApiResource::from_gvk(&gvk));
-    let spec = cast::spec(SET, args.window, args.factor);
-    let object = serde_json::from_value(stage::upgrade(NAMESPACE, UPGRADE, &spec))?;
-    upgrades
-        .create(&PostParams::default(), &object)
-        .await
-        .context("the upgrade is refused")?;
-    Ok(())
 }
 
 /// Follows the reports until every cluster has come to its end, and mends on the way what administrators would.
