@@ -140,7 +140,7 @@ pub struct Common {
         requires = "impersonate"
     )]
     pub impersonate_group: Vec<String>,
-    /// Longest time of one request to the hub, such as 30s; watches excluded. 0: no limit.
+    /// Longest time of one request to hub or cluster, such as 30s; watches excluded. 0: no limit.
     #[arg(long, global = true, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub request_timeout: TimeDelta,
 }

@@ -31,7 +31,12 @@ impl Cluster {
     /// # Errors
     /// When no cluster is configured or its configuration is wrong.
     pub async fn connect(common: &Common) -> Result<Cluster, Failure> {
-        let hub = Hub::connect(common).await?;
+        let hub = Hub::connect(common).await.map_err(|failure| match failure {
+            Failure::Other(text) => {
+                Failure::Other(text.replace("no hub is configured", "no cluster is configured"))
+            }
+            other => other,
+        })?;
         Ok(Cluster { hub })
     }
 
@@ -142,9 +147,17 @@ mod tests {
     #[test]
     fn a_file_holds_the_version_of_one_cluster() {
         assert!(read_text("kind: ClusterVersion\n").is_ok());
+        assert!(
+            read_text("kind: ClusterVersion\n---\n").is_ok(),
+            "nothing follows"
+        );
         for (text, expected) in [
             ("kind: Pod\n", "expected a ClusterVersion, found \"Pod\""),
             ("kind: List\nitems: []\n", "expected one ClusterVersion, found 0"),
+            (
+                "kind: ClusterVersion\n---\nkind: ClusterVersion\n",
+                "expected one ClusterVersion, found 2; give the file of one cluster",
+            ),
         ] {
             let error = read_text(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

@@ -399,18 +399,26 @@ impl Acceptance {
         Asks::Nothing
     }
 
-    /// Adds a line to what was overruled for the payload that was just accepted.
-    pub fn record_risk(&mut self, text: &str) {
-        if let Some(risks) = self
+    /// Adds the risks that were accepted by name to what was overruled for the payload that was just accepted.
+    pub fn record_accepted(&mut self, image: &str, names: &[&str]) {
+        let Some(risks) = self
             .accepted
             .as_mut()
             .and_then(|accepted| accepted.risks.as_mut())
-        {
-            if !risks.is_empty() {
-                risks.push('\n');
-            }
-            risks.push_str(text);
-        }
+        else {
+            return;
+        };
+        let exposed = if risks.is_empty() {
+            format!("The target release {image} is")
+        } else {
+            // As shipped: a sentence of the line before, not a line of its own.
+            "; It is".to_owned()
+        };
+        let text = format!(
+            "{exposed} exposed to the risks [{}] which were all explicitly accepted by the cluster administrator.",
+            names.join(",")
+        );
+        risks.push_str(&text);
     }
 
     /// When it wants to be asked again, besides when something changes.

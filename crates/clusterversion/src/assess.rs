@@ -1,6 +1,6 @@
 //! Where a cluster stands by its whole ClusterVersion, in one word, with a cause for people.
 //!
-//! Owns the six states and their order. The hub judges by [`feedback`](crate::feedback), which has less; this is for who has
+//! Owns the states and their order. The hub judges by [`feedback`](crate::feedback), which has less; this is for who has
 //! the object: the command line, reports, simulations.
 
 use std::fmt;
@@ -9,8 +9,8 @@ use chrono::TimeDelta;
 
 use crate::cause::Cause;
 use crate::types::{
-    ClusterVersion, Condition, ConditionStatus, Conditions, FAILING, HistoryEntry, INVALID, PROGRESSING,
-    RELEASE_ACCEPTED, RETRIEVED_UPDATES, Time, UPGRADEABLE,
+    AVAILABLE, ClusterVersion, Condition, ConditionStatus, Conditions, FAILING, HistoryEntry, INVALID,
+    PROGRESSING, RELEASE_ACCEPTED, RETRIEVED_UPDATES, Status, Time, UPGRADEABLE,
 };
 
 /// An error that lasts this long in an update no longer passes by itself: real ones that do take 1 to 8 minutes.
@@ -21,7 +21,7 @@ const ENDLESS: TimeDelta = TimeDelta::hours(24);
 /// A state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
-    /// A release is applied, and nothing stands against an update.
+    /// A release is applied, and nothing stands against an update. Only with positive evidence of both.
     Idle,
     /// A release is being applied.
     Updating,
@@ -33,6 +33,8 @@ pub enum State {
     Stalled,
     /// A release is applied but for the worker nodes.
     WorkersPending,
+    /// The object does not say enough for any other state. Never a success.
+    Unknown,
 }
 
 impl fmt::Display for State {
@@ -44,6 +46,7 @@ impl fmt::Display for State {
             Self::Failing => "Failing",
             Self::Stalled => "Stalled",
             Self::WorkersPending => "WorkersPending",
+            Self::Unknown => "Unknown",
         })
     }
 }
@@ -65,17 +68,16 @@ pub fn assess(object: &ClusterVersion, now: Option<Time>) -> Assessment {
     let status = &object.status;
     let conditions = &status.conditions;
     let at = now.or_else(|| newest_time(object));
-    let newest = status.history.first();
-    let updating = conditions.is_true(PROGRESSING) && newest.is_none_or(|entry| !entry.is_completed());
+    let updating = conditions.is_true(PROGRESSING);
     let (state, cause) = if updating {
-        in_update(conditions, newest, at)
+        in_update(conditions, open_entry(status), at)
     } else {
         at_rest(object)
     };
     Assessment {
         state,
+        notes: notes(object, state, updating, &cause),
         cause: Cause::new("", &cause).message,
-        notes: notes(object, state, updating),
     }
 }
 
@@ -105,10 +107,21 @@ fn failing(conditions: &Conditions) -> Option<&Condition> {
     conditions.get(FAILING).filter(|condition| condition.is_true())
 }
 
-fn in_update(conditions: &Conditions, newest: Option<&HistoryEntry>, at: Option<Time>) -> (State, String) {
+/// The newest entry of the history, if it is not completed.
+fn open_entry(status: &Status) -> Option<&HistoryEntry> {
+    status.history.first().filter(|entry| !entry.is_completed())
+}
+
+fn unavailable(conditions: &Conditions) -> Option<&Condition> {
+    conditions.get(AVAILABLE).filter(|condition| condition.is_false())
+}
+
+fn in_update(conditions: &Conditions, entry: Option<&HistoryEntry>, at: Option<Time>) -> (State, String) {
     let progress = conditions
         .get(PROGRESSING)
-        .map_or("", |condition| condition.message.as_str());
+        .map(|condition| condition.message.as_str())
+        .filter(|message| !message.trim().is_empty())
+        .unwrap_or("an update is in progress");
     let lasts = |since: Option<Time>| at.zip(since).map(|(at, since)| at - since);
     if let Some(failing) = failing(conditions) {
         // Degraded operators fail an update only after a grace of 40 minutes.
@@ -117,7 +130,7 @@ fn in_update(conditions: &Conditions, newest: Option<&HistoryEntry>, at: Option<
         let state = if given_up { State::Stalled } else { State::Failing };
         return (state, format!("{} ({progress})", spoken(failing)));
     }
-    let span = newest.and_then(|entry| lasts(entry.started_time));
+    let span = entry.and_then(|entry| lasts(entry.started_time));
     if let Some(span) = span.filter(|span| *span >= ENDLESS) {
         return (
             State::Stalled,
@@ -141,11 +154,14 @@ fn at_rest(object: &ClusterVersion) -> (State, String) {
         return (State::Blocked, spoken(refused));
     }
     if let Some(failing) = failing(conditions) {
-        if names_machine_config_only(failing) {
+        if open_entry(status).is_none() && names_machine_config_only(failing) {
             let text = format!("{version} is applied but for nodes: {}", spoken(failing));
             return (State::WorkersPending, text);
         }
         return (State::Failing, spoken(failing));
+    }
+    if let Some(down) = unavailable(conditions) {
+        return (State::Failing, spoken(down));
     }
     if conditions
         .get(RELEASE_ACCEPTED)
@@ -153,6 +169,12 @@ fn at_rest(object: &ClusterVersion) -> (State, String) {
     {
         let text = conditions.get(RELEASE_ACCEPTED).map(spoken).unwrap_or_default();
         return (State::Updating, text);
+    }
+    if let Some(entry) = open_entry(status) {
+        return (State::Stalled, standstill(conditions, entry));
+    }
+    if let Some(missing) = missing(status) {
+        return (State::Unknown, missing);
     }
     match conditions
         .get(UPGRADEABLE)
@@ -173,6 +195,40 @@ fn at_rest(object: &ClusterVersion) -> (State, String) {
     }
 }
 
+/// An entry that is not completed, and nobody who works on it.
+fn standstill(conditions: &Conditions, entry: &HistoryEntry) -> String {
+    let release = match (entry.version.as_str(), entry.image.as_str()) {
+        ("", "") => "the newest release",
+        ("", text) | (text, _) => text,
+    };
+    let text = format!("{release} is not completed, and Progressing is not True");
+    match conditions.get(PROGRESSING).map(spoken) {
+        Some(said) => format!("{text}: {said}"),
+        None => text,
+    }
+}
+
+/// What an object lacks to be called at rest: a release that is applied, and an operator that says it is done.
+fn missing(status: &Status) -> Option<String> {
+    let has_conditions = status.conditions.iter().next().is_some();
+    if status.history.is_empty() {
+        let what = if has_conditions {
+            "the history is empty, so that no release is known to be applied"
+        } else {
+            "the object has no status"
+        };
+        return Some(what.to_owned());
+    }
+    match status.conditions.get(PROGRESSING) {
+        Some(condition) if condition.is_false() => None,
+        Some(condition) => Some(format!(
+            "Progressing is neither True nor False: {}",
+            spoken(condition)
+        )),
+        None => Some("the object has no condition Progressing".to_owned()),
+    }
+}
+
 fn rest(conditions: &Conditions, version: &str) -> String {
     let said = conditions
         .get(PROGRESSING)
@@ -181,10 +237,12 @@ fn rest(conditions: &Conditions, version: &str) -> String {
         .unwrap_or_else(|| format!("Cluster version is {version}"))
 }
 
-/// Whether machine-config is the one operator a failure is about: the nodes are its business alone.
+/// Whether machine-config is degraded, and it alone: nodes that do not take up a release show so. One that is not
+/// available fails like any other.
 fn names_machine_config_only(failing: &Condition) -> bool {
-    let about = |text: &str| failing.message.starts_with(text);
-    about("Cluster operator machine-config is ")
+    failing
+        .message
+        .starts_with("Cluster operator machine-config is degraded")
 }
 
 /// Whether pools that are being updated are all that a gate speaks of.
@@ -198,7 +256,7 @@ fn names_pools(gate: &Condition) -> bool {
     gate.reason == "PoolUpdating" || updating(&gate.message) && lines.iter().all(|line| updating(line))
 }
 
-fn notes(object: &ClusterVersion, state: State, updating: bool) -> Vec<String> {
+fn notes(object: &ClusterVersion, state: State, updating: bool, cause: &str) -> Vec<String> {
     let status = &object.status;
     let conditions = &status.conditions;
     let mut notes = Vec::new();
@@ -208,6 +266,9 @@ fn notes(object: &ClusterVersion, state: State, updating: bool) -> Vec<String> {
         .filter(|condition| condition.status == ConditionStatus::Unknown)
     {
         add(&spoken(slow));
+    }
+    if let Some(down) = unavailable(conditions).map(spoken).filter(|text| text != cause) {
+        add(&format!("the cluster is not available: {down}"));
     }
     if updating {
         if let Some(invalid) = conditions.get(INVALID).filter(|condition| condition.is_true()) {

@@ -378,8 +378,9 @@ impl Step<'_> {
             Asks::Nothing => {}
             Asks::Retrieve(target) => self.effects.push(Effect::Retrieve(target)),
             Asks::Begin(payload) => {
-                if let Some(text) = self.accepted_by_name(&payload.image) {
-                    memory.acceptance.record_risk(&text);
+                let names = self.accepted_by_name(&payload.image);
+                if !names.is_empty() {
+                    memory.acceptance.record_accepted(&payload.image, &names);
                 }
                 self.effects.push(Effect::Begin(payload));
             }
@@ -388,28 +389,22 @@ impl Step<'_> {
     }
 
     /// The risks of an update that apply and that the administrator accepts by name, for the record.
-    fn accepted_by_name(&self, image: &str) -> Option<String> {
-        let request = self
-            .object
-            .spec
-            .desired_update
-            .as_ref()
-            .filter(|_| self.gate_is_open())?;
+    fn accepted_by_name(&self, image: &str) -> Vec<&str> {
         let updates = &self.object.status.conditional_updates;
-        let update = updates.iter().find(|update| update.release.image == image)?;
-        let names: Vec<&str> = update
+        let update = updates.iter().find(|update| update.release.image == image);
+        let (Some(request), Some(update)) = (&self.object.spec.desired_update, update) else {
+            return Vec::new();
+        };
+        if !self.gate_is_open() {
+            return Vec::new();
+        }
+        update
             .risks
             .iter()
             .filter(|risk| risk.conditions.is_true(APPLIES))
             .map(|risk| risk.name.as_str())
             .filter(|name| request.accept_risks.iter().any(|accepted| accepted.name == *name))
-            .collect();
-        (!names.is_empty()).then(|| {
-            format!(
-                "The target release {image} is exposed to the risks [{}] which were all explicitly accepted by the cluster administrator.",
-                names.join(",")
-            )
-        })
+            .collect()
     }
 
     /// `desired` and history: the payload that is accepted, with what the graph knows of it.

@@ -129,7 +129,8 @@ fn giant_hop(status: &Status, target: &str, era: Era) -> Option<Failed> {
         );
         return Some(Failed::new(GIANT_HOP, "MajorVersionUpdate", text, true));
     }
-    let far = target.major() == current.major() && target.minor() > current.minor() + 1;
+    // The minor versions alone are compared, so that a way back over a major version may be a giant hop as well.
+    let far = target.minor() > current.minor() + 1;
     far.then(|| {
         let text = format!(
             "{target} is more than one minor version beyond the current target {current} ({}.{} > {}.({}+1)), and only updates within the current minor version or to the next minor version are supported.",

@@ -9,7 +9,7 @@ use crate::era::Era;
 use crate::promql::Verdict;
 use crate::recommended::{exposed_text, unknown_prefix, unknown_suffix};
 use crate::risk;
-use crate::types::{ConditionalUpdate, Risk};
+use crate::types::{APPLIES, ConditionalUpdate, Risk};
 
 /// Why no verdicts could be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,8 +31,20 @@ pub enum RecordError {
 }
 
 /// The verdicts of an update's risks, in their order, read from its message; `None` if that is not made of their texts.
+/// The message leaves out a risk that applies and is accepted by name: its condition `Applies` tells, where it is recorded.
 #[must_use]
 pub fn verdicts(update: &ConditionalUpdate, era: Era) -> Option<Vec<Verdict>> {
+    let mut verdicts = told(update, era)?;
+    for (risk, verdict) in update.risks.iter().zip(&mut verdicts) {
+        if *verdict == Ok(false) && risk.conditions.is_true(APPLIES) {
+            *verdict = Ok(true);
+        }
+    }
+    Some(verdicts)
+}
+
+/// The verdicts as far as the message tells them.
+fn told(update: &ConditionalUpdate, era: Era) -> Option<Vec<Verdict>> {
     let condition = update.recommended()?;
     if condition.is_true() {
         return Some(vec![Ok(false); update.risks.len()]);
@@ -114,10 +126,11 @@ pub fn derive(updates: &[ConditionalUpdate], era: Era) -> Result<Vec<Vec<Verdict
     Ok(all)
 }
 
-/// The risks that stand against an update, by its message: exposed ones, and those that could not be evaluated.
+/// The risks that stand against an update, by its message: exposed ones, and those that could not be evaluated. Those
+/// that apply and are accepted do not stand against it.
 #[must_use]
 pub fn standing(update: &ConditionalUpdate, era: Era) -> Vec<(&Risk, Verdict)> {
-    let verdicts = verdicts(update, era).unwrap_or_default();
+    let verdicts = told(update, era).unwrap_or_default();
     let pairs = update.risks.iter().zip(verdicts);
     pairs.filter(|(_, verdict)| *verdict != Ok(false)).collect()
 }
@@ -130,7 +143,7 @@ mod tests {
 
     use super::*;
     use crate::recommended::recommend;
-    use crate::types::{MatchingRule, Time};
+    use crate::types::{Condition, ConditionStatus, MatchingRule, Time};
 
     fn risk(name: &str, message: &str, url: &str) -> Risk {
         Risk {
@@ -184,6 +197,53 @@ mod tests {
             derive(&[one(Ok(true)), one(Ok(false))], era),
             Err(RecordError::Divergent { .. })
         ));
+    }
+
+    #[test]
+    fn a_match_that_is_accepted_is_read_from_its_own_condition() {
+        let era = Era::new(4, 22);
+        let accepted = BTreeSet::from(["A".to_owned()]);
+        let cases: [([Verdict; 2], Vec<&str>); 2] = [
+            ([Ok(true), Ok(true)], vec!["B"]),
+            ([Ok(true), Ok(false)], Vec::new()),
+        ];
+        for (given, standing_risks) in cases {
+            let mut risks = vec![risk("A", "a.", "https://e/a"), risk("B", "b.", "https://e/b")];
+            for (risk, verdict) in risks.iter_mut().zip(&given) {
+                let status = if *verdict == Ok(true) {
+                    ConditionStatus::True
+                } else {
+                    ConditionStatus::False
+                };
+                risk.conditions
+                    .set(Condition::new(Time::UNIX_EPOCH, APPLIES, status, "", ""));
+            }
+            let mut update = ConditionalUpdate {
+                risks,
+                ..ConditionalUpdate::default()
+            };
+            let compute = |update: &ConditionalUpdate, verdicts: &[Verdict]| {
+                let mut verdicts = verdicts.iter();
+                recommend(
+                    &update.risks,
+                    |_| verdicts.next().unwrap().clone(),
+                    &accepted,
+                    era,
+                )
+            };
+            let recorded = compute(&update, &given);
+            update
+                .conditions
+                .set(recorded.clone().condition(Time::UNIX_EPOCH));
+            let read = verdicts(&update, era).unwrap();
+            assert_eq!(read, given);
+            assert_eq!(compute(&update, &read), recorded, "and back again");
+            let names: Vec<&str> = standing(&update, era)
+                .into_iter()
+                .map(|(risk, _)| risk.name.as_str())
+                .collect();
+            assert_eq!(names, standing_risks);
+        }
     }
 
     proptest! {

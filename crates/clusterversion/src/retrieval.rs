@@ -5,7 +5,7 @@
 //! and not by `update_graph::v1`, because a client is lenient and strict in other places than a service: it takes the
 //! first of two equal nodes, and drops a target, not the graph, over a risk it cannot evaluate.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use update_graph::metadata::key;
 use update_graph::{Metadata, Version};
 use url::Url;
@@ -195,57 +195,86 @@ pub struct Retrieved {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-#[derive(Deserialize)]
+/// A field that may be null, which the operator reads as blank: Go writes a list without items so.
+fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Graph {
-    #[serde(default)]
+    #[serde(deserialize_with = "nullable")]
     nodes: Vec<Node>,
-    #[serde(default)]
+    #[serde(deserialize_with = "nullable")]
     edges: Vec<(usize, usize)>,
-    #[serde(rename = "conditionalEdges", default)]
-    conditional: Option<Vec<Group>>,
+    #[serde(rename = "conditionalEdges", deserialize_with = "nullable")]
+    conditional: Vec<Group>,
 }
 
 #[derive(Deserialize)]
 struct Node {
     version: semver::Version,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "nullable")]
     payload: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "nullable")]
     metadata: Metadata,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Group {
-    #[serde(default)]
+    #[serde(deserialize_with = "nullable")]
     edges: Vec<Pair>,
-    #[serde(default)]
+    #[serde(deserialize_with = "nullable")]
     risks: Vec<RiskDocument>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Pair {
-    #[serde(default)]
+    #[serde(deserialize_with = "nullable")]
     from: String,
-    #[serde(default)]
+    #[serde(deserialize_with = "nullable")]
     to: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct RiskDocument {
-    #[serde(default)]
+    #[serde(deserialize_with = "nullable")]
     url: String,
-    #[serde(default)]
+    #[serde(deserialize_with = "nullable")]
     name: String,
-    #[serde(default)]
+    #[serde(deserialize_with = "nullable")]
     message: String,
-    #[serde(rename = "matchingRules", default)]
-    rules: Vec<update_graph::MatchingRule>,
+    #[serde(rename = "matchingRules", deserialize_with = "nullable")]
+    rules: Vec<RuleDocument>,
+}
+
+/// A rule as it comes: what it lacks is blank, so that it is pruned and costs its target at most.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RuleDocument {
+    #[serde(rename = "type", deserialize_with = "nullable")]
+    kind: String,
+    promql: Option<QueryDocument>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct QueryDocument {
+    #[serde(deserialize_with = "nullable")]
+    promql: String,
 }
 
 impl RiskDocument {
     fn risk(&self) -> Risk {
-        let rule = |rule: &update_graph::MatchingRule| MatchingRule {
-            kind: rule.kind.to_string(),
+        let rule = |rule: &RuleDocument| MatchingRule {
+            kind: rule.kind.clone(),
             promql: rule
                 .promql
                 .as_ref()
@@ -334,7 +363,7 @@ impl Graph {
 
     fn conditional(&self, from: &str) -> Result<Vec<ConditionalUpdate>, String> {
         let mut updates = Vec::new();
-        for group in self.conditional.iter().flatten() {
+        for group in &self.conditional {
             for pair in group.edges.iter().filter(|pair| pair.from == from) {
                 let to = self
                     .nodes

@@ -5,6 +5,7 @@
 //! [`precondition`](crate::precondition).
 
 use chrono::TimeDelta;
+use update_graph::Version;
 
 use crate::era::Era;
 use crate::gates::{self, ConfigMap};
@@ -265,6 +266,9 @@ pub fn check(now: Time, object: &ClusterVersion, around: &Surroundings<'_>, era:
     }
 }
 
+/// Page of the documentation that explains what operators say of themselves.
+const CONDITIONS: &str = "updating_clusters/understanding-openshift-updates-1#understanding_clusteroperator_conditiontypes_understanding-openshift-updates";
+
 /// The risks that make up Upgradeable from 4.23 on, in the order of their sources, and the errors of those sources.
 #[must_use]
 pub fn risks(
@@ -273,7 +277,6 @@ pub fn risks(
     running: &str,
     era: Era,
 ) -> (Vec<Sourced>, Vec<String>) {
-    const CONDITIONS: &str = "updating_clusters/understanding-openshift-updates-1#understanding_clusteroperator_conditiontypes_understanding-openshift-updates";
     let mut risks = Vec::new();
     let mut errors = Vec::new();
     let target = &object.status.desired.version;
@@ -300,6 +303,27 @@ pub fn risks(
         ));
     }
     acknowledgment_risks(around, running, era, &mut risks, &mut errors);
+    operator_risks(around, running, &mut risks, &mut errors);
+    let sourced = risks.into_iter().map(|risk| Sourced {
+        risk,
+        gated_only: true,
+    });
+    (sourced.collect(), errors)
+}
+
+fn operator_risks(
+    around: &Surroundings<'_>,
+    running: &str,
+    risks: &mut Vec<crate::types::Risk>,
+    errors: &mut Vec<String>,
+) {
+    const UNKNOWN: &str = "ClusterOperatorUpgradeableUnknown";
+    if let Err(error) = Version::parse(running) {
+        let text = format!("Failed to parse cluster version to check Upgradeable conditions: {error}");
+        risks.push(certain(UNKNOWN, text, documentation("", "")));
+        errors.push(error.to_string());
+        return;
+    }
     match around.operators {
         Ok(operators) => {
             let mut refused: Vec<_> = refusing(operators).collect();
@@ -316,19 +340,10 @@ pub fn risks(
         Err(error) => {
             let text =
                 format!("Failed to retrieve ClusterOperators to check Upgradeable conditions: {error}");
-            risks.push(certain(
-                "ClusterOperatorUpgradeableUnknown",
-                text,
-                documentation(running, CONDITIONS),
-            ));
+            risks.push(certain(UNKNOWN, text, documentation(running, CONDITIONS)));
             errors.push(error.clone());
         }
     }
-    let sourced = risks.into_iter().map(|risk| Sourced {
-        risk,
-        gated_only: true,
-    });
-    (sourced.collect(), errors)
 }
 
 fn acknowledgment_risks(
@@ -338,6 +353,13 @@ fn acknowledgment_risks(
     risks: &mut Vec<crate::types::Risk>,
     errors: &mut Vec<String>,
 ) {
+    // Which gates apply cannot be told without a version: none is open then.
+    if let Err(error) = Version::parse(running) {
+        let text = format!("Failed to parse cluster version to check admin-acks: {error}");
+        risks.push(certain("AdminAckUnknown", text, documentation("", "")));
+        errors.push(error.to_string());
+        return;
+    }
     let read = |map: &ConfigMap, (namespace, name): (&str, &str)| {
         let error = match map {
             ConfigMap::Found(data) => return Ok(data.clone()),

@@ -3,6 +3,8 @@
 //! Owns the rows, what blocks, what runs, and when a request is refused, after the habits of `oc adm upgrade`
 //! (`reference/clusterversion.md` §15). Refuses to print and to send.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -77,7 +79,7 @@ pub struct Running {
     pub message: String,
 }
 
-/// One cluster's updates.
+/// One cluster's updates. What is not known is left out, never empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct View {
@@ -100,8 +102,12 @@ pub struct View {
     pub running: Option<Running>,
     /// What stands against updates.
     pub blocks: Vec<Block>,
-    /// Gates to acknowledge; empty as well when the `ConfigMaps` are not known.
-    pub gates: Vec<Gate>,
+    /// Gates to acknowledge; left out when that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gates: Option<Vec<Gate>>,
+    /// Why the gates are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gates_unknown: Option<String>,
     /// Recommended updates, newest first.
     pub recommended: Vec<Offered>,
     /// Supported updates that are not recommended, newest first.
@@ -134,13 +140,12 @@ pub fn view(object: &ClusterVersion, acks: Acks<'_>, now: Option<Time>) -> View 
             since: entry.started_time.map(timestamp),
             message: progressing.map_or_else(String::new, |condition| condition.message.clone()),
         });
-    let conditional = || status.conditional_updates.iter();
-    let is_open = |image: &str| {
-        status
-            .available_updates
-            .iter()
-            .any(|release| release.image == image)
+    let (gates, gates_unknown) = match standing_gates(object, acks) {
+        Ok(gates) => (Some(gates), None),
+        Err(why) => (None, Some(why)),
     };
+    let mut notes = assessment.notes;
+    notes.extend(unusable(object));
     View {
         cluster_id: object.spec.cluster_id.clone(),
         version: status.desired.version.clone(),
@@ -148,19 +153,74 @@ pub fn view(object: &ClusterVersion, acks: Acks<'_>, now: Option<Time>) -> View 
         channels: status.desired.channels.clone(),
         state: assessment.state.to_string(),
         cause: assessment.cause,
-        notes: assessment.notes,
+        notes,
         running,
         blocks: blocks(object),
-        gates: standing_gates(object, acks),
-        recommended: status
-            .available_updates
+        gates,
+        gates_unknown,
+        recommended: recommended(object)
             .iter()
             .map(|release| open(object, release))
             .collect(),
-        not_recommended: conditional()
-            .filter(|update| !is_open(&update.release.image))
+        not_recommended: status
+            .conditional_updates
+            .iter()
+            .filter(|update| !is_recommended(update))
             .map(|update| with_risks(object, update))
             .collect(),
+    }
+}
+
+fn is_recommended(update: &ConditionalUpdate) -> bool {
+    update.recommended().is_some_and(Condition::is_true)
+}
+
+/// The recommended updates, newest first. Of a target with risks its condition alone decides, whatever list it is in
+/// besides (`reference/clusterversion.md` §14).
+fn recommended(object: &ClusterVersion) -> Vec<Release> {
+    let status = &object.status;
+    let conditional = &status.conditional_updates;
+    let without_risks = status.available_updates.iter().filter(|release| {
+        conditional
+            .iter()
+            .all(|update| !is_same(&update.release, release))
+    });
+    let cleared = conditional
+        .iter()
+        .filter(|update| is_recommended(update))
+        .map(|update| &update.release);
+    let mut releases: Vec<Release> = without_risks
+        .chain(cleared)
+        .filter(|release| is_usable(release))
+        .cloned()
+        .collect();
+    version::sort_releases(&mut releases);
+    releases
+}
+
+/// By image; by version where one has none.
+fn is_same(one: &Release, other: &Release) -> bool {
+    if one.image.is_empty() || other.image.is_empty() {
+        one.version == other.version
+    } else {
+        one.image == other.image
+    }
+}
+
+/// Whether a release can be asked for.
+fn is_usable(release: &Release) -> bool {
+    !release.version.is_empty() && !release.image.is_empty()
+}
+
+/// A note on listed updates that nobody can ask for.
+fn unusable(object: &ClusterVersion) -> Option<String> {
+    let listed = object.status.available_updates.iter();
+    match listed.filter(|release| !is_usable(release)).count() {
+        0 => None,
+        1 => Some("1 listed update has no version or no image and cannot be requested".to_owned()),
+        count => Some(format!(
+            "{count} listed updates have no version or no image and cannot be requested"
+        )),
     }
 }
 
@@ -235,21 +295,51 @@ fn blocks(object: &ClusterVersion) -> Vec<Block> {
     .collect()
 }
 
-fn standing_gates(object: &ClusterVersion, acks: Acks<'_>) -> Vec<Gate> {
-    let Some((gates, acks)) = acks.and_then(|(gates, acks)| Some((gates.data()?, acks.data()?))) else {
-        return Vec::new();
+/// The gates to acknowledge; the error says why they are not known. Without admin-acks nothing is acknowledged.
+fn standing_gates(object: &ClusterVersion, acks: Acks<'_>) -> Result<Vec<Gate>, String> {
+    let Some((gates, acks)) = acks else {
+        return Err("the ClusterVersion alone does not tell; ask the cluster".to_owned());
     };
-    let current = object.status.current_version();
-    let standing = gates::unacknowledged(gates, acks, current, Era::of(&object.status.desired.version));
+    let nothing = BTreeMap::new();
+    let gates = match gates {
+        ConfigMap::Found(data) => data,
+        ConfigMap::Missing => return Err(format!("ConfigMap {} not found", named(gates::GATES))),
+        ConfigMap::Unreadable(error) => return Err(unreadable(gates::GATES, error)),
+    };
+    let acks = match acks {
+        ConfigMap::Found(data) => data,
+        ConfigMap::Missing => &nothing,
+        ConfigMap::Unreadable(error) => return Err(unreadable(gates::ACKS, error)),
+    };
+    let status = &object.status;
+    let era = Era::of(&status.desired.version);
+    let current = if era.has_risk_sources() {
+        status.desired.version.as_str()
+    } else {
+        status.current_version()
+    };
+    if version::parse(current).is_none() {
+        return Err(format!(
+            "{current:?} is no version that gates could be compared with"
+        ));
+    }
+    let standing = gates::unacknowledged(gates, acks, current, era);
     let required = standing
         .into_iter()
         .filter(|gate| gate.reason == "AdminAckRequired");
-    required
-        .map(|gate| Gate {
-            key: gate.key,
-            text: gate.message,
-        })
-        .collect()
+    let gates = required.map(|gate| Gate {
+        key: gate.key,
+        text: gate.message,
+    });
+    Ok(gates.collect())
+}
+
+fn named((namespace, name): (&str, &str)) -> String {
+    format!("{name} of namespace {namespace}")
+}
+
+fn unreadable(map: (&str, &str), error: &str) -> String {
+    format!("ConfigMap {} cannot be read: {error}", named(map))
 }
 
 /// What a request may overrule.
@@ -285,38 +375,15 @@ pub fn request(object: &ClusterVersion, version: &str, allowed: Allowed) -> Resu
         let text = if updating { "is being updated to" } else { "runs" };
         return Err(vec![format!("the cluster {text} {version} already")]);
     }
+    if version::parse(version).is_none() {
+        return Err(vec![format!(
+            "{version:?} is no version; give one such as 4.14.9"
+        )]);
+    }
     if !allowed.warnings {
         reasons.extend(warnings(object));
     }
-    let open: Vec<&Release> = status
-        .available_updates
-        .iter()
-        .filter(|release| release.version == version)
-        .collect();
-    let risky = status
-        .conditional_updates
-        .iter()
-        .find(|update| update.release.version == version);
-    let image = match (open.as_slice(), risky) {
-        ([_], _) => String::new(),
-        ([_, _, ..], _) => {
-            reasons.push(format!(
-                "{version} names {} images; it cannot be asked for by version",
-                open.len()
-            ));
-            String::new()
-        }
-        ([], Some(update)) => {
-            if !allowed.not_recommended {
-                reasons.push(not_recommended(object, update));
-            }
-            update.release.image.clone()
-        }
-        ([], None) => {
-            reasons.push(not_offered(object, version));
-            String::new()
-        }
-    };
+    let image = image_of(object, version, allowed, &mut reasons);
     if !reasons.is_empty() {
         return Err(reasons);
     }
@@ -327,12 +394,58 @@ pub fn request(object: &ClusterVersion, version: &str, allowed: Allowed) -> Resu
             "{version} is another minor version, and the cluster waits until nothing stands against that: {gate}"
         ));
     }
-    // Leaves out nothing: fields of an older request would stay.
+    // Blanks undo what an older request set. Accepted risks and the mode are the administrator's and stay.
     let update = json!({"version": version, "image": image, "architecture": "", "force": false});
     Ok(Request {
         patch: json!({"spec": {"desiredUpdate": update}}),
         notes,
     })
+}
+
+/// The image to ask for; empty where the version is enough. Adds the reasons against it.
+fn image_of(object: &ClusterVersion, version: &str, allowed: Allowed, reasons: &mut Vec<String>) -> String {
+    let status = &object.status;
+    let of_version = |release: &&Release| release.version == version;
+    let recommended = recommended(object);
+    let open: Vec<&Release> = recommended.iter().filter(of_version).collect();
+    let risky: Vec<&ConditionalUpdate> = status
+        .conditional_updates
+        .iter()
+        .filter(|update| update.release.version == version && !is_recommended(update))
+        .collect();
+    match (open.as_slice(), risky.as_slice()) {
+        ([one], []) => {
+            let mut listed = status.available_updates.iter();
+            // The cluster knows a version by that list alone.
+            if listed.any(|release| release.image == one.image) {
+                String::new()
+            } else {
+                one.image.clone()
+            }
+        }
+        ([], [update]) => {
+            if !allowed.not_recommended {
+                reasons.push(not_recommended(update));
+            }
+            if update.release.image.is_empty() {
+                reasons.push(format!(
+                    "{version} has no image in the list, and an update that is not recommended is asked for by its image"
+                ));
+            }
+            update.release.image.clone()
+        }
+        ([], []) => {
+            reasons.push(not_offered(object, version));
+            String::new()
+        }
+        (open, risky) => {
+            reasons.push(format!(
+                "{version} names {} images; it cannot be asked for by version",
+                open.len() + risky.len()
+            ));
+            String::new()
+        }
+    }
 }
 
 fn said(condition: &Condition) -> String {
@@ -359,11 +472,23 @@ fn warnings(object: &ClusterVersion) -> Vec<String> {
     .collect()
 }
 
-fn not_recommended(object: &ClusterVersion, update: &ConditionalUpdate) -> String {
-    let offered = with_risks(object, update);
+fn not_recommended(update: &ConditionalUpdate) -> String {
+    const ALLOW: &str = "--allow-not-recommended overrules this";
+    let version = &update.release.version;
+    let Some(condition) = update.recommended() else {
+        return format!("{version} is not known to be recommended: its risks are not evaluated ({ALLOW})");
+    };
+    let reason = match condition.reason.as_str() {
+        "" => String::new(),
+        reason => format!(", {reason}"),
+    };
+    let message = match condition.message.as_str() {
+        "" => String::new(),
+        message => format!(": {message}"),
+    };
     format!(
-        "{} is not recommended (Recommended={}, {}; --allow-not-recommended overrules this): {}",
-        offered.version, offered.recommended, offered.reason, offered.message
+        "{version} is not recommended (Recommended={}{reason}; {ALLOW}){message}",
+        condition.status
     )
 }
 
@@ -403,7 +528,7 @@ fn not_offered(object: &ClusterVersion, version: &str) -> String {
 /// Whether a state wants a person to look.
 #[must_use]
 pub fn wants_attention(state: &str) -> bool {
-    [State::Blocked, State::Failing, State::Stalled]
+    [State::Blocked, State::Failing, State::Stalled, State::Unknown]
         .iter()
         .any(|each| each.to_string() == state)
 }

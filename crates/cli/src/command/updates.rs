@@ -5,7 +5,6 @@ use std::path::Path;
 
 use chrono::Utc;
 use clusterversion::ClusterVersion;
-use clusterversion::gates::ConfigMap;
 use clusterversion::view::{self, Allowed, Request, View};
 
 use crate::args::{Common, UpdatesArgs};
@@ -13,10 +12,12 @@ use crate::cluster::{self, Cluster};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::render;
+use crate::render::updates::quoted_json;
 use crate::screen::Screen;
-use crate::table::lines;
+use crate::table::{lines, one_line, or_none};
 
 pub(super) async fn run(common: &Common, args: &UpdatesArgs, screen: Screen) -> Result<Exit, Failure> {
+    check(common, args)?;
     match (&args.file, &args.to) {
         (Some(file), None) => {
             let object = read(file)?;
@@ -27,20 +28,17 @@ pub(super) async fn run(common: &Common, args: &UpdatesArgs, screen: Screen) -> 
         (Some(file), Some(version)) => {
             let request = judge(&read(file)?, version, args)?;
             screen.print(&format!(
-                "kubectl patch clusterversion version --type merge -p '{}'\n",
-                request.patch
+                "kubectl patch clusterversion version --type merge -p {}\n",
+                quoted_json(&request.patch)
             ));
-            screen.note(&lines(request.notes.iter().map(|note| format!("Note: {note}"))));
+            note(&request.notes, screen);
             Ok(Exit::Done)
         }
         (None, None) => {
             let cluster = Cluster::connect(common).await?;
             let object = cluster.version().await?;
             let (gates, acks) = cluster.gates_and_acks().await;
-            let mut shown = view::view(&object, Some((&gates, &acks)), Some(Utc::now()));
-            shown
-                .notes
-                .extend([&gates, &acks].into_iter().filter_map(unreadable));
+            let shown = view::view(&object, Some((&gates, &acks)), Some(Utc::now()));
             show(common, args, &shown, screen);
             Ok(Exit::Done)
         }
@@ -50,17 +48,37 @@ pub(super) async fn run(common: &Common, args: &UpdatesArgs, screen: Screen) -> 
             let request = judge(&object, version, args)?;
             cluster.request(&object, request.patch).await?;
             screen.print(&format!("Requested update to {version}\n"));
-            screen.note(&lines(request.notes.iter().map(|note| format!("Note: {note}"))));
+            note(&request.notes, screen);
             Ok(Exit::Done)
         }
     }
 }
 
-/// A note for a `ConfigMap` that could not be read: gates may then stand that are not shown.
-fn unreadable(map: &ConfigMap) -> Option<String> {
-    match map {
-        ConfigMap::Unreadable(error) => Some(format!("gates to acknowledge may be missing here: {error}")),
-        ConfigMap::Found(_) | ConfigMap::Missing => None,
+/// Tells what the administrator should know of a request.
+fn note(notes: &[String], screen: Screen) {
+    let notes = notes.iter().map(|note| one_line(note));
+    screen.note(&lines(notes.map(|note| format!("Note: {note}"))));
+}
+
+/// Refuses flags that would do nothing: who gives them expects something else.
+fn check(common: &Common, args: &UpdatesArgs) -> Result<(), Failure> {
+    let useless = [
+        (
+            args.to.is_some() && common.output.is_some(),
+            "--output shows updates; it does nothing with --to",
+        ),
+        (
+            common.namespace.is_some() || common.all_namespaces,
+            "a cluster has one ClusterVersion, in no namespace; leave out --namespace and --all-namespaces",
+        ),
+        (
+            args.file.is_some() && (common.kubeconfig.is_some() || common.context.is_some()),
+            "a file is judged without its cluster; leave out either --filename, or --kubeconfig and --context",
+        ),
+    ];
+    match useless.into_iter().find(|(given, _)| *given) {
+        Some((_, why)) => Err(Failure::Other(why.to_owned())),
+        None => Ok(()),
     }
 }
 
@@ -90,9 +108,10 @@ fn judge(object: &ClusterVersion, version: &str, args: &UpdatesArgs) -> Result<R
         warnings: args.allow_upgrade_with_warnings,
     };
     view::request(object, version, allowed).map_err(|reasons| {
-        let list = lines(reasons.iter().map(|reason| format!("* {reason}")));
+        let list = lines(reasons.iter().map(|reason| format!("* {}", one_line(reason))));
         Failure::Other(format!(
-            "the update to {version} is not requested:\n{}",
+            "the update to {} is not requested:\n{}",
+            or_none(&one_line(version)),
             list.trim_end()
         ))
     })

@@ -1,9 +1,10 @@
 //! One cluster's updates, as `oc adm upgrade` shows them: what runs, what blocks, what is recommended, what is not.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use clusterversion::view::{Gate, Offered, View, wants_attention};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::objects::{to_json, to_yaml};
 use crate::args::Output;
@@ -17,18 +18,20 @@ const WIDE: &[&str] = &["VERSION", "URL", "BLOCKED", "CHANNELS", "IMAGE"];
 #[must_use]
 pub fn render(view: &View, all: bool, output: Option<Output>, paint: Paint) -> String {
     let shown = || {
-        let mut shown = view.clone();
-        if !all {
-            shown.not_recommended.clear();
+        let mut shown = json!(view);
+        // Left out, since an empty list would say that there are none.
+        if !all && let Some(map) = shown.as_object_mut() {
+            map.remove("notRecommended");
         }
-        json!(shown)
+        shown
     };
     match output {
         Some(Output::Json) => to_json(&shown()),
         Some(Output::Yaml) => to_yaml(&shown()),
         Some(Output::Name) => {
             let risky = view.not_recommended.iter().filter(|_| all);
-            lines(view.recommended.iter().chain(risky).map(|update| &update.version))
+            let updates = view.recommended.iter().chain(risky);
+            lines(updates.map(|update| one_line(&update.version)))
         }
         wide => human(view, all, wide.is_some(), paint),
     }
@@ -41,17 +44,18 @@ fn human(view: &View, all: bool, wide: bool, paint: Paint) -> String {
         "Idle" => Tone::Good,
         _ => Tone::Plain,
     };
-    let _ = writeln!(text, "Version: {}", or_none(&view.version));
+    let _ = writeln!(text, "Version: {}", or_none(&one_line(&view.version)));
     let _ = writeln!(text, "State:   {}", paint.tone(tone, &view.state));
     let _ = writeln!(text, "Cause:   {}", or_none(&one_line(&view.cause)));
     for note in &view.notes {
         let _ = writeln!(text, "Note:    {}", one_line(note));
     }
-    let _ = write!(text, "Channel: {}", or_none(&view.channel));
+    let _ = write!(text, "Channel: {}", or_none(&one_line(&view.channel)));
     if view.channels.is_empty() {
         text.push('\n');
     } else {
-        let _ = writeln!(text, " (available channels: {})", view.channels.join(", "));
+        let channels = one_line(&view.channels.join(", "));
+        let _ = writeln!(text, " (available channels: {channels})");
     }
     if let Some(running) = &view.running {
         let since = running.since.as_deref().unwrap_or("<unknown>");
@@ -64,25 +68,25 @@ fn human(view: &View, all: bool, wide: bool, paint: Paint) -> String {
     for block in &view.blocks {
         let _ = writeln!(text, "\n{}", paint.tone(Tone::Bold, &block.condition));
         if !block.reason.is_empty() {
-            let _ = writeln!(text, "  Reason:  {}", block.reason);
+            let _ = writeln!(text, "  Reason:  {}", one_line(&block.reason));
         }
         if !block.message.is_empty() {
             let _ = writeln!(text, "  Message: {}", indented(&block.message));
         }
     }
-    gates(&mut text, &view.gates, paint);
+    gates(&mut text, view, paint);
     recommended(&mut text, view, wide, paint);
     if all {
         not_recommended(&mut text, view, wide, paint);
     } else {
-        let more = match view.not_recommended.len() {
+        let (more, them) = match view.not_recommended.len() {
             0 => return text,
-            1 => "1 more update is".to_owned(),
-            count => format!("{count} more updates are"),
+            1 => ("1 more update is".to_owned(), "it"),
+            count => (format!("{count} more updates are"), "them"),
         };
         let _ = writeln!(
             text,
-            "\n{more} supported but not recommended: --include-not-recommended shows what stands against them."
+            "\n{more} supported but not recommended: --include-not-recommended shows what stands against {them}."
         );
     }
     text
@@ -98,17 +102,42 @@ fn indented(message: &str) -> String {
     lines.join("\n           ")
 }
 
-fn gates(text: &mut String, gates: &[Gate], paint: Paint) {
+/// A text as one word of a shell, whatever is in it.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// JSON as one word of a shell. Control characters that JSON leaves as they are become escapes.
+#[must_use]
+pub fn quoted_json(value: &Value) -> String {
+    let mut text = String::new();
+    for char in value.to_string().chars() {
+        if char.is_control() {
+            let _ = write!(text, "\\u{:04x}", u32::from(char));
+        } else {
+            text.push(char);
+        }
+    }
+    quoted(&text)
+}
+
+fn gates(text: &mut String, view: &View, paint: Paint) {
+    if let Some(why) = &view.gates_unknown {
+        let _ = writeln!(text, "\nGates to acknowledge: unknown ({})", one_line(why));
+    }
+    let gates: &[Gate] = view.gates.as_deref().unwrap_or_default();
     if gates.is_empty() {
         return;
     }
     let _ = writeln!(text, "\n{}", paint.tone(Tone::Bold, "To acknowledge"));
     for gate in gates {
-        let _ = writeln!(text, "  {}: {}", gate.key, one_line(&gate.text));
+        let _ = writeln!(text, "  {}: {}", one_line(&gate.key), one_line(&gate.text));
+        let data = BTreeMap::from([(gate.key.as_str(), "true")]);
         let _ = writeln!(
             text,
-            "    kubectl -n openshift-config patch configmap admin-acks --type merge -p '{{\"data\":{{\"{}\":\"true\"}}}}'",
-            gate.key
+            "    kubectl -n openshift-config patch configmap admin-acks --type merge -p {}",
+            quoted_json(&json!({"data": data}))
         );
     }
 }
@@ -152,19 +181,21 @@ fn not_recommended(text: &mut String, view: &View, wide: bool, paint: Paint) {
     let title = "Supported but not recommended updates";
     let _ = writeln!(text, "\n{}", paint.tone(Tone::Bold, title));
     for update in &view.not_recommended {
-        let _ = writeln!(text, "\n  Version: {}", update.version);
+        let _ = writeln!(text, "\n  Version: {}", one_line(&update.version));
         if wide {
-            let _ = writeln!(text, "  Image:   {}", update.image);
+            let _ = writeln!(text, "  Image:   {}", one_line(&update.image));
         }
-        let _ = writeln!(text, "  Recommended={}", update.recommended);
-        let _ = writeln!(text, "  Reason:  {}", or_none(&update.reason));
-        let _ = writeln!(text, "  Risks:   {}", or_none(&update.risks.join(", ")));
+        let _ = writeln!(text, "  Recommended={}", one_line(&update.recommended));
+        let _ = writeln!(text, "  Reason:  {}", or_none(&one_line(&update.reason)));
+        let risks = one_line(&update.risks.join(", "));
+        let _ = writeln!(text, "  Risks:   {}", or_none(&risks));
         let _ = writeln!(text, "  Message: {}", indented(&update.message));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use clusterversion::gates::ConfigMap;
     use clusterversion::types::read_documents;
     use clusterversion::view::view;
 
@@ -192,7 +223,6 @@ status:
 "#;
 
     fn shown() -> View {
-        use clusterversion::gates::ConfigMap;
         let object = &read_documents(OBJECT).unwrap()[0];
         let gates = ConfigMap::of([("ack-4.18-kube-1.32", "Kubernetes 1.32 removes APIs.")]);
         let acks = ConfigMap::of::<String, String>([]);
@@ -217,6 +247,59 @@ status:
             "4.19.0\n4.18.2\n4.18.3\n"
         );
         let yaml = render(&shown(), false, Some(Output::Yaml), Paint::Never);
+        assert!(
+            !yaml.contains("notRecommended"),
+            "not asked for is not none: {yaml}"
+        );
+        let none = View {
+            not_recommended: Vec::new(),
+            ..shown()
+        };
+        let yaml = render(&none, true, Some(Output::Yaml), Paint::Never);
         assert!(yaml.contains("notRecommended: []"), "{yaml}");
+    }
+
+    #[test]
+    fn gates_that_are_not_known_are_said_to_be_so() {
+        let view = view(&read_documents(OBJECT).unwrap()[0], None, None);
+        let text = render(&view, false, None, Paint::Never);
+        assert!(
+            text.contains(
+                "Gates to acknowledge: unknown (the ClusterVersion alone does not tell; ask the cluster)"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_text_of_the_cluster_can_neither_steer_the_terminal_nor_leave_its_quotes() {
+        let evil = OBJECT
+            .replace("reason: Leak", r#"reason: "R\e[2J""#)
+            .replace("name: Leak", r#"name: "Le\e[2Jak""#)
+            .replace("reason: AdminAckRequired", r#"reason: "A\e[2J""#)
+            .replace("channel: stable-4.18", r#"channel: "st\e[2J""#)
+            .replace("version: 4.18.3", r#"version: "4.18.3\e[2J""#);
+        let gates = ConfigMap::of([("ack-4.18-a'; touch pwn; '\u{1b}[2J", "Read\u{1b}[2J this.")]);
+        let acks = ConfigMap::of::<String, String>([]);
+        let view = view(&read_documents(&evil).unwrap()[0], Some((&gates, &acks)), None);
+        for output in [None, Some(Output::Wide), Some(Output::Name)] {
+            let text = render(&view, true, output, Paint::Never);
+            let steering = text.chars().find(|char| char.is_control() && *char != '\n');
+            assert_eq!(steering, None, "{text:?}");
+        }
+        let text = render(&view, true, None, Paint::Never);
+        assert!(
+            text.contains(r#"-p '{"data":{"ack-4.18-a'\''; touch pwn; '\''\u001b[2J":"true"}}'"#),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn json_for_a_shell_is_one_word_and_the_same_json() {
+        let value = json!({"image": "x'; touch pwn; '\u{9b}2J\u{1b}"});
+        let word = quoted_json(&value);
+        assert_eq!(word, r#"'{"image":"x'\''; touch pwn; '\''\u009b2J\u001b"}'"#);
+        let inside = word[1..word.len() - 1].replace(r"'\''", "'");
+        assert_eq!(serde_json::from_str::<Value>(&inside).unwrap(), value);
     }
 }

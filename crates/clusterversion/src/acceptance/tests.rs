@@ -270,3 +270,31 @@ fn a_version_alone_means_a_recommended_update_and_a_migration_the_same_version()
     assert_eq!(requested(&migrating, "amd64").unwrap().image, "image/multi");
     assert_eq!(requested(&asking(None), "amd64"), None);
 }
+
+#[test]
+fn risks_accepted_by_name_go_on_with_what_was_overruled_before() {
+    let recorded = |before: &str| {
+        let mut acceptance = Acceptance {
+            accepted: Some(Accepted {
+                payload: payload("4.22.2"),
+                verified: true,
+                risks: Some(before.to_owned()),
+            }),
+            ..Acceptance::default()
+        };
+        acceptance.record_accepted("image/4.22.2", &["A", "B"]);
+        acceptance.accepted().and_then(|accepted| accepted.risks.clone())
+    };
+    assert_eq!(
+        recorded("").as_deref(),
+        Some(
+            "The target release image/4.22.2 is exposed to the risks [A,B] which were all explicitly accepted by the cluster administrator."
+        )
+    );
+    assert_eq!(
+        recorded("Forced through blocking failures: x").as_deref(),
+        Some(
+            "Forced through blocking failures: x; It is exposed to the risks [A,B] which were all explicitly accepted by the cluster administrator."
+        )
+    );
+}

@@ -161,7 +161,102 @@ fn what_else_matters_is_noted() {
 }
 
 #[test]
-fn an_object_without_status_is_idle_and_has_a_text() {
-    let object = &read_documents("kind: ClusterVersion\nspec: {}\n").unwrap()[0];
-    assert_eq!(assess(object, None).state, State::Idle);
+fn an_object_that_does_not_say_enough_is_never_idle() {
+    let judged = |text: &str| {
+        let object = &read_documents(&format!("kind: ClusterVersion\n{text}")).unwrap()[0];
+        let Assessment { state, cause, .. } = assess(object, None);
+        (state, cause)
+    };
+    let completed = "desired: {version: 4.14.1}, history: [{state: Completed, version: 4.14.1}]";
+    for (text, state, cause) in [
+        ("spec: {}".to_owned(), State::Unknown, "the object has no status"),
+        (
+            "status: {conditions: [{type: Progressing, status: 'False'}]}".to_owned(),
+            State::Unknown,
+            "the history is empty, so that no release is known to be applied",
+        ),
+        (
+            format!("status: {{{completed}}}"),
+            State::Unknown,
+            "the object has no condition Progressing",
+        ),
+        (
+            format!("status: {{{completed}, conditions: [{{type: Progressing, status: Unknown}}]}}"),
+            State::Unknown,
+            "Progressing is neither True nor False: Progressing=Unknown",
+        ),
+        (
+            format!(
+                "status: {{{completed}, conditions: [{{type: Upgradeable, status: 'False', reason: R}}]}}"
+            ),
+            State::Unknown,
+            "the object has no condition Progressing",
+        ),
+        (
+            format!("status: {{{completed}, conditions: [{{type: Progressing, status: 'False'}}]}}"),
+            State::Idle,
+            "Cluster version is 4.14.1",
+        ),
+    ] {
+        assert_eq!(judged(&text), (state, cause.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn an_object_that_contradicts_itself_is_never_idle() {
+    const UP: Said = ("Available", "True", "", "Done applying 4.14.1");
+    const AWAY: Said = ("Available", "False", "X", "down");
+    let judged = |state: &str, conditions: &[Said]| {
+        let Assessment { state, cause, notes } = assess(&object(conditions, state), None);
+        (state, cause, notes)
+    };
+    let standstill = "4.14.1 is not completed, and Progressing is not True";
+    assert_eq!(
+        judged("Partial", &[UP]),
+        (State::Stalled, standstill.to_owned(), Vec::new())
+    );
+    assert_eq!(
+        judged("Partial", &[UP, SETTLED]),
+        (
+            State::Stalled,
+            format!("{standstill}: Cluster version is 4.14.1"),
+            Vec::new()
+        )
+    );
+    assert_eq!(
+        judged("Partial", &[SETTLED, NODES]).0,
+        State::Failing,
+        "a release that is not completed does not wait for workers alone"
+    );
+    assert_eq!(
+        judged("Completed", &[WORKING]),
+        (State::Updating, WORKING.3.to_owned(), Vec::new())
+    );
+    let mute = judged("Partial", &[("Progressing", "True", "", "")]);
+    assert_eq!(mute.1, "an update is in progress");
+    assert_eq!(
+        judged("Completed", &[AWAY, SETTLED]),
+        (State::Failing, "X: down".to_owned(), Vec::new())
+    );
+    assert_eq!(
+        judged("Partial", &[AWAY, WORKING]),
+        (
+            State::Updating,
+            WORKING.3.to_owned(),
+            vec!["the cluster is not available: X: down".to_owned()]
+        )
+    );
+}
+
+#[test]
+fn only_a_degraded_machine_config_is_a_matter_of_nodes() {
+    const AWAY: Said = (
+        "Failing",
+        "True",
+        "ClusterOperatorNotAvailable",
+        "Cluster operator machine-config is not available",
+    );
+    let state = |failing: Said| assess(&object(&[SETTLED, failing], "Completed"), None).state;
+    assert_eq!(state(NODES), State::WorkersPending);
+    assert_eq!(state(AWAY), State::Failing);
 }

@@ -100,6 +100,19 @@ fn giant_hops_are_refused_from_4_19_on() {
         one("MultipleMinorVersionsUpdate", far, true)
     );
     assert_eq!(at("4.16.1", "4.17.3", Era::new(4, 19)), []);
+    let back: Vec<String> = run(&cluster("5.0.0"), "4.22.3", Era::new(5, 0))
+        .into_iter()
+        .filter(|failed| failed.blocks)
+        .map(|failed| failed.message)
+        .collect();
+    assert_eq!(
+        back.last().map(String::as_str),
+        Some(
+            "4.22.3 is more than one minor version beyond the current target 5.0.0 (4.22 > 5.(0+1)), and only updates within the current minor version or to the next minor version are supported."
+        ),
+        "{back:?}"
+    );
+    assert_eq!(back.len(), 2, "it is a rollback as well: {back:?}");
     let major = |to: &str, allowed: &str, more: &str| {
         format!(
             "{to} has a larger major version than the current target 4.21.1 ({more} > 4), and only updates within the current major version{allowed} are supported."

@@ -272,3 +272,68 @@ fn targets_that_cannot_be_offered_are_dropped_and_told() {
     ];
     assert_eq!(told, expected);
 }
+
+#[test]
+fn a_rule_that_lacks_a_field_costs_its_target_and_not_the_graph() {
+    let with = |rule: Value| {
+        let bad = json!({"url": "https://e", "name": "R", "message": "m", "matchingRules": [rule]});
+        let graph = json!({
+            "nodes": [node("4.14.1"), node("4.14.2"), node("4.14.3")],
+            "edges": [[0, 1]],
+            "conditionalEdges": [
+                group(&["4.14.3"], std::slice::from_ref(&bad)),
+                {"edges": [{"from": "4.13.0", "to": "4.14.1"}], "risks": [bad]},
+            ],
+        });
+        answer(&graph).unwrap()
+    };
+    for (rule, why) in [
+        (
+            json!({"type": "PromQL", "promql": {}}),
+            "the 'promql.promql' property must be a non-empty string for 'type: PromQL'",
+        ),
+        (
+            json!({"type": "PromQL", "promql": {"promql": null}}),
+            "the 'promql.promql' property must be a non-empty string for 'type: PromQL'",
+        ),
+        (
+            json!({"type": "PromQL", "promql": null}),
+            "the 'promql' property must be set for 'type: PromQL'",
+        ),
+        (
+            json!({"promql": {"promql": "up"}}),
+            "skipping unrecognized cluster condition type \"\"",
+        ),
+        (json!({}), "skipping unrecognized cluster condition type \"\""),
+    ] {
+        let retrieved = with(rule.clone());
+        assert_eq!(versions(&retrieved), (vec!["4.14.2"], vec![]), "{rule}");
+        let told: Vec<String> = retrieved.diagnostics.iter().map(ToString::to_string).collect();
+        assert!(told[0].ends_with(why), "{rule}: {told:?}");
+    }
+}
+
+#[test]
+fn nulls_are_read_as_blanks() {
+    let mut bare = node("4.14.2");
+    bare["metadata"] = Value::Null;
+    bare["payload"] = Value::Null;
+    let always = json!({"url": "https://e", "name": "R", "message": "m",
+        "matchingRules": [{"type": "Always", "promql": null}]});
+    let graph = json!({
+        "nodes": [node("4.14.1"), bare, node("4.14.3"), node("4.14.4")],
+        "edges": [[0, 1]],
+        "conditionalEdges": [
+            {"edges": null, "risks": null},
+            {"edges": [{"from": "4.14.1", "to": "4.14.3"}], "risks": [always]},
+            {"edges": [{"from": "4.14.1", "to": "4.14.4"}], "risks": [{"name": "S", "matchingRules": null}]},
+            {"edges": [{"from": null, "to": null}]},
+        ],
+    });
+    let retrieved = answer(&graph).unwrap();
+    assert_eq!(versions(&retrieved), (vec!["4.14.2"], vec!["4.14.3"]));
+    let empty = json!({"nodes": [node("4.14.1")], "edges": null, "conditionalEdges": null});
+    assert_eq!(versions(&answer(&empty).unwrap()), (vec![], vec![]));
+    let none = answer(&json!({"nodes": null, "edges": null}));
+    assert_eq!(none.unwrap_err().reason, "VersionNotFound");
+}

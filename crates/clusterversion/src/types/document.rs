@@ -8,6 +8,9 @@ use super::field::Field as _;
 /// Why a text holds no ClusterVersion.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
+    /// Nothing in it.
+    #[error("expected a ClusterVersion, found nothing")]
+    Empty,
     /// Neither YAML nor JSON.
     #[error("neither YAML nor JSON: {0}")]
     Syntax(String),
@@ -24,19 +27,68 @@ pub enum DocumentError {
 /// # Errors
 /// [`DocumentError`]: the text cannot be read, or an object in it is not a ClusterVersion.
 pub fn read_documents(text: &str) -> Result<Vec<ClusterVersion>, DocumentError> {
-    let value: Value =
-        serde_saphyr::from_str(text).map_err(|error| DocumentError::Syntax(error.to_string()))?;
-    let kind = value.get("kind").and_then(Value::as_str).unwrap_or("no kind");
-    if kind.ends_with("List") {
-        let items = value.get("items").and_then(Value::as_array);
-        return items.into_iter().flatten().map(one).collect();
+    let mut found = Vec::new();
+    for document in documents(text).into_iter().filter(|document| !is_blank(document)) {
+        let value: Value = serde_saphyr::from_str(&document)
+            .map_err(|error| DocumentError::Syntax(words(&error.to_string())))?;
+        let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
+        if kind.ends_with("List") {
+            let items = value.get("items").and_then(Value::as_array);
+            let items = items.ok_or_else(|| DocumentError::Kind(format!("{kind:?} without items")))?;
+            for item in items {
+                found.push(one(item)?);
+            }
+        } else {
+            found.push(one(&value)?);
+        }
     }
-    Ok(vec![one(&value)?])
+    if found.is_empty() && is_blank(text) {
+        return Err(DocumentError::Empty);
+    }
+    Ok(found)
+}
+
+/// The documents of a stream: what is between lines of `---`. JSON has none of them.
+fn documents(text: &str) -> Vec<String> {
+    let mut documents = vec![String::new()];
+    for line in text.lines() {
+        let rest = line.strip_prefix("---");
+        if let Some(rest) = rest.filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t'])) {
+            documents.push(rest.trim().to_owned());
+        } else if let Some(last) = documents.last_mut() {
+            last.push_str(line);
+        }
+        if let Some(last) = documents.last_mut() {
+            last.push('\n');
+        }
+    }
+    documents
+}
+
+/// Nothing but comments and empty lines.
+fn is_blank(text: &str) -> bool {
+    text.lines()
+        .map(str::trim)
+        .all(|line| line.is_empty() || line == "---" || line.starts_with('#'))
+}
+
+/// An error without the advice for programmers that the reader adds.
+fn words(error: &str) -> String {
+    error.replace(", set DuplicateKeyPolicy in Options if acceptable", "")
 }
 
 fn one(value: &Value) -> Result<ClusterVersion, DocumentError> {
+    // A fragment without it is taken at its word; another group's object of that name is another thing.
+    let foreign = value
+        .get("apiVersion")
+        .filter(|version| **version != *"config.openshift.io/v1");
     match value.get("kind").and_then(Value::as_str) {
-        Some("ClusterVersion") => ClusterVersion::read(value).map_err(DocumentError::Field),
+        Some("ClusterVersion") => match foreign {
+            Some(version) => Err(DocumentError::Kind(format!(
+                "one of apiVersion {version}, not \"config.openshift.io/v1\""
+            ))),
+            None => ClusterVersion::read(value).map_err(DocumentError::Field),
+        },
         Some(kind) => Err(DocumentError::Kind(format!("{kind:?}"))),
         None => Err(DocumentError::Kind("an object without kind".to_owned())),
     }
@@ -52,11 +104,31 @@ mod tests {
         assert_eq!(read_documents(bare).unwrap()[0].spec.channel, "stable-4.14");
         let list = r#"{"kind": "List", "items": [{"kind": "ClusterVersion"}, {"kind": "ClusterVersion"}]}"#;
         assert_eq!(read_documents(list).unwrap().len(), 2);
+        let stream = "---\napiVersion: config.openshift.io/v1\nkind: ClusterVersion\n---\n# the end\n---\n";
+        assert_eq!(read_documents(stream).unwrap().len(), 1);
+        assert_eq!(
+            read_documents(&format!("{stream}kind: ClusterVersion\n"))
+                .unwrap()
+                .len(),
+            2
+        );
+        let twice = read_documents("kind: ClusterVersion\nkind: ClusterVersion\n").unwrap_err();
+        assert!(!twice.to_string().contains("Policy"), "{twice}");
         for (text, expected) in [
             ("kind: Pod\n", "expected a ClusterVersion, found \"Pod\""),
             (
                 "a: 1\n",
                 "expected a ClusterVersion, found an object without kind",
+            ),
+            ("", "expected a ClusterVersion, found nothing"),
+            ("# nothing\n---\n", "expected a ClusterVersion, found nothing"),
+            (
+                "kind: List\n",
+                "expected a ClusterVersion, found \"List\" without items",
+            ),
+            (
+                "apiVersion: v9/foo\nkind: ClusterVersion\n",
+                "expected a ClusterVersion, found one of apiVersion \"v9/foo\", not \"config.openshift.io/v1\"",
             ),
             (
                 "kind: ClusterVersion\nstatus: {history: [{version: [1]}]}\n",

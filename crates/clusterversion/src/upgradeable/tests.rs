@@ -314,6 +314,29 @@ fn from_4_23_on_upgradeable_is_a_sum_of_risks() {
             "Failed to retrieve ConfigMap admin-acks from namespace openshift-config: configmap \"admin-acks\" not found"
         )
     );
+    let (unreadable, errors) = risks(&world.object, &world.around(), "nightly", C);
+    let named: Vec<(&str, &str)> = unreadable
+        .iter()
+        .map(|source| {
+            let text = source.risk.message.split(": ").next();
+            (source.risk.name.as_str(), text.unwrap_or_default())
+        })
+        .collect();
+    assert_eq!(
+        named,
+        [
+            (
+                "AdminAckUnknown",
+                "Failed to parse cluster version to check admin-acks"
+            ),
+            (
+                "ClusterOperatorUpgradeableUnknown",
+                "Failed to parse cluster version to check Upgradeable conditions"
+            ),
+        ],
+        "a version that cannot be read opens no gate"
+    );
+    assert_eq!(errors.len(), 2);
     let unknown = sum(Time::UNIX_EPOCH, &[], &["boom".to_owned()]).unwrap();
     assert_eq!(
         (unknown.status, unknown.reason.as_str()),

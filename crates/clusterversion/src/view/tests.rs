@@ -42,14 +42,17 @@ fn object() -> ClusterVersion {
         "It leaks. https://e/1",
     );
     status.conditional_updates = vec![update];
-    set(
-        &mut status.conditions,
-        RETRIEVED_UPDATES,
-        ConditionStatus::True,
-        "",
-        "",
-    );
+    for (kind, is) in [
+        (RETRIEVED_UPDATES, ConditionStatus::True),
+        (PROGRESSING, ConditionStatus::False),
+    ] {
+        set(&mut status.conditions, kind, is, "", "");
+    }
     object
+}
+
+fn keys(gates: &[Gate]) -> Vec<&str> {
+    gates.iter().map(|gate| gate.key.as_str()).collect()
 }
 
 fn set(
@@ -96,7 +99,7 @@ fn recommended_updates_and_the_others_with_what_stands_against_them() {
     assert_eq!(rows, [("4.19.0", true), ("4.18.2", false)]);
     assert_eq!(view.not_recommended[0].risks, ["Leak"]);
     assert_eq!(view.not_recommended[0].recommended, "False");
-    assert_eq!(view.gates[0].key, "ack-4.18-a");
+    assert_eq!(view.gates.as_deref().map(keys), Some(vec!["ack-4.18-a"]));
     assert_eq!(view.blocks[0].condition, "Upgradeable=False");
     assert_eq!(view.running, None);
     assert!(wants_attention(&view.state));
@@ -178,4 +181,135 @@ fn a_gate_does_not_refuse_a_request_but_is_told() {
         "{:?}",
         request.notes
     );
+}
+
+/// The object with the one risky update said to be so, and in the list of available updates or not.
+fn contradicting(is: Option<ConditionStatus>, listed: bool) -> ClusterVersion {
+    let mut object = object();
+    let status = &mut object.status;
+    let update = &mut status.conditional_updates[0];
+    update.conditions.remove(RECOMMENDED);
+    if let Some(is) = is {
+        set(&mut update.conditions, RECOMMENDED, is, "R", "M");
+    }
+    if listed {
+        status.available_updates.push(Release::new("4.18.3", "image/3"));
+    }
+    object
+}
+
+#[test]
+fn the_condition_of_an_update_with_risks_outdoes_the_list_of_available_updates() {
+    use ConditionStatus::{False, True, Unknown};
+    let by_version = json!({"version": "4.18.3", "image": "", "architecture": "", "force": false});
+    let by_image = json!({"version": "4.18.3", "image": "image/3", "architecture": "", "force": false});
+    for (is, listed, expected) in [
+        (Some(True), true, Some(&by_version)),
+        (Some(True), false, Some(&by_image)),
+        (Some(False), true, None),
+        (Some(False), false, None),
+        (Some(Unknown), true, None),
+        (None, true, None),
+    ] {
+        let object = contradicting(is, listed);
+        let view = view(&object, None, None);
+        let mut versions: Vec<&str> = view.recommended.iter().map(|row| row.version.as_str()).collect();
+        assert_eq!(
+            (view.not_recommended.len(), versions.contains(&"4.18.3")),
+            (usize::from(expected.is_none()), expected.is_some()),
+            "{is:?} {listed}"
+        );
+        versions.retain(|version| *version != "4.18.3");
+        assert_eq!(versions, ["4.19.0", "4.18.2"], "{is:?} {listed}");
+        let got = asked(&object, "4.18.3", false, false);
+        assert_eq!(got.as_ref().ok(), expected, "{is:?} {listed}: {got:?}");
+        assert_eq!(
+            asked(&object, "4.18.3", true, false).as_ref().ok(),
+            Some(expected.unwrap_or(&by_image)),
+            "{is:?} {listed}"
+        );
+    }
+    let unknown = asked(&contradicting(None, false), "4.18.3", false, false).unwrap_err();
+    assert_eq!(
+        unknown,
+        [
+            "4.18.3 is not known to be recommended: its risks are not evaluated (--allow-not-recommended overrules this)"
+        ]
+    );
+}
+
+#[test]
+fn what_cannot_be_asked_for_is_refused_and_not_listed() {
+    let mut object = object();
+    object.status.observed_generation = object.metadata.generation;
+    object
+        .status
+        .available_updates
+        .extend([Release::new("4.18.4", ""), Release::new("", "image/5")]);
+    let shown = view(&object, None, None);
+    assert_eq!(shown.recommended.len(), 2);
+    assert_eq!(
+        shown.notes,
+        ["2 listed updates have no version or no image and cannot be requested"]
+    );
+    assert!(asked(&object, "4.18.4", true, true).is_err());
+    object.status.conditional_updates[0].release.image.clear();
+    let refused = asked(&object, "4.18.3", true, true).unwrap_err();
+    assert!(refused[0].starts_with("4.18.3 has no image"), "{refused:?}");
+    for nonsense in ["", "latest", "v4.18.2", "4.18"] {
+        assert_eq!(
+            asked(&object, nonsense, true, true).unwrap_err(),
+            [format!("{nonsense:?} is no version; give one such as 4.14.9")]
+        );
+    }
+}
+
+#[test]
+fn gates_are_told_or_said_to_be_unknown_and_never_left_out_as_if_there_were_none() {
+    let object = object();
+    let gates = ConfigMap::of([("ack-4.18-a", "Read this.")]);
+    let acks = ConfigMap::of([("ack-4.18-a", "true")]);
+    let unreadable = ConfigMap::Unreadable("forbidden".to_owned());
+    let told = |gates: &ConfigMap, acks: &ConfigMap| {
+        let view = view(&object, Some((gates, acks)), None);
+        assert_eq!(view.gates.is_none(), view.gates_unknown.is_some());
+        view.gates
+            .map(|gates| gates.into_iter().map(|gate| gate.key).collect::<Vec<_>>())
+            .ok_or(view.gates_unknown.unwrap_or_default())
+    };
+    assert_eq!(told(&gates, &acks), Ok(Vec::new()));
+    assert_eq!(
+        told(&gates, &ConfigMap::Missing),
+        Ok(vec!["ack-4.18-a".to_owned()])
+    );
+    assert_eq!(
+        told(&gates, &unreadable),
+        Err("ConfigMap admin-acks of namespace openshift-config cannot be read: forbidden".to_owned())
+    );
+    assert_eq!(
+        told(&unreadable, &acks),
+        Err(
+            "ConfigMap admin-gates of namespace openshift-config-managed cannot be read: forbidden"
+                .to_owned()
+        )
+    );
+    assert_eq!(
+        told(&ConfigMap::Missing, &acks),
+        Err("ConfigMap admin-gates of namespace openshift-config-managed not found".to_owned())
+    );
+    let alone = json!(view(&object, None, None));
+    assert_eq!(alone.get("gates"), None, "{alone}");
+    assert!(alone["gatesUnknown"].is_string(), "{alone}");
+}
+
+#[test]
+fn from_4_23_on_the_gates_of_the_running_version_are_told() {
+    let gates = ConfigMap::of([("ack-4.18-a", "A"), ("ack-5.1-b", "B")]);
+    let acks = ConfigMap::of::<String, String>([]);
+    let mut object = object();
+    for (running, expected) in [("4.19.0", "ack-4.18-a"), ("5.1.0", "ack-5.1-b")] {
+        object.status.desired = Release::new(running, "image/9");
+        let view = view(&object, Some((&gates, &acks)), None);
+        assert_eq!(view.gates.as_deref().map(keys), Some(vec![expected]), "{running}");
+    }
 }
