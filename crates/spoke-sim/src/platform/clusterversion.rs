@@ -202,20 +202,30 @@ fn judge(version: &Value, target: &Release, ground: &Ground<'_>) -> Result<Strin
     let forced =
         fields::get(version, &["spec", "desiredUpdate", "force"]).and_then(Value::as_bool) == Some(true);
     let named = format!("version=\"{}\" image=\"{}\"", target.version, target.image);
-    if let Some(why) = ground.faults.unverified().filter(|_| !forced) {
-        return Err(Refusal {
-            step: "RetrievePayload",
-            why: format!("Retrieving payload failed {named} failure=The update cannot be verified: {why}"),
-        });
+    let mut risks = Vec::new();
+    match ground.faults.unverified() {
+        Some(why) if forced => risks.push(format!(
+            "Target release {named} cannot be verified, but continuing anyway because the update was forced: {why}"
+        )),
+        Some(why) => {
+            return Err(Refusal {
+                step: "RetrievePayload",
+                why: format!("Retrieving payload failed {named} failure=The update cannot be verified: {why}"),
+            });
+        }
+        None => {}
     }
     match request::preconditions(version, target, ground.faults.unoffered()) {
-        Summary::Passed => Ok(String::new()),
-        Summary::Accepted(risks) => Ok(risks),
-        Summary::Blocked(why) => Err(Refusal {
-            step: "PreconditionChecks",
-            why: format!("Preconditions failed for payload loaded {named}: {why}"),
-        }),
+        Summary::Passed => {}
+        Summary::Accepted(text) => risks.push(text),
+        Summary::Blocked(why) => {
+            return Err(Refusal {
+                step: "PreconditionChecks",
+                why: format!("Preconditions failed for payload loaded {named}: {why}"),
+            });
+        }
     }
+    Ok(risks.join("\n"))
 }
 
 fn show_upgradeable(version: &mut Value, ground: &Ground<'_>, now: Time) {

@@ -502,6 +502,27 @@ fn a_release_that_cannot_be_verified_waits_until_it_can() {
 }
 
 #[test]
+fn a_forced_release_that_cannot_be_verified_is_recorded_as_such() {
+    let mut bench = Bench::new();
+    bench.faults = "unverified=no signature".parse().unwrap();
+    bench.ask(json!({"version": "4.12.0", "force": true}));
+    bench.pass(75);
+    assert_eq!(bench.head(), pair("4.12.0", "Partial"));
+    let object = bench.object();
+    let recorded = text(
+        &fields::list(&object, &["status", "history"])[0],
+        &["acceptedRisks"],
+    );
+    assert!(
+        recorded.starts_with("Target release version=\"4.12.0\"")
+            && recorded.contains(
+                "cannot be verified, but continuing anyway because the update was forced: no signature"
+            ),
+        "{recorded:?}"
+    );
+}
+
+#[test]
 fn what_is_not_on_offer_is_explained() {
     let retrieved = |faults: &str| {
         let bench = asked(faults);
