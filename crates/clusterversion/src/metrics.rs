@@ -3,10 +3,13 @@
 //! Owns names, labels and values (`reference/clusterversion.md` §11). Refuses to serve them; who scrapes them must add the
 //! labels `job="cluster-version-operator"`, `endpoint="metrics"` and `namespace="openshift-cluster-version"`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use crate::types::{
-    AVAILABLE, ClusterVersion, Condition, Conditions, FAILING, HistoryEntry, PARTIAL, RETRIEVED_UPDATES, Time,
+    AVAILABLE, ClusterVersion, Condition, ConditionStatus, Conditions, FAILING, HistoryEntry, PARTIAL,
+    RETRIEVED_UPDATES, Time,
 };
 use crate::upgradeable::OperatorState;
 
@@ -36,6 +39,62 @@ pub struct Shown<'a> {
     pub operators: &'a [OperatorState],
     /// Whether `cluster_version_risk_conditions` is served: the gate is open.
     pub risks: bool,
+    /// What installed the cluster.
+    pub installer: Option<Installer<'a>>,
+    /// Conditions of `ClusterOperators` that changed.
+    pub transitions: &'a Transitions,
+}
+
+/// What installed the cluster, as `ConfigMap` openshift-install of namespace openshift-config tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Installer<'a> {
+    /// Version of the installer.
+    pub version: &'a str,
+    /// Who ran it, such as `user`.
+    pub invoker: &'a str,
+}
+
+/// Counts how often conditions of `ClusterOperators` change their status; lost when the operator restarts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Transitions {
+    seen: BTreeMap<String, BTreeMap<String, ConditionStatus>>,
+    counts: BTreeMap<(String, String), u32>,
+}
+
+impl Transitions {
+    /// Looks at the operators. What is seen for the first time, or not any more, changes nothing.
+    pub fn look(&mut self, operators: &[OperatorState]) {
+        let mut now = BTreeMap::new();
+        for operator in operators {
+            let statuses: BTreeMap<String, ConditionStatus> = operator
+                .conditions
+                .iter()
+                .map(|condition| (condition.kind.clone(), condition.status))
+                .collect();
+            if let Some(before) = self.seen.get(&operator.name) {
+                let kinds: BTreeSet<&String> = before.keys().chain(statuses.keys()).collect();
+                for kind in kinds {
+                    if before.get(kind) != statuses.get(kind) {
+                        let key = (operator.name.clone(), kind.clone());
+                        *self.counts.entry(key).or_insert(0) += 1;
+                    }
+                }
+            }
+            now.insert(operator.name.clone(), statuses);
+        }
+        self.seen = now;
+    }
+
+    fn samples(&self) -> impl Iterator<Item = Sample> {
+        self.counts.iter().map(|((name, kind), count)| {
+            let labels = [("name", name.as_str()), ("condition", kind.as_str())];
+            sample(
+                "cluster_operator_condition_transitions",
+                labels,
+                f64::from(*count),
+            )
+        })
+    }
 }
 
 const UP: &str = "cluster_operator_up";
@@ -107,6 +166,13 @@ pub fn samples(object: Option<&ClusterVersion>, shown: &Shown<'_>) -> Vec<Sample
         samples.push(sample(UP, labels, up));
         conditions(&operator.name, &operator.conditions, &mut samples);
     }
+    samples.extend(shown.transitions.samples());
+    // Without either ConfigMap that would tell, the labels are empty.
+    let (kind, version, invoker) = shown.installer.map_or(("", "", ""), |installer| {
+        ("openshift-install", installer.version, installer.invoker)
+    });
+    let labels = [("type", kind), ("version", version), ("invoker", invoker)];
+    samples.push(sample("cluster_installer", labels, 1.0));
     if let Some(at) = shown.last_retrieval {
         let name = "cluster_version_operator_update_retrieval_timestamp_seconds";
         samples.push(sample(name, [("name", "")], seconds(Some(at))));
@@ -295,9 +361,9 @@ fn capabilities(object: &ClusterVersion, samples: &mut Vec<Sample>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{ConditionStatus, Release, Spec};
+    use crate::types::{Release, Spec};
 
-    fn shown(operators: &[OperatorState]) -> Shown<'_> {
+    fn shown<'a>(operators: &'a [OperatorState], transitions: &'a Transitions) -> Shown<'a> {
         Shown {
             running: ("4.14.1", "image/1"),
             built: None,
@@ -305,6 +371,11 @@ mod tests {
             last_retrieval: Some(Time::UNIX_EPOCH),
             operators,
             risks: false,
+            installer: Some(Installer {
+                version: "4.14.0",
+                invoker: "user",
+            }),
+            transitions,
         }
     }
 
@@ -341,7 +412,7 @@ mod tests {
             version: "4.14.1".to_owned(),
             ..OperatorState::default()
         }];
-        let samples = samples(Some(&object), &shown(&operators));
+        let samples = samples(Some(&object), &shown(&operators, &Transitions::default()));
         assert_eq!(
             lines(&samples, "cluster_operator_conditions"),
             [
@@ -364,7 +435,7 @@ mod tests {
             let mut object = ClusterVersion::new(Spec::default());
             edit(&mut object);
             lines(
-                &samples(Some(&object), &shown(&[])),
+                &samples(Some(&object), &shown(&[], &Transitions::default())),
                 "cluster_version_available_updates",
             )
         };
@@ -381,10 +452,62 @@ mod tests {
 
     #[test]
     fn a_cluster_without_clusterversion_is_down() {
-        let samples = samples(None, &shown(&[]));
+        let samples = samples(None, &shown(&[], &Transitions::default()));
         assert_eq!(
             lines(&samples, UP),
             ["name=version,version=,reason=ClusterVersionNotFound 0"]
+        );
+    }
+
+    #[test]
+    fn the_installer_is_named_and_blank_where_nothing_tells() {
+        let none = Transitions::default();
+        let mut shown = shown(&[], &none);
+        assert_eq!(
+            lines(&samples(None, &shown), "cluster_installer"),
+            ["type=openshift-install,version=4.14.0,invoker=user 1"]
+        );
+        shown.installer = None;
+        assert_eq!(
+            lines(&samples(None, &shown), "cluster_installer"),
+            ["type=,version=,invoker= 1"]
+        );
+    }
+
+    #[test]
+    fn changes_of_a_status_are_counted_and_first_sights_are_not() {
+        let operator = |conditions: &[(&str, ConditionStatus)]| {
+            let conditions = conditions
+                .iter()
+                .map(|(kind, status)| Condition::new(Time::UNIX_EPOCH, kind, *status, "", ""));
+            [OperatorState {
+                name: "etcd".to_owned(),
+                conditions: Conditions(conditions.collect()),
+                ..OperatorState::default()
+            }]
+        };
+        let (yes, no) = (ConditionStatus::True, ConditionStatus::False);
+        let mut transitions = Transitions::default();
+        for conditions in [
+            &[("Available", yes)][..],
+            &[("Available", yes)],
+            &[("Available", no)],
+            &[("Available", no), ("Degraded", no)],
+            &[("Degraded", no)],
+        ] {
+            transitions.look(&operator(conditions));
+        }
+        transitions.look(&[]);
+        transitions.look(&operator(&[("Available", yes)]));
+        assert_eq!(
+            lines(
+                &samples(None, &shown(&[], &transitions)),
+                "cluster_operator_condition_transitions"
+            ),
+            [
+                "name=etcd,condition=Available 2",
+                "name=etcd,condition=Degraded 1"
+            ]
         );
     }
 }

@@ -34,6 +34,7 @@ Faults (several are joined by ;):
   degraded=NAME[,DURATION]          Degraded=True for so long from the start of its update (40m)
   unavailable=NAME[,DURATION]       Available=False likewise (5m)
   cluster-down[=DURATION]           the apply loop finds the API servers down after they rolled (3m)
+  apply-failing[=DURATION]          a Deployment cannot be applied then; with cluster-down: MultipleErrors (3m)
   drain-stuck[=POOL[,DURATION]]     the first machine of a pool cannot be drained (worker, for-ever)
   pull-failing[=POOL[,DURATION]]    the first machine of a pool cannot pull its system (master, 30m)
   api-outage[=DURATION]             nobody reaches the API server through --door while a master reboots (10m)

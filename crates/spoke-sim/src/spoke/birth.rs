@@ -14,7 +14,7 @@ use super::cvo::inputs::{admin_acks, admin_gates};
 use super::desk::{Desk, WriteError};
 use super::kinds;
 use super::rollout::machines::{newborn as node, rendered};
-use super::rollout::operators::newborn as operator;
+use super::rollout::operators::{manifest, newborn as operator};
 use super::rollout::table::OPERATORS;
 use super::setup::{Setup, Subscription};
 use crate::dice::Dice;
@@ -100,10 +100,14 @@ pub async fn install(desk: &mut Desk, setup: &Setup, seed: u64) -> Result<Born, 
         .await?;
     }
     for row in &OPERATORS {
-        let object = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator",
-                            "metadata": {"name": row.name}, "spec": {}});
         let status = operator(&setup.version, now);
-        make(desk, &kinds::cluster_operator(), &object, Some(status)).await?;
+        make(
+            desk,
+            &kinds::cluster_operator(),
+            &manifest(row.name),
+            Some(status),
+        )
+        .await?;
     }
     if has_olm {
         for subscription in &setup.subscriptions {

@@ -11,6 +11,7 @@ use std::str::FromStr;
 use chrono::TimeDelta;
 use serde::{Deserialize, Deserializer};
 
+use super::rollout::table::OPERATORS;
 use crate::fault::{FaultError, parse_duration};
 
 /// Annotation on the ClusterVersion `version` that sets the faults while the simulator runs; absent: those of
@@ -32,6 +33,9 @@ pub enum Fault {
     /// `cluster-down[=DURATION]`: after the API servers rolled, the apply loop fails with
     /// `UpdatePayloadClusterDown` (3m).
     ClusterDown(TimeDelta),
+    /// `apply-failing[=DURATION]`: at the same time a Deployment cannot be applied: `UpdatePayloadFailed`, together with
+    /// `cluster-down` `MultipleErrors` (3m).
+    ApplyFailing(TimeDelta),
     /// `drain-stuck[=POOL[,DURATION]]`: the first machine of a pool (worker) cannot be drained (for ever).
     DrainStuck(String, TimeDelta),
     /// `pull-failing[=POOL[,DURATION]]`: the first machine of a pool (master) cannot pull its new system (30m).
@@ -57,8 +61,8 @@ pub enum Fault {
     Frozen,
 }
 
-const KNOWN: &str = "known are slow, slow-operator, degraded, unavailable, cluster-down, drain-stuck, pull-failing, \
-                     api-outage, unverified, monitoring-outage, update-service-outage, retarget, not-upgradeable, \
+const KNOWN: &str = "known are slow, slow-operator, degraded, unavailable, cluster-down, apply-failing, drain-stuck, \
+                     pull-failing, api-outage, unverified, monitoring-outage, update-service-outage, retarget, not-upgradeable, \
                      deleting, no-install-plan, frozen";
 
 /// No end in sight: longer than any run.
@@ -119,70 +123,126 @@ impl<'a> Arguments<'a> {
     }
 }
 
+impl Fault {
+    /// What it is about; of two faults about the same only the first would ever happen.
+    fn subject(&self) -> Option<(&'static str, &str)> {
+        match self {
+            Self::Slow(_) => Some(("slow", "")),
+            Self::SlowOperator(name, _) => Some(("delay", name.as_str())),
+            Self::Degraded(name, _) | Self::Unavailable(name, _) => Some(("trouble", name.as_str())),
+            Self::ClusterDown(_) => Some(("cluster-down", "")),
+            Self::ApplyFailing(_) => Some(("apply-failing", "")),
+            Self::DrainStuck(pool, _) => Some(("drain-stuck", pool.as_str())),
+            Self::PullFailing(pool, _) => Some(("pull-failing", pool.as_str())),
+            Self::ApiOutage(_) => Some(("api-outage", "")),
+            Self::Unverified(_) => Some(("unverified", "")),
+            Self::MonitoringOutage(_) => Some(("monitoring-outage", "")),
+            Self::UpdateServiceOutage(_) => Some(("update-service-outage", "")),
+            Self::Retarget(..) => Some(("retarget", "")),
+            Self::NotUpgradeable(name, ..) => Some(("not-upgradeable", name.as_str())),
+            Self::Deleting(_) | Self::NoInstallPlan | Self::Frozen => None,
+        }
+    }
+
+    /// Refuses names that nothing has: such a fault would never happen.
+    fn check(&self, text: &str) -> Result<(), FaultError> {
+        let problem = match self {
+            Self::SlowOperator(name, _)
+            | Self::Degraded(name, _)
+            | Self::Unavailable(name, _)
+            | Self::NotUpgradeable(name, ..)
+                if OPERATORS.iter().all(|row| row.name != name) =>
+            {
+                "no cluster operator has that name"
+            }
+            Self::DrainStuck(pool, _) | Self::PullFailing(pool, _)
+                if !matches!(pool.as_str(), "master" | "worker") =>
+            {
+                "the pools are master and worker"
+            }
+            Self::Retarget(version, _) if semver::Version::parse(version).is_err() => {
+                "a version like 4.16.3 is wanted"
+            }
+            _ => return Ok(()),
+        };
+        Err(FaultError::new(text, problem))
+    }
+}
+
 impl FromStr for Fault {
     type Err = FaultError;
 
     fn from_str(text: &str) -> Result<Self, FaultError> {
-        let text = text.trim();
-        let (name, whole) = text
-            .split_once('=')
-            .map_or((text, ""), |(name, rest)| (name.trim(), rest.trim()));
-        let arguments = Arguments { text, whole };
-        let pair = |make: fn(String, TimeDelta) -> Self, name: Option<&str>, duration| {
-            arguments
-                .named(name, duration)
-                .map(|(name, span)| make(name, span))
-        };
-        match name {
-            "slow" => match whole {
-                "" => Ok(Self::Slow(5.0)),
-                factor => match factor.parse::<f64>() {
-                    Ok(factor) if factor.is_finite() && factor > 0.0 => Ok(Self::Slow(factor)),
-                    _ => Err(arguments.error("a positive number is wanted")),
-                },
+        let fault = read(text)?;
+        fault.check(text.trim())?;
+        Ok(fault)
+    }
+}
+
+/// Reads a fault, whatever its names.
+fn read(text: &str) -> Result<Fault, FaultError> {
+    let text = text.trim();
+    let (name, whole) = text
+        .split_once('=')
+        .map_or((text, ""), |(name, rest)| (name.trim(), rest.trim()));
+    let arguments = Arguments { text, whole };
+    let pair = |make: fn(String, TimeDelta) -> Fault, name: Option<&str>, duration| {
+        arguments
+            .named(name, duration)
+            .map(|(name, span)| make(name, span))
+    };
+    match name {
+        "slow" => match whole {
+            "" => Ok(Fault::Slow(5.0)),
+            factor => match factor.parse::<f64>() {
+                Ok(factor) if factor.is_finite() && factor > 0.0 => Ok(Fault::Slow(factor)),
+                _ => Err(arguments.error("a positive number is wanted")),
             },
-            "slow-operator" => pair(Self::SlowOperator, None, TimeDelta::minutes(45)),
-            "degraded" => pair(Self::Degraded, None, TimeDelta::minutes(40)),
-            "unavailable" => pair(Self::Unavailable, None, TimeDelta::minutes(5)),
-            "cluster-down" => Ok(Self::ClusterDown(
-                arguments.duration()?.unwrap_or(TimeDelta::minutes(3)),
-            )),
-            "drain-stuck" => pair(Self::DrainStuck, Some("worker"), for_ever()),
-            "pull-failing" => pair(Self::PullFailing, Some("master"), TimeDelta::minutes(30)),
-            "api-outage" => Ok(Self::ApiOutage(
-                arguments.duration()?.unwrap_or(TimeDelta::minutes(10)),
-            )),
-            "unverified" => Ok(Self::Unverified(
-                arguments.or("unable to locate a valid signature for one or more sources"),
-            )),
-            "monitoring-outage" => arguments.duration().map(Self::MonitoringOutage),
-            "update-service-outage" => arguments.duration().map(Self::UpdateServiceOutage),
-            "retarget" => pair(Self::Retarget, None, TimeDelta::minutes(15)),
-            "not-upgradeable" => {
-                let (operator, why) = whole.split_once(',').unwrap_or((whole, ""));
-                if operator.trim().is_empty() {
-                    return Err(arguments.error("a name is wanted after ="));
-                }
-                let (reason, message) = why.split_once(": ").unwrap_or((
-                    "NotUpgradeable",
-                    if why.is_empty() {
-                        "not ready for another minor version"
-                    } else {
-                        why
-                    },
-                ));
-                Ok(Self::NotUpgradeable(
-                    operator.trim().to_owned(),
-                    reason.trim().to_owned(),
-                    message.to_owned(),
-                ))
+        },
+        "slow-operator" => pair(Fault::SlowOperator, None, TimeDelta::minutes(45)),
+        "degraded" => pair(Fault::Degraded, None, TimeDelta::minutes(40)),
+        "unavailable" => pair(Fault::Unavailable, None, TimeDelta::minutes(5)),
+        "cluster-down" => Ok(Fault::ClusterDown(
+            arguments.duration()?.unwrap_or(TimeDelta::minutes(3)),
+        )),
+        "apply-failing" => Ok(Fault::ApplyFailing(
+            arguments.duration()?.unwrap_or(TimeDelta::minutes(3)),
+        )),
+        "drain-stuck" => pair(Fault::DrainStuck, Some("worker"), for_ever()),
+        "pull-failing" => pair(Fault::PullFailing, Some("master"), TimeDelta::minutes(30)),
+        "api-outage" => Ok(Fault::ApiOutage(
+            arguments.duration()?.unwrap_or(TimeDelta::minutes(10)),
+        )),
+        "unverified" => Ok(Fault::Unverified(
+            arguments.or("unable to locate a valid signature for one or more sources"),
+        )),
+        "monitoring-outage" => arguments.duration().map(Fault::MonitoringOutage),
+        "update-service-outage" => arguments.duration().map(Fault::UpdateServiceOutage),
+        "retarget" => pair(Fault::Retarget, None, TimeDelta::minutes(15)),
+        "not-upgradeable" => {
+            let (operator, why) = whole.split_once(',').unwrap_or((whole, ""));
+            if operator.trim().is_empty() {
+                return Err(arguments.error("a name is wanted after ="));
             }
-            "deleting" if whole.is_empty() => Err(arguments.error("a resource is wanted after =")),
-            "deleting" => Ok(Self::Deleting(whole.to_owned())),
-            "no-install-plan" => Ok(Self::NoInstallPlan),
-            "frozen" => Ok(Self::Frozen),
-            _ => Err(arguments.error(KNOWN)),
+            let (reason, message) = why.split_once(": ").unwrap_or((
+                "NotUpgradeable",
+                if why.is_empty() {
+                    "not ready for another minor version"
+                } else {
+                    why
+                },
+            ));
+            Ok(Fault::NotUpgradeable(
+                operator.trim().to_owned(),
+                reason.trim().to_owned(),
+                message.to_owned(),
+            ))
         }
+        "deleting" if whole.is_empty() => Err(arguments.error("a resource is wanted after =")),
+        "deleting" => Ok(Fault::Deleting(whole.to_owned())),
+        "no-install-plan" => Ok(Fault::NoInstallPlan),
+        "frozen" => Ok(Fault::Frozen),
+        _ => Err(arguments.error(KNOWN)),
     }
 }
 
@@ -198,10 +258,11 @@ impl FromStr for Faults {
         if matches!(text.trim(), "" | "none") {
             return Ok(Self::default());
         }
-        text.split(';')
-            .map(str::parse)
-            .collect::<Result<_, _>>()
-            .map(Self)
+        let mut faults = Self::default();
+        for part in text.split(';') {
+            faults.put(part)?;
+        }
+        Ok(faults)
     }
 }
 
@@ -249,7 +310,22 @@ impl Faults {
     /// # Errors
     /// The text means nothing.
     pub fn add(&mut self, text: &str) -> Result<(), FaultError> {
-        self.0.extend(text.parse::<Self>()?.0);
+        if matches!(text.trim(), "" | "none") {
+            return Ok(());
+        }
+        text.split(';').try_for_each(|part| self.put(part))
+    }
+
+    fn put(&mut self, text: &str) -> Result<(), FaultError> {
+        let fault: Fault = text.parse()?;
+        let subject = fault.subject();
+        if subject.is_some() && self.0.iter().any(|known| known.subject() == subject) {
+            return Err(FaultError::new(
+                text.trim(),
+                "another fault is about the same; only one can happen",
+            ));
+        }
+        self.0.push(fault);
         Ok(())
     }
 
@@ -288,6 +364,15 @@ impl Faults {
     pub fn cluster_down(&self) -> Option<TimeDelta> {
         self.find(|fault| match fault {
             Fault::ClusterDown(span) => Some(*span),
+            _ => None,
+        })
+    }
+
+    /// How long a Deployment cannot be applied after the API servers rolled.
+    #[must_use]
+    pub fn apply_failing(&self) -> Option<TimeDelta> {
+        self.find(|fault| match fault {
+            Fault::ApplyFailing(span) => Some(*span),
             _ => None,
         })
     }
@@ -403,100 +488,5 @@ fn lasts(span: Option<TimeDelta>, updating: Option<TimeDelta>) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use chrono::TimeDelta;
-
-    use super::{Fault, Faults, Trouble, for_ever};
-
-    #[test]
-    fn faults_are_read_with_their_arguments_and_defaults() {
-        let minutes = TimeDelta::minutes;
-        let cases = [
-            ("slow=2", Fault::Slow(2.0)),
-            (
-                "slow-operator=etcd",
-                Fault::SlowOperator("etcd".into(), minutes(45)),
-            ),
-            ("degraded=network", Fault::Degraded("network".into(), minutes(40))),
-            (
-                "degraded=network, 1h",
-                Fault::Degraded("network".into(), minutes(60)),
-            ),
-            (
-                "unavailable=etcd,for-ever",
-                Fault::Unavailable("etcd".into(), for_ever()),
-            ),
-            ("cluster-down", Fault::ClusterDown(minutes(3))),
-            ("drain-stuck", Fault::DrainStuck("worker".into(), for_ever())),
-            (
-                "drain-stuck=master,90m",
-                Fault::DrainStuck("master".into(), minutes(90)),
-            ),
-            ("api-outage=15m", Fault::ApiOutage(minutes(15))),
-            (
-                "unverified=no signature",
-                Fault::Unverified("no signature".into()),
-            ),
-            ("monitoring-outage", Fault::MonitoringOutage(None)),
-            (
-                "monitoring-outage=20m",
-                Fault::MonitoringOutage(Some(minutes(20))),
-            ),
-            ("retarget=4.16.3,5m", Fault::Retarget("4.16.3".into(), minutes(5))),
-            (
-                "not-upgradeable=kube-apiserver,KubeletMinorVersion: too old, all of them",
-                Fault::NotUpgradeable(
-                    "kube-apiserver".into(),
-                    "KubeletMinorVersion".into(),
-                    "too old, all of them".into(),
-                ),
-            ),
-            ("frozen", Fault::Frozen),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(text.parse::<Fault>().unwrap(), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn nonsense_is_refused_with_a_reason() {
-        for text in [
-            "degraded",
-            "slow=0",
-            "api-outage=soon",
-            "deleting",
-            "not-upgradeable=",
-            "retarget",
-            "broken",
-        ] {
-            assert!(text.parse::<Fault>().is_err(), "{text}");
-        }
-        let error = "broken".parse::<Faults>().unwrap_err().to_string();
-        assert!(error.contains("slow-operator"), "{error}");
-    }
-
-    #[test]
-    fn outages_with_a_duration_last_from_the_start_of_an_update() {
-        let faults: Faults = "monitoring-outage=20m;update-service-outage".parse().unwrap();
-        let minutes = |n| Some(TimeDelta::minutes(n));
-        assert!(!faults.monitoring_outage(None));
-        assert!(faults.monitoring_outage(minutes(19)));
-        assert!(!faults.monitoring_outage(minutes(20)));
-        assert!(faults.update_service_outage(None));
-    }
-
-    #[test]
-    fn each_operator_has_its_own_trouble() {
-        let faults: Faults = "degraded=a;unavailable=b,1m;slow-operator=c,10m".parse().unwrap();
-        assert_eq!(
-            faults.trouble("a"),
-            Some(Trouble::Degraded(TimeDelta::minutes(40)))
-        );
-        assert_eq!(
-            faults.trouble("b"),
-            Some(Trouble::Unavailable(TimeDelta::minutes(1)))
-        );
-        assert_eq!(faults.trouble("c"), None);
-        assert_eq!(faults.delay("c"), TimeDelta::minutes(10));
-    }
-}
+#[path = "fault_tests.rs"]
+mod tests;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use clusterversion::metrics::{Sample, Shown, samples};
+use clusterversion::metrics::{Installer, Sample, Shown, Transitions, samples};
 use clusterversion::types::ClusterVersion;
 use clusterversion::upgradeable::OperatorState;
 
@@ -25,11 +25,18 @@ pub struct Exhibit {
     pub retrieved: Option<Time>,
     /// Whether the gate of risk metrics is open.
     pub risks: bool,
+    /// Conditions of operators that changed.
+    pub transitions: Transitions,
 }
+
+/// Who ran the installer of a simulated cluster.
+const INVOKER: &str = "user";
 
 /// All samples as text.
 #[must_use]
 pub fn render(exhibit: &Exhibit, version: Option<&ClusterVersion>, operators: &[OperatorState]) -> String {
+    let oldest = version.and_then(|version| version.status.history.last());
+    let installed = oldest.map(|entry| entry.version.as_str());
     let shown = Shown {
         running: (&exhibit.running.0, &exhibit.running.1),
         built: None,
@@ -37,6 +44,11 @@ pub fn render(exhibit: &Exhibit, version: Option<&ClusterVersion>, operators: &[
         last_retrieval: exhibit.retrieved,
         operators,
         risks: exhibit.risks,
+        installer: installed.map(|version| Installer {
+            version,
+            invoker: INVOKER,
+        }),
+        transitions: &exhibit.transitions,
     };
     text(&samples(version, &shown))
 }

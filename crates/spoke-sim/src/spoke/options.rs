@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clusterversion::era::Era;
 use clusterversion::law::Settings;
 
 use super::setup::Setup;
@@ -51,13 +50,8 @@ impl Options {
     /// Settings of the law. `knows_accept_risks`: the schema of ClusterVersion has them, so their gate is open.
     #[must_use]
     pub fn settings(&self, knows_accept_risks: bool) -> Settings {
-        let era = self.setup.era.as_deref().map(|era| match era {
-            "A" => Era::new(4, 14),
-            "B" => Era::new(4, 18),
-            _ => Era::new(5, 0),
-        });
         Settings {
-            era,
+            era: self.setup.fixed_era(),
             accept_risks: knows_accept_risks,
             update_service: self.update_service.clone(),
             ..Settings::default()

@@ -44,21 +44,14 @@ impl Prometheus {
         QueryResult::parse(&body)
     }
 
-    /// The alerts that are pending or firing; none when Prometheus cannot tell.
-    pub async fn alerts(&self) -> Vec<Alert> {
-        let Some(base) = &self.base else {
-            return Vec::new();
-        };
-        let Ok(url) = reqwest::Url::parse(&format!("{base}/api/v1/alerts")) else {
-            return Vec::new();
-        };
-        match self.get(url).await {
-            Ok(body) => read_alerts(&body),
-            Err(error) => {
-                tracing::debug!(%error, "alerts cannot be read");
-                Vec::new()
-            }
-        }
+    /// The alerts that are pending or firing.
+    ///
+    /// # Errors
+    /// Prometheus cannot be reached, or does not answer with alerts: nothing is known then, and what was known stays.
+    pub async fn alerts(&self) -> Result<Vec<Alert>, String> {
+        let base = self.base.as_ref().ok_or_else(absent)?;
+        let url = reqwest::Url::parse(&format!("{base}/api/v1/alerts")).map_err(|error| error.to_string())?;
+        read_alerts(&self.get(url).await?)
     }
 
     async fn get(&self, url: reqwest::Url) -> Result<Vec<u8>, String> {
@@ -85,14 +78,18 @@ pub fn absent() -> String {
         .to_owned()
 }
 
-fn read_alerts(body: &[u8]) -> Vec<Alert> {
-    let answer: Value = serde_json::from_slice(body).unwrap_or_default();
+fn read_alerts(body: &[u8]) -> Result<Vec<Alert>, String> {
+    let answer: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let listed = fields::get(&answer, &["data", "alerts"]).is_some_and(Value::is_array);
+    if fields::text(&answer, &["status"]) != "success" || !listed {
+        return Err("the answer is no list of alerts".to_owned());
+    }
     let strings = |alert: &Value, field: &str| {
         let map = alert.get(field).and_then(Value::as_object).into_iter().flatten();
         map.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
             .collect()
     };
-    fields::list(&answer, &["data", "alerts"])
+    let alerts = fields::list(&answer, &["data", "alerts"])
         .iter()
         .map(|alert| Alert {
             labels: strings(alert, "labels"),
@@ -100,7 +97,8 @@ fn read_alerts(body: &[u8]) -> Vec<Alert> {
             state: fields::text(alert, &["state"]).to_owned(),
             active_at: fields::parse_timestamp(fields::text(alert, &["activeAt"])),
         })
-        .collect()
+        .collect();
+    Ok(alerts)
 }
 
 #[cfg(test)]
@@ -111,11 +109,15 @@ mod tests {
     fn alerts_are_read_as_the_api_writes_them() {
         let body = br#"{"status":"success","data":{"alerts":[{"labels":{"alertname":"A","severity":"critical"},
             "annotations":{"summary":"s"},"state":"firing","activeAt":"2026-01-02T03:04:05.5Z","value":"1e+00"}]}}"#;
-        let alerts = read_alerts(body);
+        let alerts = read_alerts(body).unwrap();
         assert_eq!(alerts[0].labels["alertname"], "A");
         assert_eq!(alerts[0].annotations["summary"], "s");
         assert_eq!(alerts[0].state, "firing");
         assert!(alerts[0].active_at.is_some());
-        assert_eq!(read_alerts(b"{}"), []);
+        let none = br#"{"status":"success","data":{"alerts":[]}}"#;
+        assert_eq!(read_alerts(none), Ok(Vec::new()));
+        for body in ["{}", "<html>", r#"{"status":"error","error":"busy"}"#] {
+            assert!(read_alerts(body.as_bytes()).is_err(), "{body}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! ```yaml
 //! version: 4.16.10
 //! channel: stable-4.16
-//! era: B                       # of the operator's behaviour; from the version when absent
+//! era: "4.20"                  # of the operator's behaviour; from the version when absent
 //! masters: 3
 //! workers: 2
 //! durations: {retrieve: 1m, drain: 3m, reboot: 4m}
@@ -25,6 +25,10 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use chrono::TimeDelta;
+use clusterversion::ClusterVersion;
+use clusterversion::era::Era;
+use clusterversion::types::Spec;
+use clusterversion::validation::validate;
 use serde::{Deserialize, Deserializer};
 
 use super::fault::Faults;
@@ -47,7 +51,8 @@ pub struct Setup {
     pub cluster_id: String,
     /// Architecture of the payload, `amd64` or `Multi`.
     pub architecture: String,
-    /// Era of the operator's behaviour, `A`, `B` or `C`; from the version that runs when absent.
+    /// Era of the operator's behaviour: a release line such as `4.20`, or `A` for 4.14, `B` for 4.18, `C` for 5.0; from the
+    /// version that runs when absent.
     pub era: Option<String>,
     /// Control plane machines; 1 for a single node.
     pub masters: u32,
@@ -247,7 +252,7 @@ impl Setup {
     /// Refuses what cannot be played.
     ///
     /// # Errors
-    /// The version is no version, there is no master, or the era is none of A, B and C.
+    /// A value means nothing, or names what does not exist.
     pub fn check(&self) -> Result<(), ScenarioError> {
         let wrong = |text: String| Err(ScenarioError::Parse(text));
         if semver::Version::parse(&self.version).is_err() {
@@ -256,8 +261,44 @@ impl Setup {
         if self.masters == 0 {
             return wrong("masters: at least 1 is wanted".to_owned());
         }
-        if let Some(era) = self.era.as_deref().filter(|era| !matches!(*era, "A" | "B" | "C")) {
-            return wrong(format!("era: \"{era}\" is none of A, B and C"));
+        if let Some(era) = self.era.as_deref().filter(|era| line(era).is_none()) {
+            return wrong(format!(
+                "era: \"{era}\" is no release line like 4.20, and none of A, B and C"
+            ));
+        }
+        let architectures = ["amd64", "arm64", "ppc64le", "s390x", "Multi"];
+        if !architectures.contains(&self.architecture.as_str()) {
+            return wrong(format!(
+                "architecture: \"{}\" is none of {}",
+                self.architecture,
+                architectures.join(", ")
+            ));
+        }
+        let spec = Spec {
+            cluster_id: self.cluster_id.clone(),
+            upstream: self.upstream.clone(),
+            ..Spec::default()
+        };
+        if let Some(error) = validate(&ClusterVersion::new(spec), false).first() {
+            return wrong(error.to_string());
+        }
+        for subscription in &self.subscriptions {
+            if !matches!(subscription.approval.as_str(), "Manual" | "Automatic") {
+                return wrong(format!(
+                    "subscriptions: approval of {} is \"{}\", neither Manual nor Automatic",
+                    subscription.name, subscription.approval
+                ));
+            }
+        }
+        if let Some(image) = self
+            .jobs
+            .iter()
+            .find(|image| !(0.0..=100.0).contains(&image.fail_percent))
+        {
+            return wrong(format!(
+                "jobs: failPercent of {} is not from 0 to 100",
+                image.name
+            ));
         }
         if !(0.0..1.0).contains(&self.jitter) {
             return wrong("jitter: a fraction from 0 to 1 is wanted".to_owned());
@@ -266,6 +307,12 @@ impl Setup {
             return wrong("durations.operators: a factor is wanted".to_owned());
         }
         Ok(())
+    }
+
+    /// The era of the operator's behaviour, if it is fixed.
+    #[must_use]
+    pub fn fixed_era(&self) -> Option<Era> {
+        self.era.as_deref().and_then(line)
     }
 
     /// The payload of the installed version.
@@ -294,11 +341,24 @@ impl Setup {
     }
 }
 
+/// The release line of an era.
+fn line(era: &str) -> Option<Era> {
+    match era {
+        "A" => Some(Era::new(4, 14)),
+        "B" => Some(Era::new(4, 18)),
+        "C" => Some(Era::new(5, 0)),
+        line => {
+            let (major, minor) = line.split_once('.')?;
+            Some(Era::new(major.parse().ok()?, minor.parse().ok()?))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use chrono::TimeDelta;
 
-    use super::Setup;
+    use super::{Era, Setup};
 
     #[test]
     fn a_scenario_overrides_field_by_field() {
@@ -337,9 +397,20 @@ faults: [api-outage, 'degraded=etcd,1h']
             "durations: {operators: -1}",
             "faults: broken",
             "unknown: 1",
+            "era: '4'",
+            "architecture: sparc",
+            "upstream: '://x'",
+            "clusterId: abc",
+            "faults: degraded=nosuchoperator",
+            "faults: [slow=2, slow=3]",
+            "subscriptions: [{name: a, namespace: b, approval: Sometimes}]",
+            "jobs: [{name: a, failPercent: 900}]",
         ] {
             assert!(yaml.parse::<Setup>().is_err(), "{yaml}");
         }
         assert_eq!("".parse::<Setup>().unwrap().masters, 3);
+        let era = |text: &str| format!("era: '{text}'").parse::<Setup>().unwrap().fixed_era();
+        assert_eq!(era("B"), Some(Era::new(4, 18)));
+        assert_eq!(era("4.20"), Some(Era::new(4, 20)));
     }
 }

@@ -22,7 +22,7 @@ pub(super) enum Answer {
     Promql(PromqlAnswer),
     /// It is time to load an image.
     Loaded(String),
-    Alerts(Vec<Alert>),
+    Alerts(Result<Vec<Alert>, String>),
 }
 
 /// Answers that are on their way, and those that are not handed in yet.
@@ -129,7 +129,9 @@ impl Answers {
                 self.graph = Some(graph);
             }
             Answer::Promql(answer) => self.promql.push_back(answer),
-            Answer::Alerts(alerts) => self.alerts = alerts,
+            Answer::Alerts(Ok(alerts)) => self.alerts = alerts,
+            // As shipped: those that were read last stand until they can be read again.
+            Answer::Alerts(Err(error)) => tracing::debug!(%error, "alerts cannot be read"),
             Answer::Loaded(image) => {
                 let outcome = store.load(&image, &self.nodes);
                 self.payload.push_back(PayloadAnswer { image, outcome });
@@ -201,8 +203,36 @@ mod tests {
 
     use clusterversion::acceptance::Payload;
 
-    use super::Shelf;
-    use crate::spoke::updates::Nodes;
+    use super::{Alert, Answer, Answers, Shelf};
+    use crate::fields::from_unix;
+    use crate::spoke::clock::Clock;
+    use crate::spoke::prometheus::Prometheus;
+    use crate::spoke::updates::{Nodes, UpdateService};
+
+    #[test]
+    fn alerts_stand_until_they_can_be_read_again() {
+        // As the program does; an error only says that another test was first.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut answers = Answers::new(
+            UpdateService::new().unwrap(),
+            Prometheus::new(None).unwrap(),
+            Clock::new(from_unix(0), 1.0),
+        );
+        let running = Payload::default();
+        let shelf = Shelf {
+            setup: &Arc::default(),
+            faults: &"none".parse().unwrap(),
+            running: &running,
+            history: Vec::new(),
+        };
+        let mut left_after = |alerts: Result<Vec<Alert>, String>| {
+            answers.take(Answer::Alerts(alerts), &shelf);
+            answers.alerts.len()
+        };
+        assert_eq!(left_after(Ok(vec![Alert::default()])), 1);
+        assert_eq!(left_after(Err("connection refused".to_owned())), 1);
+        assert_eq!(left_after(Ok(Vec::new())), 0);
+    }
 
     #[test]
     fn payloads_come_from_the_scenario_the_graph_and_the_history_and_nowhere_else() {

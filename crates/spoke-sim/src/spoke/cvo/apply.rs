@@ -7,9 +7,11 @@
 use std::collections::BTreeMap;
 
 use chrono::TimeDelta;
+use clusterversion::failure::OperatorProblem;
 
-use crate::fields::{self, Time};
-use crate::spoke::rollout::operators::{Statuses, condition, healthy, level};
+use super::inputs;
+use crate::fields::Time;
+use crate::spoke::rollout::operators::Statuses;
 use crate::spoke::rollout::table::{OPERATORS, STAGES, manifests};
 
 /// From the first manifest to the first run level, on a cluster where they all apply.
@@ -21,27 +23,14 @@ const REST: TimeDelta = TimeDelta::minutes(1);
 /// How often a release that is applied is applied again.
 const RECONCILE: TimeDelta = TimeDelta::minutes(3);
 
-/// What is wrong with an operator that is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Problem {
-    /// It reports no version.
-    NoVersions,
-    /// Available is not True.
-    NotAvailable,
-    /// Degraded=True.
-    Degraded,
-    /// It reports another version.
-    Updating,
-}
-
 /// An operator that is waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// Its name.
     pub name: String,
     /// Why.
-    pub problem: Problem,
-    /// Since when.
+    pub problem: OperatorProblem,
+    /// Since when, whatever else was wrong with it meanwhile.
     pub since: Time,
 }
 
@@ -69,7 +58,7 @@ pub struct Apply {
     stage: usize,
     entered: Time,
     completed: bool,
-    since: BTreeMap<(String, Problem), Time>,
+    since: BTreeMap<String, Time>,
 }
 
 impl Apply {
@@ -149,45 +138,29 @@ impl Apply {
         }
     }
 
-    /// Operators of some stages that are not level and well.
+    /// Operators of some stages that are not level and well, as the law judges them.
     fn problems(&mut self, statuses: &Statuses, of: impl Fn(usize) -> bool, now: Time) -> Vec<Waiting> {
         let mut found = Vec::new();
         for row in OPERATORS.iter().filter(|row| of(row.stage)) {
-            let Some(status) = statuses.get(row.name) else {
-                continue;
+            let problem = match statuses.get(row.name) {
+                Some(status) => {
+                    OperatorProblem::of(&inputs::operator(row.name, status), &self.version, false)
+                }
+                None => Some(OperatorProblem::NotAvailable),
             };
-            if let Some(problem) = problem(status, &self.version) {
-                let since = *self.since.entry((row.name.to_owned(), problem)).or_insert(now);
+            if let Some(problem) = problem {
+                let since = *self.since.entry(row.name.to_owned()).or_insert(now);
                 found.push(Waiting {
                     name: row.name.to_owned(),
                     problem,
                     since,
                 });
+            } else {
+                // Who recovered and fails again is waited for anew.
+                self.since.remove(row.name);
             }
         }
-        // Who recovered and fails again is waited for anew.
-        let held = |(name, problem): &(String, Problem)| {
-            found
-                .iter()
-                .any(|waiting| waiting.name == *name && waiting.problem == *problem)
-        };
-        self.since.retain(|key, _| held(key));
         found
-    }
-}
-
-/// What is wrong with an operator, in the order of the operator's own checks.
-fn problem(status: &serde_json::Value, version: &str) -> Option<Problem> {
-    if fields::list(status, &["versions"]).is_empty() {
-        Some(Problem::NoVersions)
-    } else if condition(status, "Available") != "True" {
-        Some(Problem::NotAvailable)
-    } else if !healthy(status) {
-        Some(Problem::Degraded)
-    } else if !level(status, version) {
-        Some(Problem::Updating)
-    } else {
-        None
     }
 }
 
@@ -209,9 +182,10 @@ fn portion(total: u32, share: f64) -> u32 {
 #[cfg(test)]
 mod tests {
     use chrono::TimeDelta;
+    use clusterversion::failure::OperatorProblem as Problem;
     use serde_json::json;
 
-    use super::{Apply, Problem, Progress};
+    use super::{Apply, Progress};
     use crate::fields::{Cond, Time, from_unix};
     use crate::spoke::rollout::operators::{Statuses, newborn, put};
     use crate::spoke::rollout::table::OPERATORS;
@@ -315,6 +289,10 @@ mod tests {
         let mut statuses = all(NEW);
         degrade(&mut statuses, "dns", "Degraded", "True");
         degrade(&mut statuses, "network", "Available", "False");
+        degrade(&mut statuses, "etcd", "Degraded", "Unknown");
+        // Nothing is known of it, and one does not exist.
+        statuses.get_mut("console").unwrap()["conditions"] = json!([{"type": "Available", "status": "True"}]);
+        statuses.remove("storage");
         statuses.get_mut("ingress").unwrap()["versions"] = json!([]);
         let mut apply = Apply::new(NEW, true, after(0));
         let found: Vec<_> = apply
@@ -324,10 +302,48 @@ mod tests {
             .map(|waiting| (waiting.name.clone(), waiting.problem))
             .collect();
         let expected = [
-            ("ingress", Problem::NoVersions),
+            ("etcd", Problem::Degraded),
+            ("console", Problem::Degraded),
+            ("ingress", Problem::Updating),
+            ("storage", Problem::NotAvailable),
             ("dns", Problem::Degraded),
             ("network", Problem::NotAvailable),
         ];
         assert_eq!(found, expected.map(|(name, problem)| (name.to_owned(), problem)));
+    }
+
+    #[test]
+    fn an_operator_is_waited_for_since_its_first_problem_until_it_is_well() {
+        let mut statuses = all(NEW);
+        let mut apply = Apply::new(NEW, false, after(0));
+        let mut since = |statuses: &Statuses, minute: i64| {
+            let progress = apply.advance(statuses, after(minute));
+            let first = progress.waiting.first();
+            first.map(|waiting| (waiting.problem, waiting.since))
+        };
+        statuses.insert("etcd".into(), newborn(OLD, from_unix(0)));
+        assert_eq!(since(&statuses, 3), Some((Problem::Updating, after(3))));
+        degrade(&mut statuses, "etcd", "Degraded", "True");
+        assert_eq!(since(&statuses, 23), Some((Problem::Degraded, after(3))));
+        degrade(&mut statuses, "etcd", "Available", "False");
+        assert_eq!(since(&statuses, 33), Some((Problem::NotAvailable, after(3))));
+        degrade(&mut statuses, "etcd", "Available", "True");
+        degrade(&mut statuses, "etcd", "Degraded", "False");
+        assert_eq!(since(&statuses, 43), Some((Problem::Updating, after(3))));
+        statuses.insert("etcd".into(), newborn(NEW, from_unix(0)));
+        assert_eq!(since(&statuses, 44), None);
+    }
+
+    #[test]
+    fn an_update_does_not_complete_without_an_operator() {
+        let mut statuses = all(NEW);
+        statuses.remove("etcd");
+        let mut apply = Apply::new(NEW, false, after(0));
+        for minute in 1..60 {
+            assert!(!apply.advance(&statuses, after(minute)).completed);
+        }
+        statuses.insert("etcd".into(), newborn(NEW, from_unix(0)));
+        let mut minutes = 60..70;
+        assert!(minutes.any(|minute| apply.advance(&statuses, after(minute)).completed));
     }
 }

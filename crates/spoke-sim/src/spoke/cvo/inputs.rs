@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use chrono::TimeDelta;
 use clusterversion::ClusterVersion;
-use clusterversion::failure::{ManifestProblem, OperatorProblem, TaskError};
+use clusterversion::failure::{ManifestProblem, TaskError};
 use clusterversion::gates::ConfigMap;
 use clusterversion::progressing::{Round, RoundState};
 use clusterversion::types::Conditions;
 use clusterversion::upgradeable::OperatorState;
 use serde_json::{Value, json};
 
-use super::apply::{Problem, Progress};
+use super::apply::Progress;
 use crate::fields::{self, Time};
 use crate::spoke::fault::Faults;
 use crate::spoke::mirror::Mirror;
@@ -41,16 +41,14 @@ pub(super) fn round(
         .iter()
         .map(|waiting| TaskError::Operator {
             name: waiting.name.clone(),
-            problem: match waiting.problem {
-                Problem::NoVersions => OperatorProblem::NoVersions,
-                Problem::NotAvailable => OperatorProblem::NotAvailable,
-                Problem::Degraded => OperatorProblem::Degraded,
-                Problem::Updating => OperatorProblem::Updating,
-            },
+            problem: waiting.problem,
             since: waiting.since,
         })
         .collect();
-    if !progress.completed && is_down(statuses, faults, now) {
+    let after_roll = |span: Option<TimeDelta>| {
+        !progress.completed && span.is_some_and(|span| rolled_within(statuses, span, now))
+    };
+    if after_roll(faults.cluster_down()) {
         errors.push(TaskError::Manifest {
             problem: ManifestProblem::ClusterDown,
             task: format!(
@@ -59,6 +57,17 @@ pub(super) fn round(
                 progress.total
             ),
             error: "connect: connection refused".to_owned(),
+        });
+    }
+    if after_roll(faults.apply_failing()) {
+        errors.push(TaskError::Manifest {
+            problem: ManifestProblem::Failed,
+            task: format!(
+                "deployment \"openshift-machine-api/machine-api-operator\" ({} of {})",
+                progress.done + 2,
+                progress.total
+            ),
+            error: "deployment openshift-machine-api/machine-api-operator is not available".to_owned(),
         });
     }
     Round {
@@ -77,11 +86,8 @@ pub(super) fn round(
     }
 }
 
-/// Whether the API servers rolled just now and the apply loop cannot reach them.
-fn is_down(statuses: &Statuses, faults: &Faults, now: Time) -> bool {
-    let Some(span) = faults.cluster_down() else {
-        return false;
-    };
+/// Whether the API servers rolled no longer ago than a span.
+fn rolled_within(statuses: &Statuses, span: TimeDelta, now: Time) -> bool {
     let rolled = statuses
         .get("kube-apiserver")
         .and_then(|status| find(status, "Progressing"))
@@ -94,20 +100,22 @@ fn is_down(statuses: &Statuses, faults: &Faults, now: Time) -> bool {
 pub fn operators(objects: &[Value]) -> Vec<OperatorState> {
     objects
         .iter()
-        .map(|object| {
-            let version = fields::list(object, &["status", "versions"])
-                .iter()
-                .find(|entry| fields::text(entry, &["name"]) == "operator");
-            let conditions = object["status"]["conditions"].clone();
-            OperatorState {
-                name: fields::text(object, &["metadata", "name"]).to_owned(),
-                conditions: Conditions(serde_json::from_value(conditions).unwrap_or_default()),
-                version: version
-                    .map_or("", |entry| fields::text(entry, &["version"]))
-                    .to_owned(),
-            }
-        })
+        .map(|object| operator(fields::text(object, &["metadata", "name"]), &object["status"]))
         .collect()
+}
+
+/// An operator by its status.
+pub(super) fn operator(name: &str, status: &Value) -> OperatorState {
+    let version = fields::list(status, &["versions"])
+        .iter()
+        .find(|entry| fields::text(entry, &["name"]) == "operator");
+    OperatorState {
+        name: name.to_owned(),
+        conditions: Conditions(serde_json::from_value(status["conditions"].clone()).unwrap_or_default()),
+        version: version
+            .map_or("", |entry| fields::text(entry, &["version"]))
+            .to_owned(),
+    }
 }
 
 /// A `ConfigMap` as the law wants it.
@@ -142,4 +150,57 @@ pub fn admin_acks() -> Value {
         "metadata": {"name": "admin-acks", "namespace": "openshift-config",
                      "annotations": {"release.openshift.io/create-only": "true"}},
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fields::{Cond, from_unix};
+    use crate::spoke::rollout::operators::{newborn, put};
+
+    #[test]
+    fn errors_of_manifests_come_after_the_api_servers_rolled() {
+        let rolled = from_unix(600);
+        let mut status = newborn("4.14.1", from_unix(0));
+        for (status_of, at) in [("True", from_unix(300)), ("False", rolled)] {
+            let cond = Cond {
+                kind: "Progressing",
+                status: status_of,
+                reason: "",
+                message: "",
+            };
+            put(&mut status, cond, at);
+        }
+        let statuses = Statuses::from([("kube-apiserver".to_owned(), status)]);
+        let problems = |faults: &str, minutes: i64| {
+            let progress = Progress {
+                done: 110,
+                total: 859,
+                waiting: Vec::new(),
+                completed: false,
+                wake: None,
+            };
+            let now = rolled + TimeDelta::minutes(minutes);
+            let round = round(1, "image", &progress, &statuses, &faults.parse().unwrap(), now);
+            round
+                .errors
+                .iter()
+                .map(|error| match error {
+                    TaskError::Manifest { problem, .. } => problem.reason(),
+                    TaskError::Operator { .. } => "",
+                })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(problems("none", 1), Vec::<&str>::new());
+        assert_eq!(problems("cluster-down", 1), ["UpdatePayloadClusterDown"]);
+        assert_eq!(problems("apply-failing", 1), ["UpdatePayloadFailed"]);
+        assert_eq!(
+            problems("cluster-down;apply-failing=5m", 1),
+            ["UpdatePayloadClusterDown", "UpdatePayloadFailed"]
+        );
+        assert_eq!(
+            problems("cluster-down;apply-failing=5m", 4),
+            ["UpdatePayloadFailed"]
+        );
+    }
 }

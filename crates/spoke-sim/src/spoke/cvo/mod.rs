@@ -15,6 +15,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use clusterversion::acceptance::Payload;
 use clusterversion::law::{Effect, Inputs, Memory, Outcome, Settings, step};
+use clusterversion::metrics::Transitions;
 use clusterversion::types::{ClusterVersion, HistoryEntry};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
@@ -97,6 +98,8 @@ struct State {
     due: Option<(i64, Time)>,
     /// When the next round of the apply loop puts back what was removed.
     put_back: Option<Time>,
+    /// Conditions of operators that changed while it ran.
+    transitions: Transitions,
 }
 
 impl VersionOperator {
@@ -203,6 +206,7 @@ impl VersionOperator {
             taken_up: object.status.observed_generation,
             due: None,
             put_back: None,
+            transitions: Transitions::default(),
             object,
         }
     }
@@ -229,6 +233,7 @@ impl VersionOperator {
         if state.life.advance(self.spans(), completed, now) == Event::Started {
             tracing::info!(version = %state.life.running().version, "the cluster-version operator starts");
             state.memory = Memory::default();
+            state.transitions = Transitions::default();
             state.answers.forget();
         }
         self.tell_target(Some(state), state.life.is_up());
@@ -265,6 +270,8 @@ impl VersionOperator {
         if self.settings.accept_risks {
             state.answers.read_alerts(now, faults.monitoring_outage(updating));
         }
+        let operators = inputs::operators(&objects);
+        state.transitions.look(&operators);
         let image = state.life.applied().image.clone();
         let answers = &mut state.answers;
         let (graph, promql, payload) = (
@@ -277,7 +284,7 @@ impl VersionOperator {
             shipped_gates: &self.setup.admin_gates,
             gates: &inputs::config_map(&self.gates, "openshift-config-managed", "admin-gates"),
             acks: &inputs::config_map(&self.acks, "openshift-config", "admin-acks"),
-            operators: &Ok(inputs::operators(&objects)),
+            operators: &Ok(operators),
             deletions: &faults.deleting(),
             alerts: &answers.alerts,
             round: &inputs::round(state.taken_up, &image, &progress, &statuses, faults, now),
@@ -448,6 +455,7 @@ impl VersionOperator {
             let Some(state) = state else { return };
             let running = state.life.running();
             exhibit.running = (running.version.clone(), running.image.clone());
+            exhibit.transitions.clone_from(&state.transitions);
             exhibit.retrieved = state.memory.last_retrieval().map(|at| self.clock.wall(at));
         });
     }

@@ -81,6 +81,7 @@ impl Operators {
                 whole = true;
             }
             let Some(status) = statuses.get_mut(row.name) else {
+                whole = false;
                 continue;
             };
             let next = self.one(row, status, lower, ground, now);
@@ -150,6 +151,12 @@ fn takes(row: &Row, ground: &Ground<'_>) -> TimeDelta {
     scale(std::time::Duration::from_secs_f64(row.minutes * 60.0), factor)
 }
 
+/// The object of an operator before it has said anything.
+#[must_use]
+pub fn manifest(name: &str) -> Value {
+    json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator", "metadata": {"name": name}, "spec": {}})
+}
+
 /// The status of an operator right after installation, or before one that a new release brings.
 #[must_use]
 pub fn newborn(version: &str, at: Time) -> Value {
@@ -179,10 +186,10 @@ pub fn level(status: &Value, version: &str) -> bool {
     })
 }
 
-/// Whether an operator is available and not degraded.
+/// Whether an operator is available and known not to be degraded.
 #[must_use]
 pub fn healthy(status: &Value) -> bool {
-    condition(status, "Available") == "True" && condition(status, "Degraded") != "True"
+    condition(status, "Available") == "True" && condition(status, "Degraded") == "False"
 }
 
 /// The status of a condition, `""` when absent.

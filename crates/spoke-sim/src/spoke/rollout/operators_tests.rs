@@ -58,8 +58,11 @@ impl World {
         for _ in 0..1000 {
             let next = self.pass();
             for row in &OPERATORS {
-                if level(&self.statuses[row.name], NEW) && !finished.iter().any(|(name, _)| name == row.name)
-                {
+                let is_level = self
+                    .statuses
+                    .get(row.name)
+                    .is_some_and(|status| level(status, NEW));
+                if is_level && !finished.iter().any(|(name, _)| name == row.name) {
                     finished.push((row.name.to_owned(), (self.now - start).num_minutes()));
                 }
             }
@@ -221,4 +224,20 @@ fn a_new_target_starts_all_operators_again() {
         condition(&world.statuses["kube-apiserver"], "Progressing"),
         "False"
     );
+}
+
+#[test]
+fn an_operator_that_is_gone_holds_all_later_stages_and_starts_over_when_it_is_there_again() {
+    let mut world = World::new("none");
+    world.statuses.remove("etcd");
+    let finished = world.run();
+    let names: Vec<&str> = finished.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["config-operator"]);
+    world.statuses.insert("etcd".into(), serde_json::Value::Null);
+    world.pass();
+    assert!(!level(&world.statuses["etcd"], NEW));
+    let finished = world.run();
+    assert!(minutes_of(&finished, "etcd").is_some(), "{finished:?}");
+    assert!(minutes_of(&finished, "kube-apiserver").is_some(), "{finished:?}");
+    assert!(healthy(&world.statuses["etcd"]));
 }

@@ -243,7 +243,17 @@ impl Rollout {
                 .await?;
         }
         let resource = kinds::cluster_operator();
-        for object in self.operators.all() {
+        let present = self.operators.all();
+        for row in &OPERATORS {
+            let is_row = |object: &Value| fields::text(object, &["metadata", "name"]) == row.name;
+            if !present.iter().any(is_row) {
+                // What was removed comes back, and its operator starts over.
+                self.desk
+                    .create(&resource, &operators::manifest(row.name))
+                    .await?;
+            }
+        }
+        for object in present {
             if let Some(status) = statuses.get(fields::text(&object, &["metadata", "name"])) {
                 self.desk
                     .put_status(&resource, &object, &self.clock.to_wall(status))
@@ -280,8 +290,10 @@ fn summary(machines: &[Machine], pools: &[Pool], version: Option<&str>, now: Tim
             machine.pool
         ))
     });
+    // Without a version nothing is rendered yet, and without their pool nothing is known of the masters.
+    let masters = pools.iter().find(|pool| pool.name == "master");
     Machines {
-        masters_updated: !pools.iter().any(|pool| pool.name == "master" && behind(pool)),
+        masters_updated: version.is_some() && masters.is_some_and(|pool| !behind(pool)),
         pools_updating: pools.iter().any(|pool| !pool.paused && behind(pool)),
         degraded,
         masters_not_ready: machines::not_ready(machines, now),
@@ -303,7 +315,23 @@ fn shows(object: &Value, patch: &Value) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::shows;
+    use super::{Pool, shows, summary};
+    use crate::fields::from_unix;
+
+    #[test]
+    fn masters_are_updated_only_where_that_is_known() {
+        let pool = |name: &str| Pool {
+            name: name.to_owned(),
+            paused: false,
+            max_unavailable: json!(1),
+        };
+        let updated = |pools: &[Pool], version: Option<&str>| {
+            summary(&[], pools, version, from_unix(0)).masters_updated
+        };
+        assert!(updated(&[pool("master"), pool("worker")], Some("4.16.2")));
+        assert!(!updated(&[pool("worker")], Some("4.16.2")), "the pool is gone");
+        assert!(!updated(&[pool("master")], None), "nothing is rendered");
+    }
 
     #[test]
     fn a_patch_that_would_change_nothing_is_seen() {
