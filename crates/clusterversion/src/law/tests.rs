@@ -10,6 +10,7 @@ use crate::types::{
 };
 
 mod accepted;
+mod channels;
 
 fn at(seconds: i64) -> Time {
     Time::UNIX_EPOCH + TimeDelta::days(20_000) + TimeDelta::seconds(seconds)
