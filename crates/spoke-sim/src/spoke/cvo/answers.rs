@@ -36,6 +36,8 @@ pub(super) struct Answers {
     pub payload: VecDeque<PayloadAnswer>,
     pub alerts: Vec<Alert>,
     alerts_due: Option<Time>,
+    /// Whether the operator that runs has read alerts itself.
+    alerts_read: bool,
     pub nodes: Nodes,
 }
 
@@ -51,6 +53,7 @@ impl Answers {
             payload: VecDeque::new(),
             alerts: Vec::new(),
             alerts_due: None,
+            alerts_read: false,
             nodes: Nodes::default(),
         }
     }
@@ -62,6 +65,7 @@ impl Answers {
         self.promql.clear();
         self.payload.clear();
         self.alerts_due = None;
+        self.alerts_read = false;
     }
 
     pub fn fetch(&mut self, url: String, version: String, is_out: bool) {
@@ -96,6 +100,9 @@ impl Answers {
 
     /// Reads the alerts once a minute.
     pub fn read_alerts(&mut self, now: Time, is_out: bool) {
+        if is_out {
+            self.miss_alerts();
+        }
         if is_out || self.alerts_due.is_some_and(|due| now < due) {
             return;
         }
@@ -103,6 +110,14 @@ impl Answers {
         let prometheus = self.prometheus.clone();
         self.on_their_way
             .spawn(async move { Answer::Alerts(prometheus.alerts().await) });
+    }
+
+    /// As shipped: the alerts that were read last stand until they can be read again, but for an operator that has
+    /// not read any itself.
+    fn miss_alerts(&mut self) {
+        if !self.alerts_read {
+            self.alerts.clear();
+        }
     }
 
     /// Waits for the next answer; for ever when none is on its way.
@@ -129,9 +144,14 @@ impl Answers {
                 self.graph = Some(graph);
             }
             Answer::Promql(answer) => self.promql.push_back(answer),
-            Answer::Alerts(Ok(alerts)) => self.alerts = alerts,
-            // As shipped: those that were read last stand until they can be read again.
-            Answer::Alerts(Err(error)) => tracing::debug!(%error, "alerts cannot be read"),
+            Answer::Alerts(Ok(alerts)) => {
+                self.alerts = alerts;
+                self.alerts_read = true;
+            }
+            Answer::Alerts(Err(error)) => {
+                tracing::debug!(%error, "alerts cannot be read");
+                self.miss_alerts();
+            }
             Answer::Loaded(image) => {
                 let outcome = store.load(&image, &self.nodes);
                 self.payload.push_back(PayloadAnswer { image, outcome });
@@ -225,13 +245,21 @@ mod tests {
             running: &running,
             history: Vec::new(),
         };
-        let mut left_after = |alerts: Result<Vec<Alert>, String>| {
+        let left_after = |answers: &mut Answers, alerts: Result<Vec<Alert>, String>| {
             answers.take(Answer::Alerts(alerts), &shelf);
             answers.alerts.len()
         };
-        assert_eq!(left_after(Ok(vec![Alert::default()])), 1);
-        assert_eq!(left_after(Err("connection refused".to_owned())), 1);
-        assert_eq!(left_after(Ok(Vec::new())), 0);
+        let refused = || Err("connection refused".to_owned());
+        assert_eq!(left_after(&mut answers, Ok(vec![Alert::default()])), 1);
+        assert_eq!(left_after(&mut answers, refused()), 1);
+        assert_eq!(left_after(&mut answers, Ok(Vec::new())), 0);
+        assert_eq!(left_after(&mut answers, Ok(vec![Alert::default()])), 1);
+        answers.forget();
+        assert_eq!(
+            left_after(&mut answers, refused()),
+            0,
+            "what was read before the restart is lost"
+        );
     }
 
     #[test]
