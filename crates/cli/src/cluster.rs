@@ -67,6 +67,10 @@ impl Cluster {
         match self.hub.bound(api.get_opt(name), "configmaps").await {
             Ok(Some(object)) => ConfigMap::Found(object.data.unwrap_or_default()),
             Ok(None) => ConfigMap::Missing,
+            // Nothing of ours makes a cluster serve them.
+            Err(Failure::NoResourceType(plural)) => {
+                ConfigMap::Unreadable(format!("the server doesn't have a resource type {plural:?}"))
+            }
             Err(failure) => ConfigMap::Unreadable(failure.to_string()),
         }
     }

@@ -102,7 +102,10 @@ impl From<InferConfigError> for Failure {
 
 impl From<KubeconfigError> for Failure {
     fn from(error: KubeconfigError) -> Failure {
-        Failure::Other(chain(&error))
+        Failure::Other(format!(
+            "the kubeconfig cannot be used: {}; give another by --kubeconfig, --context or KUBECONFIG",
+            chain(&error)
+        ))
     }
 }
 

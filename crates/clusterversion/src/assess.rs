@@ -12,6 +12,7 @@ use crate::types::{
     AVAILABLE, ClusterVersion, Condition, ConditionStatus, Conditions, FAILING, HistoryEntry, INVALID,
     PROGRESSING, RELEASE_ACCEPTED, RETRIEVED_UPDATES, Status, Time, UPGRADEABLE,
 };
+use crate::upgradeable;
 
 /// An error that lasts this long in an update no longer passes by itself: real ones that do take 1 to 8 minutes.
 const PASSING: TimeDelta = TimeDelta::minutes(30);
@@ -154,7 +155,8 @@ fn at_rest(object: &ClusterVersion) -> (State, String) {
         return (State::Blocked, spoken(refused));
     }
     if let Some(failing) = failing(conditions) {
-        if open_entry(status).is_none() && names_machine_config_only(failing) {
+        let applied = status.history.first().is_some_and(HistoryEntry::is_completed);
+        if applied && names_machine_config_only(failing) {
             let text = format!("{version} is applied but for nodes: {}", spoken(failing));
             return (State::WorkersPending, text);
         }
@@ -186,12 +188,18 @@ fn at_rest(object: &ClusterVersion) -> (State, String) {
         ),
         Some(gate) if gate.reason != "UpdateInProgress" => (
             State::Blocked,
-            format!(
-                "{version} runs; updates to another minor version are blocked: {}",
-                spoken(gate)
-            ),
+            format!("{version} runs; {} are blocked: {}", gated(object), spoken(gate)),
         ),
         _ => (State::Idle, rest(conditions, version)),
+    }
+}
+
+/// The updates that Upgradeable=False stands against.
+fn gated(object: &ClusterVersion) -> &'static str {
+    if upgradeable::all_updates_wait(object) {
+        "all updates"
+    } else {
+        "updates to another minor version"
     }
 }
 
@@ -270,6 +278,12 @@ fn notes(object: &ClusterVersion, state: State, updating: bool, cause: &str) -> 
     if let Some(down) = unavailable(conditions).map(spoken).filter(|text| text != cause) {
         add(&format!("the cluster is not available: {down}"));
     }
+    if let Some(failing) = failing(conditions)
+        .map(spoken)
+        .filter(|text| !cause.contains(text))
+    {
+        add(&format!("the cluster is failing: {failing}"));
+    }
     if updating {
         if let Some(invalid) = conditions.get(INVALID).filter(|condition| condition.is_true()) {
             add(&invalid.message);
@@ -290,10 +304,7 @@ fn notes(object: &ClusterVersion, state: State, updating: bool, cause: &str) -> 
             && failing(conditions).is_none()
             && !conditions.get(RELEASE_ACCEPTED).is_some_and(Condition::is_false);
         if !told {
-            add(&format!(
-                "updates to another minor version are blocked: {}",
-                spoken(gate)
-            ));
+            add(&format!("{} are blocked: {}", gated(object), spoken(gate)));
         }
     }
     if let Some(retrieved) = conditions

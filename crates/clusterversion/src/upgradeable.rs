@@ -88,6 +88,13 @@ pub const fn overrides_text(era: Era) -> &'static str {
     }
 }
 
+/// Whether Upgradeable=False stands against patch updates as well: overrides do, up to 4.21
+/// (`reference/clusterversion.md` §7.1).
+#[must_use]
+pub fn all_updates_wait(object: &ClusterVersion) -> bool {
+    object.has_overrides() && Era::of(&object.status.desired.version).overrides_block_patches()
+}
+
 fn overrides(object: &ClusterVersion, era: Era) -> Option<Failed> {
     object.has_overrides().then(|| {
         Failed::new(

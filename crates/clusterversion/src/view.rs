@@ -14,8 +14,9 @@ use crate::gates::{self, ConfigMap};
 use crate::recorded;
 use crate::types::{
     ClusterVersion, Condition, ConditionStatus, ConditionalUpdate, FAILING, INVALID, PARTIAL, PROGRESSING,
-    RELEASE_ACCEPTED, RETRIEVED_UPDATES, Release, Time, UPGRADEABLE, field::timestamp,
+    RELEASE_ACCEPTED, RETRIEVED_UPDATES, Release, Status, Time, UPGRADEABLE, field::timestamp,
 };
+use crate::upgradeable;
 use crate::version;
 
 /// One update.
@@ -126,20 +127,7 @@ pub fn view(object: &ClusterVersion, acks: Acks<'_>, now: Option<Time>) -> View 
         .conditions
         .get(PROGRESSING)
         .filter(|condition| condition.is_true());
-    let running = status
-        .history
-        .first()
-        .filter(|entry| entry.state == PARTIAL)
-        .map(|entry| Running {
-            version: if entry.version.is_empty() {
-                &entry.image
-            } else {
-                &entry.version
-            }
-            .clone(),
-            since: entry.started_time.map(timestamp),
-            message: progressing.map_or_else(String::new, |condition| condition.message.clone()),
-        });
+    let running = progressing.map(|condition| running(status, condition));
     let (gates, gates_unknown) = match standing_gates(object, acks) {
         Ok(gates) => (Some(gates), None),
         Err(why) => (None, Some(why)),
@@ -168,6 +156,20 @@ pub fn view(object: &ClusterVersion, acks: Acks<'_>, now: Option<Time>) -> View 
             .filter(|update| !is_recommended(update))
             .map(|update| with_risks(object, update))
             .collect(),
+    }
+}
+
+/// What the operator says it works on. Its history may not have it yet.
+fn running(status: &Status, progressing: &Condition) -> Running {
+    let entry = status.history.first().filter(|entry| !entry.is_completed());
+    let (version, image) = entry.map_or((&status.desired.version, &status.desired.image), |entry| {
+        (&entry.version, &entry.image)
+    });
+    let since = entry.map_or(progressing.last_transition_time, |entry| entry.started_time);
+    Running {
+        version: if version.is_empty() { image } else { version }.clone(),
+        since: since.map(timestamp),
+        message: progressing.message.clone(),
     }
 }
 
@@ -230,7 +232,7 @@ fn is_blocked(object: &ClusterVersion, version: &str) -> bool {
         .conditions
         .get(UPGRADEABLE)
         .is_some_and(Condition::is_false);
-    gate && version::is_gated(&status.desired.version, version)
+    gate && (upgradeable::all_updates_wait(object) || version::is_gated(&status.desired.version, version))
 }
 
 fn open(object: &ClusterVersion, release: &Release) -> Offered {
@@ -390,8 +392,13 @@ pub fn request(object: &ClusterVersion, version: &str, allowed: Allowed) -> Resu
     let mut notes = Vec::new();
     if is_blocked(object, version) {
         let gate = status.conditions.get(UPGRADEABLE).map(said).unwrap_or_default();
+        let what = if version::is_gated(&status.desired.version, version) {
+            "is another minor version"
+        } else {
+            "is blocked like every update"
+        };
         notes.push(format!(
-            "{version} is another minor version, and the cluster waits until nothing stands against that: {gate}"
+            "{version} {what}, and the cluster waits until nothing stands against that: {gate}"
         ));
     }
     // Blanks undo what an older request set. Accepted risks and the mode are the administrator's and stay.

@@ -72,8 +72,9 @@ fn check(common: &Common, args: &UpdatesArgs) -> Result<(), Failure> {
             "a cluster has one ClusterVersion, in no namespace; leave out --namespace and --all-namespaces",
         ),
         (
-            args.file.is_some() && (common.kubeconfig.is_some() || common.context.is_some()),
-            "a file is judged without its cluster; leave out either --filename, or --kubeconfig and --context",
+            args.file.is_some()
+                && (common.kubeconfig.is_some() || common.context.is_some() || common.impersonate.is_some()),
+            "a file is judged without its cluster; leave out either --filename, or --kubeconfig, --context and --as",
         ),
     ];
     match useless.into_iter().find(|(given, _)| *given) {

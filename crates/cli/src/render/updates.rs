@@ -58,11 +58,14 @@ fn human(view: &View, all: bool, wide: bool, paint: Paint) -> String {
         let _ = writeln!(text, " (available channels: {channels})");
     }
     if let Some(running) = &view.running {
-        let since = running.since.as_deref().unwrap_or("<unknown>");
+        let since = running.since.as_deref().map(|since| format!(" since {since}"));
+        let message = Some(one_line(&running.message)).filter(|message| !message.is_empty());
         let _ = writeln!(
             text,
-            "\nAn update is in progress since {since}: {}",
-            one_line(&running.message)
+            "\nAn update to {} is in progress{}{}",
+            or_none(&one_line(&running.version)),
+            since.unwrap_or_default(),
+            message.map(|message| format!(": {message}")).unwrap_or_default()
         );
     }
     for block in &view.blocks {

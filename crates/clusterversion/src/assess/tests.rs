@@ -260,3 +260,21 @@ fn only_a_degraded_machine_config_is_a_matter_of_nodes() {
     assert_eq!(state(NODES), State::WorkersPending);
     assert_eq!(state(AWAY), State::Failing);
 }
+
+#[test]
+fn without_a_history_no_release_is_applied() {
+    let mut object = object(&[SETTLED, NODES], "Completed");
+    object.status.history.clear();
+    assert_eq!(assess(&object, None).state, State::Failing);
+}
+
+#[test]
+fn a_refused_release_does_not_hide_that_the_cluster_is_failing() {
+    let assessment = assess(&object(&[SETTLED, REFUSED, DOWN], "Completed"), None);
+    assert_eq!(assessment.state, State::Blocked);
+    let failing = "the cluster is failing: UpdatePayloadClusterDown: down";
+    assert!(
+        assessment.notes.iter().any(|note| note == failing),
+        "{assessment:?}"
+    );
+}

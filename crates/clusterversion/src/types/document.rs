@@ -56,7 +56,10 @@ fn documents(text: &str) -> Vec<String> {
         if let Some(rest) = rest.filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t'])) {
             documents.push(rest.trim().to_owned());
         } else if let Some(last) = documents.last_mut() {
-            last.push_str(line);
+            // A directive (%YAML 1.2) speaks of the reader, not of the object.
+            if !(line.starts_with('%') && is_blank(last)) {
+                last.push_str(line);
+            }
         }
         if let Some(last) = documents.last_mut() {
             last.push('\n');
@@ -77,6 +80,11 @@ fn words(error: &str) -> String {
     error.replace(", set DuplicateKeyPolicy in Options if acceptable", "")
 }
 
+/// Whether an object without kind can be nothing but a cluster's version.
+fn is_of_a_cluster(value: &Value) -> bool {
+    value["metadata"]["name"] == *"version" && value["spec"]["clusterID"].is_string()
+}
+
 fn one(value: &Value) -> Result<ClusterVersion, DocumentError> {
     // A fragment without it is taken at its word; another group's object of that name is another thing.
     let foreign = value
@@ -90,6 +98,10 @@ fn one(value: &Value) -> Result<ClusterVersion, DocumentError> {
             None => ClusterVersion::read(value).map_err(DocumentError::Field),
         },
         Some(kind) => Err(DocumentError::Kind(format!("{kind:?}"))),
+        // Archives of a cluster's configuration leave out what every file of theirs would repeat.
+        None if foreign.is_none() && is_of_a_cluster(value) => {
+            ClusterVersion::read(value).map_err(DocumentError::Field)
+        }
         None => Err(DocumentError::Kind("an object without kind".to_owned())),
     }
 }
@@ -112,6 +124,11 @@ mod tests {
                 .len(),
             2
         );
+        let directive = "%YAML 1.2\n---\nkind: ClusterVersion\n";
+        assert_eq!(read_documents(directive).unwrap().len(), 1);
+        let archived =
+            r#"{"metadata": {"name": "version"}, "spec": {"clusterID": "1", "channel": "eus-4.16"}}"#;
+        assert_eq!(read_documents(archived).unwrap()[0].spec.channel, "eus-4.16");
         let twice = read_documents("kind: ClusterVersion\nkind: ClusterVersion\n").unwrap_err();
         assert!(!twice.to_string().contains("Policy"), "{twice}");
         for (text, expected) in [

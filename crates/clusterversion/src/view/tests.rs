@@ -1,5 +1,5 @@
 use super::*;
-use crate::types::{HistoryEntry, MatchingRule, RECOMMENDED, Risk, Spec};
+use crate::types::{ComponentOverride, HistoryEntry, MatchingRule, RECOMMENDED, Risk, Spec};
 
 fn object() -> ClusterVersion {
     let mut object = ClusterVersion::new(Spec {
@@ -312,4 +312,86 @@ fn from_4_23_on_the_gates_of_the_running_version_are_told() {
         let view = view(&object, Some((&gates, &acks)), None);
         assert_eq!(view.gates.as_deref().map(keys), Some(vec![expected]), "{running}");
     }
+}
+
+fn overridden(version: &str) -> ClusterVersion {
+    let mut object = object();
+    object.spec.overrides = vec![ComponentOverride {
+        unmanaged: true,
+        ..ComponentOverride::default()
+    }];
+    object.status.desired.version = version.to_owned();
+    object.status.history[0].version = version.to_owned();
+    let text = "Disabling ownership via cluster version overrides prevents upgrades.";
+    set(
+        &mut object.status.conditions,
+        UPGRADEABLE,
+        ConditionStatus::False,
+        "ClusterVersionOverridesSet",
+        text,
+    );
+    object
+}
+
+#[test]
+fn overrides_block_patch_updates_too_as_long_as_clusters_have_it_so() {
+    let blocked = |object: &ClusterVersion, version: &str| {
+        let view = view(object, None, None);
+        let mut offered = view.recommended.into_iter();
+        offered.find(|one| one.version == version).unwrap().blocked
+    };
+    let old = overridden("4.18.1");
+    assert!(blocked(&old, "4.18.2"));
+    let asked = request(&old, "4.18.2", Allowed::default()).unwrap();
+    assert!(asked.notes[0].contains("blocked like every update"), "{asked:?}");
+    let told = view(&old, None, None).cause;
+    assert!(told.contains("all updates are blocked"), "{told}");
+
+    let mut new = overridden("4.22.1");
+    new.status.available_updates = vec![
+        Release::new("4.23.0", "image/4"),
+        Release::new("4.22.2", "image/2"),
+    ];
+    assert!(!blocked(&new, "4.22.2"));
+    assert!(blocked(&new, "4.23.0"));
+    let told = view(&new, None, None).cause;
+    assert!(
+        told.contains("updates to another minor version are blocked"),
+        "{told}"
+    );
+}
+
+#[test]
+fn what_runs_is_what_the_operator_works_on() {
+    let mut object = object();
+    assert_eq!(view(&object, None, None).running, None);
+    set(
+        &mut object.status.conditions,
+        PROGRESSING,
+        ConditionStatus::True,
+        "",
+        "Working towards 4.18.1",
+    );
+    let running = view(&object, None, None).running.unwrap();
+    assert_eq!(running.version, "4.18.1");
+    assert_eq!(running.since.as_deref(), Some("1970-01-01T00:00:00Z"));
+
+    let open = HistoryEntry {
+        state: PARTIAL.to_owned(),
+        version: "4.18.2".to_owned(),
+        ..HistoryEntry::default()
+    };
+    object.status.history.insert(0, open);
+    let running = view(&object, None, None).running.unwrap();
+    assert_eq!((running.version.as_str(), running.since), ("4.18.2", None));
+
+    set(
+        &mut object.status.conditions,
+        PROGRESSING,
+        ConditionStatus::False,
+        "",
+        "",
+    );
+    let stalled = view(&object, None, None);
+    assert_eq!((stalled.state.as_str(), stalled.running), ("Stalled", None));
 }

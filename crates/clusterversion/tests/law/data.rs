@@ -37,11 +37,11 @@ fn dir(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// The files of a directory whose names end in a certain way, by name.
-fn paths(dir: &Path, end: &str) -> Vec<PathBuf> {
+/// The files of a directory whose names end in one of some ways, by name.
+fn paths(dir: &Path, ends: &[&str]) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let mut paths: Vec<PathBuf> = entries
-        .filter(|path| path.to_string_lossy().ends_with(end))
+        .filter(|path| ends.iter().any(|end| path.to_string_lossy().ends_with(end)))
         .collect();
     paths.sort();
     assert!(!paths.is_empty(), "nothing in {}", dir.display());
@@ -53,7 +53,7 @@ pub fn files() -> Vec<File> {
     let Some(dir) = dir("clusterversions") else {
         return Vec::new();
     };
-    paths(&dir, ".yaml")
+    paths(&dir, &[".yaml", ".yml", ".json"])
         .into_iter()
         .map(|path| {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -69,7 +69,7 @@ pub fn graphs() -> Vec<(String, Vec<u8>)> {
     let Some(dir) = dir("update-graph") else {
         return Vec::new();
     };
-    paths(&dir.join("expected"), ".json.gz")
+    paths(&dir.join("expected"), &[".json.gz"])
         .into_iter()
         .map(|path| {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
