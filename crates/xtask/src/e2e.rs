@@ -26,17 +26,6 @@ pub struct E2eArgs {
     skip: Vec<String>,
 }
 
-impl E2eArgs {
-    /// What `cargo xtask test` runs: the tests of outages failed once in some runs for a reason that is not found yet, and
-    /// are run by hand until it is.
-    pub fn steady() -> Self {
-        E2eArgs {
-            filters: Vec::new(),
-            skip: vec!["outages::".to_owned()],
-        }
-    }
-}
-
 /// Runs the tests on real spokes.
 ///
 /// # Errors

@@ -127,7 +127,7 @@ fn with_hub(keep_going: bool) -> Vec<Step> {
             }
             command(&mut tests)
         }),
-        step("spokes", || e2e::run(&e2e::E2eArgs::steady())),
+        step("spokes", || e2e::run(&e2e::E2eArgs::default())),
         step("bench counts", || {
             let runtime = tokio::runtime::Runtime::new()?;
             runtime.block_on(fleet::check_counts())
