@@ -331,6 +331,9 @@ impl Ground {
             .in_set(SET)
             .bound_in(NAMESPACE);
         fleet::create(hub.client(), &fleet).await?;
+        // A fleet is there long before its upgrade. The API server would keep the events of its making in memory, and look
+        // through them whenever it collects its garbage.
+        hub.restart_apiserver().await?;
         warm(&hub).await?;
         let path = hub.audit_log().context("the hub has no audit log")?;
         let mut log = AuditLog::new(path, &[CONTROLLER_USER, AGENTS_USER]);
