@@ -14,6 +14,7 @@ use chrono::{DateTime, Utc};
 use futures::StreamExt as _;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
+use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch_stream};
 use kube::{Api, Client, ResourceExt as _};
@@ -23,6 +24,22 @@ use tokio::time::Instant;
 
 use crate::invariants;
 use crate::seen::{Seen, Work};
+
+/// The wait before a watch that failed is tried again: always short. With the usual one, half a minute or more after an
+/// outage, works could come and go unseen.
+struct Soon;
+
+impl Iterator for Soon {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(Duration::from_millis(200))
+    }
+}
+
+impl Backoff for Soon {
+    fn reset(&mut self) {}
+}
 
 /// Namespace and name.
 pub type Key = (String, String);
@@ -224,7 +241,7 @@ impl View {
 
     async fn run(self: Arc<Self>, kind: Kind, api: Api<DynamicObject>) {
         let mut events = watch_stream(api, watcher::Config::default())
-            .default_backoff()
+            .backoff(Soon)
             .boxed();
         let mut listed = BTreeSet::new();
         while let Some(event) = events.next().await {
