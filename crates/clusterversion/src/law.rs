@@ -15,7 +15,7 @@ use crate::gates::{self, ConfigMap};
 use crate::history::{self, Reconciled};
 use crate::progressing::{self, Round, RoundState, Subject};
 use crate::promql::{self, QueryResult};
-use crate::retrieval::{DEFAULT_SERVICE, GraphAnswer, MULTI, Question};
+use crate::retrieval::{DEFAULT_SERVICE, GraphReply, MULTI, Question};
 use crate::sources::{self, Alert, Sourced};
 use crate::types::{APPLIES, ClusterVersion, Condition, INVALID, Release, Risk, Status, Time};
 use crate::updates::{Circumstances, MOST_UPDATES, Updates, Wanted};
@@ -87,7 +87,7 @@ pub struct Inputs<'a> {
     /// The apply loop.
     pub round: &'a Round,
     /// Answer to [`Effect::Fetch`].
-    pub graph: Option<&'a GraphAnswer>,
+    pub graph: Option<&'a GraphReply>,
     /// Answer to [`Effect::Evaluate`].
     pub promql: Option<&'a PromqlAnswer>,
     /// Answer to [`Effect::Retrieve`].
@@ -294,8 +294,8 @@ impl Step<'_> {
         if let Some(answer) = self.inputs.promql {
             updates.take_query(self.now, &answer.query, promql::verdict(&answer.result));
         }
-        if let Some(answer) = self.inputs.graph {
-            updates.take_graph(self.now, answer, &around, &mut self.diagnostics);
+        if let Some(reply) = self.inputs.graph {
+            updates.take_graph(self.now, reply, &around, &mut self.diagnostics);
         }
         let wanted = updates.advance(self.now, &around, &mut self.diagnostics);
         self.effects.extend(wanted.into_iter().map(|wanted| match wanted {

@@ -182,6 +182,16 @@ impl GraphAnswer {
     }
 }
 
+/// What came back, and from where: the service, the channel or the architecture may have changed meanwhile, and the answer
+/// for the old ones says nothing of the new ones (`reference/clusterversion.md` §4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GraphReply {
+    /// The URL that was asked.
+    pub url: String,
+    /// The answer.
+    pub answer: GraphAnswer,
+}
+
 /// What a graph offers a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Retrieved {

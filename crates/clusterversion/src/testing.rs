@@ -14,7 +14,7 @@ use crate::gates::ConfigMap;
 use crate::law::{Effect, Inputs, Memory, PromqlAnswer, Settings, step};
 use crate::progressing::{Round, RoundState};
 use crate::promql::QueryResult;
-use crate::retrieval::GraphAnswer;
+use crate::retrieval::{GraphAnswer, GraphReply};
 use crate::sources::Alert;
 use crate::types::{
     AcceptRisk, ClusterVersion, Condition, ConditionStatus, Conditions, Spec, Time, UPGRADEABLE, Update,
@@ -292,11 +292,16 @@ impl Scenario {
     fn answers(
         &mut self,
         wanted: &[Effect],
-    ) -> (Option<GraphAnswer>, Option<PromqlAnswer>, Option<PayloadAnswer>) {
+    ) -> (Option<GraphReply>, Option<PromqlAnswer>, Option<PayloadAnswer>) {
         let (mut graph, mut promql, mut payload) = (None, None, None);
         for effect in wanted {
             match effect {
-                Effect::Fetch { .. } => graph = Some(self.graph()),
+                Effect::Fetch { url } => {
+                    graph = Some(GraphReply {
+                        url: url.clone(),
+                        answer: self.graph(),
+                    });
+                }
                 Effect::Evaluate { query } => {
                     // Most clusters are not exposed to most risks.
                     let result = match self.dice.below(10) {

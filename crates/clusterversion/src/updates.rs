@@ -12,7 +12,7 @@ use crate::diagnostic::Diagnostic;
 use crate::era::Era;
 use crate::promql::{self, Verdict};
 use crate::recommended::{is_reason, recommend, unknown_text};
-use crate::retrieval::{self, Failure, GraphAnswer, Question};
+use crate::retrieval::{self, Failure, GraphReply, Question};
 use crate::risk;
 use crate::sources::{self, Sourced};
 use crate::types::{
@@ -135,22 +135,24 @@ impl Updates {
         self.known.as_ref().and_then(|known| known.last_change)
     }
 
-    /// Takes the answer of the update service to what was asked last.
+    /// Takes the answer of the update service to what was asked last; one to an earlier question is dropped, and the answer
+    /// to the last one is still waited for.
     pub fn take_graph(
         &mut self,
         now: Time,
-        answer: &GraphAnswer,
+        reply: &GraphReply,
         around: &Circumstances<'_>,
         diagnostics: &mut Vec<Diagnostic>,
     ) {
-        let Some((_, question, keep)) = self.fetching.take() else {
+        let answered = |question: &Question| question.url().is_ok_and(|url| url == reply.url);
+        let Some((_, question, keep)) = self.fetching.take_if(|(_, asked, _)| answered(asked)) else {
             return;
         };
         if question != around.question {
             // The question has changed meanwhile: this is no answer to it.
             return;
         }
-        let outcome = retrieval::read(&question, answer);
+        let outcome = retrieval::read(&question, &reply.answer);
         self.settle(now, question, outcome, keep, around, diagnostics);
     }
 

@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::acceptance::{Loaded, Payload};
+use crate::retrieval::GraphAnswer;
 use crate::testing::Scenario;
 use crate::types::{
     AVAILABLE, FAILING, PROGRESSING, RECOMMENDED, RELEASE_ACCEPTED, RETRIEVED_UPDATES, Spec, UPGRADEABLE,
@@ -37,7 +38,9 @@ struct Cluster {
     settings: Settings,
     memory: Memory,
     seconds: i64,
-    graph: Option<GraphAnswer>,
+    /// What was asked of the update service last.
+    fetched: String,
+    graph: Option<GraphReply>,
     promql: Option<PromqlAnswer>,
     payload: Option<PayloadAnswer>,
 }
@@ -65,6 +68,7 @@ impl Cluster {
             settings: Settings::default(),
             memory: Memory::default(),
             seconds: 0,
+            fetched: String::new(),
             graph: None,
             promql: None,
             payload: None,
@@ -98,6 +102,11 @@ impl Cluster {
         self.graph = None;
         self.promql = None;
         self.payload = None;
+        for effect in &outcome.effects {
+            if let Effect::Fetch { url } = effect {
+                self.fetched.clone_from(url);
+            }
+        }
         self.object.status = outcome.status.clone();
         outcome
     }
@@ -138,7 +147,12 @@ impl Cluster {
                 "message": "It leaks.", "matchingRules": [{"type": "PromQL", "promql": {"promql": query}}]}]}));
         }
         let body = json!({"nodes": nodes, "edges": edges, "conditionalEdges": groups}).to_string();
-        self.graph = Some(GraphAnswer::ok(body));
+        self.answer(GraphAnswer::ok(body));
+    }
+
+    fn answer(&mut self, answer: GraphAnswer) {
+        let url = self.fetched.clone();
+        self.graph = Some(GraphReply { url, answer });
     }
 
     fn said(&self, kind: &str) -> String {

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::retrieval::GraphAnswer;
 use crate::types::field::Field as _;
 
 const SERVICE: &str = "https://u.example.com/graph";
@@ -53,6 +54,12 @@ fn graph(conditional: &[(&str, &[&str])]) -> GraphAnswer {
     GraphAnswer::ok(json!({"nodes": nodes, "edges": [[0, 1]], "conditionalEdges": groups}).to_string())
 }
 
+/// The answer of a service to a question.
+fn reply(question: &Question, answer: GraphAnswer) -> GraphReply {
+    let url = question.url().unwrap();
+    GraphReply { url, answer }
+}
+
 /// Plays operator and cluster: answers each query by its first letter: `y` 1, `n` 0, else a failure.
 struct Play {
     updates: Updates,
@@ -79,11 +86,15 @@ impl Play {
             let mut wanted = self.updates.advance(now, around, &mut told);
             while let Some(ask) = wanted.pop() {
                 match ask {
-                    Wanted::Graph(_) => {
-                        fetches.push(ask);
+                    Wanted::Graph(ref url) => {
                         if let Some(answer) = answer {
-                            self.updates.take_graph(now, answer, around, &mut told);
+                            let reply = GraphReply {
+                                url: url.clone(),
+                                answer: answer.clone(),
+                            };
+                            self.updates.take_graph(now, &reply, around, &mut told);
                         }
+                        fetches.push(ask);
                     }
                     Wanted::Query(query) => {
                         let verdict = match query.as_bytes().first() {
@@ -210,9 +221,43 @@ fn an_answer_to_a_question_that_has_changed_is_thrown_away() {
     let mut updates = Updates::default();
     let mut told = Vec::new();
     assert_eq!(updates.advance(at(0), &around(18, "stable"), &mut told).len(), 1);
-    updates.take_graph(at(1), &graph(&[]), &around(18, "fast"), &mut told);
+    let late = reply(&question("stable"), graph(&[]));
+    updates.take_graph(at(1), &late, &around(18, "fast"), &mut told);
     assert_eq!(updates.lists(), None);
     assert_eq!(updates.advance(at(1), &around(18, "fast"), &mut told).len(), 1);
+}
+
+#[test]
+fn an_answer_to_an_earlier_question_leaves_the_later_one_to_its_own() {
+    let fast = around(18, "fast");
+    let elsewhere = Question {
+        service: "https://v.example.com/graph".to_owned(),
+        ..question("fast")
+    };
+    let other_architecture = Question {
+        architecture: "arm64".to_owned(),
+        ..question("fast")
+    };
+    for earlier in [question("stable"), elsewhere, other_architecture] {
+        let mut updates = Updates::default();
+        let mut told = Vec::new();
+        let before = Circumstances {
+            question: earlier.clone(),
+            ..around(18, "")
+        };
+        assert_eq!(updates.advance(at(0), &before, &mut told).len(), 1);
+        assert_eq!(updates.advance(at(1), &fast, &mut told).len(), 1);
+        updates.take_graph(at(2), &reply(&earlier, graph(&[])), &fast, &mut told);
+        assert_eq!(
+            updates.advance(at(2), &fast, &mut told),
+            [],
+            "it is under way still"
+        );
+        assert_eq!(updates.condition(), None);
+        updates.take_graph(at(3), &reply(&fast.question, graph(&[])), &fast, &mut told);
+        updates.advance(at(3), &fast, &mut told);
+        assert!(updates.answers(&fast.question), "{earlier:?}");
+    }
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn an_answer_for_the_new_channel_ends_a_request_that_it_does_not_offer() {
         if answers {
             cluster.offer(&["4.20.3"], &[]);
         } else {
-            cluster.graph = Some(GraphAnswer::Unreachable("no route".to_owned()));
+            cluster.answer(GraphAnswer::Unreachable("no route".to_owned()));
         }
         cluster.settle();
         assert_eq!(offered(&cluster), left);
@@ -81,4 +81,33 @@ fn a_version_of_the_new_channel_alone_is_invalid_until_the_service_has_answered(
     let outcome = cluster.step();
     assert_eq!(cluster.said(INVALID), "");
     assert!(retrieves(&outcome, "4.20.3"), "{:?}", outcome.effects);
+}
+
+#[test]
+fn an_answer_for_the_old_channel_is_none_for_the_new_one_and_the_true_one_is_still_taken() {
+    let mut cluster = Cluster::installed("4.20.1");
+    cluster.offer(&["4.20.2"], &[]);
+    cluster.settle();
+    cluster.seconds += 600;
+    cluster.step();
+    assert!(cluster.fetched.contains("channel=stable"), "{}", cluster.fetched);
+    // What the service has for the old channel is on its way while the channel changes.
+    cluster.offer(&["4.20.2", "4.20.9"], &[]);
+    let late = cluster.graph.take();
+    cluster.object.spec.channel = "candidate".to_owned();
+    cluster.ask(by_version("4.20.9"));
+    cluster.step();
+    assert!(
+        cluster.fetched.contains("channel=candidate"),
+        "{}",
+        cluster.fetched
+    );
+    cluster.graph = late;
+    let outcome = cluster.settle();
+    assert_eq!(offered(&cluster), ["4.20.2"]);
+    assert!(!retrieves(&outcome, "4.20.9"), "{:?}", outcome.effects);
+    assert!(cluster.said(INVALID).ends_with("must be an available update"));
+    cluster.offer(&["4.20.3"], &[]);
+    cluster.settle();
+    assert_eq!(offered(&cluster), ["4.20.3"]);
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use clusterversion::acceptance::{Loaded, Payload, PayloadAnswer, PayloadFailure};
 use clusterversion::law::PromqlAnswer;
-use clusterversion::retrieval::GraphAnswer;
+use clusterversion::retrieval::{GraphAnswer, GraphReply};
 use clusterversion::sources::Alert;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::fields::Time;
 use crate::spoke::clock::Clock;
@@ -18,7 +18,7 @@ use crate::spoke::updates::{Nodes, UpdateService, outage};
 
 /// One answer.
 pub(super) enum Answer {
-    Graph(GraphAnswer),
+    Graph(GraphReply),
     Promql(PromqlAnswer),
     /// It is time to load an image.
     Loaded(String),
@@ -31,7 +31,9 @@ pub(super) struct Answers {
     prometheus: Prometheus,
     clock: Clock,
     on_their_way: JoinSet<Answer>,
-    pub graph: Option<GraphAnswer>,
+    /// The URL that was fetched last, and the fetch.
+    fetching: Option<(String, AbortHandle)>,
+    pub graph: Option<GraphReply>,
     pub promql: VecDeque<PromqlAnswer>,
     pub payload: VecDeque<PayloadAnswer>,
     pub alerts: Vec<Alert>,
@@ -48,6 +50,7 @@ impl Answers {
             prometheus,
             clock,
             on_their_way: JoinSet::new(),
+            fetching: None,
             graph: None,
             promql: VecDeque::new(),
             payload: VecDeque::new(),
@@ -61,6 +64,7 @@ impl Answers {
     /// An operator that starts has asked nothing; what payloads exist does not change with it.
     pub fn forget(&mut self) {
         self.on_their_way.abort_all();
+        self.fetching = None;
         self.graph = None;
         self.promql.clear();
         self.payload.clear();
@@ -68,14 +72,22 @@ impl Answers {
         self.alerts_read = false;
     }
 
+    /// Asks for a graph. What was asked before is of no interest any more.
     pub fn fetch(&mut self, url: String, version: String, is_out: bool) {
+        if let Some((_, previous)) = self.fetching.take() {
+            previous.abort();
+        }
         let service = self.service.clone();
-        self.on_their_way.spawn(async move {
-            if is_out {
-                return Answer::Graph(outage(&url));
-            }
-            Answer::Graph(service.fetch(&url, &version).await)
+        let asked = url.clone();
+        let fetch = self.on_their_way.spawn(async move {
+            let answer = if is_out {
+                outage(&url)
+            } else {
+                service.fetch(&url, &version).await
+            };
+            Answer::Graph(GraphReply { url, answer })
         });
+        self.fetching = Some((asked, fetch));
     }
 
     pub fn evaluate(&mut self, query: String, is_out: bool) {
@@ -134,14 +146,17 @@ impl Answers {
 
     pub fn take(&mut self, answer: Answer, store: &Shelf<'_>) {
         match answer {
-            Answer::Graph(graph) => {
+            Answer::Graph(reply) => {
                 if let GraphAnswer::Response {
                     status: 200, body, ..
-                } = &graph
+                } = &reply.answer
                 {
                     self.nodes.learn(body);
                 }
-                self.graph = Some(graph);
+                // One that had come before it could be aborted must not take the place of the one that is wanted.
+                if self.fetching.as_ref().is_some_and(|(url, _)| *url == reply.url) {
+                    self.graph = Some(reply);
+                }
             }
             Answer::Promql(answer) => self.promql.push_back(answer),
             Answer::Alerts(Ok(alerts)) => {
@@ -229,15 +244,54 @@ mod tests {
     use crate::spoke::prometheus::Prometheus;
     use crate::spoke::updates::{Nodes, UpdateService};
 
-    #[test]
-    fn alerts_stand_until_they_can_be_read_again() {
+    fn answers() -> Answers {
         // As the program does; an error only says that another test was first.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut answers = Answers::new(
+        Answers::new(
             UpdateService::new().unwrap(),
             Prometheus::new(None).unwrap(),
             Clock::new(from_unix(0), 1.0),
-        );
+        )
+    }
+
+    #[tokio::test]
+    async fn the_answer_for_an_old_channel_is_not_handed_in_for_the_new_one() {
+        let mut answers = answers();
+        let running = Payload::default();
+        let shelf = Shelf {
+            setup: &Arc::default(),
+            faults: &"none".parse().unwrap(),
+            running: &running,
+            history: Vec::new(),
+        };
+        let [old, new] = ["http://u/?channel=old", "http://u/?channel=new"];
+        answers.fetch(old.to_owned(), String::new(), true);
+        let late = answers.next().await;
+        answers.fetch(new.to_owned(), String::new(), true);
+        answers.take(late, &shelf);
+        assert_eq!(answers.graph, None);
+        let answer = answers.next().await;
+        answers.take(answer, &shelf);
+        assert_eq!(answers.graph.as_ref().unwrap().url, new);
+    }
+
+    #[tokio::test]
+    async fn a_fetch_that_another_one_replaces_is_given_up() {
+        let mut answers = answers();
+        for channel in ["old", "new"] {
+            let url = format!("http://u/?channel={channel}");
+            answers.fetch(url, String::new(), true);
+        }
+        let Answer::Graph(reply) = answers.next().await else {
+            panic!("a graph was asked for");
+        };
+        assert_eq!(reply.url, "http://u/?channel=new");
+        assert!(answers.on_their_way.is_empty());
+    }
+
+    #[test]
+    fn alerts_stand_until_they_can_be_read_again() {
+        let mut answers = answers();
         let running = Payload::default();
         let shelf = Shelf {
             setup: &Arc::default(),
