@@ -3,7 +3,7 @@
 //! Owns the way back from a condition's message to the verdict of each risk (`reference/clusterversion.md` §5.2). A hub or a
 //! person who has only the object learns from it which of several risks apply.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::era::Era;
 use crate::promql::Verdict;
@@ -49,34 +49,73 @@ fn told(update: &ConditionalUpdate, era: Era) -> Option<Vec<Verdict>> {
     if condition.is_true() {
         return Some(vec![Ok(false); update.risks.len()]);
     }
-    let mut verdicts = Vec::with_capacity(update.risks.len());
-    read(&update.risks, Some(&condition.message), era, &mut verdicts).then_some(verdicts)
+    let texts: Vec<Texts> = update.risks.iter().map(|risk| Texts::of(risk, era)).collect();
+    let mut reader = Reader {
+        texts: &texts,
+        verdicts: Vec::with_capacity(texts.len()),
+        dead_ends: BTreeSet::new(),
+    };
+    reader
+        .read(0, Some(&condition.message))
+        .then_some(reader.verdicts)
 }
 
-/// Reads the rest of a message by the risks that are left. `None` as the rest: nothing follows.
-///
-/// A text may occur in another and a message may itself have empty lines, so that parts are recognised whole, in order,
-/// with a way back. The text of a failure comes first, since of old it ends in that of a match.
-fn read(risks: &[Risk], rest: Option<&str>, era: Era, verdicts: &mut Vec<Verdict>) -> bool {
-    let Some((risk, others)) = risks.split_first() else {
-        return rest.is_none();
-    };
-    if let Some(text) = rest {
-        let failed = text
-            .strip_prefix(&unknown_prefix(risk, era))
-            .into_iter()
-            .flat_map(|after| {
-                let suffix = unknown_suffix(risk, era);
-                let ends: Vec<usize> = after.match_indices(&suffix).map(|(at, _)| at).collect();
-                ends.into_iter().filter_map(move |at| {
-                    let (error, after) = after.split_at_checked(at)?;
-                    Some((Err(error.to_owned()), after.get(suffix.len()..)?))
-                })
-            });
-        let exposed = text
-            .strip_prefix(&exposed_text(risk))
-            .map(|after| (Ok(true), after));
-        for (verdict, after) in failed.chain(exposed) {
+/// What a message may say of a risk.
+struct Texts {
+    exposed: String,
+    unknown_prefix: String,
+    unknown_suffix: String,
+}
+
+impl Texts {
+    fn of(risk: &Risk, era: Era) -> Self {
+        Self {
+            exposed: exposed_text(risk),
+            unknown_prefix: unknown_prefix(risk, era),
+            unknown_suffix: unknown_suffix(risk, era),
+        }
+    }
+
+    /// The ways in which a text may begin with what is said of the risk: the error, if it is one, and what follows. The
+    /// text of a failure comes first, since of old it ends in that of a match.
+    fn readings<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (Option<&'a str>, &'a str)> {
+        let unknown = text.strip_prefix(&self.unknown_prefix);
+        let failed = unknown.into_iter().flat_map(|after| {
+            let ends = after.match_indices(&self.unknown_suffix);
+            ends.filter_map(move |(at, suffix)| {
+                Some((Some(after.get(..at)?), after.get(at + suffix.len()..)?))
+            })
+        });
+        let exposed = text.strip_prefix(&self.exposed).map(|after| (None, after));
+        failed.chain(exposed)
+    }
+}
+
+/// Takes a message apart.
+struct Reader<'a> {
+    texts: &'a [Texts],
+    /// Of the risks that were read so far.
+    verdicts: Vec<Verdict>,
+    /// The risk and the number of bytes left from which no way leads to the end. Several risks may have one text, and the
+    /// ways to choose among them are too many to be tried each.
+    dead_ends: BTreeSet<(usize, Option<usize>)>,
+}
+
+impl Reader<'_> {
+    /// Reads the rest of a message by the risks from one on. `None` as the rest: nothing follows.
+    ///
+    /// A text may occur in another and a message may itself have empty lines, so that parts are recognised whole, in
+    /// order, with a way back.
+    fn read(&mut self, at: usize, rest: Option<&str>) -> bool {
+        let all = self.texts;
+        let Some(texts) = all.get(at) else {
+            return rest.is_none();
+        };
+        let place = (at, rest.map(str::len));
+        if self.dead_ends.contains(&place) {
+            return false;
+        }
+        for (error, after) in rest.into_iter().flat_map(|text| texts.readings(text)) {
             let rest = match after {
                 "" => None,
                 after => match after.strip_prefix("\n\n") {
@@ -84,19 +123,27 @@ fn read(risks: &[Risk], rest: Option<&str>, era: Era, verdicts: &mut Vec<Verdict
                     None => continue,
                 },
             };
-            verdicts.push(verdict);
-            if read(others, rest, era, verdicts) {
+            let verdict = error.map_or(Ok(true), |error| Err(error.to_owned()));
+            if self.read_on(at, verdict, rest) {
                 return true;
             }
-            verdicts.pop();
         }
+        let found = self.read_on(at, Ok(false), rest);
+        if !found {
+            self.dead_ends.insert(place);
+        }
+        found
     }
-    verdicts.push(Ok(false));
-    if read(others, rest, era, verdicts) {
-        return true;
+
+    /// Reads on with a verdict for a risk, and takes it back if that leads nowhere.
+    fn read_on(&mut self, at: usize, verdict: Verdict, rest: Option<&str>) -> bool {
+        self.verdicts.push(verdict);
+        let found = self.read(at + 1, rest);
+        if !found {
+            self.verdicts.pop();
+        }
+        found
     }
-    verdicts.pop();
-    false
 }
 
 /// The verdicts of all risks of an object: for each update those of its risks. A query has one verdict for all updates,
@@ -137,8 +184,6 @@ pub fn standing(update: &ConditionalUpdate, era: Era) -> Vec<(&Risk, Verdict)> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -185,6 +230,28 @@ mod tests {
         let mut foreign = update(risks, &[Ok(true), Ok(false), Ok(false)], era);
         foreign.conditions.0[0].message.push('!');
         assert_eq!(verdicts(&foreign, era), None);
+    }
+
+    /// As many as the schema takes.
+    const MOST: usize = 200;
+
+    #[test]
+    fn a_message_of_many_risks_with_one_text_is_read_without_trying_every_choice() {
+        for era in [Era::new(4, 12), Era::new(4, 18)] {
+            let risks: Vec<Risk> = (0..MOST)
+                .map(|n| risk(&format!("R{n}"), "Nodes break.", "https://e/1"))
+                .collect();
+            let half: Vec<Verdict> = (0..MOST).map(|n| Ok(n < MOST / 2)).collect();
+            let mut given = half.clone();
+            given[MOST - 1] = Err("down".to_owned());
+            for given in [half, given] {
+                let update = update(risks.clone(), &given, era);
+                assert_eq!(verdicts(&update, era).unwrap(), given);
+                let mut foreign = update;
+                foreign.conditions.0[0].message.push('!');
+                assert_eq!(verdicts(&foreign, era), None);
+            }
+        }
     }
 
     #[test]
