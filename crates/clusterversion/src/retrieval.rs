@@ -478,6 +478,18 @@ fn refine(current: Release, mut updates: Vec<Release>, mut conditional: Vec<Cond
         }
         count == 1
     });
+    keep_publishable(&mut conditional, &mut diagnostics);
+    Retrieved {
+        current,
+        updates,
+        conditional,
+        diagnostics,
+    }
+}
+
+/// Takes out the targets that the schema of status would refuse (`reference/clusterversion.md` §5): one such target would
+/// cost the whole status.
+pub fn keep_publishable(conditional: &mut Vec<ConditionalUpdate>, diagnostics: &mut Vec<Diagnostic>) {
     conditional.retain(|update| {
         let refused = refusal(update);
         if let Some(why) = refused.clone() {
@@ -488,12 +500,6 @@ fn refine(current: Release, mut updates: Vec<Release>, mut conditional: Vec<Cond
         }
         refused.is_none()
     });
-    Retrieved {
-        current,
-        updates,
-        conditional,
-        diagnostics,
-    }
 }
 
 fn keep_evaluable(update: &mut ConditionalUpdate, diagnostics: &mut Vec<Diagnostic>) -> bool {
@@ -524,7 +530,7 @@ fn keep_evaluable(update: &mut ConditionalUpdate, diagnostics: &mut Vec<Diagnost
     true
 }
 
-/// What the schema of status would refuse; one such target would cost the whole status.
+/// What the schema of status would refuse.
 fn refusal(update: &ConditionalUpdate) -> Option<String> {
     const MOST_RISKS: usize = 200;
     if update.risks.is_empty() {

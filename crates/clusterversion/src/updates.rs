@@ -328,6 +328,8 @@ impl Updates {
             around.sourced,
             &mut told,
         );
+        // What the cluster sees itself may be too much for a target of the graph.
+        retrieval::keep_publishable(&mut conditional, &mut told);
         // A pass that has to wait for a query leaves no trace but the query.
         let mut cache = self.cache.clone();
         let mut verdicts: BTreeMap<String, Verdict> = BTreeMap::new();

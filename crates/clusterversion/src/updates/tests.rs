@@ -345,6 +345,48 @@ fn the_clusters_own_risks_make_an_open_update_conditional() {
 }
 
 #[test]
+fn a_target_that_has_too_many_risks_with_the_clusters_own_is_dropped_and_told() {
+    let sourced = [Sourced {
+        risk: sources::certain("MyAlert", "It fires.", "https://e/a"),
+        gated_only: false,
+    }];
+    let around = Circumstances {
+        accepted: Some(BTreeSet::new()),
+        sourced: &sourced,
+        ..around(22, "stable")
+    };
+    for (of_the_graph, offered) in [(199, &["4.18.3", "4.18.2"][..]), (200, &["4.18.2"])] {
+        let names: Vec<String> = (0..of_the_graph).map(|n| format!("n{n}")).collect();
+        let queries: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut body: Value = match graph(&[("4.18.3", &queries)]) {
+            GraphAnswer::Response { body, .. } => serde_json::from_slice(&body).unwrap(),
+            other => panic!("{other:?}"),
+        };
+        for risk in body["conditionalEdges"][0]["risks"].as_array_mut().unwrap() {
+            risk["matchingRules"] = json!([{"type": "Always"}]);
+        }
+        let mut updates = Updates::default();
+        let mut told = Vec::new();
+        updates.advance(at(0), &around, &mut told);
+        let answer = reply(&around.question, GraphAnswer::ok(body.to_string()));
+        updates.take_graph(at(0), &answer, &around, &mut told);
+        updates.advance(at(0), &around, &mut told);
+        let (available, conditional) = updates.lists().unwrap();
+        let versions: Vec<&str> = conditional
+            .iter()
+            .map(|update| update.release.version.as_str())
+            .collect();
+        assert_eq!((available.len(), versions.as_slice()), (0, offered));
+        assert!(conditional.iter().all(|update| update.risks.len() <= 200));
+        let texts: Vec<String> = told.iter().map(ToString::to_string).collect();
+        let expected = (of_the_graph == 200).then(|| {
+            "Conditional update to 4.18.3 has more than 200 risks; dropping this target.".to_owned()
+        });
+        assert_eq!(texts, Vec::from_iter(expected));
+    }
+}
+
+#[test]
 fn a_target_whose_risk_is_no_reason_is_refused_where_the_name_is_the_reason() {
     let odd = graph(&[("4.18.3", &["n-1"])]);
     for (minor, offered) in [(15, 0), (16, 1)] {
