@@ -91,9 +91,14 @@ impl Life {
         }
     }
 
-    /// It accepted a payload. One that runs already changes nothing.
+    /// It accepted a payload. One that runs already changes nothing, unless its successor was about to start: then it
+    /// stays, and applies its own payload again.
     pub fn begin(&mut self, payload: Payload, spans: Spans, now: Time) {
         if payload.image == self.running.image && payload.version == self.running.version {
+            if matches!(self.phase, Phase::HandingOver { .. }) {
+                self.phase = Phase::Up;
+                self.apply = Apply::new(&payload.version, false, now);
+            }
             return;
         }
         self.apply = Apply::new(&payload.version, false, now);
@@ -186,6 +191,19 @@ mod tests {
         let mut life = Life::new(payload("4.16.1"), true, at(0));
         life.begin(payload("4.16.1"), SPANS, at(0));
         assert_eq!(life.wake(), None);
+    }
+
+    #[test]
+    fn a_retarget_back_to_what_runs_ends_the_handover() {
+        let mut life = Life::new(payload("4.16.1"), true, at(0));
+        life.begin(payload("4.16.2"), SPANS, at(0));
+        life.begin(payload("4.16.1"), SPANS, at(30));
+        assert_eq!(life.applied().version, "4.16.1");
+        assert_eq!(life.apply.version(), "4.16.1");
+        for seconds in [90, 150, 500] {
+            assert_eq!(life.advance(SPANS, |_| false, at(seconds)), Event::Nothing);
+        }
+        assert_eq!((life.running().version.as_str(), life.wake()), ("4.16.1", None));
     }
 
     #[test]
