@@ -1,5 +1,7 @@
 //! Faults that hold an update up, or what is told of it, on a real API server: they come, show, and go.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use spoke_sim::spoke::kinds;
 use tokio::sync::Mutex;
@@ -155,5 +157,43 @@ async fn without_its_update_service_a_cluster_says_so_and_offers_nothing() {
                 && condition(v, "RetrievedUpdates")["reason"] == "RemoteFailed"
         })
         .await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_manifest_that_fails_keeps_the_release_from_completed_until_it_is_mended() {
+    let _turn = TURN.lock().await;
+    let world = world("apply-failing=for-ever", graph(&[OLD, PATCH], &[])).await;
+    let reports_the_target = |operator: &Value| {
+        let versions = operator["status"]["versions"].as_array();
+        let mut entries = versions.into_iter().flatten();
+        entries.any(|entry| entry["name"] == "operator" && entry["version"] == PATCH)
+    };
+    ask_when_offered(&world).await;
+    let failing = world
+        .until("it fails", |v| condition(v, "Failing")["status"] == "True")
+        .await;
+    assert_eq!(condition(&failing, "Failing")["reason"], "UpdatePayloadFailed");
+    let servers = world.api(&kinds::cluster_operator(), "");
+    let servers = serde_json::to_value(servers.get("kube-apiserver").await.unwrap()).unwrap();
+    assert!(
+        reports_the_target(&servers),
+        "it fails before they rolled: {servers:#}"
+    );
+    world
+        .until_all(
+            "all operators are level",
+            &kinds::cluster_operator(),
+            reports_the_target,
+        )
+        .await;
+    // Ten minutes of the cluster's: time enough for the rest of the release.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let still = world.version().await;
+    assert_eq!(still["status"]["history"][0]["state"], "Partial", "{still:#}");
+    assert_eq!(condition(&still, "Failing")["reason"], "UpdatePayloadFailed");
+    world.fault(Some("none")).await;
+    let done = world.until("it is completed", |v| completed(v, PATCH)).await;
+    assert_eq!(condition(&done, "Failing")["status"], "False");
     world.stop().await;
 }

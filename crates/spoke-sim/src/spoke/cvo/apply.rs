@@ -81,8 +81,9 @@ impl Apply {
         &self.version
     }
 
-    /// Goes on as far as the operators let it.
-    pub fn advance(&mut self, statuses: &Statuses, now: Time) -> Progress {
+    /// Goes on as far as the operators let it. `held`: a manifest of the release fails, until then if not longer, so that
+    /// the count stays at its run level (`reference/clusterversion.md` §10).
+    pub fn advance(&mut self, statuses: &Statuses, held: Option<Time>, now: Time) -> Progress {
         let total = manifests(&self.version);
         if self.completed {
             let waiting = self.problems(statuses, |_| true, now);
@@ -105,7 +106,7 @@ impl Apply {
             }
             let stage = self.stage;
             waiting = self.problems(statuses, |of| of == stage, now);
-            if !waiting.is_empty() {
+            if !waiting.is_empty() || held.is_some() {
                 break;
             }
             self.stage += 1;
@@ -116,15 +117,15 @@ impl Apply {
             let size = OPERATORS.iter().filter(|row| row.stage == self.stage).count();
             let stage = STAGES[self.stage];
             let share = stage.from + (stage.to - stage.from) * part(size - waiting.len().min(size), size);
-            return self.partial(share, waiting, None);
+            return self.partial(share, waiting, held);
         }
         let end = self.entered + REST;
-        if now < end {
-            return self.partial(0.99, Vec::new(), Some(end));
+        if now < end || held.is_some() {
+            return self.partial(0.99, Vec::new(), held.or(Some(end)));
         }
         self.completed = true;
         self.since.clear();
-        self.advance(statuses, now)
+        self.advance(statuses, None, now)
     }
 
     fn partial(&self, share: f64, waiting: Vec<Waiting>, wake: Option<Time>) -> Progress {
@@ -226,7 +227,7 @@ mod tests {
         let mut minute = 0;
         for stage in 0..8 {
             minute += 4;
-            let progress = apply.advance(&statuses, after(minute));
+            let progress = apply.advance(&statuses, None, after(minute));
             assert!(!progress.completed);
             plateaus.push(percent(&progress));
             for row in OPERATORS.iter().filter(|row| row.stage == stage) {
@@ -235,10 +236,10 @@ mod tests {
         }
         assert_eq!(plateaus, [12, 12, 13, 16, 25, 40, 79, 85]);
         assert!(
-            !apply.advance(&statuses, after(minute)).completed,
+            !apply.advance(&statuses, None, after(minute)).completed,
             "the rest takes a minute"
         );
-        let end = apply.advance(&statuses, after(minute + 2));
+        let end = apply.advance(&statuses, None, after(minute + 2));
         assert!(end.completed && end.done == 859 && end.waiting.is_empty());
     }
 
@@ -246,8 +247,8 @@ mod tests {
     fn it_waits_for_the_operators_of_its_own_stage_only() {
         let statuses = all(OLD);
         let mut apply = Apply::new(NEW, false, after(0));
-        assert_eq!(apply.advance(&statuses, after(1)).waiting, []);
-        let progress = apply.advance(&statuses, after(3));
+        assert_eq!(apply.advance(&statuses, None, after(1)).waiting, []);
+        let progress = apply.advance(&statuses, None, after(3));
         let names: Vec<_> = progress
             .waiting
             .iter()
@@ -256,7 +257,7 @@ mod tests {
         assert_eq!(names, ["config-operator", "etcd"]);
         assert_eq!(progress.waiting[0].since, after(3));
         assert_eq!(
-            apply.advance(&statuses, after(9)).waiting[0].since,
+            apply.advance(&statuses, None, after(9)).waiting[0].since,
             after(3),
             "since the first look"
         );
@@ -268,16 +269,16 @@ mod tests {
         statuses.insert("machine-config".into(), newborn(OLD, from_unix(0)));
         let mut apply = Apply::new(NEW, false, after(0));
         for minute in 1..10 {
-            apply.advance(&statuses, after(minute));
+            apply.advance(&statuses, None, after(minute));
         }
         degrade(&mut statuses, "etcd", "Degraded", "True");
-        let progress = apply.advance(&statuses, after(10));
+        let progress = apply.advance(&statuses, None, after(10));
         assert_eq!(
             (percent(&progress), progress.waiting[0].problem),
             (85, Problem::Updating)
         );
         let mut again = Apply::new(NEW, false, after(10));
-        let progress = again.advance(&statuses, after(20));
+        let progress = again.advance(&statuses, None, after(20));
         assert_eq!(
             (percent(&progress), progress.waiting[0].problem),
             (12, Problem::Degraded)
@@ -296,7 +297,7 @@ mod tests {
         statuses.get_mut("ingress").unwrap()["versions"] = json!([]);
         let mut apply = Apply::new(NEW, true, after(0));
         let found: Vec<_> = apply
-            .advance(&statuses, after(1))
+            .advance(&statuses, None, after(1))
             .waiting
             .iter()
             .map(|waiting| (waiting.name.clone(), waiting.problem))
@@ -317,7 +318,7 @@ mod tests {
         let mut statuses = all(NEW);
         let mut apply = Apply::new(NEW, false, after(0));
         let mut since = |statuses: &Statuses, minute: i64| {
-            let progress = apply.advance(statuses, after(minute));
+            let progress = apply.advance(statuses, None, after(minute));
             let first = progress.waiting.first();
             first.map(|waiting| (waiting.problem, waiting.since))
         };
@@ -335,15 +336,47 @@ mod tests {
     }
 
     #[test]
+    fn a_manifest_that_fails_holds_the_count_at_its_run_level_until_it_is_applied() {
+        let mut statuses = all(OLD);
+        for row in OPERATORS.iter().filter(|row| row.stage < 2) {
+            statuses.insert(row.name.to_owned(), newborn(NEW, from_unix(0)));
+        }
+        let mut apply = Apply::new(NEW, false, after(0));
+        for minute in 1..5 {
+            apply.advance(&statuses, None, after(minute));
+        }
+        let statuses = all(NEW);
+        let level = percent(&apply.advance(&statuses, Some(after(60)), after(5)));
+        for minute in 6..60 {
+            let progress = apply.advance(&statuses, Some(after(60)), after(minute));
+            assert_eq!((percent(&progress), progress.wake), (level, Some(after(60))));
+        }
+        let mut minutes = 60..70;
+        assert!(minutes.any(|minute| apply.advance(&statuses, None, after(minute)).completed));
+    }
+
+    #[test]
+    fn a_manifest_that_fails_after_the_last_run_level_keeps_the_release_from_completed() {
+        let statuses = all(NEW);
+        let mut apply = Apply::new(NEW, false, after(0));
+        let mut seconds = (0..).step_by(5).map(from_unix);
+        assert!(seconds.any(|now| percent(&apply.advance(&statuses, None, now)) > 90));
+        for minute in 10..30 {
+            assert!(!apply.advance(&statuses, Some(after(30)), after(minute)).completed);
+        }
+        assert!(apply.advance(&statuses, None, after(30)).completed);
+    }
+
+    #[test]
     fn an_update_does_not_complete_without_an_operator() {
         let mut statuses = all(NEW);
         statuses.remove("etcd");
         let mut apply = Apply::new(NEW, false, after(0));
         for minute in 1..60 {
-            assert!(!apply.advance(&statuses, after(minute)).completed);
+            assert!(!apply.advance(&statuses, None, after(minute)).completed);
         }
         statuses.insert("etcd".into(), newborn(NEW, from_unix(0)));
         let mut minutes = 60..70;
-        assert!(minutes.any(|minute| apply.advance(&statuses, after(minute)).completed));
+        assert!(minutes.any(|minute| apply.advance(&statuses, None, after(minute)).completed));
     }
 }

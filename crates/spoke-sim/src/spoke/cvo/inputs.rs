@@ -28,14 +28,7 @@ pub(super) fn updating_for(object: &ClusterVersion, now: Time) -> Option<TimeDel
 }
 
 /// A round of the apply loop.
-pub(super) fn round(
-    generation: i64,
-    image: &str,
-    progress: &Progress,
-    statuses: &Statuses,
-    faults: &Faults,
-    now: Time,
-) -> Round {
+pub(super) fn round(generation: i64, image: &str, progress: &Progress, broken: &[Broken]) -> Round {
     let mut errors: Vec<TaskError> = progress
         .waiting
         .iter()
@@ -45,30 +38,8 @@ pub(super) fn round(
             since: waiting.since,
         })
         .collect();
-    let after_roll = |span: Option<TimeDelta>| {
-        !progress.completed && span.is_some_and(|span| rolled_within(statuses, span, now))
-    };
-    if after_roll(faults.cluster_down()) {
-        errors.push(TaskError::Manifest {
-            problem: ManifestProblem::ClusterDown,
-            task: format!(
-                "deployment \"openshift-kube-controller-manager-operator/kube-controller-manager-operator\" ({} of {})",
-                progress.done + 1,
-                progress.total
-            ),
-            error: "connect: connection refused".to_owned(),
-        });
-    }
-    if after_roll(faults.apply_failing()) {
-        errors.push(TaskError::Manifest {
-            problem: ManifestProblem::Failed,
-            task: format!(
-                "deployment \"openshift-machine-api/machine-api-operator\" ({} of {})",
-                progress.done + 2,
-                progress.total
-            ),
-            error: "deployment openshift-machine-api/machine-api-operator is not available".to_owned(),
-        });
+    if !progress.completed {
+        errors.extend(broken.iter().map(|broken| broken.error(progress)));
     }
     Round {
         image: image.to_owned(),
@@ -86,14 +57,66 @@ pub(super) fn round(
     }
 }
 
-/// Whether the API servers rolled no longer ago than a span.
-fn rolled_within(statuses: &Statuses, span: TimeDelta, now: Time) -> bool {
-    let rolled = statuses
-        .get("kube-apiserver")
-        .and_then(|status| find(status, "Progressing"))
+/// A manifest that fails.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Broken {
+    problem: ManifestProblem,
+    /// Until when.
+    pub until: Time,
+}
+
+impl Broken {
+    fn error(self, progress: &Progress) -> TaskError {
+        let (name, ahead, error) = if self.problem == ManifestProblem::ClusterDown {
+            (
+                "openshift-kube-controller-manager-operator/kube-controller-manager-operator",
+                1,
+                "connect: connection refused",
+            )
+        } else {
+            (
+                "openshift-machine-api/machine-api-operator",
+                2,
+                "deployment openshift-machine-api/machine-api-operator is not available",
+            )
+        };
+        TaskError::Manifest {
+            problem: self.problem,
+            task: format!(
+                "deployment \"{name}\" ({} of {})",
+                progress.done + ahead,
+                progress.total
+            ),
+            error: error.to_owned(),
+        }
+    }
+}
+
+/// The manifests of a release that fail by the faults: for some time after its API servers rolled.
+pub(super) fn broken(statuses: &Statuses, version: &str, faults: &Faults, now: Time) -> Vec<Broken> {
+    let Some(rolled) = rolled(statuses, version) else {
+        return Vec::new();
+    };
+    let spans = [
+        (ManifestProblem::ClusterDown, faults.cluster_down()),
+        (ManifestProblem::Failed, faults.apply_failing()),
+    ];
+    let all = spans.into_iter().filter_map(|(problem, span)| {
+        let until = rolled + span?;
+        Some(Broken { problem, until })
+    });
+    all.filter(|broken| (rolled..broken.until).contains(&now))
+        .collect()
+}
+
+/// When the API servers rolled to a version; `None` while they report another one, or are on their way.
+fn rolled(statuses: &Statuses, version: &str) -> Option<Time> {
+    const NAME: &str = "kube-apiserver";
+    let status = statuses.get(NAME)?;
+    let settled = find(status, "Progressing")
         .filter(|condition| fields::text(condition, &["status"]) == "False")
-        .and_then(|condition| fields::parse_timestamp(fields::text(condition, &["lastTransitionTime"])));
-    rolled.is_some_and(|at| now >= at && now < at + span)
+        .filter(|_| operator(NAME, status).version == version)?;
+    fields::parse_timestamp(fields::text(settled, &["lastTransitionTime"]))
 }
 
 /// The operators with their conditions, from their objects.
@@ -172,7 +195,7 @@ mod tests {
             put(&mut status, cond, at);
         }
         let statuses = Statuses::from([("kube-apiserver".to_owned(), status)]);
-        let problems = |faults: &str, minutes: i64| {
+        let problems_of = |version: &str, faults: &str, minutes: i64| {
             let progress = Progress {
                 done: 110,
                 total: 859,
@@ -181,7 +204,8 @@ mod tests {
                 wake: None,
             };
             let now = rolled + TimeDelta::minutes(minutes);
-            let round = round(1, "image", &progress, &statuses, &faults.parse().unwrap(), now);
+            let broken = broken(&statuses, version, &faults.parse().unwrap(), now);
+            let round = round(1, "image", &progress, &broken);
             round
                 .errors
                 .iter()
@@ -191,6 +215,12 @@ mod tests {
                 })
                 .collect::<Vec<_>>()
         };
+        let problems = |faults: &str, minutes: i64| problems_of("4.14.1", faults, minutes);
+        assert_eq!(
+            problems_of("4.14.2", "cluster-down;apply-failing=for-ever", 1),
+            Vec::<&str>::new(),
+            "what rolled was the release before"
+        );
         assert_eq!(problems("none", 1), Vec::<&str>::new());
         assert_eq!(problems("cluster-down", 1), ["UpdatePayloadClusterDown"]);
         assert_eq!(problems("apply-failing", 1), ["UpdatePayloadFailed"]);

@@ -264,7 +264,9 @@ impl VersionOperator {
             .map(|object| self.clock.to_simulated(object))
             .collect();
         let statuses = statuses(&objects);
-        let progress = state.life.apply.advance(&statuses, now);
+        let broken = inputs::broken(&statuses, state.life.apply.version(), faults, now);
+        let held = broken.iter().map(|broken| broken.until).min();
+        let progress = state.life.apply.advance(&statuses, held, now);
         let lag = self.take_up(state, now);
         let updating = inputs::updating_for(&state.object, now);
         if self.settings.accept_risks {
@@ -287,7 +289,7 @@ impl VersionOperator {
             operators: &Ok(operators),
             deletions: &faults.deleting(),
             alerts: &answers.alerts,
-            round: &inputs::round(state.taken_up, &image, &progress, &statuses, faults, now),
+            round: &inputs::round(state.taken_up, &image, &progress, &broken),
             graph: graph.as_ref(),
             promql: promql.as_ref(),
             payload: payload.as_ref(),
