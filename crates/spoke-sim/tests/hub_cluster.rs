@@ -492,14 +492,9 @@ async fn a_single_node_takes_its_api_along_and_comes_back() {
         .patch_version(&json!({"spec": {"desiredUpdate": {"version": PATCH}}}))
         .await;
     world.until_door(false).await;
-    let before = world.version().await["metadata"]["resourceVersion"].clone();
-    assert!(!world.reaches_door().await);
-    assert_eq!(
-        world.version().await["metadata"]["resourceVersion"],
-        before,
-        "nothing is written"
-    );
-    world.until_door(true).await;
+    // What was under way when the servers went away may still arrive, and nothing after it.
+    let written = world.versions_while_door_is_closed().await;
+    assert!(written.len() <= 2, "{written:?}");
     world.until("it is completed", |v| completed(v, PATCH)).await;
     world.stop().await;
 }

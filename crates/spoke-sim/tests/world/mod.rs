@@ -1,5 +1,6 @@
 //! A spoke with its API server, an update service and a Prometheus that answer what a test wants.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -369,6 +370,19 @@ impl World {
         tokio::time::timeout(Duration::from_secs(2), version.get("version"))
             .await
             .is_ok_and(|got| got.is_ok())
+    }
+
+    /// The revisions that the ClusterVersion has until the door opens.
+    pub async fn versions_while_door_is_closed(&self) -> BTreeSet<String> {
+        let mut versions = BTreeSet::new();
+        loop {
+            let version = self.version().await["metadata"]["resourceVersion"].to_string();
+            if self.reaches_door().await {
+                return versions;
+            }
+            versions.insert(version);
+            tokio::time::sleep(POLL).await;
+        }
     }
 
     pub async fn until_door(&self, open: bool) {
