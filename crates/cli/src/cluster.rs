@@ -13,8 +13,9 @@ use kube::core::GroupVersionKind;
 use serde_json::Value;
 
 use crate::args::Common;
+use crate::connection::{Connection, Peer};
 use crate::failure::Failure;
-use crate::hub::{FIELD_MANAGER, Hub};
+use crate::hub::FIELD_MANAGER;
 
 const PLURAL: &str = "clusterversions";
 const NAME: &str = "version";
@@ -22,28 +23,23 @@ const NAME: &str = "version";
 /// A cluster.
 #[derive(Clone)]
 pub struct Cluster {
-    hub: Hub,
+    connection: Connection,
 }
 
 impl Cluster {
-    /// Connects as kubectl would; see [`Hub::connect`].
+    /// Connects as kubectl would; see [`Connection::open`].
     ///
     /// # Errors
     /// When no cluster is configured or its configuration is wrong.
     pub async fn connect(common: &Common) -> Result<Cluster, Failure> {
-        let hub = Hub::connect(common).await.map_err(|failure| match failure {
-            Failure::Other(text) => {
-                Failure::Other(text.replace("no hub is configured", "no cluster is configured"))
-            }
-            other => other,
-        })?;
-        Ok(Cluster { hub })
+        let connection = Connection::open(common, Peer::Cluster).await?;
+        Ok(Cluster { connection })
     }
 
     fn versions(&self) -> Api<DynamicObject> {
         let kind = GroupVersionKind::gvk("config.openshift.io", "v1", "ClusterVersion");
         Api::all_with(
-            self.hub.client().clone(),
+            self.connection.client().clone(),
             &ApiResource::from_gvk_with_plural(&kind, PLURAL),
         )
     }
@@ -53,7 +49,7 @@ impl Cluster {
     /// # Errors
     /// When the cluster has none, refuses, or gives one that cannot be read.
     pub async fn version(&self) -> Result<ClusterVersion, Failure> {
-        let object = self.hub.bound(self.versions().get(NAME), PLURAL).await;
+        let object = self.connection.bound(self.versions().get(NAME), PLURAL).await;
         read(object.map_err(|failure| explained(failure, "get"))?)
     }
 
@@ -63,15 +59,13 @@ impl Cluster {
     }
 
     async fn config_map(&self, (namespace, name): (&str, &str)) -> ConfigMap {
-        let api: Api<Object> = Api::namespaced(self.hub.client().clone(), namespace);
-        match self.hub.bound(api.get_opt(name), "configmaps").await {
+        let api: Api<Object> = Api::namespaced(self.connection.client().clone(), namespace);
+        match self.connection.bound(api.get_opt(name), "configmaps").await {
             Ok(Some(object)) => ConfigMap::Found(object.data.unwrap_or_default()),
             Ok(None) => ConfigMap::Missing,
-            // Nothing of ours makes a cluster serve them.
-            Err(Failure::NoResourceType(plural)) => {
-                ConfigMap::Unreadable(format!("the server doesn't have a resource type {plural:?}"))
+            Err(failure) => {
+                ConfigMap::Unreadable(failure.to_string().trim_start_matches("error: ").to_owned())
             }
-            Err(failure) => ConfigMap::Unreadable(failure.to_string()),
         }
     }
 
@@ -90,7 +84,7 @@ impl Cluster {
         let api = self.versions();
         let patch = Patch::Merge(&patch);
         let request = api.patch(NAME, &params, &patch);
-        self.hub
+        self.connection
             .bound(request, PLURAL)
             .await
             .map(drop)
@@ -122,7 +116,7 @@ pub fn read_text(text: &str) -> Result<ClusterVersion, Failure> {
 fn explained(failure: Failure, verb: &str) -> Failure {
     const ANOTHER: &str = "--context or --kubeconfig name another";
     match failure {
-        Failure::NoResourceType(_) => Failure::Other(format!(
+        Failure::NoResourceType { .. } => Failure::Other(format!(
             "the cluster has no ClusterVersions, it is not OpenShift; {ANOTHER}"
         )),
         Failure::Server { reason, message } => {
@@ -177,7 +171,14 @@ mod tests {
             };
             explained(failure, "get").to_string()
         };
-        let failure = explained(Failure::NoResourceType(PLURAL), "get").to_string();
+        let failure = explained(
+            Failure::NoResourceType {
+                plural: PLURAL,
+                remedy: None,
+            },
+            "get",
+        )
+        .to_string();
         assert!(failure.contains("it is not OpenShift"), "{failure}");
         assert!(told("NotFound").contains("--context or --kubeconfig"));
         assert!(told("Forbidden").contains("may get ClusterVersion version"));

@@ -1,9 +1,5 @@
 //! What goes wrong between the plugin and the hub, worded as kubectl words it.
 
-use std::error::Error as _;
-
-use kube::config::{InferConfigError, KubeconfigError};
-
 use crate::exit::Exit;
 
 /// A command that could not do what was asked.
@@ -16,9 +12,14 @@ pub enum Failure {
         /// The API server's own sentence.
         message: String,
     },
-    /// The hub does not know the resource.
-    NoResourceType(&'static str),
-    /// The hub could not be reached.
+    /// The server does not know the resource.
+    NoResourceType {
+        /// Such as `clusterversions`.
+        plural: &'static str,
+        /// What would make it known, if anything.
+        remedy: Option<&'static str>,
+    },
+    /// The server could not be reached.
     Unreachable(String),
     /// The time of `status -w --timeout` passed.
     TimedOut(String),
@@ -48,21 +49,21 @@ impl Failure {
         }
     }
 
-    /// An answer of the API server about resources of this plural.
+    /// An answer of an API server about resources of this plural, and what would make it know them.
     #[must_use]
-    pub fn from_hub(error: &kube::Error, plural: &'static str) -> Failure {
+    pub fn from_answer(error: &kube::Error, plural: &'static str, remedy: Option<&'static str>) -> Failure {
         match error {
             kube::Error::Api(status) if status.code == 404 && !names_object(status) => {
-                Failure::NoResourceType(plural)
+                Failure::NoResourceType { plural, remedy }
             }
             kube::Error::Api(status) => Failure::Server {
                 reason: status.reason.clone(),
                 message: status.message.clone(),
             },
             kube::Error::SerdeError(error) => {
-                Failure::Other(format!("the hub's answer could not be read: {error}"))
+                Failure::Other(format!("the server's answer could not be read: {error}"))
             }
-            error => Failure::Unreachable(chain(error)),
+            error => Failure::Unreachable(innermost(error)),
         }
     }
 }
@@ -76,36 +77,16 @@ fn names_object(status: &kube::core::Status) -> bool {
 }
 
 /// The innermost cause says most; the outer layers only name the library that reports it.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
+pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
     }
-    let (outer, inner) = (error.to_string(), innermost.to_string());
+    let (outer, inner) = (error.to_string(), cause.to_string());
     if outer.contains(&inner) {
         outer
     } else {
         format!("{outer}: {inner}")
-    }
-}
-
-impl From<InferConfigError> for Failure {
-    fn from(error: InferConfigError) -> Failure {
-        let cause = error
-            .source()
-            .map_or_else(|| error.to_string(), ToString::to_string);
-        Failure::Other(format!(
-            "no hub is configured ({cause}); set KUBECONFIG or --kubeconfig"
-        ))
-    }
-}
-
-impl From<KubeconfigError> for Failure {
-    fn from(error: KubeconfigError) -> Failure {
-        Failure::Other(format!(
-            "the kubeconfig cannot be used: {}; give another by --kubeconfig, --context or KUBECONFIG",
-            chain(&error)
-        ))
     }
 }
 
@@ -116,10 +97,10 @@ impl std::fmt::Display for Failure {
                 write!(f, "Error from server: {message}")
             }
             Failure::Server { reason, message } => write!(f, "Error from server ({reason}): {message}"),
-            Failure::NoResourceType(plural) => write!(
-                f,
-                "error: the server doesn't have a resource type {plural:?}; install the CRDs (kubectl apply -k deploy)"
-            ),
+            Failure::NoResourceType { plural, remedy } => {
+                write!(f, "error: the server doesn't have a resource type {plural:?}")?;
+                remedy.map_or(Ok(()), |remedy| write!(f, "; {remedy}"))
+            }
             Failure::Unreachable(cause) => write!(f, "Unable to connect to the server: {cause}"),
             Failure::TimedOut(what) => write!(f, "error: timed out waiting for {what}"),
             Failure::Interrupted => write!(f, "interrupted"),
@@ -160,7 +141,7 @@ mod tests {
             causes: Vec::new(),
             retry_after_seconds: 0,
         };
-        let failure = Failure::from_hub(&not_found(Some(details)), "managedclustersupgrades");
+        let failure = Failure::from_answer(&not_found(Some(details)), "managedclustersupgrades", None);
         assert_eq!(
             failure.to_string(),
             "Error from server (NotFound): managedclustersupgrades.cluster.open-cluster-management.io \"x\" not found"
@@ -171,12 +152,11 @@ mod tests {
 
     #[test]
     fn a_hub_without_our_crds_is_told_apart_from_a_missing_object() {
-        let failure = Failure::from_hub(&not_found(None), "managedclustersupgrades");
-        assert!(
-            failure
-                .to_string()
-                .starts_with("error: the server doesn't have a resource type \"managedclustersupgrades\"")
-        );
+        let text =
+            |remedy| Failure::from_answer(&not_found(None), "managedclustersupgrades", remedy).to_string();
+        let what = "error: the server doesn't have a resource type \"managedclustersupgrades\"";
+        assert_eq!(text(None), what);
+        assert_eq!(text(Some("install it")), format!("{what}; install it"));
     }
 
     #[test]

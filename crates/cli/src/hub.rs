@@ -1,16 +1,14 @@
-//! Talking to the hub: one client, each request with a time limit. It renders nothing.
-
-use std::time::Duration;
+//! Talking to the hub: upgrades and their reports. It renders nothing.
 
 use api::{ManagedClustersUpgrade, ManagedClustersUpgradeReport};
 use futures::{Stream, StreamExt};
+use kube::Api;
 use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 
 use crate::args::Common;
+use crate::connection::{Connection, Peer};
 use crate::failure::Failure;
 use crate::rows::{self, Rows};
 use crate::upgrade::{self, Upgrade};
@@ -21,56 +19,28 @@ pub const FIELD_MANAGER: &str = "kubectl-mcu";
 /// A hub, seen from one namespace.
 #[derive(Clone)]
 pub struct Hub {
-    client: Client,
-    /// The namespace of `-n`, or the context's.
-    pub namespace: String,
-    request_timeout: Option<Duration>,
+    connection: Connection,
 }
 
 impl Hub {
-    /// Connects as kubectl would: `--kubeconfig`, KUBECONFIG, `~/.kube/config`, then the pod's own account.
+    /// Connects as kubectl would; see [`Connection::open`].
     ///
     /// # Errors
     /// When no hub is configured or its configuration is wrong. The hub itself is not contacted.
     pub async fn connect(common: &Common) -> Result<Hub, Failure> {
-        let options = KubeConfigOptions {
-            context: common.context.clone(),
-            ..KubeConfigOptions::default()
-        };
-        let mut config = match (&common.kubeconfig, &common.context) {
-            (Some(file), _) => Config::from_custom_kubeconfig(Kubeconfig::read_from(file)?, &options).await?,
-            (None, Some(_)) => Config::from_kubeconfig(&options).await?,
-            (None, None) => Config::infer().await?,
-        };
-        if let Some(user) = &common.impersonate {
-            config.auth_info.impersonate = Some(user.clone());
-            config.auth_info.impersonate_groups = Some(common.impersonate_group.clone());
-        }
-        let namespace = common
-            .namespace
-            .clone()
-            .unwrap_or_else(|| config.default_namespace.clone());
-        let client = Client::try_from(config).map_err(|error| Failure::Other(error.to_string()))?;
-        let request_timeout = common
-            .request_timeout
-            .to_std()
-            .ok()
-            .filter(|limit| !limit.is_zero());
-        Ok(Hub {
-            client,
-            namespace,
-            request_timeout,
-        })
+        let connection = Connection::open(common, Peer::Hub).await?;
+        Ok(Hub { connection })
     }
 
-    /// The client, for objects of other kinds.
-    pub(crate) const fn client(&self) -> &Client {
-        &self.client
+    /// The namespace of `-n`, or the context's.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.connection.namespace
     }
 
     fn upgrades(&self) -> Api<DynamicObject> {
         let resource = ApiResource::erase::<ManagedClustersUpgrade>(&());
-        Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
+        Api::namespaced_with(self.connection.client().clone(), self.namespace(), &resource)
     }
 
     /// One MCU.
@@ -78,7 +48,10 @@ impl Hub {
     /// # Errors
     /// When there is none of this name, or the hub refuses.
     pub async fn upgrade(&self, name: &str) -> Result<Upgrade, Failure> {
-        let object = self.bound(self.upgrades().get(name), upgrade::PLURAL).await?;
+        let object = self
+            .connection
+            .bound(self.upgrades().get(name), upgrade::PLURAL)
+            .await?;
         Ok(Upgrade::read(to_value(object)))
     }
 
@@ -89,11 +62,12 @@ impl Hub {
     pub async fn list(&self, all_namespaces: bool) -> Result<Vec<Upgrade>, Failure> {
         let resource = ApiResource::erase::<ManagedClustersUpgrade>(&());
         let api: Api<DynamicObject> = if all_namespaces {
-            Api::all_with(self.client.clone(), &resource)
+            Api::all_with(self.connection.client().clone(), &resource)
         } else {
             self.upgrades()
         };
         let list = self
+            .connection
             .bound(api.list(&ListParams::default()), upgrade::PLURAL)
             .await?;
         let mut upgrades: Vec<Upgrade> = list
@@ -111,9 +85,10 @@ impl Hub {
     /// When the hub refuses.
     pub async fn rows(&self, upgrade: &Upgrade) -> Result<Rows, Failure> {
         let resource = ApiResource::erase::<ManagedClustersUpgradeReport>(&());
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace, &resource);
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.connection.client().clone(), self.namespace(), &resource);
         let params = ListParams::default().labels(&rows::selector(&upgrade.name));
-        let list = self.bound(api.list(&params), rows::PLURAL).await?;
+        let list = self.connection.bound(api.list(&params), rows::PLURAL).await?;
         let shards: Vec<Value> = list.items.into_iter().map(to_value).collect();
         Ok(Rows::merge(&shards, &upgrade.uid))
     }
@@ -129,6 +104,7 @@ impl Hub {
         };
         let api = self.upgrades();
         let object = self
+            .connection
             .bound(api.patch(name, &params, &Patch::Merge(patch)), upgrade::PLURAL)
             .await?;
         Ok(Upgrade::read(to_value(object)))
@@ -156,22 +132,6 @@ impl Hub {
                 std::future::ready(Some(next))
             })
             .filter_map(std::future::ready)
-    }
-
-    pub(crate) async fn bound<T>(
-        &self,
-        request: impl Future<Output = Result<T, kube::Error>>,
-        plural: &'static str,
-    ) -> Result<T, Failure> {
-        let answer = match self.request_timeout {
-            Some(limit) => tokio::time::timeout(limit, request).await.map_err(|_| {
-                Failure::Unreachable(format!(
-                    "no answer within {limit:?}; --request-timeout sets the limit"
-                ))
-            })?,
-            None => request.await,
-        };
-        answer.map_err(|error| Failure::from_hub(&error, plural))
     }
 }
 

@@ -12,6 +12,7 @@ pub mod args;
 pub mod cluster;
 pub mod command;
 pub mod completion;
+pub mod connection;
 pub mod exit;
 pub mod failure;
 pub mod graph;

@@ -44,7 +44,8 @@ pub(super) async fn retry(common: &Common, args: &RetryArgs, screen: Screen) -> 
     if clusters.is_empty() && !args.force {
         return Err(Failure::Other(format!(
             "nothing to retry: no cluster of {}/{} is Failed or PreActionDegraded; --force sets the annotation anyway",
-            hub.namespace, args.name
+            hub.namespace(),
+            args.name
         )));
     }
     let token = retry_token(&upgrade.retry, &to_rfc3339(Utc::now()));

@@ -20,7 +20,7 @@ pub(super) async fn list(common: &Common, screen: Screen) -> Result<Exit, Failur
         screen.note(&if common.all_namespaces {
             "No resources found\n".to_owned()
         } else {
-            format!("No resources found in {} namespace.\n", hub.namespace)
+            format!("No resources found in {} namespace.\n", hub.namespace())
         });
     } else {
         let view = render::list::View {
@@ -52,7 +52,7 @@ pub(super) async fn clusters(common: &Common, args: &ClustersArgs, screen: Scree
     if shown.is_empty() && for_humans {
         screen.note(&render::clusters::none_found(
             &args.name,
-            &hub.namespace,
+            hub.namespace(),
             &args.phases,
         ));
     } else {
@@ -84,7 +84,9 @@ pub(super) async fn why(common: &Common, args: &WhyArgs, screen: Screen) -> Resu
         };
         return Err(Failure::Other(format!(
             "cluster {:?} is not part of upgrade {}/{}: {observed}",
-            args.cluster, hub.namespace, args.name
+            args.cluster,
+            hub.namespace(),
+            args.name
         )));
     };
     screen.print(&render::why::render(

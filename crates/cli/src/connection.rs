@@ -1,0 +1,201 @@
+//! A connection to an API server as kubectl makes it, each request with a time limit. What it is connected to, the hub or
+//! a cluster, it knows only for its errors.
+
+use std::path::Path;
+use std::time::Duration;
+
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
+
+use crate::args::Common;
+use crate::failure::{Failure, innermost};
+
+/// What a connection goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// The hub of the fleet.
+    Hub,
+    /// One cluster, by its own kubeconfig.
+    Cluster,
+}
+
+impl Peer {
+    const fn word(self) -> &'static str {
+        match self {
+            Peer::Hub => "hub",
+            Peer::Cluster => "cluster",
+        }
+    }
+
+    /// What makes a server know a resource that it does not.
+    const fn remedy(self) -> Option<&'static str> {
+        match self {
+            Peer::Hub => Some("install the CRDs (kubectl apply -k deploy)"),
+            // Nothing of ours makes a cluster serve a kind.
+            Peer::Cluster => None,
+        }
+    }
+}
+
+/// A client, a namespace, and how long an answer may take.
+#[derive(Clone)]
+pub struct Connection {
+    client: Client,
+    /// The namespace of `-n`, or the context's.
+    pub namespace: String,
+    request_timeout: Option<Duration>,
+    peer: Peer,
+}
+
+impl Connection {
+    /// Connects as kubectl would: `--kubeconfig`, KUBECONFIG, `~/.kube/config`, then the pod's own account.
+    ///
+    /// # Errors
+    /// When nothing is configured or the configuration is wrong. The server itself is not contacted.
+    pub async fn open(common: &Common, peer: Peer) -> Result<Connection, Failure> {
+        let mut config = config(common, peer).await?;
+        if let Some(user) = &common.impersonate {
+            config.auth_info.impersonate = Some(user.clone());
+            config.auth_info.impersonate_groups = Some(common.impersonate_group.clone());
+        }
+        let namespace = common
+            .namespace
+            .clone()
+            .unwrap_or_else(|| config.default_namespace.clone());
+        let client = Client::try_from(config).map_err(|error| Failure::Other(error.to_string()))?;
+        let request_timeout = common
+            .request_timeout
+            .to_std()
+            .ok()
+            .filter(|limit| !limit.is_zero());
+        Ok(Connection {
+            client,
+            namespace,
+            request_timeout,
+            peer,
+        })
+    }
+
+    /// The client, for objects of any kind.
+    #[must_use]
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The answer to a request about resources of this plural, if it comes in time.
+    ///
+    /// # Errors
+    /// When the server refuses, or does not answer.
+    pub async fn bound<T>(
+        &self,
+        request: impl Future<Output = Result<T, kube::Error>>,
+        plural: &'static str,
+    ) -> Result<T, Failure> {
+        let answer = match self.request_timeout {
+            Some(limit) => tokio::time::timeout(limit, request).await.map_err(|_| {
+                Failure::Unreachable(format!(
+                    "no answer within {limit:?}; --request-timeout sets the limit"
+                ))
+            })?,
+            None => request.await,
+        };
+        answer.map_err(|error| Failure::from_answer(&error, plural, self.peer.remedy()))
+    }
+}
+
+async fn config(common: &Common, peer: Peer) -> Result<Config, Failure> {
+    let options = KubeConfigOptions {
+        context: common.context.clone(),
+        ..KubeConfigOptions::default()
+    };
+    match (&common.kubeconfig, &common.context) {
+        (Some(file), _) => from_file(file, &options).await,
+        (None, Some(_)) => Config::from_kubeconfig(&options).await,
+        (None, None) => {
+            return Config::infer().await.map_err(|error| {
+                let cause =
+                    std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+                unconfigured(&cause, std::env::var("KUBECONFIG").ok().as_deref(), peer)
+            });
+        }
+    }
+    .map_err(|error| unusable(&error, common.kubeconfig.as_deref()))
+}
+
+async fn from_file(file: &Path, options: &KubeConfigOptions) -> Result<Config, KubeconfigError> {
+    Config::from_custom_kubeconfig(Kubeconfig::read_from(file)?, options).await
+}
+
+/// `variable`: what KUBECONFIG says.
+fn unconfigured(cause: &str, variable: Option<&str>, peer: Peer) -> Failure {
+    let word = peer.word();
+    Failure::Other(match variable {
+        Some(files) => {
+            format!("no {word} is configured by KUBECONFIG={files} ({cause}); set another, or --kubeconfig")
+        }
+        None => format!("no {word} is configured ({cause}); set KUBECONFIG or --kubeconfig"),
+    })
+}
+
+/// `file`: that of `--kubeconfig`. Some causes name no file, such as one that is not YAML.
+fn unusable(error: &KubeconfigError, file: Option<&Path>) -> Failure {
+    let cause = innermost(error);
+    let named = file
+        .map(|file| file.display().to_string())
+        .filter(|file| !cause.contains(file.as_str()))
+        .map_or_else(String::new, |file| format!(" {file}"));
+    Failure::Other(format!(
+        "the kubeconfig{named} cannot be used: {cause}; give another by --kubeconfig, --context or KUBECONFIG"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::Parser as _;
+
+    async fn refused(file: &Path, context: Option<&str>, peer: Peer) -> String {
+        let file = file.display().to_string();
+        let mut words = vec!["kubectl-mcu", "status", "--kubeconfig", file.as_str()];
+        words.extend(context.into_iter().flat_map(|context| ["--context", context]));
+        let common = Cli::parse_from(words).common;
+        match Connection::open(&common, peer).await {
+            Ok(_) => panic!("connected"),
+            Err(failure) => failure.to_string(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_kubeconfig_that_cannot_be_used_is_named_once() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = |name: &str| dir.path().join(name);
+        let (absent, broken, empty) = (file("absent"), file("broken"), file("empty"));
+        std::fs::write(&broken, "clusters: [").expect("a file");
+        std::fs::write(&empty, "apiVersion: v1\nkind: Config\n").expect("a file");
+        for (file, context) in [(&absent, None), (&broken, None), (&empty, Some("elsewhere"))] {
+            let text = refused(file, context, Peer::Hub).await;
+            assert_eq!(text.matches(file.to_str().expect("UTF-8")).count(), 1, "{text}");
+            assert!(text.contains("give another by --kubeconfig"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_configured_is_said() {
+        let said = |variable, peer| unconfigured("no such file", variable, peer).to_string();
+        assert_eq!(
+            said(None, Peer::Cluster),
+            "error: no cluster is configured (no such file); set KUBECONFIG or --kubeconfig"
+        );
+        assert_eq!(
+            said(Some("a:b"), Peer::Hub),
+            "error: no hub is configured by KUBECONFIG=a:b (no such file); set another, or --kubeconfig"
+        );
+    }
+
+    #[test]
+    fn crds_are_to_be_installed_on_hubs_only() {
+        assert!(Peer::Hub.remedy().is_some_and(|remedy| remedy.contains("CRDs")));
+        assert_eq!(Peer::Cluster.remedy(), None);
+    }
+}
