@@ -322,18 +322,26 @@ fn accepted_risks_are_taken_up_at_once_and_what_applies_is_told() {
     );
 }
 
+fn an_alert() -> Sourced {
+    Sourced {
+        risk: sources::certain("MyAlert", "It fires.", "https://e/a"),
+        gated_only: false,
+    }
+}
+
+fn with_risks_of_its_own(sourced: &[Sourced]) -> Circumstances<'_> {
+    Circumstances {
+        accepted: Some(BTreeSet::new()),
+        sourced,
+        ..around(22, "stable")
+    }
+}
+
 #[test]
 fn the_clusters_own_risks_make_an_open_update_conditional() {
     let mut play = Play::new();
-    let sourced = [Sourced {
-        risk: sources::certain("MyAlert", "It fires.", "https://e/a"),
-        gated_only: false,
-    }];
-    let around = Circumstances {
-        accepted: Some(BTreeSet::new()),
-        sourced: &sourced,
-        ..around(22, "stable")
-    };
+    let sourced = [an_alert()];
+    let around = with_risks_of_its_own(&sourced);
     play.run(&around, Some(&graph(&[])), 1);
     assert_eq!(play.lists(), (vec![], vec!["4.18.2 False MyAlert".into()]));
     let quiet = Circumstances {
@@ -346,15 +354,8 @@ fn the_clusters_own_risks_make_an_open_update_conditional() {
 
 #[test]
 fn a_target_that_has_too_many_risks_with_the_clusters_own_is_dropped_and_told() {
-    let sourced = [Sourced {
-        risk: sources::certain("MyAlert", "It fires.", "https://e/a"),
-        gated_only: false,
-    }];
-    let around = Circumstances {
-        accepted: Some(BTreeSet::new()),
-        sourced: &sourced,
-        ..around(22, "stable")
-    };
+    let sourced = [an_alert()];
+    let around = with_risks_of_its_own(&sourced);
     for (of_the_graph, offered) in [(199, &["4.18.3", "4.18.2"][..]), (200, &["4.18.2"])] {
         let names: Vec<String> = (0..of_the_graph).map(|n| format!("n{n}")).collect();
         let queries: Vec<&str> = names.iter().map(String::as_str).collect();

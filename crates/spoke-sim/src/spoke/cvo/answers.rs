@@ -238,7 +238,7 @@ mod tests {
 
     use clusterversion::acceptance::Payload;
 
-    use super::{Alert, Answer, Answers, Shelf};
+    use super::{Alert, Answer, Answers, Faults, Setup, Shelf};
     use crate::fields::from_unix;
     use crate::spoke::clock::Clock;
     use crate::spoke::prometheus::Prometheus;
@@ -254,16 +254,30 @@ mod tests {
         )
     }
 
+    /// A cluster of which nothing is known.
+    #[derive(Default)]
+    struct Bare {
+        setup: Arc<Setup>,
+        faults: Faults,
+        running: Payload,
+    }
+
+    impl Bare {
+        fn shelf(&self) -> Shelf<'_> {
+            Shelf {
+                setup: &self.setup,
+                faults: &self.faults,
+                running: &self.running,
+                history: Vec::new(),
+            }
+        }
+    }
+
     #[tokio::test]
     async fn the_answer_for_an_old_channel_is_not_handed_in_for_the_new_one() {
         let mut answers = answers();
-        let running = Payload::default();
-        let shelf = Shelf {
-            setup: &Arc::default(),
-            faults: &"none".parse().unwrap(),
-            running: &running,
-            history: Vec::new(),
-        };
+        let bare = Bare::default();
+        let shelf = bare.shelf();
         let [old, new] = ["http://u/?channel=old", "http://u/?channel=new"];
         answers.fetch(old.to_owned(), String::new(), true);
         let late = answers.next().await;
@@ -292,13 +306,8 @@ mod tests {
     #[test]
     fn alerts_stand_until_they_can_be_read_again() {
         let mut answers = answers();
-        let running = Payload::default();
-        let shelf = Shelf {
-            setup: &Arc::default(),
-            faults: &"none".parse().unwrap(),
-            running: &running,
-            history: Vec::new(),
-        };
+        let bare = Bare::default();
+        let shelf = bare.shelf();
         let left_after = |answers: &mut Answers, alerts: Result<Vec<Alert>, String>| {
             answers.take(Answer::Alerts(alerts), &shelf);
             answers.alerts.len()
