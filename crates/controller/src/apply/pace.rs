@@ -5,14 +5,14 @@
 use std::time::{Duration, Instant};
 
 /// Without a start for so long the hub is calm, and tidying up needs no spreading.
-const CALM: Duration = Duration::from_millis(300);
+const CALM: Duration = Duration::from_secs(1);
 /// Beside starts, what is to be tidied up is spread over so long.
 const SPREAD: Duration = Duration::from_secs(30);
 /// Longest time between two deletions beside starts.
-const LONGEST: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_millis(100);
 /// Deletions saved up in quieter times go out at once: so much of `LONGEST`, which is thirty-two. A small fleet notices
 /// nothing of all this.
-const SAVED: Duration = Duration::from_millis(1_600);
+const SAVED: Duration = Duration::from_millis(3_200);
 
 /// When the next deletion may go out.
 #[derive(Debug, Default)]
