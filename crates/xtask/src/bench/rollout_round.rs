@@ -2,8 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
+use futures::StreamExt as _;
 use kube::api::DynamicObject;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, watcher};
 use serde_json::Value;
 
 use super::bars::float;
@@ -14,18 +17,18 @@ use crate::workspace::Binaries;
 
 const UPGRADE: &str = "bench";
 const CONTROLLER: &str = "mcu-controller";
-/// Most writes of all agents together at one time.
-const AGENT_WRITES: usize = 16;
-const POLL: Duration = Duration::from_millis(100);
+/// Writes of all agents together at one time, for each of the machine's cores: enough to keep the API server busy. More
+/// upgrade the fleet no sooner, but have every request wait for more others (docs/benchmarks.md has the figures).
+const AGENT_WRITES: usize = 2;
 const PROGRESS: Duration = Duration::from_secs(10);
 
 /// Measures one rollout on a hub of its own.
 pub(super) async fn round(args: &FleetArgs, binaries: &Binaries) -> Result<Round> {
     let mut ground = Ground::prepare(args).await?;
+    let cores = std::thread::available_parallelism().context("how many cores has this machine?")?;
     let flags = [
         format!("--agent-seconds={}", args.agent_seconds),
-        // Enough to keep the API server busy; more would only make every request wait for more others.
-        format!("--concurrency={AGENT_WRITES}"),
+        format!("--concurrency={}", AGENT_WRITES * cores.get()),
     ];
     stage::agents(&ground.hub, binaries, &flags).await?;
     let pid = stage::controller(&ground.hub, binaries, CONTROLLER).await?;
@@ -52,10 +55,25 @@ pub(super) async fn round(args: &FleetArgs, binaries: &Binaries) -> Result<Round
 /// Waits until the upgrade is complete, and notes how long that took and how large its status became.
 async fn follow(ground: &Ground, args: &FleetArgs, round: &mut Round, started: Instant) -> Result<()> {
     let limit = Duration::from_secs_f64(args.ideal() * 5.0) + Duration::from_mins(3);
+    let config = watcher::Config::default().fields(&format!("metadata.name={UPGRADE}"));
+    let mut states = std::pin::pin!(
+        watcher(ground.upgrades(), config)
+            .default_backoff()
+            .applied_objects()
+    );
     let mut shown = Instant::now();
+    let mut last = Value::Null;
     loop {
-        let Some(upgrade) = ground.read(UPGRADE).await? else {
-            bail!("the upgrade is gone")
+        let next = tokio::time::timeout(limit.saturating_sub(started.elapsed()), states.next());
+        let Ok(state) = next.await else {
+            bail!("the upgrade does not end within {limit:?}: {last}")
+        };
+        let upgrade = match state.context("the watch ended")? {
+            Ok(upgrade) => upgrade,
+            Err(error) => {
+                note(&format!("watching the upgrade: {error}"));
+                continue;
+            }
         };
         round.status_bytes = round.status_bytes.max(status_bytes(&upgrade));
         if is_true(&upgrade, "Complete") {
@@ -64,20 +82,18 @@ async fn follow(ground: &Ground, args: &FleetArgs, round: &mut Round, started: I
             round.over_ideal = Some(seconds / args.ideal());
             return Ok(());
         }
-        let summary = &upgrade.data["status"]["clustersSummery"];
-        if started.elapsed() > limit || summary["failed"].as_i64().unwrap_or(0) > 0 {
+        last = upgrade.data["status"].clone();
+        if last["clustersSummery"]["failed"].as_i64().unwrap_or(0) > 0 {
             bail!(
-                "the upgrade does not succeed: {} after {:?}",
-                upgrade.data["status"],
+                "the upgrade does not succeed: {last} after {:?}",
                 started.elapsed()
             );
         }
         if shown.elapsed() > PROGRESS {
             shown = Instant::now();
-            let progress = upgrade.data["status"]["progress"].as_str().unwrap_or("?");
+            let progress = last["progress"].as_str().unwrap_or("?");
             note(&format!("{:.0} s: {progress}", started.elapsed().as_secs_f64()));
         }
-        tokio::time::sleep(POLL).await;
     }
 }
 
