@@ -271,9 +271,24 @@ fn check_action(field: &str, action: &UpgradeAction, found: &mut Vec<Violation>)
 /// Reads a Go duration (`1h30m`) that is not negative and at most a year. Anything else is `None`.
 #[must_use]
 pub fn parse_duration(text: &str) -> Option<chrono::TimeDelta> {
+    if !is_sum_of_short_numbers(text) {
+        return None;
+    }
     let duration: kube::core::Duration = text.parse().ok()?;
     let length = chrono::TimeDelta::from_std(std::time::Duration::from(duration)).ok()?;
     (!duration.is_negative() && length <= chrono::TimeDelta::hours(8760)).then_some(length)
+}
+
+/// What else is in a duration, signs within it and numbers beyond all measure, makes its parser panic.
+fn is_sum_of_short_numbers(text: &str) -> bool {
+    const LONGEST: usize = 64;
+    const DIGITS: usize = 12;
+    let allowed = |c: char| c.is_ascii_digit() || "hmsnu.\u{b5}\u{3bc}".contains(c);
+    text.len() <= LONGEST
+        && text.strip_prefix('+').unwrap_or(text).chars().all(allowed)
+        && text
+            .split(|c: char| !c.is_ascii_digit())
+            .all(|digits| digits.len() <= DIGITS)
 }
 
 /// A number of clusters, or a percentage of them.
@@ -313,6 +328,31 @@ mod tests {
             .iter()
             .map(|violation| violation.field.clone())
             .collect()
+    }
+
+    #[test]
+    fn no_text_makes_a_duration_panic() {
+        for text in [
+            "1h-3m",
+            "-1h",
+            "--1h",
+            "1h+3m",
+            "99999999999999999999999h",
+            "1e400h",
+            "1.1.1h",
+            ".h",
+            "h",
+            "",
+            "\u{e9}h",
+            "infh",
+        ] {
+            assert_eq!(parse_duration(text), None, "{text}");
+        }
+        let long = "999999999999h".repeat(4);
+        assert_eq!(parse_duration(&long), None);
+        let minutes = |text| parse_duration(text).map(|length| length.num_minutes());
+        assert_eq!(minutes("1h30m"), Some(90));
+        assert_eq!(minutes("1.5h"), Some(90));
     }
 
     #[test]

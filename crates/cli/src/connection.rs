@@ -115,11 +115,19 @@ async fn config(common: &Common, peer: Peer) -> Result<Config, Failure> {
             return Config::infer().await.map_err(|error| {
                 let cause =
                     std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-                unconfigured(&cause, std::env::var("KUBECONFIG").ok().as_deref(), peer)
+                unconfigured(&cause, variable().as_deref(), peer)
             });
         }
     }
-    .map_err(|error| unusable(&error, common.kubeconfig.as_deref()))
+    .map_err(|error| {
+        let flag = common.kubeconfig.as_ref().map(|file| file.display().to_string());
+        unusable(&error, flag.or_else(variable).as_deref())
+    })
+}
+
+/// What KUBECONFIG says; empty is as good as unset.
+fn variable() -> Option<String> {
+    std::env::var("KUBECONFIG").ok().filter(|files| !files.is_empty())
 }
 
 async fn from_file(file: &Path, options: &KubeConfigOptions) -> Result<Config, KubeconfigError> {
@@ -137,12 +145,11 @@ fn unconfigured(cause: &str, variable: Option<&str>, peer: Peer) -> Failure {
     })
 }
 
-/// `file`: that of `--kubeconfig`. Some causes name no file, such as one that is not YAML.
-fn unusable(error: &KubeconfigError, file: Option<&Path>) -> Failure {
+/// `file`: that of `--kubeconfig`, or those of KUBECONFIG. Some causes name no file, such as one that is not YAML.
+fn unusable(error: &KubeconfigError, file: Option<&str>) -> Failure {
     let cause = innermost(error);
     let named = file
-        .map(|file| file.display().to_string())
-        .filter(|file| !cause.contains(file.as_str()))
+        .filter(|file| !cause.contains(file))
         .map_or_else(String::new, |file| format!(" {file}"));
     Failure::Other(format!(
         "the kubeconfig{named} cannot be used: {cause}; give another by --kubeconfig, --context or KUBECONFIG"

@@ -8,7 +8,7 @@ use api::views::{ManifestWork, Report};
 use chrono::TimeDelta;
 use kube::api::ListParams;
 use kube::{Api, Client};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::answer;
@@ -59,7 +59,8 @@ pub struct Parts {
 /// Runs until shutdown.
 ///
 /// # Errors
-/// None today; the signature leaves room.
+/// A watch or a writer has panicked. Without it the controller would go on and look well, but not see or do what it should;
+/// started again it reads everything anew.
 pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<()> {
     let settings = Settings {
         works: flags.work_flags(),
@@ -78,7 +79,7 @@ pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<
         Arc::clone(&parts.metrics),
         &parts.readiness,
     ));
-    watch::start(&hall, &client);
+    let mut watches = watch::start(&hall, &client);
     let mut writers = JoinSet::new();
     for number in 0..flags.write_concurrency {
         let (hall, client, leadership) = (Arc::clone(&hall), client.clone(), parts.leadership.clone());
@@ -86,15 +87,29 @@ pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<
         writers.spawn(write(hall, client, leadership, parts.shutdown.clone(), tidies));
     }
     let looping = lead(&hall, &client, &parts, flags.write_concurrency);
-    tokio::select! {
-        () = looping => {}
-        () = parts.shutdown.cancelled() => {}
+    let outcome = tokio::select! {
+        biased;
+        () = parts.shutdown.cancelled() => Ok(()),
+        () = looping => Ok(()),
+        Some(ended) = watches.join_next() => Err(broken("watch", ended)),
+        Some(ended) = writers.join_next() => Err(broken("writer", ended)),
+    };
+    watches.abort_all();
+    if outcome.is_err() {
+        writers.abort_all();
     }
     let finished = async { while writers.join_next().await.is_some() {} };
     if tokio::time::timeout(LAST_WRITES, finished).await.is_err() {
         tracing::warn!("writes in flight did not end in time; their outcome is read back by the next leader");
     }
-    Ok(())
+    outcome
+}
+
+fn broken(what: &str, ended: Result<(), JoinError>) -> anyhow::Error {
+    match ended {
+        Ok(()) => anyhow::anyhow!("a {what} ended"),
+        Err(error) => anyhow::Error::new(error).context(format!("a {what} ended")),
+    }
 }
 
 /// Term after term: read the records as they are on the hub, then look and write until the lease is lost.

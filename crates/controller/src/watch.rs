@@ -14,6 +14,7 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
 
 use crate::hall::Hall;
 use crate::index::{Change, Key, key, step_of};
@@ -38,57 +39,83 @@ struct Listing {
     newest: u64,
 }
 
-/// Starts all watches. They end with the process.
-pub fn start(hall: &Arc<Hall>, client: &Client) {
+/// Starts all watches. None ends by itself: one that does has panicked, and what it would tell is seen no more.
+#[must_use]
+pub fn start(hall: &Arc<Hall>, client: &Client) -> JoinSet<()> {
+    let mut watches = JoinSet::new();
     let labelled = |label: &str| watcher::Config::default().labels(label);
     let plain = watcher::Config::default;
     let all = || client.clone();
     spawn(
+        &mut watches,
         hall,
         WatchKind::Cluster,
         Api::<ManagedCluster>::all(all()),
         plain(),
     );
     spawn(
+        &mut watches,
         hall,
         WatchKind::Work,
         Api::<ManifestWork>::all(all()),
         labelled(LABEL_MCU_UID),
     );
-    spawn(hall, WatchKind::Placement, Api::<Placement>::all(all()), plain());
     spawn(
+        &mut watches,
+        hall,
+        WatchKind::Placement,
+        Api::<Placement>::all(all()),
+        plain(),
+    );
+    spawn(
+        &mut watches,
         hall,
         WatchKind::Decision,
         Api::<PlacementDecision>::all(all()),
         plain(),
     );
     spawn(
+        &mut watches,
         hall,
         WatchKind::ClusterSet,
         Api::<ManagedClusterSet>::all(all()),
         plain(),
     );
     spawn(
+        &mut watches,
         hall,
         WatchKind::Binding,
         Api::<ManagedClusterSetBinding>::all(all()),
         plain(),
     );
-    spawn(hall, WatchKind::Upgrade, Api::<Upgrade>::all(all()), plain());
     spawn(
+        &mut watches,
+        hall,
+        WatchKind::Upgrade,
+        Api::<Upgrade>::all(all()),
+        plain(),
+    );
+    spawn(
+        &mut watches,
         hall,
         WatchKind::Report,
         Api::<Report>::all(all()),
         labelled(LABEL_MCU),
     );
+    watches
 }
 
-fn spawn<K>(hall: &Arc<Hall>, kind: WatchKind, api: Api<K>, config: watcher::Config)
-where
+fn spawn<K>(
+    watches: &mut JoinSet<()>,
+    hall: &Arc<Hall>,
+    kind: WatchKind,
+    api: Api<K>,
+    config: watcher::Config,
+) where
     K: Watched + Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
     let hall = Arc::clone(hall);
-    tokio::spawn(async move {
+    watches.spawn(async move {
         let stream = watcher::watcher(api, config).default_backoff();
         pin_mut!(stream);
         let mut listing = Listing::default();

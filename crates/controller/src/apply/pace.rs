@@ -6,13 +6,12 @@ use std::time::{Duration, Instant};
 
 /// Without a start for so long the hub is calm, and tidying up needs no spreading.
 const CALM: Duration = Duration::from_secs(1);
-/// Beside starts, what is to be tidied up is spread over so long.
+/// Beside starts, what is to be tidied up is spread as if all of it had so long: each second takes a thirtieth of the rest.
 const SPREAD: Duration = Duration::from_secs(30);
 /// Longest time between two deletions beside starts.
 const LONGEST: Duration = Duration::from_millis(100);
-/// Deletions saved up in quieter times go out at once: so much of `LONGEST`, which is thirty-two. A small fleet notices
-/// nothing of all this.
-const SAVED: Duration = Duration::from_millis(3_200);
+/// So many deletions, saved up in quieter times, go out at once. A small fleet notices nothing of all this.
+const SAVED: u32 = 32;
 
 /// When the next deletion may go out.
 #[derive(Debug, Default)]
@@ -20,6 +19,8 @@ pub struct Pace {
     started: Option<Instant>,
     /// When the next would be due if nothing had been saved up.
     next: Option<Instant>,
+    /// The time between two.
+    interval: Duration,
 }
 
 impl Pace {
@@ -32,7 +33,7 @@ impl Pace {
     #[must_use]
     pub fn due(&self, now: Instant) -> Instant {
         match (self.started.map(|started| started + CALM), self.next) {
-            (Some(calm), Some(next)) => calm.min(next.checked_sub(SAVED).unwrap_or(now)),
+            (Some(calm), Some(next)) => calm.min(next.checked_sub(self.interval * SAVED).unwrap_or(now)),
             _ => now,
         }
     }
@@ -41,7 +42,9 @@ impl Pace {
     pub fn tidy(&mut self, now: Instant, left: usize) {
         let left = u32::try_from(left).unwrap_or(u32::MAX).max(1);
         let next = self.next.map_or(now, |next| next.max(now));
-        self.next = Some(next + LONGEST.min(SPREAD / left));
+        self.interval = LONGEST.min(SPREAD / left);
+        // What goes out on a calm hub is not owed when starts come back.
+        self.next = Some((next + self.interval).min(now + self.interval * (SAVED + 1)));
     }
 }
 
@@ -51,7 +54,7 @@ mod tests {
 
     const STEP: Duration = Duration::from_millis(1);
 
-    /// Deletions of `jobs` within `span`, with a start every 100 ms if `starting`.
+    /// Deletions of `jobs` within `span`, with three starts in each `CALM` if `starting`.
     fn deleted(jobs: usize, span: Duration, starting: bool) -> usize {
         let begun = Instant::now();
         let (mut pace, mut now, mut left) = (Pace::default(), begun, jobs);
@@ -75,6 +78,8 @@ mod tests {
     #[test]
     fn a_few_deletions_wait_for_nothing() {
         assert_eq!(deleted(30, STEP, true), 30);
+        assert!((32..=34).contains(&deleted(100, STEP, true)));
+        assert!((32..=34).contains(&deleted(10_000, STEP, true)));
     }
 
     #[test]
@@ -84,6 +89,19 @@ mod tests {
         let later = deleted(1_000, Duration::from_secs(3), true) - begun;
         assert!((50..=90).contains(&later), "{later} in the two seconds after");
         assert_eq!(deleted(1_000, Duration::from_secs(80), true), 1_000);
+    }
+
+    #[test]
+    fn what_went_out_on_a_calm_hub_holds_nothing_up_later() {
+        let (mut pace, mut now) = (Pace::default(), Instant::now());
+        pace.start(now);
+        now += CALM;
+        for left in (0..1_000).rev() {
+            assert!(pace.due(now) <= now);
+            pace.tidy(now, left);
+        }
+        pace.start(now);
+        assert!(pace.due(now) <= now + LONGEST);
     }
 
     #[test]

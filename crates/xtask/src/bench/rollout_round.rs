@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail};
 use futures::StreamExt as _;
 use kube::api::DynamicObject;
 use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::{self, watcher};
+use kube::runtime::watcher::{self, Event, watcher};
 use serde_json::Value;
 
 use super::bars::float;
@@ -56,20 +56,18 @@ pub(super) async fn round(args: &FleetArgs, binaries: &Binaries) -> Result<Round
 async fn follow(ground: &Ground, args: &FleetArgs, round: &mut Round, started: Instant) -> Result<()> {
     let limit = Duration::from_secs_f64(args.ideal() * 5.0) + Duration::from_mins(3);
     let config = watcher::Config::default().fields(&format!("metadata.name={UPGRADE}"));
-    let mut states = std::pin::pin!(
-        watcher(ground.upgrades(), config)
-            .default_backoff()
-            .applied_objects()
-    );
+    let mut events = std::pin::pin!(watcher(ground.upgrades(), config).default_backoff());
     let mut shown = Instant::now();
     let mut last = Value::Null;
     loop {
-        let next = tokio::time::timeout(limit.saturating_sub(started.elapsed()), states.next());
-        let Ok(state) = next.await else {
+        let next = tokio::time::timeout(limit.saturating_sub(started.elapsed()), events.next());
+        let Ok(event) = next.await else {
             bail!("the upgrade does not end within {limit:?}: {last}")
         };
-        let upgrade = match state.context("the watch ended")? {
-            Ok(upgrade) => upgrade,
+        let upgrade = match event.context("the watch ended")? {
+            Ok(Event::Apply(upgrade) | Event::InitApply(upgrade)) => upgrade,
+            Ok(Event::Delete(_)) => bail!("the upgrade is gone"),
+            Ok(Event::Init | Event::InitDone) => continue,
             Err(error) => {
                 note(&format!("watching the upgrade: {error}"));
                 continue;
