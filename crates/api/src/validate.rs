@@ -284,9 +284,10 @@ fn is_sum_of_short_numbers(text: &str) -> bool {
     const LONGEST: usize = 64;
     const DIGITS: usize = 12;
     let allowed = |c: char| c.is_ascii_digit() || "hmsnu.\u{b5}\u{3bc}".contains(c);
-    text.len() <= LONGEST
-        && text.strip_prefix('+').unwrap_or(text).chars().all(allowed)
-        && text
+    let sum = text.strip_prefix('+').unwrap_or(text);
+    (1..=LONGEST).contains(&sum.len())
+        && sum.chars().all(allowed)
+        && sum
             .split(|c: char| !c.is_ascii_digit())
             .all(|digits| digits.len() <= DIGITS)
 }
@@ -343,6 +344,7 @@ mod tests {
             ".h",
             "h",
             "",
+            "+",
             "\u{e9}h",
             "infh",
         ] {
