@@ -5,11 +5,11 @@
 use std::time::{Duration, Instant};
 
 /// Without a start for so long the hub is calm, and tidying up needs no spreading.
-const CALM: Duration = Duration::from_secs(1);
+const CALM: Duration = Duration::from_secs(5);
 /// Beside starts, what is to be tidied up is spread as if all of it had so long: each second takes a thirtieth of the rest.
 const SPREAD: Duration = Duration::from_secs(30);
 /// Longest time between two deletions beside starts.
-const LONGEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_millis(150);
 /// So many deletions, saved up in quieter times, go out at once. A small fleet notices nothing of all this.
 const SAVED: u32 = 32;
 
