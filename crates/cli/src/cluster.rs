@@ -63,9 +63,7 @@ impl Cluster {
         match self.connection.bound(api.get_opt(name), "configmaps").await {
             Ok(Some(object)) => ConfigMap::Found(object.data.unwrap_or_default()),
             Ok(None) => ConfigMap::Missing,
-            Err(failure) => {
-                ConfigMap::Unreadable(failure.to_string().trim_start_matches("error: ").to_owned())
-            }
+            Err(failure) => ConfigMap::Unreadable(failure.sentence()),
         }
     }
 

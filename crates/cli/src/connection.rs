@@ -8,7 +8,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
 use crate::args::Common;
-use crate::failure::{Failure, innermost};
+use crate::failure::{Failure, with_cause};
 
 /// What a connection goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +147,7 @@ fn unconfigured(cause: &str, variable: Option<&str>, peer: Peer) -> Failure {
 
 /// `file`: that of `--kubeconfig`, or those of KUBECONFIG. Some causes name no file, such as one that is not YAML.
 fn unusable(error: &KubeconfigError, file: Option<&str>) -> Failure {
-    let cause = innermost(error);
+    let cause = with_cause(error);
     let named = file
         .filter(|file| !cause.contains(file))
         .map_or_else(String::new, |file| format!(" {file}"));

@@ -40,6 +40,25 @@ impl Failure {
         }
     }
 
+    /// What happened, to be said within a text of one's own: without the `error: ` that a line of its own begins with.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        match self {
+            Failure::Server { reason, message } if reason.is_empty() => {
+                format!("Error from server: {message}")
+            }
+            Failure::Server { reason, message } => format!("Error from server ({reason}): {message}"),
+            Failure::NoResourceType { plural, remedy } => {
+                let what = format!("the server doesn't have a resource type {plural:?}");
+                remedy.map_or_else(|| what.clone(), |remedy| format!("{what}; {remedy}"))
+            }
+            Failure::Unreachable(cause) => format!("Unable to connect to the server: {cause}"),
+            Failure::TimedOut(what) => format!("timed out waiting for {what}"),
+            Failure::Interrupted => "interrupted".to_owned(),
+            Failure::Other(text) => text.clone(),
+        }
+    }
+
     /// An object that is not there.
     #[must_use]
     pub fn not_found(plural: &str, name: &str) -> Failure {
@@ -63,7 +82,7 @@ impl Failure {
             kube::Error::SerdeError(error) => {
                 Failure::Other(format!("the server's answer could not be read: {error}"))
             }
-            error => Failure::Unreachable(innermost(error)),
+            error => Failure::Unreachable(with_cause(error)),
         }
     }
 }
@@ -77,7 +96,7 @@ fn names_object(status: &kube::core::Status) -> bool {
 }
 
 /// The innermost cause says most; the outer layers only name the library that reports it.
-pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
+pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;
@@ -93,18 +112,12 @@ pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Failure::Server { reason, message } if reason.is_empty() => {
-                write!(f, "Error from server: {message}")
+            Failure::NoResourceType { .. } | Failure::TimedOut(_) | Failure::Other(_) => {
+                write!(f, "error: {}", self.sentence())
             }
-            Failure::Server { reason, message } => write!(f, "Error from server ({reason}): {message}"),
-            Failure::NoResourceType { plural, remedy } => {
-                write!(f, "error: the server doesn't have a resource type {plural:?}")?;
-                remedy.map_or(Ok(()), |remedy| write!(f, "; {remedy}"))
+            Failure::Server { .. } | Failure::Unreachable(_) | Failure::Interrupted => {
+                f.write_str(&self.sentence())
             }
-            Failure::Unreachable(cause) => write!(f, "Unable to connect to the server: {cause}"),
-            Failure::TimedOut(what) => write!(f, "error: timed out waiting for {what}"),
-            Failure::Interrupted => write!(f, "interrupted"),
-            Failure::Other(text) => write!(f, "error: {text}"),
         }
     }
 }

@@ -94,10 +94,8 @@ pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<
         Some(ended) = watches.join_next() => Err(broken("watch", ended)),
         Some(ended) = writers.join_next() => Err(broken("writer", ended)),
     };
-    watches.abort_all();
-    if outcome.is_err() {
-        writers.abort_all();
-    }
+    // However it ends, the writers finish what they have begun.
+    parts.shutdown.cancel();
     let finished = async { while writers.join_next().await.is_some() {} };
     if tokio::time::timeout(LAST_WRITES, finished).await.is_err() {
         tracing::warn!("writes in flight did not end in time; their outcome is read back by the next leader");

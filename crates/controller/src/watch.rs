@@ -43,78 +43,25 @@ struct Listing {
 #[must_use]
 pub fn start(hall: &Arc<Hall>, client: &Client) -> JoinSet<()> {
     let mut watches = JoinSet::new();
+    let set = &mut watches;
     let labelled = |label: &str| watcher::Config::default().labels(label);
     let plain = watcher::Config::default;
-    let all = || client.clone();
-    spawn(
-        &mut watches,
-        hall,
-        WatchKind::Cluster,
-        Api::<ManagedCluster>::all(all()),
-        plain(),
-    );
-    spawn(
-        &mut watches,
-        hall,
-        WatchKind::Work,
-        Api::<ManifestWork>::all(all()),
-        labelled(LABEL_MCU_UID),
-    );
-    spawn(
-        &mut watches,
-        hall,
-        WatchKind::Placement,
-        Api::<Placement>::all(all()),
-        plain(),
-    );
-    spawn(
-        &mut watches,
-        hall,
-        WatchKind::Decision,
-        Api::<PlacementDecision>::all(all()),
-        plain(),
-    );
-    spawn(
-        &mut watches,
-        hall,
-        WatchKind::ClusterSet,
-        Api::<ManagedClusterSet>::all(all()),
-        plain(),
-    );
-    spawn(
-        &mut watches,
-        hall,
-        WatchKind::Binding,
-        Api::<ManagedClusterSetBinding>::all(all()),
-        plain(),
-    );
-    spawn(
-        &mut watches,
-        hall,
-        WatchKind::Upgrade,
-        Api::<Upgrade>::all(all()),
-        plain(),
-    );
-    spawn(
-        &mut watches,
-        hall,
-        WatchKind::Report,
-        Api::<Report>::all(all()),
-        labelled(LABEL_MCU),
-    );
+    spawn::<ManagedCluster>(set, hall, client, plain());
+    spawn::<ManifestWork>(set, hall, client, labelled(LABEL_MCU_UID));
+    spawn::<Placement>(set, hall, client, plain());
+    spawn::<PlacementDecision>(set, hall, client, plain());
+    spawn::<ManagedClusterSet>(set, hall, client, plain());
+    spawn::<ManagedClusterSetBinding>(set, hall, client, plain());
+    spawn::<Upgrade>(set, hall, client, plain());
+    spawn::<Report>(set, hall, client, labelled(LABEL_MCU));
     watches
 }
 
-fn spawn<K>(
-    watches: &mut JoinSet<()>,
-    hall: &Arc<Hall>,
-    kind: WatchKind,
-    api: Api<K>,
-    config: watcher::Config,
-) where
+fn spawn<K>(watches: &mut JoinSet<()>, hall: &Arc<Hall>, client: &Client, config: watcher::Config)
+where
     K: Watched + Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    let hall = Arc::clone(hall);
+    let (hall, api) = (Arc::clone(hall), Api::<K>::all(client.clone()));
     watches.spawn(async move {
         let stream = watcher::watcher(api, config).default_backoff();
         pin_mut!(stream);
@@ -122,16 +69,16 @@ fn spawn<K>(
         while let Some(event) = stream.next().await {
             match event {
                 Ok(event) => {
-                    hall.heard(kind);
-                    take(&hall, kind, event, &mut listing);
+                    hall.heard(K::KIND);
+                    take(&hall, event, &mut listing);
                 }
-                Err(error) => hall.watch_failed(kind, &error),
+                Err(error) => hall.watch_failed(K::KIND, &error),
             }
         }
     });
 }
 
-fn take<K>(hall: &Hall, kind: WatchKind, event: Event<K>, listing: &mut Listing)
+fn take<K>(hall: &Hall, event: Event<K>, listing: &mut Listing)
 where
     K: Watched + Resource<DynamicType = ()>,
 {
@@ -156,7 +103,7 @@ where
         Event::InitDone => {
             let listing = std::mem::take(listing);
             hall.tell(|state| K::retain(state, hall, &listing.seen, listing.newest));
-            hall.synced(kind);
+            hall.synced(K::KIND);
         }
         Event::Apply(object) => hall.tell(|state| K::change(state, hall, Change::Applied(object))),
         Event::Delete(object) => hall.tell(|state| K::change(state, hall, Change::Deleted(object))),
@@ -167,7 +114,7 @@ where
 trait Watched: Sized {
     /// What could not be read of an object.
     fn unreadable(&self) -> Option<&str>;
-    /// Kind, for counting.
+    /// The watch that tells of it.
     const KIND: WatchKind;
 
     /// Kind of an object that could not be read in full.
