@@ -46,6 +46,10 @@ const CLUSTERS: &[(&str, &str)] = &[
         "Nothing to do: the write is repeated. If it lasts, read the message and check the controller's permissions and the hub's admission webhooks.",
     ),
     (
+        "WorkRefused",
+        "Correct the field of the ManifestWork that the message names: in spec.preUpgradeAction or spec.postUpgradeAction if it is an action's; else the OCM of the hub is too old. An edit of the spec is tried at once, a change of the hub within 5 minutes.",
+    ),
+    (
         "LeftSelection",
         "Nothing to do: it is dropped, unless a Placement or the cluster selector selects it again.",
     ),

@@ -29,18 +29,26 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
     };
     match effect {
         Effect::Create {
-            cluster, step, freed, ..
+            cluster,
+            step,
+            sheet,
+            freed,
         } => {
             if let (Outcome::Work(_), Some(freed)) = (outcome, freed) {
                 hall.metrics.reacted(freed.elapsed());
             }
             match outcome {
-                Outcome::Foreign => desk.obstruct(&cluster, step, now),
+                Outcome::Foreign => desk.obstruct(&cluster, step, now, None),
+                Outcome::Refused(text) if desk.goes_by(&sheet.brief) => {
+                    desk.obstruct(&cluster, step, now, Some(text));
+                }
+                // Of an earlier spec: the present one may do.
+                Outcome::Refused(_) => {}
                 Outcome::ForeignTerminating => desk.await_end(&cluster, step, now + TERMINATING),
                 Outcome::NamespaceGone => desk.miss(&cluster, now),
-                Outcome::Failed(text, _) => desk.fail(&cluster, now, text),
+                Outcome::Failed(text, counted) => desk.fail(&cluster, now, text, *counted),
                 _ => {
-                    desk.foreign.remove(&(Arc::clone(&cluster), step));
+                    desk.obstacles.remove(&(Arc::clone(&cluster), step));
                     desk.succeed(&cluster);
                 }
             }
@@ -51,7 +59,7 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
         | Effect::Delete { cluster, .. } => {
             match outcome {
                 Outcome::NamespaceGone => desk.miss(&cluster, now),
-                Outcome::Failed(text, _) => desk.fail(&cluster, now, text),
+                Outcome::Failed(text, counted) => desk.fail(&cluster, now, text, *counted),
                 _ => desk.succeed(&cluster),
             }
             desk.end(&cluster);

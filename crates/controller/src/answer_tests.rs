@@ -10,6 +10,7 @@ use crate::desk::Desk;
 use crate::fixture::{Given, hall, note, upgrade, work};
 use crate::index::Change;
 use crate::telemetry::labels::WriteOutcome;
+use crate::works::WorkFlags;
 
 fn cluster() -> Arc<str> {
     Arc::from("c1")
@@ -111,7 +112,7 @@ fn a_failed_write_is_not_repeated_before_its_wait_which_doubles() {
 fn a_rivals_work_found_in_the_way_is_seen_as_such() {
     let hall = writing();
     with_desk(&hall, |desk| {
-        desk.obstruct(&cluster(), Step::Platform, hall.now());
+        desk.obstruct(&cluster(), Step::Platform, hall.now(), None);
     });
     let work = Outcome::Rival(Box::new(work("c1", Step::Platform, "other", 5)));
     answered(&hall, create(&hall), &work);
@@ -119,7 +120,7 @@ fn a_rivals_work_found_in_the_way_is_seen_as_such() {
         let view = state.index.work_of("c1", Step::Platform).unwrap();
         assert_eq!(&*view.upgrade, "other");
         assert!(
-            state.desks["u1"].foreign.is_empty(),
+            state.desks["u1"].obstacles.is_empty(),
             "it is nobody else's any more"
         );
     });
@@ -133,10 +134,52 @@ fn foreign_works_are_looked_at_ever_less_often() {
         with_desk(&hall, |desk| desk.begin(&cluster(), true));
         let before = hall.now();
         answered(&hall, create(&hall), &Outcome::Foreign);
-        let retry_at = with_desk(&hall, |desk| desk.foreign[&(cluster(), Step::Platform)].retry_at);
+        let retry_at = with_desk(&hall, |desk| {
+            desk.obstacles[&(cluster(), Step::Platform)].retry_at
+        });
         waits.push((retry_at - before + TimeDelta::milliseconds(500)).num_seconds());
     }
     assert_eq!(waits, [30, 60, 120, 240, 300, 300]);
+}
+
+#[test]
+fn a_refused_work_stands_in_the_way_until_the_spec_changes() {
+    let hall = writing();
+    let key = || (cluster(), Step::Platform);
+    let of_this_spec = create(&hall);
+    let of_an_earlier_spec = create(&hall);
+    answered(
+        &hall,
+        of_this_spec,
+        &Outcome::Refused("spec.x: is bad".to_owned()),
+    );
+    with_desk(&hall, |desk| {
+        assert_eq!(desk.obstacles[&key()].refusal.as_deref(), Some("spec.x: is bad"));
+        let edited = crate::policy::brief(&desk.view, &WorkFlags::default(), TimeDelta::zero());
+        desk.take_spec(edited, true);
+        assert!(desk.obstacles.is_empty(), "the new spec may do");
+        desk.begin(&cluster(), true);
+    });
+    answered(
+        &hall,
+        of_an_earlier_spec,
+        &Outcome::Refused("spec.x: is bad".to_owned()),
+    );
+    with_desk(&hall, |desk| {
+        assert!(desk.obstacles.is_empty());
+        assert!(desk.dirty && desk.busy.is_empty());
+    });
+}
+
+#[test]
+fn a_foreign_work_stays_in_the_way_of_an_edited_spec() {
+    let hall = writing();
+    answered(&hall, create(&hall), &Outcome::Foreign);
+    with_desk(&hall, |desk| {
+        let edited = crate::policy::brief(&desk.view, &WorkFlags::default(), TimeDelta::zero());
+        desk.take_spec(edited, true);
+        assert_eq!(desk.obstacles.len(), 1);
+    });
 }
 
 #[test]

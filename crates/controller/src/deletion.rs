@@ -41,7 +41,7 @@ pub fn finish(desk: &mut Desk, fleet: &Fleet, now: DateTime<Utc>, jobs: &mut Vec
         return;
     }
     // A creation whose answer was lost may show only now.
-    let waits = desk.backs_off_until(now).into_iter().chain(hurdle(desk, now));
+    let waits = desk.uncertain_until(now).into_iter().chain(hurdle(desk, now));
     if let Some(until) = waits.max() {
         desk.wake_at = Some(until);
         return;

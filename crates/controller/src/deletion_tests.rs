@@ -113,6 +113,29 @@ async fn a_finalizer_that_cannot_be_removed_is_told_on_the_object() {
     });
 }
 
+#[tokio::test]
+async fn deleting_waits_for_no_write_that_was_refused() {
+    let mut desktop = desktop(&["c1"]);
+    desktop.knows(&upgrade("u1", &["c1"]));
+    for job in desktop.look() {
+        if matches!(job.effect, Effect::Create { .. }) {
+            let forbidden = Outcome::Failed("forbidden".to_owned(), WriteOutcome::Forbidden);
+            desktop.answer(job, &forbidden);
+        } else {
+            desktop.carry_out(job);
+        }
+    }
+    desktop
+        .hall
+        .with(|state| assert_eq!(state.desks["u1"].backoff.len(), 1));
+    desktop.knows(&Given {
+        deleting: true,
+        version: 1_000,
+        ..upgrade("u1", &["c1"])
+    });
+    assert_eq!(works_and_end(&desktop.look_at("u1")), ["u1: finalizers 0"]);
+}
+
 /// What is written of works and finalizers, in words; the status may be due at any look.
 fn works_and_end(jobs: &[Job]) -> Vec<String> {
     let told = jobs.iter().map(told);

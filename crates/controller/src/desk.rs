@@ -18,6 +18,7 @@ use crate::policy::Brief;
 use crate::report::rows::Rows;
 use crate::report::writer::StatusState;
 use crate::selection::Selected;
+use crate::telemetry::labels::WriteOutcome;
 
 /// Shortest time between two looks: what agents report at about the same time is gathered, and a freed slot is not empty
 /// for long.
@@ -29,8 +30,8 @@ const INTERVAL_BEHIND: Duration = Duration::from_millis(500);
 const REST: u32 = 2;
 /// First and longest wait after a failed write.
 const BACKOFF: (TimeDelta, TimeDelta) = (TimeDelta::seconds(1), TimeDelta::seconds(60));
-/// First and longest wait before a foreign work is looked at again (`reference/mcu.md` §4, Creation).
-const FOREIGN: (TimeDelta, TimeDelta) = (TimeDelta::seconds(30), TimeDelta::seconds(300));
+/// First and longest wait before a step with an obstacle is tried again (`reference/mcu.md` §4, Creation).
+const OBSTACLE: (TimeDelta, TimeDelta) = (TimeDelta::seconds(30), TimeDelta::seconds(300));
 
 /// How long a cluster whose namespace was found missing stays out before it is tried again.
 pub const MISSING: TimeDelta = TimeDelta::seconds(60);
@@ -66,8 +67,8 @@ pub struct Desk {
     pub busy: AHashMap<Arc<str>, Writes>,
     /// Failed writes, by cluster.
     pub backoff: AHashMap<Arc<str>, Backoff>,
-    /// Works of others that stand in the way.
-    pub foreign: AHashMap<(Arc<str>, Step), Obstacle>,
+    /// What only a human can take out of the way of a step.
+    pub obstacles: AHashMap<(Arc<str>, Step), Obstacle>,
     /// Clusters whose namespace is gone or terminating, until they are looked at again.
     pub missing: AHashMap<Arc<str>, DateTime<Utc>>,
     /// The status and its writing.
@@ -116,22 +117,27 @@ pub struct Backoff {
     pub failures: u32,
     /// The last error.
     pub text: Arc<str>,
+    /// One of the failed writes may have been carried out all the same.
+    pub uncertain: bool,
 }
 
 impl Backoff {
-    fn after(before: Option<&Backoff>, now: DateTime<Utc>, text: &str) -> Backoff {
+    fn after(before: Option<&Backoff>, now: DateTime<Utc>, text: &str, counted: WriteOutcome) -> Backoff {
         let failures = before.map_or(0, |backoff| backoff.failures);
         Backoff {
             until: now + doubled(BACKOFF, failures),
             failures: failures + 1,
             text: Arc::from(text),
+            uncertain: !counted.is_refusal() || before.is_some_and(|backoff| backoff.uncertain),
         }
     }
 }
 
-/// A work that is not ours.
-#[derive(Clone, Copy, Debug)]
+/// A work that is not ours, or the hub's refusal of ours.
+#[derive(Clone, Debug)]
 pub struct Obstacle {
+    /// What the hub said when it refused the work as invalid; `None`: somebody else's work has the name.
+    pub refusal: Option<Arc<str>>,
     /// Look again then.
     pub retry_at: DateTime<Utc>,
     /// Looks so far.
@@ -164,7 +170,7 @@ impl Desk {
             left: AHashMap::new(),
             busy: AHashMap::new(),
             backoff: AHashMap::new(),
-            foreign: AHashMap::new(),
+            obstacles: AHashMap::new(),
             missing: AHashMap::new(),
             status: StatusState::default(),
             contested: false,
@@ -190,8 +196,16 @@ impl Desk {
             Err(_) if followed => {}
             Err(_) => self.last_valid = None,
         }
+        // Refused was what the earlier spec asked for.
+        self.obstacles.retain(|_, obstacle| obstacle.refusal.is_none());
         self.selected_at = 0;
         self.dirty = true;
+    }
+
+    /// True when this is the spec in force.
+    #[must_use]
+    pub fn goes_by(&self, brief: &Arc<Brief>) -> bool {
+        self.in_force().is_some_and(|present| Arc::ptr_eq(present, brief))
     }
 
     /// The spec that clusters in flight go on by: the present one, or after an invalid edit the last valid one.
@@ -262,15 +276,22 @@ impl Desk {
     }
 
     /// Notes a failure and how long to wait: doubling, from a second to a minute.
-    pub fn fail(&mut self, cluster: &Arc<str>, now: DateTime<Utc>, text: &str) {
-        let entry = Backoff::after(self.backoff.get(cluster), now, text);
+    pub fn fail(&mut self, cluster: &Arc<str>, now: DateTime<Utc>, text: &str, counted: WriteOutcome) {
+        let entry = Backoff::after(self.backoff.get(cluster), now, text, counted);
         self.backoff.insert(Arc::clone(cluster), entry);
     }
 
-    /// The latest end of the waits after failed writes, if any lies ahead.
+    /// The object begins to be deleted: what was refused before was wanted for its clusters, and is not any more.
+    pub fn begin_deletion(&mut self) {
+        self.backoff.retain(|_, backoff| backoff.uncertain);
+        self.dirty = true;
+    }
+
+    /// Until when a write whose answer was lost may still show, if that lies ahead.
     #[must_use]
-    pub fn backs_off_until(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let until = self.backoff.values().map(|backoff| backoff.until).max()?;
+    pub fn uncertain_until(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let uncertain = self.backoff.values().filter(|backoff| backoff.uncertain);
+        let until = uncertain.map(|backoff| backoff.until).max()?;
         (until > now).then_some(until)
     }
 
@@ -284,25 +305,30 @@ impl Desk {
         self.finalizing = false;
         self.dirty = true;
         self.hurdle = match outcome {
-            Outcome::Failed(text, _) => Some(Backoff::after(self.hurdle.as_ref(), now, text)),
+            Outcome::Failed(text, counted) => Some(Backoff::after(self.hurdle.as_ref(), now, text, *counted)),
             _ => None,
         };
     }
 
     /// Notes somebody else's work that is being deleted: looked at again soon.
     pub fn await_end(&mut self, cluster: &Arc<str>, step: Step, retry_at: DateTime<Utc>) {
-        self.foreign
-            .insert((Arc::clone(cluster), step), Obstacle { retry_at, looks: 0 });
+        let obstacle = Obstacle {
+            refusal: None,
+            retry_at,
+            looks: 0,
+        };
+        self.obstacles.insert((Arc::clone(cluster), step), obstacle);
     }
 
-    /// Notes somebody else's work: looked at again after 30 s to 5 min.
-    pub fn obstruct(&mut self, cluster: &Arc<str>, step: Step, now: DateTime<Utc>) {
+    /// Notes somebody else's work, or what the hub said when it refused ours: tried again after 30 s to 5 min.
+    pub fn obstruct(&mut self, cluster: &Arc<str>, step: Step, now: DateTime<Utc>, refusal: Option<&str>) {
         let key = (Arc::clone(cluster), step);
-        let looks = self.foreign.get(&key).map_or(0, |obstacle| obstacle.looks);
-        self.foreign.insert(
+        let looks = self.obstacles.get(&key).map_or(0, |obstacle| obstacle.looks);
+        self.obstacles.insert(
             key,
             Obstacle {
-                retry_at: now + doubled(FOREIGN, looks),
+                refusal: refusal.map(Arc::from),
+                retry_at: now + doubled(OBSTACLE, looks),
                 looks: looks + 1,
             },
         );
@@ -323,6 +349,6 @@ mod tests {
             .map(|times| doubled(BACKOFF, times).num_seconds())
             .collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
-        assert_eq!(doubled(FOREIGN, 40), TimeDelta::seconds(300));
+        assert_eq!(doubled(OBSTACLE, 40), TimeDelta::seconds(300));
     }
 }

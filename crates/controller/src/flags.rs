@@ -8,6 +8,7 @@
     reason = "comments on flags are the help text, where backticks would show"
 )]
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use anyhow::Context;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Parser};
 use http::header::{HeaderValue, USER_AGENT};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::lease;
 use crate::telemetry::logs::{self, Format};
@@ -195,6 +196,10 @@ impl Flags {
             kube::Config::from_custom_kubeconfig(file, &options)
                 .await
                 .with_context(|| format!("kubeconfig {}", path.display()))?
+        } else if let Some(merged) = present(&std::env::var_os("KUBECONFIG").unwrap_or_default()) {
+            kube::Config::from_custom_kubeconfig(merged.context("KUBECONFIG")?, &options)
+                .await
+                .context("KUBECONFIG")?
         } else if self.context.is_some() {
             kube::Config::from_kubeconfig(&options)
                 .await
@@ -251,6 +256,16 @@ impl Flags {
             approver_image: self.approver_image.clone(),
         }
     }
+}
+
+/// The files of KUBECONFIG that exist, merged; like kubectl, it takes the others for empty. `None` if there are none.
+fn present(listed: &OsStr) -> Option<Result<Kubeconfig, KubeconfigError>> {
+    let merge = |merged: Kubeconfig, file: PathBuf| merged.merge(Kubeconfig::read_from(file)?);
+    let mut files = std::env::split_paths(listed)
+        .filter(|file| file.is_file())
+        .peekable();
+    files.peek()?;
+    Some(files.try_fold(Kubeconfig::default(), merge))
 }
 
 fn spoke_rbac_parser() -> impl TypedValueParser<Value = SpokeRbac> {
@@ -355,6 +370,19 @@ mod tests {
         for argument in command.get_arguments() {
             assert!(argument.get_help().is_some(), "{} has no help", argument.get_id());
         }
+    }
+
+    #[test]
+    fn files_of_the_variable_that_do_not_exist_are_skipped_and_broken_ones_are_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let [absent, hub, broken] = ["absent", "hub", "broken"].map(|name| directory.path().join(name));
+        std::fs::write(&hub, "current-context: one\n").unwrap();
+        std::fs::write(&broken, "clusters: [").unwrap();
+        let merged = |files: &[&PathBuf]| present(&std::env::join_paths(files).unwrap());
+        let found = merged(&[&absent, &hub]).unwrap().unwrap();
+        assert_eq!(found.current_context.as_deref(), Some("one"));
+        assert!(merged(&[&hub, &broken]).unwrap().is_err());
+        assert!(merged(&[&absent]).is_none());
     }
 
     #[tokio::test]

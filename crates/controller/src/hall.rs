@@ -199,6 +199,9 @@ impl State {
             if concerns_planning(&old, &view) {
                 desk.dirty = true;
             }
+            if old.metadata.deletion_timestamp.is_none() && desk.is_deleting() {
+                desk.begin_deletion();
+            }
             if old.metadata.generation == view.metadata.generation && old.spec == view.spec {
                 return;
             }

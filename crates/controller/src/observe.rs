@@ -288,7 +288,7 @@ impl View<'_> {
     fn slots(&self, name: &Arc<str>, works: Option<&ClusterWorks>, rival: &mut Option<Rival>) -> [Slot; 4] {
         Step::ALL.map(|step| {
             let Some(view) = works.and_then(|works| works[slot_of(step)].as_ref()) else {
-                return self.foreign(name, step);
+                return self.obstacle(name, step);
             };
             if view.upgrade == self.desk.uid {
                 return Slot::Ours(Arc::clone(&view.work));
@@ -311,13 +311,19 @@ impl View<'_> {
         })
     }
 
-    fn foreign(&self, name: &Arc<str>, step: Step) -> Slot {
-        if self.desk.foreign.is_empty() {
+    fn obstacle(&self, name: &Arc<str>, step: Step) -> Slot {
+        if self.desk.obstacles.is_empty() {
             return Slot::Absent;
         }
-        let obstacle = self.desk.foreign.get(&(Arc::clone(name), step));
-        obstacle.map_or(Slot::Absent, |obstacle| Slot::Foreign {
-            retry_at: obstacle.retry_at,
+        let obstacle = self.desk.obstacles.get(&(Arc::clone(name), step));
+        obstacle.map_or(Slot::Absent, |obstacle| match &obstacle.refusal {
+            None => Slot::Foreign {
+                retry_at: obstacle.retry_at,
+            },
+            Some(message) => Slot::Refused {
+                retry_at: obstacle.retry_at,
+                message: Arc::clone(message),
+            },
         })
     }
 }

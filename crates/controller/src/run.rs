@@ -79,7 +79,7 @@ pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<
         Arc::clone(&parts.metrics),
         &parts.readiness,
     ));
-    let mut watches = watch::start(&hall, &client);
+    let watches = watch::start(&hall, &client);
     let mut writers = JoinSet::new();
     for number in 0..flags.write_concurrency {
         let (hall, client, leadership) = (Arc::clone(&hall), client.clone(), parts.leadership.clone());
@@ -87,15 +87,25 @@ pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<
         writers.spawn(write(hall, client, leadership, parts.shutdown.clone(), tidies));
     }
     let looping = lead(&hall, &client, &parts, flags.write_concurrency);
+    attend(&parts.shutdown, looping, watches, writers).await
+}
+
+/// Until shutdown, or until one of those that never end by themselves has ended. Then the writers finish what they have
+/// begun.
+async fn attend(
+    shutdown: &CancellationToken,
+    looping: impl Future<Output = ()>,
+    mut watches: JoinSet<()>,
+    mut writers: JoinSet<()>,
+) -> anyhow::Result<()> {
     let outcome = tokio::select! {
         biased;
-        () = parts.shutdown.cancelled() => Ok(()),
+        () = shutdown.cancelled() => Ok(()),
         () = looping => Ok(()),
         Some(ended) = watches.join_next() => Err(broken("watch", ended)),
         Some(ended) = writers.join_next() => Err(broken("writer", ended)),
     };
-    // However it ends, the writers finish what they have begun.
-    parts.shutdown.cancel();
+    shutdown.cancel();
     let finished = async { while writers.join_next().await.is_some() {} };
     if tokio::time::timeout(LAST_WRITES, finished).await.is_err() {
         tracing::warn!("writes in flight did not end in time; their outcome is read back by the next leader");
@@ -264,6 +274,7 @@ fn count(hall: &Hall, job: &Job, outcome: &Outcome, took: Duration) {
         Outcome::Work(_) | Outcome::Doomed | Outcome::Upgrade(_) | Outcome::Report(_) => WriteOutcome::Ok,
         Outcome::Gone => WriteOutcome::NotFound,
         Outcome::Rival(_) | Outcome::Foreign | Outcome::ForeignTerminating => WriteOutcome::Conflict,
+        Outcome::Refused(_) => WriteOutcome::Invalid,
         Outcome::NamespaceGone => WriteOutcome::Forbidden,
         Outcome::NotLeading => WriteOutcome::Fenced,
         Outcome::Failed(_, counted) => *counted,
@@ -273,12 +284,57 @@ fn count(hall: &Hall, job: &Job, outcome: &Outcome, took: Duration) {
         let bytes = serde_json::to_vec(status).map_or(0, |text| text.len());
         hall.metrics.status_written(bytes);
     }
-    if let Outcome::Failed(error, _) = outcome {
+    if let Outcome::Failed(error, _) | Outcome::Refused(error) = outcome {
         tracing::warn!(
             kind = kind.as_str(),
             cluster = job.effect.cluster().map(|name| &**name),
             error,
             "write failed"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::pending;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    fn tasks(task: impl Future<Output = ()> + Send + 'static) -> JoinSet<()> {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(task);
+        tasks
+    }
+
+    async fn panics() {
+        panic!("it broke");
+    }
+
+    #[tokio::test]
+    async fn a_watch_or_writer_that_panics_ends_the_process_with_an_error() {
+        for (watches, writers, who) in [
+            (tasks(panics()), tasks(pending()), "watch"),
+            (tasks(pending()), tasks(panics()), "writer"),
+        ] {
+            let shutdown = CancellationToken::new();
+            let error = attend(&shutdown, pending(), watches, writers).await.unwrap_err();
+            assert_eq!(error.to_string(), format!("a {who} ended"));
+            assert!(shutdown.is_cancelled(), "the other writers are told");
+        }
+    }
+
+    #[tokio::test]
+    async fn at_shutdown_the_writers_finish_what_they_have_begun() {
+        let shutdown = CancellationToken::new();
+        let finished = Arc::new(AtomicBool::new(false));
+        let (told, done) = (shutdown.clone(), Arc::clone(&finished));
+        let writer = async move {
+            told.cancelled().await;
+            tokio::task::yield_now().await;
+            done.store(true, Ordering::SeqCst);
+        };
+        shutdown.cancel();
+        let outcome = attend(&shutdown, pending(), tasks(pending()), tasks(writer)).await;
+        assert!(outcome.is_ok() && finished.load(Ordering::SeqCst));
     }
 }

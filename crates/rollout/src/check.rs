@@ -67,7 +67,7 @@ pub enum ViolationKind {
     BusyTouched,
     /// A write inside a backoff.
     BackoffIgnored,
-    /// A creation where a work is, or before a foreign one is due again.
+    /// A creation where a work is, or before a foreign or refused one is due again.
     WorkOverwritten,
     /// An update of what cannot be updated: nothing, a work on its way out, or one of a rival that has not given way.
     UpdateUnfounded,

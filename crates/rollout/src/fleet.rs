@@ -129,6 +129,14 @@ pub enum Slot {
         /// Next try.
         retry_at: DateTime<Utc>,
     },
+    /// Nothing: the hub refused the work as invalid, so the spec or the hub must change; not tried again before the time
+    /// given.
+    Refused {
+        /// Next try.
+        retry_at: DateTime<Utc>,
+        /// What the hub said.
+        message: Arc<str>,
+    },
 }
 
 impl Slot {

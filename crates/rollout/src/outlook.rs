@@ -1,8 +1,8 @@
 //! The whole fleet in a few numbers: counters of the status and whether anything will move by itself
 //! (`reference/mcu.md` §3 Counters, §3.1).
 
-use crate::fleet::{Cluster, RivalHold, Selection};
-use crate::phase::Phase;
+use crate::fleet::{Cluster, RivalHold, Selection, Slot};
+use crate::phase::{Phase, Step};
 use crate::plan::ClusterState;
 use crate::policy::Policy;
 use crate::reason::Reason;
@@ -73,7 +73,7 @@ pub struct Summary {
     pub applied: usize,
     /// Clusters in `PreActionDegraded`.
     pub degraded: usize,
-    /// Blocked clusters.
+    /// Blocked clusters, and those whose post-action is.
     pub blocked: usize,
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn summarize(window: &Window, fleet: &[(&Cluster, &ClusterState)]) ->
         }
         summary.selected += usize::from(cluster.selection == Selection::In);
         summary.degraded += usize::from(record.phase == Phase::PreActionDegraded);
-        summary.blocked += usize::from(record.phase == Phase::Blocked);
+        summary.blocked += usize::from(record.phase == Phase::Blocked || is_obstructed(cluster, record));
         let applied = record.phase.is_initialized() || record.stages.iter().flatten().next().is_some();
         summary.applied += usize::from(applied);
         let degraded = record.phase == Phase::PreActionDegraded;
@@ -172,7 +172,11 @@ pub(crate) fn outlook(
 
 /// True when the cluster goes on, or will, without a human.
 fn moves(policy: &Policy, window: &Window, cluster: &Cluster, state: &ClusterState) -> bool {
-    if cluster.busy.is_some() || state.starting {
+    if is_obstructed(cluster, &state.record) {
+        return false;
+    }
+    // A blocked cluster that is tried again has not moved yet.
+    if state.record.phase != Phase::Blocked && (cluster.busy.is_some() || state.starting) {
         return true;
     }
     let gated = || window.gate(policy, cluster.canary).is_some();
@@ -194,6 +198,15 @@ fn moves(policy: &Policy, window: &Window, cluster: &Cluster, state: &ClusterSta
         }
         Phase::PreActionDegraded | Phase::Complete | Phase::Failed => false,
     }
+}
+
+/// True when only a human can clear the way of the post-action. The cluster is upgraded, so its phase stays.
+fn is_obstructed(cluster: &Cluster, record: &Record) -> bool {
+    let shut = matches!(
+        cluster.slot(Step::PostAction),
+        Slot::Foreign { .. } | Slot::Refused { .. }
+    );
+    record.phase == Phase::PostAction && shut
 }
 
 fn stall(window: &Window, summary: &Summary, fleet: &[(&Cluster, &ClusterState)]) -> StallReason {

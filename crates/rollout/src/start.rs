@@ -49,6 +49,9 @@ impl Machine<'_> {
             self.block(*reason, message);
         } else if self.way_is_free(step) {
             self.out.wish = Wish::Advance(step, started);
+            if step == Step::PostAction {
+                self.keep_obstacle(step);
+            }
         }
         if self.out.record.phase == Phase::Blocked {
             // It gave its slot back and starts anew, with a fresh clock.
@@ -124,6 +127,7 @@ impl Machine<'_> {
             return;
         }
         self.out.wish = Wish::Start(step);
+        self.keep_obstacle(step);
     }
 
     /// False, with the reason, when something under the work's name must go first.
@@ -134,12 +138,9 @@ impl Machine<'_> {
             .as_ref()
             .is_some_and(|rival| rival.hold == RivalHold::Yielding);
         match self.cluster.slot(step) {
-            Slot::Foreign { retry_at } if self.now < *retry_at => {
+            Slot::Foreign { retry_at } | Slot::Refused { retry_at, .. } if self.now < *retry_at => {
                 self.wake_at(*retry_at);
-                self.conflict(
-                    step,
-                    "a ManifestWork of the same name that belongs to no upgrade stands in the way; delete or rename it",
-                );
+                self.keep_obstacle(step);
                 false
             }
             Slot::Rival { terminating: false } if !yielding => {
@@ -174,13 +175,32 @@ impl Machine<'_> {
         }
     }
 
-    /// Only a human can clear the way. A cluster that is upgraded keeps its phase.
+    /// While an obstacle is tried again, too, it is what the cluster waits for: nothing has changed until that has worked.
+    fn keep_obstacle(&mut self, step: Step) {
+        match self.cluster.slot(step) {
+            Slot::Foreign { .. } => self.conflict(
+                step,
+                "a ManifestWork of the same name that belongs to no upgrade stands in the way; delete or rename it",
+            ),
+            Slot::Refused { message, .. } => self.obstruct(
+                step,
+                Reason::WorkRefused,
+                &format!("the hub refuses the ManifestWork: {message}"),
+            ),
+            Slot::Absent | Slot::Ours(_) | Slot::Rival { .. } => {}
+        }
+    }
+
     fn conflict(&mut self, step: Step, what: &str) {
-        let text = format!("step {step:?}: {what}");
+        self.obstruct(step, Reason::Conflict, &format!("step {step:?}: {what}"));
+    }
+
+    /// Only a human can clear the way. A cluster that is upgraded keeps its phase.
+    fn obstruct(&mut self, step: Step, reason: Reason, text: &str) {
         if step == Step::PostAction && self.out.record.phase == Phase::PostAction {
-            self.wait(Reason::Conflict, &text);
+            self.wait(reason, text);
         } else {
-            self.block(Reason::Conflict, &text);
+            self.block(reason, text);
         }
     }
 }

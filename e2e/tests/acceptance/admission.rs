@@ -1,6 +1,6 @@
 //! Cases 23 and 24, and what else admission refuses, with words that name field and remedy.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use e2e::{Scenario, sample};
 use serde_json::{Value, json};
 
@@ -164,6 +164,56 @@ async fn an_action_with_a_manifest_twice_is_shown_and_starts_when_mended() -> Re
     s.work(1, api::names::Step::PreAction).await?;
     s.until("moving", |seen| seen.is("Reconciling") && seen.is_not("Stalled"))
         .await?;
+    Ok(())
+}
+
+/// What the hub's own ManifestWork does not allow shows with the first creation; an edit is tried at once.
+#[tokio::test]
+async fn an_action_that_the_hubs_manifestwork_refuses_stalls_the_upgrade_until_it_is_corrected() -> Result<()>
+{
+    let s = Scenario::new(2).await?;
+    let mut refused = sample::action("backup");
+    refused["manifestWork"]["deleteOption"] = json!({"propagationPolicy": "Bogus"});
+    s.create(json!({"preUpgradeAction": refused})).await?;
+    let seen = s.until("stalled", |seen| seen.stalled("ClustersBlocked")).await?;
+    let note = seen.waiting(s.c(1)).context("the cluster is listed")?;
+    assert_eq!(
+        (note.phase, note.reason.as_str()),
+        (api::report::Phase::Blocked, "WorkRefused")
+    );
+    assert!(note.message.contains("propagationPolicy"), "{}", note.message);
+    assert!(seen.is_not("Reconciling") && seen.is_not("Ready"));
+    let edited = std::time::Instant::now();
+    s.edit(json!({"preUpgradeAction": {"manifestWork": {"deleteOption": {"propagationPolicy": "Orphan"}}}}))
+        .await?;
+    for number in [1, 2] {
+        s.work(number, api::names::Step::PreAction).await?;
+    }
+    assert!(
+        edited.elapsed() < std::time::Duration::from_secs(25),
+        "it would have been tried again after 30 s without an edit"
+    );
+    s.until("moving", |seen| seen.is("Reconciling") && seen.is_not("Stalled"))
+        .await?;
+    Ok(())
+}
+
+/// A refused creation left nothing, so nothing is waited for.
+#[tokio::test]
+async fn an_upgrade_whose_works_are_refused_is_deleted_at_once() -> Result<()> {
+    let s = Scenario::new(1).await?;
+    let mut refused = sample::action("backup");
+    refused["manifestWork"]["deleteOption"] = json!({"propagationPolicy": "Bogus"});
+    s.create(json!({"preUpgradeAction": refused})).await?;
+    s.until("stalled", |seen| seen.stalled("ClustersBlocked")).await?;
+    let asked = std::time::Instant::now();
+    s.up().delete().await?;
+    s.up().gone().await?;
+    assert!(
+        asked.elapsed() < std::time::Duration::from_secs(20),
+        "{:?}",
+        asked.elapsed()
+    );
     Ok(())
 }
 

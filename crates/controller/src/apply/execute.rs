@@ -140,6 +140,7 @@ async fn create(
     match client.request::<ManifestWork>(request).await {
         Ok(work) => Ok(Outcome::Work(Box::new(work))),
         Err(Error::Api(status)) if status.is_already_exists() => adopt(client, upgrade, cluster, step).await,
+        Err(Error::Api(status)) if status.is_invalid() => Ok(Outcome::Refused(status.message)),
         Err(error) => Err(error),
     }
 }

@@ -282,6 +282,18 @@ async fn a_refusal_is_told_with_its_message_and_code() {
 }
 
 #[tokio::test]
+async fn a_new_work_that_the_hub_finds_invalid_is_refused_and_an_invalid_patch_a_failure() {
+    let invalid = || status(422, "Invalid", "spec.executor: Required value", &json!({}));
+    let (outcome, _) = run(&create(), vec![invalid()]).await;
+    let Outcome::Refused(text) = &outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(text, "spec.executor: Required value");
+    let (outcome, _) = run(&delete(), vec![invalid()]).await;
+    assert!(matches!(outcome, Outcome::Failed(_, WriteOutcome::Invalid)));
+}
+
+#[tokio::test]
 async fn a_step_that_the_spec_does_not_ask_for_is_never_sent() {
     let effect = Effect::Create {
         cluster: Arc::from("c1"),

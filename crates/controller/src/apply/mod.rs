@@ -162,6 +162,8 @@ pub enum Outcome {
     Foreign,
     /// A work of nobody's upgrade is in the way and is being deleted.
     ForeignTerminating,
+    /// The hub refuses a new work as invalid, with its text: the same would be refused again.
+    Refused(String),
     /// The cluster's namespace is terminating.
     NamespaceGone,
     /// The upgrade is now like this.

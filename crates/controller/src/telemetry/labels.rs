@@ -121,6 +121,15 @@ label! {
 }
 
 impl WriteOutcome {
+    /// True when the server said no, so that the write was certainly not carried out.
+    #[must_use]
+    pub const fn is_refusal(self) -> bool {
+        matches!(
+            self,
+            Self::Conflict | Self::NotFound | Self::Forbidden | Self::Invalid
+        )
+    }
+
     /// The outcome that an error of the client stands for.
     #[must_use]
     pub fn of(error: &kube::Error) -> Self {

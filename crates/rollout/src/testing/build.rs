@@ -248,6 +248,15 @@ impl FleetBuilder {
         self.last(|cluster| cluster.works[step.index()] = slot)
     }
 
+    /// The hub refused the step's work; not again before then (seconds).
+    pub fn refused(self, step: Step, seconds: i64) -> Self {
+        let refused = Slot::Refused {
+            retry_at: at(seconds),
+            message: Arc::from("it is invalid"),
+        };
+        self.slot(step, refused)
+    }
+
     /// Its record, written.
     pub fn record(self, record: impl Into<Record>) -> Self {
         let record = Arc::new(record.into());

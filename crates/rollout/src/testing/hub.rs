@@ -1,6 +1,6 @@
 //! The hub of the toy world: clusters, the works in their namespaces, and agents that follow scripts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -61,6 +61,8 @@ pub(super) struct Spoke {
     /// Its agent neither reports nor cleans up.
     pub(super) offline: bool,
     pub(super) works: [Option<HubWork>; 4],
+    /// Steps whose new works the hub refuses as invalid.
+    pub(super) refuses: BTreeSet<Step>,
     pub(super) scripts: [Script; 4],
 }
 

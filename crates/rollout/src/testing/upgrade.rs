@@ -51,7 +51,7 @@ pub(super) struct Upgrade {
     pub(super) due: BTreeMap<Arc<str>, DateTime<Utc>>,
     pub(super) writes: Vec<Write>,
     pub(super) backoff: BTreeMap<Arc<str>, DateTime<Utc>>,
-    pub(super) foreign: BTreeMap<(Arc<str>, Step), DateTime<Utc>>,
+    pub(super) obstacles: BTreeMap<(Arc<str>, Step), Slot>,
     pub(super) vanished: BTreeMap<(Arc<str>, Step), Work>,
     pub(super) wake: Option<DateTime<Utc>>,
     pub(super) last: Plan,
@@ -71,7 +71,7 @@ impl Upgrade {
             due: BTreeMap::new(),
             writes: Vec::new(),
             backoff: BTreeMap::new(),
-            foreign: BTreeMap::new(),
+            obstacles: BTreeMap::new(),
             vanished: BTreeMap::new(),
             wake: None,
             last: Plan::default(),
@@ -93,7 +93,7 @@ impl Upgrade {
         self.due.clear();
         self.writes.clear();
         self.backoff.clear();
-        self.foreign.clear();
+        self.obstacles.clear();
         self.vanished.clear();
         for selection in self.selection.values_mut() {
             if matches!(selection, Selection::Left(_)) {
@@ -181,8 +181,8 @@ impl Upgrade {
             Some(work) if work.owner != Owner::Nobody => Slot::Rival {
                 terminating: work.deleted.is_some(),
             },
-            _ => match (self.foreign.get(&key), self.vanished.get(&key)) {
-                (Some(retry_at), _) => Slot::Foreign { retry_at: *retry_at },
+            _ => match (self.obstacles.get(&key), self.vanished.get(&key)) {
+                (Some(obstacle), _) => obstacle.clone(),
                 (None, Some(work)) => Slot::Ours(Arc::new(work.clone())),
                 (None, None) => Slot::Absent,
             },

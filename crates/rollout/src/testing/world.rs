@@ -1,5 +1,6 @@
 //! The toy world: time, upgrades, hub. It carries plans out until nothing moves.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -10,14 +11,14 @@ use super::hub::{Hub, HubWork, Owner, Spoke};
 use super::script::{Rng, Script};
 use super::upgrade::{Landing, Upgrade, Write, observe};
 use super::watch::{Watch, named};
-use crate::fleet::{Reading, Selection, Standing};
+use crate::fleet::{Reading, Selection, Slot, Standing};
 use crate::phase::{Phase, Step};
 use crate::plan::{Action, Plan, plan};
 use crate::policy::Policy;
 use crate::record::{Attempt, Record};
 
-/// A foreign work is tried again after this long.
-const FOREIGN_BACKOFF: TimeDelta = TimeDelta::seconds(30);
+/// A step with an obstacle is tried again after this long.
+const OBSTACLE_BACKOFF: TimeDelta = TimeDelta::seconds(30);
 /// A failed write is repeated after this long.
 const WRITE_BACKOFF: TimeDelta = TimeDelta::seconds(2);
 /// Plans at one instant, at most, before they count as restless.
@@ -82,6 +83,7 @@ impl World {
             standing: Standing::Eligible,
             offline: false,
             works: [None, None, None, None],
+            refuses: BTreeSet::new(),
             scripts: [
                 Script::succeeds(2, 5),
                 Script::succeeds(5, 20).other_version(1),
@@ -126,7 +128,10 @@ impl World {
 
     /// Changes the policy.
     pub fn edit(&mut self, upgrade: usize, change: impl FnOnce(&mut Policy)) {
-        change(&mut self.upgrades[upgrade].policy);
+        let upgrade = &mut self.upgrades[upgrade];
+        change(&mut upgrade.policy);
+        let refused = |slot: &Slot| matches!(slot, Slot::Refused { .. });
+        upgrade.obstacles.retain(|_, slot| !refused(slot));
     }
 
     /// Replaces the policy.
@@ -212,6 +217,17 @@ impl World {
                 done: false,
                 applied: true,
             });
+        });
+    }
+
+    /// The hub begins, or ceases, to refuse new works of a step as invalid.
+    pub fn refuse(&mut self, name: &str, step: Step, refuses: bool) {
+        self.spoke(name, |spoke, _| {
+            if refuses {
+                spoke.refuses.insert(step);
+            } else {
+                spoke.refuses.remove(&step);
+            }
         });
     }
 
@@ -463,8 +479,17 @@ impl World {
         if spoke.gone {
             return;
         }
+        let obstacle = (Arc::clone(&write.cluster), step);
+        let retry_at = now + OBSTACLE_BACKOFF;
+        let refused = spoke.refuses.contains(&step);
         let slot = &mut spoke.works[step.index()];
         match (&write.action, slot) {
+            // The API server validates before it looks for the name.
+            (Action::Create { .. }, _) if refused => {
+                let message = Arc::from("it is invalid");
+                let refused = Slot::Refused { retry_at, message };
+                self.upgrades[index].obstacles.insert(obstacle, refused);
+            }
             (Action::Create { attempt, started, .. }, slot @ None) => {
                 *slot = Some(HubWork {
                     owner: Owner::Upgrade(index),
@@ -483,17 +508,14 @@ impl World {
                 let row = self.upgrades[index].rows.get(&write.cluster).cloned();
                 self.watch
                     .on_create(now, key, *started, write.starts, row.as_deref());
-                self.upgrades[index]
-                    .foreign
-                    .remove(&(Arc::clone(&write.cluster), step));
+                self.upgrades[index].obstacles.remove(&obstacle);
             }
             (Action::Create { .. }, Some(work)) => {
                 if work.owner == Owner::Upgrade(index) {
                     self.watch.on_doubled(now, &write.cluster, step);
                 } else if work.owner == Owner::Nobody {
-                    self.upgrades[index]
-                        .foreign
-                        .insert((Arc::clone(&write.cluster), step), now + FOREIGN_BACKOFF);
+                    let foreign = Slot::Foreign { retry_at };
+                    self.upgrades[index].obstacles.insert(obstacle, foreign);
                 }
             }
             (Action::Update { attempt, started, .. }, Some(work)) if work.deleted.is_none() => {

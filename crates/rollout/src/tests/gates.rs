@@ -1,5 +1,7 @@
 //! Who may start: window, canaries, failures, eligibility, rivals, foreign works (`reference/mcu.md` §4, A8 to A11, A28).
 
+use std::sync::Arc;
+
 use super::{planned, record_of, stand, writes};
 use crate::fleet::{Busy, Fleet, RivalHold, Slot};
 use crate::outlook::StallReason;
@@ -427,6 +429,97 @@ fn a_foreign_work_blocks_until_it_is_tried_again() {
     assert_eq!(plan.wake_at, Some(at(30)));
     let plan = planned(30, policy(), foreign());
     assert_eq!(writes(&plan), ["create dev1/Platform"]);
+}
+
+#[test]
+fn a_refused_work_blocks_with_what_the_hub_said_until_it_is_tried_again() {
+    let refused = || fleet().cluster("dev1").refused(Step::PreAction, 30);
+    let plan = planned(10, policy().pre_action(), refused());
+    assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::WorkRefused));
+    assert_eq!(
+        &*plan.clusters[0].record.message,
+        "the hub refuses the ManifestWork: it is invalid"
+    );
+    assert_eq!(plan.wake_at, Some(at(30)));
+    assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersBlocked));
+}
+
+#[test]
+fn an_obstacle_that_is_tried_again_stays_the_cause_until_that_has_worked() {
+    let refused = Slot::Refused {
+        retry_at: at(30),
+        message: Arc::from("it is invalid"),
+    };
+    let foreign = Slot::Foreign { retry_at: at(30) };
+    let waits = |reason| record(Phase::Blocked).reason(reason);
+    let upgraded = |reason| {
+        record(Phase::PostAction)
+            .reason(reason)
+            .succeeded(Stage::Platform, 0)
+            .stage(Stage::PostAction, 5)
+    };
+    for (reason, slot) in [(Reason::Conflict, foreign), (Reason::WorkRefused, refused)] {
+        let before = fleet()
+            .cluster("dev1")
+            .slot(Step::PreAction, slot.clone())
+            .record(waits(reason));
+        let after = fleet()
+            .cluster("dev1")
+            .slot(Step::PostAction, slot)
+            .record(upgraded(reason));
+        for (step, phase, fleet) in [
+            (Step::PreAction, Phase::Blocked, before),
+            (Step::PostAction, Phase::PostAction, after),
+        ] {
+            let asked = || policy().step(step);
+            let plan = planned(30, asked(), fleet.clone());
+            assert_eq!(writes(&plan), [format!("create dev1/{step:?}")]);
+            assert_eq!(stand(&plan, "dev1"), (phase, reason));
+            assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersBlocked));
+            let plan = planned(30, asked(), fleet.busy(Busy::Starting));
+            assert_eq!(writes(&plan), NOTHING);
+            assert_eq!(stand(&plan, "dev1"), (phase, reason));
+            assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersBlocked));
+        }
+    }
+}
+
+#[test]
+fn a_refused_work_holds_back_its_own_cluster_only() {
+    let fleet = fleet()
+        .cluster("dev1")
+        .refused(Step::Platform, 30)
+        .cluster("dev2");
+    let plan = planned(10, policy().window(1), fleet);
+    assert_eq!(writes(&plan), ["create dev2/Platform"]);
+    assert_eq!(plan.outlook.stalled, None);
+}
+
+#[test]
+fn an_upgraded_cluster_whose_post_action_has_an_obstacle_stays_upgraded_and_the_upgrade_is_stalled() {
+    let upgraded = || {
+        record(Phase::PostAction)
+            .succeeded(Stage::Platform, 0)
+            .stage(Stage::PostAction, 5)
+    };
+    let foreign = Slot::Foreign { retry_at: at(60) };
+    for (fleet, reason) in [
+        (
+            fleet().cluster("dev1").refused(Step::PostAction, 60),
+            Reason::WorkRefused,
+        ),
+        (
+            fleet().cluster("dev1").slot(Step::PostAction, foreign),
+            Reason::Conflict,
+        ),
+    ] {
+        let fleet = fleet.work(Step::Platform, work(0).succeeded()).record(upgraded());
+        let plan = planned(20, policy().post_action(), fleet);
+        assert_eq!(stand(&plan, "dev1"), (Phase::PostAction, reason));
+        assert_eq!(plan.summary.blocked, 1);
+        assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersBlocked));
+        assert!(!plan.outlook.moving);
+    }
 }
 
 #[test]

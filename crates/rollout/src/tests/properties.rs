@@ -39,6 +39,7 @@ enum Event {
     DeleteWork(usize, Step),
     AddForeign(usize, Step),
     RemoveForeign(usize, Step),
+    Refuse(usize, Step, bool),
     Select(usize),
     Deselect(usize),
     Lose(usize),
@@ -111,6 +112,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (cluster.clone(), step()).prop_map(|(c, s)| Event::DeleteWork(c, s)),
         1 => (cluster.clone(), step()).prop_map(|(c, s)| Event::AddForeign(c, s)),
         1 => (cluster.clone(), step()).prop_map(|(c, s)| Event::RemoveForeign(c, s)),
+        1 => (cluster.clone(), step(), any::<bool>()).prop_map(|(c, s, b)| Event::Refuse(c, s, b)),
         2 => cluster.clone().prop_map(Event::Select),
         2 => cluster.clone().prop_map(Event::Deselect),
         1 => cluster.clone().prop_map(Event::Lose),
@@ -176,6 +178,7 @@ fn happen(world: &mut World, event: &Event) {
         Event::DeleteWork(c, s) => world.delete_work(NAMES[*c], *s),
         Event::AddForeign(c, s) => world.add_foreign(NAMES[*c], *s),
         Event::RemoveForeign(c, s) => world.remove_foreign(NAMES[*c], *s),
+        Event::Refuse(c, s, refuses) => world.refuse(NAMES[*c], *s, *refuses),
         Event::Select(c) => world.select(0, NAMES[*c]),
         Event::Deselect(c) => world.deselect(0, NAMES[*c]),
         Event::Lose(c) => world.lose(NAMES[*c]),
@@ -285,6 +288,7 @@ fn everything_ends_when_faults_end() {
             world.standing(name, Standing::Eligible);
             for step in Step::ALL {
                 world.remove_foreign(name, step);
+                world.refuse(name, step, false);
                 world.script(name, step, script(step, Behaviour::Good));
             }
         }
