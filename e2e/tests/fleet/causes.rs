@@ -85,6 +85,9 @@ async fn missing_permissions_and_a_job_that_fails_are_named_and_hold_back_nobody
             let bind = [["create", "clusterrolebinding", reader].as_slice(), &may].concat();
             turn.cluster(number).kubectl(&bind).await?;
         }
+        // An authorizer that has not seen the agent's own binding yet refuses its first patch, and after several such
+        // refusals the agent rests for longer than this upgrade may take.
+        turn.cluster(3).bind_agent().await?;
         let command = "oc get configmaps -n openshift-config";
         let action = json!({"preUpgradeAction": job("backup", command)});
         s.create(with(&[to(TARGET, CHANNEL), limits(3, "45s"), action]))

@@ -168,6 +168,24 @@ impl Cluster {
         self.agent_may_bind(false).await
     }
 
+    /// Gives the agent the binding that it makes for itself with a platform work, until that work goes.
+    pub async fn bind_agent(&self) -> Result<()> {
+        let account = format!(
+            "--serviceaccount={}:{}",
+            klusterlet::NAMESPACE,
+            klusterlet::WORK_ACCOUNT
+        );
+        let bind = [
+            "create",
+            "clusterrolebinding",
+            "admin-ocm",
+            "--clusterrole=cluster-admin",
+        ];
+        self.kubectl(&[bind.as_slice(), &[account.as_str()]].concat())
+            .await?;
+        Ok(())
+    }
+
     /// Gives it back, to an agent that remembers no failures: it waits longer after each, also for a later work of that name.
     async fn allow(&self) -> Result<()> {
         let Some(role) = self.state().role.take() else {
