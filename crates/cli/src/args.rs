@@ -115,7 +115,7 @@ pub struct Cli {
 #[derive(Clone, Debug, Default, Args)]
 pub struct Common {
     /// Namespace of the upgrade; the context's namespace by default.
-    #[arg(short, long, global = true, value_name = "NAMESPACE")]
+    #[arg(short, long, global = true, value_name = "NAMESPACE", value_parser = object_name)]
     pub namespace: Option<String>,
     /// All namespaces; only where upgrades are listed.
     #[arg(short = 'A', long, global = true, conflicts_with = "namespace")]
@@ -141,7 +141,7 @@ pub struct Common {
     )]
     pub impersonate_group: Vec<String>,
     /// Longest time of one request to hub or cluster, such as 30s; watches excluded. 0: no limit.
-    #[arg(long, global = true, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    #[arg(long, global = true, value_name = "DURATION", default_value = "30s", value_parser = request_timeout)]
     pub request_timeout: TimeDelta,
 }
 
@@ -200,6 +200,7 @@ pub enum Command {
 #[derive(Clone, Debug, Args)]
 pub struct NameArgs {
     /// Name of the upgrade.
+    #[arg(value_parser = object_name)]
     pub name: String,
 }
 
@@ -207,6 +208,7 @@ pub struct NameArgs {
 #[derive(Clone, Debug, Args)]
 pub struct StatusArgs {
     /// Name of the upgrade.
+    #[arg(value_parser = object_name)]
     pub name: Option<String>,
     /// Follow the upgrade until it is Ready or Stalled: redrawn on a terminal, a line per change otherwise.
     #[arg(short, long, requires = "name")]
@@ -220,6 +222,7 @@ pub struct StatusArgs {
 #[derive(Clone, Debug, Args)]
 pub struct ClustersArgs {
     /// Name of the upgrade.
+    #[arg(value_parser = object_name)]
     pub name: String,
     /// Only clusters in this phase; may be repeated.
     #[arg(long = "phase", value_name = "PHASE", ignore_case = true, value_parser = phases())]
@@ -230,8 +233,10 @@ pub struct ClustersArgs {
 #[derive(Clone, Debug, Args)]
 pub struct WhyArgs {
     /// Name of the upgrade.
+    #[arg(value_parser = object_name)]
     pub name: String,
     /// Name of the ManagedCluster.
+    #[arg(value_parser = object_name)]
     pub cluster: String,
 }
 
@@ -239,6 +244,7 @@ pub struct WhyArgs {
 #[derive(Clone, Debug, Args)]
 pub struct RetryArgs {
     /// Name of the upgrade.
+    #[arg(value_parser = object_name)]
     pub name: String,
     /// Set the annotation even where the reports show nothing to retry.
     #[arg(long)]
@@ -332,6 +338,26 @@ fn duration(text: &str) -> Result<TimeDelta, String> {
         .ok_or_else(|| "must be a duration such as 30s, 90m or 1h30m (days are not a unit)".to_owned())
 }
 
+/// Like kubectl's: a number alone is seconds.
+fn request_timeout(text: &str) -> Result<TimeDelta, String> {
+    let seconds = text.parse::<u32>().ok();
+    seconds.map_or_else(
+        || duration(text),
+        |seconds| Ok(TimeDelta::seconds(seconds.into())),
+    )
+}
+
+/// The name of an object as the API server takes it; others would make paths that mean something else.
+fn object_name(text: &str) -> Result<String, String> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+    let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    let good = text.chars().all(allowed) && edge(text.chars().next()) && edge(text.chars().next_back());
+    good.then(|| text.to_owned()).ok_or_else(|| {
+        "a name has lower-case letters, digits, - and . only, and begins and ends with a letter or digit"
+            .to_owned()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -368,6 +394,36 @@ mod tests {
         assert!(parse("status spring --timeout 1h").is_err());
         assert!(parse("status spring -w --timeout 2d").is_err());
         assert!(parse("status spring -w --timeout 1h30m").is_ok());
+    }
+
+    #[test]
+    fn a_request_timeout_is_a_duration_or_seconds() {
+        for (text, seconds) in [("30", 30), ("0", 0), ("2m", 120)] {
+            let line = format!("status --request-timeout {text}");
+            let cli = parse(&line).unwrap();
+            assert_eq!(cli.common.request_timeout, TimeDelta::seconds(seconds));
+        }
+        assert!(parse("status --request-timeout=-1s").is_err());
+        assert!(parse("status --request-timeout=soon").is_err());
+    }
+
+    #[test]
+    fn names_that_no_object_can_have_are_refused_before_anything_is_asked() {
+        for line in [
+            "status Spring",
+            "pause ../spring",
+            "why spring a/b",
+            "status -n a?b",
+            "retry spring-",
+        ] {
+            let error = parse(line).unwrap_err();
+            assert_eq!(error.exit_code(), i32::from(crate::Exit::Usage.code()), "{line}");
+            assert!(
+                error.to_string().contains("lower-case letters"),
+                "{line}: {error}"
+            );
+        }
+        assert!(parse("why spring-4.16 edge-17.example.com -n upgrades").is_ok());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! A connection to an API server as kubectl makes it, each request with a time limit. What it is connected to, the hub or
 //! a cluster, it knows only for its errors.
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -45,6 +46,8 @@ pub struct Connection {
     pub namespace: String,
     request_timeout: Option<Duration>,
     peer: Peer,
+    /// URL of the API server, for errors.
+    server: String,
 }
 
 impl Connection {
@@ -62,6 +65,7 @@ impl Connection {
             .namespace
             .clone()
             .unwrap_or_else(|| config.default_namespace.clone());
+        let server = config.cluster_url.to_string();
         let client = Client::try_from(config).map_err(|error| Failure::Other(error.to_string()))?;
         let request_timeout = common
             .request_timeout
@@ -73,6 +77,7 @@ impl Connection {
             namespace,
             request_timeout,
             peer,
+            server,
         })
     }
 
@@ -94,12 +99,18 @@ impl Connection {
         let answer = match self.request_timeout {
             Some(limit) => tokio::time::timeout(limit, request).await.map_err(|_| {
                 Failure::Unreachable(format!(
-                    "no answer within {limit:?}; --request-timeout sets the limit"
+                    "{}: no answer within {limit:?}; --request-timeout sets the limit",
+                    self.server
                 ))
             })?,
             None => request.await,
         };
-        answer.map_err(|error| Failure::from_answer(&error, plural, self.peer.remedy()))
+        answer.map_err(
+            |error| match Failure::from_answer(&error, plural, self.peer.remedy()) {
+                Failure::Unreachable(cause) => Failure::Unreachable(format!("{}: {cause}", self.server)),
+                other => other,
+            },
+        )
     }
 }
 
@@ -108,10 +119,15 @@ async fn config(common: &Common, peer: Peer) -> Result<Config, Failure> {
         context: common.context.clone(),
         ..KubeConfigOptions::default()
     };
-    match (&common.kubeconfig, &common.context) {
-        (Some(file), _) => from_file(file, &options).await,
-        (None, Some(_)) => Config::from_kubeconfig(&options).await,
-        (None, None) => {
+    let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
+    match (&common.kubeconfig, &common.context, present(&listed)) {
+        (Some(file), ..) => from_file(file, &options).await,
+        (None, _, Some(merged)) => match merged {
+            Ok(merged) => Config::from_custom_kubeconfig(merged, &options).await,
+            Err(error) => Err(error),
+        },
+        (None, Some(_), None) => Config::from_kubeconfig(&options).await,
+        (None, None, None) => {
             return Config::infer().await.map_err(|error| {
                 let cause =
                     std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
@@ -123,6 +139,16 @@ async fn config(common: &Common, peer: Peer) -> Result<Config, Failure> {
         let flag = common.kubeconfig.as_ref().map(|file| file.display().to_string());
         unusable(&error, flag.or_else(variable).as_deref())
     })
+}
+
+/// The files of KUBECONFIG that exist, merged; like kubectl, it takes the others for empty. `None` if there are none.
+fn present(listed: &OsStr) -> Option<Result<Kubeconfig, KubeconfigError>> {
+    let merge = |merged: Kubeconfig, file: PathBuf| merged.merge(Kubeconfig::read_from(file)?);
+    let mut files = std::env::split_paths(listed)
+        .filter(|file| file.is_file())
+        .peekable();
+    files.peek()?;
+    Some(files.try_fold(Kubeconfig::default(), merge))
 }
 
 /// What KUBECONFIG says; empty is as good as unset.
@@ -147,6 +173,12 @@ fn unconfigured(cause: &str, variable: Option<&str>, peer: Peer) -> Failure {
 
 /// `file`: that of `--kubeconfig`, or those of KUBECONFIG. Some causes name no file, such as one that is not YAML.
 fn unusable(error: &KubeconfigError, file: Option<&str>) -> Failure {
+    if let KubeconfigError::LoadContext(context) = error {
+        let of = file.map_or_else(String::new, |file| format!(" in the kubeconfig {file}"));
+        return Failure::Other(format!(
+            "context {context:?} does not exist{of}; kubectl config get-contexts lists those that do"
+        ));
+    }
     let cause = with_cause(error);
     let named = file
         .filter(|file| !cause.contains(file))
@@ -180,11 +212,63 @@ mod tests {
         let (absent, broken, empty) = (file("absent"), file("broken"), file("empty"));
         std::fs::write(&broken, "clusters: [").expect("a file");
         std::fs::write(&empty, "apiVersion: v1\nkind: Config\n").expect("a file");
-        for (file, context) in [(&absent, None), (&broken, None), (&empty, Some("elsewhere"))] {
+        for (file, context, remedy) in [
+            (&absent, None, "give another by --kubeconfig"),
+            (&broken, None, "give another by --kubeconfig"),
+            (&empty, Some("elsewhere"), "context \"elsewhere\" does not exist"),
+        ] {
             let text = refused(file, context, Peer::Hub).await;
             assert_eq!(text.matches(file.to_str().expect("UTF-8")).count(), 1, "{text}");
-            assert!(text.contains("give another by --kubeconfig"), "{text}");
+            assert!(text.contains(remedy), "{text}");
         }
+    }
+
+    #[test]
+    fn files_of_the_variable_that_do_not_exist_are_skipped_and_broken_ones_are_not() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = |name: &str, text: &str| {
+            std::fs::write(dir.path().join(name), text).expect("a file");
+            dir.path().join(name)
+        };
+        let hub = file("hub", "current-context: one\n");
+        let other = file("other", "current-context: two\n");
+        let broken = file("broken", "clusters: [");
+        let absent = dir.path().join("absent");
+        let merged = |files: &[&PathBuf]| present(&std::env::join_paths(files).expect("paths"));
+        for (files, context) in [
+            ([&absent, &hub], "one"),
+            ([&hub, &other], "one"),
+            ([&other, &hub], "two"),
+        ] {
+            let merged = merged(&files).expect("a file exists").expect("it can be read");
+            assert_eq!(merged.current_context.as_deref(), Some(context));
+        }
+        assert!(merged(&[&hub, &broken]).expect("files exist").is_err());
+        assert!(merged(&[&absent]).is_none());
+        assert!(present(OsStr::new("")).is_none());
+    }
+
+    #[tokio::test]
+    async fn an_unreachable_server_is_named() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("config");
+        let text = r#"{"apiVersion": "v1", "kind": "Config", "current-context": "a", "users": [],
+            "clusters": [{"name": "hub", "cluster": {"server": "http://127.0.0.1:1"}}],
+            "contexts": [{"name": "a", "context": {"cluster": "hub"}}]}"#;
+        std::fs::write(&file, text).expect("a file");
+        let file = file.to_str().expect("UTF-8");
+        let common = Cli::parse_from(["kubectl-mcu", "status", "--kubeconfig", file]).common;
+        let connection = Connection::open(&common, Peer::Hub).await.expect("a connection");
+        let request = connection.client().apiserver_version();
+        let failure = connection
+            .bound(request, "versions")
+            .await
+            .expect_err("nobody listens");
+        let text = failure.to_string();
+        assert!(
+            text.starts_with("Unable to connect to the server: http://127.0.0.1:1"),
+            "{text}"
+        );
     }
 
     #[test]
