@@ -378,25 +378,6 @@ mod tests {
                 "spec.clusterVersion.version",
             ),
             (
-                json!({"clusterVersion": {"channel": "stable-4.12\n", "version": "4.12.0"}}),
-                "spec.clusterVersion.channel",
-            ),
-            (
-                json!({"clusterVersion": {"version": "4.12.0"}, "placement": [{"name": "Dev"}]}),
-                "spec.placement[0].name",
-            ),
-            (
-                json!({"clusterVersion": {"version": "4.12.0"}, "clusterSelector": {"clusterSets": ["Dev"]}}),
-                "spec.clusterSelector.clusterSets[0]",
-            ),
-            (
-                strategy(
-                    "canaryClusters",
-                    json!({"clusterSelector": {"matchLabels": {"a b": "c"}}}),
-                ),
-                "spec.upgradeStrategy.canaryClusters.clusterSelector.matchLabels.a b",
-            ),
-            (
                 json!({"clusterVersion": {"version": "4.99"}}),
                 "spec.clusterVersion.version",
             ),
@@ -447,6 +428,32 @@ mod tests {
             (
                 json!({"ocpOperators": {"include": [{"name": "a", "namespace": ""}]}}),
                 "spec.ocpOperators.include[0].namespace",
+            ),
+        ] {
+            assert_eq!(found(&spec), [field], "{spec}");
+        }
+    }
+
+    #[test]
+    fn names_and_labels_that_cannot_exist_are_refused_wherever_a_spec_has_them() {
+        let with = |key: &str, value: Value| json!({"clusterVersion": {"version": "4.12.0"}, key: value});
+        let canaries = json!({"canaryClusters": {"clusterSelector": {"matchLabels": {"a b": "c"}}}});
+        for (spec, field) in [
+            (
+                json!({"clusterVersion": {"channel": "stable-4.12\n", "version": "4.12.0"}}),
+                "spec.clusterVersion.channel",
+            ),
+            (
+                with("placement", json!([{"name": "Dev"}])),
+                "spec.placement[0].name",
+            ),
+            (
+                with("clusterSelector", json!({"clusterSets": ["Dev"]})),
+                "spec.clusterSelector.clusterSets[0]",
+            ),
+            (
+                with("upgradeStrategy", canaries),
+                "spec.upgradeStrategy.canaryClusters.clusterSelector.matchLabels.a b",
             ),
         ] {
             assert_eq!(found(&spec), [field], "{spec}");

@@ -14,7 +14,7 @@ pub const OCM: &str = "1.3";
 
 const ACTIONS: [&str; 2] = ["preUpgradeAction", "postUpgradeAction"];
 
-/// The rules of a ManifestWorkSpec, ready to be applied to many objects.
+/// The rules of a `ManifestWorkSpec`, ready to be applied to many objects.
 pub struct WorkRules {
     schema: Value,
     compiled: CompiledSchema,
@@ -109,8 +109,8 @@ fn warning(field: String, message: String) -> Problem {
     }
 }
 
-/// The structural schema of a ManifestWorkSpec without its workload, as of OCM [`OCM`]. A hub test compares it with the
-/// CRD that the hub tools pin.
+/// The structural schema of a `ManifestWorkSpec` without its workload, as of OCM [`OCM`]. A hub test compares it with
+/// the CRD that the hub tools pin.
 #[must_use]
 pub fn spec_schema() -> Value {
     json!({
