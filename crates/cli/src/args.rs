@@ -349,13 +349,9 @@ fn request_timeout(text: &str) -> Result<TimeDelta, String> {
 
 /// The name of an object as the API server takes it; others would make paths that mean something else.
 fn object_name(text: &str) -> Result<String, String> {
-    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
-    let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-    let good = text.chars().all(allowed) && edge(text.chars().next()) && edge(text.chars().next_back());
-    good.then(|| text.to_owned()).ok_or_else(|| {
-        "a name has lower-case letters, digits, - and . only, and begins and ends with a letter or digit"
-            .to_owned()
-    })
+    let message = "a name has at most 253 lower-case letters, digits, - and . only, and begins and ends with a letter or digit";
+    let name = api::validate::is_subdomain(text).then(|| text.to_owned());
+    name.ok_or_else(|| message.to_owned())
 }
 
 #[cfg(test)]

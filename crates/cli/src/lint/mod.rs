@@ -1,13 +1,14 @@
 //! Offline checks of manifests: what admission would refuse, and what the controller would refuse after it.
 //!
 //! Order as in the API server: unknown fields, defaults, structural schema, list types, CEL rules; last the controller's
-//! own rules (`api::validate`). The API server stops before CEL when a type is wrong; here the rules of all other fields
-//! are still applied, so that one run shows more. Nothing is asked from a hub, so rules that need one (Placements,
-//! bindings, permissions, clusters) are not checked.
+//! own rules (`api::validate`), and of an action's ManifestWork what the hub would refuse or drop. The API server stops
+//! before CEL when a type is wrong; here the rules of all other fields are still applied, so that one run shows more.
+//! Nothing is asked from a hub, so rules that need one (Placements, bindings, permissions, clusters) are not checked.
 
 pub mod documents;
 pub mod output;
 pub mod schema;
+pub mod work;
 
 use api::mcu::ManagedClustersUpgradeSpec;
 use kube_cel::{CompiledSchema, ErrorKind, Validator};
@@ -17,6 +18,7 @@ use serde_json::Value;
 use crate::args::UnknownFields;
 use documents::Document;
 use schema::Problem;
+use work::WorkRules;
 
 const KIND: &str = "ManagedClustersUpgrade";
 
@@ -89,6 +91,7 @@ pub struct Linter {
     schema: Value,
     compiled: CompiledSchema,
     validator: Validator,
+    work: WorkRules,
     unknown: UnknownFields,
     namespace: Option<String>,
 }
@@ -101,6 +104,7 @@ impl Linter {
         Linter {
             compiled: kube_cel::compile_schema(&schema),
             validator: Validator::new(),
+            work: WorkRules::new(),
             schema,
             unknown,
             namespace,
@@ -143,8 +147,7 @@ impl Linter {
             namespace: text("/metadata/namespace").to_owned(),
             name: text("/metadata/name").to_owned(),
         };
-        let (group, version) = text("/apiVersion").split_once('/').unwrap_or_default();
-        if text("/kind") != KIND || group != api::GROUP {
+        if text("/kind") != KIND {
             let kind = match (text("/apiVersion"), text("/kind")) {
                 ("", "") => "an object without apiVersion and kind".to_owned(),
                 (version, kind) => format!("{version} {kind}"),
@@ -155,15 +158,9 @@ impl Linter {
         if place.namespace.is_empty() {
             place.namespace = self.namespace.clone().unwrap_or_default();
         }
-        let problems = if version == api::VERSION {
-            self.check(object)
-        } else {
-            let message = format!(
-                "there is no version {version:?}; write {}/{}",
-                api::GROUP,
-                api::VERSION
-            );
-            vec![Problem::error("apiVersion", message)]
+        let problems = match wrong_api(text("/apiVersion")) {
+            Some(problem) => vec![problem],
+            None => self.check(object),
         };
         report.checked.push(place.clone());
         report
@@ -199,6 +196,9 @@ impl Linter {
         let own = self.own_rules(&object, structural.is_empty());
         let cel = self.cel_rules(&object);
         problems.extend(merge(structural, own, cel));
+        let drops = self.unknown != UnknownFields::Ignore;
+        problems.extend(self.work.check(&self.validator, &object, drops));
+        problems.extend(image_without_digest(&object));
         problems.sort_by(|a, b| a.field.cmp(&b.field));
         problems.dedup();
         problems
@@ -219,27 +219,14 @@ impl Linter {
     }
 
     fn cel_rules(&self, object: &Value) -> Vec<Problem> {
-        let Err(errors) = self.validator.validate_compiled(&self.compiled, object, None) else {
-            return Vec::new();
-        };
-        errors
-            .into_iter()
-            .map(|error| {
-                // Of an object's root, CEL sees nothing but the name.
-                let field = if error.field_path.is_empty() {
-                    "metadata.name".to_owned()
-                } else {
-                    error.field_path
-                };
-                match error.kind {
-                    ErrorKind::ValidationFailure => Problem::error(field, error.message),
-                    _ => Problem {
-                        warning: true,
-                        ..Problem::error(field, format!("not checked offline: {}", error.message))
-                    },
-                }
-            })
-            .collect()
+        let mut problems = cel_rules(&self.validator, &self.compiled, object);
+        for problem in &mut problems {
+            // Of an object's root, CEL sees nothing but the name.
+            if problem.field.is_empty() {
+                "metadata.name".clone_into(&mut problem.field);
+            }
+        }
+        problems
     }
 
     /// The controller's own rules. `sound`: the schema found nothing, so a spec that cannot be read is a finding.
@@ -261,6 +248,53 @@ impl Linter {
             Err(_) => Vec::new(),
         }
     }
+}
+
+/// Our kind exists in one API only, so any other apiVersion is a slip.
+fn wrong_api(api_version: &str) -> Option<Problem> {
+    let ours = format!("{}/{}", api::GROUP, api::VERSION);
+    let wrong = match api_version.split_once('/') {
+        _ if api_version == ours => return None,
+        _ if api_version.is_empty() => "must be set".to_owned(),
+        Some((group, version)) if group == api::GROUP => format!("there is no version {version:?}"),
+        _ => format!("{api_version:?} has no {KIND}"),
+    };
+    Some(Problem::error("apiVersion", format!("{wrong}; write {ours}")))
+}
+
+/// A cluster verifies the signature of a release image by its digest, and takes no image that it cannot verify.
+fn image_without_digest(object: &Value) -> Option<Problem> {
+    let image = object.pointer("/spec/clusterVersion/image")?.as_str()?;
+    let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+    let by_digest = image
+        .split_once("@sha256:")
+        .is_some_and(|(name, digest)| !name.is_empty() && digest.len() == 64 && digest.chars().all(hex));
+    (!image.is_empty() && !by_digest).then(|| Problem {
+        warning: true,
+        ..Problem::error(
+            "spec.clusterVersion.image",
+            format!("{image:?} is no image by digest; a cluster verifies release images by digest only and does not accept it: write NAME@sha256: and the 64 digits that oc adm release info shows"),
+        )
+    })
+}
+
+fn cel_rules(validator: &Validator, compiled: &CompiledSchema, object: &Value) -> Vec<Problem> {
+    let Err(errors) = validator.validate_compiled(compiled, object, None) else {
+        return Vec::new();
+    };
+    errors
+        .into_iter()
+        .map(|error| match error.kind {
+            ErrorKind::ValidationFailure => Problem::error(error.field_path, error.message),
+            _ => Problem {
+                warning: true,
+                ..Problem::error(
+                    error.field_path,
+                    format!("not checked offline: {}", error.message),
+                )
+            },
+        })
+        .collect()
 }
 
 /// The three sources often see the same mistake. The schema's finding about a field goes before the others' about it and

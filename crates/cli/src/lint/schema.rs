@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use api::validate::is_subdomain;
 use serde_json::{Map, Value, json};
 
 /// Something wrong with one object.
@@ -48,7 +49,8 @@ pub fn of_upgrades() -> Value {
     schema
 }
 
-fn adapt(schema: &mut Value) {
+/// Puts a schema into words that the offline engine knows.
+pub fn adapt(schema: &mut Value) {
     let Some(node) = schema.as_object_mut() else {
         return;
     };
@@ -127,16 +129,6 @@ pub fn complete_name(object: &mut Value) {
     }
 }
 
-fn is_subdomain(name: &str) -> bool {
-    let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    name.len() <= 253
-        && name.split('.').all(|label| {
-            label.starts_with(alphanumeric)
-                && label.ends_with(alphanumeric)
-                && label.chars().all(|c| alphanumeric(c) || c == '-')
-        })
-}
-
 /// Removes what the API server would not store: fields that the schema does not know, whose paths are added to
 /// `unknown`, and nulls that the schema does not allow.
 pub fn prune(schema: &Value, value: &mut Value, path: &str, unknown: &mut Vec<String>) {
@@ -202,8 +194,14 @@ pub fn normalize(value: &mut Value) {
 /// Checks a pruned and defaulted object; the problems in the order of the schema.
 #[must_use]
 pub fn check(schema: &Value, object: &Value) -> Vec<Problem> {
+    check_at(schema, object, "")
+}
+
+/// Checks what stands at a path of an object, as [`check`] does.
+#[must_use]
+pub fn check_at(schema: &Value, value: &Value, path: &str) -> Vec<Problem> {
     let mut found = Vec::new();
-    walk(schema, object, "", &mut found);
+    walk(schema, value, path, &mut found);
     found
 }
 
@@ -402,9 +400,11 @@ fn flag(schema: &Value, key: &str) -> bool {
     schema.get(key).and_then(Value::as_bool).unwrap_or_default()
 }
 
-fn join(path: &str, key: &str) -> String {
-    if path.is_empty() {
-        key.to_owned()
+/// The path of a field below another; either may be the root, which is empty.
+#[must_use]
+pub fn join(path: &str, key: &str) -> String {
+    if path.is_empty() || key.is_empty() {
+        format!("{path}{key}")
     } else {
         format!("{path}.{key}")
     }

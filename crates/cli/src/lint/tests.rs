@@ -70,13 +70,8 @@ fn a_full_upgrade_is_good() {
         "paused": true,
     });
     assert_eq!(found(&linter, &spec), []);
-    assert_eq!(
-        found(
-            &linter,
-            &json!({"clusterVersion": {"image": "quay.io/x@sha256:0"}})
-        ),
-        []
-    );
+    let image = format!("quay.io/x@sha256:{}", "0a".repeat(32));
+    assert_eq!(found(&linter, &json!({"clusterVersion": {"image": image}})), []);
     assert_eq!(
         found(&linter, &json!({"ocpOperators": {"approveAllUpgrades": true}})),
         []
@@ -173,6 +168,82 @@ fn a_target_without_or_with_a_bad_version_is_refused() {
         "spec.clusterVersion.upstream",
         "http or https URL",
     );
+}
+
+#[test]
+fn an_image_that_a_cluster_cannot_verify_is_a_warning() {
+    let linter = linter();
+    for image in [
+        "quay.io/ocp/release:4.12.0-x86_64".to_owned(),
+        "quay.io/x@sha256:0".to_owned(),
+        format!("quay.io/x@sha256:{}", "G".repeat(64)),
+        format!("@sha256:{}", "0".repeat(64)),
+    ] {
+        let found = linter.check(&object(&json!({"clusterVersion": {"image": image}})));
+        assert_eq!(found.len(), 1, "{image}: {found:?}");
+        assert_eq!(found[0].field, "spec.clusterVersion.image");
+        assert!(found[0].warning, "{image}");
+        assert!(found[0].message.contains("oc adm release info"), "{found:?}");
+    }
+}
+
+#[test]
+fn names_and_labels_that_cannot_exist_are_refused_once() {
+    let linter = linter();
+    let key = json!({"matchExpressions": [{"key": "gpu type", "operator": "DoesNotExist"}]});
+    refused(
+        &linter,
+        &with("clusterSelector", &key),
+        "spec.clusterSelector.matchExpressions[0].key",
+        "\"gpu type\" must be a label key",
+    );
+    refused(
+        &linter,
+        &with("clusterSelector", &json!({"clusterSets": [""]})),
+        "spec.clusterSelector.clusterSets[0]",
+        "must not be empty",
+    );
+    refused(
+        &linter,
+        &json!({"clusterVersion": {"version": "4.12.0", "channel": "stable 4.12"}}),
+        "spec.clusterVersion.channel",
+        "without white space",
+    );
+}
+
+#[test]
+fn our_kind_under_another_api_is_an_error_that_names_the_right_one() {
+    let ours = "cluster.open-cluster-management.io/v1beta1";
+    for (api_version, words) in [
+        (
+            "clusters.open-cluster-management.io/v1beta1",
+            "has no ManagedClustersUpgrade",
+        ),
+        ("a/b/c", "has no ManagedClustersUpgrade"),
+        ("v1beta1", "has no ManagedClustersUpgrade"),
+        ("", "must be set"),
+        (
+            "cluster.open-cluster-management.io/v1",
+            "there is no version \"v1\"",
+        ),
+    ] {
+        let mut object = object(&json!({"clusterVersion": {"version": "4.12.0"}}));
+        object["apiVersion"] = json!(api_version);
+        let mut report = Report::default();
+        linter().lint("a.json", &object.to_string(), &mut report);
+        assert_eq!(
+            (report.checked.len(), report.findings.len()),
+            (1, 1),
+            "{report:?}"
+        );
+        let finding = &report.findings[0];
+        assert_eq!(
+            (finding.field.as_str(), finding.severity),
+            ("apiVersion", Severity::Error)
+        );
+        assert!(finding.message.contains(words), "{finding:?}");
+        assert!(finding.message.ends_with(&format!("write {ours}")), "{finding:?}");
+    }
 }
 
 #[test]

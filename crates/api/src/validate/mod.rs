@@ -2,7 +2,10 @@
 //!
 //! Admission (schema and CEL) refuses most bad input before it is stored; these rules repeat all of it, because an
 //! object may have been stored under an older CRD, and add what CEL cannot say (`reference/mcu.md` §3.2): the size of
-//! an action, namespaces and duplicates of its manifests.
+//! an action, namespaces and duplicates of its manifests, names and labels that cannot exist.
+
+mod grammar;
+mod selection;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,10 +13,11 @@ use std::fmt;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::Value;
 
-use crate::mcu::{
-    ClusterSelector, LabelOperator, ManagedClustersUpgradeSpec, OperatorRef, UpgradeAction, UpgradeStrategy,
-};
+use crate::mcu::{ManagedClustersUpgradeSpec, OperatorRef, UpgradeAction, UpgradeStrategy};
 use crate::names::MAX_MCU_NAME;
+use selection::{check_placements, check_selector};
+
+pub use grammar::is_subdomain;
 
 /// Largest sum of an action's manifests as JSON, the limit of OCM's webhook.
 pub const MAX_MANIFESTS_BYTES: usize = 500 * 1024;
@@ -50,14 +54,7 @@ pub fn validate(name: &str, spec: &ManagedClustersUpgradeSpec) -> Vec<Violation>
             "must be at most 63 characters, since the labels of its reports carry it",
         ));
     }
-    for (index, placement) in spec.placement.iter().enumerate() {
-        if placement.name.is_empty() {
-            found.push(violation(
-                format!("spec.placement[{index}].name"),
-                "must name a Placement",
-            ));
-        }
-    }
+    check_placements(&spec.placement, &mut found);
     if let Some(selector) = &spec.cluster_selector {
         check_selector("spec.clusterSelector", selector, &mut found);
     }
@@ -75,24 +72,6 @@ pub fn validate(name: &str, spec: &ManagedClustersUpgradeSpec) -> Vec<Violation>
     found
 }
 
-fn check_selector(field: &str, selector: &ClusterSelector, found: &mut Vec<Violation>) {
-    for (index, expression) in selector.match_expressions.iter().enumerate() {
-        let wants_values = matches!(expression.operator, LabelOperator::In | LabelOperator::NotIn);
-        if wants_values == expression.values.is_empty() {
-            found.push(violation(
-                format!("{field}.matchExpressions[{index}].values"),
-                "must name at least one value for operator In or NotIn, and must be left out for Exists and DoesNotExist",
-            ));
-        }
-        if expression.key.is_empty() {
-            found.push(violation(
-                format!("{field}.matchExpressions[{index}].key"),
-                "must name a label",
-            ));
-        }
-    }
-}
-
 fn check_target(spec: &ManagedClustersUpgradeSpec, found: &mut Vec<Violation>) {
     let Some(target) = &spec.cluster_version else {
         return;
@@ -101,6 +80,15 @@ fn check_target(spec: &ManagedClustersUpgradeSpec, found: &mut Vec<Violation>) {
         found.push(violation(
             "spec.clusterVersion",
             "set version (such as 4.12.0) or image",
+        ));
+    }
+    if target.channel.contains(char::is_whitespace) {
+        found.push(violation(
+            "spec.clusterVersion.channel",
+            format!(
+                "{:?} must be a channel such as stable-4.12, without white space",
+                target.channel
+            ),
         ));
     }
     if !target.version.is_empty() && semver::Version::parse(&target.version).is_err() {
@@ -440,6 +428,32 @@ mod tests {
             (
                 json!({"ocpOperators": {"include": [{"name": "a", "namespace": ""}]}}),
                 "spec.ocpOperators.include[0].namespace",
+            ),
+        ] {
+            assert_eq!(found(&spec), [field], "{spec}");
+        }
+    }
+
+    #[test]
+    fn names_and_labels_that_cannot_exist_are_refused_wherever_a_spec_has_them() {
+        let with = |key: &str, value: Value| json!({"clusterVersion": {"version": "4.12.0"}, key: value});
+        let canaries = json!({"canaryClusters": {"clusterSelector": {"matchLabels": {"a b": "c"}}}});
+        for (spec, field) in [
+            (
+                json!({"clusterVersion": {"channel": "stable-4.12\n", "version": "4.12.0"}}),
+                "spec.clusterVersion.channel",
+            ),
+            (
+                with("placement", json!([{"name": "Dev"}])),
+                "spec.placement[0].name",
+            ),
+            (
+                with("clusterSelector", json!({"clusterSets": ["Dev"]})),
+                "spec.clusterSelector.clusterSets[0]",
+            ),
+            (
+                with("upgradeStrategy", canaries),
+                "spec.upgradeStrategy.canaryClusters.clusterSelector.matchLabels.a b",
             ),
         ] {
             assert_eq!(found(&spec), [field], "{spec}");

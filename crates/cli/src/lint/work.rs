@@ -1,0 +1,463 @@
+//! The rest of an action's ManifestWork, everything but its workload: what OCM's own CRD refuses or drops.
+//!
+//! Our CRD passes the rest on as it is written, so that fields of a newer OCM can be used. What is found here are
+//! therefore warnings: they show before the first work is created what would otherwise show only then, or never, since
+//! the hub drops a misspelt field without a word. The workload is left to our own rules.
+
+use kube_cel::{CompiledSchema, Validator};
+use serde_json::{Value, json};
+
+use super::schema::{self, Problem};
+
+/// The release of Open Cluster Management whose ManifestWork [`spec_schema`] describes.
+pub const OCM: &str = "1.3";
+
+const ACTIONS: [&str; 2] = ["preUpgradeAction", "postUpgradeAction"];
+
+/// The rules of a `ManifestWorkSpec`, ready to be applied to many objects.
+pub struct WorkRules {
+    schema: Value,
+    compiled: CompiledSchema,
+}
+
+impl WorkRules {
+    /// Reads the schema.
+    #[must_use]
+    pub fn new() -> WorkRules {
+        let mut schema = spec_schema();
+        // OCM's webhook refuses it, not its CRD.
+        schema["properties"]["executor"]["properties"]["subject"]["x-kubernetes-validations"] = json!([
+            {"rule": "self.type != 'ServiceAccount' || has(self.serviceAccount)", "message": "serviceAccount must be set for type ServiceAccount"},
+        ]);
+        schema::adapt(&mut schema);
+        WorkRules {
+            compiled: kube_cel::compile_schema(&schema),
+            schema,
+        }
+    }
+
+    /// Checks the actions of an MCU. `drops`: fields that the hub would drop are told as well.
+    #[must_use]
+    pub fn check(&self, validator: &Validator, object: &Value, drops: bool) -> Vec<Problem> {
+        let mut found = Vec::new();
+        for action in ACTIONS {
+            let work = object.pointer(&format!("/spec/{action}/manifestWork"));
+            if let Some(work) = work.filter(|work| work.is_object()) {
+                let at = format!("spec.{action}.manifestWork");
+                self.check_work(validator, work.clone(), &at, drops, &mut found);
+            }
+        }
+        found
+    }
+
+    fn check_work(
+        &self,
+        validator: &Validator,
+        mut work: Value,
+        at: &str,
+        drops: bool,
+        found: &mut Vec<Problem>,
+    ) {
+        if let Some(fields) = work.as_object_mut() {
+            fields.remove("workload");
+        }
+        let mut unknown = Vec::new();
+        schema::prune(&self.schema, &mut work, at, &mut unknown);
+        if drops {
+            found.extend(unknown.into_iter().map(|field| {
+                warning(
+                    field,
+                    format!("ManifestWork of OCM {OCM} has no such field, the hub drops it; check its spelling and its place"),
+                )
+            }));
+        }
+        let work = kube_cel::apply_defaults(&self.schema, &work);
+        let structural = schema::check_at(&self.schema, &work, at);
+        let cel = super::cel_rules(validator, &self.compiled, &work)
+            .into_iter()
+            .map(|problem| Problem {
+                field: schema::join(at, &problem.field),
+                ..problem
+            });
+        let refused = super::merge(structural, Vec::new(), cel.collect());
+        found.extend(refused.into_iter().map(|problem| {
+            // Already a warning: the engine could not tell.
+            if problem.warning {
+                return problem;
+            }
+            warning(
+                problem.field,
+                format!(
+                    "{}; a hub with OCM {OCM} refuses the ManifestWork",
+                    problem.message
+                ),
+            )
+        }));
+    }
+}
+
+impl Default for WorkRules {
+    fn default() -> WorkRules {
+        WorkRules::new()
+    }
+}
+
+fn warning(field: String, message: String) -> Problem {
+    Problem {
+        warning: true,
+        ..Problem::error(field, message)
+    }
+}
+
+/// The structural schema of a `ManifestWorkSpec` without its workload, as of OCM [`OCM`]. A hub test compares it with
+/// the CRD that the hub tools pin.
+#[must_use]
+pub fn spec_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "deleteOption": delete_option(),
+            "executor": executor(),
+            "manifestConfigs": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["resourceIdentifier"],
+                    "properties": {
+                        "resourceIdentifier": resource_identifier(),
+                        "feedbackRules": feedback_rules(),
+                        "feedbackScrapeType": {"type": "string", "enum": ["Poll", "Watch"], "default": "Poll"},
+                        "updateStrategy": update_strategy(),
+                        "conditionRules": condition_rules(),
+                    },
+                },
+            },
+        },
+    })
+}
+
+fn delete_option() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "propagationPolicy": {
+                "type": "string",
+                "enum": ["Foreground", "Orphan", "SelectivelyOrphan"],
+                "default": "Foreground",
+            },
+            "selectivelyOrphans": {
+                "type": "object",
+                "properties": {"orphaningRules": {"type": "array", "items": resource_identifier()}},
+            },
+            "ttlSecondsAfterFinished": {"type": "integer", "format": "int64"},
+        },
+    })
+}
+
+fn executor() -> Value {
+    let name = json!({
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 253,
+        "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)$",
+    });
+    json!({
+        "type": "object",
+        "properties": {
+            "subject": {
+                "type": "object",
+                "required": ["type"],
+                "properties": {
+                    "type": {"type": "string", "enum": ["ServiceAccount"]},
+                    "serviceAccount": {
+                        "type": "object",
+                        "required": ["name", "namespace"],
+                        "properties": {"name": name, "namespace": name},
+                    },
+                },
+            },
+        },
+    })
+}
+
+fn resource_identifier() -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "type": "object",
+        "required": ["name", "resource"],
+        "properties": {"group": text, "resource": text, "name": text, "namespace": text},
+    })
+}
+
+fn feedback_rules() -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "type": "array",
+        "items": {
+            "type": "object",
+            "required": ["type"],
+            "properties": {
+                "type": {"type": "string", "enum": ["WellKnownStatus", "JSONPaths"]},
+                "jsonPaths": {
+                    "type": "array",
+                    "x-kubernetes-list-type": "map",
+                    "x-kubernetes-list-map-keys": ["name"],
+                    "items": {
+                        "type": "object",
+                        "required": ["name", "path"],
+                        "properties": {"name": text, "path": text, "version": text},
+                    },
+                },
+            },
+        },
+    })
+}
+
+fn update_strategy() -> Value {
+    let paths = json!({"type": "array", "items": {"type": "string"}});
+    json!({
+        "type": "object",
+        "required": ["type"],
+        "properties": {
+            "type": {
+                "type": "string",
+                "enum": ["Update", "CreateOnly", "ServerSideApply", "ReadOnly"],
+                "default": "Update",
+            },
+            "serverSideApply": {
+                "type": "object",
+                "properties": {
+                    "force": {"type": "boolean"},
+                    "fieldManager": {"type": "string", "pattern": "^work-agent", "default": "work-agent"},
+                    "ignoreFields": {
+                        "type": "array",
+                        "x-kubernetes-list-type": "map",
+                        "x-kubernetes-list-map-keys": ["condition"],
+                        "items": {
+                            "type": "object",
+                            "required": ["condition"],
+                            "properties": {
+                                "condition": {
+                                    "type": "string",
+                                    "enum": ["OnSpokePresent", "OnSpokeChange"],
+                                    "default": "OnSpokePresent",
+                                },
+                                "jqPathExpressions": paths,
+                                "jsonPaths": paths,
+                                "jsonPointers": paths,
+                            },
+                        },
+                    },
+                },
+            },
+        },
+    })
+}
+
+fn condition_rules() -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["condition"],
+        "items": {
+            "type": "object",
+            "required": ["condition", "type"],
+            "properties": {
+                "condition": text,
+                "type": {"type": "string", "enum": ["WellKnownConditions", "CEL"]},
+                "celExpressions": {"type": "array", "items": text},
+                "message": text,
+                "messageExpression": text,
+            },
+            "x-kubernetes-validations": [
+                {"rule": "self.type != 'CEL' || self.condition != \"\"", "message": "condition must not be empty for type CEL"},
+            ],
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::UnknownFields;
+    use crate::lint::{Linter, Report, output};
+
+    const AT: &str = "spec.preUpgradeAction.manifestWork";
+
+    fn upgrade(action: &str, mut work: Value) -> Value {
+        let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+        work["workload"] = json!({"manifests": [manifest]});
+        json!({
+            "apiVersion": "cluster.open-cluster-management.io/v1beta1",
+            "kind": "ManagedClustersUpgrade",
+            "metadata": {"name": "spring", "namespace": "upgrades"},
+            "spec": {"clusterVersion": {"version": "4.12.0"}, action: {"manifestWork": work}},
+        })
+    }
+
+    fn check(unknown: UnknownFields, object: &Value) -> Vec<Problem> {
+        Linter::new(unknown, None).check(object)
+    }
+
+    /// The pre-action has exactly this one problem, a warning that says what a hub does.
+    fn refused(work: &Value, field: &str, message: &str) {
+        let found = check(UnknownFields::Strict, &upgrade("preUpgradeAction", work.clone()));
+        let message = format!("{message}; a hub with OCM {OCM} refuses the ManifestWork");
+        assert_eq!(found, [warning(format!("{AT}.{field}"), message)], "{work}");
+    }
+
+    fn config(key: &str, value: &Value) -> Value {
+        let identifier = json!({"group": "batch", "resource": "jobs", "name": "backup"});
+        json!({"manifestConfigs": [{"resourceIdentifier": identifier, key: value}]})
+    }
+
+    #[test]
+    fn all_that_ocm_knows_is_good_and_defaults_need_not_be_written() {
+        let identifier = json!({"group": "", "resource": "configmaps", "name": "a", "namespace": "default"});
+        let work = json!({
+            "deleteOption": {
+                "propagationPolicy": "SelectivelyOrphan",
+                "selectivelyOrphans": {"orphaningRules": [identifier]},
+                "ttlSecondsAfterFinished": 3600,
+            },
+            "executor": {"subject": {"type": "ServiceAccount", "serviceAccount": {"name": "backup", "namespace": "default"}}},
+            "manifestConfigs": [{
+                "resourceIdentifier": identifier,
+                "feedbackRules": [{"type": "JSONPaths", "jsonPaths": [{"name": "a", "path": ".a", "version": "v1"}]}],
+                "feedbackScrapeType": "Watch",
+                "updateStrategy": {"serverSideApply": {
+                    "force": true, "fieldManager": "work-agent-a", "ignoreFields": [{"jsonPaths": [".a"], "jsonPointers": ["/a"]}],
+                }},
+                "conditionRules": [{"type": "CEL", "condition": "Complete", "celExpressions": ["true"], "message": "m", "messageExpression": "''"}],
+            }, {"resourceIdentifier": identifier, "updateStrategy": null}],
+        });
+        assert_eq!(
+            check(UnknownFields::Strict, &upgrade("preUpgradeAction", work.clone())),
+            []
+        );
+        assert_eq!(
+            check(UnknownFields::Strict, &upgrade("postUpgradeAction", work)),
+            []
+        );
+    }
+
+    #[test]
+    fn words_that_ocm_does_not_know_are_told_with_those_it_knows() {
+        refused(
+            &json!({"deleteOption": {"propagationPolicy": "Bogus"}}),
+            "deleteOption.propagationPolicy",
+            "must be one of Foreground, Orphan, SelectivelyOrphan, not \"Bogus\"",
+        );
+        refused(
+            &config("updateStrategy", &json!({"type": "Nope"})),
+            "manifestConfigs[0].updateStrategy.type",
+            "must be one of Update, CreateOnly, ServerSideApply, ReadOnly, not \"Nope\"",
+        );
+        refused(
+            &json!({"executor": {"subject": {"type": "X"}}}),
+            "executor.subject.type",
+            "must be one of ServiceAccount, not \"X\"",
+        );
+    }
+
+    #[test]
+    fn missing_fields_and_wrong_types_are_told() {
+        refused(
+            &json!({"manifestConfigs": [{"feedbackScrapeType": "Poll"}]}),
+            "manifestConfigs[0].resourceIdentifier",
+            "must be set",
+        );
+        refused(
+            &json!({"manifestConfigs": {}}),
+            "manifestConfigs",
+            "must be a list, not an object",
+        );
+        refused(
+            &json!({"deleteOption": {"ttlSecondsAfterFinished": "1h"}}),
+            "deleteOption.ttlSecondsAfterFinished",
+            "must be a whole number, not \"1h\"",
+        );
+        refused(
+            &config(
+                "conditionRules",
+                &json!([{"type": "CEL", "condition": "A"}, {"type": "CEL", "condition": "A"}]),
+            ),
+            "manifestConfigs[0].conditionRules[1]",
+            "condition \"A\" is there twice; remove one",
+        );
+    }
+
+    #[test]
+    fn rules_beyond_types_are_told_those_of_the_webhook_too() {
+        refused(
+            &config(
+                "updateStrategy",
+                &json!({"type": "ServerSideApply", "serverSideApply": {"fieldManager": "me"}}),
+            ),
+            "manifestConfigs[0].updateStrategy.serverSideApply.fieldManager",
+            "must match ^work-agent",
+        );
+        refused(
+            &config("conditionRules", &json!([{"type": "CEL", "condition": ""}])),
+            "manifestConfigs[0].conditionRules[0]",
+            "condition must not be empty for type CEL",
+        );
+        refused(
+            &json!({"executor": {"subject": {"type": "ServiceAccount"}}}),
+            "executor.subject",
+            "serviceAccount must be set for type ServiceAccount",
+        );
+    }
+
+    #[test]
+    fn a_field_that_the_hub_drops_is_a_warning_unless_unknown_fields_are_ignored() {
+        let misspelt = json!({"deleteOptions": {"propagationPolicy": "Orphan"}, "manifestConfigs": []});
+        let object = upgrade("postUpgradeAction", misspelt);
+        for unknown in [UnknownFields::Strict, UnknownFields::Warn] {
+            let found = check(unknown, &object);
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert_eq!(
+                found[0].field,
+                "spec.postUpgradeAction.manifestWork.deleteOptions"
+            );
+            assert!(found[0].warning);
+            assert!(found[0].message.contains("has no such field, the hub drops it"));
+        }
+        assert_eq!(check(UnknownFields::Ignore, &object), []);
+    }
+
+    #[test]
+    fn the_workload_is_left_to_our_own_rules() {
+        let mut object = upgrade("preUpgradeAction", json!({}));
+        object["spec"]["preUpgradeAction"]["manifestWork"]["workload"] =
+            json!({"manifests": [], "manifest": []});
+        let found = check(UnknownFields::Strict, &object);
+        let fields: Vec<&str> = found.iter().map(|problem| problem.field.as_str()).collect();
+        assert_eq!(
+            fields,
+            [
+                format!("{AT}.workload.manifest"),
+                format!("{AT}.workload.manifests")
+            ]
+        );
+        assert!(found.iter().all(|problem| !problem.warning));
+    }
+
+    #[test]
+    fn what_the_hub_refuses_of_a_work_does_not_fail_a_file() {
+        let object = upgrade(
+            "preUpgradeAction",
+            json!({"deleteOption": {"propagationPolicy": "Bogus"}}),
+        );
+        let mut report = Report::default();
+        Linter::new(UnknownFields::Strict, None).lint("a.json", &object.to_string(), &mut report);
+        assert!(report.is_good());
+        let value: Value = serde_json::from_str(&output::json(&report)).unwrap();
+        assert_eq!(value["findings"][0]["severity"], "warning");
+        assert_eq!(
+            value["findings"][0]["field"],
+            format!("{AT}.deleteOption.propagationPolicy")
+        );
+    }
+}
