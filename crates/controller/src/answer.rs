@@ -7,12 +7,17 @@ use api::names::Step;
 use chrono::TimeDelta;
 
 use crate::apply::{Effect, Job, Outcome};
+use crate::desk::ObstacleKind;
 use crate::hall::{Hall, State};
 use crate::index::Index;
 use crate::pipeline::wake_contested;
+use crate::telemetry::labels::WriteOutcome;
 
 /// First wait before a foreign work that is being deleted is looked at again.
 const TERMINATING: TimeDelta = TimeDelta::seconds(5);
+
+/// So many creations in a row that are forbidden are no permission on its way any more, but one that a human must give.
+const FORBIDDEN: u32 = 3;
 
 /// Takes the answer of a write into the state.
 pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
@@ -38,15 +43,26 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
                 hall.metrics.reacted(freed.elapsed());
             }
             match outcome {
-                Outcome::Foreign => desk.obstruct(&cluster, step, now, None),
+                Outcome::Foreign => desk.obstruct(&cluster, step, now, ObstacleKind::Foreign),
                 Outcome::Refused(text) if desk.goes_by(&sheet.brief) => {
-                    desk.obstruct(&cluster, step, now, Some(text));
+                    desk.obstruct(
+                        &cluster,
+                        step,
+                        now,
+                        ObstacleKind::Refused(Arc::from(text.as_str())),
+                    );
                 }
                 // Of an earlier spec: the present one may do.
                 Outcome::Refused(_) => {}
                 Outcome::ForeignTerminating => desk.await_end(&cluster, step, now + TERMINATING),
                 Outcome::NamespaceGone => desk.miss(&cluster, now),
-                Outcome::Failed(text, counted) => desk.fail(&cluster, now, text, *counted),
+                Outcome::Failed(text, counted) => {
+                    let failures = desk.fail(&cluster, now, text, *counted);
+                    if *counted == WriteOutcome::Forbidden && failures >= FORBIDDEN {
+                        let refused = ObstacleKind::Refused(Arc::from(text.as_str()));
+                        desk.obstruct(&cluster, step, now, refused);
+                    }
+                }
                 _ => {
                     desk.obstacles.remove(&(Arc::clone(&cluster), step));
                     desk.succeed(&cluster);
@@ -59,7 +75,9 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
         | Effect::Delete { cluster, .. } => {
             match outcome {
                 Outcome::NamespaceGone => desk.miss(&cluster, now),
-                Outcome::Failed(text, counted) => desk.fail(&cluster, now, text, *counted),
+                Outcome::Failed(text, counted) => {
+                    desk.fail(&cluster, now, text, *counted);
+                }
                 _ => desk.succeed(&cluster),
             }
             desk.end(&cluster);

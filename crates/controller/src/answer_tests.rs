@@ -112,7 +112,7 @@ fn a_failed_write_is_not_repeated_before_its_wait_which_doubles() {
 fn a_rivals_work_found_in_the_way_is_seen_as_such() {
     let hall = writing();
     with_desk(&hall, |desk| {
-        desk.obstruct(&cluster(), Step::Platform, hall.now(), None);
+        desk.obstruct(&cluster(), Step::Platform, hall.now(), ObstacleKind::Foreign);
     });
     let work = Outcome::Rival(Box::new(work("c1", Step::Platform, "other", 5)));
     answered(&hall, create(&hall), &work);
@@ -154,7 +154,8 @@ fn a_refused_work_stands_in_the_way_until_the_spec_changes() {
         &Outcome::Refused("spec.x: is bad".to_owned()),
     );
     with_desk(&hall, |desk| {
-        assert_eq!(desk.obstacles[&key()].refusal.as_deref(), Some("spec.x: is bad"));
+        let refused = ObstacleKind::Refused(Arc::from("spec.x: is bad"));
+        assert_eq!(desk.obstacles[&key()].kind, refused);
         let edited = crate::policy::brief(&desk.view, &WorkFlags::default(), TimeDelta::zero());
         desk.take_spec(edited, true);
         assert!(desk.obstacles.is_empty(), "the new spec may do");
@@ -168,6 +169,23 @@ fn a_refused_work_stands_in_the_way_until_the_spec_changes() {
     with_desk(&hall, |desk| {
         assert!(desk.obstacles.is_empty());
         assert!(desk.dirty && desk.busy.is_empty());
+    });
+}
+
+#[test]
+fn creations_that_stay_forbidden_wait_for_a_human() {
+    let hall = writing();
+    let forbidden = Outcome::Failed("may not (403)".to_owned(), WriteOutcome::Forbidden);
+    for obstacles in [0, 0, 1, 1] {
+        with_desk(&hall, |desk| desk.begin(&cluster(), true));
+        answered(&hall, create(&hall), &forbidden);
+        with_desk(&hall, |desk| assert_eq!(desk.obstacles.len(), obstacles));
+    }
+    with_desk(&hall, |desk| desk.begin(&cluster(), true));
+    let made = Outcome::Work(Box::new(work("c1", Step::Platform, "u1", 5)));
+    answered(&hall, create(&hall), &made);
+    with_desk(&hall, |desk| {
+        assert!(desk.obstacles.is_empty() && desk.backoff.is_empty());
     });
 }
 

@@ -133,11 +133,22 @@ impl Backoff {
     }
 }
 
+/// What stands in the way of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ObstacleKind {
+    /// Somebody else's work has the name.
+    Foreign,
+    /// The same, but that work is being deleted.
+    ForeignTerminating,
+    /// The hub refused the work; what it said.
+    Refused(Arc<str>),
+}
+
 /// A work that is not ours, or the hub's refusal of ours.
 #[derive(Clone, Debug)]
 pub struct Obstacle {
-    /// What the hub said when it refused the work as invalid; `None`: somebody else's work has the name.
-    pub refusal: Option<Arc<str>>,
+    /// What it is.
+    pub kind: ObstacleKind,
     /// Look again then.
     pub retry_at: DateTime<Utc>,
     /// Looks so far.
@@ -197,7 +208,8 @@ impl Desk {
             Err(_) => self.last_valid = None,
         }
         // Refused was what the earlier spec asked for.
-        self.obstacles.retain(|_, obstacle| obstacle.refusal.is_none());
+        self.obstacles
+            .retain(|_, obstacle| !matches!(obstacle.kind, ObstacleKind::Refused(_)));
         self.selected_at = 0;
         self.dirty = true;
     }
@@ -275,10 +287,12 @@ impl Desk {
         self.backoff.remove(cluster);
     }
 
-    /// Notes a failure and how long to wait: doubling, from a second to a minute.
-    pub fn fail(&mut self, cluster: &Arc<str>, now: DateTime<Utc>, text: &str, counted: WriteOutcome) {
+    /// Notes a failure and how long to wait: doubling, from a second to a minute. Returns the failures in a row.
+    pub fn fail(&mut self, cluster: &Arc<str>, now: DateTime<Utc>, text: &str, counted: WriteOutcome) -> u32 {
         let entry = Backoff::after(self.backoff.get(cluster), now, text, counted);
+        let failures = entry.failures;
         self.backoff.insert(Arc::clone(cluster), entry);
+        failures
     }
 
     /// The object begins to be deleted: what was refused before was wanted for its clusters, and is not any more.
@@ -313,21 +327,21 @@ impl Desk {
     /// Notes somebody else's work that is being deleted: looked at again soon.
     pub fn await_end(&mut self, cluster: &Arc<str>, step: Step, retry_at: DateTime<Utc>) {
         let obstacle = Obstacle {
-            refusal: None,
+            kind: ObstacleKind::ForeignTerminating,
             retry_at,
             looks: 0,
         };
         self.obstacles.insert((Arc::clone(cluster), step), obstacle);
     }
 
-    /// Notes somebody else's work, or what the hub said when it refused ours: tried again after 30 s to 5 min.
-    pub fn obstruct(&mut self, cluster: &Arc<str>, step: Step, now: DateTime<Utc>, refusal: Option<&str>) {
+    /// Notes what stands in the way: tried again after 30 s to 5 min.
+    pub fn obstruct(&mut self, cluster: &Arc<str>, step: Step, now: DateTime<Utc>, kind: ObstacleKind) {
         let key = (Arc::clone(cluster), step);
         let looks = self.obstacles.get(&key).map_or(0, |obstacle| obstacle.looks);
         self.obstacles.insert(
             key,
             Obstacle {
-                refusal: refusal.map(Arc::from),
+                kind,
                 retry_at: now + doubled(OBSTACLE, looks),
                 looks: looks + 1,
             },

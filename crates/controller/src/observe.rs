@@ -9,7 +9,7 @@ use api::names::Step;
 use chrono::{DateTime, Utc};
 use rollout::{Cluster, Fleet, Phase, Reason, Rival, RivalHold, Selection, Slot, Standing};
 
-use crate::desk::{Desk, MISSING};
+use crate::desk::{Desk, MISSING, ObstacleKind};
 use crate::index::{ClusterView, ClusterWorks, Index, Uid, slot_of, to_rollout};
 use crate::report::rows::Row;
 use crate::selection::{self, Member};
@@ -63,7 +63,7 @@ fn rivals(desk: &Desk, desks: &Desks) -> AHashMap<Arc<str>, Rival> {
         };
         // Its first work may not be seen yet, or the next one may be about to be created.
         for cluster in in_flight(other).filter(|cluster| concerns(desk, cluster)) {
-            note(cluster, at_work(other));
+            note(cluster, at_work(other, cluster));
         }
         if other.order() > desk.order() || other.is_deleting() || other.brief.is_err() {
             continue;
@@ -117,9 +117,14 @@ fn waits_for_a_human(phase: Phase, reason: Reason) -> bool {
     }
 }
 
-/// The hold of an upgrade on clusters in flight: without any valid spec nothing of it moves without a human.
-fn at_work(owner: &Desk) -> RivalHold {
-    if owner.in_force().is_none() {
+/// The hold of an upgrade on a cluster in flight: without any valid spec, or with an obstacle in the way of its post-action,
+/// nothing of it moves without a human.
+fn at_work(owner: &Desk, cluster: &str) -> RivalHold {
+    let obstructed = owner.rows.get(cluster).is_some_and(|row| {
+        let record = &row.record;
+        record.phase == Phase::PostAction && matches!(record.reason, Reason::Conflict | Reason::WorkRefused)
+    });
+    if obstructed || owner.in_force().is_none() {
         RivalHold::Stuck
     } else {
         RivalHold::Active
@@ -133,7 +138,7 @@ fn hold_of(desk: &Desk, owner: Option<&Desk>, cluster: &str) -> RivalHold {
     };
     let older = owner.order() < desk.order();
     let Some(row) = owner.rows.get(cluster) else {
-        return at_work(owner);
+        return at_work(owner, cluster);
     };
     // Until the end is on record its works stay: a successor that found neither would take the cluster for unfinished.
     let recorded = row
@@ -145,7 +150,7 @@ fn hold_of(desk: &Desk, owner: Option<&Desk>, cluster: &str) -> RivalHold {
         Phase::Failed if older && recorded => RivalHold::Yielding,
         Phase::Failed if !older => RivalHold::Stuck,
         Phase::PreActionDegraded => RivalHold::Stuck,
-        _ => at_work(owner),
+        _ => at_work(owner, cluster),
     }
 }
 
@@ -316,14 +321,16 @@ impl View<'_> {
             return Slot::Absent;
         }
         let obstacle = self.desk.obstacles.get(&(Arc::clone(name), step));
-        obstacle.map_or(Slot::Absent, |obstacle| match &obstacle.refusal {
-            None => Slot::Foreign {
-                retry_at: obstacle.retry_at,
-            },
-            Some(message) => Slot::Refused {
-                retry_at: obstacle.retry_at,
-                message: Arc::clone(message),
-            },
+        obstacle.map_or(Slot::Absent, |obstacle| {
+            let retry_at = obstacle.retry_at;
+            match &obstacle.kind {
+                ObstacleKind::Foreign => Slot::Foreign { retry_at },
+                ObstacleKind::ForeignTerminating => Slot::ForeignTerminating { retry_at },
+                ObstacleKind::Refused(message) => Slot::Refused {
+                    retry_at,
+                    message: Arc::clone(message),
+                },
+            }
         })
     }
 }

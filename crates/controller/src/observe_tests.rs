@@ -357,7 +357,7 @@ fn a_cluster_is_gone_without_its_managed_cluster_or_while_its_namespace_is_missi
 fn somebody_elses_work_stands_in_the_way_until_its_next_look() {
     let mut index = index(&["a"]);
     let mut desk = upgrade("mine", &["a"]).desk(&index);
-    desk.obstruct(&Arc::from("a"), Step::Platform, at(0), None);
+    desk.obstruct(&Arc::from("a"), Step::Platform, at(0), ObstacleKind::Foreign);
     let fleet = observed(&desk, Vec::new(), &mut index);
     let Slot::Foreign { retry_at } = *one(&fleet, "a").slot(rollout::Step::Platform) else {
         panic!("{fleet:?}");
@@ -370,7 +370,12 @@ fn somebody_elses_work_stands_in_the_way_until_its_next_look() {
 fn a_refused_work_is_a_slot_with_what_the_hub_said() {
     let mut index = index(&["a"]);
     let mut desk = upgrade("mine", &["a"]).desk(&index);
-    desk.obstruct(&Arc::from("a"), Step::PreAction, at(0), Some("no"));
+    desk.obstruct(
+        &Arc::from("a"),
+        Step::PreAction,
+        at(0),
+        ObstacleKind::Refused(Arc::from("no")),
+    );
     let fleet = observed(&desk, Vec::new(), &mut index);
     let refused = Slot::Refused {
         retry_at: at(30),

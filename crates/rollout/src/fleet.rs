@@ -129,6 +129,11 @@ pub enum Slot {
         /// Next try.
         retry_at: DateTime<Utc>,
     },
+    /// Somebody else's work that is being deleted; not looked at again before the time given.
+    ForeignTerminating {
+        /// Next try.
+        retry_at: DateTime<Utc>,
+    },
     /// Nothing: the hub refused the work as invalid, so the spec or the hub must change; not tried again before the time
     /// given.
     Refused {

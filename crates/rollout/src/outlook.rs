@@ -206,7 +206,8 @@ fn is_obstructed(cluster: &Cluster, record: &Record) -> bool {
         cluster.slot(Step::PostAction),
         Slot::Foreign { .. } | Slot::Refused { .. }
     );
-    record.phase == Phase::PostAction && shut
+    // After a restart only the record knows of a refusal.
+    record.phase == Phase::PostAction && (shut || record.reason == Reason::WorkRefused)
 }
 
 fn stall(window: &Window, summary: &Summary, fleet: &[(&Cluster, &ClusterState)]) -> StallReason {

@@ -79,10 +79,13 @@ impl Machine<'_> {
     }
 
     fn time_out_without_work(&mut self, step: Step) {
-        let message = format!(
-            "the step's ManifestWork does not exist and its time ({}) is over",
-            duration(self.policy.timeout(step))
-        );
+        let limit = duration(self.policy.timeout(step));
+        let failed_write = self.cluster.backoff.as_ref();
+        let failed_write = failed_write.map(|(_, text)| (Reason::WriteFailed, text.to_string()));
+        let message = match self.obstacle(step).or(failed_write) {
+            Some((reason, text)) => format!("not done within {limit}: {reason}: {text}"),
+            None => format!("the step's ManifestWork does not exist and its time ({limit}) is over"),
+        };
         match step {
             Step::PreAction => self.phase(Phase::PreActionDegraded, Reason::PreActionTimeout, &message),
             Step::Platform => self.fail(Stage::Platform, Reason::ClusterUpgradeTimeout, &message),
@@ -122,12 +125,14 @@ impl Machine<'_> {
         if !self.way_is_free(step) {
             return;
         }
+        let kept = self.keep_obstacle(step);
         if let Standing::Unavailable { reason, message } = &self.cluster.standing {
-            self.wait(*reason, message);
+            if !kept {
+                self.wait(*reason, message);
+            }
             return;
         }
         self.out.wish = Wish::Start(step);
-        self.keep_obstacle(step);
     }
 
     /// False, with the reason, when something under the work's name must go first.
@@ -141,6 +146,14 @@ impl Machine<'_> {
             Slot::Foreign { retry_at } | Slot::Refused { retry_at, .. } if self.now < *retry_at => {
                 self.wake_at(*retry_at);
                 self.keep_obstacle(step);
+                false
+            }
+            Slot::ForeignTerminating { retry_at } if self.now < *retry_at => {
+                self.wake_at(*retry_at);
+                self.wait(
+                    Reason::WaitingForCleanup,
+                    "a ManifestWork of the same name that belongs to no upgrade is being deleted",
+                );
                 false
             }
             Slot::Rival { terminating: false } if !yielding => {
@@ -175,27 +188,45 @@ impl Machine<'_> {
         }
     }
 
-    /// While an obstacle is tried again, too, it is what the cluster waits for: nothing has changed until that has worked.
-    fn keep_obstacle(&mut self, step: Step) {
+    /// What only a human can take out of the way of a step.
+    fn obstacle(&self, step: Step) -> Option<(Reason, String)> {
         match self.cluster.slot(step) {
-            Slot::Foreign { .. } => self.conflict(
-                step,
-                "a ManifestWork of the same name that belongs to no upgrade stands in the way; delete or rename it",
-            ),
-            Slot::Refused { message, .. } => self.obstruct(
-                step,
+            Slot::Foreign { .. } => Some((
+                Reason::Conflict,
+                format!(
+                    "step {step:?}: a ManifestWork of the same name that belongs to no upgrade stands in the way; delete or rename it"
+                ),
+            )),
+            Slot::Refused { message, .. } => Some((
                 Reason::WorkRefused,
-                &format!("the hub refuses the ManifestWork: {message}"),
-            ),
-            Slot::Absent | Slot::Ours(_) | Slot::Rival { .. } => {}
+                format!("step {step:?}: the hub refuses its ManifestWork: {message}"),
+            )),
+            Slot::Absent => self.remembered_refusal(),
+            Slot::Ours(_) | Slot::Rival { .. } | Slot::ForeignTerminating { .. } => None,
         }
+    }
+
+    /// A restarted controller knows of a refusal only what the record says. Nothing has changed until a try has worked.
+    fn remembered_refusal(&self) -> Option<(Reason, String)> {
+        let before = self.cluster.record.as_deref()?;
+        let refused = before.reason == Reason::WorkRefused && before.attempt == self.out.record.attempt;
+        refused.then(|| (Reason::WorkRefused, before.message.to_string()))
+    }
+
+    /// While an obstacle is tried again, too, it is what the cluster waits for: nothing has changed until that has worked.
+    fn keep_obstacle(&mut self, step: Step) -> bool {
+        let Some((reason, text)) = self.obstacle(step) else {
+            return false;
+        };
+        self.obstruct(step, reason, &text);
+        true
     }
 
     fn conflict(&mut self, step: Step, what: &str) {
         self.obstruct(step, Reason::Conflict, &format!("step {step:?}: {what}"));
     }
 
-    /// Only a human can clear the way. A cluster that is upgraded keeps its phase.
+    /// Only a human can clear the way. A cluster whose post-action is not started yet keeps its phase: it is upgraded.
     fn obstruct(&mut self, step: Step, reason: Reason, text: &str) {
         if step == Step::PostAction && self.out.record.phase == Phase::PostAction {
             self.wait(reason, text);

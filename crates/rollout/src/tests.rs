@@ -3,6 +3,7 @@
 mod edits;
 mod gates;
 mod members;
+mod obstacles;
 mod properties;
 mod sequences;
 mod transitions;

@@ -140,7 +140,7 @@ async fn create(
     match client.request::<ManifestWork>(request).await {
         Ok(work) => Ok(Outcome::Work(Box::new(work))),
         Err(Error::Api(status)) if status.is_already_exists() => adopt(client, upgrade, cluster, step).await,
-        Err(Error::Api(status)) if status.is_invalid() => Ok(Outcome::Refused(status.message)),
+        Err(Error::Api(status)) if is_invalid(&status) => Ok(Outcome::Refused(what_is_invalid(&status))),
         Err(error) => Err(error),
     }
 }
@@ -269,6 +269,19 @@ async fn report(client: &Client, namespace: &str, name: &str, body: Option<&[u8]
 /// There is nothing to send.
 const fn unmade(text: String) -> Outcome {
     Outcome::Failed(text, WriteOutcome::Error)
+}
+
+/// The API server says 422 of what breaks the schema, OCM's own webhook 400 of what it does not allow.
+const fn is_invalid(status: &Status) -> bool {
+    matches!(status.code, 400 | 422)
+}
+
+/// The part of the message that names the fields; before it stands the name of the work, which is no news.
+fn what_is_invalid(status: &Status) -> String {
+    let fields = status.message.split_once(" is invalid: ");
+    fields
+        .map_or(status.message.as_str(), |(_, fields)| fields)
+        .to_owned()
 }
 
 /// What an error means for the plan.

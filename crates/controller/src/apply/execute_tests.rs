@@ -283,12 +283,19 @@ async fn a_refusal_is_told_with_its_message_and_code() {
 
 #[tokio::test]
 async fn a_new_work_that_the_hub_finds_invalid_is_refused_and_an_invalid_patch_a_failure() {
-    let invalid = || status(422, "Invalid", "spec.executor: Required value", &json!({}));
-    let (outcome, _) = run(&create(), vec![invalid()]).await;
-    let Outcome::Refused(text) = &outcome else {
-        panic!("{outcome:?}");
-    };
-    assert_eq!(text, "spec.executor: Required value");
+    let of_schema = "ManifestWork.work.open-cluster-management.io \"c1-cluster-upgrade\" is invalid: spec.executor: Required value";
+    let invalid = || status(422, "Invalid", of_schema, &json!({}));
+    let webhook = status(400, "BadRequest", "this executor is not allowed", &json!({}));
+    for (answer, words) in [
+        (invalid(), "spec.executor: Required value"),
+        (webhook, "this executor is not allowed"),
+    ] {
+        let (outcome, _) = run(&create(), vec![answer]).await;
+        let Outcome::Refused(text) = &outcome else {
+            panic!("{outcome:?}");
+        };
+        assert_eq!(text, words);
+    }
     let (outcome, _) = run(&delete(), vec![invalid()]).await;
     assert!(matches!(outcome, Outcome::Failed(_, WriteOutcome::Invalid)));
 }

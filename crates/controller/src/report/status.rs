@@ -158,12 +158,14 @@ fn rank(state: &ClusterState) -> Option<usize> {
         Reason::Paused,
         Reason::MaxFailuresExceeded,
     ];
+    let obstacles = [Reason::Conflict, Reason::WorkRefused];
     let quiet = matches!(
         state.record.reason,
         Reason::Running | Reason::None | Reason::Soaking
     );
     match state.record.phase {
         Phase::Blocked => Some(0),
+        Phase::PostAction if obstacles.contains(&state.record.reason) => Some(0),
         Phase::PreAction
         | Phase::Initialized
         | Phase::Partial

@@ -130,7 +130,9 @@ impl Checker<'_> {
         let free = match &cluster.works[step.index()] {
             Slot::Absent => true,
             Slot::Ours(work) => work.vanished,
-            Slot::Foreign { retry_at } | Slot::Refused { retry_at, .. } => *retry_at <= self.now,
+            Slot::Foreign { retry_at }
+            | Slot::ForeignTerminating { retry_at }
+            | Slot::Refused { retry_at, .. } => *retry_at <= self.now,
             Slot::Rival { .. } => false,
         };
         if !free {

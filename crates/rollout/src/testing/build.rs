@@ -420,6 +420,12 @@ impl RecordBuilder {
         self
     }
 
+    /// Its message.
+    pub fn message(mut self, message: &str) -> Self {
+        self.0.message = Arc::from(message);
+        self
+    }
+
     /// Revision it speaks of.
     pub fn revision(mut self, revision: &str) -> Self {
         self.0.attempt.revision = Arc::from(revision);
