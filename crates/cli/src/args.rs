@@ -115,7 +115,7 @@ pub struct Cli {
 #[derive(Clone, Debug, Default, Args)]
 pub struct Common {
     /// Namespace of the upgrade; the context's namespace by default.
-    #[arg(short, long, global = true, value_name = "NAMESPACE", value_parser = object_name)]
+    #[arg(short, long, global = true, value_name = "NAMESPACE", value_parser = namespace)]
     pub namespace: Option<String>,
     /// All namespaces; only where upgrades are listed.
     #[arg(short = 'A', long, global = true, conflicts_with = "namespace")]
@@ -347,6 +347,14 @@ fn request_timeout(text: &str) -> Result<TimeDelta, String> {
     )
 }
 
+/// Empty, as from an unset variable in a script, means none.
+fn namespace(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Ok(String::new());
+    }
+    object_name(text)
+}
+
 /// The name of an object as the API server takes it; others would make paths that mean something else.
 fn object_name(text: &str) -> Result<String, String> {
     let message = "a name has at most 253 lower-case letters, digits, - and . only, and begins and ends with a letter or digit";
@@ -420,6 +428,10 @@ mod tests {
             );
         }
         assert!(parse("why spring-4.16 edge-17.example.com -n upgrades").is_ok());
+        assert!(
+            parse("status --namespace=").is_ok(),
+            "an unset variable of a script"
+        );
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! a cluster, it knows only for its errors.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::Path;
 use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -64,6 +65,7 @@ impl Connection {
         let namespace = common
             .namespace
             .clone()
+            .filter(|name| !name.is_empty())
             .unwrap_or_else(|| config.default_namespace.clone());
         let server = config.cluster_url.to_string();
         let client = Client::try_from(config).map_err(|error| Failure::Other(error.to_string()))?;
@@ -143,12 +145,19 @@ async fn config(common: &Common, peer: Peer) -> Result<Config, Failure> {
 
 /// The files of KUBECONFIG that exist, merged; like kubectl, it takes the others for empty. `None` if there are none.
 fn present(listed: &OsStr) -> Option<Result<Kubeconfig, KubeconfigError>> {
-    let merge = |merged: Kubeconfig, file: PathBuf| merged.merge(Kubeconfig::read_from(file)?);
-    let mut files = std::env::split_paths(listed)
-        .filter(|file| file.is_file())
-        .peekable();
-    files.peek()?;
-    Some(files.try_fold(Kubeconfig::default(), merge))
+    let mut found = None;
+    for file in std::env::split_paths(listed).filter(|file| !file.as_os_str().is_empty()) {
+        let next = match Kubeconfig::read_from(file) {
+            Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Some(Err(error)),
+            Ok(next) => next,
+        };
+        match found.take().unwrap_or_else(Kubeconfig::default).merge(next) {
+            Ok(merged) => found = Some(merged),
+            Err(error) => return Some(Err(error)),
+        }
+    }
+    found.map(Ok)
 }
 
 /// What KUBECONFIG says; empty is as good as unset.
@@ -234,7 +243,7 @@ mod tests {
         let other = file("other", "current-context: two\n");
         let broken = file("broken", "clusters: [");
         let absent = dir.path().join("absent");
-        let merged = |files: &[&PathBuf]| present(&std::env::join_paths(files).expect("paths"));
+        let merged = |files: &[&std::path::PathBuf]| present(&std::env::join_paths(files).expect("paths"));
         for (files, context) in [
             ([&absent, &hub], "one"),
             ([&hub, &other], "one"),
@@ -243,7 +252,9 @@ mod tests {
             let merged = merged(&files).expect("a file exists").expect("it can be read");
             assert_eq!(merged.current_context.as_deref(), Some(context));
         }
-        assert!(merged(&[&hub, &broken]).expect("files exist").is_err());
+        for unusable in [&broken, &dir.path().to_owned()] {
+            assert!(merged(&[&hub, unusable]).expect("files exist").is_err());
+        }
         assert!(merged(&[&absent]).is_none());
         assert!(present(OsStr::new("")).is_none());
     }

@@ -82,6 +82,8 @@ impl Failure {
             kube::Error::SerdeError(error) => {
                 Failure::Other(format!("the server's answer could not be read: {error}"))
             }
+            // Its outer layers name libraries only.
+            kube::Error::Service(error) => Failure::Unreachable(innermost(&**error).to_string()),
             error => Failure::Unreachable(with_cause(error)),
         }
     }
@@ -96,17 +98,22 @@ fn names_object(status: &kube::core::Status) -> bool {
 }
 
 /// The innermost cause says most; the outer layers only name the library that reports it.
-pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
+pub(crate) fn with_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let cause = innermost(error);
     let (outer, inner) = (error.to_string(), cause.to_string());
     if outer.contains(&inner) {
         outer
     } else {
         format!("{outer}: {inner}")
     }
+}
+
+fn innermost<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a (dyn std::error::Error + 'static) {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause
 }
 
 impl std::fmt::Display for Failure {

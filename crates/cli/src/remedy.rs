@@ -47,7 +47,7 @@ const CLUSTERS: &[(&str, &str)] = &[
     ),
     (
         "WorkRefused",
-        "Correct the field of the ManifestWork that the message names: in spec.preUpgradeAction or spec.postUpgradeAction if it is an action's; else the OCM of the hub is too old. An edit of the spec is tried at once, a change of the hub within 5 minutes.",
+        "If the message names a field of the action, correct it in spec.preUpgradeAction or spec.postUpgradeAction; an edit is tried at once. If a permission or a policy of the hub denies the work, change that. If a field is none of yours, the OCM of the hub is too old. After a change of the hub it is tried again within 5 minutes, or at once by kubectl mcu pause and resume.",
     ),
     (
         "LeftSelection",
@@ -170,7 +170,7 @@ const CLUSTERS: &[(&str, &str)] = &[
     ),
     (
         "PreActionTimeout",
-        "The pre-action took longer than spec.upgradeStrategy.clusterUpgradeTimeout. Look at it on the cluster, then run kubectl mcu retry {name} -n {namespace}.",
+        "The pre-action took longer than spec.upgradeStrategy.clusterUpgradeTimeout. If the message says what kept its work from being made, mend that; else look at it on the cluster. Then run kubectl mcu retry {name} -n {namespace}.",
     ),
     (
         "PostActionFailed",
@@ -178,7 +178,7 @@ const CLUSTERS: &[(&str, &str)] = &[
     ),
     (
         "PostActionTimeout",
-        "The cluster is upgraded, its post-action took longer than spec.upgradeStrategy.clusterUpgradeTimeout. Look at it on the cluster, then run kubectl mcu retry {name} -n {namespace}.",
+        "The cluster is upgraded, its post-action took longer than spec.upgradeStrategy.clusterUpgradeTimeout. If the message says what kept its work from being made, mend that; else look at it on the cluster. Then run kubectl mcu retry {name} -n {namespace}.",
     ),
     (
         "RegressedInSoak",
@@ -218,7 +218,7 @@ const UPGRADES: &[(&str, &str)] = &[
     ),
     (
         reason::CLUSTERS_BLOCKED,
-        "Mend what blocks the clusters (kubectl mcu clusters {name} -n {namespace} --phase Blocked), or take them out of the selection.",
+        "Mend what blocks the clusters (kubectl mcu clusters {name} -n {namespace} --phase Blocked --phase PostAction), or take them out of the selection.",
     ),
     (reason::PAUSED, "Run kubectl mcu resume {name} -n {namespace}."),
 ];

@@ -9,6 +9,7 @@
 )]
 
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -260,12 +261,19 @@ impl Flags {
 
 /// The files of KUBECONFIG that exist, merged; like kubectl, it takes the others for empty. `None` if there are none.
 fn present(listed: &OsStr) -> Option<Result<Kubeconfig, KubeconfigError>> {
-    let merge = |merged: Kubeconfig, file: PathBuf| merged.merge(Kubeconfig::read_from(file)?);
-    let mut files = std::env::split_paths(listed)
-        .filter(|file| file.is_file())
-        .peekable();
-    files.peek()?;
-    Some(files.try_fold(Kubeconfig::default(), merge))
+    let mut found = None;
+    for file in std::env::split_paths(listed).filter(|file| !file.as_os_str().is_empty()) {
+        let next = match Kubeconfig::read_from(file) {
+            Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Some(Err(error)),
+            Ok(next) => next,
+        };
+        match found.take().unwrap_or_else(Kubeconfig::default).merge(next) {
+            Ok(merged) => found = Some(merged),
+            Err(error) => return Some(Err(error)),
+        }
+    }
+    found.map(Ok)
 }
 
 fn spoke_rbac_parser() -> impl TypedValueParser<Value = SpokeRbac> {
