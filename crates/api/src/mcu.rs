@@ -91,26 +91,29 @@ fn is_false(value: &bool) -> bool {
 }
 
 /// Refers to a Placement.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, KubeSchema)]
 pub struct PlacementRef {
     /// Name of the Placement.
     #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = Rule::new("self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')").message("must be the name of a Placement: lower-case letters, digits, - and ."))]
     pub name: String,
     /// Namespace of the Placement; defaults to the namespace of this object. Referring to another namespace needs
     /// permission to get the Placement there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
+    #[x_kube(validation = Rule::new("self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')").message("must be the namespace of a Placement: lower-case letters, digits and -"))]
     pub namespace: Option<String>,
 }
 
 /// Selects clusters by set, labels and expressions; all given parts must match. The key `name` matches the label of
 /// that name or, where a cluster has none, the name of the ManagedCluster.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSelector {
     /// ManagedClusterSets to choose from; each must be bound to this namespace. Empty: all bound sets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
+    #[x_kube(validation = Rule::new("self.all(one, one.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'))").message("must be names of ManagedClusterSets: lower-case letters, digits, - and ."))]
     pub cluster_sets: Vec<String>,
     /// Labels that a cluster must have.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -128,6 +131,7 @@ pub struct ClusterSelector {
 pub struct LabelExpression {
     /// Label key; `name` falls back to the name of the ManagedCluster.
     #[schemars(length(min = 1, max = 317))]
+    #[x_kube(validation = Rule::new("self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')").message("must be a label key such as region or example.com/region"))]
     pub key: String,
     /// How key and values relate.
     pub operator: LabelOperator,
@@ -157,11 +161,12 @@ pub struct ClusterVersionSpec {
     /// Update channel, such as stable-4.12. Empty: the channel is left alone.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 128))]
+    #[x_kube(validation = Rule::new("!self.matches('[[:space:]]')").message("must be without white space, such as stable-4.12"))]
     pub channel: String,
     /// Version to upgrade to, such as 4.12.0. With an image the release image must have this version.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 128))]
-    #[x_kube(validation = Rule::new("self == '' || self.matches('^(0|[1-9][0-9]*)[.](0|[1-9][0-9]*)[.](0|[1-9][0-9]*)(-[0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?([+][0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?$')").message("must be a full semantic version such as 4.12.0, without a leading v"))]
+    #[x_kube(validation = Rule::new("self == '' || self.matches('^(0|[1-9][0-9]{0,8})[.](0|[1-9][0-9]{0,8})[.](0|[1-9][0-9]{0,8})(-[0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?([+][0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?$')").message("must be a full semantic version such as 4.12.0, without a leading v"))]
     pub version: String,
     /// URL of the update service. Empty: the upstream of the cluster is left alone.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -172,6 +177,7 @@ pub struct ClusterVersionSpec {
     /// such a request against its recommended updates.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
+    #[x_kube(validation = Rule::new("!self.matches('[[:space:]]')").message("must be the pull spec of a release image, by digest, without white space"))]
     pub image: String,
 }
 

@@ -125,6 +125,48 @@ async fn a_spec_that_cannot_work_is_refused_with_its_field() -> Result<()> {
     Ok(())
 }
 
+/// They would select nothing or, under `NotIn` and `DoesNotExist`, everything.
+#[tokio::test]
+async fn names_that_cannot_exist_are_refused_with_their_field() -> Result<()> {
+    let s = Scenario::new(1).await?;
+    for (change, words) in [
+        (
+            json!({"placement": [{"name": "Dev clusters"}]}),
+            vec!["placement[0].name", "must be the name of a Placement"],
+        ),
+        (
+            json!({"placement": [{"name": "dev", "namespace": "team.a"}]}),
+            vec!["placement[0].namespace", "must be the namespace of a Placement"],
+        ),
+        (
+            json!({"clusterSelector": {"clusterSets": ["dev", "Dev set"]}}),
+            vec!["clusterSets", "must be names of ManagedClusterSets"],
+        ),
+        (
+            json!({"clusterSelector": {"matchExpressions": [{"key": "gpu type", "operator": "DoesNotExist"}]}}),
+            vec!["matchExpressions[0].key", "must be a label key"],
+        ),
+        (
+            json!({"clusterVersion": {"channel": "stable 4.12"}}),
+            vec!["clusterVersion.channel", "white space"],
+        ),
+        (
+            json!({"clusterVersion": {"image": "quay.io/ocp /release"}}),
+            vec!["clusterVersion.image", "white space"],
+        ),
+        (
+            json!({"clusterVersion": {"version": "4.12.99999999999999999999"}}),
+            vec!["clusterVersion.version", "4.12.0"],
+        ),
+    ] {
+        let said = refusal(&s, change.clone()).await?;
+        for word in words {
+            assert!(said.contains(word), "{change}: no {word:?} in {said}");
+        }
+    }
+    Ok(())
+}
+
 /// The report's label carries the name.
 #[tokio::test]
 async fn a_name_of_64_characters_is_refused_and_one_of_63_works() -> Result<()> {

@@ -91,6 +91,15 @@ fn check_target(spec: &ManagedClustersUpgradeSpec, found: &mut Vec<Violation>) {
             ),
         ));
     }
+    if target.image.contains(char::is_whitespace) {
+        found.push(violation(
+            "spec.clusterVersion.image",
+            format!(
+                "{:?} must be the pull spec of a release image, by digest, without white space",
+                target.image
+            ),
+        ));
+    }
     if !target.version.is_empty() && semver::Version::parse(&target.version).is_err() {
         found.push(violation(
             "spec.clusterVersion.version",
