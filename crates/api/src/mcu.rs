@@ -95,7 +95,7 @@ fn is_false(value: &bool) -> bool {
 pub struct PlacementRef {
     /// Name of the Placement.
     #[schemars(length(min = 1, max = 253))]
-    #[x_kube(validation = Rule::new("self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')").message("must be the name of a Placement: lower-case letters, digits, - and ."))]
+    #[x_kube(validation = Rule::new("self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')").message("must be the name of a Placement: lower-case letters, digits, dots and dashes"))]
     pub name: String,
     /// Namespace of the Placement; defaults to the namespace of this object. Referring to another namespace needs
     /// permission to get the Placement there.
@@ -113,7 +113,7 @@ pub struct ClusterSelector {
     /// ManagedClusterSets to choose from; each must be bound to this namespace. Empty: all bound sets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
-    #[x_kube(validation = Rule::new("self.all(one, one.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'))").message("must be names of ManagedClusterSets: lower-case letters, digits, - and ."))]
+    #[x_kube(validation = Rule::new("self.all(one, one.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'))").message("must be names of ManagedClusterSets: lower-case letters, digits, dots and dashes"))]
     pub cluster_sets: Vec<String>,
     /// Labels that a cluster must have.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -177,7 +177,7 @@ pub struct ClusterVersionSpec {
     /// such a request against its recommended updates.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
-    #[x_kube(validation = Rule::new("!self.matches('[[:space:]]')").message("must be the pull spec of a release image, by digest, without white space"))]
+    #[x_kube(validation = Rule::new("!self.matches('[[:space:]]')").message("must be the pull spec of a release image, without white space"))]
     pub image: String,
 }
 

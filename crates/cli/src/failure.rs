@@ -82,8 +82,6 @@ impl Failure {
             kube::Error::SerdeError(error) => {
                 Failure::Other(format!("the server's answer could not be read: {error}"))
             }
-            // Its outer layers name libraries only.
-            kube::Error::Service(error) => Failure::Unreachable(innermost(&**error).to_string()),
             error => Failure::Unreachable(with_cause(error)),
         }
     }

@@ -47,7 +47,7 @@ const CLUSTERS: &[(&str, &str)] = &[
     ),
     (
         "WorkRefused",
-        "If the message names a field of the action, correct it in spec.preUpgradeAction or spec.postUpgradeAction; an edit is tried at once. If a permission or a policy of the hub denies the work, change that. If a field is none of yours, the OCM of the hub is too old. After a change of the hub it is tried again within 5 minutes, or at once by kubectl mcu pause and resume.",
+        "If the message names a field of the action, correct it in spec.preUpgradeAction or spec.postUpgradeAction; an edit is tried at once. If a permission or a policy of the hub denies the work, change that. If a field is none of yours, the OCM of the hub is too old. After a change of the hub it is tried again within 5 minutes, or at once by kubectl mcu retry {name} -n {namespace} --force.",
     ),
     (
         "LeftSelection",

@@ -11,13 +11,9 @@ use crate::desk::ObstacleKind;
 use crate::hall::{Hall, State};
 use crate::index::Index;
 use crate::pipeline::wake_contested;
-use crate::telemetry::labels::WriteOutcome;
 
 /// First wait before a foreign work that is being deleted is looked at again.
 const TERMINATING: TimeDelta = TimeDelta::seconds(5);
-
-/// So many creations in a row that are forbidden are no permission on its way any more, but one that a human must give.
-const FORBIDDEN: u32 = 3;
 
 /// Takes the answer of a write into the state.
 pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
@@ -54,15 +50,9 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
                 }
                 // Of an earlier spec: the present one may do.
                 Outcome::Refused(_) => {}
-                Outcome::ForeignTerminating => desk.await_end(&cluster, step, now + TERMINATING),
+                Outcome::ForeignTerminating => desk.await_end(&cluster, step, now, now + TERMINATING),
                 Outcome::NamespaceGone => desk.miss(&cluster, now),
-                Outcome::Failed(text, counted) => {
-                    let failures = desk.fail(&cluster, now, text, *counted);
-                    if *counted == WriteOutcome::Forbidden && failures >= FORBIDDEN {
-                        let refused = ObstacleKind::Refused(Arc::from(text.as_str()));
-                        desk.obstruct(&cluster, step, now, refused);
-                    }
-                }
+                Outcome::Failed(text, counted) => desk.fail_to_create(&cluster, now, text, *counted),
                 _ => {
                     desk.obstacles.remove(&(Arc::clone(&cluster), step));
                     desk.succeed(&cluster);
@@ -75,9 +65,7 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
         | Effect::Delete { cluster, .. } => {
             match outcome {
                 Outcome::NamespaceGone => desk.miss(&cluster, now),
-                Outcome::Failed(text, counted) => {
-                    desk.fail(&cluster, now, text, *counted);
-                }
+                Outcome::Failed(text, counted) => desk.fail(&cluster, now, text, *counted),
                 _ => desk.succeed(&cluster),
             }
             desk.end(&cluster);

@@ -6,7 +6,7 @@ use rollout::testing::record;
 use serde_json::json;
 
 use super::*;
-use crate::desk::Desk;
+use crate::desk::{Desk, LASTING};
 use crate::fixture::{Given, hall, note, upgrade, work};
 use crate::index::Change;
 use crate::telemetry::labels::WriteOutcome;
@@ -173,20 +173,45 @@ fn a_refused_work_stands_in_the_way_until_the_spec_changes() {
 }
 
 #[test]
-fn creations_that_stay_forbidden_wait_for_a_human() {
+fn creations_that_stay_forbidden_for_a_minute_are_counted_and_other_failures_are_not() {
     let hall = writing();
-    let forbidden = Outcome::Failed("may not (403)".to_owned(), WriteOutcome::Forbidden);
-    for obstacles in [0, 0, 1, 1] {
+    let failed = |counted| Outcome::Failed("may not".to_owned(), counted);
+    let count = |outcome: &Outcome| {
         with_desk(&hall, |desk| desk.begin(&cluster(), true));
-        answered(&hall, create(&hall), &forbidden);
-        with_desk(&hall, |desk| assert_eq!(desk.obstacles.len(), obstacles));
+        answered(&hall, create(&hall), outcome);
+        with_desk(&hall, |desk| {
+            desk.backoff.get(&cluster()).map(|backoff| backoff.forbidden)
+        })
+    };
+    for times in 1..=LASTING {
+        assert_eq!(count(&failed(WriteOutcome::Forbidden)), Some(times));
     }
+    assert_eq!(count(&failed(WriteOutcome::Unavailable)), Some(0));
+    assert_eq!(count(&failed(WriteOutcome::Forbidden)), Some(1));
     with_desk(&hall, |desk| desk.begin(&cluster(), true));
+    answered(&hall, delete(), &failed(WriteOutcome::Forbidden));
+    with_desk(&hall, |desk| assert_eq!(desk.backoff[&cluster()].forbidden, 0));
     let made = Outcome::Work(Box::new(work("c1", Step::Platform, "u1", 5)));
-    answered(&hall, create(&hall), &made);
-    with_desk(&hall, |desk| {
-        assert!(desk.obstacles.is_empty() && desk.backoff.is_empty());
-    });
+    assert_eq!(count(&made), None);
+}
+
+#[test]
+fn a_foreign_work_that_does_not_go_for_a_minute_waits_for_a_human() {
+    let hall = writing();
+    let mut kinds = Vec::new();
+    for _ in 0..13 {
+        with_desk(&hall, |desk| desk.begin(&cluster(), true));
+        answered(&hall, create(&hall), &Outcome::ForeignTerminating);
+        kinds.push(with_desk(&hall, |desk| {
+            desk.obstacles[&(cluster(), Step::Platform)].kind.clone()
+        }));
+    }
+    assert!(
+        kinds[..12]
+            .iter()
+            .all(|kind| *kind == ObstacleKind::ForeignTerminating)
+    );
+    assert_eq!(kinds[12], ObstacleKind::Foreign);
 }
 
 #[test]

@@ -33,6 +33,12 @@ const BACKOFF: (TimeDelta, TimeDelta) = (TimeDelta::seconds(1), TimeDelta::secon
 /// First and longest wait before a step with an obstacle is tried again (`reference/mcu.md` §4, Creation).
 const OBSTACLE: (TimeDelta, TimeDelta) = (TimeDelta::seconds(30), TimeDelta::seconds(300));
 
+/// So many creations in a row that are forbidden, over a minute, are no permission on its way any more, but one that a human
+/// must give.
+pub const LASTING: u32 = 7;
+/// So many looks at a foreign work that is being deleted, over a minute, show that it does not go by itself.
+const PATIENCE: u32 = 12;
+
 /// How long a cluster whose namespace was found missing stays out before it is tried again.
 pub const MISSING: TimeDelta = TimeDelta::seconds(60);
 
@@ -119,6 +125,8 @@ pub struct Backoff {
     pub text: Arc<str>,
     /// One of the failed writes may have been carried out all the same.
     pub uncertain: bool,
+    /// Creations in a row that were forbidden.
+    pub forbidden: u32,
 }
 
 impl Backoff {
@@ -129,6 +137,7 @@ impl Backoff {
             failures: failures + 1,
             text: Arc::from(text),
             uncertain: !counted.is_refusal() || before.is_some_and(|backoff| backoff.uncertain),
+            forbidden: 0,
         }
     }
 }
@@ -207,11 +216,26 @@ impl Desk {
             Err(_) if followed => {}
             Err(_) => self.last_valid = None,
         }
-        // Refused was what the earlier spec asked for.
-        self.obstacles
-            .retain(|_, obstacle| !matches!(obstacle.kind, ObstacleKind::Refused(_)));
+        self.forget_refusals();
         self.selected_at = 0;
         self.dirty = true;
+    }
+
+    /// What was refused is tried again at once: another spec was, or somebody says that it is mended.
+    pub fn forget_refusals(&mut self) {
+        self.backoff.retain(|_, backoff| backoff.uncertain);
+        self.obstacles
+            .retain(|_, obstacle| !matches!(obstacle.kind, ObstacleKind::Refused(_)));
+        self.dirty = true;
+    }
+
+    /// True when somebody else's work stands in the way of a step.
+    #[must_use]
+    pub fn has_foreign(&self, cluster: &str, step: Step) -> bool {
+        let mut obstacles = self.obstacles.iter();
+        obstacles.any(|((name, of), obstacle)| {
+            **name == *cluster && *of == step && obstacle.kind == ObstacleKind::Foreign
+        })
     }
 
     /// True when this is the spec in force.
@@ -230,6 +254,7 @@ impl Desk {
     pub fn begin_term(&mut self) {
         self.rows.restart();
         self.left.clear();
+        self.obstacles.clear();
         self.selected_at = 0;
         self.status.reset();
         self.status.observe(self.view.status.good());
@@ -287,12 +312,27 @@ impl Desk {
         self.backoff.remove(cluster);
     }
 
-    /// Notes a failure and how long to wait: doubling, from a second to a minute. Returns the failures in a row.
-    pub fn fail(&mut self, cluster: &Arc<str>, now: DateTime<Utc>, text: &str, counted: WriteOutcome) -> u32 {
+    /// Notes a failure and how long to wait: doubling, from a second to a minute.
+    pub fn fail(&mut self, cluster: &Arc<str>, now: DateTime<Utc>, text: &str, counted: WriteOutcome) {
         let entry = Backoff::after(self.backoff.get(cluster), now, text, counted);
-        let failures = entry.failures;
         self.backoff.insert(Arc::clone(cluster), entry);
-        failures
+    }
+
+    /// Notes the failure of a creation. One that is forbidden time after time waits for a human.
+    pub fn fail_to_create(
+        &mut self,
+        cluster: &Arc<str>,
+        now: DateTime<Utc>,
+        text: &str,
+        counted: WriteOutcome,
+    ) {
+        let before = self.backoff.get(cluster);
+        let forbidden = before.map_or(0, |backoff| backoff.forbidden);
+        let mut entry = Backoff::after(before, now, text, counted);
+        if counted == WriteOutcome::Forbidden {
+            entry.forbidden = forbidden + 1;
+        }
+        self.backoff.insert(Arc::clone(cluster), entry);
     }
 
     /// The object begins to be deleted: what was refused before was wanted for its clusters, and is not any more.
@@ -324,14 +364,19 @@ impl Desk {
         };
     }
 
-    /// Notes somebody else's work that is being deleted: looked at again soon.
-    pub fn await_end(&mut self, cluster: &Arc<str>, step: Step, retry_at: DateTime<Utc>) {
+    /// Notes somebody else's work that is being deleted: looked at again soon, unless it does not go for long.
+    pub fn await_end(&mut self, cluster: &Arc<str>, step: Step, now: DateTime<Utc>, retry_at: DateTime<Utc>) {
+        let key = (Arc::clone(cluster), step);
+        let looks = self.obstacles.get(&key).map_or(0, |obstacle| obstacle.looks);
+        if looks >= PATIENCE {
+            return self.obstruct(cluster, step, now, ObstacleKind::Foreign);
+        }
         let obstacle = Obstacle {
             kind: ObstacleKind::ForeignTerminating,
             retry_at,
-            looks: 0,
+            looks: looks + 1,
         };
-        self.obstacles.insert((Arc::clone(cluster), step), obstacle);
+        self.obstacles.insert(key, obstacle);
     }
 
     /// Notes what stands in the way: tried again after 30 s to 5 min.

@@ -199,6 +199,9 @@ impl State {
             if concerns_planning(&old, &view) {
                 desk.dirty = true;
             }
+            if old.metadata.annotations != view.metadata.annotations {
+                desk.forget_refusals();
+            }
             if old.metadata.deletion_timestamp.is_none() && desk.is_deleting() {
                 desk.begin_deletion();
             }

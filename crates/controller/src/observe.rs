@@ -7,9 +7,9 @@ use std::sync::Arc;
 use ahash::AHashMap;
 use api::names::Step;
 use chrono::{DateTime, Utc};
-use rollout::{Cluster, Fleet, Phase, Reason, Rival, RivalHold, Selection, Slot, Standing};
+use rollout::{Cluster, Fleet, Phase, Reason, Rival, RivalHold, Selection, Slot, Stage, Standing};
 
-use crate::desk::{Desk, MISSING, ObstacleKind};
+use crate::desk::{Desk, LASTING, MISSING, ObstacleKind};
 use crate::index::{ClusterView, ClusterWorks, Index, Uid, slot_of, to_rollout};
 use crate::report::rows::Row;
 use crate::selection::{self, Member};
@@ -70,6 +70,10 @@ fn rivals(desk: &Desk, desks: &Desks) -> AHashMap<Arc<str>, Rival> {
         }
         let selected = other.selected.clusters.keys();
         for cluster in selected.filter(|cluster| desk.selected.clusters.contains_key(*cluster)) {
+            // What this upgrade has begun there, it ends: the older one waits for that.
+            if has_upgraded(desk, cluster) {
+                continue;
+            }
             let row = other.rows.get(cluster).map(|row| &row.record);
             match row.map(|record| (record.phase, record.reason)) {
                 Some((Phase::Complete | Phase::Failed, _)) => {}
@@ -97,6 +101,14 @@ fn in_flight(other: &Desk) -> impl Iterator<Item = &Arc<str>> {
     )
 }
 
+/// True when the platform of a cluster that is not done yet was upgraded.
+fn has_upgraded(desk: &Desk, cluster: &str) -> bool {
+    desk.rows.get(cluster).is_some_and(|row| {
+        let record = &row.record;
+        matches!(record.phase, Phase::Pending | Phase::Blocked) && record.succeeded(Stage::Platform)
+    })
+}
+
 fn concerns(desk: &Desk, cluster: &str) -> bool {
     desk.selected.clusters.contains_key(cluster) || desk.rows.get(cluster).is_some()
 }
@@ -120,11 +132,12 @@ fn waits_for_a_human(phase: Phase, reason: Reason) -> bool {
 /// The hold of an upgrade on a cluster in flight: without any valid spec, or with an obstacle in the way of its post-action,
 /// nothing of it moves without a human.
 fn at_work(owner: &Desk, cluster: &str) -> RivalHold {
-    let obstructed = owner.rows.get(cluster).is_some_and(|row| {
-        let record = &row.record;
-        record.phase == Phase::PostAction && matches!(record.reason, Reason::Conflict | Reason::WorkRefused)
-    });
-    if obstructed || owner.in_force().is_none() {
+    let obstructed = || {
+        let record = owner.rows.get(cluster).map(|row| &row.record);
+        record.is_some_and(|record| record.phase == Phase::PostAction && record.reason == Reason::WorkRefused)
+            || owner.has_foreign(cluster, Step::PostAction)
+    };
+    if obstructed() || owner.in_force().is_none() {
         RivalHold::Stuck
     } else {
         RivalHold::Active
@@ -149,7 +162,7 @@ fn hold_of(desk: &Desk, owner: Option<&Desk>, cluster: &str) -> RivalHold {
         Phase::Complete if recorded => RivalHold::Yielding,
         Phase::Failed if older && recorded => RivalHold::Yielding,
         Phase::Failed if !older => RivalHold::Stuck,
-        Phase::PreActionDegraded => RivalHold::Stuck,
+        phase if waits_for_a_human(phase, row.record.reason) => RivalHold::Stuck,
         _ => at_work(owner, cluster),
     }
 }
@@ -282,10 +295,11 @@ impl View<'_> {
             record: row.map(|row| Arc::clone(&row.record)),
             written: row.and_then(|row| row.written.clone()),
             busy: desk.busy.get(name).map(|writes| writes.busy()),
-            backoff: desk
-                .backoff
-                .get(name)
-                .map(|backoff| (backoff.until, Arc::clone(&backoff.text))),
+            backoff: desk.backoff.get(name).map(|backoff| rollout::Backoff {
+                until: backoff.until,
+                error: Arc::clone(&backoff.text),
+                lasting: backoff.forbidden >= LASTING,
+            }),
         }
     }
 

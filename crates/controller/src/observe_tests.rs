@@ -114,6 +114,35 @@ fn an_older_upgrade_that_waits_for_a_human_is_stuck() {
 }
 
 #[test]
+fn an_upgrade_whose_work_the_hub_refuses_is_stuck_and_ends_what_it_began_before_an_older_one_begins() {
+    let refused = |phase| Record::from(record(phase).reason(Reason::WorkRefused));
+    for phase in [Phase::Blocked, Phase::PostAction] {
+        let hold = rival(NEW, refused(phase), Some(Step::Platform)).0;
+        assert_eq!(hold, Some(RivalHold::Stuck), "{phase:?}");
+    }
+    let mut index = index(&["c1"]);
+    let mut mine = upgrade("mine", &["c1"]).desk(&index);
+    let upgraded = record(Phase::Blocked).reason(Reason::WorkRefused);
+    let older = || {
+        let given = Given {
+            created: OLD,
+            ..upgrade("other", &["c1"])
+        };
+        let mut older = given.desk(&crate::fixture::index(&["c1"]));
+        note(&mut older, "c1", record(Phase::Blocked).reason(Reason::Conflict));
+        older
+    };
+    note(&mut mine, "c1", upgraded.clone());
+    let hold = |desk: &Desk, index: &mut Index| one(&observed(desk, vec![older()], index), "c1").rival;
+    assert_eq!(
+        hold(&mine, &mut index).map(|rival| rival.hold),
+        Some(RivalHold::Active)
+    );
+    note(&mut mine, "c1", upgraded.succeeded(Stage::Platform, 0));
+    assert_eq!(hold(&mine, &mut index), None);
+}
+
+#[test]
 fn an_upgrade_whose_spec_became_invalid_is_stuck_where_it_is_at_work() {
     let mut index = index(&["c1"]);
     let desk = upgrade("mine", &["c1"]).desk(&index);

@@ -38,8 +38,8 @@ pub struct Cluster {
     pub written: Option<Arc<Record>>,
     /// A write for this cluster is under way: no further action, and a slot is held if the write starts a step.
     pub busy: Option<Busy>,
-    /// The last write failed; not again before this time, with the error's text.
-    pub backoff: Option<(DateTime<Utc>, Arc<str>)>,
+    /// The last write failed.
+    pub backoff: Option<Backoff>,
     /// Version the cluster ran when last heard of.
     pub version: Arc<str>,
 }
@@ -109,6 +109,17 @@ pub enum Busy {
     Starting,
     /// Anything else.
     Other,
+}
+
+/// A wait after failed writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// Not again before.
+    pub until: DateTime<Utc>,
+    /// The last error's text.
+    pub error: Arc<str>,
+    /// Forbidden for so long that only a human will change it.
+    pub lasting: bool,
 }
 
 /// What exists under the name of a step's work in the cluster's namespace.

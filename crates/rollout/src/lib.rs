@@ -27,7 +27,7 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use fleet::{Busy, Cluster, Fleet, Reading, Rival, RivalHold, Selection, Slot, Standing, Work};
+pub use fleet::{Backoff, Busy, Cluster, Fleet, Reading, Rival, RivalHold, Selection, Slot, Standing, Work};
 pub use outlook::{ActionCounts, Counts, Outlook, StallReason, Summary};
 pub use phase::{Phase, Step};
 pub use plan::{Action, ClusterState, DeleteReason, Plan, UpdateKind, plan};

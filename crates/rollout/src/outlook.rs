@@ -73,7 +73,7 @@ pub struct Summary {
     pub applied: usize,
     /// Clusters in `PreActionDegraded`.
     pub degraded: usize,
-    /// Blocked clusters, and those whose post-action is.
+    /// Blocked clusters, those whose post-action is, and those whose writes stay forbidden.
     pub blocked: usize,
 }
 
@@ -119,7 +119,9 @@ pub(crate) fn summarize(window: &Window, fleet: &[(&Cluster, &ClusterState)]) ->
         }
         summary.selected += usize::from(cluster.selection == Selection::In);
         summary.degraded += usize::from(record.phase == Phase::PreActionDegraded);
-        summary.blocked += usize::from(record.phase == Phase::Blocked || is_obstructed(cluster, record));
+        let blocked =
+            record.phase == Phase::Blocked || is_obstructed(cluster, record) || is_forbidden(cluster);
+        summary.blocked += usize::from(blocked);
         let applied = record.phase.is_initialized() || record.stages.iter().flatten().next().is_some();
         summary.applied += usize::from(applied);
         let degraded = record.phase == Phase::PreActionDegraded;
@@ -172,7 +174,7 @@ pub(crate) fn outlook(
 
 /// True when the cluster goes on, or will, without a human.
 fn moves(policy: &Policy, window: &Window, cluster: &Cluster, state: &ClusterState) -> bool {
-    if is_obstructed(cluster, &state.record) {
+    if is_obstructed(cluster, &state.record) || is_forbidden(cluster) {
         return false;
     }
     // A blocked cluster that is tried again has not moved yet.
@@ -208,6 +210,11 @@ fn is_obstructed(cluster: &Cluster, record: &Record) -> bool {
     );
     // After a restart only the record knows of a refusal.
     record.phase == Phase::PostAction && (shut || record.reason == Reason::WorkRefused)
+}
+
+/// True when the hub keeps forbidding what is written for the cluster.
+fn is_forbidden(cluster: &Cluster) -> bool {
+    cluster.backoff.as_ref().is_some_and(|backoff| backoff.lasting)
 }
 
 fn stall(window: &Window, summary: &Summary, fleet: &[(&Cluster, &ClusterState)]) -> StallReason {

@@ -208,12 +208,13 @@ fn delete_all(now: DateTime<Utc>, fleet: &Fleet) -> Plan {
 /// Nothing happens to a cluster while a write for it is under way, has just failed, or must first be announced by its
 /// record.
 fn hold_back(cluster: &Cluster, state: &mut Derived, now: DateTime<Utc>) {
-    if let Some((until, error)) = &cluster.backoff
-        && now < *until
+    if let Some(backoff) = &cluster.backoff
+        && now < backoff.until
     {
-        state.wake = earliest(state.wake, Some(*until));
-        if state.wish != Wish::Nothing {
-            state.explain(Reason::WriteFailed, error);
+        state.wake = earliest(state.wake, Some(backoff.until));
+        // A refusal outweighs that the next try did not get through.
+        if state.wish != Wish::Nothing && state.record.reason != Reason::WorkRefused {
+            state.explain(Reason::WriteFailed, &backoff.error);
         }
     }
     if !is_free(cluster, now) {
@@ -228,7 +229,7 @@ fn backoff(cluster: &Cluster, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     cluster
         .backoff
         .as_ref()
-        .map(|(until, _)| *until)
+        .map(|backoff| backoff.until)
         .filter(|until| now < *until)
 }
 

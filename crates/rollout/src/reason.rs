@@ -52,7 +52,7 @@ reasons! {
     WaitingForCleanup,
     /// A write to the hub failed and is repeated.
     WriteFailed,
-    /// The hub refuses the step's ManifestWork as invalid or forbidden; the spec, or the hub, must change.
+    /// The hub refuses the step's ManifestWork as invalid; the spec, or the hub, must change.
     WorkRefused,
     /// The cluster left the selection; it is dropped if it does not come back within seconds.
     LeftSelection,

@@ -81,7 +81,7 @@ impl Machine<'_> {
     fn time_out_without_work(&mut self, step: Step) {
         let limit = duration(self.policy.timeout(step));
         let failed_write = self.cluster.backoff.as_ref();
-        let failed_write = failed_write.map(|(_, text)| (Reason::WriteFailed, text.to_string()));
+        let failed_write = failed_write.map(|backoff| (Reason::WriteFailed, backoff.error.to_string()));
         let message = match self.obstacle(step).or(failed_write) {
             Some((reason, text)) => format!("not done within {limit}: {reason}: {text}"),
             None => format!("the step's ManifestWork does not exist and its time ({limit}) is over"),
@@ -148,13 +148,13 @@ impl Machine<'_> {
                 self.keep_obstacle(step);
                 false
             }
-            Slot::ForeignTerminating { retry_at } if self.now < *retry_at => {
+            Slot::ForeignTerminating { retry_at } => {
                 self.wake_at(*retry_at);
                 self.wait(
                     Reason::WaitingForCleanup,
                     "a ManifestWork of the same name that belongs to no upgrade is being deleted",
                 );
-                false
+                self.now >= *retry_at
             }
             Slot::Rival { terminating: false } if !yielding => {
                 self.conflict(
@@ -201,15 +201,17 @@ impl Machine<'_> {
                 Reason::WorkRefused,
                 format!("step {step:?}: the hub refuses its ManifestWork: {message}"),
             )),
-            Slot::Absent => self.remembered_refusal(),
+            Slot::Absent => self.remembered_refusal(step),
             Slot::Ours(_) | Slot::Rival { .. } | Slot::ForeignTerminating { .. } => None,
         }
     }
 
     /// A restarted controller knows of a refusal only what the record says. Nothing has changed until a try has worked.
-    fn remembered_refusal(&self) -> Option<(Reason, String)> {
+    fn remembered_refusal(&self, step: Step) -> Option<(Reason, String)> {
         let before = self.cluster.record.as_deref()?;
-        let refused = before.reason == Reason::WorkRefused && before.attempt == self.out.record.attempt;
+        let refused = before.reason == Reason::WorkRefused
+            && before.attempt == self.out.record.attempt
+            && before.message.starts_with(&format!("step {step:?}: "));
         refused.then(|| (Reason::WorkRefused, before.message.to_string()))
     }
 

@@ -95,7 +95,7 @@ fn check_target(spec: &ManagedClustersUpgradeSpec, found: &mut Vec<Violation>) {
         found.push(violation(
             "spec.clusterVersion.image",
             format!(
-                "{:?} must be the pull spec of a release image, by digest, without white space",
+                "{:?} must be the pull spec of a release image, without white space",
                 target.image
             ),
         ));

@@ -120,7 +120,11 @@ fn the_status_stays_below_16_kib_whatever_ten_thousand_clusters_say() {
         let mut waiting = crowd(5_000, Phase::Pending, Reason::None, "");
         for cluster in &mut waiting.clusters {
             cluster.name = Arc::from(format!("z{}", &cluster.name[1..]));
-            cluster.backoff = Some((at(1_000), Arc::from(text.as_str())));
+            cluster.backoff = Some(rollout::Backoff {
+                until: at(1_000),
+                error: Arc::from(text.as_str()),
+                lasting: false,
+            });
         }
         fleet.clusters.extend(waiting.clusters);
         let facts = Facts {

@@ -118,7 +118,7 @@ impl Checker<'_> {
             .cluster
             .backoff
             .as_ref()
-            .is_some_and(|(until, _)| self.now < *until)
+            .is_some_and(|backoff| self.now < backoff.until)
         {
             let text = format!("{:?} inside a backoff", case.actions);
             self.report(ViolationKind::BackoffIgnored, Some(case.cluster), text);

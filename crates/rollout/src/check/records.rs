@@ -220,7 +220,7 @@ impl Checker<'_> {
                 self.report(ViolationKind::WakeMissed, Some(cluster), text);
             }
         }
-        let backoff = cluster.backoff.as_ref().map(|(until, _)| *until);
+        let backoff = cluster.backoff.as_ref().map(|backoff| backoff.until);
         if let Some(until) = backoff.filter(|until| *until > self.now)
             && self.plan.wake_at.is_none_or(|wake| wake > until)
         {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::fleet::{Busy, Cluster, Fleet, Reading, Rival, RivalHold, Selection, Slot, Standing, Work};
+use crate::fleet::{
+    Backoff, Busy, Cluster, Fleet, Reading, Rival, RivalHold, Selection, Slot, Standing, Work,
+};
 use crate::phase::{Phase, Step};
 use crate::policy::{Hold, Limit, Policy};
 use crate::reason::Reason;
@@ -279,7 +281,22 @@ impl FleetBuilder {
 
     /// Its last write failed; not again before then (seconds).
     pub fn backoff(self, seconds: i64) -> Self {
-        self.last(|cluster| cluster.backoff = Some((at(seconds), Arc::from("the hub said no"))))
+        self.last(|cluster| {
+            cluster.backoff = Some(Backoff {
+                until: at(seconds),
+                error: Arc::from("the hub said no"),
+                lasting: false,
+            });
+        })
+    }
+
+    /// Its writes stay forbidden; not again before then (seconds).
+    pub fn forbidden(self, seconds: i64) -> Self {
+        self.backoff(seconds).last(|cluster| {
+            if let Some(backoff) = &mut cluster.backoff {
+                backoff.lasting = true;
+            }
+        })
     }
 
     /// The version it runs.

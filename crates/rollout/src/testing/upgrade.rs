@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::hub::{Hub, Owner};
 use super::watch::busy;
-use crate::fleet::{Busy, Cluster, Fleet, Reading, Rival, RivalHold, Selection, Slot, Work};
+use crate::fleet::{Backoff, Busy, Cluster, Fleet, Reading, Rival, RivalHold, Selection, Slot, Work};
 use crate::phase::{Phase, Step};
 use crate::plan::{Action, Plan};
 use crate::policy::Policy;
@@ -287,10 +287,11 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
             record: upgrade.drafts.get(name).cloned(),
             written: upgrade.rows.get(name).cloned(),
             busy: upgrade.busy(name),
-            backoff: upgrade
-                .backoff
-                .get(name)
-                .map(|until| (*until, Arc::from("the write failed"))),
+            backoff: upgrade.backoff.get(name).map(|until| Backoff {
+                until: *until,
+                error: Arc::from("the write failed"),
+                lasting: false,
+            }),
             version: Arc::from("4.11.0"),
         })
         .collect();

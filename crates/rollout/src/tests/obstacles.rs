@@ -139,10 +139,11 @@ fn a_foreign_work_in_the_way_of_the_operators_gives_the_slot_back_once_that_is_w
 }
 
 /// A restarted controller: the hub's refusal is in the record alone.
-fn remembered(record: RecordBuilder) -> FleetBuilder {
+fn remembered(step: Step, record: RecordBuilder) -> FleetBuilder {
+    let message = format!("step {step:?}: no");
     fleet()
         .cluster("dev1")
-        .record(record.reason(Reason::WorkRefused).message("step X: no"))
+        .record(record.reason(Reason::WorkRefused).message(&message))
 }
 
 #[test]
@@ -154,10 +155,10 @@ fn a_refusal_survives_a_restart_until_a_try_has_worked() {
         (Step::Platform, Phase::Blocked, record(Phase::Blocked)),
         (Step::PostAction, Phase::PostAction, upgraded),
     ] {
-        let plan = planned(10, policy().step(step), remembered(known));
+        let plan = planned(10, policy().step(step), remembered(step, known));
         assert_eq!(writes(&plan), [format!("create dev1/{step:?}")]);
         assert_eq!(stand(&plan, "dev1"), (phase, Reason::WorkRefused));
-        assert_eq!(&*plan.clusters[0].record.message, "step X: no");
+        assert_eq!(*plan.clusters[0].record.message, format!("step {step:?}: no"));
         assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersBlocked));
     }
 }
@@ -167,7 +168,7 @@ fn a_refusal_is_forgotten_with_the_revision_it_was_of() {
     let plan = planned(
         10,
         policy().edited("r2", &[Step::Platform]),
-        remembered(record(Phase::Blocked)),
+        remembered(Step::Platform, record(Phase::Blocked)),
     );
     assert_eq!(stand(&plan, "dev1").0, Phase::Pending);
     assert!(plan.outlook.moving);
@@ -177,8 +178,11 @@ fn a_refusal_is_forgotten_with_the_revision_it_was_of() {
 fn a_pause_or_an_absent_agent_does_not_hide_a_refusal() {
     let paused = policy().paused();
     for (asked, fleet) in [
-        (paused, remembered(record(Phase::Blocked))),
-        (policy(), remembered(record(Phase::Blocked)).unavailable()),
+        (paused, remembered(Step::Platform, record(Phase::Blocked))),
+        (
+            policy(),
+            remembered(Step::Platform, record(Phase::Blocked)).unavailable(),
+        ),
         (
             policy(),
             fleet().cluster("dev1").refused(Step::Platform, 5).unavailable(),
@@ -220,12 +224,43 @@ fn a_timeout_without_a_work_repeats_what_kept_it_from_being_made() {
             "Conflict: step PostAction: a ManifestWork of the same name",
         ),
         (fleet().backoff(20_000), "WriteFailed: the hub said no"),
-        (remembered(upgraded()), "WorkRefused: step X: no"),
+        (
+            remembered(Step::PostAction, upgraded()),
+            "WorkRefused: step PostAction: no",
+        ),
         (fleet(), "the step's ManifestWork does not exist"),
     ] {
         let plan = planned(19_000, policy().post_action(), fleet);
         assert_eq!(stand(&plan, "dev1"), (Phase::Failed, Reason::PostActionTimeout));
         let said = &plan.clusters[0].record.message;
         assert!(said.contains(words), "{said}");
+    }
+}
+
+#[test]
+fn a_refusal_outweighs_that_its_next_try_did_not_get_through() {
+    let fleet = remembered(Step::Platform, record(Phase::Blocked)).backoff(20);
+    let plan = planned(10, policy(), fleet);
+    assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::WorkRefused));
+    assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersBlocked));
+}
+
+#[test]
+fn the_refusal_of_an_earlier_step_is_not_that_of_a_later_one() {
+    let known = record(Phase::Blocked).succeeded(Stage::Platform, 0);
+    let fleet = remembered(Step::Platform, known);
+    let plan = planned(10, policy().operators(), fleet);
+    assert_eq!(stand(&plan, "dev1").0, Phase::Pending);
+}
+
+#[test]
+fn creations_that_stay_forbidden_are_told_as_stalled_and_keep_their_phase() {
+    let fleet = || fleet().cluster("dev1");
+    for (fleet, moving) in [(fleet().backoff(20), true), (fleet().forbidden(20), false)] {
+        let plan = planned(10, policy(), fleet.clone());
+        assert_eq!(stand(&plan, "dev1"), (Phase::Pending, Reason::WriteFailed));
+        assert_eq!(plan.outlook.moving, moving);
+        let plan = planned(10, policy(), fleet.busy(Busy::Starting));
+        assert_eq!(plan.outlook.moving, moving, "not while it is tried again, either");
     }
 }
