@@ -121,20 +121,21 @@ async fn config(common: &Common, peer: Peer) -> Result<Config, Failure> {
         context: common.context.clone(),
         ..KubeConfigOptions::default()
     };
-    let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
-    match (&common.kubeconfig, &common.context, present(&listed)) {
-        (Some(file), ..) => from_file(file, &options).await,
-        (None, _, Some(merged)) => match merged {
-            Ok(merged) => Config::from_custom_kubeconfig(merged, &options).await,
+    let from_variable = || present(&std::env::var_os("KUBECONFIG").unwrap_or_default());
+    if let Some(file) = &common.kubeconfig {
+        from_file(file, &options).await
+    } else {
+        match from_variable() {
+            Ok(Some(merged)) => Config::from_custom_kubeconfig(merged, &options).await,
+            Ok(None) if common.context.is_some() => Config::from_kubeconfig(&options).await,
+            Ok(None) => {
+                return Config::infer().await.map_err(|error| {
+                    let cause = std::error::Error::source(&error)
+                        .map_or_else(|| error.to_string(), ToString::to_string);
+                    unconfigured(&cause, variable().as_deref(), peer)
+                });
+            }
             Err(error) => Err(error),
-        },
-        (None, Some(_), None) => Config::from_kubeconfig(&options).await,
-        (None, None, None) => {
-            return Config::infer().await.map_err(|error| {
-                let cause =
-                    std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-                unconfigured(&cause, variable().as_deref(), peer)
-            });
         }
     }
     .map_err(|error| {
@@ -144,20 +145,16 @@ async fn config(common: &Common, peer: Peer) -> Result<Config, Failure> {
 }
 
 /// The files of KUBECONFIG that exist, merged; like kubectl, it takes the others for empty. `None` if there are none.
-fn present(listed: &OsStr) -> Option<Result<Kubeconfig, KubeconfigError>> {
-    let mut found = None;
+fn present(listed: &OsStr) -> Result<Option<Kubeconfig>, KubeconfigError> {
+    let mut found: Option<Kubeconfig> = None;
     for file in std::env::split_paths(listed).filter(|file| !file.as_os_str().is_empty()) {
         let next = match Kubeconfig::read_from(file) {
             Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == ErrorKind::NotFound => continue,
-            Err(error) => return Some(Err(error)),
-            Ok(next) => next,
+            read => read?,
         };
-        match found.take().unwrap_or_else(Kubeconfig::default).merge(next) {
-            Ok(merged) => found = Some(merged),
-            Err(error) => return Some(Err(error)),
-        }
+        found = Some(found.unwrap_or_default().merge(next)?);
     }
-    found.map(Ok)
+    Ok(found)
 }
 
 /// What KUBECONFIG says; empty is as good as unset.
@@ -249,14 +246,14 @@ mod tests {
             ([&hub, &other], "one"),
             ([&other, &hub], "two"),
         ] {
-            let merged = merged(&files).expect("a file exists").expect("it can be read");
+            let merged = merged(&files).expect("it can be read").expect("a file exists");
             assert_eq!(merged.current_context.as_deref(), Some(context));
         }
         for unusable in [&broken, &dir.path().to_owned()] {
-            assert!(merged(&[&hub, unusable]).expect("files exist").is_err());
+            assert!(merged(&[&hub, unusable]).is_err());
         }
-        assert!(merged(&[&absent]).is_none());
-        assert!(present(OsStr::new("")).is_none());
+        assert!(merged(&[&absent]).expect("nothing to read").is_none());
+        assert!(present(OsStr::new("")).expect("nothing to read").is_none());
     }
 
     #[tokio::test]

@@ -96,22 +96,17 @@ fn names_object(status: &kube::core::Status) -> bool {
 }
 
 /// The innermost cause says most; the outer layers only name the library that reports it.
-pub(crate) fn with_cause(error: &(dyn std::error::Error + 'static)) -> String {
-    let cause = innermost(error);
+pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
     let (outer, inner) = (error.to_string(), cause.to_string());
     if outer.contains(&inner) {
         outer
     } else {
         format!("{outer}: {inner}")
     }
-}
-
-fn innermost<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a (dyn std::error::Error + 'static) {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause
 }
 
 impl std::fmt::Display for Failure {

@@ -73,7 +73,7 @@ pub struct Desk {
     pub busy: AHashMap<Arc<str>, Writes>,
     /// Failed writes, by cluster.
     pub backoff: AHashMap<Arc<str>, Backoff>,
-    /// What only a human can take out of the way of a step.
+    /// What stands in the way of a step, found when its work was to be created.
     pub obstacles: AHashMap<(Arc<str>, Step), Obstacle>,
     /// Clusters whose namespace is gone or terminating, until they are looked at again.
     pub missing: AHashMap<Arc<str>, DateTime<Utc>>,
@@ -221,7 +221,8 @@ impl Desk {
         self.dirty = true;
     }
 
-    /// What was refused is tried again at once: another spec was, or somebody says that it is mended.
+    /// What was refused is not waited for any more: another spec was, somebody says that it is mended, or the upgrade is being
+    /// deleted and does not want it.
     pub fn forget_refusals(&mut self) {
         self.backoff.retain(|_, backoff| backoff.uncertain);
         self.obstacles
@@ -231,11 +232,9 @@ impl Desk {
 
     /// True when somebody else's work stands in the way of a step.
     #[must_use]
-    pub fn has_foreign(&self, cluster: &str, step: Step) -> bool {
-        let mut obstacles = self.obstacles.iter();
-        obstacles.any(|((name, of), obstacle)| {
-            **name == *cluster && *of == step && obstacle.kind == ObstacleKind::Foreign
-        })
+    pub fn has_foreign(&self, cluster: &Arc<str>, step: Step) -> bool {
+        let obstacle = self.obstacles.get(&(Arc::clone(cluster), step));
+        obstacle.is_some_and(|obstacle| obstacle.kind == ObstacleKind::Foreign)
     }
 
     /// True when this is the spec in force.
@@ -326,19 +325,13 @@ impl Desk {
         text: &str,
         counted: WriteOutcome,
     ) {
-        let before = self.backoff.get(cluster);
-        let forbidden = before.map_or(0, |backoff| backoff.forbidden);
-        let mut entry = Backoff::after(before, now, text, counted);
-        if counted == WriteOutcome::Forbidden {
-            entry.forbidden = forbidden + 1;
+        let forbidden = self.backoff.get(cluster).map_or(0, |backoff| backoff.forbidden);
+        self.fail(cluster, now, text, counted);
+        if counted == WriteOutcome::Forbidden
+            && let Some(backoff) = self.backoff.get_mut(cluster)
+        {
+            backoff.forbidden = forbidden + 1;
         }
-        self.backoff.insert(Arc::clone(cluster), entry);
-    }
-
-    /// The object begins to be deleted: what was refused before was wanted for its clusters, and is not any more.
-    pub fn begin_deletion(&mut self) {
-        self.backoff.retain(|_, backoff| backoff.uncertain);
-        self.dirty = true;
     }
 
     /// Until when a write whose answer was lost may still show, if that lies ahead.

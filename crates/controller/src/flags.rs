@@ -197,8 +197,10 @@ impl Flags {
             kube::Config::from_custom_kubeconfig(file, &options)
                 .await
                 .with_context(|| format!("kubeconfig {}", path.display()))?
-        } else if let Some(merged) = present(&std::env::var_os("KUBECONFIG").unwrap_or_default()) {
-            kube::Config::from_custom_kubeconfig(merged.context("KUBECONFIG")?, &options)
+        } else if let Some(merged) =
+            present(&std::env::var_os("KUBECONFIG").unwrap_or_default()).context("KUBECONFIG")?
+        {
+            kube::Config::from_custom_kubeconfig(merged, &options)
                 .await
                 .context("KUBECONFIG")?
         } else if self.context.is_some() {
@@ -260,20 +262,16 @@ impl Flags {
 }
 
 /// The files of KUBECONFIG that exist, merged; like kubectl, it takes the others for empty. `None` if there are none.
-fn present(listed: &OsStr) -> Option<Result<Kubeconfig, KubeconfigError>> {
-    let mut found = None;
+fn present(listed: &OsStr) -> Result<Option<Kubeconfig>, KubeconfigError> {
+    let mut found: Option<Kubeconfig> = None;
     for file in std::env::split_paths(listed).filter(|file| !file.as_os_str().is_empty()) {
         let next = match Kubeconfig::read_from(file) {
             Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == ErrorKind::NotFound => continue,
-            Err(error) => return Some(Err(error)),
-            Ok(next) => next,
+            read => read?,
         };
-        match found.take().unwrap_or_else(Kubeconfig::default).merge(next) {
-            Ok(merged) => found = Some(merged),
-            Err(error) => return Some(Err(error)),
-        }
+        found = Some(found.unwrap_or_default().merge(next)?);
     }
-    found.map(Ok)
+    Ok(found)
 }
 
 fn spoke_rbac_parser() -> impl TypedValueParser<Value = SpokeRbac> {
@@ -389,8 +387,8 @@ mod tests {
         let merged = |files: &[&PathBuf]| present(&std::env::join_paths(files).unwrap());
         let found = merged(&[&absent, &hub]).unwrap().unwrap();
         assert_eq!(found.current_context.as_deref(), Some("one"));
-        assert!(merged(&[&hub, &broken]).unwrap().is_err());
-        assert!(merged(&[&absent]).is_none());
+        assert!(merged(&[&hub, &broken]).is_err());
+        assert!(merged(&[&absent]).unwrap().is_none());
     }
 
     #[tokio::test]

@@ -199,11 +199,10 @@ impl State {
             if concerns_planning(&old, &view) {
                 desk.dirty = true;
             }
-            if old.metadata.annotations != view.metadata.annotations {
+            let annotated = old.metadata.annotations != view.metadata.annotations;
+            let deleted = old.metadata.deletion_timestamp.is_none() && desk.is_deleting();
+            if annotated || deleted {
                 desk.forget_refusals();
-            }
-            if old.metadata.deletion_timestamp.is_none() && desk.is_deleting() {
-                desk.begin_deletion();
             }
             if old.metadata.generation == view.metadata.generation && old.spec == view.spec {
                 return;

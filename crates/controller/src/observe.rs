@@ -131,7 +131,7 @@ fn waits_for_a_human(phase: Phase, reason: Reason) -> bool {
 
 /// The hold of an upgrade on a cluster in flight: without any valid spec, or with an obstacle in the way of its post-action,
 /// nothing of it moves without a human.
-fn at_work(owner: &Desk, cluster: &str) -> RivalHold {
+fn at_work(owner: &Desk, cluster: &Arc<str>) -> RivalHold {
     let obstructed = || {
         let record = owner.rows.get(cluster).map(|row| &row.record);
         record.is_some_and(|record| record.phase == Phase::PostAction && record.reason == Reason::WorkRefused)
@@ -145,7 +145,7 @@ fn at_work(owner: &Desk, cluster: &str) -> RivalHold {
 }
 
 /// What the owner of a rival work does with the cluster (`reference/mcu.md` §4, Ownership).
-fn hold_of(desk: &Desk, owner: Option<&Desk>, cluster: &str) -> RivalHold {
+fn hold_of(desk: &Desk, owner: Option<&Desk>, cluster: &Arc<str>) -> RivalHold {
     let Some(owner) = owner else {
         return RivalHold::Yielding;
     };

@@ -119,9 +119,7 @@ pub(crate) fn summarize(window: &Window, fleet: &[(&Cluster, &ClusterState)]) ->
         }
         summary.selected += usize::from(cluster.selection == Selection::In);
         summary.degraded += usize::from(record.phase == Phase::PreActionDegraded);
-        let blocked =
-            record.phase == Phase::Blocked || is_obstructed(cluster, record) || is_forbidden(cluster);
-        summary.blocked += usize::from(blocked);
+        summary.blocked += usize::from(record.phase == Phase::Blocked || is_stuck(cluster, record));
         let applied = record.phase.is_initialized() || record.stages.iter().flatten().next().is_some();
         summary.applied += usize::from(applied);
         let degraded = record.phase == Phase::PreActionDegraded;
@@ -174,7 +172,7 @@ pub(crate) fn outlook(
 
 /// True when the cluster goes on, or will, without a human.
 fn moves(policy: &Policy, window: &Window, cluster: &Cluster, state: &ClusterState) -> bool {
-    if is_obstructed(cluster, &state.record) || is_forbidden(cluster) {
+    if is_stuck(cluster, &state.record) {
         return false;
     }
     // A blocked cluster that is tried again has not moved yet.
@@ -202,19 +200,16 @@ fn moves(policy: &Policy, window: &Window, cluster: &Cluster, state: &ClusterSta
     }
 }
 
-/// True when only a human can clear the way of the post-action. The cluster is upgraded, so its phase stays.
-fn is_obstructed(cluster: &Cluster, record: &Record) -> bool {
-    let shut = matches!(
-        cluster.slot(Step::PostAction),
-        Slot::Foreign { .. } | Slot::Refused { .. }
-    );
-    // After a restart only the record knows of a refusal.
-    record.phase == Phase::PostAction && (shut || record.reason == Reason::WorkRefused)
-}
-
-/// True when the hub keeps forbidding what is written for the cluster.
-fn is_forbidden(cluster: &Cluster) -> bool {
-    cluster.backoff.as_ref().is_some_and(|backoff| backoff.lasting)
+/// True when a human is needed although the phase does not say so: the hub keeps forbidding what is written for the cluster,
+/// or something stands in the way of its post-action, where it is upgraded and keeps its phase.
+fn is_stuck(cluster: &Cluster, record: &Record) -> bool {
+    let forbidden = || cluster.backoff.as_ref().is_some_and(|backoff| backoff.lasting);
+    let obstructed = || {
+        let slot = cluster.slot(Step::PostAction);
+        // After a restart only the record knows of a refusal.
+        matches!(slot, Slot::Foreign { .. } | Slot::Refused { .. }) || record.reason == Reason::WorkRefused
+    };
+    forbidden() || (record.phase == Phase::PostAction && obstructed())
 }
 
 fn stall(window: &Window, summary: &Summary, fleet: &[(&Cluster, &ClusterState)]) -> StallReason {

@@ -60,6 +60,24 @@ async fn without_a_strategy_the_defaults_are_in_the_object() -> Result<()> {
     Ok(())
 }
 
+/// Every change is refused, with all its words.
+async fn refused_with(s: &Scenario, cases: Vec<(Value, Vec<&str>)>) -> Result<()> {
+    for (change, words) in cases {
+        let said = refusal(s, change.clone()).await?;
+        for word in words {
+            assert!(said.contains(word), "{change}: no {word:?} in {said}");
+        }
+    }
+    Ok(())
+}
+
+/// Our CRD takes it, the hub does not.
+fn bogus_action() -> Value {
+    let mut action = sample::action("backup");
+    action["manifestWork"]["deleteOption"] = json!({"propagationPolicy": "Bogus"});
+    action
+}
+
 /// A23, A24 and §2 of the issue: each refusal names its field.
 #[tokio::test]
 async fn a_spec_that_cannot_work_is_refused_with_its_field() -> Result<()> {
@@ -67,7 +85,7 @@ async fn a_spec_that_cannot_work_is_refused_with_its_field() -> Result<()> {
     let unnamed = json!({"manifestWork": {"workload": {"manifests": [
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default"}}]}}});
     let selector = |operator: &str| json!({"matchExpressions": [{"key": "name", "operator": operator, "values": ["x"]}]});
-    for (change, words) in [
+    let cases = vec![
         (
             json!({"clusterVersion": null}),
             vec!["nothing to do", "clusterVersion", "include"],
@@ -116,20 +134,15 @@ async fn a_spec_that_cannot_work_is_refused_with_its_field() -> Result<()> {
             json!({"preUpgradeAction": unnamed}),
             vec!["preUpgradeAction", "name"],
         ),
-    ] {
-        let said = refusal(&s, change.clone()).await?;
-        for word in words {
-            assert!(said.contains(word), "{change}: no {word:?} in {said}");
-        }
-    }
-    Ok(())
+    ];
+    refused_with(&s, cases).await
 }
 
 /// They would select nothing or, under `NotIn` and `DoesNotExist`, everything.
 #[tokio::test]
 async fn names_that_cannot_exist_are_refused_with_their_field() -> Result<()> {
     let s = Scenario::new(1).await?;
-    for (change, words) in [
+    let cases = vec![
         (
             json!({"placement": [{"name": "Dev clusters"}]}),
             vec!["placement[0].name", "must be the name of a Placement"],
@@ -158,13 +171,8 @@ async fn names_that_cannot_exist_are_refused_with_their_field() -> Result<()> {
             json!({"clusterVersion": {"version": "4.12.99999999999999999999"}}),
             vec!["clusterVersion.version", "4.12.0"],
         ),
-    ] {
-        let said = refusal(&s, change.clone()).await?;
-        for word in words {
-            assert!(said.contains(word), "{change}: no {word:?} in {said}");
-        }
-    }
-    Ok(())
+    ];
+    refused_with(&s, cases).await
 }
 
 /// The report's label carries the name.
@@ -214,9 +222,7 @@ async fn an_action_with_a_manifest_twice_is_shown_and_starts_when_mended() -> Re
 async fn an_action_that_the_hubs_manifestwork_refuses_stalls_the_upgrade_until_it_is_corrected() -> Result<()>
 {
     let s = Scenario::new(2).await?;
-    let mut refused = sample::action("backup");
-    refused["manifestWork"]["deleteOption"] = json!({"propagationPolicy": "Bogus"});
-    s.create(json!({"preUpgradeAction": refused})).await?;
+    s.create(json!({"preUpgradeAction": bogus_action()})).await?;
     let seen = s.until("stalled", |seen| seen.stalled("ClustersBlocked")).await?;
     let note = seen.waiting(s.c(1)).context("the cluster is listed")?;
     assert_eq!(
@@ -244,9 +250,7 @@ async fn an_action_that_the_hubs_manifestwork_refuses_stalls_the_upgrade_until_i
 #[tokio::test]
 async fn an_upgrade_whose_works_are_refused_is_deleted_at_once() -> Result<()> {
     let s = Scenario::new(1).await?;
-    let mut refused = sample::action("backup");
-    refused["manifestWork"]["deleteOption"] = json!({"propagationPolicy": "Bogus"});
-    s.create(json!({"preUpgradeAction": refused})).await?;
+    s.create(json!({"preUpgradeAction": bogus_action()})).await?;
     s.until("stalled", |seen| seen.stalled("ClustersBlocked")).await?;
     let asked = std::time::Instant::now();
     s.up().delete().await?;

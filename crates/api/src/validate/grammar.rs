@@ -8,12 +8,12 @@ const LONGEST_LABEL: usize = 63;
 /// True for a DNS-1123 subdomain, the name of most objects.
 #[must_use]
 pub fn is_subdomain(text: &str) -> bool {
-    text.len() <= LONGEST_SUBDOMAIN && text.split('.').all(is_lower_case)
+    text.len() <= LONGEST_SUBDOMAIN && text.split('.').all(|part| is_lower_case(part, "-"))
 }
 
 /// True for a DNS-1123 label, the name of a namespace.
 pub(super) fn is_dns_label(text: &str) -> bool {
-    text.len() <= LONGEST_LABEL && is_lower_case(text)
+    text.len() <= LONGEST_LABEL && is_lower_case(text, "-")
 }
 
 /// True for a label key: a name, after a subdomain and `/` where it has a prefix.
@@ -29,9 +29,10 @@ pub(super) fn is_label_value(text: &str) -> bool {
     text.is_empty() || is_label_name(text)
 }
 
-fn is_lower_case(text: &str) -> bool {
+/// True for lower-case letters and digits, with the other characters between them, of any length.
+pub(super) fn is_lower_case(text: &str, between: &str) -> bool {
     let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    has_shape(text, alphanumeric, "-")
+    has_shape(text, alphanumeric, between)
 }
 
 fn is_label_name(text: &str) -> bool {

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::mcu::{ManagedClustersUpgradeSpec, OperatorRef, UpgradeAction, UpgradeStrategy};
 use crate::names::MAX_MCU_NAME;
+use grammar::is_lower_case;
 use selection::{check_placements, check_selector};
 
 pub use grammar::is_subdomain;
@@ -152,18 +153,13 @@ fn check_operators(spec: &ManagedClustersUpgradeSpec, found: &mut Vec<Violation>
 }
 
 fn check_operator(field: &str, operator: &OperatorRef, found: &mut Vec<Violation>) {
-    let edges = |text: &str| {
-        let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-        text.starts_with(alphanumeric) && text.ends_with(alphanumeric)
-    };
-    let label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if !edges(&operator.name) || !operator.name.chars().all(|c| label(c) || c == '.') {
+    if !is_lower_case(&operator.name, "-.") {
         found.push(violation(
             format!("{field}.name"),
             "must be the name of a Subscription: lower-case letters, digits, - and .",
         ));
     }
-    if !edges(&operator.namespace) || !operator.namespace.chars().all(label) {
+    if !is_lower_case(&operator.namespace, "-") {
         found.push(violation(
             format!("{field}.namespace"),
             "must be the namespace of a Subscription: lower-case letters, digits and -",

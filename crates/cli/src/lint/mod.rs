@@ -269,9 +269,8 @@ fn image_without_digest(object: &Value) -> Option<Problem> {
     let by_digest = image
         .split_once("@sha256:")
         .is_some_and(|(name, digest)| !name.is_empty() && digest.len() == 64 && digest.chars().all(hex));
-    (!image.is_empty() && !by_digest).then(|| Problem {
-        warning: true,
-        ..Problem::error(
+    (!image.is_empty() && !by_digest).then(|| {
+        Problem::warning(
             "spec.clusterVersion.image",
             format!("{image:?} is no image by digest; a cluster verifies release images by digest only and does not accept it: write NAME@sha256: and the 64 digits that oc adm release info shows"),
         )
@@ -286,13 +285,10 @@ fn cel_rules(validator: &Validator, compiled: &CompiledSchema, object: &Value) -
         .into_iter()
         .map(|error| match error.kind {
             ErrorKind::ValidationFailure => Problem::error(error.field_path, error.message),
-            _ => Problem {
-                warning: true,
-                ..Problem::error(
-                    error.field_path,
-                    format!("not checked offline: {}", error.message),
-                )
-            },
+            _ => Problem::warning(
+                error.field_path,
+                format!("not checked offline: {}", error.message),
+            ),
         })
         .collect()
 }

@@ -27,6 +27,15 @@ impl Problem {
             warning: false,
         }
     }
+
+    /// A warning.
+    #[must_use]
+    pub fn warning(field: impl Into<String>, message: impl Into<String>) -> Problem {
+        Problem {
+            warning: true,
+            ..Problem::error(field, message)
+        }
+    }
 }
 
 /// The schema of `ManagedClustersUpgrade`, in words that the offline engine knows: patterns are turned into CEL rules,

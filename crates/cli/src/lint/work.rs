@@ -65,7 +65,7 @@ impl WorkRules {
         schema::prune(&self.schema, &mut work, at, &mut unknown);
         if drops {
             found.extend(unknown.into_iter().map(|field| {
-                warning(
+                Problem::warning(
                     field,
                     format!("ManifestWork of OCM {OCM} has no such field, the hub drops it; check its spelling and its place"),
                 )
@@ -85,7 +85,7 @@ impl WorkRules {
             if problem.warning {
                 return problem;
             }
-            warning(
+            Problem::warning(
                 problem.field,
                 format!(
                     "{}; a hub with OCM {OCM} refuses the ManifestWork",
@@ -99,13 +99,6 @@ impl WorkRules {
 impl Default for WorkRules {
     fn default() -> WorkRules {
         WorkRules::new()
-    }
-}
-
-fn warning(field: String, message: String) -> Problem {
-    Problem {
-        warning: true,
-        ..Problem::error(field, message)
     }
 }
 
@@ -304,7 +297,11 @@ mod tests {
     fn refused(work: &Value, field: &str, message: &str) {
         let found = check(UnknownFields::Strict, &upgrade("preUpgradeAction", work.clone()));
         let message = format!("{message}; a hub with OCM {OCM} refuses the ManifestWork");
-        assert_eq!(found, [warning(format!("{AT}.{field}"), message)], "{work}");
+        assert_eq!(
+            found,
+            [Problem::warning(format!("{AT}.{field}"), message)],
+            "{work}"
+        );
     }
 
     fn config(key: &str, value: &Value) -> Value {

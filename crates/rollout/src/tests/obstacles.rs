@@ -12,6 +12,13 @@ use crate::testing::{FleetBuilder, RecordBuilder, at, fleet, policy, record, wor
 
 const NOTHING: [&str; 0] = [];
 
+/// Of a cluster whose post-action is due.
+fn upgraded() -> RecordBuilder {
+    record(Phase::PostAction)
+        .succeeded(Stage::Platform, 0)
+        .stage(Stage::PostAction, 5)
+}
+
 #[test]
 fn a_foreign_work_blocks_until_it_is_tried_again() {
     let foreign = || {
@@ -47,12 +54,6 @@ fn an_obstacle_that_is_tried_again_stays_the_cause_until_that_has_worked() {
     };
     let foreign = Slot::Foreign { retry_at: at(30) };
     let waits = |reason| record(Phase::Blocked).reason(reason);
-    let upgraded = |reason| {
-        record(Phase::PostAction)
-            .reason(reason)
-            .succeeded(Stage::Platform, 0)
-            .stage(Stage::PostAction, 5)
-    };
     for (reason, slot) in [(Reason::Conflict, foreign), (Reason::WorkRefused, refused)] {
         let before = fleet()
             .cluster("dev1")
@@ -61,7 +62,7 @@ fn an_obstacle_that_is_tried_again_stays_the_cause_until_that_has_worked() {
         let after = fleet()
             .cluster("dev1")
             .slot(Step::PostAction, slot)
-            .record(upgraded(reason));
+            .record(upgraded().reason(reason));
         for (step, phase, fleet) in [
             (Step::PreAction, Phase::Blocked, before),
             (Step::PostAction, Phase::PostAction, after),
@@ -92,11 +93,6 @@ fn a_refused_work_holds_back_its_own_cluster_only() {
 
 #[test]
 fn an_upgraded_cluster_whose_post_action_has_an_obstacle_stays_upgraded_and_the_upgrade_is_stalled() {
-    let upgraded = || {
-        record(Phase::PostAction)
-            .succeeded(Stage::Platform, 0)
-            .stage(Stage::PostAction, 5)
-    };
     let foreign = Slot::Foreign { retry_at: at(60) };
     for (fleet, reason) in [
         (
@@ -148,12 +144,9 @@ fn remembered(step: Step, record: RecordBuilder) -> FleetBuilder {
 
 #[test]
 fn a_refusal_survives_a_restart_until_a_try_has_worked() {
-    let upgraded = record(Phase::PostAction)
-        .succeeded(Stage::Platform, 0)
-        .stage(Stage::PostAction, 5);
     for (step, phase, known) in [
         (Step::Platform, Phase::Blocked, record(Phase::Blocked)),
-        (Step::PostAction, Phase::PostAction, upgraded),
+        (Step::PostAction, Phase::PostAction, upgraded()),
     ] {
         let plan = planned(10, policy().step(step), remembered(step, known));
         assert_eq!(writes(&plan), [format!("create dev1/{step:?}")]);
@@ -207,11 +200,6 @@ fn a_foreign_work_that_is_being_deleted_is_waited_for() {
 
 #[test]
 fn a_timeout_without_a_work_repeats_what_kept_it_from_being_made() {
-    let upgraded = || {
-        record(Phase::PostAction)
-            .succeeded(Stage::Platform, 0)
-            .stage(Stage::PostAction, 5)
-    };
     let fleet = || fleet().cluster("dev1").record(upgraded());
     let foreign = Slot::Foreign { retry_at: at(20_000) };
     for (fleet, words) in [
