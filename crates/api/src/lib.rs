@@ -9,6 +9,7 @@ pub mod mcu;
 pub mod names;
 pub mod report;
 pub mod schema;
+pub mod text;
 pub mod time;
 pub mod validate;
 pub mod views;

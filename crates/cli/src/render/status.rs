@@ -88,11 +88,11 @@ pub fn line(upgrade: &Upgrade) -> String {
 
 fn target(upgrade: &Upgrade) -> String {
     let channel = upgrade.spec_text("/clusterVersion/channel");
-    if channel.is_empty() {
+    one_line(&if channel.is_empty() {
         upgrade.target()
     } else {
         format!("{} (channel {channel})", upgrade.target())
-    }
+    })
 }
 
 fn field(text: &mut String, key: &str, value: &str) {
