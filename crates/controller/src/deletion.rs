@@ -40,9 +40,11 @@ pub fn finish(desk: &mut Desk, fleet: &Fleet, now: DateTime<Utc>, jobs: &mut Vec
     if left || !jobs.is_empty() || writing || desk.finalizing {
         return;
     }
-    // A creation whose answer was lost may show only now.
-    let waits = desk.uncertain_until(now).into_iter().chain(hurdle(desk, now));
-    if let Some(until) = waits.max() {
+    // What was sent without an answer may still come about: it is looked for until that is out of the question.
+    if !desk.unsettled.is_empty() {
+        return;
+    }
+    if let Some(until) = hurdle(desk, now) {
         desk.wake_at = Some(until);
         return;
     }

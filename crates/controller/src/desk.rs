@@ -10,10 +10,10 @@ use api::time::to_chrono;
 use api::validate::Violation;
 use api::views::Upgrade;
 use chrono::{DateTime, TimeDelta, Utc};
-use rollout::Busy;
+use rollout::{Attempt, Busy};
 
 use crate::apply::Outcome;
-use crate::index::Uid;
+use crate::index::{Index, Uid};
 use crate::policy::Brief;
 use crate::report::rows::Rows;
 use crate::report::writer::StatusState;
@@ -38,6 +38,12 @@ const OBSTACLE: (TimeDelta, TimeDelta) = (TimeDelta::seconds(30), TimeDelta::sec
 pub const LASTING: u32 = 7;
 /// So many looks at a foreign work that is being deleted, over a minute, show that it does not go by itself.
 const PATIENCE: u32 = 12;
+
+/// So long after the last try was given up on a write is certainly not carried out any more. The API server gives up by itself
+/// 60 s after it has received a request; the rest is for what its store had taken by then.
+const SETTLED: TimeDelta = TimeDelta::seconds(90);
+/// So long the reading of a work may be taken for what is on the hub.
+const FRESH: TimeDelta = TimeDelta::seconds(60);
 
 /// How long a cluster whose namespace was found missing stays out before it is tried again.
 pub const MISSING: TimeDelta = TimeDelta::seconds(60);
@@ -73,6 +79,10 @@ pub struct Desk {
     pub busy: AHashMap<Arc<str>, Writes>,
     /// Failed writes, by cluster.
     pub backoff: AHashMap<Arc<str>, Backoff>,
+    /// Creations and changes of works of which it is not known whether they were carried out, by cluster.
+    pub unsettled: AHashMap<Arc<str>, Unsettled>,
+    /// The last readings of works, by cluster.
+    readings: AHashMap<Arc<str>, LastReading>,
     /// What stands in the way of a step, found when its work was to be created.
     pub obstacles: AHashMap<(Arc<str>, Step), Obstacle>,
     /// Clusters whose namespace is gone or terminating, until they are looked at again.
@@ -142,6 +152,58 @@ impl Backoff {
     }
 }
 
+/// The creation of a work, or the change of one, that the hub put off or that was given up on. It may have taken a slot.
+#[derive(Clone, Debug)]
+pub struct Unsettled {
+    /// The step.
+    pub step: Step,
+    /// The attempt that the work carries if it was carried out.
+    pub attempt: Attempt,
+    /// When the last try that may have been carried out was given up on; `None`: all were put off.
+    pub given_up: Option<DateTime<Utc>>,
+}
+
+impl Unsettled {
+    /// True when what is not there now does not come any more.
+    fn is_over(&self, now: DateTime<Utc>) -> bool {
+        self.given_up.is_none_or(|at| at + SETTLED <= now)
+    }
+}
+
+/// What an answer says of whether a write was carried out.
+enum Certainty {
+    Done,
+    Refused,
+    PutOff,
+    Unknown,
+    Unsent,
+}
+
+fn certainty(outcome: &Outcome) -> Certainty {
+    match outcome {
+        Outcome::Work(_) | Outcome::Doomed | Outcome::Upgrade(_) | Outcome::Report(_) => Certainty::Done,
+        Outcome::Gone
+        | Outcome::Rival(_)
+        | Outcome::Foreign
+        | Outcome::ForeignTerminating
+        | Outcome::Refused(_)
+        | Outcome::NamespaceGone => Certainty::Refused,
+        Outcome::NotLeading => Certainty::Unsent,
+        Outcome::GivenUp => Certainty::Unknown,
+        Outcome::Failed(_, WriteOutcome::Overloaded | WriteOutcome::Unreachable) => Certainty::PutOff,
+        Outcome::Failed(_, counted) if counted.is_refusal() => Certainty::Refused,
+        Outcome::Failed(..) => Certainty::Unknown,
+    }
+}
+
+/// A work was read from the hub.
+#[derive(Clone, Copy, Debug)]
+struct LastReading {
+    step: Step,
+    asked: DateTime<Utc>,
+    answered: DateTime<Utc>,
+}
+
 /// What stands in the way of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObstacleKind {
@@ -190,6 +252,8 @@ impl Desk {
             left: AHashMap::new(),
             busy: AHashMap::new(),
             backoff: AHashMap::new(),
+            unsettled: AHashMap::new(),
+            readings: AHashMap::new(),
             obstacles: AHashMap::new(),
             missing: AHashMap::new(),
             status: StatusState::default(),
@@ -224,7 +288,9 @@ impl Desk {
     /// What was refused is not waited for any more: another spec was, somebody says that it is mended, or the upgrade is being
     /// deleted and does not want it.
     pub fn forget_refusals(&mut self) {
-        self.backoff.retain(|_, backoff| backoff.uncertain);
+        let unsettled = &self.unsettled;
+        self.backoff
+            .retain(|cluster, backoff| backoff.uncertain || unsettled.contains_key(cluster));
         self.obstacles
             .retain(|_, obstacle| !matches!(obstacle.kind, ObstacleKind::Refused(_)));
         self.dirty = true;
@@ -249,10 +315,12 @@ impl Desk {
         self.brief.as_ref().ok().or(self.last_valid.as_ref())
     }
 
-    /// Starts a term: records come from the hub, nothing is under way.
+    /// Starts a term: records come from the hub, nothing is under way. What an earlier term has sent without an answer may still
+    /// come about, so that is kept.
     pub fn begin_term(&mut self) {
         self.rows.restart();
         self.left.clear();
+        self.readings.clear();
         self.obstacles.clear();
         self.selected_at = 0;
         self.status.reset();
@@ -334,12 +402,99 @@ impl Desk {
         }
     }
 
-    /// Until when a write whose answer was lost may still show, if that lies ahead.
+    /// Takes what the answer to a creation or change says of whether it was carried out.
+    pub fn weigh(
+        &mut self,
+        cluster: &Arc<str>,
+        step: Step,
+        attempt: &Attempt,
+        outcome: &Outcome,
+        now: DateTime<Utc>,
+    ) {
+        let certainty = certainty(outcome);
+        let given_up = match certainty {
+            Certainty::Unsent => return,
+            Certainty::Done => {
+                self.unsettled.remove(cluster);
+                return;
+            }
+            Certainty::Refused => return self.rule_out(cluster, now),
+            Certainty::PutOff => None,
+            Certainty::Unknown => Some(now),
+        };
+        let before = self.unsettled.remove(cluster).and_then(|before| before.given_up);
+        let unsettled = Unsettled {
+            step,
+            attempt: attempt.clone(),
+            given_up: given_up.or(before),
+        };
+        self.unsettled.insert(Arc::clone(cluster), unsettled);
+    }
+
+    /// The hub said no, or has no such work: earlier tries may still come about for a while.
+    fn rule_out(&mut self, cluster: &str, now: DateTime<Utc>) {
+        if self
+            .unsettled
+            .get(cluster)
+            .is_some_and(|unsettled| unsettled.is_over(now))
+        {
+            self.unsettled.remove(cluster);
+        }
+    }
+
+    /// What turns out to have been carried out is settled.
+    pub fn settle(&mut self, index: &Index) {
+        let uid = &self.uid;
+        self.unsettled.retain(|cluster, unsettled| {
+            let landed = index.work_of(cluster, unsettled.step).is_some_and(|view| {
+                view.upgrade == *uid && view.work.attempt == unsettled.attempt && !view.work.vanished
+            });
+            !landed
+        });
+    }
+
+    /// Notes that a work was read: what was found the index knows already.
+    pub fn note_reading(
+        &mut self,
+        cluster: &Arc<str>,
+        step: Step,
+        asked: DateTime<Utc>,
+        now: DateTime<Utc>,
+        index: &Index,
+    ) {
+        let reading = LastReading {
+            step,
+            asked,
+            answered: now,
+        };
+        self.readings.insert(Arc::clone(cluster), reading);
+        self.settle(index);
+        if self
+            .unsettled
+            .get(cluster)
+            .is_some_and(|unsettled| unsettled.step == step)
+        {
+            self.rule_out(cluster, now);
+        }
+        let Some(unsettled) = self.unsettled.get(cluster) else {
+            return self.succeed(cluster);
+        };
+        let over = unsettled.given_up.map_or(now, |at| at + SETTLED);
+        let text = self.backoff.get(cluster).map_or_else(
+            || Arc::from("the answer to a write was lost"),
+            |backoff| Arc::clone(&backoff.text),
+        );
+        self.fail(cluster, now, &text, WriteOutcome::NotFound);
+        if let Some(backoff) = self.backoff.get_mut(cluster) {
+            backoff.until = backoff.until.min(over.max(now + BACKOFF.0));
+        }
+    }
+
+    /// The step whose work was read a moment ago, and when that was asked for.
     #[must_use]
-    pub fn uncertain_until(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let uncertain = self.backoff.values().filter(|backoff| backoff.uncertain);
-        let until = uncertain.map(|backoff| backoff.until).max()?;
-        (until > now).then_some(until)
+    pub fn reading(&self, cluster: &str, now: DateTime<Utc>) -> Option<(Step, DateTime<Utc>)> {
+        let reading = self.readings.get(cluster)?;
+        (now <= reading.answered + FRESH).then_some((reading.step, reading.asked))
     }
 
     /// Notes that the namespace of a cluster is gone or going.

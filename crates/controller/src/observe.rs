@@ -93,7 +93,7 @@ fn in_flight(other: &Desk) -> impl Iterator<Item = &Arc<str>> {
         .filter(|(_, writes)| writes.starting)
         .map(|(cluster, _)| cluster);
     let rows = other.rows.all().iter().filter(|_| !other.is_deleting());
-    busy.chain(
+    busy.chain(other.unsettled.keys()).chain(
         rows.filter(|(_, row)| {
             row.record.phase.holds_slot() || matches!(row.record.phase, Phase::Soaking | Phase::PostAction)
         })
@@ -300,6 +300,13 @@ impl View<'_> {
                 error: Arc::clone(&backoff.text),
                 lasting: backoff.forbidden >= LASTING,
             }),
+            unsettled: desk
+                .unsettled
+                .get(name)
+                .map(|unsettled| to_rollout(unsettled.step)),
+            read: desk
+                .reading(name, self.now)
+                .map(|(step, asked)| (to_rollout(step), asked)),
         }
     }
 

@@ -165,7 +165,13 @@ fn observe_desk(hall: &Hall, state: &mut State, desk: &mut Desk, now: DateTime<U
             other.dirty = true;
         }
     }
-    let owned = state.index.clusters_of(&desk.uid);
+    desk.settle(&state.index);
+    let mut owned = state.index.clusters_of(&desk.uid);
+    if !desk.unsettled.is_empty() {
+        owned.extend(desk.unsettled.keys().cloned());
+        owned.sort_unstable();
+        owned.dedup();
+    }
     let fleet = observe::fleet(desk, &state.desks, &state.index, &owned, now);
     desk.left = observe::leavers(&fleet);
     desk.contested = fleet.clusters.iter().any(|cluster| cluster.rival.is_some());
@@ -420,6 +426,20 @@ fn prepare(desk: &mut Desk, index: &Index, action: &Action, observed: &Observed)
                     step,
                     uid,
                     patch,
+                },
+                false,
+            )
+        }
+        Action::Read { .. } => {
+            let own = index
+                .work_of(cluster, step)
+                .filter(|view| view.upgrade == desk.uid);
+            (
+                Effect::Read {
+                    cluster: name,
+                    step,
+                    uid: own.map(|view| Arc::clone(&view.uid)),
+                    asked: observed.now,
                 },
                 false,
             )

@@ -86,6 +86,7 @@ impl Desktop {
             Effect::Status { .. } | Effect::Finalizers { .. } => {
                 Outcome::Upgrade(Box::new(self.written(&job)))
             }
+            Effect::Read { .. } => Outcome::Gone,
             Effect::Update { .. } | Effect::MarkSoak { .. } => {
                 Outcome::Failed("not played".to_owned(), WriteOutcome::Error)
             }
@@ -173,6 +174,7 @@ fn told(job: &Job) -> String {
         Effect::Update { cluster, .. } => format!("update {cluster}"),
         Effect::MarkSoak { cluster, .. } => format!("mark {cluster}"),
         Effect::Delete { cluster, step, .. } => format!("delete {cluster}-{step}"),
+        Effect::Read { cluster, step, .. } => format!("read {cluster}-{step}"),
         Effect::Report { due, .. } => format!("report {}", due.name),
         Effect::Status { .. } => "status".to_owned(),
         Effect::Finalizers { finalizers, .. } => format!("finalizers {}", finalizers.len()),

@@ -12,7 +12,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::answer;
-use crate::apply::{self, Effect, Job, Outcome};
+use crate::apply::{self, Effect, Job, Load, Outcome};
 use crate::events;
 use crate::flags::Flags;
 use crate::gauges;
@@ -79,6 +79,8 @@ pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<
         Arc::clone(&parts.metrics),
         &parts.readiness,
     ));
+    hall.lanes.set_writers(flags.write_concurrency);
+    hall.metrics.set_write_limit(flags.write_concurrency, false);
     let watches = watch::start(&hall, &client);
     let mut writers = JoinSet::new();
     for number in 0..flags.write_concurrency {
@@ -237,26 +239,29 @@ async fn write(
             job = hall.lanes.pop(tidies) => job,
         };
         let begun = Instant::now();
-        let outcome = carry_out(&client, &leadership, &job).await;
+        let (outcome, load) = carry_out(&client, &leadership, &job).await;
+        let (limit, paused) = hall.lanes.ended(begun, load);
+        hall.metrics.set_write_limit(limit, paused);
         count(&hall, &job, &outcome, begun.elapsed());
         hall.tell(|state| answer::take(&hall, state, job, &outcome));
     }
 }
 
 /// Carries out a job while the lease lasts: a write that is under way when the term ends is given up.
-async fn carry_out(client: &Client, leadership: &lease::Handle, job: &Job) -> Outcome {
+async fn carry_out(client: &Client, leadership: &lease::Handle, job: &Job) -> (Outcome, Load) {
     let ended = leadership.subscribe().borrow().term().map(lease::Term::ended);
     let Some(ended) = ended.filter(|_| leadership.is_leader()) else {
-        return Outcome::NotLeading;
+        return (Outcome::NotLeading, Load::Unknown);
     };
     tokio::select! {
-        outcome = tokio::time::timeout(WRITE, apply::execute(client, job)) => {
-            outcome.unwrap_or_else(|_| {
+        biased;
+        answer = tokio::time::timeout(WRITE, apply::carry_out(client, job)) => {
+            answer.unwrap_or_else(|_| {
                 let text = format!("no answer within {} s", WRITE.as_secs());
-                Outcome::Failed(text, WriteOutcome::Timeout)
+                (Outcome::Failed(text, WriteOutcome::Timeout), Load::Overloaded(None))
             })
         }
-        () = ended.cancelled() => Outcome::NotLeading,
+        () = ended.cancelled() => (Outcome::GivenUp, Load::Unknown),
     }
 }
 
@@ -269,6 +274,7 @@ fn count(hall: &Hall, job: &Job, outcome: &Outcome, took: Duration) {
         Effect::Report { .. } => WriteKind::Report,
         Effect::Status { .. } => WriteKind::Status,
         Effect::Finalizers { .. } => WriteKind::Finalizer,
+        Effect::Read { .. } => WriteKind::Read,
     };
     let ended = match outcome {
         Outcome::Work(_) | Outcome::Doomed | Outcome::Upgrade(_) | Outcome::Report(_) => WriteOutcome::Ok,
@@ -276,7 +282,7 @@ fn count(hall: &Hall, job: &Job, outcome: &Outcome, took: Duration) {
         Outcome::Rival(_) | Outcome::Foreign | Outcome::ForeignTerminating => WriteOutcome::Conflict,
         Outcome::Refused(_) => WriteOutcome::Invalid,
         Outcome::NamespaceGone => WriteOutcome::Forbidden,
-        Outcome::NotLeading => WriteOutcome::Fenced,
+        Outcome::NotLeading | Outcome::GivenUp => WriteOutcome::Fenced,
         Outcome::Failed(_, counted) => *counted,
     };
     hall.metrics.wrote(kind, ended, took);

@@ -99,6 +99,10 @@ pub enum ViolationKind {
     ClockReset,
     /// A deadline has passed and the cluster is still in the phase.
     DeadlinePassed,
+    /// A cluster fails because its time is over, and its work was not read from the hub after the deadline.
+    FailedUnread,
+    /// A cluster is given a new attempt, or another step is begun, while it is not known whether a start was carried out.
+    UnsettledPassed,
     /// The plan does not wake for a deadline.
     WakeMissed,
     /// A row that must be written at once is not marked so.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::fleet::{Busy, Cluster, Selection, Slot};
+use crate::fleet::{Cluster, Selection, Slot};
 use crate::phase::{Phase, Step};
 use crate::plan::{Action, DeleteReason, UpdateKind};
 use crate::policy::Policy;
@@ -47,6 +47,8 @@ pub(crate) struct Derived {
     pub(crate) wish: Wish,
     pub(crate) cleanups: Vec<(Step, DeleteReason)>,
     pub(crate) mark_soak: Option<(Step, DateTime<Utc>)>,
+    /// A deadline has passed, and what the watches told is to be confirmed by reading the step's work before it counts.
+    pub(crate) read: Option<Step>,
     pub(crate) wake: Option<DateTime<Utc>>,
     /// Its failure gave a slot back, but no written record says so yet: until one does the slot is not given away, for a
     /// restarted controller might find the cluster recovered and in flight.
@@ -87,6 +89,7 @@ pub(crate) fn derive(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> 
             wish: Wish::Nothing,
             cleanups: Vec::new(),
             mark_soak: None,
+            read: None,
             wake: None,
             releasing: false,
             held_back: false,
@@ -154,7 +157,9 @@ impl Machine<'_> {
             self.clean_up_finished();
             return;
         }
-        if self.serves_policy() {
+        if requeue::is_frozen(self.cluster, &self.out.record) && !self.serves_policy() {
+            self.wait_for_answer();
+        } else if self.serves_policy() {
             self.take_steps();
         } else {
             self.finish_old_revision();
@@ -166,6 +171,18 @@ impl Machine<'_> {
         }
         self.clean_up_leftovers();
         self.clean_up_finished();
+    }
+
+    /// A start of an earlier revision may have come about: the cluster goes on from there, or is queued anew, when that is
+    /// known.
+    fn wait_for_answer(&mut self) {
+        if self.cluster.unsettled.is_none() {
+            return;
+        }
+        let failed = self.cluster.backoff.as_ref();
+        let error = failed.map_or("", |backoff| &*backoff.error);
+        let text = format!("it is not known yet whether the last write was carried out: {error}");
+        self.wait(Reason::WriteFailed, text.trim_end_matches(": "));
     }
 
     /// True when the attempt is one at the policy's revision.
@@ -186,8 +203,7 @@ impl Machine<'_> {
             self.wake_at(until);
         }
         let has_pre_action = self.cluster.slot(Step::PreAction).ours().is_some();
-        let starting = self.cluster.busy == Some(Busy::Starting);
-        self.leaving = self.now < until || starting || has_pre_action;
+        self.leaving = self.now < until || self.cluster.awaits_start() || has_pre_action;
         !self.leaving
     }
 

@@ -40,6 +40,12 @@ pub struct Cluster {
     pub busy: Option<Busy>,
     /// The last write failed.
     pub backoff: Option<Backoff>,
+    /// A creation, or a change in place, of this step's work was put off or may have been carried out: until that is known it
+    /// counts as carried out.
+    pub unsettled: Option<Step>,
+    /// The step whose work was last read from the hub itself, not from a watch, and a time that the reading is not older
+    /// than.
+    pub read: Option<(Step, DateTime<Utc>)>,
     /// Version the cluster ran when last heard of.
     pub version: Arc<str>,
 }
@@ -49,6 +55,12 @@ impl Cluster {
     #[must_use]
     pub const fn slot(&self, step: Step) -> &Slot {
         &self.works[step.index()]
+    }
+
+    /// True while a write that takes a slot is under way, or it is not known whether such a write was carried out.
+    #[must_use]
+    pub fn awaits_start(&self) -> bool {
+        self.busy == Some(Busy::Starting) || self.unsettled.is_some_and(|step| step != Step::PostAction)
     }
 }
 

@@ -176,7 +176,9 @@ fn moves(policy: &Policy, window: &Window, cluster: &Cluster, state: &ClusterSta
         return false;
     }
     // A blocked cluster that is tried again has not moved yet.
-    if state.record.phase != Phase::Blocked && (cluster.busy.is_some() || state.starting) {
+    if state.record.phase != Phase::Blocked
+        && (cluster.busy.is_some() || cluster.awaits_start() || state.starting)
+    {
         return true;
     }
     let gated = || window.gate(policy, cluster.canary).is_some();

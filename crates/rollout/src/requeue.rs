@@ -208,6 +208,9 @@ pub(crate) fn requeue(
     policy: &Policy,
     now: DateTime<Utc>,
 ) -> Arc<Record> {
+    if is_frozen(cluster, &record) {
+        return record;
+    }
     if let Selection::Left(since) = cluster.selection
         && now >= since + LEAVE_DEBOUNCE
         && let Some(earlier) = earlier_attempt(cluster, &record)
@@ -232,6 +235,12 @@ pub(crate) fn requeue(
         }
         _ => record,
     }
+}
+
+/// True while it is not known whether the cluster has started: a new attempt would take what shows up later for the work of an
+/// earlier one, which holds no slot.
+pub(crate) fn is_frozen(cluster: &Cluster, record: &Record) -> bool {
+    cluster.awaits_start() && matches!(record.phase, Phase::Pending | Phase::Blocked)
 }
 
 /// The kept work of an earlier attempt of a cluster that was queued again and has not started.

@@ -31,7 +31,9 @@ impl Machine<'_> {
         let started = self.stage(step.into(), now).started;
         let deadline = started + self.policy.timeout(step);
         if self.now >= deadline {
-            self.time_out_without_work(step);
+            if self.expired(started, step) {
+                self.time_out_without_work(step);
+            }
             return;
         }
         self.wake_at(deadline);
@@ -66,7 +68,7 @@ impl Machine<'_> {
         };
         let updating = work.attempt.revision != self.out.record.attempt.revision
             && work.reading == Reading::Running
-            && !self.expired(work, Step::Platform);
+            && self.now < work.started + self.policy.timeout(Step::Platform);
         if updating {
             self.wake_at(work.started + self.policy.timeout(Step::Platform));
             self.phase(

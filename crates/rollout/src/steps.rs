@@ -66,7 +66,7 @@ impl Machine<'_> {
                 false
             }
             _ if self.before == Phase::PreActionDegraded => false,
-            _ if self.expired(work, Step::PreAction) => {
+            _ if self.expired(work.started, Step::PreAction) => {
                 let message = self.timeout_text(work, Step::PreAction);
                 self.phase(Phase::PreActionDegraded, Reason::PreActionTimeout, &message);
                 false
@@ -86,7 +86,7 @@ impl Machine<'_> {
             _ if self.before == Phase::Partial => Phase::Partial,
             _ => Phase::Initialized,
         };
-        if self.expired(work, Step::Platform) {
+        if self.expired(work.started, Step::Platform) {
             let message = self.timeout_text(work, Step::Platform);
             self.fail(Stage::Platform, Reason::ClusterUpgradeTimeout, &message);
         } else {
@@ -106,7 +106,7 @@ impl Machine<'_> {
                     "the approval Job has failed pods and none is active",
                 );
             }
-            _ if self.expired(work, Step::Operators) => {
+            _ if self.expired(work.started, Step::Operators) => {
                 let message = self.timeout_text(work, Step::Operators);
                 self.fail(Stage::Operators, Reason::OperatorsUpgradeTimeout, &message);
             }
@@ -199,7 +199,7 @@ impl Machine<'_> {
             }
             Reading::Failed(text) => self.phase(Phase::Failed, Reason::PostActionFailed, text),
             _ if failed => {}
-            _ if self.expired(work, Step::PostAction) => {
+            _ if self.expired(work.started, Step::PostAction) => {
                 let message = self.timeout_text(work, Step::PostAction);
                 self.phase(Phase::Failed, Reason::PostActionTimeout, &message);
             }
@@ -268,8 +268,19 @@ impl Machine<'_> {
         }
     }
 
-    pub(crate) fn expired(&self, work: &Work, step: Step) -> bool {
-        self.now >= work.started + self.policy.timeout(step)
+    /// True when the time of a step that began then is over. The only place where time alone decides anything against a
+    /// cluster, so what the watches told does not do: a watch may be silent without saying so. The step's work must have been
+    /// read from the hub after the deadline; until then the step goes on and the reading is asked for.
+    pub(crate) fn expired(&mut self, started: DateTime<Utc>, step: Step) -> bool {
+        let deadline = started + self.policy.timeout(step);
+        if self.now < deadline {
+            return false;
+        }
+        let confirmed = matches!(self.cluster.read, Some((read, at)) if read == step && at >= deadline);
+        if !confirmed {
+            self.out.read = Some(step);
+        }
+        confirmed
     }
 
     fn timeout_text(&self, work: &Work, step: Step) -> String {

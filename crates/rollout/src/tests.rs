@@ -58,5 +58,6 @@ fn write(action: &Action) -> String {
         Action::Update { kind, .. } => format!("update {cluster}/{step:?} {kind:?}"),
         Action::MarkSoak { .. } => format!("soak {cluster}/{step:?}"),
         Action::Delete { why, .. } => format!("delete {cluster}/{step:?} {why:?}"),
+        Action::Read { .. } => format!("read {cluster}/{step:?}"),
     }
 }

@@ -253,6 +253,18 @@ impl Index {
         }
     }
 
+    /// Notes that an object which the watch has not said to be gone was read and is not there.
+    pub fn lose(&mut self, namespace: &str, step: Step, uid: &str) {
+        if let Some(slots) = self.works.get_mut(namespace) {
+            let slot = &mut slots[slot_of(step)];
+            if let Some(view) = slot.take_if(|view| *view.uid == *uid && !view.work.vanished) {
+                self.dirty.insert(Arc::clone(&view.upgrade));
+                self.vacated = true;
+                *slot = remains(WorkView::clone(&view), view.doomed);
+            }
+        }
+    }
+
     /// Works in a cluster's namespace.
     #[must_use]
     pub fn works(&self, namespace: &str) -> Option<&ClusterWorks> {

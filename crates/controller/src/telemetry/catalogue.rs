@@ -92,6 +92,10 @@ series! {
         "Writes to the hub, by kind and outcome";
     WRITE_DURATION = "mcu_write_duration_seconds", Kind::Histogram(&[0.005, 0.025, 0.1, 0.5, 2.5, 10.0]), [WriteKind::LABEL],
         "Time from sending a write to its answer";
+    WRITE_LIMIT = "mcu_write_limit", Kind::Gauge, [],
+        "Writes that may be under way at once: --write-concurrency, or fewer while the hub is overloaded";
+    WRITE_PAUSES = "mcu_write_pauses_total", Kind::Counter, [],
+        "Times that all writes paused because the hub answered 429 or 503, or not in time";
     STATUS_BYTES = "mcu_status_bytes", Kind::Histogram(&[1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 65536.0]), [],
         "Size of the written status of an upgrade as JSON, in bytes";
     EVENTS_DROPPED = "mcu_events_dropped_total", Kind::Counter, [EventDrop::LABEL],

@@ -49,6 +49,8 @@ pub struct Metrics {
     slots_used: Gauge,
     actions: Family<Action, Counter>,
     write_duration: PerKind<Histogram>,
+    write_limit: Gauge,
+    write_pauses: Counter,
     status_bytes: Histogram,
     events_dropped: Family<EventDrop, Counter>,
     watch_ages: Arc<WatchAges>,
@@ -91,6 +93,8 @@ impl Metrics {
                 &catalogue::WRITE_DURATION,
                 Family::new_with_constructor(write_histogram as fn() -> Histogram),
             ),
+            write_limit: register(&mut registry, &catalogue::WRITE_LIMIT, Gauge::default()),
+            write_pauses: register(&mut registry, &catalogue::WRITE_PAUSES, Counter::default()),
             status_bytes: register(
                 &mut registry,
                 &catalogue::STATUS_BYTES,
@@ -145,6 +149,14 @@ impl Metrics {
     #[must_use]
     pub fn writes(&self, kind: WriteKind, outcome: WriteOutcome) -> u64 {
         self.actions.get_or_create(&Action { kind, outcome }).get()
+    }
+
+    /// So many writes may be under way from now on; `paused`: all wait for an overloaded hub first.
+    pub fn set_write_limit(&self, limit: usize, paused: bool) {
+        self.write_limit.set(whole(limit));
+        if paused {
+            self.write_pauses.inc();
+        }
     }
 
     /// A status of this many bytes was written.

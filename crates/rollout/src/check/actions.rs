@@ -55,6 +55,9 @@ impl Checker<'_> {
                     ..
                 }
             );
+            if matches!(action, Action::Read { .. }) {
+                continue;
+            }
             if !deletes {
                 let text = format!("{action:?} while the upgrade is being deleted");
                 self.report(ViolationKind::ActionWhileDeleting, Some(case.cluster), text);
@@ -102,6 +105,7 @@ impl Checker<'_> {
                 Action::Delete { step, why, .. } => {
                     self.check_delete(case.cluster, state, *step, *why);
                 }
+                Action::Read { .. } => {}
             }
         }
     }
@@ -163,6 +167,10 @@ impl Checker<'_> {
         started: DateTime<Utc>,
     ) {
         let step = action.step();
+        if cluster.unsettled.is_some_and(|unsettled| unsettled != step) {
+            let text = format!("{step:?} while {:?} is unsettled", cluster.unsettled);
+            self.report(ViolationKind::UnsettledPassed, Some(cluster), text);
+        }
         self.check_announced(cluster, state, attempt);
         self.check_order(cluster, state, step);
         let clock = state.record.stages[Stage::from(step).index()].map(|stage| stage.started);

@@ -179,6 +179,8 @@ impl FleetBuilder {
             written: None,
             busy: None,
             backoff: None,
+            unsettled: None,
+            read: None,
             version: Arc::from("4.11.0"),
         });
         self
@@ -288,6 +290,16 @@ impl FleetBuilder {
                 lasting: false,
             });
         })
+    }
+
+    /// It is not known whether a write that begins a step was carried out.
+    pub fn unsettled(self, step: Step) -> Self {
+        self.last(|cluster| cluster.unsettled = Some(step))
+    }
+
+    /// A step's work was read from the hub then (seconds).
+    pub fn read(self, step: Step, seconds: i64) -> Self {
+        self.last(|cluster| cluster.read = Some((step, at(seconds))))
     }
 
     /// Its writes stay forbidden; not again before then (seconds).

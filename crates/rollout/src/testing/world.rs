@@ -33,6 +33,10 @@ pub enum Latency {
     Random,
     /// 0 to 3 seconds; one in ten is refused or loses its answer.
     Faulty,
+    /// 0 to 3 seconds; half is refused, loses its answer, or loses its answer and is carried out up to a minute later.
+    Stalling,
+    /// Every answer is lost, and what was written is carried out so many seconds later.
+    Losing(i64),
 }
 
 /// Hub, agents and controllers.
@@ -46,6 +50,8 @@ pub struct World {
     watch: Watch,
     log: Vec<String>,
     actions: usize,
+    /// Writes that were given up on and will be carried out then, by upgrade.
+    late: Vec<(DateTime<Utc>, usize, Write)>,
 }
 
 impl World {
@@ -61,6 +67,7 @@ impl World {
             watch: Watch::default(),
             log: Vec::new(),
             actions: 0,
+            late: Vec::new(),
         }
     }
 
@@ -351,7 +358,69 @@ impl World {
 
     fn next(&self) -> Option<DateTime<Utc>> {
         let upgrades = self.upgrades.iter().filter_map(Upgrade::next);
-        upgrades.chain(self.hub.next(self.now)).min()
+        let late = self.late.iter().map(|(at, ..)| *at);
+        upgrades.chain(late).chain(self.hub.next(self.now)).min()
+    }
+
+    /// The watches of an upgrade's controller fall silent without saying so, or speak again.
+    pub fn deafen(&mut self, upgrade: usize, deaf: bool) {
+        self.upgrades[upgrade].deaf = deaf.then(|| self.hub.clone());
+    }
+
+    /// What an answer tells of a work.
+    fn learn(&mut self, index: usize, cluster: &Arc<str>, step: Step) {
+        let works = self
+            .hub
+            .spokes
+            .get(cluster)
+            .map(|spoke| &spoke.works[step.index()]);
+        let deaf = self.upgrades[index].deaf.as_mut();
+        let known = deaf.and_then(|hub| hub.spokes.get_mut(cluster));
+        if let (Some(work), Some(known)) = (works, known) {
+            known.works[step.index()].clone_from(work);
+        }
+    }
+
+    /// Carries out the writes that were given up on and are due.
+    fn land_late(&mut self) -> bool {
+        let now = self.now;
+        let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.late)
+            .into_iter()
+            .partition(|(at, ..)| *at <= now);
+        self.late = later;
+        for (_, index, write) in &due {
+            self.say(&format!(
+                "{}  {:?} lands late",
+                write.cluster,
+                write.action.step()
+            ));
+            self.carry_out(*index, write);
+        }
+        !due.is_empty()
+    }
+
+    /// Clusters that the hub has unfinished works of, told by the works and not by what the controller thinks.
+    #[must_use]
+    pub fn unfinished(&self, upgrade: usize) -> usize {
+        let spokes = self.hub.spokes.iter().filter(|(_, spoke)| !spoke.gone);
+        spokes
+            .filter(|(name, spoke)| {
+                let record = self.upgrades[upgrade].drafts.get(*name);
+                let counts = |work: &HubWork| {
+                    let running = matches!(
+                        work.reading,
+                        Reading::NotYet | Reading::OtherVersion | Reading::Running
+                    );
+                    let open = record.is_none_or(|record| {
+                        record.attempt == work.attempt
+                            && (record.phase == Phase::Pending || record.phase.holds_slot())
+                    });
+                    work.owner == Owner::Upgrade(upgrade) && work.deleted.is_none() && running && open
+                };
+                let of_slots = &spoke.works[..=Step::Operators.index()];
+                of_slots.iter().flatten().any(counts)
+            })
+            .count()
     }
 
     /// Everything that happens at this instant.
@@ -364,10 +433,14 @@ impl World {
                 }
                 moved = true;
             }
+            moved |= self.land_late();
             for index in 0..self.upgrades.len() {
                 moved |= self.land(index);
                 moved |= self.upgrades[index].flush(self.now);
                 moved |= self.think(index);
+                let size = self.upgrades[index].last.summary.window;
+                let unfinished = self.unfinished(index);
+                self.watch.on_hub(index, self.now, unfinished, size);
             }
             if !moved {
                 return;
@@ -378,6 +451,10 @@ impl World {
 
     /// Plans once; true when the plan changed something.
     fn think(&mut self, index: usize) -> bool {
+        let upgrade = &mut self.upgrades[index];
+        let told = upgrade.deaf.take();
+        upgrade.settle(index, told.as_ref().unwrap_or(&self.hub), self.now, None);
+        upgrade.deaf = told;
         let fleet = observe(&self.upgrades, index, &self.hub, self.now);
         let policy = self.upgrades[index].asked();
         let plan = plan(self.now, &policy, &fleet);
@@ -402,7 +479,10 @@ impl World {
         }
         let urgent = match self.latency {
             Latency::Ordered => TimeDelta::zero(),
-            Latency::Random | Latency::Faulty => TimeDelta::seconds(self.rng.below(2).cast_signed()),
+            Latency::Losing(_) => TimeDelta::zero(),
+            Latency::Random | Latency::Faulty | Latency::Stalling => {
+                TimeDelta::seconds(self.rng.below(2).cast_signed())
+            }
         };
         let upgrade = &mut self.upgrades[index];
         let changed = upgrade.adopt(&plan, self.now, urgent) || !plan.actions.is_empty();
@@ -423,6 +503,21 @@ impl World {
                 };
                 (self.rng.below(4), landing)
             }
+            Latency::Stalling => {
+                let landing = match self.rng.below(10) {
+                    0 => Landing::Refused,
+                    1 => Landing::Lost,
+                    2..=4 => Landing::Late(self.rng.below(60).cast_signed()),
+                    _ => Landing::Done,
+                };
+                (self.rng.below(4), landing)
+            }
+            Latency::Losing(seconds) => (1, Landing::Late(seconds)),
+        };
+        let landing = match (landing, action) {
+            (Landing::Late(_), Action::Read { .. }) => Landing::Done,
+            (Landing::Late(_), Action::MarkSoak { .. } | Action::Delete { .. }) => Landing::Lost,
+            (landing, _) => landing,
         };
         let step = action.step();
         let hash = self.upgrades[index].policy.steps[step.index()].clone();
@@ -436,10 +531,15 @@ impl World {
             Action::Update { kind, .. } => format!("update {step:?} ({kind:?})"),
             Action::MarkSoak { .. } => format!("mark soak on {step:?}"),
             Action::Delete { why, .. } => format!("delete {step:?} ({why:?})"),
+            Action::Read { .. } => format!("read {step:?}"),
         };
         self.say(&format!("{cluster}  {what}"));
         self.actions += 1;
+        let repeats = self.upgrades[index].unsettled.contains_key(cluster);
         self.upgrades[index].writes.push(Write {
+            issued: self.now,
+            repeats,
+            late: false,
             cluster: Arc::clone(cluster),
             action: action.clone(),
             starts,
@@ -457,17 +557,44 @@ impl World {
             .partition(|write| write.lands <= now);
         self.upgrades[index].writes = later;
         for write in &due {
-            if write.landing != Landing::Refused {
-                self.carry_out(index, write);
+            match write.landing {
+                Landing::Done | Landing::Lost => self.carry_out(index, write),
+                Landing::Late(seconds) => {
+                    let mut write = write.clone();
+                    (write.repeats, write.late) = (true, true);
+                    self.late.push((now + TimeDelta::seconds(seconds), index, write));
+                }
+                Landing::Refused => {}
             }
-            let backoff = &mut self.upgrades[index].backoff;
-            if write.landing == Landing::Done {
-                backoff.remove(&write.cluster);
-            } else {
-                backoff.insert(Arc::clone(&write.cluster), now + WRITE_BACKOFF);
-            }
+            self.answer(index, write);
         }
         !due.is_empty()
+    }
+
+    /// What the controller makes of how a write ended.
+    fn answer(&mut self, index: usize, write: &Write) {
+        let (now, cluster) = (self.now, &write.cluster);
+        let step = write.action.step();
+        if write.landing == Landing::Done {
+            self.learn(index, cluster, step);
+        }
+        let upgrade = &mut self.upgrades[index];
+        let moves = matches!(write.action, Action::Create { .. } | Action::Update { .. });
+        let reads = matches!(write.action, Action::Read { .. });
+        match write.landing {
+            Landing::Lost | Landing::Late(_) => upgrade.doubt(write, now),
+            Landing::Refused if moves => upgrade.settle(index, &self.hub, now, Some(cluster)),
+            Landing::Done if moves || reads => upgrade.settle(index, &self.hub, now, Some(cluster)),
+            Landing::Refused | Landing::Done => {}
+        }
+        if reads && write.landing == Landing::Done {
+            upgrade.read.insert(Arc::clone(cluster), (step, write.issued));
+        }
+        if write.landing == Landing::Done && !upgrade.unsettled.contains_key(cluster) {
+            upgrade.backoff.remove(cluster);
+        } else {
+            upgrade.backoff.insert(Arc::clone(cluster), now + WRITE_BACKOFF);
+        }
     }
 
     fn carry_out(&mut self, index: usize, write: &Write) {
@@ -507,11 +634,16 @@ impl World {
                 let key = (index, Arc::clone(&write.cluster), step, attempt.clone());
                 let row = self.upgrades[index].rows.get(&write.cluster).cloned();
                 self.watch
-                    .on_create(now, key, *started, write.starts, row.as_deref());
+                    .on_create(now, key, *started, write.starts, row.as_deref(), write.late);
                 self.upgrades[index].obstacles.remove(&obstacle);
             }
             (Action::Create { .. }, Some(work)) => {
-                if work.owner == Owner::Upgrade(index) {
+                // What lands late may take the name of a creation that is under way.
+                let expected =
+                    write.repeats || matches!(self.latency, Latency::Stalling | Latency::Losing(_));
+                if work.owner == Owner::Upgrade(index) && expected {
+                    self.upgrades[index].obstacles.remove(&obstacle);
+                } else if work.owner == Owner::Upgrade(index) {
                     self.watch.on_doubled(now, &write.cluster, step);
                 } else if work.owner == Owner::Nobody {
                     let foreign = Slot::Foreign { retry_at };

@@ -389,3 +389,18 @@ fn a_crash_at_any_second_loses_and_repeats_nothing() {
         Ok(())
     });
 }
+
+#[test]
+fn late_commits_stay_within_the_window() {
+    holds(150, story(10), |story| {
+        let events = story.events.into_iter();
+        let events = events
+            .filter(|(_, event)| !matches!(event, Event::Crash))
+            .collect();
+        let story = Story { events, ..story };
+        let mut world = live_through(&story, Latency::Stalling);
+        let until = world.seconds() + 400;
+        world.run_until(until);
+        no_fault(&world)
+    });
+}

@@ -507,7 +507,7 @@ fn deadlines_that_are_overlooked() {
         Kind::DeadlinePassed,
         60,
         asked(),
-        partial(work(0).running()),
+        partial(work(0).running()).read(Step::Platform, 60),
         |plan| {
             change(plan, 0, |record| {
                 *record = record_of_clock(0).into();
@@ -538,7 +538,7 @@ fn rows_that_are_not_written_at_once() {
         Kind::NotUrgent,
         60,
         policy().timeouts(60, 60),
-        partial(work(0).running()),
+        partial(work(0).running()).read(Step::Platform, 60),
         |plan| plan.clusters[0].urgent = false,
     );
 }
@@ -548,5 +548,46 @@ fn retries_that_a_crash_could_lose() {
     let fleet = fleet().cluster("a").record(failed());
     refused(Kind::RetryForgotten, 10, policy().retry("again"), fleet, |plan| {
         plan.retry_done = true;
+    });
+}
+
+#[test]
+fn failures_by_time_that_nobody_confirmed() {
+    let asked = || policy().timeouts(60, 60);
+    let late = || partial(work(0).running());
+    for fleet in [
+        late(),
+        late().read(Step::Platform, 59),
+        late().read(Step::Operators, 60),
+    ] {
+        refused(Kind::FailedUnread, 60, asked(), fleet, |plan| {
+            change(plan, 0, |record| {
+                record.phase = Phase::Failed;
+                record.reason = Reason::ClusterUpgradeTimeout;
+            });
+        });
+    }
+    refused(Kind::DeadlinePassed, 60, asked(), late(), |plan| {
+        plan.actions.clear()
+    });
+}
+
+#[test]
+fn starts_beside_one_whose_outcome_is_not_known() {
+    let fleet = || {
+        fleet()
+            .cluster("a")
+            .unsettled(Step::Platform)
+            .backoff(20)
+            .cluster("b")
+    };
+    refused(Kind::WindowExceeded, 10, policy().window(1), fleet(), |plan| {
+        plan.actions.push(create("b", Step::Platform, 10));
+    });
+    let later = fleet().cluster("c").unsettled(Step::PreAction);
+    refused(Kind::UnsettledPassed, 10, policy(), later, |plan| {
+        plan.actions
+            .retain(|action| !matches!(action, Action::Read { .. }));
+        plan.actions.push(create("c", Step::Platform, 10));
     });
 }

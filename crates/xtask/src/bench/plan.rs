@@ -208,6 +208,8 @@ fn cluster(name: &str, stand: Stand) -> Cluster {
         written: Some(record),
         busy: None,
         backoff: None,
+        unsettled: None,
+        read: None,
         version: "4.11.9".into(),
     }
 }
