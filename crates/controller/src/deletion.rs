@@ -29,6 +29,7 @@ pub fn policy() -> Policy {
         cluster_timeout: TimeDelta::zero(),
         operators_timeout: TimeDelta::zero(),
         canaries: false,
+        clock_trusted: true,
         target: Arc::from(""),
     }
 }

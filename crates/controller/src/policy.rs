@@ -82,6 +82,7 @@ pub fn brief(
             + JOB_DEADLINE_MARGIN
             + operators_grace,
         canaries: strategy.canary_clusters.is_some(),
+        clock_trusted: true,
         target: Arc::from(
             spec.cluster_version
                 .as_ref()

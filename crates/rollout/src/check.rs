@@ -97,6 +97,8 @@ pub enum ViolationKind {
     UnprovenSuccess,
     /// A clock was reset within an attempt.
     ClockReset,
+    /// A cluster failed by time, or its soak ended, though the clock is not trusted.
+    ClockDistrusted,
     /// A deadline has passed and the cluster is still in the phase.
     DeadlinePassed,
     /// A cluster fails because its time is over, and its work was not read from the hub after the deadline.

@@ -43,6 +43,8 @@ pub struct Policy {
     pub operators_timeout: TimeDelta,
     /// True: canaries are asked for, whether or not any cluster matches.
     pub canaries: bool,
+    /// False while the clock that the plan is made by differs from the hub's: then no deadline fires and no soak ends.
+    pub clock_trusted: bool,
     /// Version asked for, for texts and rows; empty when only an image or only operators are asked for.
     pub target: Arc<str>,
 }

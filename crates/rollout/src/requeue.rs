@@ -125,7 +125,7 @@ fn prove_earlier_steps(cluster: &Cluster, record: &mut Record, latest: Step, now
         let work = served(cluster, record, step);
         let slot = &mut record.stages[Stage::from(step).index()];
         if let Some(work) = work {
-            slot.get_or_insert(StepRecord::started(work.started));
+            slot.get_or_insert(StepRecord::started(work.started.min(now)));
         }
         if step < latest
             && let Some(stage) = slot
@@ -142,9 +142,8 @@ fn prove_earlier_steps(cluster: &Cluster, record: &mut Record, latest: Step, now
 
 /// The note of the soak on a work is made only when platform and operators had succeeded.
 fn prove_soak(cluster: &Cluster, record: &mut Record, policy: &Policy) -> bool {
-    let Some((work, began)) = soak_carrier(policy)
-        .and_then(|step| served(cluster, record, step))
-        .and_then(|work| Some((work, soak_note(work)?)))
+    let carrier = soak_carrier(policy).and_then(|step| Some((step, served(cluster, record, step)?)));
+    let Some((work, began)) = carrier.and_then(|(step, work)| Some((work, soak_note(work, record, step)?)))
     else {
         return false;
     };
@@ -173,9 +172,19 @@ pub(crate) fn soak_carrier(policy: &Policy) -> Option<Step> {
         .find(|step| policy.wants(*step))
 }
 
-/// The start of the soak as noted on the work; a note older than the work's clock is of an earlier attempt.
-pub(crate) fn soak_note(work: &Work) -> Option<DateTime<Utc>> {
-    work.soak_started.filter(|began| *began > work.started)
+/// Start of the clock of a step: within an attempt the one that is on record. Nobody but the controller writes records,
+/// while an agent can edit the work.
+pub(crate) fn clock(work: &Work, record: &Record, step: Step) -> DateTime<Utc> {
+    let recorded = record
+        .stage(step.into())
+        .filter(|_| work.attempt == record.attempt);
+    recorded.map_or(work.started, |stage| stage.started)
+}
+
+/// The start of the soak as noted on the work of a step; a note older than the step's clock is of an earlier attempt.
+pub(crate) fn soak_note(work: &Work, record: &Record, step: Step) -> Option<DateTime<Utc>> {
+    let clock = clock(work, record, step);
+    work.soak_started.filter(|began| *began > clock)
 }
 
 fn fresh(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Record {

@@ -7,7 +7,7 @@ use crate::fleet::{Cluster, Reading, Selection, Slot, Work};
 use crate::phase::{Phase, Step};
 use crate::plan::{Action, ClusterState};
 use crate::reason::Reason;
-use crate::record::{Outcome, Record, Stage};
+use crate::record::{Outcome, Record, Stage, StepRecord};
 
 pub(super) fn has_succeeded(record: &Record, stage: Stage) -> bool {
     record.stages[stage.index()].is_some_and(|stage| stage.outcome == Some(Outcome::Succeeded))
@@ -199,11 +199,13 @@ impl Checker<'_> {
             let Some(was) = before.and_then(|before| before.stages[stage.index()]) else {
                 continue;
             };
-            let of_work = step_of(stage)
-                .and_then(|step| own(cluster, step))
-                .map(|work| work.started);
+            let ended = |stage: StepRecord| stage.outcome.is_some();
+            if stage == Stage::Soak && !self.policy.clock_trusted && now.is_some_and(ended) && !ended(was) {
+                let text = "the soak has ended by a clock that is not trusted";
+                self.report(ViolationKind::ClockDistrusted, Some(cluster), text);
+            }
             let kept = match now {
-                Some(now) => now.started == was.started || Some(now.started) == of_work,
+                Some(now) => now.started == was.started,
                 None => matches!(record.phase, Phase::Pending | Phase::Blocked),
             };
             if !kept {
@@ -231,7 +233,8 @@ impl Checker<'_> {
     fn check_deadlines(&mut self, case: &Case<'_>, record: &Record) {
         let cluster = case.cluster;
         for deadline in self.deadlines(cluster, record) {
-            if deadline <= self.now && !self.is_being_read(case, record, deadline) {
+            let due = deadline <= self.now && self.policy.clock_trusted;
+            if due && !self.is_being_read(case, record, deadline) {
                 let text = format!("{:?} since its deadline {deadline}", record.phase);
                 self.report(ViolationKind::DeadlinePassed, Some(cluster), text);
             } else if deadline > self.now && self.plan.wake_at.is_none_or(|wake| wake > deadline) {
@@ -285,6 +288,10 @@ impl Checker<'_> {
         });
         if old || !matches!(record.phase, Phase::Failed | Phase::PreActionDegraded) {
             return;
+        }
+        if !self.policy.clock_trusted {
+            let text = format!("{}, though the clock is not trusted", record.reason);
+            self.report(ViolationKind::ClockDistrusted, Some(cluster), text);
         }
         let length = match step {
             Step::Operators => self.policy.operators_timeout,

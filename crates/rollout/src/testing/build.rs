@@ -38,6 +38,7 @@ pub fn policy() -> PolicyBuilder {
         cluster_timeout: TimeDelta::hours(3),
         operators_timeout: TimeDelta::seconds(1310),
         canaries: false,
+        clock_trusted: true,
         target: Arc::from("4.12.0"),
     })
 }
@@ -142,6 +143,12 @@ impl PolicyBuilder {
     pub fn timeouts(mut self, cluster: i64, operators: i64) -> Self {
         self.0.cluster_timeout = TimeDelta::seconds(cluster);
         self.0.operators_timeout = TimeDelta::seconds(operators);
+        self
+    }
+
+    /// The clock differs from the hub's.
+    pub fn distrusted_clock(mut self) -> Self {
+        self.0.clock_trusted = false;
         self
     }
 

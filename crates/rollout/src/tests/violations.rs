@@ -573,6 +573,33 @@ fn failures_by_time_that_nobody_confirmed() {
 }
 
 #[test]
+fn ends_by_a_clock_that_is_not_trusted() {
+    let asked = || policy().timeouts(60, 60).soak(30).distrusted_clock();
+    let late = partial(work(0).running()).read(Step::Platform, 60);
+    refused(Kind::ClockDistrusted, 60, asked(), late, |plan| {
+        change(plan, 0, |record| {
+            record.phase = Phase::Failed;
+            record.reason = Reason::ClusterUpgradeTimeout;
+        });
+    });
+    let soaking = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(0).succeeded().soak(10))
+        .record(
+            record(Phase::Soaking)
+                .succeeded(Stage::Platform, 0)
+                .stage(Stage::Soak, 10),
+        );
+    refused(Kind::ClockDistrusted, 60, asked(), soaking, |plan| {
+        change(plan, 0, |record| {
+            record.phase = Phase::Complete;
+            let stage = record.stages[Stage::Soak.index()].as_mut().unwrap();
+            stage.outcome = Some(crate::record::Outcome::Succeeded);
+        });
+    });
+}
+
+#[test]
 fn starts_beside_one_whose_outcome_is_not_known() {
     let fleet = || {
         fleet()

@@ -154,6 +154,7 @@ impl Scene {
             cluster_timeout: TimeDelta::hours(3),
             operators_timeout: TimeDelta::minutes(22),
             canaries: false,
+            clock_trusted: true,
             target: "4.12.0".into(),
         }
     }
