@@ -1,11 +1,13 @@
 //! What clocks and agents that edit times can do to a plan: clocks that are not trusted, starts in the future, edited starts.
 
+use super::violations::{change, partial, refused};
 use super::{planned, record_of, stand, writes};
+use crate::check::ViolationKind as Kind;
 use crate::fleet::Reading;
 use crate::phase::{Phase, Step};
 use crate::plan::Action;
 use crate::reason::Reason;
-use crate::record::Stage;
+use crate::record::{Outcome, Stage};
 use crate::testing::{FleetBuilder, at, fleet, policy, record, work};
 
 /// A cluster in flight whose work says that its clock started then (seconds).
@@ -130,4 +132,31 @@ fn a_soak_that_is_noted_is_not_noted_again_though_the_clock_of_its_work_is_ahead
     // An earlier attempt's note, which is older than the clock, does not count.
     let plan = planned(130, policy().soak(30), upgraded_ahead(Some(50)));
     assert_eq!(writes(&plan), ["soak a/Platform"]);
+}
+
+#[test]
+fn ends_by_a_clock_that_is_not_trusted() {
+    let asked = || policy().timeouts(60, 60).soak(30).distrusted_clock();
+    let late = partial(work(0).running()).read(Step::Platform, 60);
+    refused(Kind::ClockDistrusted, 60, asked(), late, |plan| {
+        change(plan, 0, |record| {
+            record.phase = Phase::Failed;
+            record.reason = Reason::ClusterUpgradeTimeout;
+        });
+    });
+    let soaking = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(0).succeeded().soak(10))
+        .record(
+            record(Phase::Soaking)
+                .succeeded(Stage::Platform, 0)
+                .stage(Stage::Soak, 10),
+        );
+    refused(Kind::ClockDistrusted, 60, asked(), soaking, |plan| {
+        change(plan, 0, |record| {
+            record.phase = Phase::Complete;
+            let stage = record.stages[Stage::Soak.index()].as_mut().unwrap();
+            stage.outcome = Some(Outcome::Succeeded);
+        });
+    });
 }

@@ -15,7 +15,7 @@ use crate::testing::{
 
 /// The safe plan, spoiled, is refused for the given reason.
 #[track_caller]
-fn refused(
+pub(super) fn refused(
     kind: Kind,
     seconds: i64,
     policy: PolicyBuilder,
@@ -66,13 +66,13 @@ fn delete(cluster: &str, step: Step, why: DeleteReason) -> Action {
     }
 }
 
-fn change(plan: &mut Plan, index: usize, change: impl FnOnce(&mut Record)) {
+pub(super) fn change(plan: &mut Plan, index: usize, change: impl FnOnce(&mut Record)) {
     let mut record = Record::clone(&plan.clusters[index].record);
     change(&mut record);
     plan.clusters[index].record = Arc::new(record);
 }
 
-fn partial(work: WorkBuilder) -> FleetBuilder {
+pub(super) fn partial(work: WorkBuilder) -> FleetBuilder {
     fleet()
         .cluster("a")
         .work(Step::Platform, work)
@@ -569,33 +569,6 @@ fn failures_by_time_that_nobody_confirmed() {
     }
     refused(Kind::DeadlinePassed, 60, asked(), late(), |plan| {
         plan.actions.clear()
-    });
-}
-
-#[test]
-fn ends_by_a_clock_that_is_not_trusted() {
-    let asked = || policy().timeouts(60, 60).soak(30).distrusted_clock();
-    let late = partial(work(0).running()).read(Step::Platform, 60);
-    refused(Kind::ClockDistrusted, 60, asked(), late, |plan| {
-        change(plan, 0, |record| {
-            record.phase = Phase::Failed;
-            record.reason = Reason::ClusterUpgradeTimeout;
-        });
-    });
-    let soaking = fleet()
-        .cluster("a")
-        .work(Step::Platform, work(0).succeeded().soak(10))
-        .record(
-            record(Phase::Soaking)
-                .succeeded(Stage::Platform, 0)
-                .stage(Stage::Soak, 10),
-        );
-    refused(Kind::ClockDistrusted, 60, asked(), soaking, |plan| {
-        change(plan, 0, |record| {
-            record.phase = Phase::Complete;
-            let stage = record.stages[Stage::Soak.index()].as_mut().unwrap();
-            stage.outcome = Some(crate::record::Outcome::Succeeded);
-        });
     });
 }
 
