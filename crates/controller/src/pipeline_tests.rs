@@ -561,3 +561,6 @@ async fn a_quiet_upgrade_writes_nothing() {
 
 #[path = "deletion_tests.rs"]
 mod deletion;
+
+#[path = "pipeline_unsettled_tests.rs"]
+mod unsettled;

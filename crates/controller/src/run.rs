@@ -301,6 +301,10 @@ fn count(hall: &Hall, job: &Job, outcome: &Outcome, took: Duration) {
 }
 
 #[cfg(test)]
+#[path = "overload_tests.rs"]
+mod overload;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::future::pending;
