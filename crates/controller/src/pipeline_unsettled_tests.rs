@@ -94,10 +94,16 @@ async fn a_start_that_shows_up_while_paused_holds_its_slot_and_is_not_sent_again
             .clone()
     });
     let mut late = crate::fixture::work("c1", WireStep::Platform, "u1", 2_000);
-    late.metadata.annotations.as_mut().unwrap().insert(
-        api::names::ANNOTATION_REVISION.to_owned(),
-        attempt.revision.to_string(),
-    );
+    let notes = late.metadata.annotations.as_mut().unwrap();
+    for (key, value) in [
+        (api::names::ANNOTATION_REVISION, attempt.revision.to_string()),
+        (
+            api::names::ANNOTATION_STARTED_AT,
+            api::time::to_rfc3339(desktop.hall.now()),
+        ),
+    ] {
+        notes.insert(key.to_owned(), value);
+    }
     desktop.answer(jobs.remove(0), &Outcome::Work(Box::new(late)));
     desktop.look_at("u1");
     assert_eq!(desktop.phase("u1", "c1"), Some(Phase::Initialized));
