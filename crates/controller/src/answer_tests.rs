@@ -296,7 +296,7 @@ fn an_answer_to_a_report_of_an_earlier_term_is_let_pass() {
     });
     hall.with(|state| {
         state.end_term();
-        state.begin_term(&[]);
+        state.begin_term();
     });
     let effect = Effect::Report {
         namespace: Arc::from("ns"),

@@ -12,6 +12,7 @@ pub mod events;
 #[cfg(test)]
 mod fixture;
 pub mod flags;
+pub mod freshness;
 pub mod gauges;
 pub mod hall;
 pub mod index;

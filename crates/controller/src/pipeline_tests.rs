@@ -405,7 +405,7 @@ async fn a_restarted_controller_creates_nothing_twice() {
     second.knows(&given());
     second.hall.with(|state| {
         state.index.listed_work(&made, Utc::now());
-        state.begin_term(&[]);
+        state.begin_term();
     });
     assert!(
         works(&second.settle()).is_empty(),
