@@ -12,6 +12,9 @@ use kube::{Client, Config};
 use crate::args::Common;
 use crate::failure::{Failure, with_cause};
 
+/// Longest silence of a connection that is waited on; a healthy watch is renewed more often ([`crate::hub::RENEWAL`]).
+const SILENCE: Duration = Duration::from_mins(1);
+
 /// What a connection goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
@@ -58,6 +61,9 @@ impl Connection {
     /// When nothing is configured or the configuration is wrong. The server itself is not contacted.
     pub async fn open(common: &Common, peer: Peer) -> Result<Connection, Failure> {
         let mut config = config(common, peer).await?;
+        // Also for watches: one that is silent for longer has lost its server.
+        config.read_timeout = Some(SILENCE);
+        config.reset_reader_on_write = true;
         if let Some(user) = &common.impersonate {
             config.auth_info.impersonate = Some(user.clone());
             config.auth_info.impersonate_groups = Some(common.impersonate_group.clone());

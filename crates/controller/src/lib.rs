@@ -6,6 +6,7 @@
 
 pub mod answer;
 pub mod apply;
+pub mod connect;
 pub mod deletion;
 pub mod desk;
 pub mod events;
@@ -15,6 +16,8 @@ pub mod flags;
 pub mod freshness;
 pub mod gauges;
 pub mod hall;
+#[cfg(test)]
+mod hub;
 pub mod index;
 pub mod lease;
 pub mod observe;
