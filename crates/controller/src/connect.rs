@@ -101,9 +101,16 @@ mod tests {
         let begun = Instant::now();
         assert!(client.request_text(ask()).await.is_err());
         let took = begun.elapsed();
-        assert!(took >= Duration::from_millis(500), "the limit begins with the request: {took:?}");
+        assert!(
+            took >= Duration::from_millis(500),
+            "the limit begins with the request: {took:?}"
+        );
         let (heads, closed) = server.await.unwrap();
         assert!(closed && heads.iter().all(|head| head.starts_with("GET /base/version")));
-        assert!(heads[0].to_ascii_lowercase().contains("authorization: bearer secret"));
+        assert!(
+            heads[0]
+                .to_ascii_lowercase()
+                .contains("authorization: bearer secret")
+        );
     }
 }

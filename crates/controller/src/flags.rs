@@ -30,7 +30,7 @@ const DEFAULT_NAMESPACE: &str = "mcu-system";
 /// Time limit for connecting to the API server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest silence of a connection that is waited on: longer than a healthy watch is ever silent.
-const READ_TIMEOUT: Duration = Duration::from_secs(60);
+const READ_TIMEOUT: Duration = Duration::from_mins(1);
 /// Time limit for a single write to the connection.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -414,7 +414,11 @@ mod tests {
             .await
             .unwrap();
         assert!(!config.default_retry);
-        assert!(config.read_timeout.is_some_and(|limit| limit <= Duration::from_mins(1)));
+        assert!(
+            config
+                .read_timeout
+                .is_some_and(|limit| limit <= Duration::from_mins(1))
+        );
         assert_eq!(config.default_namespace, "ocm");
         assert!(config.headers.iter().any(|(name, _)| name == USER_AGENT));
         let missing = parse(&["--kubeconfig", "/nowhere"])

@@ -36,7 +36,7 @@ struct Inner {
 
 #[derive(Debug)]
 struct Kind {
-    kind: WatchKind,
+    of: WatchKind,
     /// View for which it was listed and is being watched; none while it is not.
     fresh: Option<u64>,
     /// Highest resource version that was told.
@@ -48,7 +48,7 @@ impl Freshness {
     #[must_use]
     pub fn new(kinds: &[WatchKind]) -> Freshness {
         let kind = |kind: &WatchKind| Kind {
-            kind: *kind,
+            of: *kind,
             fresh: None,
             highest: 0,
         };
@@ -195,7 +195,7 @@ impl Freshness {
 
 impl Inner {
     fn of(&mut self, kind: WatchKind) -> Option<&mut Kind> {
-        self.kinds.iter_mut().find(|known| known.kind == kind)
+        self.kinds.iter_mut().find(|known| known.of == kind)
     }
 
     fn is_complete(&self) -> bool {

@@ -81,7 +81,7 @@ impl Hub {
         if object["metadata"]["uid"].is_null() {
             object["metadata"]["uid"] = json!(format!("uid-{}-{}", id.1, id.2));
         }
-        state.store(id, object)
+        state.store(&id, object)
     }
 
     pub(crate) fn get(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
@@ -125,7 +125,11 @@ impl Hub {
     /// Breaks all watches off.
     pub(crate) fn cut(&self) {
         for watch in std::mem::take(&mut self.state().watches) {
-            drop(watch.sender.unbounded_send(Err(io::Error::other("connection reset"))));
+            drop(
+                watch
+                    .sender
+                    .unbounded_send(Err(io::Error::other("connection reset"))),
+            );
         }
     }
 
@@ -193,7 +197,11 @@ impl Hub {
         self.state().log.push((verb.to_owned(), plural.clone()));
         let fault = {
             let state = self.state();
-            state.faults.get(&plural).or_else(|| state.faults.get("*")).copied()
+            state
+                .faults
+                .get(&plural)
+                .or_else(|| state.faults.get("*"))
+                .copied()
         };
         match fault {
             Some(Fault::Hang) => std::future::pending::<()>().await,
@@ -205,7 +213,12 @@ impl Hub {
             }
             None => {}
         }
-        let body = request.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
+        let body = request
+            .into_body()
+            .collect()
+            .await
+            .map_err(io::Error::other)?
+            .to_bytes();
         if watches {
             return Ok(self.watch(&plural, &query));
         }
@@ -224,7 +237,8 @@ impl Hub {
         let label = query.get("labelSelector").cloned();
         let mut state = self.state();
         if from < state.compacted {
-            let expired = json!({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}});
+            let expired =
+                json!({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}});
             drop(sender.unbounded_send(Ok(line(&expired))));
             return Response::new(StreamBody::new(receiver).boxed_unsync());
         }
@@ -244,7 +258,9 @@ impl Hub {
             tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_secs(seconds)).await;
                 let mut state = hub.state();
-                state.watches.retain(|watch| watch.frozen || !watch.sender.same_receiver(&sender));
+                state
+                    .watches
+                    .retain(|watch| watch.frozen || !watch.sender.same_receiver(&sender));
             });
         }
         Response::new(StreamBody::new(receiver).boxed_unsync())
@@ -252,7 +268,7 @@ impl Hub {
 }
 
 impl State {
-    fn store(&mut self, id: Id, mut object: Value) -> Value {
+    fn store(&mut self, id: &Id, mut object: Value) -> Value {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         let known = self.objects.insert(id.clone(), object.clone());
@@ -270,7 +286,8 @@ impl State {
 
     fn tell(&mut self, plural: &str, kind: &str, object: &Value) {
         let event = json!({"type": kind, "object": object});
-        self.history.push((self.version, plural.to_owned(), event.clone()));
+        self.history
+            .push((self.version, plural.to_owned(), event.clone()));
         for watch in &self.watches {
             if watch.plural == plural && !watch.frozen && labelled(object, watch.label.as_deref()) {
                 drop(watch.sender.unbounded_send(Ok(line(&event))));
@@ -281,19 +298,33 @@ impl State {
     fn list(&mut self, plural: &str, query: &BTreeMap<String, String>) -> Answer {
         let label = query.get("labelSelector").map(String::as_str);
         let number = |key: &str| query.get(key).and_then(|text| text.parse::<usize>().ok());
-        let (first, limit) = (number("continue").unwrap_or(0), number("limit").unwrap_or(usize::MAX));
+        let (first, limit) = (
+            number("continue").unwrap_or(0),
+            number("limit").unwrap_or(usize::MAX),
+        );
         if first > 0 && self.expire_pages > 0 {
             self.expire_pages -= 1;
             return refusal(410);
         }
-        let objects = self.objects.iter().filter(|(id, object)| id.0 == plural && labelled(object, label));
+        let objects = self
+            .objects
+            .iter()
+            .filter(|(id, object)| id.0 == plural && labelled(object, label));
         let mut items: Vec<String> = objects.map(|(_, object)| object.to_string()).collect();
-        items.extend(self.raw.iter().filter(|raw| raw.0 == plural).map(|raw| raw.1.clone()));
+        items.extend(
+            self.raw
+                .iter()
+                .filter(|raw| raw.0 == plural)
+                .map(|raw| raw.1.clone()),
+        );
         let last = items.len().min(first.saturating_add(limit));
         let token = (last < items.len()).then(|| last.to_string());
         let metadata = json!({"resourceVersion": self.version.to_string(), "continue": token});
         let items = items[first..last].join(",");
-        text(200, format!(r#"{{"kind":"List","metadata":{metadata},"items":[{items}]}}"#))
+        text(
+            200,
+            format!(r#"{{"kind":"List","metadata":{metadata},"items":[{items}]}}"#),
+        )
     }
 
     fn write(&mut self, method: &Method, mut id: Id, mut object: Value, status: bool) -> Answer {
@@ -316,16 +347,16 @@ impl State {
                     return text(200, known.to_string());
                 }
                 merge(&mut known, object);
-                text(200, self.store(id, known).to_string())
+                text(200, self.store(&id, known).to_string())
             }
             ("PUT", Some(known)) if given(&known, "resourceVersion") == given(&object, "resourceVersion") => {
-                text(200, self.store(id, object).to_string())
+                text(200, self.store(&id, object).to_string())
             }
-            ("PUT", Some(_)) | ("POST", Some(_)) => refusal(409),
+            ("PUT" | "POST", Some(_)) => refusal(409),
             ("POST" | "PATCH", None) => {
                 object["metadata"]["uid"] = json!(format!("uid-{}-{}", id.1, id.2));
                 object["metadata"]["namespace"] = json!(id.1);
-                text(201, self.store(id, object).to_string())
+                text(201, self.store(&id, object).to_string())
             }
             _ => refusal(404),
         }
@@ -367,6 +398,7 @@ fn refusal(code: u16) -> Answer {
         410 => "Expired",
         _ => "Other",
     };
-    let status = json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": reason});
+    let status =
+        json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": reason});
     text(code, status.to_string())
 }

@@ -319,3 +319,7 @@ mod tests {
         assert!(outcome.is_ok() && finished.load(Ordering::SeqCst));
     }
 }
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod whole;

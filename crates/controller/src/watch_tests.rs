@@ -123,7 +123,10 @@ async fn what_was_deleted_while_a_watch_was_broken_is_forgotten_by_the_next_list
     sleep(Duration::from_secs(5)).await;
     assert!(!watcher.hall.all_synced());
     let missing = watcher.missing();
-    assert!(missing.contains("ManagedCluster: ManagedCluster is not up to date since 20"), "{missing}");
+    assert!(
+        missing.contains("ManagedCluster: ManagedCluster is not up to date since 20"),
+        "{missing}"
+    );
     watcher.hub.fault("*", None);
     assert!(watcher.synced().await <= Duration::from_secs(10));
     assert_eq!(watcher.clusters(), ["c2"]);
@@ -140,7 +143,11 @@ async fn a_watch_that_is_open_but_dead_is_noticed_within_a_minute_and_lowers_rea
     watcher.hub.put(CLUSTERS, cluster("c2"));
     let noticed = watcher.until(|watcher| !watcher.readiness.is_ready()).await;
     assert!(noticed <= Duration::from_mins(1), "{noticed:?}");
-    assert!(watcher.missing().contains("the watch told nothing for 5"), "{}", watcher.missing());
+    assert!(
+        watcher.missing().contains("the watch told nothing for 5"),
+        "{}",
+        watcher.missing()
+    );
     watcher.hub.fault(CLUSTERS, None);
     watcher.until(|watcher| watcher.clusters() == ["c1", "c2"]).await;
     watcher.synced().await;
@@ -154,7 +161,9 @@ async fn a_renewal_that_is_not_answered_is_noticed_within_a_minute() {
     sleep(Duration::from_secs(100)).await;
     watcher.hub.fault(CLUSTERS, Some(Fault::Hang));
     let renewals = watcher.hub.count("WATCH", CLUSTERS);
-    watcher.until(|watcher| watcher.hub.count("WATCH", CLUSTERS) > renewals).await;
+    watcher
+        .until(|watcher| watcher.hub.count("WATCH", CLUSTERS) > renewals)
+        .await;
     let noticed = watcher.until(|watcher| !watcher.readiness.is_ready()).await;
     assert!(noticed <= Duration::from_secs(31), "{noticed:?}");
 }
@@ -180,9 +189,14 @@ async fn a_server_that_never_ends_a_watch_and_sends_no_bookmarks_will_do() {
     for number in 0..10 {
         sleep(Duration::from_secs(47)).await;
         hub.put(CLUSTERS, cluster(&format!("d{number}")));
-        watcher.until(|watcher| watcher.clusters().len() == number + 2).await;
+        watcher
+            .until(|watcher| watcher.clusters().len() == number + 2)
+            .await;
     }
-    assert!(hub.count("LIST", CLUSTERS) <= 2, "a watch that tells something is alive");
+    assert!(
+        hub.count("LIST", CLUSTERS) <= 2,
+        "a watch that tells something is alive"
+    );
     watcher.synced().await;
 }
 
@@ -195,7 +209,10 @@ async fn a_watch_whose_version_has_expired_begins_with_a_list() {
         state.compacted = 100;
     }
     for number in 0..100 {
-        watcher.hub.put("placements", json!({"metadata": {"name": format!("p{number}"), "namespace": "ns"}}));
+        watcher.hub.put(
+            "placements",
+            json!({"metadata": {"name": format!("p{number}"), "namespace": "ns"}}),
+        );
     }
     sleep(Duration::from_mins(2)).await;
     watcher.synced().await;
@@ -209,7 +226,11 @@ async fn a_server_that_asks_for_a_pause_gets_it() {
     let watcher = Watcher::start(&hub);
     sleep(Duration::from_secs(29)).await;
     assert_eq!(hub.count("LIST", CLUSTERS), 1);
-    assert!(watcher.missing().contains("ManagedCluster cannot be listed: the API server says 429"));
+    assert!(
+        watcher
+            .missing()
+            .contains("ManagedCluster cannot be listed: the API server says 429")
+    );
     hub.fault(CLUSTERS, None);
     assert!(watcher.synced().await <= Duration::from_secs(2));
 }
@@ -234,7 +255,10 @@ async fn an_object_that_cannot_be_read_is_there_and_leaves_the_others_alone() {
         r#"{{"metadata":{{"name":"bad","namespace":"evil","uid":"bad","resourceVersion":"1"}},"spec":{{"preAction":{deep}}}}}"#
     );
     hub.put_raw(UPGRADES, bad.clone());
-    hub.put_raw(CLUSTERS, r#"{"metadata":{"name":"odd","resourceVersion":"1","creationTimestamp":5}}"#.to_owned());
+    hub.put_raw(
+        CLUSTERS,
+        r#"{"metadata":{"name":"odd","resourceVersion":"1","creationTimestamp":5}}"#.to_owned(),
+    );
     let watcher = Watcher::start(&hub);
     watcher.synced().await;
     let broken = |watcher: &Watcher| {
@@ -250,7 +274,9 @@ async fn an_object_that_cannot_be_read_is_there_and_leaves_the_others_alone() {
     // The same from a watch, which goes on.
     hub.say(UPGRADES, &format!(r#"{{"type":"MODIFIED","object":{bad}}}"#));
     hub.put(UPGRADES, upgrade("next"));
-    watcher.until(|watcher| watcher.hall.with(|state| state.desks.contains_key("uid-ns-next"))).await;
+    watcher
+        .until(|watcher| watcher.hall.with(|state| state.desks.contains_key("uid-ns-next")))
+        .await;
     assert_eq!(hub.count("LIST", UPGRADES), 1);
 
     // And again in a list: it is not taken for deleted.
@@ -280,11 +306,17 @@ async fn an_object_without_a_name_may_be_any_so_that_nothing_is_forgotten() {
 #[tokio::test(start_paused = true)]
 async fn a_line_that_is_no_event_leads_to_a_list() {
     let watcher = Watcher::start(&hub(&["c1"]));
-    for line in ["{\"type\":\"ADDED\"", "{\"type\":\"ROTATED\",\"object\":{}}", "no"] {
+    for line in [
+        "{\"type\":\"ADDED\"",
+        "{\"type\":\"ROTATED\",\"object\":{}}",
+        "no",
+    ] {
         watcher.synced().await;
         let lists = watcher.hub.count("LIST", CLUSTERS);
         watcher.hub.say(CLUSTERS, line);
-        watcher.until(|watcher| watcher.hub.count("LIST", CLUSTERS) > lists).await;
+        watcher
+            .until(|watcher| watcher.hub.count("LIST", CLUSTERS) > lists)
+            .await;
     }
 }
 
@@ -293,7 +325,9 @@ async fn versions_that_go_back_make_the_replica_read_everything_anew() {
     let hub = hub(&["c1", "c2"]);
     hub.put(UPGRADES, upgrade("u"));
     for _ in 0..50 {
-        hub.edit(UPGRADES, "ns", "u", |upgrade| upgrade["spec"]["paused"] = json!(true));
+        hub.edit(UPGRADES, "ns", "u", |upgrade| {
+            upgrade["spec"]["paused"] = json!(true);
+        });
     }
     let watcher = Watcher::start(&hub);
     watcher.synced().await;
@@ -301,7 +335,9 @@ async fn versions_that_go_back_make_the_replica_read_everything_anew() {
     hub.cut();
     sleep(Duration::from_secs(14)).await;
     hub.go_back(10);
-    hub.edit(UPGRADES, "ns", "u", |upgrade| upgrade["spec"]["paused"] = json!(false));
+    hub.edit(UPGRADES, "ns", "u", |upgrade| {
+        upgrade["spec"]["paused"] = json!(false);
+    });
     hub.delete(CLUSTERS, "", "c2");
     hub.fault("*", None);
     sleep(Duration::from_secs(15)).await;

@@ -178,7 +178,11 @@ where
                 trouble = self.follow(generation) => trouble,
             };
             let (reason, outage, wait) = match trouble {
-                Trouble::Expired => ("the server has forgotten its version".to_owned(), false, Duration::ZERO),
+                Trouble::Expired => (
+                    "the server has forgotten its version".to_owned(),
+                    false,
+                    Duration::ZERO,
+                ),
                 Trouble::Failed { reason, wait } => (reason, true, wait.min(LONGEST_WAIT)),
             };
             self.hall.watch_lost(K::KIND, outage, &reason);
@@ -228,8 +232,9 @@ where
             }
         }
         if !listing.nameless {
-            self.hall
-                .tell_of(generation, |state| K::retain(state, &self.hall, &listing.seen, listing.newest));
+            self.hall.tell_of(generation, |state| {
+                K::retain(state, &self.hall, &listing.seen, listing.newest);
+            });
         }
         Ok(version.unwrap_or_default())
     }
@@ -306,9 +311,16 @@ where
             if object.as_ref().is_none_or(|object| object.unreadable().is_none()) {
                 self.hall.count_unreadable(Some(K::KIND));
             }
-            let namespace = object.as_ref().and_then(|object| object.meta().namespace.as_deref());
+            let namespace = object
+                .as_ref()
+                .and_then(|object| object.meta().namespace.as_deref());
             // Never the error's text: it may quote what the object holds.
-            tracing::warn!(kind = K::KIND.as_str(), namespace, name, "an object cannot be read");
+            tracing::warn!(
+                kind = K::KIND.as_str(),
+                namespace,
+                name,
+                "an object cannot be read"
+            );
         }
         name.is_some().then_some(())?;
         object
@@ -318,7 +330,9 @@ where
     async fn watch(&mut self, generation: u64, version: &mut String) -> Result<(), Trouble> {
         let seconds = RENEWAL.0 + u32::try_from(random() % RENEWAL.1).unwrap_or(0);
         let lines = timeout(START_LIMIT, self.open(seconds, version));
-        let lines = lines.await.map_err(|_| silent("the start of a watch", START_LIMIT))??;
+        let lines = lines
+            .await
+            .map_err(|_| silent("the start of a watch", START_LIMIT))??;
         let mut lines = std::pin::pin!(lines);
         self.hall.refreshed(K::KIND, generation);
         let begun = Instant::now();
@@ -377,7 +391,11 @@ where
                 let refusal: Refusal = serde_json::from_str(text).unwrap_or_default();
                 return Err(refusal.trouble(Duration::ZERO));
             }
-            other => return Err(Trouble::failed(format!("the watch told an unknown event {other:?}"))),
+            other => {
+                return Err(Trouble::failed(format!(
+                    "the watch told an unknown event {other:?}"
+                )));
+            }
         }
         Ok(())
     }
@@ -385,7 +403,8 @@ where
     fn changed(&self, generation: u64, text: &str, version: &mut String, change: fn(K) -> Change<K>) {
         let Some(object) = self.decode(text) else { return };
         self.advance(generation, object.meta().resource_version.clone(), version);
-        self.hall.tell_of(generation, |state| K::change(state, &self.hall, change(object)));
+        self.hall
+            .tell_of(generation, |state| K::change(state, &self.hall, change(object)));
     }
 
     fn advance(&self, generation: u64, told: Option<String>, version: &mut String) {

@@ -50,7 +50,8 @@ fn outlined<K: DeserializeOwned>(text: &str) -> Option<K> {
         })
         .collect();
     let broken = "the object cannot be read";
-    serde_json::from_value(json!({"metadata": metadata, "spec": broken, "status": broken, "rows": broken})).ok()
+    serde_json::from_value(json!({"metadata": metadata, "spec": broken, "status": broken, "rows": broken}))
+        .ok()
 }
 
 /// The resource version of an object of which nothing else matters.
@@ -103,11 +104,22 @@ mod tests {
 
     #[test]
     fn what_is_no_object_has_no_name() {
-        for text in ["null", "5", "{}", "[]", r#"{"metadata":[]}"#, r#"{"metadata":{"name":{}}}"#] {
+        for text in [
+            "null",
+            "5",
+            "{}",
+            "[]",
+            r#"{"metadata":[]}"#,
+            r#"{"metadata":{"name":{}}}"#,
+        ] {
             let (work, readable) = object::<ManifestWork>(text);
             assert!(!readable || text.contains("metadata"), "{text}");
             assert!(work.is_none_or(|work| work.metadata.name.is_none()), "{text}");
-            assert!(object::<Report>(text).0.is_none_or(|report| report.metadata.name.is_none()));
+            assert!(
+                object::<Report>(text)
+                    .0
+                    .is_none_or(|report| report.metadata.name.is_none())
+            );
         }
     }
 
