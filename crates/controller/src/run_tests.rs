@@ -182,6 +182,8 @@ async fn what_is_dead_without_knowing_is_made_anew_with_the_watch_that_broke() {
     let hub = hub();
     let controller = Controller::alone(&hub);
     controller.works(&["c1"]).await;
+    // Until the status is written: its answer would tell of the pause.
+    sleep(Duration::from_secs(10)).await;
     // The watch of upgrades tells nothing any more, and nobody can know.
     hub.freeze(UPGRADES);
     pause(&hub, true);
