@@ -15,6 +15,8 @@ use crate::upgrade::{self, Upgrade};
 
 /// Field manager of the plugin's writes.
 pub const FIELD_MANAGER: &str = "kubectl-mcu";
+/// Seconds after which the hub ends a watch, which is then renewed.
+pub const RENEWAL: u32 = 45;
 
 /// A hub, seen from one namespace.
 #[derive(Clone)]
@@ -112,7 +114,9 @@ impl Hub {
 
     /// Every state of an MCU from now on; `None` once it is gone. Lost connections are made again, with back-off.
     pub fn follow(&self, name: &str) -> impl Stream<Item = Result<Option<Upgrade>, String>> + Send + use<> {
-        let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let config = watcher::Config::default()
+            .fields(&format!("metadata.name={name}"))
+            .timeout(RENEWAL);
         watcher(self.upgrades(), config)
             .default_backoff()
             .scan(false, |listed, event| {

@@ -29,6 +29,8 @@ use crate::works::{SpokeRbac, WorkFlags};
 const DEFAULT_NAMESPACE: &str = "mcu-system";
 /// Time limit for connecting to the API server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest silence of a connection that is waited on: longer than a healthy watch is ever silent.
+const READ_TIMEOUT: Duration = Duration::from_mins(1);
 /// Time limit for a single write to the connection.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -180,7 +182,7 @@ impl FromStr for ServiceAccount {
 }
 
 impl Flags {
-    /// The hub's client configuration: connecting and writing are bounded in time, and failed requests are not
+    /// The hub's client configuration: connecting, reading and writing are bounded in time, and failed requests are not
     /// repeated behind the caller's back (kube would repeat 429, 503 and 504 up to 15 times); every caller bounds and
     /// repeats its own.
     ///
@@ -213,6 +215,9 @@ impl Flags {
                 .context("no kubeconfig and not in a cluster; set --kubeconfig")?
         };
         config.connect_timeout = Some(CONNECT_TIMEOUT);
+        config.read_timeout = Some(READ_TIMEOUT);
+        // Else a request on a connection that has been idle would have only what is left of its limit.
+        config.reset_reader_on_write = true;
         config.write_timeout = Some(WRITE_TIMEOUT);
         config.default_retry = false;
         let agent = concat!("mcu-controller/", env!("CARGO_PKG_VERSION"));
@@ -409,6 +414,11 @@ mod tests {
             .await
             .unwrap();
         assert!(!config.default_retry);
+        assert!(
+            config
+                .read_timeout
+                .is_some_and(|limit| limit <= Duration::from_mins(1))
+        );
         assert_eq!(config.default_namespace, "ocm");
         assert!(config.headers.iter().any(|(name, _)| name == USER_AGENT));
         let missing = parse(&["--kubeconfig", "/nowhere"])

@@ -1,18 +1,17 @@
 //! The state all parts share, behind one lock that is held for memory work only, never across I/O.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use ahash::{AHashMap, AHashSet};
 use api::names::LABEL_MCU_UID;
 use api::views::{Report, Upgrade};
-use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
-use kube::runtime::watcher;
+use chrono::{DateTime, SecondsFormat, SubsecRound, TimeDelta, Utc};
 use tokio::sync::Notify;
 
 use crate::apply::Lanes;
 use crate::desk::Desk;
+use crate::freshness::Freshness;
 use crate::index::{Index, Key, Uid};
 use crate::lease::Fence;
 use crate::observe::Desks;
@@ -57,6 +56,17 @@ pub struct State {
     pub settings: Settings,
 }
 
+impl State {
+    fn new(settings: Settings) -> State {
+        State {
+            index: Index::default(),
+            desks: Desks::new(),
+            waiting: AHashMap::new(),
+            settings,
+        }
+    }
+}
+
 /// The shared state and the handles of its parts.
 #[derive(Debug)]
 pub struct Hall {
@@ -67,31 +77,37 @@ pub struct Hall {
     pub lanes: Lanes,
     /// Metrics.
     pub metrics: Arc<Metrics>,
-    checks: Vec<(WatchKind, Check)>,
-    synced: AtomicU32,
+    /// Whether the state is true now.
+    pub freshness: Freshness,
+    checks: Vec<Watching>,
+}
+
+/// What readiness tells of the watch of a kind.
+#[derive(Debug)]
+struct Watching {
+    kind: WatchKind,
+    check: Check,
+    /// Since when the kind is not up to date, if it ever was.
+    since: Mutex<Option<DateTime<Utc>>>,
 }
 
 impl Hall {
     /// An empty hall.
     #[must_use]
     pub fn new(settings: Settings, fence: Fence, metrics: Arc<Metrics>, readiness: &Readiness) -> Hall {
-        let state = State {
-            index: Index::default(),
-            desks: Desks::new(),
-            waiting: AHashMap::new(),
-            settings,
+        let watching = |kind: &WatchKind| Watching {
+            kind: *kind,
+            check: readiness.register(kind.as_str()),
+            since: Mutex::new(None),
         };
         Hall {
-            state: Mutex::new(state),
+            state: Mutex::new(State::new(settings)),
             wake: Notify::new(),
             fence,
             lanes: Lanes::default(),
             metrics,
-            checks: KINDS
-                .iter()
-                .map(|kind| (*kind, readiness.register(kind.as_str())))
-                .collect(),
-            synced: AtomicU32::new(0),
+            freshness: Freshness::new(&KINDS),
+            checks: KINDS.iter().map(watching).collect(),
         }
     }
 
@@ -140,38 +156,86 @@ impl Hall {
         self.metrics.watch_alive(kind);
     }
 
-    /// A watch failed and starts again by itself.
-    pub fn watch_failed(&self, kind: WatchKind, error: &watcher::Error) {
-        self.metrics.watch_restarted(kind);
-        if !self.is_synced(kind)
-            && let Some((_, check)) = self.checks.iter().find(|(known, _)| *known == kind)
-        {
-            check.fail(format!("{} cannot be listed: {error}", kind.as_str()));
-        }
-        tracing::warn!(kind = kind.as_str(), %error, "watch failed, trying again");
+    /// Brings news that were told for the view of this number; they are old when another one is wanted by now.
+    pub fn tell_of(&self, generation: u64, change: impl FnOnce(&mut State)) {
+        self.tell(|state| {
+            if self.freshness.is_wanted(generation) {
+                change(state);
+            }
+        });
     }
 
-    /// A list is complete.
-    pub fn synced(&self, kind: WatchKind) {
-        if let Some(position) = self.checks.iter().position(|(known, _)| *known == kind) {
-            self.checks[position].1.pass();
-            self.synced.fetch_or(1 << position, Ordering::AcqRel);
+    /// A kind is listed and watched, as the view of this number asked for.
+    pub fn refreshed(&self, kind: WatchKind, generation: u64) {
+        self.freshness.refreshed(kind, generation);
+        if let Some(watching) = self.checks.iter().find(|known| known.kind == kind) {
+            watching.check.pass();
+            *watching.since() = None;
         }
+        self.heard(kind);
         self.wake();
     }
 
-    fn is_synced(&self, kind: WatchKind) -> bool {
-        let synced = self.synced.load(Ordering::Acquire);
-        self.checks
-            .iter()
-            .position(|(known, _)| *known == kind)
-            .is_some_and(|position| synced & (1 << position) != 0)
+    /// The watch of a kind ended, or could not begin, for this reason; it is made anew. `outage`: the others may not work
+    /// either.
+    pub fn watch_lost(&self, kind: WatchKind, outage: bool, reason: &str) {
+        let known = self.freshness.is_watched(kind);
+        self.freshness.lost(kind, outage);
+        self.metrics.watch_restarted(kind);
+        if let Some(watching) = self.checks.iter().find(|known| known.kind == kind) {
+            watching.fail(known, self.now(), reason);
+        }
+        tracing::warn!(kind = kind.as_str(), reason, "the watch is made anew");
+        self.wake();
     }
 
-    /// True when every list has arrived once.
+    /// True when every list has arrived that the present view asks for.
     #[must_use]
     pub fn all_synced(&self) -> bool {
-        self.synced.load(Ordering::Acquire).count_ones() as usize == self.checks.len()
+        self.freshness.is_complete()
+    }
+
+    /// A term begins: what counts is what the hub has from now on.
+    pub fn begin_term(&self) {
+        self.with(|state| {
+            state.begin_term();
+            self.freshness.begin_term();
+        });
+    }
+
+    /// Opens the view if it is complete: from now on plans may be made. True when it is open.
+    pub fn open(&self) -> bool {
+        self.with(|state| {
+            let opened = self.freshness.open();
+            if opened {
+                // What ended while the lists were read is no reaction.
+                state.index.ended.clear();
+            }
+            opened
+        })
+    }
+
+    /// Forgets everything, as a new process would: the hub's storage is older than what is known of it.
+    pub fn start_anew(&self, kind: WatchKind, listed: u64, known: u64) {
+        tracing::error!(
+            kind = kind.as_str(),
+            listed,
+            known,
+            "resource versions went back: the hub's storage was replaced by an older one; everything is read anew"
+        );
+        let forgotten = self.with(|state| {
+            let settings = state.settings.clone();
+            self.freshness.start_anew();
+            std::mem::replace(state, State::new(settings))
+        });
+        drop(forgotten);
+        self.wake();
+    }
+
+    /// True when this replica knows the records better than the hub does.
+    #[must_use]
+    pub fn owns_records(&self) -> bool {
+        self.leads() && self.freshness.owns_records()
     }
 
     /// Counts an object that could not be read in full.
@@ -179,6 +243,28 @@ impl Hall {
         if let Some(kind) = kind {
             self.metrics.decode_failed(kind);
         }
+    }
+}
+
+impl Watching {
+    fn since(&self) -> std::sync::MutexGuard<'_, Option<DateTime<Utc>>> {
+        self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says why the kind is not up to date and, if it has been, since when.
+    fn fail(&self, known: bool, now: DateTime<Utc>, reason: &str) {
+        let mut since = self.since();
+        if known {
+            since.get_or_insert(now);
+        }
+        let name = self.kind.as_str();
+        self.check.fail(match *since {
+            Some(since) => {
+                let since = since.to_rfc3339_opts(SecondsFormat::Secs, true);
+                format!("{name} is not up to date since {since}: {reason}")
+            }
+            None => format!("{name} cannot be listed: {reason}"),
+        });
     }
 }
 

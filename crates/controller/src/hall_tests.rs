@@ -221,7 +221,8 @@ fn a_new_term_knows_only_what_the_hub_has() {
         note(desk, "c1", record(Phase::Partial));
         note(desk, "c2", record(Phase::Partial));
         state.end_term();
-        state.begin_term(&[report(8)]);
+        state.begin_term();
+        state.observe_report(&report(8), false, false);
         let rows = rows(state);
         assert_eq!(rows.all().len(), 1);
         assert_eq!(rows.get("c1").unwrap().record.phase, Phase::Complete);
@@ -235,8 +236,8 @@ fn all_lists_must_have_arrived_before_anything_is_planned() {
     let hall = hall(&[]);
     for kind in KINDS {
         assert!(!hall.all_synced());
-        hall.synced(kind);
-        hall.synced(kind);
+        hall.refreshed(kind, 0);
+        hall.refreshed(kind, 0);
     }
     assert!(hall.all_synced());
 }

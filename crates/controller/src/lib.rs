@@ -6,14 +6,18 @@
 
 pub mod answer;
 pub mod apply;
+pub mod connect;
 pub mod deletion;
 pub mod desk;
 pub mod events;
 #[cfg(test)]
 mod fixture;
 pub mod flags;
+pub mod freshness;
 pub mod gauges;
 pub mod hall;
+#[cfg(test)]
+mod hub;
 pub mod index;
 pub mod lease;
 pub mod observe;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
+use controller::connect;
 use controller::events::Publisher;
 use controller::flags::Flags;
 use controller::lease;
@@ -64,7 +65,7 @@ async fn serve(flags: &Flags, logs: LogControl) -> anyhow::Result<()> {
     let config = flags.client_config().await?;
     let lease_config = flags.lease_config(&config.default_namespace)?;
     let identity = lease_config.identity.clone();
-    let client = kube::Client::try_from(config).context("client of the hub")?;
+    let client = connect::client(config)?;
 
     let resign = CancellationToken::new();
     let (leadership, election) = if flags.leader_elect {

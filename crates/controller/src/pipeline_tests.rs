@@ -407,7 +407,7 @@ async fn a_restarted_controller_creates_nothing_twice() {
     second.knows(&given());
     second.hall.with(|state| {
         state.index.listed_work(&made, Utc::now());
-        state.begin_term(&[]);
+        state.begin_term();
     });
     assert!(
         works(&second.settle()).is_empty(),
@@ -561,3 +561,6 @@ async fn a_quiet_upgrade_writes_nothing() {
 
 #[path = "deletion_tests.rs"]
 mod deletion;
+
+#[path = "pipeline_unsettled_tests.rs"]
+mod unsettled;

@@ -3,11 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::names::{LABEL_MCU, LABEL_MCU_UID};
-use api::views::{ManifestWork, Report};
 use chrono::TimeDelta;
-use kube::api::ListParams;
-use kube::{Api, Client};
+use kube::Client;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -24,16 +21,12 @@ use crate::telemetry::labels::{WriteKind, WriteOutcome};
 use crate::telemetry::metrics::Metrics;
 use crate::watch;
 
-/// How often the loop looks whether the lists have arrived.
+/// How often the loop looks whether the view is complete.
 const INTERVAL: Duration = Duration::from_millis(200);
 /// Longest sleep of the loop, so that it shows it is alive.
 pub(crate) const LONGEST: Duration = Duration::from_secs(15);
 /// Longest time of one write.
 const WRITE: Duration = Duration::from_secs(30);
-/// Longest time to read all works and reports.
-const READ: Duration = Duration::from_mins(2);
-/// Works per page when all are read.
-const PAGE: u32 = 500;
 /// Writers are behind when each of them has so many jobs before it.
 const BEHIND: usize = 4;
 /// Of so many writers one tidies up, too.
@@ -88,7 +81,7 @@ pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<
         let tidies = number % TIDY == 0;
         writers.spawn(write(hall, client, leadership, parts.shutdown.clone(), tidies));
     }
-    let looping = lead(&hall, &client, &parts, flags.write_concurrency);
+    let looping = lead(&hall, &parts, flags.write_concurrency);
     attend(&parts.shutdown, looping, watches, writers).await
 }
 
@@ -122,8 +115,8 @@ fn broken(what: &str, ended: Result<(), JoinError>) -> anyhow::Error {
     }
 }
 
-/// Term after term: read the records as they are on the hub, then look and write until the lease is lost.
-async fn lead(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize) {
+/// Term after term: have every kind listed anew, then look and write until the lease is lost.
+async fn lead(hall: &Arc<Hall>, parts: &Parts, writers: usize) {
     let alive = async {
         loop {
             parts.readiness.beat();
@@ -134,11 +127,13 @@ async fn lead(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize) 
         loop {
             let term = parts.leadership.lead().await;
             tracing::info!("this replica leads");
+            hall.begin_term();
             tokio::select! {
-                () = serve(hall, client, parts, writers) => {}
+                () = serve(hall, parts, writers) => {}
                 () = term.ended().cancelled_owned() => {}
             }
             tracing::info!("this replica does not lead any more");
+            hall.freshness.end_term();
             drop_queue(hall);
             hall.with(State::end_term);
             gauges::clear(hall);
@@ -147,81 +142,63 @@ async fn lead(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize) 
     tokio::join!(alive, terms);
 }
 
-/// Jobs that were planned in a term that is over must not be carried out in a later one.
+/// Jobs that were planned in a term that is over, or before an outage, must not be carried out any more.
 fn drop_queue(hall: &Hall) {
     for job in hall.lanes.drain() {
         hall.with(|state| answer::take(hall, state, job, &Outcome::NotLeading));
     }
 }
 
-async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize) {
-    while !hall.all_synced() {
+/// Waits until all that is known is true now: what an earlier leader wrote last, or what was changed during an outage,
+/// may not have reached the watches yet. A stale record could repeat a finished step, a missing work could be counted as
+/// a free slot, a stale spec could start what its author has stopped.
+async fn see(hall: &Hall) {
+    // Nobody plans meanwhile, so the queue stays empty.
+    drop_queue(hall);
+    while !hall.open() {
         tokio::select! {
             () = hall.woken() => {}
             () = tokio::time::sleep(INTERVAL) => {}
         }
     }
-    read_records(hall, client).await;
+}
+
+/// Now, on the runtime's clock.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+async fn serve(hall: &Hall, parts: &Parts, writers: usize) {
     // Upgrades when the gauges were set last: one that is deleted leaves nothing to look at, but must not be counted on.
     let mut counted = None;
     loop {
         parts.readiness.beat();
+        if !hall.freshness.is_open() {
+            see(hall).await;
+        }
         let behind = hall.lanes.backlog() > writers * BEHIND;
         let (due, upgrades) = hall.with(|state| {
-            let due = state.due(hall.now(), Instant::now(), behind);
+            let due = state.due(hall.now(), now(), behind);
             (due, state.desks.len())
         });
         for uid in &due {
+            if !hall.freshness.is_open() {
+                break;
+            }
             pipeline::look(hall, &parts.events, uid);
         }
         if !due.is_empty() || counted != Some(upgrades) {
             gauges::set(hall);
             counted = Some(upgrades);
         }
-        pipeline::flush(hall, Instant::now());
+        pipeline::flush(hall, now());
         let behind = hall.lanes.backlog() > writers * BEHIND;
-        let next = hall.with(|state| state.next(hall.now(), Instant::now(), behind));
+        let next = hall.with(|state| state.next(hall.now(), now(), behind));
         tokio::select! {
             () = hall.woken() => {}
             () = tokio::time::sleep_until(next.into()) => {}
         }
     }
-}
-
-/// Reads all works and reports as the hub has them now: what an earlier leader wrote last may not have reached the
-/// watches yet. A stale record could repeat a finished step, a missing work could be counted as a free slot.
-async fn read_records(hall: &Arc<Hall>, client: &Client) {
-    loop {
-        match tokio::time::timeout(READ, read_once(hall, client)).await {
-            Ok(Ok(reports)) => {
-                hall.with(|state| state.begin_term(&reports));
-                return;
-            }
-            Ok(Err(error)) => tracing::warn!(%error, "works and reports cannot be read, trying again"),
-            Err(_) => tracing::warn!("works and reports cannot be read in time, trying again"),
-        }
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
-}
-
-async fn read_once(hall: &Arc<Hall>, client: &Client) -> kube::Result<Vec<Report>> {
-    let works: Api<ManifestWork> = Api::all(client.clone());
-    let mut params = ListParams::default().labels(LABEL_MCU_UID).limit(PAGE);
-    loop {
-        let page = works.list(&params).await?;
-        hall.with(|state| {
-            for work in &page.items {
-                state.index.answered_work(work, hall.now());
-            }
-        });
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params.continue_token = Some(token),
-            None => break,
-        }
-    }
-    let reports: Api<Report> = Api::all(client.clone());
-    let list = reports.list(&ListParams::default().labels(LABEL_MCU)).await?;
-    Ok(list.items)
 }
 
 /// A writer: takes jobs and carries them out while this replica leads. After shutdown it finishes the one it has.
@@ -239,7 +216,7 @@ async fn write(
             job = hall.lanes.pop(tidies) => job,
         };
         let begun = Instant::now();
-        let (outcome, load) = carry_out(&client, &leadership, &job).await;
+        let (outcome, load) = carry_out(&hall, &client, &leadership, &job).await;
         let (limit, paused) = hall.lanes.ended(begun, load);
         hall.metrics.set_write_limit(limit, paused);
         count(&hall, &job, &outcome, begun.elapsed());
@@ -247,10 +224,13 @@ async fn write(
     }
 }
 
-/// Carries out a job while the lease lasts: a write that is under way when the term ends is given up.
-async fn carry_out(client: &Client, leadership: &lease::Handle, job: &Job) -> (Outcome, Load) {
+/// Carries out a job while the lease lasts and what it was planned on is true: a write that is under way when the term
+/// ends, or when the hub turns out to be another one, is given up.
+async fn carry_out(hall: &Hall, client: &Client, leadership: &lease::Handle, job: &Job) -> (Outcome, Load) {
     let ended = leadership.subscribe().borrow().term().map(lease::Term::ended);
-    let Some(ended) = ended.filter(|_| leadership.is_leader()) else {
+    let view = hall.freshness.view();
+    let may_write = leadership.is_leader() && hall.freshness.is_open();
+    let Some(ended) = ended.filter(|_| may_write) else {
         return (Outcome::NotLeading, Load::Unknown);
     };
     tokio::select! {
@@ -262,6 +242,7 @@ async fn carry_out(client: &Client, leadership: &lease::Handle, job: &Job) -> (O
             })
         }
         () = ended.cancelled() => (Outcome::GivenUp, Load::Unknown),
+        () = view.cancelled() => (Outcome::GivenUp, Load::Unknown),
     }
 }
 
@@ -299,6 +280,10 @@ fn count(hall: &Hall, job: &Job, outcome: &Outcome, took: Duration) {
         );
     }
 }
+
+#[cfg(test)]
+#[path = "overload_tests.rs"]
+mod overload;
 
 #[cfg(test)]
 mod tests {
@@ -344,3 +329,7 @@ mod tests {
         assert!(outcome.is_ok() && finished.load(Ordering::SeqCst));
     }
 }
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod whole;

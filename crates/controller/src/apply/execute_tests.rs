@@ -345,7 +345,11 @@ async fn a_successor_under_the_name_is_not_deleted_but_looked_at() {
             &json!({}),
         )
     };
-    let (outcome, hub) = run(&delete(), vec![mismatch(), work(Some("mcu-2"), false)]).await;
+    let successor = Answer::Said(
+        200,
+        json!({"metadata": {"name": "c1-cluster-upgrade", "namespace": "c1", "uid": "w2", "labels": {LABEL_MCU_UID: "mcu-2"}}}),
+    );
+    let (outcome, hub) = run(&delete(), vec![mismatch(), successor]).await;
     assert!(matches!(outcome, Outcome::Work(_)));
     assert_eq!(hub.calls(), ["DELETE", "GET"]);
     let (outcome, _) = run(&delete(), vec![mismatch(), not_found()]).await;
@@ -490,4 +494,79 @@ async fn finalizers_are_replaced_only_as_they_were_read() {
     assert_eq!(metadata["resourceVersion"], "6");
     assert_eq!(metadata["uid"], UID);
     assert_eq!(metadata["finalizers"], json!(["a"]));
+}
+
+#[tokio::test]
+async fn a_deletion_refused_for_another_reason_than_the_uid_is_a_failure_like_any_other() {
+    let refused = || status(409, "Conflict", "the webhook is busy", &json!({}));
+    let (outcome, _) = run(&delete(), vec![refused(), work(Some(UID), false)]).await;
+    assert!(
+        matches!(&outcome, Outcome::Failed(text, WriteOutcome::Conflict) if text == "the webhook is busy (409)")
+    );
+    let (outcome, _) = run(&delete(), vec![refused(), work(Some(UID), true)]).await;
+    assert!(matches!(outcome, Outcome::Doomed));
+}
+
+#[tokio::test]
+async fn a_read_says_what_is_under_the_name() {
+    let read = || {
+        job(Effect::Read {
+            cluster: Arc::from("c1"),
+            step: Step::Platform,
+            uid: None,
+            asked: rollout::testing::at(0),
+        })
+    };
+    let (outcome, hub) = run(&read(), vec![work(Some(UID), false)]).await;
+    assert!(matches!(outcome, Outcome::Work(_)));
+    assert_eq!(hub.calls(), ["GET"]);
+    assert!(
+        !hub.asked()[0].uri.contains("resourceVersion"),
+        "no cache may answer"
+    );
+    let (outcome, _) = run(&read(), vec![not_found()]).await;
+    assert!(matches!(outcome, Outcome::Gone));
+    let (outcome, _) = run(&read(), vec![work(None, false)]).await;
+    assert!(matches!(outcome, Outcome::Foreign));
+}
+
+#[tokio::test]
+async fn an_overloaded_hub_is_told_apart_from_one_that_says_no() {
+    let told = |code, details| status(code, "", "etcdserver: request timed out", &details);
+    let seconds = |seconds: u32| json!({"retryAfterSeconds": seconds});
+    for (answer, expected) in [
+        (
+            told(429, seconds(7)),
+            Load::Overloaded(Some(Duration::from_secs(7))),
+        ),
+        (told(503, json!({})), Load::Overloaded(None)),
+        (told(504, json!({})), Load::Overloaded(None)),
+        (told(500, json!({})), Load::Overloaded(None)),
+        (told(403, json!({})), Load::Served),
+        (work(Some(UID), false), Load::Served),
+        (Answer::HungUp, Load::Unknown),
+    ] {
+        let hub = Hub::new(vec![answer]);
+        assert_eq!(carry_out(&hub.client(), &create()).await.1, expected);
+    }
+}
+
+#[tokio::test]
+async fn how_long_to_wait_is_read_from_the_header_also_of_an_answer_that_is_no_status() {
+    let service = service_fn(|_: Request<Body>| async {
+        let answer = Response::builder().status(429).header("retry-after", "11");
+        answer.body(Body::from(b"Too many requests, please try again later.".to_vec()))
+    });
+    let (outcome, load) = carry_out(&Client::new(service, "default"), &create()).await;
+    assert_eq!(load, Load::Overloaded(Some(Duration::from_secs(11))));
+    assert!(matches!(outcome, Outcome::Failed(_, WriteOutcome::Overloaded)));
+}
+
+#[tokio::test]
+async fn a_connection_that_was_refused_has_carried_nothing() {
+    let nobody = service_fn(|_: Request<Body>| async {
+        Err::<Response<Body>, _>(std::io::Error::from(std::io::ErrorKind::ConnectionRefused))
+    });
+    let outcome = execute(&Client::new(nobody, "default"), &create()).await;
+    assert!(matches!(outcome, Outcome::Failed(_, WriteOutcome::Unreachable)));
 }

@@ -300,9 +300,9 @@ impl Index {
         self.listing += 1;
     }
 
-    /// Forgets works that a fresh list did not contain, `seen` being namespace and step of those it did and `newest` the
-    /// newest version among them. What was told by an answer after the list had begun, and is newer than all of it, may
-    /// be younger than the list and stays.
+    /// Forgets works that a fresh list did not contain, `seen` being namespace and step of those it did and `newest` its
+    /// version. What was told by an answer after the list had begun, and is newer than that, may be younger than the list
+    /// and stays.
     pub fn retain_works(&mut self, seen: &AHashSet<(Arc<str>, Step)>, newest: u64) {
         self.watched = self.watched.max(newest);
         let Index {

@@ -101,9 +101,9 @@ series! {
     EVENTS_DROPPED = "mcu_events_dropped_total", Kind::Counter, [EventDrop::LABEL],
         "Events that were not sent, by cause";
     WATCH_AGE = "mcu_watch_age_seconds", Kind::Gauge, [WatchKind::LABEL],
-        "Time since the last sign of life of a watch (event, bookmark or start), read at the scrape";
+        "Time since the last sign of life of a watch (event, bookmark, start or renewal), read at the scrape; a healthy one is renewed at least every 45 s";
     WATCH_RESTARTS = "mcu_watch_restarts_total", Kind::Counter, [WatchKind::LABEL],
-        "Watches that ended with an error and were started again";
+        "Watches that ended other than in order and were made anew with a fresh list; nothing is planned meanwhile";
     INDEX_OBJECTS = "mcu_index_objects", Kind::Gauge, [WatchKind::LABEL],
         "Objects in the index";
     DECODE_FAILURES = "mcu_decode_failures_total", Kind::Counter, [WatchKind::LABEL],

@@ -1,7 +1,7 @@
 //! What alive and ready mean.
 //!
-//! Alive: the pipeline's loop turned within the last minute. Ready: everything that was named as needed (CRDs, the
-//! first list of each watch) is there; a follower is ready too, since its index is warm. Owns the checks and the
+//! Alive: the pipeline's loop turned within the last minute. Ready: everything that was named as needed (CRDs, a list of
+//! each kind and a watch that goes on from it) is there; a follower is ready too, since its index is warm. Owns the checks and the
 //! heartbeat; refuses to look for itself: those who know tell it, through handles that never wait.
 
 use std::fmt::Write;
