@@ -435,7 +435,7 @@ fn a_creation_that_may_have_been_carried_out_is_not_settled_by_a_later_no() {
         }
         hall.with(|state| {
             state.end_term();
-            state.begin_term(&[]);
+            state.begin_term();
         });
         assert!(is_unsettled(&hall), "a new term knows no better");
         outlast(&hall);

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::fixture::{hall, spec, upgrade};
 use crate::telemetry::health::Readiness;
+use crate::watch::KINDS;
 
 /// A hub that answers every write with 429, or carries out all.
 #[derive(Clone, Default)]
@@ -83,6 +84,11 @@ async fn an_overloaded_hub_is_asked_little_and_a_recovered_one_at_full_speed() {
     given.spec = spec(&names);
     given.spec["upgradeStrategy"] = json!({"maxConcurrency": 100});
     hall.with(|state| state.apply_upgrade(given.view()));
+    hall.freshness.begin_term();
+    for kind in KINDS {
+        hall.freshness.refreshed(kind, 1);
+    }
+    assert!(hall.open());
     let hub = Hub::default();
     let (client, shutdown) = (hub.client(), CancellationToken::new());
     let leadership = lease::Handle::always();
