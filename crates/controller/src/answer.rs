@@ -49,12 +49,11 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
                         ObstacleKind::Refused(Arc::from(text.as_str())),
                     );
                 }
-                // Of an earlier spec: the present one may do.
-                Outcome::Refused(_) => {}
+                // Refused for an earlier spec: the present one may do.
+                Outcome::Refused(_) | Outcome::NotLeading | Outcome::GivenUp => {}
                 Outcome::ForeignTerminating => desk.await_end(&cluster, step, now, now + TERMINATING),
                 Outcome::NamespaceGone => desk.miss(&cluster, now),
                 Outcome::Failed(text, counted) => desk.fail_to_create(&cluster, now, text, *counted),
-                Outcome::NotLeading | Outcome::GivenUp => {}
                 _ => {
                     desk.obstacles.remove(&(Arc::clone(&cluster), step));
                     desk.succeed(&cluster);

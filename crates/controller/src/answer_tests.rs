@@ -531,7 +531,7 @@ fn a_reading_is_remembered_for_a_deadline_unless_it_failed() {
     with_desk(&hall, |desk| assert!(desk.backoff.is_empty()));
     let later = hall.now() + TimeDelta::seconds(61);
     with_desk(&hall, |desk| {
-        assert_eq!(desk.reading("c1", later), None, "old news")
+        assert_eq!(desk.reading("c1", later), None, "old news");
     });
 }
 

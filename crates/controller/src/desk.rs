@@ -189,10 +189,9 @@ fn certainty(outcome: &Outcome) -> Certainty {
         | Outcome::Refused(_)
         | Outcome::NamespaceGone => Certainty::Refused,
         Outcome::NotLeading => Certainty::Unsent,
-        Outcome::GivenUp => Certainty::Unknown,
         Outcome::Failed(_, WriteOutcome::Overloaded | WriteOutcome::Unreachable) => Certainty::PutOff,
         Outcome::Failed(_, counted) if counted.is_refusal() => Certainty::Refused,
-        Outcome::Failed(..) => Certainty::Unknown,
+        Outcome::GivenUp | Outcome::Failed(..) => Certainty::Unknown,
     }
 }
 

@@ -14,12 +14,14 @@ use crate::fixture::{hall, spec, upgrade};
 use crate::telemetry::health::Readiness;
 use crate::watch::KINDS;
 
+type Asked = (Instant, Option<String>);
+
 /// A hub that answers every write with 429, or carries out all.
 #[derive(Clone, Default)]
 struct Hub {
     recovered: Arc<AtomicBool>,
     /// Times and, of creations, names.
-    asked: Arc<Mutex<Vec<(Instant, Option<String>)>>>,
+    asked: Arc<Mutex<Vec<Asked>>>,
     written: Arc<Mutex<BTreeSet<String>>>,
 }
 

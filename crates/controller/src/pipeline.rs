@@ -430,20 +430,7 @@ fn prepare(desk: &mut Desk, index: &Index, action: &Action, observed: &Observed)
                 false,
             )
         }
-        Action::Read { .. } => {
-            let own = index
-                .work_of(cluster, step)
-                .filter(|view| view.upgrade == desk.uid);
-            (
-                Effect::Read {
-                    cluster: name,
-                    step,
-                    uid: own.map(|view| Arc::clone(&view.uid)),
-                    asked: observed.now,
-                },
-                false,
-            )
-        }
+        Action::Read { .. } => (read(desk, index, name, step, observed.now), false),
         Action::Delete { why, .. } => {
             let halt = matches!(why, DeleteReason::LeftSelection | DeleteReason::UpgradeDeleted);
             (
@@ -462,6 +449,25 @@ fn prepare(desk: &mut Desk, index: &Index, action: &Action, observed: &Observed)
         upgrade: Arc::clone(&desk.uid),
         effect,
     })
+}
+
+fn read(
+    desk: &Desk,
+    index: &Index,
+    cluster: Arc<str>,
+    step: api::names::Step,
+    asked: DateTime<Utc>,
+) -> Effect {
+    let own = index
+        .work_of(&cluster, step)
+        .filter(|view| view.upgrade == desk.uid);
+    let uid = own.map(|view| Arc::clone(&view.uid));
+    Effect::Read {
+        cluster,
+        step,
+        uid,
+        asked,
+    }
 }
 
 pub(crate) fn status_job(desk: &Desk, status: api::ManagedClustersUpgradeStatus) -> Job {

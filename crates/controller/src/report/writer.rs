@@ -232,7 +232,7 @@ mod tests {
         state.set(progress("1/2"));
         for seconds in [0, 1, 2, 4, 8, 16, 32, 60, 60] {
             let pause = Duration::from_secs(seconds);
-            assert!(seconds == 0 || state.due(now + pause - INTERVAL / 2).is_none());
+            assert!(seconds == 0 || state.due(now + pause.saturating_sub(INTERVAL / 2)).is_none());
             now += pause;
             let status = state.due(now).unwrap();
             state.wrote(status, false);

@@ -448,8 +448,7 @@ impl World {
             self.issue(index, action, &plan);
         }
         let urgent = match self.latency {
-            Latency::Ordered => TimeDelta::zero(),
-            Latency::Losing(_) => TimeDelta::zero(),
+            Latency::Ordered | Latency::Losing(_) => TimeDelta::zero(),
             Latency::Random | Latency::Faulty | Latency::Stalling => {
                 TimeDelta::seconds(self.rng.below(2).cast_signed())
             }

@@ -568,7 +568,7 @@ fn failures_by_time_that_nobody_confirmed() {
         });
     }
     refused(Kind::DeadlinePassed, 60, asked(), late(), |plan| {
-        plan.actions.clear()
+        plan.actions.clear();
     });
 }
 
