@@ -158,7 +158,10 @@ async fn finalizers_of_which_only_some_are_known_are_not_rewritten_and_the_objec
     desktop.hall.with(|state| state.apply_upgrade(view));
     desktop.version = 1_000;
     let written = desktop.settle();
-    assert!(!written.iter().any(|one| one.contains("finalizers")), "{written:?}");
+    assert!(
+        !written.iter().any(|one| one.contains("finalizers")),
+        "{written:?}"
+    );
     desktop.hall.with(|state| {
         let status = state.desks["u1"].status.previous();
         assert!(stalled(&status).1.contains("leave at most 64"), "{status:?}");

@@ -245,7 +245,8 @@ fn all_lists_must_have_arrived_before_anything_is_planned() {
 fn a_spec_that_is_too_large_is_not_kept_and_the_last_valid_one_stays_in_force() {
     let hall = hall(&["c1"]);
     let action = |data: &str| {
-        let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": data}});
+        let manifest =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": data}});
         let mut given = upgrade("u1", &["c1"]);
         given.spec["preUpgradeAction"] = json!({"manifestWork": {"workload": {"manifests": [manifest]}}});
         given
@@ -256,7 +257,10 @@ fn a_spec_that_is_too_large_is_not_kept_and_the_last_valid_one_stays_in_force() 
         let brief = Arc::clone(desk.brief.as_ref().unwrap());
         assert!(brief.policy.wants(rollout::Step::PreAction));
         assert_eq!(brief.spec.pre_upgrade_action, None);
-        assert!(desk.view.spec.good().unwrap().parse().is_err(), "its text is not kept");
+        assert!(
+            desk.view.spec.good().unwrap().parse().is_err(),
+            "its text is not kept"
+        );
 
         let mut large = Given {
             version: 2,
@@ -269,7 +273,10 @@ fn a_spec_that_is_too_large_is_not_kept_and_the_last_valid_one_stays_in_force() 
         assert!(desk.goes_by(&brief));
         let violations = desk.brief.as_ref().unwrap_err();
         assert_eq!(violations[0].field, "spec");
-        assert!(violations[0].message.contains("more than the 1310720 bytes"), "{violations:?}");
+        assert!(
+            violations[0].message.contains("more than the 1310720 bytes"),
+            "{violations:?}"
+        );
     });
 }
 
@@ -304,7 +311,11 @@ fn too_many_finalizers_are_a_broken_rule_until_they_are_fewer() {
         serde_json::from_value::<Upgrade>(object).unwrap()
     };
     hall.with(|state| {
-        for (version, count, field) in [(1, 64, None), (2, 1_000, Some("metadata.finalizers")), (3, 3, None)] {
+        for (version, count, field) in [
+            (1, 64, None),
+            (2, 1_000, Some("metadata.finalizers")),
+            (3, 3, None),
+        ] {
             state.apply_upgrade(with(version, count));
             let broken = state.desks["u1"].brief.as_ref().err();
             assert_eq!(broken.map(|found| found[0].field.as_str()), field, "{count}");

@@ -126,6 +126,14 @@ fn broken_rules_are_told_in_bounded_number_and_length() {
         .collect();
     let violations = made(spec).unwrap_err();
     assert_eq!(violations.len(), MOST_VIOLATIONS + 1);
-    assert!(violations.iter().all(|one| one.message.len() < LONGEST_VIOLATION + 4));
-    assert!(violations[MOST_VIOLATIONS].message.contains("more rules are broken"));
+    assert!(
+        violations
+            .iter()
+            .all(|one| one.message.len() < LONGEST_VIOLATION + 4)
+    );
+    assert!(
+        violations[MOST_VIOLATIONS]
+            .message
+            .contains("more rules are broken")
+    );
 }
