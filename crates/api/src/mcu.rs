@@ -287,11 +287,11 @@ pub struct UpgradeAction {
 /// A ManifestWorkSpec. Only the manifests are typed here, so that newer fields of OCM survive.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true, "maxProperties" = 16))]
 pub struct ActionWork {
     /// The workload to deploy.
     pub workload: ActionWorkload,
-    /// Everything else of the ManifestWorkSpec: deleteOption, manifestConfigs, executor.
+    /// Everything else of the ManifestWorkSpec: deleteOption, manifestConfigs, executor. It counts in the 500 KiB, too.
     #[serde(flatten)]
     #[schemars(skip)]
     pub rest: Map<String, Value>,
@@ -300,7 +300,8 @@ pub struct ActionWork {
 /// The manifests of an action.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct ActionWorkload {
-    /// Manifests to apply, each with apiVersion, kind and metadata.name; 500 KiB in total at most.
+    /// Manifests to apply, each with apiVersion, kind and metadata.name; 500 KiB in total at most, with the rest of
+    /// manifestWork.
     #[schemars(schema_with = "schema::manifests")]
     pub manifests: Vec<Value>,
 }

@@ -3,13 +3,14 @@
 use api::{ManagedClustersUpgrade, ManagedClustersUpgradeReport};
 use futures::{Stream, StreamExt};
 use kube::Api;
-use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{ApiResource, ListParams, Patch, PatchParams};
 use kube::runtime::{WatchStreamExt, watcher};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::args::Common;
 use crate::connection::{Connection, Peer};
 use crate::failure::Failure;
+use crate::object::Object;
 use crate::rows::{self, Rows};
 use crate::upgrade::{self, Upgrade};
 
@@ -40,7 +41,7 @@ impl Hub {
         &self.connection.namespace
     }
 
-    fn upgrades(&self) -> Api<DynamicObject> {
+    fn upgrades(&self) -> Api<Object> {
         let resource = ApiResource::erase::<ManagedClustersUpgrade>(&());
         Api::namespaced_with(self.connection.client().clone(), self.namespace(), &resource)
     }
@@ -54,7 +55,7 @@ impl Hub {
             .connection
             .bound(self.upgrades().get(name), upgrade::PLURAL)
             .await?;
-        Ok(Upgrade::read(to_value(object)))
+        Ok(Upgrade::read(object.into_value()))
     }
 
     /// All MCUs of the namespace, or of all namespaces, by namespace and name.
@@ -63,7 +64,7 @@ impl Hub {
     /// When the hub refuses.
     pub async fn list(&self, all_namespaces: bool) -> Result<Vec<Upgrade>, Failure> {
         let resource = ApiResource::erase::<ManagedClustersUpgrade>(&());
-        let api: Api<DynamicObject> = if all_namespaces {
+        let api: Api<Object> = if all_namespaces {
             Api::all_with(self.connection.client().clone(), &resource)
         } else {
             self.upgrades()
@@ -75,7 +76,7 @@ impl Hub {
         let mut upgrades: Vec<Upgrade> = list
             .items
             .into_iter()
-            .map(|object| Upgrade::read(to_value(object)))
+            .map(|object| Upgrade::read(object.into_value()))
             .collect();
         upgrades.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         Ok(upgrades)
@@ -87,11 +88,11 @@ impl Hub {
     /// When the hub refuses.
     pub async fn rows(&self, upgrade: &Upgrade) -> Result<Rows, Failure> {
         let resource = ApiResource::erase::<ManagedClustersUpgradeReport>(&());
-        let api: Api<DynamicObject> =
+        let api: Api<Object> =
             Api::namespaced_with(self.connection.client().clone(), self.namespace(), &resource);
         let params = ListParams::default().labels(&rows::selector(&upgrade.name));
         let list = self.connection.bound(api.list(&params), rows::PLURAL).await?;
-        let shards: Vec<Value> = list.items.into_iter().map(to_value).collect();
+        let shards: Vec<Value> = list.items.into_iter().map(Object::into_value).collect();
         Ok(Rows::merge(&shards, &upgrade.uid))
     }
 
@@ -109,7 +110,7 @@ impl Hub {
             .connection
             .bound(api.patch(name, &params, &Patch::Merge(patch)), upgrade::PLURAL)
             .await?;
-        Ok(Upgrade::read(to_value(object)))
+        Ok(Upgrade::read(object.into_value()))
     }
 
     /// Every state of an MCU from now on; `None` once it is gone. Lost connections are made again, with back-off.
@@ -127,7 +128,7 @@ impl Hub {
                     }
                     Ok(watcher::Event::InitApply(object) | watcher::Event::Apply(object)) => {
                         *listed = true;
-                        Some(Ok(Some(Upgrade::read(to_value(object)))))
+                        Some(Ok(Some(Upgrade::read(object.into_value()))))
                     }
                     Ok(watcher::Event::InitDone) => (!*listed).then_some(Ok(None)),
                     Ok(watcher::Event::Delete(_)) => Some(Ok(None)),
@@ -137,20 +138,4 @@ impl Hub {
             })
             .filter_map(std::future::ready)
     }
-}
-
-/// The object as JSON with its type, which the items of a list do not carry.
-fn to_value(object: DynamicObject) -> Value {
-    let types = object.types.clone();
-    let mut value = serde_json::to_value(object).unwrap_or_default();
-    if types.is_none()
-        && let Some(fields) = value.as_object_mut()
-    {
-        fields.insert(
-            "apiVersion".to_owned(),
-            json!(format!("{}/{}", api::GROUP, api::VERSION)),
-        );
-        fields.insert("kind".to_owned(), json!("ManagedClustersUpgrade"));
-    }
-    value
 }

@@ -18,6 +18,7 @@ pub mod failure;
 pub mod graph;
 pub mod hub;
 pub mod lint;
+pub mod object;
 pub mod paint;
 pub mod reference;
 pub mod remedy;

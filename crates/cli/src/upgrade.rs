@@ -1,14 +1,16 @@
 //! An MCU as the plugin sees it: the object as the hub sent it, and the parts that are shown.
 //!
 //! Reading is tolerant: an object that was stored under an older CRD must still be shown, so the spec is read field by
-//! field and a status that cannot be read counts as absent.
+//! field, and a status that cannot be read decides nothing and is said to be unreadable.
 
 use api::conditions;
+use api::lenient::Lenient;
 use api::mcu::ManagedClustersUpgradeStatus;
 use api::names::ANNOTATION_RETRY_FAILED;
 use api::time::{parse_rfc3339, to_chrono};
 use chrono::{DateTime, Utc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 /// Plural of the MCU in URLs and messages.
@@ -39,6 +41,8 @@ pub struct Upgrade {
     pub retry: String,
     /// Its status; `None` until the controller has written one.
     pub status: Option<ManagedClustersUpgradeStatus>,
+    /// What is wrong with a status that cannot be read.
+    pub unreadable: Option<String>,
 }
 
 /// Whether a watcher may go.
@@ -70,6 +74,10 @@ impl Upgrade {
         let annotation = metadata
             .get("annotations")
             .and_then(|annotations| annotations.get(ANNOTATION_RETRY_FAILED));
+        let status: Lenient<ManagedClustersUpgradeStatus> =
+            object.get("status").map_or(Lenient::Absent, |status| {
+                Lenient::deserialize(status).unwrap_or_else(|error| Lenient::Broken(error.to_string()))
+            });
         Upgrade {
             namespace: text("/metadata/namespace"),
             name: text("/metadata/name"),
@@ -85,9 +93,8 @@ impl Upgrade {
                 .and_then(Value::as_bool)
                 .unwrap_or_default(),
             retry: annotation.and_then(Value::as_str).unwrap_or_default().to_owned(),
-            status: object
-                .get("status")
-                .and_then(|status| serde_json::from_value(status.clone()).ok()),
+            unreadable: status.error().map(str::to_owned),
+            status: status.into_good(),
             object,
         }
     }
@@ -144,11 +151,14 @@ impl Upgrade {
             .is_some_and(|condition| condition.status == "True")
     }
 
-    /// The state in one word; `Deleting` and `<unknown>` where the status does not say it.
+    /// The state in one word; `Deleting`, `<unreadable>` and `<unknown>` where the status does not say it.
     #[must_use]
     pub fn state(&self) -> String {
         if self.deleting {
             return "Deleting".to_owned();
+        }
+        if self.unreadable.is_some() {
+            return "<unreadable>".to_owned();
         }
         self.status
             .as_ref()

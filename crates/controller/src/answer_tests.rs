@@ -156,7 +156,8 @@ fn a_refused_work_stands_in_the_way_until_the_spec_changes() {
     with_desk(&hall, |desk| {
         let refused = ObstacleKind::Refused(Arc::from("spec.x: is bad"));
         assert_eq!(desk.obstacles[&key()].kind, refused);
-        let edited = crate::policy::brief(&desk.view, &WorkFlags::default(), TimeDelta::zero());
+        let view = upgrade("u1", &["c1"]).view();
+        let edited = crate::policy::brief(&view, &WorkFlags::default(), TimeDelta::zero());
         desk.take_spec(edited, true);
         assert!(desk.obstacles.is_empty(), "the new spec may do");
         desk.begin(&cluster(), true);
@@ -219,7 +220,8 @@ fn a_foreign_work_stays_in_the_way_of_an_edited_spec() {
     let hall = writing();
     answered(&hall, create(&hall), &Outcome::Foreign);
     with_desk(&hall, |desk| {
-        let edited = crate::policy::brief(&desk.view, &WorkFlags::default(), TimeDelta::zero());
+        let view = upgrade("u1", &["c1"]).view();
+        let edited = crate::policy::brief(&view, &WorkFlags::default(), TimeDelta::zero());
         desk.take_spec(edited, true);
         assert_eq!(desk.obstacles.len(), 1);
     });

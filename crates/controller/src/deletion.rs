@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use api::names::FINALIZER;
+use api::views::MAX_FINALIZERS;
 use chrono::{DateTime, TimeDelta, Utc};
 use rollout::{Cluster, Fleet, Limit, Policy, Step};
 
@@ -38,7 +39,8 @@ pub fn policy() -> Policy {
 pub fn finish(desk: &mut Desk, fleet: &Fleet, now: DateTime<Utc>, jobs: &mut Vec<Job>) {
     let left = fleet.clusters.iter().any(is_held);
     let writing = !desk.busy.is_empty() || desk.status.is_writing();
-    if left || !jobs.is_empty() || writing || desk.finalizing {
+    // Of too many finalizers the view has only some, and writing those would remove the others.
+    if left || !jobs.is_empty() || writing || desk.finalizing || desk.view.has_too_many_finalizers() {
         return;
     }
     // What was sent without an answer may still come about: it is looked for until that is out of the question.
@@ -88,6 +90,11 @@ pub fn tell(
 
 /// The first of the writes that a deletion needs and that were refused, in words.
 fn refused(desk: &Desk, fleet: &Fleet) -> Option<String> {
+    if desk.view.has_too_many_finalizers() {
+        return Some(format!(
+            "the finalizer cannot be removed from among so many; leave at most {MAX_FINALIZERS}"
+        ));
+    }
     if let Some(hurdle) = &desk.hurdle {
         return Some(format!("the finalizer cannot be removed: {}", hurdle.text));
     }

@@ -274,7 +274,8 @@ impl State {
         let Some(uid) = upgrade.metadata.uid.clone() else {
             return;
         };
-        let view = Arc::new(upgrade);
+        // What is kept of a spec is its brief; the text would be a second copy of its actions.
+        let view = Arc::new(upgrade.without_spec_text());
         let mut followed = false;
         if let Some(desk) = self.desks.get_mut(uid.as_str()) {
             if version(&desk.view) > version(&view) {
@@ -290,7 +291,8 @@ impl State {
             if annotated || deleted {
                 desk.forget_refusals();
             }
-            if old.metadata.generation == view.metadata.generation && old.spec == view.spec {
+            let same_spec = old.metadata.generation == view.metadata.generation && old.spec == view.spec;
+            if same_spec && old.has_too_many_finalizers() == view.has_too_many_finalizers() {
                 return;
             }
             let generation = |view: &Upgrade| view.metadata.generation.unwrap_or(0);
@@ -298,7 +300,7 @@ impl State {
         } else if !self.open_desk(&view) {
             return;
         }
-        let brief = policy::brief(&view, &self.settings.works, self.settings.operators_grace);
+        let brief = policy::brief(&upgrade, &self.settings.works, self.settings.operators_grace);
         if let Some(desk) = self.desks.get_mut(uid.as_str()) {
             desk.take_spec(brief, followed);
         }

@@ -241,3 +241,85 @@ fn all_lists_must_have_arrived_before_anything_is_planned() {
     }
     assert!(hall.all_synced());
 }
+
+#[test]
+fn a_spec_that_is_too_large_is_not_kept_and_the_last_valid_one_stays_in_force() {
+    let hall = hall(&["c1"]);
+    let action = |data: &str| {
+        let manifest =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": data}});
+        let mut given = upgrade("u1", &["c1"]);
+        given.spec["preUpgradeAction"] = json!({"manifestWork": {"workload": {"manifests": [manifest]}}});
+        given
+    };
+    hall.with(|state| {
+        state.apply_upgrade(action("small").view());
+        let desk = &state.desks["u1"];
+        let brief = Arc::clone(desk.brief.as_ref().unwrap());
+        assert!(brief.policy.wants(rollout::Step::PreAction));
+        assert_eq!(brief.spec.pre_upgrade_action, None);
+        assert!(
+            desk.view.spec.good().unwrap().parse().is_err(),
+            "its text is not kept"
+        );
+
+        let mut large = Given {
+            version: 2,
+            ..action(&"x".repeat(api::validate::MAX_SPEC_BYTES))
+        }
+        .view();
+        large.metadata.generation = Some(2);
+        state.apply_upgrade(large);
+        let desk = &state.desks["u1"];
+        assert!(desk.goes_by(&brief));
+        let violations = desk.brief.as_ref().unwrap_err();
+        assert_eq!(violations[0].field, "spec");
+        assert!(
+            violations[0].message.contains("more than the 1310720 bytes"),
+            "{violations:?}"
+        );
+    });
+}
+
+#[test]
+fn the_same_spec_is_known_again_without_its_text() {
+    let hall = hall(&["c1"]);
+    hall.with(|state| {
+        state.apply_upgrade(upgrade("u1", &["c1"]).view());
+        let brief = Arc::clone(state.desks["u1"].brief.as_ref().unwrap());
+        let again = |version, clusters: &[&str]| {
+            Given {
+                version,
+                ..upgrade("u1", clusters)
+            }
+            .view()
+        };
+        state.apply_upgrade(again(2, &["c1"]));
+        assert!(Arc::ptr_eq(state.desks["u1"].brief.as_ref().unwrap(), &brief));
+        state.apply_upgrade(again(3, &["c2"]));
+        assert!(!Arc::ptr_eq(state.desks["u1"].brief.as_ref().unwrap(), &brief));
+    });
+}
+
+#[test]
+fn too_many_finalizers_are_a_broken_rule_until_they_are_fewer() {
+    let hall = hall(&["c1"]);
+    let with = |version: u64, count: usize| {
+        let mut object = json!({"metadata": {"name": "u1", "namespace": "ns", "uid": "u1", "generation": 1}});
+        object["metadata"]["resourceVersion"] = json!(version.to_string());
+        object["metadata"]["finalizers"] = (0..count).map(|number| json!(format!("a/{number}"))).collect();
+        object["spec"] = crate::fixture::spec(&["c1"]);
+        serde_json::from_value::<Upgrade>(object).unwrap()
+    };
+    hall.with(|state| {
+        for (version, count, field) in [
+            (1, 64, None),
+            (2, 1_000, Some("metadata.finalizers")),
+            (3, 3, None),
+        ] {
+            state.apply_upgrade(with(version, count));
+            let broken = state.desks["u1"].brief.as_ref().err();
+            assert_eq!(broken.map(|found| found[0].field.as_str()), field, "{count}");
+        }
+    });
+}

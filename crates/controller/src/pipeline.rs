@@ -192,7 +192,8 @@ fn settle_finalizer(hall: &Hall, desk: &mut Desk, now: DateTime<Utc>) -> bool {
     if desk.is_deleting() || present || desk.finalizing {
         return present;
     }
-    if desk.in_force().is_none() {
+    // Of too many finalizers the view has only some, and writing those would remove the others.
+    if desk.in_force().is_none() || desk.view.has_too_many_finalizers() {
         return true;
     }
     if let Some(until) = hurdle(desk, now) {

@@ -6,7 +6,7 @@ use api::ManagedClustersUpgradeSpec;
 use api::lenient::Lenient;
 use api::names::{ANNOTATION_RETRY_FAILED, Step};
 use api::validate::{self, Violation, parse_duration, parse_limit};
-use api::views::Upgrade;
+use api::views::{MAX_FINALIZERS, Upgrade};
 use chrono::TimeDelta;
 use rollout::{Hold, Limit, Policy};
 use sha2::{Digest, Sha256};
@@ -16,6 +16,10 @@ use crate::works::{Templates, WorkFlags};
 /// The approval Job may take this much longer than operatorsUpgradeTimeout (its activeDeadlineSeconds).
 const JOB_DEADLINE_MARGIN: TimeDelta = TimeDelta::seconds(90);
 
+/// Most broken rules of one spec that are told, and the longest text of one, in bytes.
+const MOST_VIOLATIONS: usize = 32;
+const LONGEST_VIOLATION: usize = 512;
+
 /// Longest retry token that is used as it is, in bytes; rows accept 256 characters.
 const LONGEST_RETRY: usize = 128;
 
@@ -24,7 +28,7 @@ const LONGEST_RETRY: usize = 128;
 pub struct Brief {
     /// Generation of the spec.
     pub generation: i64,
-    /// The spec.
+    /// The spec without its actions, which only the templates keep.
     pub spec: ManagedClustersUpgradeSpec,
     /// The works it asks for.
     pub templates: Templates,
@@ -47,19 +51,27 @@ pub fn brief(
             message,
         }]
     };
-    let spec = match &upgrade.spec {
-        Lenient::Good(spec) => spec,
+    let unread = |error: &str| violation(format!("cannot be read: {error}"));
+    let mut spec = match &upgrade.spec {
+        Lenient::Good(spec) => spec.parse().map_err(|error| unread(&error))?,
         Lenient::Absent => return Err(violation("must be set".to_owned())),
-        Lenient::Broken(error) => return Err(violation(format!("cannot be read: {error}"))),
+        Lenient::Broken(error) => return Err(unread(error)),
     };
+    if upgrade.has_too_many_finalizers() {
+        return Err(vec![Violation {
+            field: "metadata.finalizers".to_owned(),
+            message: format!("may be at most {MAX_FINALIZERS}; remove those that nobody needs"),
+        }]);
+    }
     let name = upgrade.metadata.name.as_deref().unwrap_or_default();
-    let violations = validate::validate(name, spec);
+    let violations = validate::validate(name, &spec);
     if !violations.is_empty() {
-        return Err(violations);
+        return Err(bounded(violations));
     }
     let strategy = &spec.upgrade_strategy;
     let unreadable = |field: &str| violation(format!("upgradeStrategy.{field} cannot be read"));
-    let templates = Templates::new(spec, flags);
+    let templates = Templates::new(&spec, flags);
+    (spec.pre_upgrade_action, spec.post_upgrade_action) = (None, None);
     let policy = Policy {
         revision: Arc::from(templates.revision()),
         steps: Step::ALL.map(|step| templates.step_hash(step).map(Arc::from)),
@@ -91,10 +103,36 @@ pub fn brief(
     };
     Ok(Brief {
         generation: upgrade.metadata.generation.unwrap_or(0),
-        spec: spec.clone(),
+        spec,
         templates,
         policy,
     })
+}
+
+/// The first broken rules, in texts of bounded length: they repeat what the author wrote.
+fn bounded(mut violations: Vec<Violation>) -> Vec<Violation> {
+    let left_out = violations.len().saturating_sub(MOST_VIOLATIONS);
+    violations.truncate(MOST_VIOLATIONS);
+    for text in violations
+        .iter_mut()
+        .flat_map(|violation| [&mut violation.field, &mut violation.message])
+        .filter(|text| text.len() > LONGEST_VIOLATION)
+    {
+        let end = (0..=LONGEST_VIOLATION)
+            .rev()
+            .find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or(0));
+        text.push('\u{2026}');
+        text.shrink_to_fit();
+    }
+    if left_out > 0 {
+        violations.push(Violation {
+            field: "spec".to_owned(),
+            message: format!("{left_out} more rules are broken; kubectl mcu lint shows them all"),
+        });
+    }
+    violations.shrink_to_fit();
+    violations
 }
 
 /// The retry token to carry out: the annotation's value while it has not been observed. A long value is replaced by its

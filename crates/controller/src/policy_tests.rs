@@ -116,3 +116,24 @@ fn a_long_retry_value_is_shortened_and_still_told_apart() {
     assert_ne!(first, second);
     assert_eq!(pending(&long("a"), Some(&first)), None);
 }
+
+#[test]
+fn broken_rules_are_told_in_bounded_number_and_length() {
+    let mut spec = crate::fixture::spec(&["c1"]);
+    spec["clusterVersion"]["channel"] = json!(" \u{e9}".repeat(100_000));
+    spec["clusterSelector"]["matchExpressions"] = (0..1_000)
+        .map(|_| json!({"key": "!", "operator": "In", "values": ["a"]}))
+        .collect();
+    let violations = made(spec).unwrap_err();
+    assert_eq!(violations.len(), MOST_VIOLATIONS + 1);
+    assert!(
+        violations
+            .iter()
+            .all(|one| one.message.len() < LONGEST_VIOLATION + 4)
+    );
+    assert!(
+        violations[MOST_VIOLATIONS]
+            .message
+            .contains("more rules are broken")
+    );
+}

@@ -12,7 +12,7 @@ pub use placement::{
     BindingSpec, BindingStatus, Decision, ManagedClusterSet, ManagedClusterSetBinding, Placement,
     PlacementDecision, PlacementDecisionStatus, SetSelector, SetSpec,
 };
-pub use upgrade::{Report, Upgrade};
+pub use upgrade::{MAX_FINALIZERS, Report, SpecText, Upgrade};
 pub use work::{
     FeedbackValue, FieldValue, ManifestStatus, ManifestWork, ResourceMeta, StatusFeedback,
     WorkResourceStatus, WorkStatus,
