@@ -37,7 +37,14 @@ pub(crate) struct Window {
 
 /// True while a cluster holds a slot.
 pub(crate) fn holds(cluster: &Cluster, derived: &Derived) -> bool {
-    derived.record.phase.holds_slot() || derived.releasing || cluster.busy == Some(Busy::Starting)
+    let unknown = || {
+        let mut steps = [Step::PreAction, Step::Platform, Step::Operators].into_iter();
+        derived.record.is_unreadable() && steps.any(|step| cluster.slot(step).may_run())
+    };
+    derived.record.phase.holds_slot()
+        || derived.releasing
+        || cluster.busy == Some(Busy::Starting)
+        || unknown()
 }
 
 impl Window {

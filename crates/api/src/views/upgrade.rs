@@ -1,11 +1,12 @@
 //! Our own resources as the controller watches them: the spec stays readable even when it breaks a rule.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde::Deserialize;
 
-use super::{resource, slim_meta};
+use super::{owned_meta, resource, slim_meta};
 use crate::lenient::Lenient;
-use crate::{ManagedClustersUpgradeSpec, ManagedClustersUpgradeStatus, ReportRow};
+use crate::stored::StoredRows;
+use crate::{ManagedClustersUpgradeSpec, ManagedClustersUpgradeStatus};
 
 /// A `ManagedClustersUpgrade` whose spec may be of another shape than today's CRD.
 #[derive(Clone, Debug, Deserialize)]
@@ -33,12 +34,25 @@ resource!(
 /// A `ManagedClustersUpgradeReport` whose rows may be unreadable.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Report {
-    /// Name, namespace, uid, labels.
-    #[serde(deserialize_with = "slim_meta")]
+    /// Name, namespace, uid, labels, the controlling owner.
+    #[serde(deserialize_with = "owned_meta")]
     pub metadata: ObjectMeta,
-    /// Rows.
+    /// Rows, each read by itself.
     #[serde(default)]
-    pub rows: Lenient<Vec<ReportRow>>,
+    pub rows: StoredRows,
+}
+
+impl Report {
+    /// The upgrade that owns the report: its controlling owner, if that is one.
+    #[must_use]
+    pub fn owner(&self) -> Option<&OwnerReference> {
+        let mut owners = self.metadata.owner_references.iter().flatten();
+        owners.find(|owner| {
+            owner.controller == Some(true)
+                && owner.kind == "ManagedClustersUpgrade"
+                && owner.api_version.split('/').next() == Some(crate::GROUP)
+        })
+    }
 }
 
 resource!(

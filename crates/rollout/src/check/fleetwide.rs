@@ -3,12 +3,21 @@
 use super::actions::is_start;
 use super::records::is_release_unwritten;
 use super::{Case, Checker, ViolationKind};
-use crate::fleet::{Busy, Selection};
+use crate::fleet::{Busy, Reading, Selection, Slot};
 use crate::outlook::Counts;
 use crate::phase::{Phase, Step};
 use crate::plan::ClusterState;
 use crate::policy::Limit;
+use crate::reason::Reason;
 use crate::record::Record;
+
+/// Of a cluster whose record cannot be read, every work that has not ended may be at work.
+fn may_run(slot: &Slot) -> bool {
+    match slot {
+        Slot::Ours(work) => !work.vanished && !matches!(work.reading, Reading::Succeeded | Reading::Failed(_)),
+        slot => matches!(slot, Slot::Unreadable { .. }),
+    }
+}
 
 impl Checker<'_> {
     pub(super) fn check_fleet(&mut self, cases: &[Case<'_>]) {
@@ -46,7 +55,9 @@ impl Checker<'_> {
             .filter(|case| {
                 let Some(state) = case.state else { return false };
                 let unwritten = is_release_unwritten(case.cluster, &state.record);
-                state.record.phase.holds_slot() || unwritten || case.cluster.busy == Some(Busy::Starting)
+                let unknown = state.record.reason == Reason::UnreadableRecord
+                    && case.cluster.works[..Step::PostAction.index()].iter().any(may_run);
+                unknown || state.record.phase.holds_slot() || unwritten || case.cluster.busy == Some(Busy::Starting)
             })
             .count();
         let size = self.limit(self.policy.max_concurrency).max(1);
