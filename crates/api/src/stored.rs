@@ -142,8 +142,8 @@ fn has_more(text: &str) -> bool {
     }
     let known = |fields: &Fields, names: &[&str]| fields.keys().all(|name| names.contains(&name.as_str()));
     let row = serde_json::from_str::<Fields>(text).is_ok_and(|fields| known(&fields, &ROW));
-    let steps = serde_json::from_str::<Steps>(text)
-        .is_ok_and(|row| row.steps.iter().all(|step| known(step, &STEP)));
+    let steps =
+        serde_json::from_str::<Steps>(text).is_ok_and(|row| row.steps.iter().all(|step| known(step, &STEP)));
     !row || !steps
 }
 

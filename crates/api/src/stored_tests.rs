@@ -25,7 +25,12 @@ fn a_row_that_cannot_be_read_spoils_no_other_and_keeps_its_text() {
         r#"{"cluster":"c2"}"#,
     ];
     for text in odd {
-        let rows = report(&format!("[{},{text},{}]", row("c1", "Complete"), row("c3", "Failed"))).rows;
+        let rows = report(&format!(
+            "[{},{text},{}]",
+            row("c1", "Complete"),
+            row("c3", "Failed")
+        ))
+        .rows;
         let good: Vec<_> = rows.good().map(|row| row.cluster.as_str()).collect();
         assert_eq!(good, ["c1", "c3"], "{text}");
         assert_eq!(rows.rows[1].text.get(), text);
@@ -36,7 +41,14 @@ fn a_row_that_cannot_be_read_spoils_no_other_and_keeps_its_text() {
 
 #[test]
 fn a_row_without_a_readable_name_keeps_its_text_too() {
-    for text in [r#"{"cluster":7}"#, r#"{"phase":"Complete"}"#, r#""c2""#, "null", "[]", r#"{"cluster":""}"#] {
+    for text in [
+        r#"{"cluster":7}"#,
+        r#"{"phase":"Complete"}"#,
+        r#""c2""#,
+        "null",
+        "[]",
+        r#"{"cluster":""}"#,
+    ] {
         let rows = report(&format!("[{text},{}]", row("c1", "Complete"))).rows;
         assert_eq!(rows.rows[0].cluster(), None, "{text}");
         assert_eq!(rows.rows[0].text.get(), text);
@@ -53,7 +65,9 @@ fn a_row_of_any_depth_spoils_no_other() {
     assert_eq!(rows.rows[1].cluster(), Some("c2"));
     assert_eq!(rows.rows[1].text.get(), text);
     // A field that is not known is no reason not to read the others, however deep it is.
-    let text = format!(r#"{{"cluster":"c2","phase":"Complete","since":"2026-03-01T10:00:00Z","revision":"r1","x":{deep}}}"#);
+    let text = format!(
+        r#"{{"cluster":"c2","phase":"Complete","since":"2026-03-01T10:00:00Z","revision":"r1","x":{deep}}}"#
+    );
     let rows = report(&format!("[{text}]")).rows;
     assert!(rows.rows[0].has_more);
     assert_eq!(rows.good().next().unwrap().phase, Phase::Complete);

@@ -184,7 +184,14 @@ impl Slot {
     /// True when a work of this upgrade is there, readable or not, and nobody deletes it yet.
     #[must_use]
     pub fn is_kept(&self) -> bool {
-        self.ours().is_some() || matches!(self, Slot::Unreadable { terminating: false, .. })
+        self.ours().is_some()
+            || matches!(
+                self,
+                Slot::Unreadable {
+                    terminating: false,
+                    ..
+                }
+            )
     }
 
     /// True when a work of this upgrade is there that cannot be read.
@@ -197,7 +204,9 @@ impl Slot {
     #[must_use]
     pub fn may_run(&self) -> bool {
         match self {
-            Slot::Ours(work) => !work.vanished && !matches!(work.reading, Reading::Succeeded | Reading::Failed(_)),
+            Slot::Ours(work) => {
+                !work.vanished && !matches!(work.reading, Reading::Succeeded | Reading::Failed(_))
+            }
             Slot::Unreadable { .. } => true,
             _ => false,
         }

@@ -153,10 +153,11 @@ impl Record {
         }
     }
 
-    /// True when the record stands for a row that cannot be read: nothing may happen to its cluster.
+    /// True when the record stands for a row that cannot be read, of an attempt that nobody knows: nothing may happen to its
+    /// cluster.
     #[must_use]
     pub fn is_unreadable(&self) -> bool {
-        self.reason == Reason::UnreadableRecord
+        self.reason == Reason::UnreadableRecord && self.attempt.revision.is_empty()
     }
 
     /// The record of a stage.

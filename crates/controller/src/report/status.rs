@@ -17,7 +17,7 @@ const MOST: usize = 10;
 const LONGEST: usize = 256;
 
 /// What the status needs beside the plan.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Facts<'a> {
     /// Generation of the spec.
     pub generation: i64,
@@ -29,6 +29,8 @@ pub struct Facts<'a> {
     pub retry: Option<&'a str>,
     /// Value to report as observed when no retry is being carried out.
     pub observed_retry: Option<&'a str>,
+    /// What of the record the hub refuses to store.
+    pub refused: Option<String>,
     /// Time.
     pub now: DateTime<Utc>,
 }
@@ -117,11 +119,11 @@ pub fn deleting(facts: &Facts<'_>, refused: Option<&str>, past: Past<'_>) -> Man
 fn state(facts: &Facts<'_>, plan: &Plan) -> UpgradeState {
     let summary = &plan.summary;
     let canaries_running = summary.canaries.total > summary.canaries.complete;
-    if plan.outlook.complete {
+    if plan.outlook.complete && facts.refused.is_none() {
         UpgradeState::Complete
     } else if facts.paused {
         UpgradeState::Paused
-    } else if plan.outlook.stalled.is_some() {
+    } else if plan.outlook.stalled.is_some() || (plan.outlook.complete && facts.refused.is_some()) {
         UpgradeState::Stalled
     } else if canaries_running {
         UpgradeState::Canary
@@ -180,12 +182,20 @@ fn rank(state: &ClusterState) -> Option<usize> {
     }
 }
 
+/// The cause of a cluster, which lists always name.
+fn told(record: &rollout::Record) -> &str {
+    match record.reason_text() {
+        "" => Reason::None.as_str(),
+        text => text,
+    }
+}
+
 fn note(state: &ClusterState) -> ClusterNote {
     let record = &state.record;
     ClusterNote {
         name: state.name.to_string(),
         phase: to_row_phase(record.phase),
-        reason: record.reason.as_str().to_owned(),
+        reason: told(record).to_owned(),
         message: cut(&record.message, LONGEST).to_owned(),
         since: Some(from_chrono(record.since)),
     }

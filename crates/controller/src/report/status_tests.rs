@@ -13,6 +13,7 @@ fn facts(now: DateTime<Utc>) -> Facts<'static> {
         notes: &[],
         retry: None,
         observed_retry: None,
+        refused: None,
         now,
     }
 }
@@ -168,7 +169,10 @@ fn states_tell_the_strongest_truth() {
         .build();
     let fresh = fleet().cluster("a").build();
     let canary = fleet().cluster("a").canary().cluster("b").build();
-    let paused = Facts { paused: true, ..now };
+    let paused = Facts {
+        paused: true,
+        ..now.clone()
+    };
     let plain = policy().build();
     assert_eq!(state(&now, &plain, &complete), UpgradeState::Complete);
     assert_eq!(

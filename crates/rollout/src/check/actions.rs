@@ -48,7 +48,13 @@ impl Checker<'_> {
         self.check_free(case);
         for action in &case.actions {
             let slot = &case.cluster.works[action.step().index()];
-            let unreadable = matches!(slot, Slot::Unreadable { terminating: false, .. });
+            let unreadable = matches!(
+                slot,
+                Slot::Unreadable {
+                    terminating: false,
+                    ..
+                }
+            );
             let own = unreadable || live(case.cluster, action.step()).is_some();
             let deletes = matches!(
                 action,

@@ -14,7 +14,9 @@ use crate::record::Record;
 /// Of a cluster whose record cannot be read, every work that has not ended may be at work.
 fn may_run(slot: &Slot) -> bool {
     match slot {
-        Slot::Ours(work) => !work.vanished && !matches!(work.reading, Reading::Succeeded | Reading::Failed(_)),
+        Slot::Ours(work) => {
+            !work.vanished && !matches!(work.reading, Reading::Succeeded | Reading::Failed(_))
+        }
         slot => matches!(slot, Slot::Unreadable { .. }),
     }
 }
@@ -56,8 +58,12 @@ impl Checker<'_> {
                 let Some(state) = case.state else { return false };
                 let unwritten = is_release_unwritten(case.cluster, &state.record);
                 let unknown = state.record.reason == Reason::UnreadableRecord
+                    && state.record.attempt.revision.is_empty()
                     && case.cluster.works[..Step::PostAction.index()].iter().any(may_run);
-                unknown || state.record.phase.holds_slot() || unwritten || case.cluster.busy == Some(Busy::Starting)
+                unknown
+                    || state.record.phase.holds_slot()
+                    || unwritten
+                    || case.cluster.busy == Some(Busy::Starting)
             })
             .count();
         let size = self.limit(self.policy.max_concurrency).max(1);

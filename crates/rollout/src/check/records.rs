@@ -109,11 +109,10 @@ impl Checker<'_> {
 
     /// What cannot be read is left alone: no write, no other record, no end of the row.
     pub(super) fn check_unreadable(&mut self, case: &Case<'_>) {
-        let Some(before) = case
-            .cluster
-            .record
-            .as_deref()
-            .filter(|before| before.reason == Reason::UnreadableRecord)
+        let Some(before) =
+            case.cluster.record.as_deref().filter(|before| {
+                before.reason == Reason::UnreadableRecord && before.attempt.revision.is_empty()
+            })
         else {
             return;
         };

@@ -57,7 +57,11 @@ fn a_cluster_whose_record_cannot_be_read_is_left_alone_and_keeps_completion_from
 #[test]
 fn a_cluster_whose_record_cannot_be_read_holds_a_slot_while_a_work_of_it_may_run() {
     for (running, starts) in [(true, 0), (false, 1)] {
-        let found = if running { work(0).running() } else { work(0).succeeded() };
+        let found = if running {
+            work(0).running()
+        } else {
+            work(0).succeeded()
+        };
         let fleet = fleet()
             .cluster("c1")
             .record(unreadable())
@@ -90,7 +94,9 @@ fn the_checker_refuses_to_touch_what_cannot_be_read() {
     for bad in [touched, changed, dropped] {
         let found = check(at(10), &policy, &fleet, &bad);
         assert!(
-            found.iter().any(|one| one.kind == ViolationKind::UnreadableTouched),
+            found
+                .iter()
+                .any(|one| one.kind == ViolationKind::UnreadableTouched),
             "{found:?}"
         );
     }
@@ -122,7 +128,11 @@ fn a_work_that_cannot_be_read_any_more_keeps_its_slot_until_its_time_is_over() {
     assert_eq!(writes(&plan), Vec::<String>::new());
     assert_eq!(stand(&plan, "c1"), (Phase::Partial, Reason::UnreadableWork));
     let edited = planned(100, one().edited("r2", &[Step::Platform]), given());
-    assert_eq!(stand(&edited, "c1").0, Phase::Partial, "an edit does not give the slot back");
+    assert_eq!(
+        stand(&edited, "c1").0,
+        Phase::Partial,
+        "an edit does not give the slot back"
+    );
     let late = planned(3 * 3600, one(), given());
     assert_eq!(stand(&late, "c1"), (Phase::Failed, Reason::ClusterUpgradeTimeout));
     assert!(record_of(&late, "c1").message.contains("UnreadableWork"));
