@@ -453,3 +453,22 @@ pub struct Truncated {
     /// Waiting clusters that waitingClusters leaves out.
     pub waiting: i64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn words_of_a_newer_release_leave_the_rest_of_a_status_readable() {
+        let note = |phase: &str| json!({"name": "c1", "phase": phase, "reason": "r", "message": "m"});
+        let status: ManagedClustersUpgradeStatus = serde_json::from_value(json!({
+            "state": "Hibernating", "observedRetry": "t1", "observedGeneration": 3,
+            "failedClusters": [note("Hibernating"), note("Failed")], "waitingClusters": null,
+        }))
+        .unwrap();
+        assert_eq!(status.state, None);
+        assert_eq!(status.observed_retry.as_deref(), Some("t1"));
+        assert_eq!(status.failed_clusters.len(), 1);
+    }
+}

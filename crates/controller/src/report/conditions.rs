@@ -7,7 +7,7 @@ use api::validate::Violation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rollout::{Plan, StallReason};
 
-use super::status::{Facts, Past, cut};
+use super::status::{Facts, Past, cut, plain};
 
 /// Longest message, in bytes; conditions accept 32 KiB, the status must stay small.
 const LONGEST: usize = 1024;
@@ -349,7 +349,7 @@ fn condition(verdict: &Verdict, facts: &Facts<'_>, past: Past<'_>) -> Condition 
         type_: verdict.type_.to_owned(),
         status: status.to_owned(),
         reason: verdict.reason.to_owned(),
-        message: cut(&verdict.message, LONGEST).to_owned(),
+        message: plain(cut(&verdict.message, LONGEST)),
         observed_generation: Some(facts.generation),
         last_transition_time: before.map_or_else(
             || from_chrono(facts.now),

@@ -55,17 +55,22 @@ impl Serialize for Line {
 pub fn for_yaml(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for char in json.chars() {
-        let odd = matches!(
-            char,
-            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
-        );
-        if odd {
+        if is_not_yaml(char) {
             text.push_str(&format!("\\u{:04x}", u32::from(char)));
         } else {
             text.push(char);
         }
     }
     text
+}
+
+/// True for a character that JSON allows as it is and YAML does not.
+#[must_use]
+pub const fn is_not_yaml(char: char) -> bool {
+    matches!(
+        char,
+        '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
+    )
 }
 
 /// The row of a record.

@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use rollout::{ActionCounts, ClusterState, Counts, Phase, Plan, Reason};
 
 use super::conditions;
+use super::line::is_not_yaml;
 use super::rows::to_row_phase;
 
 /// Most clusters in a capped list.
@@ -195,10 +196,18 @@ fn note(state: &ClusterState) -> ClusterNote {
     ClusterNote {
         name: state.name.to_string(),
         phase: to_row_phase(record.phase),
-        reason: told(record).to_owned(),
-        message: cut(&record.message, LONGEST).to_owned(),
+        reason: plain(told(record)),
+        message: plain(cut(&record.message, LONGEST)),
         since: Some(from_chrono(record.since)),
     }
+}
+
+/// A text without the characters for which the API server would refuse the whole status, which it reads as YAML: clusters say
+/// what they like.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    let plain = |char| if is_not_yaml(char) { ' ' } else { char };
+    text.chars().map(plain).collect()
 }
 
 /// The beginning of a text that takes at most `most` bytes as JSON: clusters tell what they like, and a character may
