@@ -59,6 +59,8 @@ pub mod reason {
     pub const DELETING: &str = "Deleting";
     /// Stalled=True: a write that the deletion needs is refused.
     pub const DELETION_REFUSED: &str = "DeletionRefused";
+    /// Stalled=True: the hub refuses to store the record of a cluster.
+    pub const RECORD_REFUSED: &str = "RecordRefused";
     /// Stalled=True: the selection is empty.
     pub const NOTHING_SELECTED: &str = "NothingSelected";
     /// Stalled=True: a canary failed or its pre action is degraded.

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::report::Phase;
@@ -313,8 +313,10 @@ pub struct ManagedClustersUpgradeStatus {
     /// Generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// One word for where the upgrade stands.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// One word for where the upgrade stands: Invalid, Pending, Canary, Upgrading, Paused, Stalled, Complete or Deleting. A newer
+    /// release may write others.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "known")]
+    #[schemars(schema_with = "schema::word")]
     pub state: Option<UpgradeState>,
     /// Complete clusters of all selected ones, such as 12/24.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -338,11 +340,11 @@ pub struct ManagedClustersUpgradeStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub post_upgrade_action_summary: Option<ActionSummary>,
     /// The first failed clusters by name, with their cause; all of them are in the reports.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
     #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
     pub failed_clusters: Vec<ClusterNote>,
     /// The first clusters by name that wait for something, with their cause; all of them are in the reports.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
     #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
     pub waiting_clusters: Vec<ClusterNote>,
     /// How many clusters the two lists leave out.
@@ -355,6 +357,20 @@ pub struct ManagedClustersUpgradeStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
+}
+
+/// A word that this release knows; one of a newer release counts as none, for the rest of the status must stay readable: the
+/// retry that was carried out, above all.
+fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<UpgradeState>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    Ok(UpgradeState::deserialize(value).ok())
+}
+
+/// The entries that this release can read. The status is written anew from the truth, so nothing is lost.
+fn readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ClusterNote>, D::Error> {
+    let values = Option::<Vec<Value>>::deserialize(deserializer)?.unwrap_or_default();
+    let notes = values.into_iter().map(ClusterNote::deserialize);
+    Ok(notes.filter_map(Result::ok).collect())
 }
 
 /// One word for where an upgrade stands.
@@ -417,7 +433,9 @@ pub struct ActionSummary {
 pub struct ClusterNote {
     /// Name of the ManagedCluster.
     pub name: String,
-    /// Phase of the cluster.
+    /// Phase of the cluster: Pending, Blocked, PreAction, PreActionDegraded, Initialized, Partial, Operators, Soaking, Complete,
+    /// PostAction or Failed. A newer release may write others.
+    #[schemars(schema_with = "schema::word")]
     pub phase: Phase,
     /// Machine-readable cause.
     pub reason: String,
@@ -435,4 +453,23 @@ pub struct Truncated {
     pub failed: i64,
     /// Waiting clusters that waitingClusters leaves out.
     pub waiting: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn words_of_a_newer_release_leave_the_rest_of_a_status_readable() {
+        let note = |phase: &str| json!({"name": "c1", "phase": phase, "reason": "r", "message": "m"});
+        let status: ManagedClustersUpgradeStatus = serde_json::from_value(json!({
+            "state": "Hibernating", "observedRetry": "t1", "observedGeneration": 3,
+            "failedClusters": [note("Hibernating"), note("Failed")], "waitingClusters": null,
+        }))
+        .unwrap();
+        assert_eq!(status.state, None);
+        assert_eq!(status.observed_retry.as_deref(), Some("t1"));
+        assert_eq!(status.failed_clusters.len(), 1);
+    }
 }

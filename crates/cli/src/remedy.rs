@@ -82,6 +82,14 @@ const CLUSTERS: &[(&str, &str)] = &[
         "Look at the ManifestWorks in namespace {cluster}: the status of one does not have the form of its API. Update the work agent of the cluster.",
     ),
     (
+        "UnreadableWork",
+        "The annotations of a ManifestWork of this upgrade in namespace {cluster} were changed; find out by whom. Restore them, or delete that ManifestWork: the ClusterVersion of the cluster stays as it is.",
+    ),
+    (
+        "UnreadableRecord",
+        "The row of the cluster was written by a newer release, or edited. Upgrade the controller; or mend or delete the row in the report (kubectl edit mcur -n {namespace}). Without a row the cluster counts as not started.",
+    ),
+    (
         "AgentSilent",
         "Nothing to do if it has only just begun. If it lasts, check the work agent (klusterlet) on the cluster.",
     ),

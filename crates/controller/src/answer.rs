@@ -83,7 +83,14 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
                 Outcome::Report(version) => Some(*version),
                 _ => None,
             };
-            desk.rows.wrote(due, version, Instant::now());
+            match outcome {
+                Outcome::ReportRefused {
+                    text,
+                    rows,
+                    about_rows,
+                } => desk.rows.refused(due, rows, *about_rows, text, Instant::now()),
+                _ => desk.rows.wrote(due, version, Instant::now()),
+            }
             desk.dirty = true;
             // What is on record now may be what others wait for.
             if version.is_some() {

@@ -115,7 +115,7 @@ fn refused(desk: &Desk, fleet: &Fleet) -> Option<String> {
 
 /// True when works of the upgrade that nobody deletes yet are there.
 fn is_held(cluster: &Cluster) -> bool {
-    Step::ALL.iter().any(|step| cluster.slot(*step).ours().is_some())
+    Step::ALL.iter().any(|step| cluster.slot(*step).is_kept())
 }
 
 /// True when the object may be gone: after its finalizer nothing is written of it.

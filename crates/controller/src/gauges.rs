@@ -13,10 +13,13 @@ pub fn set(hall: &Hall) {
         let mut phases = [0_usize; ALL_PHASES.len()];
         let mut kinds = [0_usize; UpgradeState::ALL.len()];
         let (mut used, mut slots) = (0, 0);
+        let (mut refused, mut unreadable) = (0, 0);
         for desk in state.desks.values() {
             for row in desk.rows.all().values() {
                 phases[row.record.phase as usize] += 1;
+                unreadable += usize::from(row.record.is_unreadable());
             }
+            refused += desk.rows.refused_count();
             let status = desk.status.previous();
             let kind = kind_of(status.state);
             if let Some(position) = UpgradeState::ALL.iter().position(|known| *known == kind) {
@@ -34,6 +37,7 @@ pub fn set(hall: &Hall) {
             metrics.set_upgrades(*kind, count);
         }
         metrics.set_slots(used, slots);
+        metrics.set_records(refused, unreadable);
         set_indexed(hall, state);
     });
 }
@@ -48,6 +52,7 @@ pub fn clear(hall: &Hall) {
         hall.metrics.set_upgrades(*kind, 0);
     }
     hall.metrics.set_slots(0, 0);
+    hall.metrics.set_records(0, 0);
 }
 
 const ALL_PHASES: [Phase; 11] = [

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use ahash::{AHashMap, AHashSet};
-use api::names::LABEL_MCU_UID;
 use api::views::{Report, Upgrade};
 use chrono::{DateTime, SecondsFormat, SubsecRound, TimeDelta, Utc};
 use tokio::sync::Notify;
@@ -16,11 +15,15 @@ use crate::index::{Index, Key, Uid};
 use crate::lease::Fence;
 use crate::observe::Desks;
 use crate::policy;
+use crate::report::rows::Rows;
 use crate::telemetry::health::{Check, Readiness};
 use crate::telemetry::labels::WatchKind;
 use crate::telemetry::metrics::Metrics;
 use crate::watch::KINDS;
 use crate::works::WorkFlags;
+
+/// Most rows of reports that wait for their upgrade.
+const MOST_WAITING: usize = 25_000;
 
 /// What the flags say, as far as planning and rendering go.
 #[derive(Clone, Debug)]
@@ -50,7 +53,7 @@ pub struct State {
     pub index: Index,
     /// One desk per upgrade.
     pub desks: Desks,
-    /// Reports that arrived before their upgrade, by name.
+    /// Reports that arrived before their upgrade, by name; a bounded number.
     waiting: AHashMap<Uid, AHashMap<String, Report>>,
     /// What the flags say.
     pub settings: Settings,
@@ -322,7 +325,9 @@ impl State {
         }
         desk.status.observe(view.status.good());
         for report in self.waiting.remove(&desk.uid).unwrap_or_default().values() {
-            desk.rows.observe(report, false, false, Instant::now());
+            if belongs(report, &desk) == Belonging::Ours {
+                desk.rows.observe(report, false, false, Instant::now());
+            }
         }
         self.desks.insert(Arc::clone(&desk.uid), desk);
         true
@@ -353,24 +358,36 @@ impl State {
         self.index.all_dirty |= before != self.desks.len();
     }
 
-    /// Takes a report as the hub has it.
+    /// Takes a report as the hub has it. What does not belong to the upgrade whose report its name says counts as none.
     pub fn observe_report(&mut self, report: &Report, deleted: bool, leads: bool) {
         let meta = &report.metadata;
-        let labels = meta.labels.as_ref();
-        let (Some(uid), Some(name)) = (labels.and_then(|labels| labels.get(LABEL_MCU_UID)), &meta.name)
-        else {
+        let (Some(namespace), Some(name)) = (meta.namespace.as_deref(), meta.name.as_deref()) else {
             return;
         };
-        if let Some(desk) = self.desks.get_mut(uid.as_str()) {
+        let found = self
+            .desks
+            .values_mut()
+            .find(|desk| *desk.namespace == *namespace && desk.rows.is_report(name));
+        if let Some(desk) = found {
             let own = leads && self.settings.serves(&desk.namespace);
-            desk.dirty |= desk.rows.observe(report, deleted, own, Instant::now());
-        } else if deleted {
-            if let Some(reports) = self.waiting.get_mut(uid.as_str()) {
+            let ours = belongs(report, desk) == Belonging::Ours;
+            desk.dirty |= desk.rows.observe(report, deleted || !ours, own, Instant::now());
+            return;
+        }
+        let Some(owner) = report.owner() else { return };
+        if deleted {
+            if let Some(reports) = self.waiting.get_mut(owner.uid.as_str()) {
                 reports.remove(name);
             }
-        } else {
-            let reports = self.waiting.entry(Arc::from(uid.as_str())).or_default();
-            reports.insert(name.clone(), report.clone());
+            return;
+        }
+        let is_report = Rows::new(&Arc::from(owner.name.as_str())).is_report(name);
+        let waiting = self.waiting.values().flat_map(|reports| reports.values());
+        let rows: usize = waiting.map(|report| report.rows.rows.len().max(1)).sum();
+        // What does not fit is read again when a term begins.
+        if is_report && rows + report.rows.rows.len() <= MOST_WAITING {
+            let reports = self.waiting.entry(Arc::from(owner.uid.as_str())).or_default();
+            reports.insert(name.to_owned(), report.clone());
         }
     }
 
@@ -389,6 +406,30 @@ impl State {
             });
             !reports.is_empty()
         });
+    }
+}
+
+/// Whose a report is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Belonging {
+    /// The upgrade's: in its namespace, named as one of its reports, and controlled by it.
+    Ours,
+    /// Of an upgrade of the same name in the same namespace that had another UID.
+    OtherUid,
+    /// Somebody else's.
+    No,
+}
+
+/// Whether a report is believed to be the upgrade's. This is the one place where that is decided.
+#[must_use]
+pub fn belongs(report: &Report, desk: &Desk) -> Belonging {
+    let meta = &report.metadata;
+    let placed = meta.namespace.as_deref() == Some(&*desk.namespace)
+        && meta.name.as_deref().is_some_and(|name| desk.rows.is_report(name));
+    match report.owner().filter(|owner| placed && *owner.name == *desk.name) {
+        Some(owner) if *owner.uid == *desk.uid => Belonging::Ours,
+        Some(_) => Belonging::OtherUid,
+        None => Belonging::No,
     }
 }
 

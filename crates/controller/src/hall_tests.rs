@@ -13,6 +13,11 @@ fn known(state: &State) -> Vec<String> {
     known
 }
 
+fn owner(uid: &str) -> serde_json::Value {
+    json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgrade",
+        "name": "u1", "uid": uid, "controller": true, "blockOwnerDeletion": true})
+}
+
 /// The report that the rows of a desk would be written as.
 fn report_of(desk: &mut Desk, uid: &str, version: u64) -> Report {
     let due = desk
@@ -21,7 +26,7 @@ fn report_of(desk: &mut Desk, uid: &str, version: u64) -> Report {
         .remove(0);
     serde_json::from_value(json!({
         "metadata": {"name": due.name, "namespace": "ns", "resourceVersion": version.to_string(),
-            "labels": {LABEL_MCU_UID: uid}},
+            "ownerReferences": [owner(uid)]},
         "rows": due.rows,
     }))
     .unwrap()
@@ -321,5 +326,98 @@ fn too_many_finalizers_are_a_broken_rule_until_they_are_fewer() {
             let broken = state.desks["u1"].brief.as_ref().err();
             assert_eq!(broken.map(|found| found[0].field.as_str()), field, "{count}");
         }
+fn reports_count_only_from_the_namespace_of_their_upgrade_under_a_name_of_theirs_and_with_its_ownership() {
+    let good = report(3);
+    let desk = || {
+        let index = crate::index::Index::default();
+        upgrade("u1", &[]).desk(&index)
+    };
+    assert_eq!(belongs(&good, &desk()), Belonging::Ours);
+    let change = |change: &dyn Fn(&mut Report)| {
+        let mut report = good.clone();
+        change(&mut report);
+        report
+    };
+    let of_owner = |change: &dyn Fn(&mut k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference)| {
+        let mut report = good.clone();
+        change(&mut report.metadata.owner_references.as_mut().unwrap()[0]);
+        report
+    };
+    let odd = [
+        (
+            change(&|report| report.metadata.namespace = Some("elsewhere".to_owned())),
+            Belonging::No,
+        ),
+        (
+            change(&|report| report.metadata.name = Some("u1-report-01".to_owned())),
+            Belonging::No,
+        ),
+        (
+            change(&|report| report.metadata.name = Some("u2-report-1".to_owned())),
+            Belonging::No,
+        ),
+        (
+            change(&|report| report.metadata.owner_references = None),
+            Belonging::No,
+        ),
+        (
+            of_owner(&|owner| owner.kind = "ConfigMap".to_owned()),
+            Belonging::No,
+        ),
+        (
+            of_owner(&|owner| owner.api_version = "example.com/v1beta1".to_owned()),
+            Belonging::No,
+        ),
+        (of_owner(&|owner| owner.name = "u2".to_owned()), Belonging::No),
+        (of_owner(&|owner| owner.controller = None), Belonging::No),
+        (
+            of_owner(&|owner| owner.uid = "u9".to_owned()),
+            Belonging::OtherUid,
+        ),
+    ];
+    for (report, belonging) in odd {
+        assert_eq!(belongs(&report, &desk()), belonging, "{:?}", report.metadata);
+        let hall = hall(&[]);
+        hall.with(|state| {
+            state.apply_upgrade(upgrade("u1", &[]).view());
+            state.begin_term(std::slice::from_ref(&report));
+            assert!(rows(state).get("c1").is_none());
+            // Nor does it when it comes before the upgrade.
+            state.delete_upgrade("u1");
+            state.observe_report(&report, false, false);
+            state.apply_upgrade(upgrade("u1", &[]).view());
+            assert!(rows(state).get("c1").is_none());
+        });
+    }
+}
+
+#[test]
+fn a_leader_restores_the_ownership_of_its_reports() {
+    let hall = hall(&[]);
+    hall.with(|state| {
+        state.apply_upgrade(upgrade("u1", &[]).view());
+        note(state.desks.get_mut("u1").unwrap(), "c1", record(Phase::Complete));
+        crate::fixture::write(state.desks.get_mut("u1").unwrap());
+        let mut stripped = report(9);
+        stripped.metadata.owner_references = None;
+        state.observe_report(&stripped, false, true);
+        let rows = rows(state);
+        assert_eq!(rows.get("c1").unwrap().record.phase, Phase::Complete);
+        assert!(rows.get("c1").unwrap().written.is_none() && rows.due_at().is_some());
+    });
+}
+
+#[test]
+fn what_waits_for_upgrades_that_nobody_knows_is_bounded() {
+    let hall = hall(&[]);
+    hall.with(|state| {
+        for number in 0..300 {
+            let mut report = report(3);
+            report.metadata.name = Some(format!("u1-report-{}", number + 1));
+            report.rows.rows = vec![report.rows.rows[0].clone(); 250];
+            state.observe_report(&report, false, false);
+        }
+        let waiting: usize = state.waiting.values().map(|reports| reports.len()).sum();
+        assert_eq!(waiting, MOST_WAITING / 250);
     });
 }

@@ -185,6 +185,7 @@ pub fn fleet(desk: &Desk, desks: &Desks, index: &Index, owned: &[Arc<str>], now:
         index,
         rivals,
         platform,
+        incomplete: desk.rows.is_incomplete(),
         now,
     };
     // All are sorted by name: one walk along them, for ten thousand clusters are looked at several times a second.
@@ -252,6 +253,8 @@ struct View<'a> {
     index: &'a Index,
     rivals: AHashMap<Arc<str>, Rival>,
     platform: bool,
+    /// Rows of the upgrade may exist that are not known.
+    incomplete: bool,
     now: DateTime<Utc>,
 }
 
@@ -282,13 +285,7 @@ impl View<'_> {
             selection,
             canary: member.map_or_else(|| row.is_some_and(|row| row.canary), |member| member.canary),
             gone: missing || managed.is_none_or(|cluster| cluster.terminating),
-            standing: managed.map_or(Standing::Eligible, |cluster| {
-                let member = member.unwrap_or(Member {
-                    canary: false,
-                    named: true,
-                });
-                standing(cluster, member, self.platform)
-            }),
+            standing: self.standing(facts),
             rival,
             version: version(works, managed.map(|cluster| &cluster.version)),
             works: slots,
@@ -310,12 +307,39 @@ impl View<'_> {
         }
     }
 
+    fn standing(&self, facts: &Facts<'_>) -> Standing {
+        if self.incomplete && facts.row.is_none() {
+            return Standing::Blocked {
+                reason: Reason::UnreadableRecord,
+                message: Arc::from(
+                    "a report of the upgrade cannot be read, and the row of the cluster may be in it; upgrade the controller, or mend the report",
+                ),
+            };
+        }
+        facts.managed.map_or(Standing::Eligible, |cluster| {
+            let member = facts.member.unwrap_or(Member {
+                canary: false,
+                named: true,
+            });
+            standing(cluster, member, self.platform)
+        })
+    }
+
     /// The slots of a cluster. A rival's work there outweighs what its selection alone says.
     fn slots(&self, name: &Arc<str>, works: Option<&ClusterWorks>, rival: &mut Option<Rival>) -> [Slot; 4] {
         Step::ALL.map(|step| {
             let Some(view) = works.and_then(|works| works[slot_of(step)].as_ref()) else {
                 return self.obstacle(name, step);
             };
+            if let Some(what) = view.unreadable.as_ref().filter(|_| view.upgrade == self.desk.uid) {
+                if view.work.vanished {
+                    return Slot::Absent;
+                }
+                return Slot::Unreadable {
+                    what: Arc::clone(what),
+                    terminating: view.work.terminating,
+                };
+            }
             if view.upgrade == self.desk.uid {
                 return Slot::Ours(Arc::clone(&view.work));
             }

@@ -437,3 +437,40 @@ fn the_selection_is_made_again_only_when_something_moved() {
     assert!(refresh_selection(&mut desk, &index, false));
     assert_eq!(desk.selected.clusters.len(), 2);
 }
+
+#[test]
+fn a_work_whose_annotations_are_not_ours_tells_no_attempt_and_blocks_its_cluster() {
+    let long = "a".repeat(65);
+    for (key, value) in [
+        ("upgrade-revision", long.as_str()),
+        ("upgrade-revision", ""),
+        ("upgrade-revision", "not a hash"),
+        ("upgrade-retry", &"t".repeat(257)),
+        ("upgrade-step-hash", &long),
+        ("upgrade-target-version", "4.12\u{1b}[2J"),
+        ("upgrade-target-version", &"4".repeat(129)),
+    ] {
+        let mut index = index(&["c1"]);
+        let mut spoiled = work("c1", Step::Platform, "u1", 7);
+        let name = ALL_ANNOTATIONS.iter().find(|name| name.ends_with(key)).unwrap();
+        let notes = spoiled.metadata.annotations.as_mut().unwrap();
+        notes.insert((*name).to_owned(), value.to_owned());
+        index.work(&Change::Applied(spoiled), Utc::now());
+        let desk = upgrade("u1", &["c1"]).desk(&index);
+        let fleet = observed(&desk, vec![], &mut index);
+        let cluster = one(&fleet, "c1");
+        assert!(
+            matches!(cluster.slot(rollout::Step::Platform), Slot::Unreadable { what, terminating: false } if what.contains(key)),
+            "{key}={value}: {:?}",
+            cluster.works
+        );
+    }
+}
+
+/// Annotations that say which attempt a work serves.
+const ALL_ANNOTATIONS: [&str; 4] = [
+    api::names::ANNOTATION_REVISION,
+    api::names::ANNOTATION_ATTEMPT,
+    api::names::ANNOTATION_STEP_HASH,
+    api::names::ANNOTATION_TARGET_VERSION,
+];

@@ -26,6 +26,7 @@ use crate::index::{Index, from_rollout};
 use crate::observe::{self, Desks};
 use crate::policy::{Brief, pending_retry};
 use crate::report::announce;
+use crate::report::line::for_yaml;
 use crate::report::rows::Due;
 use crate::report::status::{self, Facts, Past};
 use crate::telemetry::labels::ReconcileOutcome;
@@ -247,6 +248,7 @@ pub(crate) fn facts<'a>(
         notes: &desk.selected.notes,
         retry: None,
         observed_retry: previous.observed_retry.as_deref(),
+        refused: desk.rows.refusal(),
         now,
     }
 }
@@ -507,7 +509,7 @@ pub fn flush(hall: &Hall, now: Instant) {
 fn report_job(desk: &Desk, due: Due) -> Job {
     let group = format!("{}/{}", api::GROUP, api::VERSION);
     let body = (!due.rows.is_empty()).then(|| {
-        json!({
+        let head = json!({
             "apiVersion": group,
             "kind": "ManagedClustersUpgradeReport",
             "metadata": {
@@ -523,10 +525,12 @@ fn report_job(desk: &Desk, due: Due) -> Job {
                     "blockOwnerDeletion": true,
                 }],
             },
-            "rows": due.rows,
-        })
-        .to_string()
-        .into_bytes()
+        });
+        // As text, for rows that are kept go back byte for byte.
+        let rows = serde_json::to_string(&due.rows).unwrap_or_else(|_| "null".to_owned());
+        let head = head.to_string();
+        let text = format!("{},\"rows\":{rows}}}", head.strip_suffix('}').unwrap_or(&head));
+        for_yaml(&text).into_bytes()
     });
     let effect = Effect::Report {
         namespace: Arc::clone(&desk.namespace),

@@ -11,6 +11,7 @@ use chrono::TimeDelta;
 use rollout::{Hold, Limit, Policy};
 use sha2::{Digest, Sha256};
 
+use crate::report::line::is_not_yaml;
 use crate::works::{Templates, WorkFlags};
 
 /// The approval Job may take this much longer than operatorsUpgradeTimeout (its activeDeadlineSeconds).
@@ -135,8 +136,8 @@ fn bounded(mut violations: Vec<Violation>) -> Vec<Violation> {
     violations
 }
 
-/// The retry token to carry out: the annotation's value while it has not been observed. A long value is replaced by its
-/// beginning and its hash, for works, rows and the status carry it.
+/// The retry token to carry out: the annotation's value while it has not been observed. A value that is long, or cannot be
+/// written in a server-side apply, is replaced by its beginning and its hash, for works, rows and the status carry it.
 #[must_use]
 pub fn pending_retry(upgrade: &Upgrade, observed: Option<&str>) -> Option<Arc<str>> {
     let value = upgrade
@@ -144,8 +145,9 @@ pub fn pending_retry(upgrade: &Upgrade, observed: Option<&str>) -> Option<Arc<st
         .annotations
         .as_ref()?
         .get(ANNOTATION_RETRY_FAILED)?;
-    let token = if value.len() > LONGEST_RETRY {
-        let start = value.chars().take(LONGEST_RETRY / 4).collect::<String>();
+    let token = if value.len() > LONGEST_RETRY || value.chars().any(is_not_yaml) {
+        let plain = value.chars().filter(|char| !is_not_yaml(*char));
+        let start = plain.take(LONGEST_RETRY / 4).collect::<String>();
         let hash = Sha256::digest(value)
             .iter()
             .take(8)

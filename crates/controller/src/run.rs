@@ -261,7 +261,7 @@ fn count(hall: &Hall, job: &Job, outcome: &Outcome, took: Duration) {
         Outcome::Work(_) | Outcome::Doomed | Outcome::Upgrade(_) | Outcome::Report(_) => WriteOutcome::Ok,
         Outcome::Gone => WriteOutcome::NotFound,
         Outcome::Rival(_) | Outcome::Foreign | Outcome::ForeignTerminating => WriteOutcome::Conflict,
-        Outcome::Refused(_) => WriteOutcome::Invalid,
+        Outcome::Refused(_) | Outcome::ReportRefused { .. } => WriteOutcome::Invalid,
         Outcome::NamespaceGone => WriteOutcome::Forbidden,
         Outcome::NotLeading | Outcome::GivenUp => WriteOutcome::Fenced,
         Outcome::Failed(_, counted) => *counted,
@@ -271,7 +271,9 @@ fn count(hall: &Hall, job: &Job, outcome: &Outcome, took: Duration) {
         let bytes = serde_json::to_vec(status).map_or(0, |text| text.len());
         hall.metrics.status_written(bytes);
     }
-    if let Outcome::Failed(error, _) | Outcome::Refused(error) = outcome {
+    if let Outcome::Failed(error, _) | Outcome::Refused(error) | Outcome::ReportRefused { text: error, .. } =
+        outcome
+    {
         tracing::warn!(
             kind = kind.as_str(),
             cluster = job.effect.cluster().map(|name| &**name),

@@ -87,6 +87,8 @@ pub enum ViolationKind {
     ActionWhileDeleting,
     /// A note of a soak without an upgraded cluster.
     SoakUnfounded,
+    /// Something is done to a cluster whose record cannot be read, or that record is changed or dropped.
+    UnreadableTouched,
     /// A cluster does not move and no reason is given.
     NoReason,
     /// A terminal state changed within its attempt (A18 excepted).
@@ -132,6 +134,7 @@ pub fn check(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet, plan: &Plan) ->
         return checker.found;
     }
     for case in &cases {
+        checker.check_unreadable(case);
         checker.check_record(case);
         checker.check_actions(case);
     }

@@ -74,6 +74,10 @@ pub(crate) struct Machine<'a> {
 
 /// Derives the state of one cluster.
 pub(crate) fn derive(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Derived {
+    // What cannot be read is not judged: the cluster stays as it is until the row can be read or is gone.
+    if let Some(record) = cluster.record.as_ref().filter(|record| record.is_unreadable()) {
+        return Derived::of(Arc::clone(record));
+    }
     let settled = requeue::settle(cluster, policy, now);
     let holds = settled.phase.holds_slot();
     let record = requeue::requeue(cluster, settled, policy, now);
@@ -84,18 +88,7 @@ pub(crate) fn derive(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> 
         before: record.phase,
         holds: holds && record.phase.holds_slot(),
         leaving: false,
-        out: Derived {
-            record,
-            wish: Wish::Nothing,
-            cleanups: Vec::new(),
-            mark_soak: None,
-            read: None,
-            wake: None,
-            releasing: false,
-            held_back: false,
-            dropped: false,
-            told: Told::Now,
-        },
+        out: Derived::of(record),
     };
     machine.run();
     // What a plan only passes through does not count: a cluster that ends where it stood has stood there all along.
@@ -198,6 +191,10 @@ impl Machine<'_> {
         if self.before.is_started() || requeue::is_under_way(self.cluster, &self.out.record) {
             return false;
         }
+        // A work that cannot be read may be upgrading the cluster.
+        if self.cluster.unreadable_work().is_some() {
+            return false;
+        }
         let until = since + LEAVE_DEBOUNCE;
         if self.now < until {
             self.wake_at(until);
@@ -267,7 +264,11 @@ impl Machine<'_> {
             Step::Platform
         };
         let Some(work) = requeue::served(self.cluster, &self.out.record, step) else {
-            self.queue_again();
+            if self.cluster.slot(step).is_unreadable() && self.holds {
+                self.wait_for_unreadable(step);
+            } else {
+                self.queue_again();
+            }
             return;
         };
         self.note_work(step, work);
@@ -339,6 +340,22 @@ impl Machine<'_> {
 }
 
 impl Derived {
+    /// A record as it is, and no wish.
+    fn of(record: Arc<Record>) -> Derived {
+        Derived {
+            record,
+            wish: Wish::Nothing,
+            cleanups: Vec::new(),
+            mark_soak: None,
+            read: None,
+            wake: None,
+            releasing: false,
+            held_back: false,
+            dropped: false,
+            told: Told::Now,
+        }
+    }
+
     /// Gives the reason why the cluster does not move.
     pub(crate) fn explain(&mut self, reason: Reason, message: &str) {
         self.told = Told::Now;
@@ -348,6 +365,7 @@ impl Derived {
         }
         let record = Arc::make_mut(&mut self.record);
         record.reason = reason;
+        record.other_reason = None;
         if *record.message != *message {
             record.message = Arc::from(message);
         }

@@ -209,7 +209,10 @@ fn is_stuck(cluster: &Cluster, record: &Record) -> bool {
     let obstructed = || {
         let slot = cluster.slot(Step::PostAction);
         // After a restart only the record knows of a refusal.
-        matches!(slot, Slot::Foreign { .. } | Slot::Refused { .. }) || record.reason == Reason::WorkRefused
+        matches!(
+            slot,
+            Slot::Foreign { .. } | Slot::Refused { .. } | Slot::Unreadable { .. }
+        ) || record.reason == Reason::WorkRefused
     };
     forbidden() || (record.phase == Phase::PostAction && obstructed())
 }

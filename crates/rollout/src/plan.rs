@@ -206,7 +206,7 @@ fn delete_all(now: DateTime<Utc>, fleet: &Fleet) -> Plan {
             continue;
         }
         for step in Step::ALL {
-            if cluster.slot(step).ours().is_some() {
+            if cluster.slot(step).is_kept() {
                 plan.actions
                     .push(delete(cluster, step, DeleteReason::UpgradeDeleted));
             }

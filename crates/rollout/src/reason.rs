@@ -7,7 +7,9 @@ macro_rules! reasons {
         /// Machine-readable cause of a cluster's phase.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Reason {
-            $($(#[doc = $doc])+ $name),+
+            $($(#[doc = $doc])+ $name,)+
+            /// A reason that this release does not know: a newer one wrote it. The record carries its text.
+            Other,
         }
 
         impl Reason {
@@ -17,7 +19,7 @@ macro_rules! reasons {
             /// The reason as written in rows and lists.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
-                match self { $(Reason::$name => stringify!($name)),+ }
+                match self { $(Reason::$name => stringify!($name),)+ Reason::Other => "Other" }
             }
 
             /// Reads a reason back from a row.
@@ -70,6 +72,10 @@ reasons! {
     UnreadableCluster,
     /// The ManifestWork's status cannot be read.
     UnreadableStatus,
+    /// The annotations of a ManifestWork of this upgrade are not what the controller writes.
+    UnreadableWork,
+    /// The row of the cluster in the report cannot be read; it is kept as it is and nothing happens to the cluster.
+    UnreadableRecord,
     /// The agent has not reported on the ManifestWork yet.
     AgentSilent,
     /// The agent could not apply the ManifestWork.

@@ -10,8 +10,8 @@ use crate::fleet::{Cluster, Reading, Selection, Slot, Work};
 use crate::phase::{Phase, Step};
 use crate::policy::Policy;
 use crate::reason::Reason;
-use crate::record::{AGAIN, Attempt, Outcome, Record, Stage, StepRecord};
-use crate::wording::cut;
+use crate::record::{AGAIN, Attempt, LONGEST_RETRY, Outcome, Record, Stage, StepRecord};
+use crate::wording::{cut, start_of};
 
 /// True when actions may rely on the record's attempt: it is written, or nothing but first works could contradict it.
 pub(crate) fn is_announced(cluster: &Cluster, record: &Record) -> bool {
@@ -203,6 +203,7 @@ fn fresh(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Record {
         attempt,
         phase: Phase::Pending,
         reason: Reason::None,
+        other_reason: None,
         message: Arc::from(""),
         since: now,
         stages: [None; 5],
@@ -363,9 +364,17 @@ fn on_new_revision(cluster: &Cluster, mut record: Record, policy: &Policy) -> Re
         of_a_work || written == Some(&record.attempt)
     };
     while is_taken(&record) {
-        record.attempt.retry = Arc::from(format!("{}{AGAIN}", record.attempt.retry));
+        record.attempt.retry = Arc::from(again(&record.attempt.retry));
     }
     record
+}
+
+/// The next token after one that is taken. At most five are, so the first one is free again long before the longest is reached.
+fn again(retry: &str) -> String {
+    // Only what somebody else wrote is so long.
+    let first = start_of(retry.trim_end_matches(AGAIN), LONGEST_RETRY * 3 / 4);
+    let before = if retry.len() < LONGEST_RETRY { retry } else { first };
+    format!("{before}{AGAIN}")
 }
 
 /// Back to Pending on the policy's revision, everything to be done anew.

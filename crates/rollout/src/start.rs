@@ -1,5 +1,7 @@
 //! The beginning of a step: whether its work may be created now, and what stands in the way.
 
+use chrono::{DateTime, Utc};
+
 use crate::cluster::{Machine, Told, Wish};
 use crate::fleet::{Reading, RivalHold, Selection, Slot, Standing};
 use crate::phase::{Phase, Step};
@@ -26,17 +28,9 @@ impl Machine<'_> {
         if step == Step::Platform && self.is_updating_elsewhere() {
             return;
         }
-        // The clock runs from here: what stands in the way for ever must not hold a slot for ever.
-        let now = self.now;
-        let started = self.stage(step.into(), now).started;
-        let deadline = started + self.policy.timeout(step);
-        if self.now >= deadline {
-            if self.expired(started, step) {
-                self.time_out_without_work(step);
-            }
+        let Some(started) = self.clock_without_work(step) else {
             return;
-        }
-        self.wake_at(deadline);
+        };
         let phase = match step {
             Step::PostAction => Phase::PostAction,
             Step::Platform if self.before == Phase::Partial && self.cluster.slot(step).ours().is_some() => {
@@ -45,7 +39,11 @@ impl Machine<'_> {
             _ => self.before,
         };
         self.phase(phase, Reason::Running, "");
-        if step <= Step::Platform
+        if self.cluster.slot(step).is_unreadable() {
+            // It may be upgrading the cluster, so the slot stays held until the clock runs out.
+            let text = self.obstacle(step).map(|(_, text)| text);
+            self.wait(Reason::UnreadableWork, &text.unwrap_or_default());
+        } else if step <= Step::Platform
             && let Standing::Blocked { reason, message } = &self.cluster.standing
         {
             self.block(*reason, message);
@@ -58,6 +56,31 @@ impl Machine<'_> {
         if self.out.record.phase == Phase::Blocked {
             // It gave its slot back and starts anew, with a fresh clock.
             self.forget(step.into());
+        }
+    }
+
+    /// The start of a step whose work is not there: what stands in the way for ever must not hold a slot for ever. `None` when
+    /// its time seems to be over.
+    fn clock_without_work(&mut self, step: Step) -> Option<DateTime<Utc>> {
+        let now = self.now;
+        let started = self.stage(step.into(), now).started;
+        let deadline = started + self.policy.timeout(step);
+        if self.now >= deadline {
+            if self.expired(started, step) {
+                self.time_out_without_work(step);
+            }
+            return None;
+        }
+        self.wake_at(deadline);
+        Some(started)
+    }
+
+    /// A cluster in flight whose work cannot be read stays as it is, and fails when its time is over.
+    pub(crate) fn wait_for_unreadable(&mut self, step: Step) {
+        if self.clock_without_work(step).is_some()
+            && let Some((reason, text)) = self.obstacle(step)
+        {
+            self.wait(reason, &text);
         }
     }
 
@@ -98,6 +121,12 @@ impl Machine<'_> {
 
     /// Not started: everything that can keep a cluster from starting, the strongest first.
     fn ask_to_start(&mut self, step: Step) {
+        if let Some((unreadable, _)) = self.cluster.unreadable_work()
+            && let Some((reason, text)) = self.obstacle(unreadable)
+        {
+            self.obstruct(step, reason, &text);
+            return;
+        }
         let under_way = requeue::is_under_way(self.cluster, &self.out.record);
         if self.cluster.selection != Selection::In && !under_way {
             self.wait(Reason::LeftSelection, "the cluster is not selected any more");
@@ -165,6 +194,10 @@ impl Machine<'_> {
                 );
                 false
             }
+            Slot::Unreadable { .. } => {
+                self.keep_obstacle(step);
+                false
+            }
             Slot::Rival { terminating: true } => {
                 self.wait(
                     Reason::WaitingForCleanup,
@@ -202,6 +235,12 @@ impl Machine<'_> {
             Slot::Refused { message, .. } => Some((
                 Reason::WorkRefused,
                 format!("step {step:?}: the hub refuses its ManifestWork: {message}"),
+            )),
+            Slot::Unreadable { what, .. } => Some((
+                Reason::UnreadableWork,
+                format!(
+                    "step {step:?}: the annotations of its ManifestWork are not what the controller writes: {what}; restore them, or delete the ManifestWork"
+                ),
             )),
             Slot::Absent => self.remembered_refusal(step),
             Slot::Ours(_) | Slot::Rival { .. } | Slot::ForeignTerminating { .. } => None,

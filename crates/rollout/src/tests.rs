@@ -8,6 +8,7 @@ mod obstacles;
 mod properties;
 mod sequences;
 mod transitions;
+mod unreadable;
 mod violations;
 
 use crate::check::check;

@@ -37,7 +37,11 @@ pub(crate) struct Window {
 
 /// True while a cluster holds a slot.
 pub(crate) fn holds(cluster: &Cluster, derived: &Derived) -> bool {
-    derived.record.phase.holds_slot() || derived.releasing || cluster.awaits_start()
+    let unknown = || {
+        let mut steps = [Step::PreAction, Step::Platform, Step::Operators].into_iter();
+        derived.record.is_unreadable() && steps.any(|step| cluster.slot(step).may_run())
+    };
+    derived.record.phase.holds_slot() || derived.releasing || cluster.awaits_start() || unknown()
 }
 
 /// True when what the cluster wishes for is what was tried already.

@@ -6,16 +6,17 @@
 use std::hash::{DefaultHasher, Hasher};
 use std::io;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{resource, slim_meta};
+use super::{owned_meta, resource, slim_meta};
 use crate::lenient::{self, Lenient, measure};
 use crate::names::ANNOTATION_RETRY_FAILED;
+use crate::stored::StoredRows;
 use crate::validate::check_size;
-use crate::{ManagedClustersUpgradeSpec, ManagedClustersUpgradeStatus, ReportRow};
+use crate::{ManagedClustersUpgradeSpec, ManagedClustersUpgradeStatus};
 
 /// Most finalizers of an upgrade that are rewritten; a view with more does not hold them all.
 pub const MAX_FINALIZERS: usize = 64;
@@ -183,12 +184,25 @@ resource!(
 /// A `ManagedClustersUpgradeReport` whose rows may be unreadable.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Report {
-    /// Name, namespace, uid, labels.
-    #[serde(deserialize_with = "slim_meta")]
+    /// Name, namespace, uid, labels, the controlling owner.
+    #[serde(deserialize_with = "owned_meta")]
     pub metadata: ObjectMeta,
-    /// Rows.
+    /// Rows, each read by itself.
     #[serde(default)]
-    pub rows: Lenient<Vec<ReportRow>>,
+    pub rows: StoredRows,
+}
+
+impl Report {
+    /// The upgrade that owns the report: its controlling owner, if that is one.
+    #[must_use]
+    pub fn owner(&self) -> Option<&OwnerReference> {
+        let mut owners = self.metadata.owner_references.iter().flatten();
+        owners.find(|owner| {
+            owner.controller == Some(true)
+                && owner.kind == "ManagedClustersUpgrade"
+                && owner.api_version.split('/').next() == Some(crate::GROUP)
+        })
+    }
 }
 
 resource!(

@@ -102,7 +102,7 @@ pub(super) async fn why(common: &Common, args: &WhyArgs, screen: Screen) -> Resu
 fn note_unreadable(rows: &Rows, screen: Screen) {
     if rows.unreadable > 0 {
         screen.note(&format!(
-            "Warning: {} report rows could not be read and are left out; plugin and controller differ in version\n",
+            "Warning: {} report rows cannot be read; their clusters are shown as Blocked where the rows name them. A newer release may have written them: update the plugin\n",
             rows.unreadable
         ));
     }

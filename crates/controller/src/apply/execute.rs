@@ -353,7 +353,10 @@ async fn report(client: &Client, namespace: &str, name: &str, body: Option<&[u8]
         .header(header::ACCEPT, METADATA)
         .body(body.to_vec())
         .map_err(|error| Error::Service(error.into()))?;
-    let written: kube::core::PartialObjectMeta<Report> = request(client, apply).await?;
+    let written: kube::core::PartialObjectMeta<Report> = match request(client, apply).await {
+        Err(Error::Api(status)) if is_invalid(&status) => return Ok(refused_rows(&status)),
+        answer => answer?,
+    };
     let version = written
         .metadata
         .resource_version
@@ -394,6 +397,33 @@ fn what_is_invalid(status: &Status) -> String {
     fields
         .map_or(status.message.as_str(), |(_, fields)| fields)
         .to_owned()
+}
+
+/// Which rows of a report are refused, as far as the hub says: fields such as `rows[17].revision`.
+fn refused_rows(status: &Status) -> Outcome {
+    let causes = status.details.as_ref().map(|details| details.causes.as_slice());
+    let fields: Vec<&str> = causes
+        .unwrap_or_default()
+        .iter()
+        .map(|cause| cause.field.as_str())
+        .filter(|field| !field.is_empty())
+        .collect();
+    let position = |field: &&str| {
+        let (number, _) = field
+            .trim_start_matches('.')
+            .strip_prefix("rows[")?
+            .split_once(']')?;
+        number.parse().ok()
+    };
+    let mut rows: Vec<usize> = fields.iter().filter_map(position).collect();
+    rows.sort_unstable();
+    rows.dedup();
+    let about_rows = fields.is_empty() || fields.iter().any(|field| field.contains("rows"));
+    Outcome::ReportRefused {
+        text: what_is_invalid(status),
+        rows,
+        about_rows,
+    }
 }
 
 /// What an error means for the plan.

@@ -1,7 +1,6 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use api::report::ReportRow;
 use chrono::TimeDelta;
 use http::Response;
 use http_body_util::BodyExt;
@@ -420,8 +419,7 @@ fn due(row: bool) -> crate::report::rows::Due {
 }
 
 fn report(due: crate::report::rows::Due) -> Job {
-    let rows: &Vec<ReportRow> = &due.rows;
-    let body = (!rows.is_empty()).then(|| json!({"rows": rows}).to_string().into_bytes());
+    let body = (!due.rows.is_empty()).then(|| json!({"rows": due.rows}).to_string().into_bytes());
     job(Effect::Report {
         namespace: Arc::from("ns"),
         due,
@@ -569,4 +567,40 @@ async fn a_connection_that_was_refused_has_carried_nothing() {
     });
     let outcome = execute(&Client::new(nobody, "default"), &create()).await;
     assert!(matches!(outcome, Outcome::Failed(_, WriteOutcome::Unreachable)));
+}
+async fn a_report_that_is_refused_tells_which_rows() {
+    let invalid = |causes: serde_json::Value| {
+        json!({
+            "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 422, "reason": "Invalid",
+            "message": "ManagedClustersUpgradeReport \"up-report-1\" is invalid: rows[17].revision: Too long",
+            "details": {"causes": causes},
+        })
+    };
+    let cause = |field: &str| json!({"reason": "FieldValueInvalid", "message": "no", "field": field});
+    for (causes, rows, about) in [
+        (
+            json!([
+                cause("rows[17].revision"),
+                cause("rows[3].steps[0].name"),
+                cause("rows[17].retry")
+            ]),
+            vec![3, 17],
+            true,
+        ),
+        (json!([]), vec![], true),
+        (json!([cause("rows")]), vec![], true),
+        (json!([cause("metadata.ownerReferences")]), vec![], false),
+    ] {
+        let (outcome, _) = run(&report(due(true)), vec![Answer::Said(422, invalid(causes))]).await;
+        let Outcome::ReportRefused {
+            text,
+            rows: named,
+            about_rows,
+        } = outcome
+        else {
+            panic!("{outcome:?}")
+        };
+        assert_eq!((named, about_rows), (rows, about));
+        assert_eq!(text, "rows[17].revision: Too long");
+    }
 }

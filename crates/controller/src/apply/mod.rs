@@ -181,6 +181,15 @@ pub enum Outcome {
     ForeignTerminating,
     /// The hub refuses a new work as invalid, with its text: the same would be refused again.
     Refused(String),
+    /// The hub refuses a report as invalid.
+    ReportRefused {
+        /// What it said.
+        text: String,
+        /// Positions of the rows that it names.
+        rows: Vec<usize>,
+        /// It may be about rows: unless it names other fields only.
+        about_rows: bool,
+    },
     /// The cluster's namespace is terminating.
     NamespaceGone,
     /// The upgrade is now like this.

@@ -7,7 +7,7 @@ use api::validate::Violation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rollout::{Plan, StallReason};
 
-use super::status::{Facts, Past, cut};
+use super::status::{Facts, Past, cut, plain};
 
 /// Longest message, in bytes; conditions accept 32 KiB, the status must stay small.
 const LONGEST: usize = 1024;
@@ -34,10 +34,11 @@ fn verdict(type_: &'static str, status: bool, reason: &'static str, message: imp
 #[must_use]
 pub fn of_plan(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> Vec<Condition> {
     let summary = &plan.summary;
-    let outlook = &plan.outlook;
+    // What is not stored is not done: the next leader would not know of it.
+    let complete = plan.outlook.complete && facts.refused.is_none();
     let applied = summary.applied > 0
         || (is_true(past.written, types::APPLIED) || is_true(past.latest, types::APPLIED));
-    let complete_text = if outlook.complete {
+    let complete_text = if complete {
         format!(
             "ManagedClusters upgrade of {} is complete",
             clusters(summary.clusters.complete)
@@ -48,7 +49,7 @@ pub fn of_plan(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> Vec<Condition>
             summary.clusters.complete, summary.clusters.total
         )
     };
-    let paused = facts.paused && !outlook.complete;
+    let paused = facts.paused && !complete;
     let verdicts = [
         selected(facts, plan),
         verdict(
@@ -70,12 +71,7 @@ pub fn of_plan(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> Vec<Condition>
                 clusters(summary.clusters.partial)
             ),
         ),
-        verdict(
-            types::COMPLETE,
-            outlook.complete,
-            reason::COMPLETE,
-            complete_text.clone(),
-        ),
+        verdict(types::COMPLETE, complete, reason::COMPLETE, complete_text.clone()),
         verdict(
             types::FAILED,
             summary.clusters.failed > 0,
@@ -93,7 +89,7 @@ pub fn of_plan(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> Vec<Condition>
                 format!("Paused; {complete_text}; set spec.paused to false to go on"),
             )
         } else {
-            verdict(types::READY, outlook.complete, reason::COMPLETE, complete_text)
+            verdict(types::READY, complete, reason::COMPLETE, complete_text)
         },
         reconciling(plan),
         stalled(plan, facts),
@@ -266,6 +262,12 @@ fn reconciling(plan: &Plan) -> Verdict {
 
 fn stalled(plan: &Plan, facts: &Facts<'_>) -> Verdict {
     let summary = &plan.summary;
+    if let Some(refused) = &facts.refused {
+        let text = format!(
+            "{refused}; its last accepted form is kept and the cluster goes no further, the others go on; update the CRDs, or report a defect of the controller"
+        );
+        return verdict(types::STALLED, true, reason::RECORD_REFUSED, text);
+    }
     let Some(stall) = plan.outlook.stalled else {
         return verdict(
             types::STALLED,
@@ -347,7 +349,7 @@ fn condition(verdict: &Verdict, facts: &Facts<'_>, past: Past<'_>) -> Condition 
         type_: verdict.type_.to_owned(),
         status: status.to_owned(),
         reason: verdict.reason.to_owned(),
-        message: cut(&verdict.message, LONGEST).to_owned(),
+        message: plain(cut(&verdict.message, LONGEST)),
         observed_generation: Some(facts.generation),
         last_transition_time: before.map_or_else(
             || from_chrono(facts.now),

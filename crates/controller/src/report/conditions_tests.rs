@@ -11,6 +11,7 @@ fn facts(now: DateTime<Utc>, notes: &[String]) -> Facts<'_> {
         notes,
         retry: None,
         observed_retry: None,
+        refused: None,
         now,
     }
 }

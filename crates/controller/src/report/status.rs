@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use rollout::{ActionCounts, ClusterState, Counts, Phase, Plan, Reason};
 
 use super::conditions;
+use super::line::is_not_yaml;
 use super::rows::to_row_phase;
 
 /// Most clusters in a capped list.
@@ -17,7 +18,7 @@ const MOST: usize = 10;
 const LONGEST: usize = 256;
 
 /// What the status needs beside the plan.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Facts<'a> {
     /// Generation of the spec.
     pub generation: i64,
@@ -29,6 +30,8 @@ pub struct Facts<'a> {
     pub retry: Option<&'a str>,
     /// Value to report as observed when no retry is being carried out.
     pub observed_retry: Option<&'a str>,
+    /// What of the record the hub refuses to store.
+    pub refused: Option<String>,
     /// Time.
     pub now: DateTime<Utc>,
 }
@@ -117,11 +120,11 @@ pub fn deleting(facts: &Facts<'_>, refused: Option<&str>, past: Past<'_>) -> Man
 fn state(facts: &Facts<'_>, plan: &Plan) -> UpgradeState {
     let summary = &plan.summary;
     let canaries_running = summary.canaries.total > summary.canaries.complete;
-    if plan.outlook.complete {
+    if plan.outlook.complete && facts.refused.is_none() {
         UpgradeState::Complete
     } else if facts.paused {
         UpgradeState::Paused
-    } else if plan.outlook.stalled.is_some() {
+    } else if plan.outlook.stalled.is_some() || (plan.outlook.complete && facts.refused.is_some()) {
         UpgradeState::Stalled
     } else if canaries_running {
         UpgradeState::Canary
@@ -180,15 +183,31 @@ fn rank(state: &ClusterState) -> Option<usize> {
     }
 }
 
+/// The cause of a cluster, which lists always name.
+fn told(record: &rollout::Record) -> &str {
+    match record.reason_text() {
+        "" => Reason::None.as_str(),
+        text => text,
+    }
+}
+
 fn note(state: &ClusterState) -> ClusterNote {
     let record = &state.record;
     ClusterNote {
         name: state.name.to_string(),
         phase: to_row_phase(record.phase),
-        reason: record.reason.as_str().to_owned(),
-        message: cut(&record.message, LONGEST).to_owned(),
+        reason: plain(told(record)),
+        message: plain(cut(&record.message, LONGEST)),
         since: Some(from_chrono(record.since)),
     }
+}
+
+/// A text without the characters for which the API server would refuse the whole status, which it reads as YAML: clusters say
+/// what they like.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    let plain = |char| if is_not_yaml(char) { ' ' } else { char };
+    text.chars().map(plain).collect()
 }
 
 /// The beginning of a text that takes at most `most` bytes as JSON: clusters tell what they like, and a character may

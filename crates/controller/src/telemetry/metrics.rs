@@ -57,6 +57,8 @@ pub struct Metrics {
     watch_restarts: Family<WatchKind, Counter>,
     index_objects: Family<WatchKind, Gauge>,
     decode_failures: Family<WatchKind, Counter>,
+    records_refused: Gauge,
+    records_unreadable: Gauge,
     check_violations: Counter,
     leader: Gauge,
     lease_transitions: Counter,
@@ -104,6 +106,8 @@ impl Metrics {
             watch_restarts: counters(&mut registry, &catalogue::WATCH_RESTARTS, WatchKind::ALL),
             index_objects: gauges(&mut registry, &catalogue::INDEX_OBJECTS, WatchKind::ALL),
             decode_failures: counters(&mut registry, &catalogue::DECODE_FAILURES, WatchKind::ALL),
+            records_refused: register(&mut registry, &catalogue::RECORDS_REFUSED, Gauge::default()),
+            records_unreadable: register(&mut registry, &catalogue::RECORDS_UNREADABLE, Gauge::default()),
             check_violations: register(&mut registry, &catalogue::CHECK_VIOLATIONS, Counter::default()),
             leader: register(&mut registry, &catalogue::LEADER, Gauge::default()),
             lease_transitions: register(&mut registry, &catalogue::LEASE_TRANSITIONS, Counter::default()),
@@ -210,6 +214,12 @@ impl Metrics {
     /// A field of an object could not be read.
     pub fn decode_failed(&self, kind: WatchKind) {
         self.decode_failures.get_or_create(&kind).inc();
+    }
+
+    /// Sets the number of records that the hub refuses, and of rows that cannot be read.
+    pub fn set_records(&self, refused: usize, unreadable: usize) {
+        self.records_refused.set(whole(refused));
+        self.records_unreadable.set(whole(unreadable));
     }
 
     /// The independent check refused a plan.

@@ -47,7 +47,15 @@ impl Checker<'_> {
     pub(super) fn check_deleting(&mut self, case: &Case<'_>) {
         self.check_free(case);
         for action in &case.actions {
-            let own = live(case.cluster, action.step()).is_some();
+            let slot = &case.cluster.works[action.step().index()];
+            let unreadable = matches!(
+                slot,
+                Slot::Unreadable {
+                    terminating: false,
+                    ..
+                }
+            );
+            let own = unreadable || live(case.cluster, action.step()).is_some();
             let deletes = matches!(
                 action,
                 Action::Delete {
@@ -137,7 +145,7 @@ impl Checker<'_> {
             Slot::Foreign { retry_at }
             | Slot::ForeignTerminating { retry_at }
             | Slot::Refused { retry_at, .. } => *retry_at <= self.now,
-            Slot::Rival { .. } => false,
+            Slot::Rival { .. } | Slot::Unreadable { .. } => false,
         };
         if !free {
             let text = format!("{step:?} over {:?}", cluster.works[step.index()]);
@@ -244,7 +252,13 @@ impl Checker<'_> {
         let under_way = [Step::Platform, Step::Operators, Step::PostAction]
             .into_iter()
             .any(|step| is_proven(cluster, &state.record, step.into()));
-        let barred = if cluster.gone {
+        let unreadable = cluster
+            .works
+            .iter()
+            .any(|slot| matches!(slot, Slot::Unreadable { .. }));
+        let barred = if unreadable {
+            Some("a work of it cannot be read")
+        } else if cluster.gone {
             Some("it is gone")
         } else if cluster.selection != Selection::In && !under_way {
             Some("it is not selected")

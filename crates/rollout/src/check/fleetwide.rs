@@ -3,11 +3,12 @@
 use super::actions::is_start;
 use super::records::is_release_unwritten;
 use super::{Case, Checker, ViolationKind};
-use crate::fleet::{Busy, Cluster, Selection};
+use crate::fleet::{Busy, Cluster, Reading, Selection, Slot};
 use crate::outlook::Counts;
 use crate::phase::{Phase, Step};
 use crate::plan::ClusterState;
 use crate::policy::Limit;
+use crate::reason::Reason;
 use crate::record::Record;
 
 /// A write that takes a slot is under way, or how one ended is not known.
@@ -17,6 +18,16 @@ fn may_have_started(cluster: &Cluster) -> bool {
             cluster.unsettled,
             Some(Step::PreAction | Step::Platform | Step::Operators)
         )
+}
+
+/// Of a cluster whose record cannot be read, every work that has not ended may be at work.
+fn may_run(slot: &Slot) -> bool {
+    match slot {
+        Slot::Ours(work) => {
+            !work.vanished && !matches!(work.reading, Reading::Succeeded | Reading::Failed(_))
+        }
+        slot => matches!(slot, Slot::Unreadable { .. }),
+    }
 }
 
 impl Checker<'_> {
@@ -56,7 +67,13 @@ impl Checker<'_> {
             .filter(|case| {
                 let Some(state) = case.state else { return false };
                 let unwritten = is_release_unwritten(case.cluster, &state.record);
-                state.record.phase.holds_slot() || unwritten || may_have_started(case.cluster)
+                let unknown = state.record.reason == Reason::UnreadableRecord
+                    && state.record.attempt.revision.is_empty()
+                    && case.cluster.works[..Step::PostAction.index()].iter().any(may_run);
+                unknown
+                    || state.record.phase.holds_slot()
+                    || unwritten
+                    || may_have_started(case.cluster)
             })
             .count();
         let size = self.limit(self.policy.max_concurrency).max(1);

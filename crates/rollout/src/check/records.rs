@@ -119,6 +119,22 @@ impl Checker<'_> {
         }
     }
 
+    /// What cannot be read is left alone: no write, no other record, no end of the row.
+    pub(super) fn check_unreadable(&mut self, case: &Case<'_>) {
+        let Some(before) =
+            case.cluster.record.as_deref().filter(|before| {
+                before.reason == Reason::UnreadableRecord && before.attempt.revision.is_empty()
+            })
+        else {
+            return;
+        };
+        let kept = case.state.is_some_and(|state| *state.record == *before);
+        if !kept || !case.actions.is_empty() {
+            let text = format!("{:?}, listed: {}", case.actions, case.state.is_some());
+            self.report(ViolationKind::UnreadableTouched, Some(case.cluster), text);
+        }
+    }
+
     fn check_dropped(&mut self, cluster: &Cluster) {
         let started = cluster
             .record

@@ -437,6 +437,7 @@ pub fn record(phase: Phase) -> RecordBuilder {
         },
         phase,
         reason: Reason::None,
+        other_reason: None,
         message: Arc::from(""),
         since: at(0),
         stages: [None; 5],

@@ -263,6 +263,7 @@ fn record(stand: Stand) -> Record {
         attempt: attempt(),
         phase,
         reason,
+        other_reason: None,
         message: "".into(),
         since: started(),
         stages,
