@@ -187,6 +187,7 @@ fn certainty(outcome: &Outcome) -> Certainty {
         | Outcome::Foreign
         | Outcome::ForeignTerminating
         | Outcome::Refused(_)
+        | Outcome::ReportRefused { .. }
         | Outcome::NamespaceGone => Certainty::Refused,
         Outcome::NotLeading => Certainty::Unsent,
         Outcome::Failed(_, WriteOutcome::Overloaded | WriteOutcome::Unreachable) => Certainty::PutOff,

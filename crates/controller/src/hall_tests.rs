@@ -326,6 +326,10 @@ fn too_many_finalizers_are_a_broken_rule_until_they_are_fewer() {
             let broken = state.desks["u1"].brief.as_ref().err();
             assert_eq!(broken.map(|found| found[0].field.as_str()), field, "{count}");
         }
+    });
+}
+
+#[test]
 fn reports_count_only_from_the_namespace_of_their_upgrade_under_a_name_of_theirs_and_with_its_ownership() {
     let good = report(3);
     let desk = || {
@@ -380,7 +384,8 @@ fn reports_count_only_from_the_namespace_of_their_upgrade_under_a_name_of_theirs
         let hall = hall(&[]);
         hall.with(|state| {
             state.apply_upgrade(upgrade("u1", &[]).view());
-            state.begin_term(std::slice::from_ref(&report));
+            state.begin_term();
+            state.observe_report(&report, false, false);
             assert!(rows(state).get("c1").is_none());
             // Nor does it when it comes before the upgrade.
             state.delete_upgrade("u1");

@@ -62,6 +62,8 @@ pub(crate) trait Watched: Sized {
     fn unreadable(&self) -> Option<&str>;
     /// The watch that tells of it.
     const KIND: WatchKind;
+    /// Objects per page of a list, so that a page fits into memory however large its objects are.
+    const PAGE: u32 = 500;
 
     /// Kind of an object that could not be read in full.
     fn error(change: &Change<Self>) -> Option<WatchKind> {
@@ -177,6 +179,7 @@ impl Watched for ManifestWork {
 
 impl Watched for Upgrade {
     const KIND: WatchKind = WatchKind::Upgrade;
+    const PAGE: u32 = 16;
 
     fn unreadable(&self) -> Option<&str> {
         self.spec.error().or_else(|| self.status.error())
@@ -199,6 +202,7 @@ impl Watched for Upgrade {
 
 impl Watched for Report {
     const KIND: WatchKind = WatchKind::Report;
+    const PAGE: u32 = 50;
 
     fn unreadable(&self) -> Option<&str> {
         self.rows.error()

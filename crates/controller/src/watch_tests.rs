@@ -252,7 +252,7 @@ async fn an_object_that_cannot_be_read_is_there_and_leaves_the_others_alone() {
     hub.put(UPGRADES, upgrade("good"));
     let deep = format!("{}{}", "[".repeat(3000), "]".repeat(3000));
     let bad = format!(
-        r#"{{"metadata":{{"name":"bad","namespace":"evil","uid":"bad","resourceVersion":"1"}},"spec":{{"preAction":{deep}}}}}"#
+        r#"{{"metadata":{{"name":"bad","namespace":"evil","uid":"bad","resourceVersion":"1"}},"spec":{{"preUpgradeAction":{{"manifestWork":{{"workload":{{"manifests":[{deep}]}}}}}}}}}}"#
     );
     hub.put_raw(UPGRADES, bad.clone());
     hub.put_raw(

@@ -29,8 +29,6 @@ use crate::lease::random;
 
 mod decode;
 
-/// Objects per page of a list.
-const PAGE: u32 = 500;
 /// Longest time of one page.
 const PAGE_LIMIT: Duration = Duration::from_mins(1);
 /// Longest time until a watch begins.
@@ -211,7 +209,7 @@ where
 
     /// Reads all objects as they are now; the version to watch from.
     async fn list(&self, generation: u64) -> Result<String, Trouble> {
-        let mut params = ListParams::default().limit(PAGE);
+        let mut params = ListParams::default().limit(K::PAGE);
         params.label_selector = self.label.map(str::to_owned);
         let mut listing = Listing::default();
         let mut version = None;

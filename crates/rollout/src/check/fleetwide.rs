@@ -70,10 +70,7 @@ impl Checker<'_> {
                 let unknown = state.record.reason == Reason::UnreadableRecord
                     && state.record.attempt.revision.is_empty()
                     && case.cluster.works[..Step::PostAction.index()].iter().any(may_run);
-                unknown
-                    || state.record.phase.holds_slot()
-                    || unwritten
-                    || may_have_started(case.cluster)
+                unknown || state.record.phase.holds_slot() || unwritten || may_have_started(case.cluster)
             })
             .count();
         let size = self.limit(self.policy.max_concurrency).max(1);

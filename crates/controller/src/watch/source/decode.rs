@@ -81,7 +81,7 @@ mod tests {
     fn an_object_that_is_nested_too_deeply_keeps_its_metadata() {
         let deep = deep();
         let text = format!(
-            r#"{{"metadata":{{"name":"u","namespace":"ns","uid":"1","resourceVersion":"7","managedFields":{deep}}},"spec":{{"x":{deep}}}}}"#
+            r#"{{"metadata":{{"name":"u","namespace":"ns","uid":"1","resourceVersion":"7","managedFields":{deep}}},"spec":{{"preUpgradeAction":{{"manifestWork":{{"workload":{{"manifests":[{deep}]}}}}}}}}}}"#
         );
         let (upgrade, _) = object::<Upgrade>(&text);
         let upgrade = upgrade.unwrap();
