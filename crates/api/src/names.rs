@@ -43,6 +43,10 @@ pub const LABEL_PLACEMENT: &str = "cluster.open-cluster-management.io/placement"
 pub const LABEL_LOCAL_CLUSTER: &str = "local-cluster";
 /// Convention label that carries a cluster's name; selectors fall back to `metadata.name` (A7).
 pub const LABEL_NAME: &str = "name";
+/// Key of a selector that matches the name of the ManagedCluster alone, never a label: labels are written by the cluster.
+pub const KEY_METADATA_NAME: &str = "metadata.name";
+/// Usual name of the ManagedCluster that is the hub itself.
+pub const LOCAL_CLUSTER: &str = "local-cluster";
 /// Label fallback of the cluster ID.
 pub const LABEL_CLUSTER_ID: &str = "clusterID";
 /// Label fallback of the product.
@@ -55,6 +59,14 @@ pub const CLAIM_ID: &str = "id.openshift.io";
 pub const CLAIM_PRODUCT: &str = "product.open-cluster-management.io";
 /// Cluster claim with the OpenShift version.
 pub const CLAIM_VERSION: &str = "version.openshift.io";
+
+/// The ValidatingAdmissionPolicies that `deploy/` ships; each is bound by a ValidatingAdmissionPolicyBinding of its name.
+pub const ADMISSION_POLICIES: [&str; 4] = [
+    "managedclustersupgrade-references",
+    "managedclustersupgrade-works",
+    "managedclustersupgrade-reports",
+    "managedclustersupgrade-hub",
+];
 
 /// Longest MCU name: the report label carries it (`reference/mcu.md` §3.2).
 pub const MAX_MCU_NAME: usize = 63;

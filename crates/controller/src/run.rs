@@ -66,6 +66,7 @@ pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<
         works: flags.work_flags(),
         operators_grace: TimeDelta::from_std(flags.operators_grace).unwrap_or(TimeDelta::seconds(30)),
         require_bindings: flags.require_set_bindings,
+        allow_hub: flags.allow_hub,
         namespaces: flags
             .watch_namespaces
             .iter()

@@ -21,17 +21,25 @@ const MANAGED: [&str; 6] = [
 /// What ACM writes before it knows better.
 const UNKNOWN: [&str; 2] = ["auto-detect", "Unknown"];
 
-/// Judges a cluster. `platform`: a platform upgrade is asked for, which needs a well-formed cluster ID.
+/// Judges a cluster. `platform`: a platform upgrade is asked for, which needs a well-formed cluster ID; `allow_hub`: the
+/// controller may upgrade the hub itself.
 #[must_use]
-pub fn standing(cluster: &ClusterView, member: Member, platform: bool) -> Standing {
+pub fn standing(cluster: &ClusterView, member: Member, platform: bool, allow_hub: bool) -> Standing {
     let blocked = |reason, message: String| Standing::Blocked {
         reason,
         message: Arc::from(message),
     };
-    if cluster.hub && !member.named {
+    if cluster.hub && !(allow_hub && member.named) {
+        let allow = if allow_hub {
+            ""
+        } else {
+            "the controller must be started with --allow-hub, and "
+        };
         return blocked(
             Reason::LocalCluster,
-            "the cluster is the hub itself; name it in a selector (key name or local-cluster), or select it alone in a Placement, to upgrade it".to_owned(),
+            format!(
+                "the cluster is the hub itself; to upgrade it, {allow}a selector must name it (key metadata.name, name or local-cluster), which takes the right to upgrade managedclusters.cluster.open-cluster-management.io/local-cluster"
+            ),
         );
     }
     if let Some(product) = cluster

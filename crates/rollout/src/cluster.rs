@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::fleet::{Busy, Cluster, Selection, Slot};
+use crate::fleet::{Cluster, Selection, Slot};
 use crate::phase::{Phase, Step};
 use crate::plan::{Action, DeleteReason, UpdateKind};
 use crate::policy::Policy;
@@ -186,8 +186,8 @@ impl Machine<'_> {
             self.wake_at(until);
         }
         let has_pre_action = self.cluster.slot(Step::PreAction).ours().is_some();
-        let starting = self.cluster.busy == Some(Busy::Starting);
-        self.leaving = self.now < until || starting || has_pre_action;
+        // Without its record the cluster is out of sight: a deletion under way may still fail and be needed again.
+        self.leaving = self.now < until || self.cluster.busy.is_some() || has_pre_action;
         !self.leaving
     }
 

@@ -10,7 +10,7 @@ mod upgrade;
 pub use cluster::{ClusterClaim, ManagedCluster, ManagedClusterSpec, ManagedClusterStatus};
 pub use placement::{
     BindingSpec, BindingStatus, Decision, ManagedClusterSet, ManagedClusterSetBinding, Placement,
-    PlacementDecision, PlacementDecisionStatus, SetSelector, SetSpec,
+    PlacementDecision, PlacementDecisionStatus, PlacementSpec, SetSelector, SetSpec,
 };
 pub use upgrade::{Report, Upgrade};
 pub use work::{
@@ -20,7 +20,7 @@ pub use work::{
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use serde::{Deserialize, Deserializer};
 
 /// A condition, as far as anybody reads it.
@@ -81,7 +81,7 @@ macro_rules! resource {
 }
 pub(crate) use resource;
 
-/// Metadata without managedFields, owner references and whatever else nobody reads.
+/// Metadata without managedFields and whatever else nobody reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SlimMeta {
@@ -95,10 +95,18 @@ struct SlimMeta {
     labels: Option<BTreeMap<String, String>>,
     annotations: Option<BTreeMap<String, String>>,
     finalizers: Option<Vec<String>>,
+    owner_references: Option<Vec<OwnerReference>>,
 }
 
-/// Reads metadata and keeps, of the annotations, only those of our group.
+/// Reads metadata without owner references; of the annotations only those of our group are kept.
 pub(crate) fn slim_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let mut meta = owned_meta(deserializer)?;
+    meta.owner_references = None;
+    Ok(meta)
+}
+
+/// The same with owner references, for kinds that count only with their owner.
+pub(crate) fn owned_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     let slim = SlimMeta::deserialize(deserializer)?;
     let annotations = slim.annotations.map(|all| {
         all.into_iter()
@@ -116,6 +124,7 @@ pub(crate) fn slim_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Ob
         labels: slim.labels,
         annotations: annotations.filter(|kept| !kept.is_empty()),
         finalizers: slim.finalizers,
+        owner_references: slim.owner_references,
         ..ObjectMeta::default()
     })
 }

@@ -1,7 +1,7 @@
 //! Carries out one write and says how it ended. An answer may be lost after the write succeeded, so every write is safe
 //! to repeat: creations have fixed names and a 409 is read once, changes and deletions name the object's UID.
 
-use api::names::{FIELD_MANAGER, LABEL_MCU_UID, Step};
+use api::names::{ANNOTATION_OWNER, FIELD_MANAGER, LABEL_MCU_UID, Step};
 use api::views::{ManifestWork, Report, Upgrade};
 use http::{Method, Request, header};
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
@@ -22,7 +22,7 @@ pub async fn execute(client: &Client, job: &Job) -> Outcome {
         Effect::Create {
             cluster, step, sheet, ..
         } => match render(job, sheet, cluster, *step) {
-            Some(body) => create(client, &job.upgrade, cluster, *step, body).await,
+            Some(body) => create(client, (&job.upgrade, &sheet.owner), cluster, *step, body).await,
             None => return unmade(format!("step {step} is not part of the spec")),
         },
         Effect::Update { cluster, sheet, uid } => match render_update(job, sheet, cluster, uid) {
@@ -121,7 +121,7 @@ fn works(client: &Client, cluster: &str) -> Api<ManifestWork> {
 
 async fn create(
     client: &Client,
-    upgrade: &str,
+    upgrade: (&str, &str),
     cluster: &str,
     step: Step,
     body: Vec<u8>,
@@ -146,7 +146,12 @@ async fn create(
 }
 
 /// The name is taken: by an earlier write of ours whose answer was lost, or by somebody else.
-async fn adopt(client: &Client, upgrade: &str, cluster: &str, step: Step) -> Result<Outcome, Error> {
+async fn adopt(
+    client: &Client,
+    (upgrade, key): (&str, &str),
+    cluster: &str,
+    step: Step,
+) -> Result<Outcome, Error> {
     let Some(work) = works(client, cluster).get_opt(&step.work_name(cluster)).await? else {
         return Ok(Outcome::Gone);
     };
@@ -155,14 +160,18 @@ async fn adopt(client: &Client, upgrade: &str, cluster: &str, step: Step) -> Res
         .labels
         .as_ref()
         .and_then(|labels| labels.get(LABEL_MCU_UID));
-    if let Some(owner) = owner {
-        let ours = owner == upgrade;
-        let work = Box::new(work);
-        return Ok(if ours {
-            Outcome::Work(work)
-        } else {
-            Outcome::Rival(work)
-        });
+    let annotated = work
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|notes| notes.get(ANNOTATION_OWNER));
+    match owner {
+        Some(owner) if owner != upgrade => return Ok(Outcome::Rival(Box::new(work))),
+        Some(_) if annotated.is_some_and(|annotated| annotated == key) => {
+            return Ok(Outcome::Work(Box::new(work)));
+        }
+        // Our UID alone can be written by whoever may write works there.
+        _ => {}
     }
     Ok(if work.metadata.deletion_timestamp.is_some() {
         Outcome::ForeignTerminating

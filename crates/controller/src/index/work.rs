@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::names::{
-    ANNOTATION_ATTEMPT, ANNOTATION_REVISION, ANNOTATION_SOAK_STARTED_AT, ANNOTATION_STARTED_AT,
+    ANNOTATION_ATTEMPT, ANNOTATION_OWNER, ANNOTATION_REVISION, ANNOTATION_SOAK_STARTED_AT, ANNOTATION_STARTED_AT,
     ANNOTATION_STEP_HASH, ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION, LABEL_MCU_UID, Step,
 };
 use api::time::{parse_rfc3339, to_chrono};
@@ -24,6 +24,8 @@ pub struct WorkView {
     pub version: u64,
     /// UID of the upgrade that owns it.
     pub upgrade: Arc<str>,
+    /// `namespace/name` of the upgrade that owns it, as its annotation says.
+    pub owner: Arc<str>,
     /// The step it performs.
     pub step: Step,
     /// What the planner sees of it.
@@ -126,6 +128,7 @@ impl WorkView {
                 .and_then(|text| text.parse().ok())
                 .unwrap_or(0),
             upgrade: pool.share(labels.get(LABEL_MCU_UID)?),
+            owner: pool.share(note(ANNOTATION_OWNER)),
             step,
             work,
             cluster_version: pool.share(reading.version.as_deref().unwrap_or_default()),
@@ -158,6 +161,7 @@ impl WorkView {
         self.work != other.work
             || self.uid != other.uid
             || self.upgrade != other.upgrade
+            || self.owner != other.owner
             || self.cluster_version != other.cluster_version
     }
 }
