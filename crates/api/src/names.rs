@@ -60,14 +60,6 @@ pub const CLAIM_PRODUCT: &str = "product.open-cluster-management.io";
 /// Cluster claim with the OpenShift version.
 pub const CLAIM_VERSION: &str = "version.openshift.io";
 
-/// The ValidatingAdmissionPolicies that `deploy/` ships; each is bound by a ValidatingAdmissionPolicyBinding of its name.
-pub const ADMISSION_POLICIES: [&str; 4] = [
-    "managedclustersupgrade-references",
-    "managedclustersupgrade-works",
-    "managedclustersupgrade-reports",
-    "managedclustersupgrade-hub",
-];
-
 /// Longest MCU name: the report label carries it (`reference/mcu.md` §3.2).
 pub const MAX_MCU_NAME: usize = 63;
 

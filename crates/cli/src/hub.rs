@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::args::Common;
 use crate::connection::{Connection, Peer};
 use crate::failure::Failure;
+use crate::policies;
 use crate::rows::{self, Rows};
 use crate::upgrade::{self, Upgrade};
 
@@ -77,6 +78,11 @@ impl Hub {
             .collect();
         upgrades.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         Ok(upgrades)
+    }
+
+    /// The warning that admission policies are not enforced, if this user may read them and they are not.
+    pub async fn policy_warning(&self) -> Option<String> {
+        policies::warning(self.connection.client()).await
     }
 
     /// The report rows of an MCU.

@@ -19,6 +19,7 @@ pub mod graph;
 pub mod hub;
 pub mod lint;
 pub mod paint;
+pub mod policies;
 pub mod reference;
 pub mod remedy;
 pub mod render;

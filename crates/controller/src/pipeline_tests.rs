@@ -103,6 +103,7 @@ impl Desktop {
             .get_or_insert_default()
             .insert(LABEL_MCU_UID.to_owned(), job.upgrade.to_string());
         let notes = meta.annotations.get_or_insert_default();
+        notes.insert(api::names::ANNOTATION_OWNER.to_owned(), sheet.owner.to_string());
         notes.insert(
             api::names::ANNOTATION_REVISION.to_owned(),
             sheet.attempt.revision.to_string(),
@@ -559,3 +560,6 @@ async fn a_quiet_upgrade_writes_nothing() {
 
 #[path = "deletion_tests.rs"]
 mod deletion;
+
+#[path = "borders_tests.rs"]
+mod borders;

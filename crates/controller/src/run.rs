@@ -11,6 +11,7 @@ use kube::{Api, Client};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use crate::admission;
 use crate::answer;
 use crate::apply::{self, Effect, Job, Outcome};
 use crate::events;
@@ -143,7 +144,8 @@ async fn lead(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize) 
             gauges::clear(hall);
         }
     };
-    tokio::join!(alive, terms);
+    let policies = admission::follow(client, &parts.readiness, &parts.metrics, &parts.leadership);
+    tokio::join!(alive, terms, policies);
 }
 
 /// Jobs that were planned in a term that is over must not be carried out in a later one.
