@@ -108,7 +108,11 @@ mod tests {
             binding("q", &json!(["Deny"])),
             json!({}),
         ] {
-            assert_eq!(judge("p", true, Some(&binding)), Enforcement::Unbound, "{binding}");
+            assert_eq!(
+                judge("p", true, Some(&binding)),
+                Enforcement::Unbound,
+                "{binding}"
+            );
         }
         assert_eq!(judge("p", true, None), Enforcement::Unbound);
     }

@@ -55,7 +55,13 @@ mod tests {
         let counted = Arc::clone(&asked);
         let service = tower::service_fn(move |request: Request<Body>| {
             counted.fetch_add(1, Ordering::SeqCst);
-            let name = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+            let name = request
+                .uri()
+                .path()
+                .rsplit('/')
+                .next()
+                .unwrap_or_default()
+                .to_owned();
             let failed = |code: u16, reason: &str| {
                 let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no",
                     "reason": reason, "code": code});
@@ -91,6 +97,10 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_said_where_all_is_well_or_the_user_may_not_know() {
         assert_eq!(warned(None, false).await, (None, 8));
-        assert_eq!(warned(None, true).await, (None, 1), "asked once, then left in peace");
+        assert_eq!(
+            warned(None, true).await,
+            (None, 1),
+            "asked once, then left in peace"
+        );
     }
 }

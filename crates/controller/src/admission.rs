@@ -75,15 +75,17 @@ pub async fn follow(client: &Client, readiness: &Readiness, metrics: &Metrics, l
 /// Reads all policies and their bindings.
 async fn read_all(client: &Client) -> Vec<(&'static str, Enforcement)> {
     let reads = POLICIES.map(|name| async move {
-        let (policy, binding) = tokio::join!(
-            read(client, POLICY_KIND, name),
-            read(client, BINDING_KIND, name)
-        );
+        let (policy, binding) =
+            tokio::join!(read(client, POLICY_KIND, name), read(client, BINDING_KIND, name));
         let enforcement = match (policy, binding) {
             (Err(cause), _) | (Ok(Some(_)), Err(cause)) => Enforcement::Unreadable(cause),
             (Ok(policy), binding) => {
                 let binding = binding.ok().flatten();
-                judge(name, policy.is_some(), binding.as_ref().map(|binding| &binding.data))
+                judge(
+                    name,
+                    policy.is_some(),
+                    binding.as_ref().map(|binding| &binding.data),
+                )
             }
         };
         (name, enforcement)

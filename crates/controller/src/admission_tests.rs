@@ -104,7 +104,9 @@ async fn followed(hub: &Hub, time: Duration, asks: bool) -> (String, String) {
     };
     let _ = tokio::time::timeout(time, following).await;
     let shown = metrics.encode_classic().unwrap();
-    let line = shown.lines().find(|line| line.starts_with("mcu_admission_policies_missing "));
+    let line = shown
+        .lines()
+        .find(|line| line.starts_with("mcu_admission_policies_missing "));
     (brief(&readiness.ready()), line.unwrap_or_default().to_owned())
 }
 

@@ -37,7 +37,11 @@ fn decisions_follow_their_placement_when_it_is_made_anew() {
     let mut hub = dev().placement("ns", "p").decision("ns", "p", 1, &["dev1"]);
     let restored = json!({"metadata": {"name": "p", "namespace": "ns", "uid": "anew"}});
     hub.0.placement(&read(restored));
-    assert!(hub.select(json!({"placement": [{"name": "p"}]})).clusters.is_empty());
+    assert!(
+        hub.select(json!({"placement": [{"name": "p"}]}))
+            .clusters
+            .is_empty()
+    );
     let owner = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement", "name": "p", "uid": "anew"});
     let hub = hub.owned_decision("ns", "p", 1, &["dev1"], &[owner]);
     let selected = hub.select(json!({"placement": [{"name": "p"}]}));
@@ -74,10 +78,11 @@ fn decisions_count_only_within_the_sets_bound_in_the_placements_namespace() {
 
 #[test]
 fn the_sets_of_a_placement_narrow_its_decisions() {
-    let hub = dev()
-        .bound("prod")
-        .placement_of("ns", "p", &["prod"])
-        .decision("ns", "p", 1, &["dev1", "other"]);
+    let hub =
+        dev()
+            .bound("prod")
+            .placement_of("ns", "p", &["prod"])
+            .decision("ns", "p", 1, &["dev1", "other"]);
     let selected = hub.select(json!({"placement": [{"name": "p"}]}));
     assert_eq!(names(&selected), ["other"]);
     assert!(notes_have(&selected, "such as dev1"), "{:?}", selected.notes);

@@ -318,7 +318,10 @@ mod tests {
     fn defaults_are_those_of_the_documentation() {
         let flags = parse(&[]).unwrap();
         assert!(flags.leader_elect && flags.require_set_bindings);
-        assert!(!flags.allow_hub, "the hub is upgraded only where somebody says so");
+        assert!(
+            !flags.allow_hub,
+            "the hub is upgraded only where somebody says so"
+        );
         assert_eq!(flags.listen.to_string(), ":8080");
         assert_eq!(flags.work_flags(), WorkFlags::default());
         assert_eq!(flags.operators_grace, Duration::from_secs(30));

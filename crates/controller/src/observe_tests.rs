@@ -350,7 +350,9 @@ fn works_where_the_upgrade_neither_selects_nor_has_a_record_are_told_and_nothing
     assert_eq!(names(&sight.fleet), ["b"]);
     desk.take_sight(&sight);
     assert!(
-        desk.notes.iter().any(|note| note.contains("has a record of: 1, such as a")),
+        desk.notes
+            .iter()
+            .any(|note| note.contains("has a record of: 1, such as a")),
         "{:?}",
         desk.notes
     );
@@ -367,7 +369,10 @@ fn an_upgrade_that_is_deleted_cleans_up_where_it_has_been_and_nowhere_else() {
     note(&mut desk, "b", record(Phase::Pending));
     desk.take_sight(&seen(&desk, Vec::new(), &mut index, at(0)));
     for (cluster, version) in [("a", 5), ("b", 6), ("c", 7)] {
-        index.work(&Change::Applied(work(cluster, Step::PreAction, "mine", version)), at(0));
+        index.work(
+            &Change::Applied(work(cluster, Step::PreAction, "mine", version)),
+            at(0),
+        );
     }
     let mut deleted = Given {
         deleting: true,

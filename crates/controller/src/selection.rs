@@ -102,7 +102,9 @@ impl<'a> Borders<'a> {
         let wanted = match &placement.sets {
             Ok(sets) => sets,
             Err(error) => {
-                notes.push(format!("the spec of Placement {at}/{name} cannot be read: {error}"));
+                notes.push(format!(
+                    "the spec of Placement {at}/{name} cannot be read: {error}"
+                ));
                 return;
             }
         };
@@ -119,7 +121,11 @@ impl<'a> Borders<'a> {
             .require_bindings
             .then(|| self.among(&self.placements.bound_sets(at), wanted));
         let mut outside = Vec::new();
-        for cluster in decided.clusters.iter().filter_map(|name| self.clusters.get(*name)) {
+        for cluster in decided
+            .clusters
+            .iter()
+            .filter_map(|name| self.clusters.get(*name))
+        {
             let inside = sets.as_ref().is_none_or(|sets| is_in(cluster, sets));
             if inside && is_selectable(cluster) {
                 selected.clusters.entry(Arc::clone(&cluster.name)).or_default();

@@ -142,7 +142,11 @@ mod tests {
                 None,
             ),
         ] {
-            assert_eq!(judge(labels, &claims, member, true), expected, "{labels} {claims}");
+            assert_eq!(
+                judge(labels, &claims, member, true),
+                expected,
+                "{labels} {claims}"
+            );
         }
         let hub = r#"{"local-cluster":"true"}"#;
         assert_eq!(judge(hub, "[]", named, true), None);

@@ -238,11 +238,7 @@ async fn a_foreign_work_is_left_alone() {
 #[tokio::test]
 async fn a_work_with_our_uid_and_another_owner_is_a_foreign_one() {
     for key in ["ns/other", ""] {
-        let (outcome, _) = run(
-            &create(),
-            vec![exists(), annotated_work(Some(UID), key, false)],
-        )
-        .await;
+        let (outcome, _) = run(&create(), vec![exists(), annotated_work(Some(UID), key, false)]).await;
         assert!(matches!(outcome, Outcome::Foreign), "{key}");
     }
 }

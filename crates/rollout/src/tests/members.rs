@@ -147,7 +147,10 @@ fn a_leaver_is_not_dropped_while_the_deletion_of_its_work_may_still_fail() {
         .record(record(Phase::Pending));
     let plan = planned(100, policy(), fleet);
     assert_eq!(writes(&plan), NOTHING);
-    assert!(plan.dropped.is_empty(), "without its record nobody would try again");
+    assert!(
+        plan.dropped.is_empty(),
+        "without its record nobody would try again"
+    );
 }
 
 #[test]
