@@ -13,7 +13,7 @@ pub const POLICY_VERSION: &str = "v1";
 pub const POLICY_KIND: &str = "ValidatingAdmissionPolicy";
 /// Kind of what binds a policy.
 pub const BINDING_KIND: &str = "ValidatingAdmissionPolicyBinding";
-/// The shipped policies; each is bound by a ValidatingAdmissionPolicyBinding of the same name.
+/// The shipped policies; each is bound by a `ValidatingAdmissionPolicyBinding` of the same name.
 pub const POLICIES: [&str; 4] = [
     "managedclustersupgrade-references",
     "managedclustersupgrade-works",

@@ -40,14 +40,15 @@ pub async fn follow(client: &Client, readiness: &Readiness, metrics: &Metrics, l
         let read_at = Instant::now();
         let text = describe(&found);
         metrics.set_policies_missing(lacking(&found));
-        readiness.warn(FINDING, text.clone());
+        readiness.warn(FINDING, text.as_deref());
         if text != told {
-            match &text {
-                Some(text) => tracing::warn!(
+            if let Some(text) = &text {
+                tracing::warn!(
                     policies = text,
                     "admission policies are not enforced: others may write what the controller believes"
-                ),
-                None => tracing::info!("all admission policies are enforced"),
+                );
+            } else {
+                tracing::info!("all admission policies are enforced");
             }
             told = text;
         }

@@ -30,7 +30,7 @@ resource!(
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PlacementSpec {
-    /// ManagedClusterSets to decide from; empty: all that are bound in its namespace.
+    /// Cluster sets to decide from; empty: all that are bound in its namespace.
     pub cluster_sets: Vec<String>,
 }
 

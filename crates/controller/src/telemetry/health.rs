@@ -111,10 +111,10 @@ impl Readiness {
     }
 
     /// Sets what is told beside the needs under a name; none: all is well.
-    pub fn warn(&self, name: &'static str, text: Option<String>) {
+    pub fn warn(&self, name: &'static str, text: Option<&str>) {
         self.warnings.rcu(|warnings| {
             let mut warnings = BTreeMap::clone(warnings);
-            warnings.insert(name, text.clone());
+            warnings.insert(name, text.map(str::to_owned));
             warnings
         });
     }
@@ -288,7 +288,7 @@ mod tests {
     fn a_warning_is_told_beside_the_needs_and_fails_nothing() {
         let readiness = Readiness::new();
         let need = readiness.register("a");
-        readiness.warn("policies", Some("missing: p".to_owned()));
+        readiness.warn("policies", Some("missing: p"));
         assert_eq!(
             brief(&readiness.ready()),
             "a: not synced yet\npolicies: missing: p\n"
