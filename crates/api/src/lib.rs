@@ -3,6 +3,7 @@
 //!
 //! No client and no clock live here; every type is plain data.
 
+pub mod admission;
 pub mod conditions;
 pub mod lenient;
 pub mod mcu;

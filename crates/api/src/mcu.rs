@@ -105,8 +105,9 @@ pub struct PlacementRef {
     pub namespace: Option<String>,
 }
 
-/// Selects clusters by set, labels and expressions; all given parts must match. The key `name` matches the label of
-/// that name or, where a cluster has none, the name of the ManagedCluster.
+/// Selects clusters by set, labels and expressions; all given parts must match. The key `metadata.name` matches the name
+/// of the ManagedCluster; the key `name` matches the label of that name, which a cluster can change itself, or, where a
+/// cluster has none, the name of the ManagedCluster.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSelector {
@@ -129,7 +130,7 @@ pub struct ClusterSelector {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, KubeSchema)]
 #[x_kube(validation = Rule::new("self.operator in ['In', 'NotIn'] ? has(self.values) && self.values.size() > 0 : !has(self.values) || self.values.size() == 0").message("values must name at least one value for operator In or NotIn, and must be left out for Exists and DoesNotExist"))]
 pub struct LabelExpression {
-    /// Label key; `name` falls back to the name of the ManagedCluster.
+    /// Label key. `metadata.name` is the name of the ManagedCluster; `name` falls back to it where there is no such label.
     #[schemars(length(min = 1, max = 317))]
     #[x_kube(validation = Rule::new("self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')").message("must be a label key such as region or example.com/region"))]
     pub key: String,

@@ -43,6 +43,10 @@ pub const LABEL_PLACEMENT: &str = "cluster.open-cluster-management.io/placement"
 pub const LABEL_LOCAL_CLUSTER: &str = "local-cluster";
 /// Convention label that carries a cluster's name; selectors fall back to `metadata.name` (A7).
 pub const LABEL_NAME: &str = "name";
+/// Key of a selector that matches the name of the ManagedCluster alone, never a label: labels are written by the cluster.
+pub const KEY_METADATA_NAME: &str = "metadata.name";
+/// Usual name of the ManagedCluster that is the hub itself.
+pub const LOCAL_CLUSTER: &str = "local-cluster";
 /// Label fallback of the cluster ID.
 pub const LABEL_CLUSTER_ID: &str = "clusterID";
 /// Label fallback of the product.

@@ -11,6 +11,7 @@ use crate::args::Common;
 use crate::connection::{Connection, Peer};
 use crate::failure::Failure;
 use crate::object::Object;
+use crate::policies;
 use crate::rows::{self, Rows};
 use crate::upgrade::{self, Upgrade};
 
@@ -80,6 +81,11 @@ impl Hub {
             .collect();
         upgrades.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         Ok(upgrades)
+    }
+
+    /// The warning that admission policies are not enforced, if this user may read them and they are not.
+    pub async fn policy_warning(&self) -> Option<String> {
+        policies::warning(self.connection.client()).await
     }
 
     /// The report rows of an MCU.

@@ -20,6 +20,7 @@ pub mod hub;
 pub mod lint;
 pub mod object;
 pub mod paint;
+pub mod policies;
 pub mod reference;
 pub mod remedy;
 pub mod render;

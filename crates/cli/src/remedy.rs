@@ -67,7 +67,7 @@ const CLUSTERS: &[(&str, &str)] = &[
     ),
     (
         "LocalCluster",
-        "This is the hub itself. To upgrade it, name it in the cluster selector, or select it alone in a Placement of its own.",
+        "This is the hub itself. To upgrade it, start the controller with --allow-hub and name it in the cluster selector (metadata.name In [{cluster}]); ask for the verb upgrade on managedclusters/local-cluster if you are not allowed to.",
     ),
     (
         "Conflict",

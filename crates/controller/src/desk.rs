@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ahash::AHashMap;
+use ahash::{AHashMap, AHashSet};
 use api::names::Step;
 use api::time::to_chrono;
 use api::validate::Violation;
@@ -14,6 +14,7 @@ use rollout::{Attempt, Busy};
 
 use crate::apply::Outcome;
 use crate::index::{Index, Uid};
+use crate::observe::{self, Sight};
 use crate::policy::Brief;
 use crate::report::rows::Rows;
 use crate::report::writer::StatusState;
@@ -73,6 +74,10 @@ pub struct Desk {
     pub selected_at: u64,
     /// Since when clusters of the fleet are not selected any more.
     pub left: AHashMap<Arc<str>, DateTime<Utc>>,
+    /// Clusters that it let go of while this process looked: late works of it there go with the upgrade.
+    pub former: AHashSet<Arc<str>>,
+    /// What the Selected condition says beside the number of clusters.
+    pub notes: Vec<String>,
     /// Records.
     pub rows: Rows,
     /// Writes under way, by cluster.
@@ -250,6 +255,8 @@ impl Desk {
             selected: Selected::default(),
             selected_at: 0,
             left: AHashMap::new(),
+            former: AHashSet::new(),
+            notes: Vec::new(),
             busy: AHashMap::new(),
             backoff: AHashMap::new(),
             unsettled: AHashMap::new(),
@@ -313,6 +320,28 @@ impl Desk {
     #[must_use]
     pub fn in_force(&self) -> Option<&Arc<Brief>> {
         self.brief.as_ref().ok().or(self.last_valid.as_ref())
+    }
+
+    /// Notes what was seen of the fleet: who is leaving, and where works carry the upgrade's UID that are none of its own.
+    pub fn take_sight(&mut self, sight: &Sight) {
+        self.left = observe::leavers(&sight.fleet);
+        for name in self.left.keys() {
+            if !self.former.contains(name) {
+                self.former.insert(Arc::clone(name));
+            }
+        }
+        self.contested = sight.fleet.clusters.iter().any(|cluster| cluster.rival.is_some());
+        let unaccounted = sight.unaccounted.first().map(|first| {
+            format!(
+                "ManifestWorks with this upgrade's UID are left alone in clusters that it neither selects nor has a record of: {}, such as {first}; whoever made them is to delete them",
+                sight.unaccounted.len()
+            )
+        });
+        if let Some(note) = unaccounted.as_ref().filter(|note| !self.notes.contains(note)) {
+            tracing::warn!(upgrade = &*self.key, note, "works that do not count");
+        }
+        self.notes.clone_from(&self.selected.notes);
+        self.notes.extend(unaccounted);
     }
 
     /// Starts a term: records come from the hub, nothing is under way. What an earlier term has sent without an answer may still

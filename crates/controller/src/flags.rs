@@ -124,11 +124,17 @@ pub struct Flags {
           help_heading = "Clusters")]
     pub operators_grace: Duration,
 
-    /// Select by clusterSelector only from ManagedClusterSets that are bound to the upgrade's namespace. Switched off,
-    /// every author of an upgrade may select every cluster of the hub.
+    /// Select only from ManagedClusterSets that are bound to the upgrade's namespace (clusterSelector) or the Placement's.
+    /// Switched off, every author of an upgrade may select every cluster of the hub.
     #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1,
           require_equals = true, action = ArgAction::Set, help_heading = "Clusters")]
     pub require_set_bindings: bool,
+
+    /// Upgrade the hub itself, too, where a selector names it. Its author also needs the verb upgrade on
+    /// managedclusters/local-cluster, which the shipped admission policy asks for. Without it the hub is never upgraded.
+    #[arg(long, value_name = "BOOL", env = "MCU_ALLOW_HUB", default_value_t = false, default_missing_value = "true",
+          num_args = 0..=1, require_equals = true, action = ArgAction::Set, help_heading = "Clusters")]
+    pub allow_hub: bool,
 
     /// Address of metrics, health and log level: HOST:PORT, or :PORT for all interfaces. Port 0 picks a free one; the
     /// log says which.
@@ -317,6 +323,10 @@ mod tests {
     fn defaults_are_those_of_the_documentation() {
         let flags = parse(&[]).unwrap();
         assert!(flags.leader_elect && flags.require_set_bindings);
+        assert!(
+            !flags.allow_hub,
+            "the hub is upgraded only where somebody says so"
+        );
         assert_eq!(flags.listen.to_string(), ":8080");
         assert_eq!(flags.work_flags(), WorkFlags::default());
         assert_eq!(flags.operators_grace, Duration::from_secs(30));
@@ -335,6 +345,7 @@ mod tests {
                 .unwrap()
                 .require_set_bindings
         );
+        assert!(parse(&["--allow-hub"]).unwrap().allow_hub);
         assert!(parse(&["--leader-elect=perhaps"]).is_err());
     }
 

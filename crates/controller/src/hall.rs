@@ -34,6 +34,8 @@ pub struct Settings {
     pub operators_grace: TimeDelta,
     /// A selector sees only clusters of bound sets.
     pub require_bindings: bool,
+    /// The hub itself may be upgraded.
+    pub allow_hub: bool,
     /// Namespaces whose upgrades are carried out; empty: all. Upgrades of other namespaces still hold their clusters.
     pub namespaces: Vec<Arc<str>>,
 }

@@ -4,6 +4,7 @@
 //! unsafe plans, writers carry out, and status and reports tell what was observed afterwards. Every replica watches;
 //! only the leader plans and writes.
 
+pub mod admission;
 pub mod answer;
 pub mod apply;
 pub mod connect;

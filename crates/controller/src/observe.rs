@@ -1,4 +1,7 @@
 //! Observation: index and desk to the fleet that the planner sees. No I/O.
+//!
+//! A work counts for an upgrade only where the upgrade selects the cluster or has a record of it: labels can be written by
+//! whoever may write works in the cluster's namespace, and must not draw a cluster into somebody's upgrade.
 
 use std::cmp::Ordering;
 use std::iter::Peekable;
@@ -167,10 +170,26 @@ fn hold_of(desk: &Desk, owner: Option<&Desk>, cluster: &Arc<str>) -> RivalHold {
     }
 }
 
-/// The fleet of an upgrade: every cluster that is selected, or has a record or works of it (`owned`, sorted). `desks` are
-/// all others.
+/// What an upgrade sees of the hub.
+#[derive(Debug, Default)]
+pub struct Sight {
+    /// Every cluster that it selects or has a record of.
+    pub fleet: Fleet,
+    /// Clusters that it neither selects nor has a record of, where works carry its UID. Nothing is done there.
+    pub unaccounted: Vec<Arc<str>>,
+}
+
+/// What an upgrade sees. `owned`: clusters with works that carry its UID, sorted; `desks`: all other upgrades; `allow_hub`:
+/// the hub itself may be upgraded. An upgrade that is being deleted also sees clusters that it let go of, to clean up there.
 #[must_use]
-pub fn fleet(desk: &Desk, desks: &Desks, index: &Index, owned: &[Arc<str>], now: DateTime<Utc>) -> Fleet {
+pub fn sight(
+    desk: &Desk,
+    desks: &Desks,
+    index: &Index,
+    owned: &[Arc<str>],
+    allow_hub: bool,
+    now: DateTime<Utc>,
+) -> Sight {
     let platform = desk
         .in_force()
         .is_some_and(|brief| brief.spec.cluster_version.is_some());
@@ -186,6 +205,7 @@ pub fn fleet(desk: &Desk, desks: &Desks, index: &Index, owned: &[Arc<str>], now:
         rivals,
         platform,
         incomplete: desk.rows.is_incomplete(),
+        allow_hub,
         now,
     };
     // All are sorted by name: one walk along them, for ten thousand clusters are looked at several times a second.
@@ -194,6 +214,7 @@ pub fn fleet(desk: &Desk, desks: &Desks, index: &Index, owned: &[Arc<str>], now:
     let mut owned = Cursor::new(owned.iter().map(|name| (name, ())));
     let mut managed = Cursor::new(&index.clusters);
     let mut clusters = Vec::with_capacity(desk.rows.all().len().max(desk.selected.clusters.len()));
+    let mut unaccounted = Vec::new();
     while let Some(name) = first([members.name(), rows.name(), owned.name()]) {
         owned.take(name);
         let facts = Facts {
@@ -201,9 +222,18 @@ pub fn fleet(desk: &Desk, desks: &Desks, index: &Index, owned: &[Arc<str>], now:
             row: rows.take(name),
             managed: managed.take(name).map(AsRef::as_ref),
         };
-        clusters.push(view.cluster(name, &facts));
+        // A start whose outcome is not known may have left a work before there is a record.
+        let known = facts.member.is_some() || facts.row.is_some() || desk.unsettled.contains_key(name);
+        if known || (desk.is_deleting() && desk.former.contains(name)) {
+            clusters.push(view.cluster(name, &facts));
+        } else if view.has_works(name) {
+            unaccounted.push(Arc::clone(name));
+        }
     }
-    Fleet { clusters }
+    Sight {
+        fleet: Fleet { clusters },
+        unaccounted,
+    }
 }
 
 /// The first of names.
@@ -255,6 +285,7 @@ struct View<'a> {
     platform: bool,
     /// Rows of the upgrade may exist that are not known.
     incomplete: bool,
+    allow_hub: bool,
     now: DateTime<Utc>,
 }
 
@@ -321,8 +352,14 @@ impl View<'_> {
                 canary: false,
                 named: true,
             });
-            standing(cluster, member, self.platform)
+            standing(cluster, member, self.platform, self.allow_hub)
         })
+    }
+
+    /// True when works that carry the upgrade's UID are there and not on their way out.
+    fn has_works(&self, name: &str) -> bool {
+        let mut works = self.index.works(name).into_iter().flatten().flatten();
+        works.any(|view| view.upgrade == self.desk.uid && !view.work.terminating && !view.work.vanished)
     }
 
     /// The slots of a cluster. A rival's work there outweighs what its selection alone says.
@@ -341,7 +378,12 @@ impl View<'_> {
                 };
             }
             if view.upgrade == self.desk.uid {
-                return Slot::Ours(Arc::clone(&view.work));
+                // Without our annotation somebody else made it, or took it over.
+                return if view.owner == self.desk.key {
+                    Slot::Ours(Arc::clone(&view.work))
+                } else {
+                    self.obstacle(name, step)
+                };
             }
             if view.work.vanished {
                 return Slot::Absent;

@@ -173,13 +173,13 @@ fn observe_desk(hall: &Hall, state: &mut State, desk: &mut Desk, now: DateTime<U
         owned.sort_unstable();
         owned.dedup();
     }
-    let fleet = observe::fleet(desk, &state.desks, &state.index, &owned, now);
-    desk.left = observe::leavers(&fleet);
-    desk.contested = fleet.clusters.iter().any(|cluster| cluster.rival.is_some());
+    let allow_hub = state.settings.allow_hub;
+    let sight = observe::sight(desk, &state.desks, &state.index, &owned, allow_hub, now);
+    desk.take_sight(&sight);
     Some(Observed {
         view: Arc::clone(&desk.view),
         policy,
-        fleet,
+        fleet: sight.fleet,
         brief: in_force,
         broken: brief.err(),
         now,
@@ -245,7 +245,7 @@ pub(crate) fn facts<'a>(
     Facts {
         generation: desk.view.metadata.generation.unwrap_or(0),
         paused: desk.brief.as_ref().is_ok_and(|brief| brief.spec.paused),
-        notes: &desk.selected.notes,
+        notes: &desk.notes,
         retry: None,
         observed_retry: previous.observed_retry.as_deref(),
         refused: desk.rows.refusal(),

@@ -104,6 +104,7 @@ impl Desktop {
             .get_or_insert_default()
             .insert(LABEL_MCU_UID.to_owned(), job.upgrade.to_string());
         let notes = meta.annotations.get_or_insert_default();
+        notes.insert(api::names::ANNOTATION_OWNER.to_owned(), sheet.owner.to_string());
         notes.insert(
             api::names::ANNOTATION_REVISION.to_owned(),
             sheet.attempt.revision.to_string(),
@@ -589,5 +590,7 @@ fn a_report_carries_its_owner_and_kept_rows_byte_for_byte() {
     assert_eq!(crate::hall::belongs(&report, &desk), crate::hall::Belonging::Ours);
     assert_eq!(report.rows.rows.len(), 2);
 }
+#[path = "borders_tests.rs"]
+mod borders;
 #[path = "pipeline_unsettled_tests.rs"]
 mod unsettled;

@@ -8,6 +8,7 @@ use kube::Client;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use crate::admission;
 use crate::answer;
 use crate::apply::{self, Effect, Job, Load, Outcome};
 use crate::events;
@@ -59,6 +60,7 @@ pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<
         works: flags.work_flags(),
         operators_grace: TimeDelta::from_std(flags.operators_grace).unwrap_or(TimeDelta::seconds(30)),
         require_bindings: flags.require_set_bindings,
+        allow_hub: flags.allow_hub,
         namespaces: flags
             .watch_namespaces
             .iter()
@@ -139,7 +141,8 @@ async fn lead(hall: &Arc<Hall>, parts: &Parts, writers: usize) {
             gauges::clear(hall);
         }
     };
-    tokio::join!(alive, terms);
+    let policies = admission::follow(client, &parts.readiness, &parts.metrics, &parts.leadership);
+    tokio::join!(alive, terms, policies);
 }
 
 /// Jobs that were planned in a term that is over, or before an outage, must not be carried out any more.

@@ -200,7 +200,9 @@ impl Machine<'_> {
             self.wake_at(until);
         }
         let has_pre_action = self.cluster.slot(Step::PreAction).ours().is_some();
-        self.leaving = self.now < until || self.cluster.awaits_start() || has_pre_action;
+        // Without its record the cluster is out of sight: a deletion under way may still fail and be needed again.
+        let writing = self.cluster.busy.is_some() || self.cluster.awaits_start();
+        self.leaving = self.now < until || writing || has_pre_action;
         !self.leaving
     }
 

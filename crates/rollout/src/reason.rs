@@ -64,7 +64,7 @@ reasons! {
     NotOpenShift,
     /// The product is a managed service that upgrades itself.
     ManagedService,
-    /// The cluster is the hub itself and was not named.
+    /// The cluster is the hub itself, and the controller may not upgrade it or no selector names it.
     LocalCluster,
     /// Another upgrade, or somebody else's work, holds the cluster.
     Conflict,

@@ -10,7 +10,7 @@ mod upgrade;
 pub use cluster::{ClusterClaim, ManagedCluster, ManagedClusterSpec, ManagedClusterStatus};
 pub use placement::{
     BindingSpec, BindingStatus, Decision, ManagedClusterSet, ManagedClusterSetBinding, Placement,
-    PlacementDecision, PlacementDecisionStatus, SetSelector, SetSpec,
+    PlacementDecision, PlacementDecisionStatus, PlacementSpec, SetSelector, SetSpec,
 };
 pub use upgrade::{MAX_FINALIZERS, Report, SpecText, Upgrade};
 pub use work::{
@@ -83,7 +83,7 @@ macro_rules! resource {
 }
 pub(crate) use resource;
 
-/// Metadata without managedFields, owner references and whatever else nobody reads.
+/// Metadata without managedFields and whatever else nobody reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SlimMeta {
@@ -101,18 +101,18 @@ struct SlimMeta {
     owner_references: Lenient<Vec<OwnerReference>>,
 }
 
-/// Reads metadata and keeps, of the annotations, only those of our group.
+/// Reads metadata without owner references; of the annotations only those of our group are kept.
 pub(crate) fn slim_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     SlimMeta::deserialize(deserializer).map(|slim| reduce(slim).0)
 }
 
-/// The same, with the owner that controls the object.
+/// The same with owner references, for kinds that count only with their owner.
 pub(crate) fn owned_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     let (mut meta, owners) = reduce(SlimMeta::deserialize(deserializer)?);
-    if let Lenient::Good(mut owners) = owners {
-        owners.retain(|owner| owner.controller == Some(true));
-        meta.owner_references = Some(owners);
-    }
+    meta.owner_references = match owners {
+        Lenient::Good(owners) => Some(owners),
+        Lenient::Absent | Lenient::Broken(_) => None,
+    };
     Ok(meta)
 }
 

@@ -29,6 +29,7 @@ pub(super) async fn list(common: &Common, screen: Screen) -> Result<Exit, Failur
         };
         screen.print(&render::list::table(&upgrades, view, Utc::now(), screen.paint));
     }
+    note_policies(&hub, screen).await;
     Ok(Exit::Done)
 }
 
@@ -39,6 +40,7 @@ pub(super) async fn status(common: &Common, name: &str, screen: Screen) -> Resul
     let text = render::objects::upgrade(common.output, &upgrade)
         .unwrap_or_else(|| render::status::render(&upgrade, wide, Utc::now(), screen.paint));
     screen.print(&text);
+    note_policies(&hub, screen).await;
     Ok(Exit::Done)
 }
 
@@ -97,6 +99,13 @@ pub(super) async fn why(common: &Common, args: &WhyArgs, screen: Screen) -> Resu
         screen.paint,
     ));
     Ok(Exit::Done)
+}
+
+/// What others may write, the controller believes where no policy keeps them from it.
+async fn note_policies(hub: &Hub, screen: Screen) {
+    if let Some(warning) = hub.policy_warning().await {
+        screen.note(&warning);
+    }
 }
 
 fn note_unreadable(rows: &Rows, screen: Screen) {

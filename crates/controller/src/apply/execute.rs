@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use api::names::{FIELD_MANAGER, LABEL_MCU_UID, Step};
+use api::names::{ANNOTATION_OWNER, FIELD_MANAGER, LABEL_MCU_UID, Step};
 use api::views::{ManifestWork, Report, Upgrade};
 use http::{HeaderMap, Method, Request, header};
 use http_body_util::BodyExt;
@@ -45,7 +45,7 @@ async fn write(client: &Client, job: &Job) -> Result<Outcome, Error> {
         Effect::Create {
             cluster, step, sheet, ..
         } => match render(job, sheet, cluster, *step) {
-            Some(body) => create(client, &job.upgrade, cluster, *step, body).await,
+            Some(body) => create(client, (&job.upgrade, &sheet.owner), cluster, *step, body).await,
             None => Ok(unmade(format!("step {step} is not part of the spec"))),
         },
         Effect::Update { cluster, sheet, uid } => match render_update(job, sheet, cluster, uid) {
@@ -210,7 +210,7 @@ async fn get(client: &Client, cluster: &str, step: Step) -> Result<Option<Manife
 
 async fn create(
     client: &Client,
-    upgrade: &str,
+    upgrade: (&str, &str),
     cluster: &str,
     step: Step,
     body: Vec<u8>,
@@ -235,7 +235,12 @@ async fn create(
 }
 
 /// The name is taken: by an earlier write of ours whose answer was lost, or by somebody else.
-async fn adopt(client: &Client, upgrade: &str, cluster: &str, step: Step) -> Result<Outcome, Error> {
+async fn adopt(
+    client: &Client,
+    (upgrade, key): (&str, &str),
+    cluster: &str,
+    step: Step,
+) -> Result<Outcome, Error> {
     let Some(work) = get(client, cluster, step).await? else {
         return Ok(Outcome::Gone);
     };
@@ -244,14 +249,18 @@ async fn adopt(client: &Client, upgrade: &str, cluster: &str, step: Step) -> Res
         .labels
         .as_ref()
         .and_then(|labels| labels.get(LABEL_MCU_UID));
-    if let Some(owner) = owner {
-        let ours = owner == upgrade;
-        let work = Box::new(work);
-        return Ok(if ours {
-            Outcome::Work(work)
-        } else {
-            Outcome::Rival(work)
-        });
+    let annotated = work
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|notes| notes.get(ANNOTATION_OWNER));
+    match owner {
+        Some(owner) if owner != upgrade => return Ok(Outcome::Rival(Box::new(work))),
+        Some(_) if annotated.is_some_and(|annotated| annotated == key) => {
+            return Ok(Outcome::Work(Box::new(work)));
+        }
+        // Our UID alone can be written by whoever may write works there.
+        _ => {}
     }
     Ok(if work.metadata.deletion_timestamp.is_some() {
         Outcome::ForeignTerminating

@@ -154,13 +154,18 @@ fn not_found() -> Answer {
 }
 
 fn work(owner: Option<&str>, terminating: bool) -> Answer {
+    annotated_work(owner, "ns/mcu", terminating)
+}
+
+/// A work with the UID label and the owner's annotation.
+fn annotated_work(owner: Option<&str>, key: &str, terminating: bool) -> Answer {
     let labels = owner.map_or_else(|| json!({}), |owner| json!({LABEL_MCU_UID: owner}));
     Answer::Said(
         200,
         json!({
             "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
             "metadata": {"name": "c1-cluster-upgrade", "namespace": "c1", "uid": "w1", "resourceVersion": "5", "labels": labels,
-                "deletionTimestamp": terminating.then_some("2026-05-28T20:00:00Z")},
+                "annotations": {ANNOTATION_OWNER: key}, "deletionTimestamp": terminating.then_some("2026-05-28T20:00:00Z")},
         }),
     )
 }
@@ -227,6 +232,14 @@ async fn a_foreign_work_is_left_alone() {
     assert_eq!(hub.calls(), ["POST", "GET"], "read once, never written");
     let (outcome, _) = run(&create(), vec![exists(), work(None, true)]).await;
     assert!(matches!(outcome, Outcome::ForeignTerminating));
+}
+
+#[tokio::test]
+async fn a_work_with_our_uid_and_another_owner_is_a_foreign_one() {
+    for key in ["ns/other", ""] {
+        let (outcome, _) = run(&create(), vec![exists(), annotated_work(Some(UID), key, false)]).await;
+        assert!(matches!(outcome, Outcome::Foreign), "{key}");
+    }
 }
 
 #[tokio::test]

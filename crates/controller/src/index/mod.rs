@@ -19,7 +19,7 @@ use chrono::{DateTime, Utc};
 
 pub use cluster::{Availability, ClusterId, ClusterView};
 pub use intern::Pool;
-pub use placement::{Key, Placements, key};
+pub use placement::{Decided, Deciding, Key, Placements, key};
 pub use work::{WorkView, from_rollout, step_of, to_rollout};
 
 use crate::selection::Clusters;
@@ -71,11 +71,11 @@ impl Index {
     pub fn cluster(&mut self, change: &Change<ManagedCluster>) {
         let changed = match change {
             Change::Applied(object) => match ClusterView::new(object, &mut self.pool) {
-                Some(view) => {
-                    let changed = self
-                        .clusters
-                        .get(&view.name)
-                        .is_none_or(|before| **before != view);
+                Some(mut view) => {
+                    let before = self.clusters.get(&view.name);
+                    // The label is the cluster's own to change: once seen, the mark stays as long as the object.
+                    view.hub |= before.is_some_and(|before| before.hub);
+                    let changed = before.is_none_or(|before| **before != view);
                     if changed {
                         self.clusters.insert(Arc::clone(&view.name), Arc::new(view));
                     }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use api::names::{
-    ANNOTATION_ATTEMPT, ANNOTATION_REVISION, ANNOTATION_SOAK_STARTED_AT, ANNOTATION_STARTED_AT,
-    ANNOTATION_STEP_HASH, ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION, LABEL_MCU_UID, Step,
+    ANNOTATION_ATTEMPT, ANNOTATION_OWNER, ANNOTATION_REVISION, ANNOTATION_SOAK_STARTED_AT,
+    ANNOTATION_STARTED_AT, ANNOTATION_STEP_HASH, ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION,
+    LABEL_MCU_UID, Step,
 };
 use api::time::{parse_rfc3339, to_chrono};
 use api::views::ManifestWork;
@@ -24,6 +25,8 @@ pub struct WorkView {
     pub version: u64,
     /// UID of the upgrade that owns it.
     pub upgrade: Arc<str>,
+    /// `namespace/name` of the upgrade that owns it, as its annotation says.
+    pub owner: Arc<str>,
     /// The step it performs.
     pub step: Step,
     /// What is wrong with its annotations, if they are not what the controller writes: then nothing is known of the attempt it
@@ -163,6 +166,7 @@ impl WorkView {
                 .and_then(|text| text.parse().ok())
                 .unwrap_or(0),
             upgrade: pool.share(labels.get(LABEL_MCU_UID)?),
+            owner: pool.share(note(ANNOTATION_OWNER)),
             step,
             unreadable,
             work,
@@ -197,6 +201,7 @@ impl WorkView {
             || self.unreadable != other.unreadable
             || self.uid != other.uid
             || self.upgrade != other.upgrade
+            || self.owner != other.owner
             || self.cluster_version != other.cluster_version
     }
 }

@@ -62,6 +62,7 @@ pub struct Metrics {
     check_violations: Counter,
     leader: Gauge,
     lease_transitions: Counter,
+    policies_missing: Gauge,
 }
 
 impl Default for Metrics {
@@ -111,6 +112,7 @@ impl Metrics {
             check_violations: register(&mut registry, &catalogue::CHECK_VIOLATIONS, Counter::default()),
             leader: register(&mut registry, &catalogue::LEADER, Gauge::default()),
             lease_transitions: register(&mut registry, &catalogue::LEASE_TRANSITIONS, Counter::default()),
+            policies_missing: register(&mut registry, &catalogue::POLICIES_MISSING, Gauge::default()),
             watch_ages: Arc::clone(&watch_ages),
             registry: Registry::default(),
         };
@@ -220,6 +222,11 @@ impl Metrics {
     pub fn set_records(&self, refused: usize, unreadable: usize) {
         self.records_refused.set(whole(refused));
         self.records_unreadable.set(whole(unreadable));
+    }
+
+    /// Sets the number of admission policies that are not known to be enforced.
+    pub fn set_policies_missing(&self, count: usize) {
+        self.policies_missing.set(whole(count));
     }
 
     /// The independent check refused a plan.
