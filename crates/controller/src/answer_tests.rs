@@ -484,6 +484,7 @@ fn read(hall: &Hall, uid: Option<&str>, outcome: &Outcome) {
     let effect = Effect::Read {
         cluster: cluster(),
         step: Step::Platform,
+        owner: Arc::from("ns/u1"),
         uid: uid.map(Arc::from),
         asked: hall.now(),
     };

@@ -468,6 +468,7 @@ fn read(
     Effect::Read {
         cluster,
         step,
+        owner: Arc::clone(&desk.key),
         uid,
         asked,
     }

@@ -83,7 +83,7 @@ pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<
         let tidies = number % TIDY == 0;
         writers.spawn(write(hall, client, leadership, parts.shutdown.clone(), tidies));
     }
-    let looping = lead(&hall, &parts, flags.write_concurrency);
+    let looping = lead(&hall, &client, &parts, flags.write_concurrency);
     attend(&parts.shutdown, looping, watches, writers).await
 }
 
@@ -118,7 +118,7 @@ fn broken(what: &str, ended: Result<(), JoinError>) -> anyhow::Error {
 }
 
 /// Term after term: have every kind listed anew, then look and write until the lease is lost.
-async fn lead(hall: &Arc<Hall>, parts: &Parts, writers: usize) {
+async fn lead(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize) {
     let alive = async {
         loop {
             parts.readiness.beat();

@@ -58,7 +58,9 @@ async fn write(client: &Client, job: &Job) -> Result<Outcome, Error> {
         Effect::Delete {
             cluster, step, uid, ..
         } => delete(client, cluster, *step, uid).await,
-        Effect::Read { cluster, step, .. } => adopt(client, &job.upgrade, cluster, *step).await,
+        Effect::Read {
+            cluster, step, owner, ..
+        } => adopt(client, (&job.upgrade, owner), cluster, *step).await,
         Effect::Report { namespace, due, body } => {
             report(client, namespace, &due.name, body.as_deref()).await
         }

@@ -524,6 +524,7 @@ async fn a_read_says_what_is_under_the_name() {
         job(Effect::Read {
             cluster: Arc::from("c1"),
             step: Step::Platform,
+            owner: Arc::from("ns/mcu"),
             uid: None,
             asked: rollout::testing::at(0),
         })

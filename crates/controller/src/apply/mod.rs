@@ -99,6 +99,8 @@ pub enum Effect {
         cluster: Arc<str>,
         /// The step.
         step: Step,
+        /// `namespace/name` of the upgrade, as a work of it says.
+        owner: Arc<str>,
         /// UID of the object that is known under the name, if it is one of this upgrade.
         uid: Option<Arc<str>>,
         /// When it was asked for.
