@@ -1,5 +1,6 @@
 //! Tests of the planner: by rule, by sequence, by property; and of the checker, by bad plans.
 
+mod downgrade;
 mod edits;
 mod gates;
 mod members;

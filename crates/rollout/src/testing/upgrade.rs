@@ -292,7 +292,7 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
                 error: Arc::from("the write failed"),
                 lasting: false,
             }),
-            version: Arc::from("4.11.0"),
+            version: Arc::clone(&spoke.version),
         })
         .collect();
     Fleet { clusters }

@@ -155,6 +155,7 @@ impl Scene {
             operators_timeout: TimeDelta::minutes(22),
             canaries: false,
             target: "4.12.0".into(),
+            allow_downgrade: false,
         }
     }
 
