@@ -17,6 +17,7 @@ use crate::index::Uid;
 use crate::policy::Brief;
 use crate::report::rows::Rows;
 use crate::report::writer::StatusState;
+use crate::restore::Origin;
 use crate::selection::Selected;
 use crate::telemetry::labels::WriteOutcome;
 
@@ -81,9 +82,15 @@ pub struct Desk {
     pub status: StatusState,
     /// Another upgrade concerns some of its clusters.
     pub contested: bool,
-    /// The finalizers are being written.
+    /// Where it comes from, as last judged.
+    pub origin: Origin,
+    /// UID of an upgrade of the same name that is gone and whose reports were left, found when this one was taken up.
+    pub earlier_life: Option<Uid>,
+    /// What was noted on the object last: it is not written again and again should somebody take it away each time.
+    pub noted: Option<String>,
+    /// The finalizers, or annotations, are being written.
     pub finalizing: bool,
-    /// The last writes of the finalizers failed.
+    /// The last writes of the finalizers, or annotations, failed.
     pub hurdle: Option<Backoff>,
     /// A look is due.
     pub dirty: bool,
@@ -194,6 +201,9 @@ impl Desk {
             missing: AHashMap::new(),
             status: StatusState::default(),
             contested: false,
+            origin: Origin::default(),
+            earlier_life: None,
+            noted: None,
             finalizing: false,
             hurdle: None,
             dirty: true,
@@ -258,6 +268,7 @@ impl Desk {
         self.status.reset();
         self.status.observe(self.view.status.good());
         self.finalizing = false;
+        self.noted = None;
         self.dirty = true;
     }
 
@@ -347,10 +358,13 @@ impl Desk {
         self.missing.insert(Arc::clone(cluster), now);
     }
 
-    /// Notes how a write of the finalizers ended.
+    /// Notes how a write of the finalizers, or annotations, ended.
     pub fn finalized(&mut self, now: DateTime<Utc>, outcome: &Outcome) {
         self.finalizing = false;
         self.dirty = true;
+        if !matches!(outcome, Outcome::Upgrade(_)) {
+            self.noted = None;
+        }
         self.hurdle = match outcome {
             Outcome::Failed(text, counted) => Some(Backoff::after(self.hurdle.as_ref(), now, text, *counted)),
             _ => None,

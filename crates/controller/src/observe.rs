@@ -77,6 +77,8 @@ fn rivals(desk: &Desk, desks: &Desks) -> AHashMap<Arc<str>, Rival> {
             let row = other.rows.get(cluster).map(|row| &row.record);
             match row.map(|record| (record.phase, record.reason)) {
                 Some((Phase::Complete | Phase::Failed, _)) => {}
+                // It will not touch the cluster: neither by itself, nor when others are done with it.
+                Some((Phase::Pending, Reason::Restored) | (Phase::Blocked, Reason::NewerThanTarget)) => {}
                 Some((phase, reason)) if waits_for_a_human(phase, reason) => note(cluster, RivalHold::Stuck),
                 _ => note(cluster, RivalHold::Active),
             }
@@ -117,6 +119,7 @@ fn waits_for_a_human(phase: Phase, reason: Reason) -> bool {
     let gates = [
         Reason::InvalidSpec,
         Reason::Paused,
+        Reason::Restored,
         Reason::CanaryFailed,
         Reason::NoCanarySelected,
         Reason::MaxFailuresExceeded,

@@ -268,7 +268,7 @@ fn count(hall: &Hall, job: &Job, outcome: &Outcome, took: Duration) {
         Effect::Delete { .. } => WriteKind::Delete,
         Effect::Report { .. } => WriteKind::Report,
         Effect::Status { .. } => WriteKind::Status,
-        Effect::Finalizers { .. } => WriteKind::Finalizer,
+        Effect::Finalizers { .. } | Effect::Annotate { .. } => WriteKind::Finalizer,
     };
     let ended = match outcome {
         Outcome::Work(_) | Outcome::Doomed | Outcome::Upgrade(_) | Outcome::Report(_) => WriteOutcome::Ok,

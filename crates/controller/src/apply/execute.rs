@@ -1,7 +1,7 @@
 //! Carries out one write and says how it ended. An answer may be lost after the write succeeded, so every write is safe
 //! to repeat: creations have fixed names and a 409 is read once, changes and deletions name the object's UID.
 
-use api::names::{FIELD_MANAGER, LABEL_MCU_UID, Step};
+use api::names::{ANNOTATION_UPGRADE_UID, FIELD_MANAGER, LABEL_MCU_UID, Step};
 use api::views::{ManifestWork, Report, Upgrade};
 use http::{Method, Request, header};
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
@@ -63,12 +63,24 @@ pub async fn execute(client: &Client, job: &Job) -> Outcome {
             name,
             version,
             finalizers,
+            life,
         } => {
-            let patch = json!({"metadata": {"uid": &*job.upgrade, "resourceVersion": version, "finalizers": finalizers}});
+            let mut patch = json!({"metadata": {"uid": &*job.upgrade, "resourceVersion": version, "finalizers": finalizers}});
+            if let Some(life) = life {
+                patch["metadata"]["annotations"] = json!({ANNOTATION_UPGRADE_UID: &**life});
+            }
             let api: Api<Upgrade> = Api::namespaced(client.clone(), namespace);
             api.patch(name, &manager(), &Patch::Merge(&patch))
                 .await
                 .map(upgrade)
+        }
+        Effect::Annotate {
+            namespace,
+            name,
+            patch,
+        } => {
+            let api: Api<Upgrade> = Api::namespaced(client.clone(), namespace);
+            api.patch(name, &manager(), &Patch::Merge(patch)).await.map(upgrade)
         }
     };
     done.unwrap_or_else(|error| classify(&error))

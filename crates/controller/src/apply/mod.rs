@@ -119,6 +119,17 @@ pub enum Effect {
         version: String,
         /// The new list.
         finalizers: Vec<String>,
+        /// UID to note as the one that the object was taken up with.
+        life: Option<Arc<str>>,
+    },
+    /// Change annotations of an upgrade.
+    Annotate {
+        /// Namespace of the upgrade.
+        namespace: Arc<str>,
+        /// Name of the upgrade.
+        name: Arc<str>,
+        /// Merge patch.
+        patch: serde_json::Value,
     },
 }
 
@@ -131,7 +142,10 @@ impl Effect {
             | Effect::Update { cluster, .. }
             | Effect::MarkSoak { cluster, .. }
             | Effect::Delete { cluster, .. } => Some(cluster),
-            Effect::Report { .. } | Effect::Status { .. } | Effect::Finalizers { .. } => None,
+            Effect::Report { .. }
+            | Effect::Status { .. }
+            | Effect::Finalizers { .. }
+            | Effect::Annotate { .. } => None,
         }
     }
 
@@ -140,7 +154,10 @@ impl Effect {
     pub const fn lane(&self) -> Lane {
         match self {
             Effect::Delete { halt: true, .. } => Lane::Halt,
-            Effect::Report { .. } | Effect::Status { .. } | Effect::Finalizers { .. } => Lane::Record,
+            Effect::Report { .. }
+            | Effect::Status { .. }
+            | Effect::Finalizers { .. }
+            | Effect::Annotate { .. } => Lane::Record,
             Effect::Create { .. } | Effect::Update { .. } | Effect::MarkSoak { .. } => Lane::Start,
             Effect::Delete { halt: false, .. } => Lane::CleanUp,
         }
