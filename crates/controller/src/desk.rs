@@ -68,6 +68,8 @@ pub struct Desk {
     pub selected_at: u64,
     /// Since when clusters of the fleet are not selected any more.
     pub left: AHashMap<Arc<str>, DateTime<Utc>>,
+    /// Versions that this upgrade has brought clusters to whose claims still tell the one before, with that claim.
+    pub proven: AHashMap<Arc<str>, (Arc<str>, Arc<str>)>,
     /// Records.
     pub rows: Rows,
     /// Writes under way, by cluster.
@@ -195,6 +197,7 @@ impl Desk {
             selected: Selected::default(),
             selected_at: 0,
             left: AHashMap::new(),
+            proven: AHashMap::new(),
             busy: AHashMap::new(),
             backoff: AHashMap::new(),
             obstacles: AHashMap::new(),

@@ -49,6 +49,28 @@ pub fn leavers(fleet: &Fleet) -> AHashMap<Arc<str>, DateTime<Utc>> {
     fleet.clusters.iter().filter_map(left).collect()
 }
 
+/// Notes which clusters are about to be queued again though their claims do not tell yet what this upgrade has brought them
+/// to: their works are gone, and a claim follows minutes later. It counts until the claim changes.
+pub fn note_proven(desk: &mut Desk, index: &Index) {
+    let Some(revision) = desk.in_force().map(|brief| Arc::clone(&brief.policy.revision)) else {
+        return;
+    };
+    let claim = |name: &Arc<str>| index.clusters.get(name).map(|cluster| &cluster.version);
+    desk.proven.retain(|name, (_, known)| claim(name) == Some(known));
+    for (name, row) in desk.rows.all() {
+        let record = &row.record;
+        let queued = record.attempt.revision != revision && record.succeeded(Stage::Platform);
+        if queued
+            && !row.target.is_empty()
+            && let Some(claim) = claim(name)
+            && (claim.is_empty() || *claim == record.from_version)
+        {
+            let known = (Arc::clone(&row.target), Arc::clone(claim));
+            desk.proven.insert(Arc::clone(name), known);
+        }
+    }
+}
+
 /// What other upgrades hold, by cluster, as far as it concerns `desk`.
 fn rivals(desk: &Desk, desks: &Desks) -> AHashMap<Arc<str>, Rival> {
     let mut found = AHashMap::new();
@@ -293,7 +315,13 @@ impl View<'_> {
                 standing(cluster, member, self.platform)
             }),
             rival,
-            version: version(works, managed.map(|cluster| &cluster.version)),
+            version: version(
+                works,
+                desk.proven
+                    .get(name)
+                    .map(|(proven, _)| proven)
+                    .or(managed.map(|cluster| &cluster.version)),
+            ),
             works: slots,
             record: row.map(|row| Arc::clone(&row.record)),
             written: row.and_then(|row| row.written.clone()),
@@ -352,7 +380,7 @@ impl View<'_> {
     }
 }
 
-/// The version that a cluster runs: what its platform work told, else its claim.
+/// The version that a cluster runs: what its platform work told, else what is known otherwise.
 fn version(works: Option<&ClusterWorks>, claimed: Option<&Arc<str>>) -> Arc<str> {
     let told = works
         .and_then(|works| works[slot_of(Step::Platform)].as_ref())

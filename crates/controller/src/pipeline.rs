@@ -25,11 +25,11 @@ use crate::hall::{Hall, State, concerns_planning};
 use crate::index::{Index, from_rollout};
 use crate::observe::{self, Desks};
 use crate::policy::{Brief, pending_retry};
-use crate::restore::{self, Completed, Origin};
-use crate::selection::Selected;
 use crate::report::announce;
 use crate::report::rows::Due;
 use crate::report::status::{self, Facts, Past};
+use crate::restore::{self, Completed, Origin};
+use crate::selection::Selected;
 use crate::telemetry::labels::ReconcileOutcome;
 
 /// When to look again after a plan was refused.
@@ -182,6 +182,7 @@ fn observe_desk(hall: &Hall, state: &mut State, desk: &mut Desk, now: DateTime<U
             other.dirty = true;
         }
     }
+    observe::note_proven(desk, &state.index);
     let fleet = observe::fleet(desk, &state.desks, &state.index, &owned, now);
     desk.left = observe::leavers(&fleet);
     desk.contested = fleet.clusters.iter().any(|cluster| cluster.rival.is_some());
@@ -197,7 +198,13 @@ fn observe_desk(hall: &Hall, state: &mut State, desk: &mut Desk, now: DateTime<U
 }
 
 /// Shows an upgrade that was complete before it was restored as complete. Nothing is planned for it, and it holds no cluster.
-fn show_completed(hall: &Hall, state: &mut State, desk: &mut Desk, completed: &Completed, now: DateTime<Utc>) {
+fn show_completed(
+    hall: &Hall,
+    state: &mut State,
+    desk: &mut Desk,
+    completed: &Completed,
+    now: DateTime<Utc>,
+) {
     if !desk.selected.clusters.is_empty() {
         desk.selected = Selected::default();
         wake_contested(&mut state.desks);

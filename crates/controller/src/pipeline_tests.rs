@@ -123,9 +123,7 @@ impl Desktop {
             .with(|state| Upgrade::clone(&state.desks[&job.upgrade].view));
         view.metadata.resource_version = Some(self.version.to_string());
         match &job.effect {
-            Effect::Finalizers {
-                finalizers, life, ..
-            } => {
+            Effect::Finalizers { finalizers, life, .. } => {
                 view.metadata.finalizers = Some(finalizers.clone());
                 if let Some(life) = life {
                     let key = api::names::ANNOTATION_UPGRADE_UID.to_owned();
@@ -575,3 +573,6 @@ async fn a_quiet_upgrade_writes_nothing() {
 
 #[path = "deletion_tests.rs"]
 mod deletion;
+
+#[path = "pipeline_restore_tests.rs"]
+mod restored;

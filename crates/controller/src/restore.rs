@@ -158,26 +158,37 @@ pub(crate) fn observed_retry(desk: &Desk, status: &ManagedClustersUpgradeStatus)
 }
 
 /// The write that makes a completion durable; `None` where it stands there already. `clusters`: how many are complete.
-pub(crate) fn note_completion(desk: &mut Desk, revision: &str, clusters: usize, now: DateTime<Utc>) -> Option<Job> {
+pub(crate) fn note_completion(
+    desk: &mut Desk,
+    revision: &str,
+    clusters: usize,
+    now: DateTime<Utc>,
+) -> Option<Job> {
     let known = completed(desk).and_then(Result::ok);
     if known.is_some_and(|known| known.revision == revision && known.carried.is_none()) || desk.finalizing {
         return None;
     }
     let recorded = desk.rows.all().values().all(|row| {
         let written = row.written.as_ref();
-        written.is_some_and(|written| written.phase == row.record.phase && written.attempt == row.record.attempt)
+        written
+            .is_some_and(|written| written.phase == row.record.phase && written.attempt == row.record.attempt)
     });
-    let clusters = u32::try_from(clusters).ok().filter(|number| (1..=MOST_CLUSTERS).contains(number));
+    let clusters = u32::try_from(clusters)
+        .ok()
+        .filter(|number| (1..=MOST_CLUSTERS).contains(number));
     let (true, Some(clusters)) = (recorded, clusters) else {
         return None;
     };
-    note(desk, Note {
-        upgrade: desk.key.to_string(),
-        revision: revision.to_owned(),
-        time: to_rfc3339(now),
-        clusters,
-        restored_as: None,
-    })
+    note(
+        desk,
+        Note {
+            upgrade: desk.key.to_string(),
+            revision: revision.to_owned(),
+            time: to_rfc3339(now),
+            clusters,
+            restored_as: None,
+        },
+    )
 }
 
 /// The write that takes the completion over for a restored object; `None` where that is done.
@@ -185,13 +196,16 @@ pub(crate) fn carry_over(desk: &mut Desk, completed: &Completed) -> Option<Job> 
     if completed.carried.as_deref() == Some(&*desk.uid) || desk.finalizing {
         return None;
     }
-    note(desk, Note {
-        upgrade: desk.key.to_string(),
-        revision: completed.revision.clone(),
-        time: to_rfc3339(completed.time),
-        clusters: completed.clusters,
-        restored_as: Some(desk.uid.to_string()),
-    })
+    note(
+        desk,
+        Note {
+            upgrade: desk.key.to_string(),
+            revision: completed.revision.clone(),
+            time: to_rfc3339(completed.time),
+            clusters: completed.clusters,
+            restored_as: Some(desk.uid.to_string()),
+        },
+    )
 }
 
 fn note(desk: &mut Desk, note: Note) -> Option<Job> {
@@ -207,7 +221,10 @@ fn note(desk: &mut Desk, note: Note) -> Option<Job> {
         effect: Effect::Annotate {
             namespace: Arc::clone(&desk.namespace),
             name: Arc::clone(&desk.name),
-            patch: annotate(&desk.uid, &[(ANNOTATION_COMPLETED, &text), (ANNOTATION_UPGRADE_UID, &desk.uid)]),
+            patch: annotate(
+                &desk.uid,
+                &[(ANNOTATION_COMPLETED, &text), (ANNOTATION_UPGRADE_UID, &desk.uid)],
+            ),
         },
     })
 }

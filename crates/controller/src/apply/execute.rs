@@ -80,7 +80,9 @@ pub async fn execute(client: &Client, job: &Job) -> Outcome {
             patch,
         } => {
             let api: Api<Upgrade> = Api::namespaced(client.clone(), namespace);
-            api.patch(name, &manager(), &Patch::Merge(patch)).await.map(upgrade)
+            api.patch(name, &manager(), &Patch::Merge(patch))
+                .await
+                .map(upgrade)
         }
     };
     done.unwrap_or_else(|error| classify(&error))

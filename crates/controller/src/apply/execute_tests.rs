@@ -502,7 +502,12 @@ async fn annotations_are_changed_on_the_object_they_were_meant_for() {
         name: Arc::from("mcu"),
         patch: patch.clone(),
     };
-    let conflict = status(409, "Conflict", "the UID in the precondition does not match", &json!({}));
+    let conflict = status(
+        409,
+        "Conflict",
+        "the UID in the precondition does not match",
+        &json!({}),
+    );
     let (outcome, hub) = run(&job(effect), vec![conflict]).await;
     assert!(failure(&outcome).contains("UID"));
     let asked = hub.asked().remove(0);

@@ -41,7 +41,7 @@ pub struct Row {
     /// It left the selection.
     pub left: bool,
     /// Version that the record's attempt upgrades to.
-    target: Arc<str>,
+    pub target: Arc<str>,
     shard: usize,
 }
 
