@@ -397,15 +397,12 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
         jobs.push(status_job(desk, status));
     }
     if plan.outlook.complete && observed.broken.is_none() {
-        match hurdle(desk, observed.now) {
-            Some(until) => desk.wake_at = desk.wake_at.into_iter().chain([until]).min(),
-            None => jobs.extend(restore::note_completion(
-                desk,
-                &observed.policy.revision,
-                plan.summary.clusters.total,
-                observed.now,
-            )),
-        }
+        jobs.extend(restore::note_completion(
+            desk,
+            &observed.policy.revision,
+            plan,
+            observed.now,
+        ));
     }
     let moved = changes.moved.into_iter().map(|(cluster, record)| {
         let resolves = resolves(&observed.fleet, &cluster, &record);

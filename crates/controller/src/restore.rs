@@ -11,11 +11,13 @@ use api::names::{ANNOTATION_COMPLETED, ANNOTATION_RESUME_RESTORED, ANNOTATION_UP
 use api::time::{parse_rfc3339, to_rfc3339};
 use api::views::Upgrade;
 use chrono::{DateTime, Utc};
+use rollout::Plan;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::apply::{Effect, Job};
 use crate::desk::Desk;
+use crate::pipeline::hurdle;
 use crate::policy::pending_retry;
 
 /// Longest annotation that is read, in bytes.
@@ -157,15 +159,19 @@ pub(crate) fn observed_retry(desk: &Desk, status: &ManagedClustersUpgradeStatus)
     }
 }
 
-/// The write that makes a completion durable; `None` where it stands there already. `clusters`: how many are complete.
+/// The write that makes the completion that a plan finds durable; `None` where it stands there already.
 pub(crate) fn note_completion(
     desk: &mut Desk,
     revision: &str,
-    clusters: usize,
+    plan: &Plan,
     now: DateTime<Utc>,
 ) -> Option<Job> {
     let known = completed(desk).and_then(Result::ok);
     if known.is_some_and(|known| known.revision == revision && known.carried.is_none()) || desk.finalizing {
+        return None;
+    }
+    if let Some(until) = hurdle(desk, now) {
+        desk.wake_at = desk.wake_at.into_iter().chain([until]).min();
         return None;
     }
     let recorded = desk.rows.all().values().all(|row| {
@@ -173,16 +179,13 @@ pub(crate) fn note_completion(
         written
             .is_some_and(|written| written.phase == row.record.phase && written.attempt == row.record.attempt)
     });
-    let clusters = u32::try_from(clusters)
-        .ok()
-        .filter(|number| (1..=MOST_CLUSTERS).contains(number));
-    let (true, Some(clusters)) = (recorded, clusters) else {
-        return None;
-    };
+    let clusters = u32::try_from(plan.summary.clusters.total).ok();
+    let clusters = clusters.filter(|number| recorded && (1..=MOST_CLUSTERS).contains(number))?;
+    let upgrade = desk.key.to_string();
     note(
         desk,
         Note {
-            upgrade: desk.key.to_string(),
+            upgrade,
             revision: revision.to_owned(),
             time: to_rfc3339(now),
             clusters,
