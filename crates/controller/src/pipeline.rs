@@ -393,17 +393,10 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
     };
     let news = announce::of_status(&previous, &status, retried(observed, plan));
     desk.status.set(status);
-    if let Some(status) = desk.status.due(now) {
-        jobs.push(status_job(desk, status));
-    }
-    if plan.outlook.complete && observed.broken.is_none() {
-        jobs.extend(restore::note_completion(
-            desk,
-            &observed.policy.revision,
-            plan,
-            observed.now,
-        ));
-    }
+    let due = desk.status.due(now);
+    jobs.extend(due.map(|status| status_job(desk, status)));
+    let noted = restore::note_completion(desk, &observed.policy, plan, observed.now);
+    jobs.extend(noted);
     let moved = changes.moved.into_iter().map(|(cluster, record)| {
         let resolves = resolves(&observed.fleet, &cluster, &record);
         (cluster, record, resolves)

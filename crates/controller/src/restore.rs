@@ -11,7 +11,7 @@ use api::names::{ANNOTATION_COMPLETED, ANNOTATION_RESUME_RESTORED, ANNOTATION_UP
 use api::time::{parse_rfc3339, to_rfc3339};
 use api::views::Upgrade;
 use chrono::{DateTime, Utc};
-use rollout::Plan;
+use rollout::{Hold, Plan, Policy};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -162,10 +162,15 @@ pub(crate) fn observed_retry(desk: &Desk, status: &ManagedClustersUpgradeStatus)
 /// The write that makes the completion that a plan finds durable; `None` where it stands there already.
 pub(crate) fn note_completion(
     desk: &mut Desk,
-    revision: &str,
+    policy: &Policy,
     plan: &Plan,
     now: DateTime<Utc>,
 ) -> Option<Job> {
+    // While the spec is invalid the policy is that of an earlier one.
+    if !plan.outlook.complete || policy.hold == Some(Hold::InvalidSpec) {
+        return None;
+    }
+    let revision = &*policy.revision;
     let known = completed(desk).and_then(Result::ok);
     if known.is_some_and(|known| known.revision == revision && known.carried.is_none()) || desk.finalizing {
         return None;
