@@ -45,6 +45,10 @@ pub mod reason {
     pub const COMPLETE: &str = "ManagedClustersUpgradeComplete";
     /// Failed.
     pub const FAILED: &str = "ManagedClustersUpgradeFailed";
+    /// Complete and Ready: it was complete before the object was restored, and is not run again.
+    pub const COMPLETED_BEFORE: &str = "CompletedBefore";
+    /// Stalled=True and Ready=False: the object was restored or copied, and starts nothing until it is resumed.
+    pub const RESTORED: &str = "Restored";
     /// Ready=False while paused.
     pub const PAUSED: &str = "Paused";
     /// Reconciling=True.

@@ -157,6 +157,7 @@ pub enum LabelOperator {
 
 /// What is written into each cluster's ClusterVersion.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("(has(self.version) && self.version != '') || (has(self.image) && self.image != '')").message("set version (such as 4.12.0) or image"))]
 pub struct ClusterVersionSpec {
     /// Update channel, such as stable-4.12. Empty: the channel is left alone.
@@ -180,6 +181,10 @@ pub struct ClusterVersionSpec {
     #[schemars(length(max = 1024))]
     #[x_kube(validation = Rule::new("!self.matches('[[:space:]]')").message("must be the pull spec of a release image, without white space"))]
     pub image: String,
+    /// True: clusters that run a newer version than the one asked for are upgraded all the same. Otherwise they are
+    /// blocked, reason NewerThanTarget. Clusters themselves refuse most downgrades.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub allow_downgrade: bool,
 }
 
 /// Which operators to upgrade. The exclude list always wins; approveAllUpgrades ignores the include list.

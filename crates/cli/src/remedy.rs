@@ -30,6 +30,10 @@ const CLUSTERS: &[(&str, &str)] = &[
     ),
     ("Paused", "Run kubectl mcu resume {name} -n {namespace}."),
     (
+        "Restored",
+        "The upgrade was restored from a backup, or copied. See where its clusters stand, then run kubectl mcu resume {name} -n {namespace} to go on, or delete it.",
+    ),
+    (
         "MaxFailuresExceeded",
         "Mend the failed clusters and run kubectl mcu retry {name} -n {namespace}, or raise spec.upgradeStrategy.maxFailures.",
     ),
@@ -72,6 +76,10 @@ const CLUSTERS: &[(&str, &str)] = &[
     (
         "Conflict",
         "If the message names an upgrade: wait until it is done with the cluster, or retry, resume, edit or delete it (kubectl mcu status shows what it waits for). If it names a work of nobody's upgrade: delete that work; it is looked for again within 5 minutes.",
+    ),
+    (
+        "NewerThanTarget",
+        "The cluster runs a newer version than the one asked for. Take it out of the selection, ask for a newer version, or set spec.clusterVersion.allowDowngrade to insist. It starts by itself then.",
     ),
     (
         "UnreadableCluster",
@@ -228,6 +236,10 @@ const UPGRADES: &[(&str, &str)] = &[
         reason::CLUSTERS_BLOCKED,
         "Mend what blocks the clusters (kubectl mcu clusters {name} -n {namespace} --phase Blocked --phase PostAction), or take them out of the selection.",
     ),
+    (
+        reason::RESTORED,
+        "The object was restored from a backup, or copied, and starts nothing by itself. See where its clusters stand (kubectl mcu clusters {name} -n {namespace}), then run kubectl mcu resume {name} -n {namespace} to go on, or delete it.",
+    ),
     (reason::PAUSED, "Run kubectl mcu resume {name} -n {namespace}."),
 ];
 
@@ -308,6 +320,7 @@ mod tests {
             reason::MAX_FAILURES_EXCEEDED,
             reason::CLUSTERS_FAILED,
             reason::CLUSTERS_BLOCKED,
+            reason::RESTORED,
         ] {
             assert!(for_upgrade(reason, NAMES).is_some(), "{reason}");
         }

@@ -102,7 +102,7 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
             // The end of a deletion waits for it.
             desk.dirty |= desk.is_deleting();
         }
-        Effect::Finalizers { .. } => desk.finalized(now, outcome),
+        Effect::Finalizers { .. } | Effect::Annotate { .. } => desk.finalized(now, outcome),
     }
 }
 

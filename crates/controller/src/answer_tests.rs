@@ -336,6 +336,7 @@ fn finalizers_that_cannot_be_written_are_tried_ever_less_often() {
         name: Arc::from("u1"),
         version: "1".to_owned(),
         finalizers: Vec::new(),
+        life: None,
     };
     for failures in [1, 2] {
         with_desk(&hall, |desk| desk.finalizing = true);

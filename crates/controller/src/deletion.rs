@@ -32,6 +32,7 @@ pub fn policy() -> Policy {
         canaries: false,
         clock_trusted: true,
         target: Arc::from(""),
+        allow_downgrade: false,
     }
 }
 
@@ -60,7 +61,7 @@ pub fn finish(desk: &mut Desk, fleet: &Fleet, now: DateTime<Utc>, jobs: &mut Vec
         .filter(|one| *one != FINALIZER)
         .cloned()
         .collect();
-    jobs.push(finalizer_job(desk, finalizers));
+    jobs.push(finalizer_job(desk, finalizers, None));
 }
 
 /// While works or refused writes keep a deletion from its end the object says so. What it was worth is returned as news.

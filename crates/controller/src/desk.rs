@@ -18,6 +18,7 @@ use crate::observe::{self, Sight};
 use crate::policy::Brief;
 use crate::report::rows::Rows;
 use crate::report::writer::StatusState;
+use crate::restore::Origin;
 use crate::selection::Selected;
 use crate::telemetry::labels::WriteOutcome;
 
@@ -78,6 +79,8 @@ pub struct Desk {
     pub former: AHashSet<Arc<str>>,
     /// What the Selected condition says beside the number of clusters.
     pub notes: Vec<String>,
+    /// Versions that this upgrade has brought clusters to whose claims still tell the one before, with that claim.
+    pub proven: AHashMap<Arc<str>, (Arc<str>, Arc<str>)>,
     /// Records.
     pub rows: Rows,
     /// Writes under way, by cluster.
@@ -96,9 +99,15 @@ pub struct Desk {
     pub status: StatusState,
     /// Another upgrade concerns some of its clusters.
     pub contested: bool,
-    /// The finalizers are being written.
+    /// Where it comes from, as last judged.
+    pub origin: Origin,
+    /// UID of an upgrade of the same name that is gone and whose reports were left, found when this one was taken up.
+    pub earlier_life: Option<Uid>,
+    /// What was noted on the object last: it is not written again and again should somebody take it away each time.
+    pub noted: Option<String>,
+    /// The finalizers, or annotations, are being written.
     pub finalizing: bool,
-    /// The last writes of the finalizers failed.
+    /// The last writes of the finalizers, or annotations, failed.
     pub hurdle: Option<Backoff>,
     /// A look is due.
     pub dirty: bool,
@@ -257,6 +266,7 @@ impl Desk {
             left: AHashMap::new(),
             former: AHashSet::new(),
             notes: Vec::new(),
+            proven: AHashMap::new(),
             busy: AHashMap::new(),
             backoff: AHashMap::new(),
             unsettled: AHashMap::new(),
@@ -265,6 +275,9 @@ impl Desk {
             missing: AHashMap::new(),
             status: StatusState::default(),
             contested: false,
+            origin: Origin::default(),
+            earlier_life: None,
+            noted: None,
             finalizing: false,
             hurdle: None,
             dirty: true,
@@ -355,6 +368,7 @@ impl Desk {
         self.status.reset();
         self.status.observe(self.view.status.good());
         self.finalizing = false;
+        self.noted = None;
         self.dirty = true;
     }
 
@@ -531,10 +545,13 @@ impl Desk {
         self.missing.insert(Arc::clone(cluster), now);
     }
 
-    /// Notes how a write of the finalizers ended.
+    /// Notes how a write of the finalizers, or annotations, ended.
     pub fn finalized(&mut self, now: DateTime<Utc>, outcome: &Outcome) {
         self.finalizing = false;
         self.dirty = true;
+        if !matches!(outcome, Outcome::Upgrade(_)) {
+            self.noted = None;
+        }
         self.hurdle = match outcome {
             Outcome::Failed(text, counted) => Some(Backoff::after(self.hurdle.as_ref(), now, text, *counted)),
             _ => None,

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use ahash::{AHashMap, AHashSet};
+use api::names::{LABEL_MCU, LABEL_MCU_UID};
 use api::views::{Report, Upgrade};
 use chrono::{DateTime, SecondsFormat, SubsecRound, TimeDelta, Utc};
 use tokio::sync::Notify;
@@ -24,6 +25,10 @@ use crate::works::WorkFlags;
 
 /// Most rows of reports that wait for their upgrade.
 const MOST_WAITING: usize = 25_000;
+/// Most reports of upgrades that are not known that are remembered.
+const MOST_STRANGERS: usize = 4096;
+/// Most ended upgrades that are remembered.
+const MOST_ENDED: usize = 4096;
 
 /// What the flags say, as far as planning and rendering go.
 #[derive(Clone, Debug)]
@@ -57,6 +62,10 @@ pub struct State {
     pub desks: Desks,
     /// Reports that arrived before their upgrade, by name; a bounded number.
     waiting: AHashMap<Uid, AHashMap<String, Report>>,
+    /// Reports of upgrades that are not known: UID and name of each one's upgrade.
+    strangers: AHashMap<Key, (Uid, Arc<str>)>,
+    /// UIDs of upgrades whose end was seen: what is left of their reports goes by itself.
+    ended: AHashSet<Uid>,
     /// What the flags say.
     pub settings: Settings,
 }
@@ -67,6 +76,8 @@ impl State {
             index: Index::default(),
             desks: Desks::new(),
             waiting: AHashMap::new(),
+            strangers: AHashMap::new(),
+            ended: AHashSet::new(),
             settings,
         }
     }
@@ -326,6 +337,7 @@ impl State {
             self.delete_upgrade(&gone);
         }
         desk.status.observe(view.status.good());
+        self.strangers.retain(|_, (uid, _)| *uid != desk.uid);
         for report in self.waiting.remove(&desk.uid).unwrap_or_default().values() {
             if belongs(report, &desk) == Belonging::Ours {
                 desk.rows.observe(report, false, false, Instant::now());
@@ -345,19 +357,67 @@ impl State {
 
     /// Forgets an upgrade that is gone.
     pub fn delete_upgrade(&mut self, uid: &str) {
-        if self.desks.remove(uid).is_some() {
+        if let Some(desk) = self.desks.remove(uid) {
             // Whoever waited for its clusters may go on.
             self.index.all_dirty = true;
+            self.note_end(desk.uid);
         }
         self.waiting.remove(uid);
     }
 
     /// Forgets upgrades that a fresh list did not contain.
     pub fn retain_upgrades(&mut self, seen: &AHashSet<Key>) {
-        let before = self.desks.len();
-        self.desks
-            .retain(|_, desk| seen.contains(&(Arc::clone(&desk.namespace), Arc::clone(&desk.name))));
-        self.index.all_dirty |= before != self.desks.len();
+        let mut ended = Vec::new();
+        self.desks.retain(|uid, desk| {
+            let kept = seen.contains(&(Arc::clone(&desk.namespace), Arc::clone(&desk.name)));
+            ended.extend((!kept).then(|| Arc::clone(uid)));
+            kept
+        });
+        self.index.all_dirty |= !ended.is_empty();
+        for uid in ended {
+            self.note_end(uid);
+        }
+    }
+
+    fn note_end(&mut self, uid: Uid) {
+        if self.ended.len() >= MOST_ENDED {
+            self.ended.clear();
+        }
+        self.ended.insert(uid);
+    }
+
+    /// UID of an upgrade of the same name that nobody here has known and whose reports are there: the object was restored.
+    pub(crate) fn earlier_life(&self, desk: &Desk) -> Option<Uid> {
+        let mut strangers = self.strangers.iter();
+        let found = strangers.find(|((namespace, _), (uid, name))| {
+            *namespace == desk.namespace
+                && *name == desk.name
+                && !self.ended.contains(uid)
+                && !self.desks.contains_key(uid)
+                && *uid != desk.uid
+        });
+        found.map(|(_, (uid, _))| Arc::clone(uid))
+    }
+
+    /// Notes a report whose upgrade is not known.
+    fn note_stranger(&mut self, report: &Report, deleted: bool) {
+        let meta = &report.metadata;
+        let label = |key| meta.labels.as_ref().and_then(|labels| labels.get(key));
+        let (Some(namespace), Some(name), Some(upgrade), Some(uid)) = (
+            &meta.namespace,
+            &meta.name,
+            label(LABEL_MCU),
+            label(LABEL_MCU_UID),
+        ) else {
+            return;
+        };
+        let key = (Arc::from(namespace.as_str()), Arc::from(name.as_str()));
+        if deleted || self.desks.contains_key(uid.as_str()) {
+            self.strangers.remove(&key);
+        } else if self.strangers.len() < MOST_STRANGERS {
+            self.strangers
+                .insert(key, (Arc::from(uid.as_str()), Arc::from(upgrade.as_str())));
+        }
     }
 
     /// Takes a report as the hub has it. What does not belong to the upgrade whose report its name says counts as none.
@@ -366,6 +426,7 @@ impl State {
         let (Some(namespace), Some(name)) = (meta.namespace.as_deref(), meta.name.as_deref()) else {
             return;
         };
+        self.note_stranger(report, deleted);
         let found = self
             .desks
             .values_mut()
@@ -401,6 +462,7 @@ impl State {
             let known = |name: &str| seen.contains(&(Arc::clone(namespace), Arc::from(name)));
             desk.dirty |= desk.rows.relist(known, newest, own, Instant::now());
         }
+        self.strangers.retain(|report, _| seen.contains(report));
         self.waiting.retain(|_, reports| {
             reports.retain(|name, report| {
                 let namespace = report.metadata.namespace.as_deref().unwrap_or_default();

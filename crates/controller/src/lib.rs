@@ -25,6 +25,7 @@ pub mod observe;
 pub mod pipeline;
 pub mod policy;
 pub mod report;
+pub mod restore;
 pub mod run;
 pub mod schedule;
 pub mod selection;

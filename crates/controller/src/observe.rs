@@ -52,6 +52,28 @@ pub fn leavers(fleet: &Fleet) -> AHashMap<Arc<str>, DateTime<Utc>> {
     fleet.clusters.iter().filter_map(left).collect()
 }
 
+/// Notes which clusters are about to be queued again though their claims do not tell yet what this upgrade has brought them
+/// to: their works are gone, and a claim follows minutes later. It counts until the claim changes.
+pub fn note_proven(desk: &mut Desk, index: &Index) {
+    let Some(revision) = desk.in_force().map(|brief| Arc::clone(&brief.policy.revision)) else {
+        return;
+    };
+    let claim = |name: &Arc<str>| index.clusters.get(name).map(|cluster| &cluster.version);
+    desk.proven.retain(|name, (_, known)| claim(name) == Some(known));
+    for (name, row) in desk.rows.all() {
+        let record = &row.record;
+        let queued = record.attempt.revision != revision && record.succeeded(Stage::Platform);
+        if queued
+            && !row.target.is_empty()
+            && let Some(claim) = claim(name)
+            && (claim.is_empty() || *claim == record.from_version)
+        {
+            let known = (Arc::clone(&row.target), Arc::clone(claim));
+            desk.proven.insert(Arc::clone(name), known);
+        }
+    }
+}
+
 /// What other upgrades hold, by cluster, as far as it concerns `desk`.
 fn rivals(desk: &Desk, desks: &Desks) -> AHashMap<Arc<str>, Rival> {
     let mut found = AHashMap::new();
@@ -80,6 +102,8 @@ fn rivals(desk: &Desk, desks: &Desks) -> AHashMap<Arc<str>, Rival> {
             let row = other.rows.get(cluster).map(|row| &row.record);
             match row.map(|record| (record.phase, record.reason)) {
                 Some((Phase::Complete | Phase::Failed, _)) => {}
+                // It will not touch the cluster: neither by itself, nor when others are done with it.
+                Some((Phase::Pending, Reason::Restored) | (Phase::Blocked, Reason::NewerThanTarget)) => {}
                 Some((phase, reason)) if waits_for_a_human(phase, reason) => note(cluster, RivalHold::Stuck),
                 _ => note(cluster, RivalHold::Active),
             }
@@ -120,6 +144,7 @@ fn waits_for_a_human(phase: Phase, reason: Reason) -> bool {
     let gates = [
         Reason::InvalidSpec,
         Reason::Paused,
+        Reason::Restored,
         Reason::CanaryFailed,
         Reason::NoCanarySelected,
         Reason::MaxFailuresExceeded,
@@ -318,7 +343,13 @@ impl View<'_> {
             gone: missing || managed.is_none_or(|cluster| cluster.terminating),
             standing: self.standing(facts),
             rival,
-            version: version(works, managed.map(|cluster| &cluster.version)),
+            version: version(
+                works,
+                desk.proven
+                    .get(name)
+                    .map(|(proven, _)| proven)
+                    .or(managed.map(|cluster| &cluster.version)),
+            ),
             works: slots,
             record: row.map(|row| Arc::clone(&row.record)),
             written: row.and_then(|row| row.written.clone()),
@@ -422,7 +453,7 @@ impl View<'_> {
     }
 }
 
-/// The version that a cluster runs: what its platform work told, else its claim.
+/// The version that a cluster runs: what its platform work told, else what is known otherwise.
 fn version(works: Option<&ClusterWorks>, claimed: Option<&Arc<str>>) -> Arc<str> {
     let told = works
         .and_then(|works| works[slot_of(Step::Platform)].as_ref())

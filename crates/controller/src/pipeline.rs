@@ -29,6 +29,8 @@ use crate::report::announce;
 use crate::report::line::for_yaml;
 use crate::report::rows::Due;
 use crate::report::status::{self, Facts, Past};
+use crate::restore::{self, Completed, Origin};
+use crate::selection::Selected;
 use crate::telemetry::labels::ReconcileOutcome;
 
 /// When to look again after a plan was refused.
@@ -126,14 +128,29 @@ fn observe_desk(hall: &Hall, state: &mut State, desk: &mut Desk, now: DateTime<U
     desk.wake_at = None;
     // A look that cannot plan uses it up, too: what the upgrade waits for from here on is no reaction.
     let freed = state.index.ended.remove(&desk.uid);
+    if desk.earlier_life.is_none() && restore::is_unmarked(desk) {
+        desk.earlier_life = state.earlier_life(desk);
+    }
     if !settle_finalizer(hall, desk, now) {
         return None;
+    }
+    let owned = state.index.clusters_of(&desk.uid);
+    if !desk.is_deleting() {
+        desk.origin = restore::judge(desk, owned.is_empty());
+        if let Origin::CompletedBefore(completed) = desk.origin.clone() {
+            show_completed(hall, state, desk, &completed, now);
+            return None;
+        }
     }
     let (brief, in_force) = (desk.brief.clone(), desk.in_force().cloned());
     let policy = match (&brief, &in_force) {
         _ if desk.is_deleting() => deletion::policy(),
         (Ok(brief), _) => Policy {
             retry: pending_retry(&desk.view, desk.status.previous().observed_retry.as_deref()),
+            hold: match desk.origin {
+                Origin::Restored(_) => Some(Hold::Restored),
+                _ => brief.policy.hold,
+            },
             ..brief.policy.clone()
         },
         // What is in flight goes on as it was asked for; nothing else starts, and no retry.
@@ -166,8 +183,9 @@ fn observe_desk(hall: &Hall, state: &mut State, desk: &mut Desk, now: DateTime<U
             other.dirty = true;
         }
     }
+    observe::note_proven(desk, &state.index);
     desk.settle(&state.index);
-    let mut owned = state.index.clusters_of(&desk.uid);
+    let mut owned = owned;
     if !desk.unsettled.is_empty() {
         owned.extend(desk.unsettled.keys().cloned());
         owned.sort_unstable();
@@ -187,11 +205,54 @@ fn observe_desk(hall: &Hall, state: &mut State, desk: &mut Desk, now: DateTime<U
     })
 }
 
+/// Shows an upgrade that was complete before it was restored as complete. Nothing is planned for it, and it holds no cluster.
+fn show_completed(
+    hall: &Hall,
+    state: &mut State,
+    desk: &mut Desk,
+    completed: &Completed,
+    now: DateTime<Utc>,
+) {
+    if !desk.selected.clusters.is_empty() {
+        desk.selected = Selected::default();
+        wake_contested(&mut state.desks);
+    }
+    desk.selected_at = 0;
+    let (latest, written) = (desk.status.previous(), desk.status.written());
+    let past = Past {
+        latest: &latest,
+        written: &written,
+    };
+    let observed = restore::observed_retry(desk, &latest);
+    let facts = Facts {
+        observed_retry: observed.as_deref(),
+        ..facts(desk, &latest, now)
+    };
+    let status = match &desk.brief {
+        Ok(_) => status::completed_before(&facts, completed, past),
+        Err(violations) => status::invalid(&facts, violations, past),
+    };
+    desk.status.set(status);
+    hall.metrics.reconciled(ReconcileOutcome::Unchanged);
+    if let Some(until) = hurdle(desk, now) {
+        desk.wake_at = Some(until);
+    } else {
+        hall.lanes.push(restore::carry_over(desk, completed));
+    }
+}
+
 /// The finalizer is set before anything is written for an upgrade. True when the upgrade may be looked at.
 fn settle_finalizer(hall: &Hall, desk: &mut Desk, now: DateTime<Utc>) -> bool {
     let present = has_finalizer(desk);
-    if desk.is_deleting() || present || desk.finalizing {
+    // That it is a restored one is noted first, too: the reports that tell it are soon removed as nobody's.
+    let marked = desk.earlier_life.is_none()
+        || restore::life_to_note(desk).is_none()
+        || (desk.noted.is_some() && !desk.finalizing);
+    if desk.is_deleting() || (present && marked) {
         return present;
+    }
+    if desk.finalizing {
+        return false;
     }
     // Of too many finalizers the view has only some, and writing those would remove the others.
     if desk.in_force().is_none() || desk.view.has_too_many_finalizers() {
@@ -202,8 +263,12 @@ fn settle_finalizer(hall: &Hall, desk: &mut Desk, now: DateTime<Utc>) -> bool {
         return false;
     }
     let mut finalizers = desk.view.metadata.finalizers.clone().unwrap_or_default();
-    finalizers.push(FINALIZER.to_owned());
-    let job = finalizer_job(desk, finalizers);
+    if !present {
+        finalizers.push(FINALIZER.to_owned());
+    }
+    let life = restore::life_to_note(desk);
+    desk.noted = life.as_deref().map(str::to_owned);
+    let job = finalizer_job(desk, finalizers, life);
     hall.lanes.push([job]);
     false
 }
@@ -223,13 +288,14 @@ pub(crate) fn has_finalizer(desk: &Desk) -> bool {
         .any(|finalizer| finalizer == FINALIZER)
 }
 
-pub(crate) fn finalizer_job(desk: &mut Desk, finalizers: Vec<String>) -> Job {
+pub(crate) fn finalizer_job(desk: &mut Desk, finalizers: Vec<String>, life: Option<Arc<str>>) -> Job {
     desk.finalizing = true;
     let effect = Effect::Finalizers {
         namespace: Arc::clone(&desk.namespace),
         name: Arc::clone(&desk.name),
         version: desk.view.metadata.resource_version.clone().unwrap_or_default(),
         finalizers,
+        life,
     };
     Job {
         upgrade: Arc::clone(&desk.uid),
@@ -245,6 +311,10 @@ pub(crate) fn facts<'a>(
     Facts {
         generation: desk.view.metadata.generation.unwrap_or(0),
         paused: desk.brief.as_ref().is_ok_and(|brief| brief.spec.paused),
+        restored: match &desk.origin {
+            Origin::Restored(text) => Some(text),
+            _ => None,
+        },
         notes: &desk.notes,
         retry: None,
         observed_retry: previous.observed_retry.as_deref(),
@@ -333,9 +403,10 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
     };
     let news = announce::of_status(&previous, &status, retried(observed, plan));
     desk.status.set(status);
-    if let Some(status) = desk.status.due(now) {
-        jobs.push(status_job(desk, status));
-    }
+    let due = desk.status.due(now);
+    jobs.extend(due.map(|status| status_job(desk, status)));
+    let noted = restore::note_completion(desk, &observed.policy, plan, observed.now);
+    jobs.extend(noted);
     let moved = changes.moved.into_iter().map(|(cluster, record)| {
         let resolves = resolves(&observed.fleet, &cluster, &record);
         (cluster, record, resolves)

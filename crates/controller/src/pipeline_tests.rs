@@ -83,7 +83,7 @@ impl Desktop {
             Effect::Create { cluster, step, .. } => Outcome::Work(Box::new(self.made(cluster, *step, &job))),
             Effect::Delete { .. } => Outcome::Doomed,
             Effect::Report { .. } => Outcome::Report(self.version),
-            Effect::Status { .. } | Effect::Finalizers { .. } => {
+            Effect::Status { .. } | Effect::Finalizers { .. } | Effect::Annotate { .. } => {
                 Outcome::Upgrade(Box::new(self.written(&job)))
             }
             Effect::Read { .. } => Outcome::Gone,
@@ -125,7 +125,20 @@ impl Desktop {
             .with(|state| Upgrade::clone(&state.desks[&job.upgrade].view));
         view.metadata.resource_version = Some(self.version.to_string());
         match &job.effect {
-            Effect::Finalizers { finalizers, .. } => view.metadata.finalizers = Some(finalizers.clone()),
+            Effect::Finalizers { finalizers, life, .. } => {
+                view.metadata.finalizers = Some(finalizers.clone());
+                if let Some(life) = life {
+                    let key = api::names::ANNOTATION_UPGRADE_UID.to_owned();
+                    let notes = view.metadata.annotations.get_or_insert_default();
+                    notes.insert(key, life.to_string());
+                }
+            }
+            Effect::Annotate { patch, .. } => {
+                let notes = view.metadata.annotations.get_or_insert_default();
+                for (key, value) in patch["metadata"]["annotations"].as_object().unwrap() {
+                    notes.insert(key.clone(), value.as_str().unwrap().to_owned());
+                }
+            }
             Effect::Status { status, .. } => view.status = api::lenient::Lenient::Good((**status).clone()),
             _ => {}
         }
@@ -178,6 +191,7 @@ fn told(job: &Job) -> String {
         Effect::Read { cluster, step, .. } => format!("read {cluster}-{step}"),
         Effect::Report { due, .. } => format!("report {}", due.name),
         Effect::Status { .. } => "status".to_owned(),
+        Effect::Annotate { .. } => "annotate".to_owned(),
         Effect::Finalizers { finalizers, .. } => format!("finalizers {}", finalizers.len()),
     };
     format!("{}: {what}", job.upgrade)
@@ -592,5 +606,7 @@ fn a_report_carries_its_owner_and_kept_rows_byte_for_byte() {
 }
 #[path = "borders_tests.rs"]
 mod borders;
+#[path = "pipeline_restore_tests.rs"]
+mod restored;
 #[path = "pipeline_unsettled_tests.rs"]
 mod unsettled;

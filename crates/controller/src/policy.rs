@@ -101,6 +101,10 @@ pub fn brief(
                 .as_ref()
                 .map_or("", |target| target.version.as_str()),
         ),
+        allow_downgrade: spec
+            .cluster_version
+            .as_ref()
+            .is_some_and(|target| target.allow_downgrade),
     };
     Ok(Brief {
         generation: upgrade.metadata.generation.unwrap_or(0),

@@ -37,6 +37,21 @@ fn defaults_hold_when_the_strategy_is_omitted() {
 }
 
 #[test]
+fn a_downgrade_is_allowed_without_a_new_revision() {
+    let made = |allowed: Value| {
+        let mut spec = crate::fixture::spec(&["c1"]);
+        spec["clusterVersion"]["allowDowngrade"] = allowed;
+        made(spec).unwrap()
+    };
+    let (without, with) = (made(json!(false)), made(json!(true)));
+    assert!(!without.policy.allow_downgrade && with.policy.allow_downgrade);
+    assert_eq!(without.policy.revision, with.policy.revision);
+    assert_eq!(without.policy.steps, with.policy.steps);
+    let text = serde_json::to_value(&without.spec).unwrap();
+    assert_eq!(text["clusterVersion"].get("allowDowngrade"), None);
+}
+
+#[test]
 fn the_strategy_is_broken_down() {
     let mut spec = crate::fixture::spec(&["c1"]);
     spec["paused"] = json!(true);

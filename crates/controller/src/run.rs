@@ -257,7 +257,7 @@ fn count(hall: &Hall, job: &Job, outcome: &Outcome, took: Duration) {
         Effect::Delete { .. } => WriteKind::Delete,
         Effect::Report { .. } => WriteKind::Report,
         Effect::Status { .. } => WriteKind::Status,
-        Effect::Finalizers { .. } => WriteKind::Finalizer,
+        Effect::Finalizers { .. } | Effect::Annotate { .. } => WriteKind::Finalizer,
         Effect::Read { .. } => WriteKind::Read,
     };
     let ended = match outcome {

@@ -51,7 +51,7 @@ pub enum ViolationKind {
     WindowExceeded,
     /// A cluster holds a slot that neither its record nor a work accounts for.
     UnfoundedSlot,
-    /// A start while paused, or while the spec is invalid.
+    /// A start while paused, while the spec is invalid, or after a restore that nobody has acknowledged.
     StartedWhilePaused,
     /// A start after a canary failed (R5).
     StartedAfterCanaryFailure,
@@ -61,6 +61,8 @@ pub enum ViolationKind {
     StartedWithoutCanary,
     /// A start past maxFailures.
     StartedPastMaxFailures,
+    /// A step that leads to an older version than the cluster runs, although the policy does not allow a downgrade.
+    Downgrade,
     /// A start of a cluster that is blocked, unavailable, gone, not selected or held by another upgrade.
     StartedBarred,
     /// A write for a cluster of which another write is under way.

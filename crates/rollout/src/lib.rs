@@ -8,6 +8,7 @@
 
 pub mod check;
 mod cluster;
+mod downgrade;
 pub mod fleet;
 mod outlook;
 pub mod phase;

@@ -46,6 +46,8 @@ reasons! {
     InvalidSpec,
     /// The upgrade is paused.
     Paused,
+    /// The upgrade was restored from a backup, or copied, and starts nothing until it is resumed.
+    Restored,
     /// More clusters failed than maxFailures allows; nothing further starts.
     MaxFailuresExceeded,
     /// The cluster is not available; it starts when its agent is back.
@@ -68,6 +70,8 @@ reasons! {
     LocalCluster,
     /// Another upgrade, or somebody else's work, holds the cluster.
     Conflict,
+    /// The cluster runs a newer version than the target, and spec.clusterVersion.allowDowngrade is not set.
+    NewerThanTarget,
     /// What the hub says of the cluster cannot be read.
     UnreadableCluster,
     /// The ManifestWork's status cannot be read.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::cluster::LEAVE_DEBOUNCE;
+use crate::downgrade;
 use crate::fleet::{Cluster, Reading, Selection, Slot, Work};
 use crate::phase::{Phase, Step};
 use crate::policy::Policy;
@@ -322,8 +323,13 @@ fn revise(
         Phase::Initialized | Phase::Partial if same(Step::Platform) => {
             on_new_revision(cluster, own(), policy)
         }
-        // A cluster that is not selected any more is given nothing new.
-        Phase::Initialized if selected && policy.wants(Step::Platform) => {
+        // A cluster that is not selected any more is given nothing new; one that runs a newer version than the new target ends
+        // what it was asked for before.
+        Phase::Initialized
+            if selected
+                && policy.wants(Step::Platform)
+                && !downgrade::is_refused(policy, &cluster.version) =>
+        {
             let mut record = on_new_revision(cluster, own(), policy);
             record.stages[Stage::Platform.index()] = None;
             record

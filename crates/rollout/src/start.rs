@@ -47,6 +47,8 @@ impl Machine<'_> {
             && let Standing::Blocked { reason, message } = &self.cluster.standing
         {
             self.block(*reason, message);
+        } else if let Some(text) = self.downgrade(step) {
+            self.block(Reason::NewerThanTarget, &text);
         } else if self.way_is_free(step) {
             self.out.wish = Wish::Advance(step, started);
             if step == Step::PostAction {
@@ -134,6 +136,10 @@ impl Machine<'_> {
         }
         if let Standing::Blocked { reason, message } = &self.cluster.standing {
             self.block(*reason, message);
+            return;
+        }
+        if let Some(text) = self.downgrade(step) {
+            self.block(Reason::NewerThanTarget, &text);
             return;
         }
         if let Some(rival) = &self.cluster.rival {

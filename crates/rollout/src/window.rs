@@ -104,6 +104,10 @@ impl Window {
                     Reason::Paused,
                     "the upgrade is paused; set spec.paused to false to go on",
                 ),
+                Hold::Restored => (
+                    Reason::Restored,
+                    "the upgrade was restored or copied; check it, then run kubectl mcu resume",
+                ),
                 Hold::InvalidSpec => (
                     Reason::InvalidSpec,
                     "the spec breaks a rule; correct it, condition Stalled names the field",

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use api::names::{ANNOTATION_OWNER, FIELD_MANAGER, LABEL_MCU_UID, Step};
+use api::names::{ANNOTATION_OWNER, ANNOTATION_UPGRADE_UID, FIELD_MANAGER, LABEL_MCU_UID, Step};
 use api::views::{ManifestWork, Report, Upgrade};
 use http::{HeaderMap, Method, Request, header};
 use http_body_util::BodyExt;
@@ -86,10 +86,22 @@ async fn write(client: &Client, job: &Job) -> Result<Outcome, Error> {
             name,
             version,
             finalizers,
+            life,
         } => {
-            let patch = json!({"metadata": {"uid": &*job.upgrade, "resourceVersion": version, "finalizers": finalizers}});
+            let mut patch = json!({"metadata": {"uid": &*job.upgrade, "resourceVersion": version, "finalizers": finalizers}});
+            if let Some(life) = life {
+                patch["metadata"]["annotations"] = json!({ANNOTATION_UPGRADE_UID: &**life});
+            }
             let uri = format!("{}?fieldManager={FIELD_MANAGER}", upgrade_uri(namespace, name));
             self::patch(client, &uri, MERGE_PATCH, &patch).await.map(upgrade)
+        }
+        Effect::Annotate {
+            namespace,
+            name,
+            patch,
+        } => {
+            let uri = format!("{}?fieldManager={FIELD_MANAGER}", upgrade_uri(namespace, name));
+            self::patch(client, &uri, MERGE_PATCH, patch).await.map(upgrade)
         }
     }
 }

@@ -497,6 +497,7 @@ async fn finalizers_are_replaced_only_as_they_were_read() {
         name: Arc::from("mcu"),
         version: "6".to_owned(),
         finalizers: vec!["a".to_owned()],
+        life: Some(Arc::from("life")),
     };
     let conflict = status(409, "Conflict", "the object has been modified", &json!({}));
     let (outcome, hub) = run(&job(effect), vec![conflict]).await;
@@ -505,6 +506,28 @@ async fn finalizers_are_replaced_only_as_they_were_read() {
     assert_eq!(metadata["resourceVersion"], "6");
     assert_eq!(metadata["uid"], UID);
     assert_eq!(metadata["finalizers"], json!(["a"]));
+    assert_eq!(metadata["annotations"], json!({ANNOTATION_UPGRADE_UID: "life"}));
+}
+
+#[tokio::test]
+async fn annotations_are_changed_on_the_object_they_were_meant_for() {
+    let patch = json!({"metadata": {"uid": UID, "annotations": {"a": "b"}}});
+    let effect = Effect::Annotate {
+        namespace: Arc::from("ns"),
+        name: Arc::from("mcu"),
+        patch: patch.clone(),
+    };
+    let conflict = status(
+        409,
+        "Conflict",
+        "the UID in the precondition does not match",
+        &json!({}),
+    );
+    let (outcome, hub) = run(&job(effect), vec![conflict]).await;
+    assert!(failure(&outcome).contains("UID"));
+    let asked = hub.asked().remove(0);
+    assert!(asked.uri.contains("/managedclustersupgrades/mcu?"));
+    assert_eq!(asked.body, patch);
 }
 
 #[tokio::test]

@@ -134,6 +134,17 @@ pub enum Effect {
         version: String,
         /// The new list.
         finalizers: Vec<String>,
+        /// UID to note as the one that the object was taken up with.
+        life: Option<Arc<str>>,
+    },
+    /// Change annotations of an upgrade.
+    Annotate {
+        /// Namespace of the upgrade.
+        namespace: Arc<str>,
+        /// Name of the upgrade.
+        name: Arc<str>,
+        /// Merge patch.
+        patch: serde_json::Value,
     },
 }
 
@@ -147,7 +158,10 @@ impl Effect {
             | Effect::MarkSoak { cluster, .. }
             | Effect::Delete { cluster, .. }
             | Effect::Read { cluster, .. } => Some(cluster),
-            Effect::Report { .. } | Effect::Status { .. } | Effect::Finalizers { .. } => None,
+            Effect::Report { .. }
+            | Effect::Status { .. }
+            | Effect::Finalizers { .. }
+            | Effect::Annotate { .. } => None,
         }
     }
 
@@ -159,6 +173,7 @@ impl Effect {
             Effect::Report { .. }
             | Effect::Status { .. }
             | Effect::Finalizers { .. }
+            | Effect::Annotate { .. }
             | Effect::Read { .. } => Lane::Record,
             Effect::Create { .. } | Effect::Update { .. } | Effect::MarkSoak { .. } => Lane::Start,
             Effect::Delete { halt: false, .. } => Lane::CleanUp,

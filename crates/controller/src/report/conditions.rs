@@ -2,12 +2,13 @@
 
 use api::ManagedClustersUpgradeStatus;
 use api::conditions::{self as types, reason};
-use api::time::from_chrono;
+use api::time::{from_chrono, to_rfc3339};
 use api::validate::Violation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rollout::{Plan, StallReason};
 
 use super::status::{Facts, Past, cut, plain};
+use crate::restore::Completed;
 
 /// Longest message, in bytes; conditions accept 32 KiB, the status must stay small.
 const LONGEST: usize = 1024;
@@ -49,6 +50,7 @@ pub fn of_plan(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> Vec<Condition>
             summary.clusters.complete, summary.clusters.total
         )
     };
+    let restored = outlook.stalled == Some(StallReason::Restored);
     let paused = facts.paused && !complete;
     let verdicts = [
         selected(facts, plan),
@@ -81,7 +83,9 @@ pub fn of_plan(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> Vec<Condition>
                 clusters(summary.clusters.failed)
             ),
         ),
-        if paused {
+        if restored {
+            verdict(types::READY, false, reason::RESTORED, restored_text(facts))
+        } else if paused {
             verdict(
                 types::READY,
                 false,
@@ -148,6 +152,32 @@ pub fn of_violations(facts: &Facts<'_>, violations: &[Violation], past: Past<'_>
         "nothing is started or followed until the spec is corrected; what clusters have begun goes on there",
     );
     beside_kept(verdicts, INVALID, facts, past)
+}
+
+/// Conditions of an upgrade that was complete before its object was restored.
+#[must_use]
+pub fn of_completed_before(facts: &Facts<'_>, completed: &Completed, past: Past<'_>) -> Vec<Condition> {
+    let text = format!(
+        "ManagedClusters upgrade of {} was complete at {}, before this object was restored; it is not run again, and clusters that joined since are not upgraded: edit the spec, or set the annotation retry-failed to a new value, to run it anew",
+        clusters(completed.clusters as usize),
+        to_rfc3339(completed.time)
+    );
+    let idle = "the upgrade was complete before its object was restored";
+    let verdicts = [
+        verdict(types::COMPLETE, true, reason::COMPLETED_BEFORE, text.clone()),
+        verdict(types::READY, true, reason::COMPLETED_BEFORE, text),
+        verdict(types::RECONCILING, false, reason::IDLE, idle),
+        verdict(types::STALLED, false, reason::MOVING, idle),
+    ];
+    beside_kept(verdicts, idle, facts, past)
+}
+
+/// Why a restored upgrade starts nothing, and how it goes on.
+fn restored_text(facts: &Facts<'_>) -> String {
+    facts.restored.map_or_else(
+        || "the object was restored or copied; run kubectl mcu resume to go on".to_owned(),
+        str::to_owned,
+    )
 }
 
 /// Conditions of an upgrade that is being deleted. `refused`: why its end is kept off.
@@ -278,6 +308,7 @@ fn stalled(plan: &Plan, facts: &Facts<'_>) -> Verdict {
     };
     let lost = lost(summary.clusters.failed, summary.degraded);
     let (reason, text) = match stall {
+        StallReason::Restored => (reason::RESTORED, restored_text(facts)),
         StallReason::NothingSelected if plan.outlook.no_canary => (
             reason::NOTHING_SELECTED,
             "spec.upgradeStrategy.canaryClusters.clusterSelector matches no cluster; correct it or remove it".to_owned(),

@@ -49,7 +49,7 @@ pub struct Row {
     /// It left the selection.
     pub left: bool,
     /// Version that the record's attempt upgrades to.
-    pub(super) target: Arc<str>,
+    pub target: Arc<str>,
     pub(super) shard: usize,
 }
 

@@ -6,11 +6,12 @@ use api::mcu::{
 use api::time::from_chrono;
 use api::validate::Violation;
 use chrono::{DateTime, Utc};
-use rollout::{ActionCounts, ClusterState, Counts, Phase, Plan, Reason};
+use rollout::{ActionCounts, ClusterState, Counts, Phase, Plan, Reason, StallReason};
 
 use super::conditions;
 use super::line::is_not_yaml;
 use super::rows::to_row_phase;
+use crate::restore::Completed;
 
 /// Most clusters in a capped list.
 const MOST: usize = 10;
@@ -24,6 +25,8 @@ pub struct Facts<'a> {
     pub generation: i64,
     /// The spec says paused.
     pub paused: bool,
+    /// Why nothing starts, if the object was restored or copied.
+    pub restored: Option<&'a str>,
     /// Why the selection may be smaller than expected.
     pub notes: &'a [String],
     /// Retry token that is being carried out.
@@ -91,6 +94,31 @@ pub fn invalid(facts: &Facts<'_>, violations: &[Violation], past: Past<'_>) -> M
     }
 }
 
+/// Status of an upgrade that was complete before its object was restored: what its annotation says.
+#[must_use]
+pub fn completed_before(
+    facts: &Facts<'_>,
+    completed: &Completed,
+    past: Past<'_>,
+) -> ManagedClustersUpgradeStatus {
+    let clusters = i64::from(completed.clusters);
+    ManagedClustersUpgradeStatus {
+        observed_generation: Some(facts.generation),
+        state: Some(UpgradeState::Complete),
+        progress: Some(format!("{clusters}/{clusters}")),
+        in_flight: Some(0),
+        clusters_summery: Some(ClustersSummary {
+            total: clusters,
+            initialized: clusters,
+            complete: clusters,
+            ..ClustersSummary::default()
+        }),
+        observed_retry: facts.observed_retry.map(str::to_owned),
+        conditions: conditions::of_completed_before(facts, completed, past),
+        ..ManagedClustersUpgradeStatus::default()
+    }
+}
+
 /// Status of an upgrade whose spec breaks rules while its clusters go on by the last valid one.
 #[must_use]
 pub fn followed(
@@ -122,6 +150,8 @@ fn state(facts: &Facts<'_>, plan: &Plan) -> UpgradeState {
     let canaries_running = summary.canaries.total > summary.canaries.complete;
     if plan.outlook.complete && facts.refused.is_none() {
         UpgradeState::Complete
+    } else if plan.outlook.stalled == Some(StallReason::Restored) {
+        UpgradeState::Stalled
     } else if facts.paused {
         UpgradeState::Paused
     } else if plan.outlook.stalled.is_some() || (plan.outlook.complete && facts.refused.is_some()) {
@@ -159,6 +189,7 @@ fn rank(state: &ClusterState) -> Option<usize> {
         Reason::NoCanarySelected,
         Reason::InvalidSpec,
         Reason::Paused,
+        Reason::Restored,
         Reason::MaxFailuresExceeded,
     ];
     let obstacles = [Reason::Conflict, Reason::WorkRefused];

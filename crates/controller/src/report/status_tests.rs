@@ -10,6 +10,7 @@ fn facts(now: DateTime<Utc>) -> Facts<'static> {
     Facts {
         generation: 3,
         paused: false,
+        restored: None,
         notes: &[],
         retry: None,
         observed_retry: None,

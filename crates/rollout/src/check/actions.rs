@@ -181,6 +181,7 @@ impl Checker<'_> {
         }
         self.check_announced(cluster, state, attempt);
         self.check_order(cluster, state, step);
+        self.check_version(cluster, step);
         let clock = state.record.stages[Stage::from(step).index()].map(|stage| stage.started);
         if started != self.now && Some(started) != clock {
             let text = format!("{step:?} with a clock of {started}");
@@ -191,6 +192,26 @@ impl Checker<'_> {
         } else if clock.is_some_and(|clock| clock != started) {
             let text = format!("{step:?} with a clock of {started} instead of {clock:?}");
             self.report(ViolationKind::ClockReset, Some(cluster), text);
+        }
+    }
+
+    /// Neither an action before the update nor the update itself begins on a cluster that runs something newer.
+    fn check_version(&mut self, cluster: &Cluster, step: Step) {
+        let leads_to_target = matches!(step, Step::PreAction | Step::Platform)
+            && self.policy.steps[Step::Platform.index()].is_some();
+        if self.policy.allow_downgrade || !leads_to_target {
+            return;
+        }
+        let known = |text: &str| semver::Version::parse(text).ok();
+        let newer = known(&cluster.version)
+            .zip(known(&self.policy.target))
+            .is_some_and(|(runs, target)| target.cmp_precedence(&runs).is_lt());
+        if newer {
+            let text = format!(
+                "{step:?} towards {} while it runs {}",
+                self.policy.target, cluster.version
+            );
+            self.report(ViolationKind::Downgrade, Some(cluster), text);
         }
     }
 

@@ -40,6 +40,7 @@ pub fn policy() -> PolicyBuilder {
         canaries: false,
         clock_trusted: true,
         target: Arc::from("4.12.0"),
+        allow_downgrade: false,
     })
 }
 
@@ -100,6 +101,24 @@ impl PolicyBuilder {
     /// `spec.paused`.
     pub fn paused(mut self) -> Self {
         self.0.hold = Some(Hold::Paused);
+        self
+    }
+
+    /// A restore since.
+    pub fn restored(mut self) -> Self {
+        self.0.hold = Some(Hold::Restored);
+        self
+    }
+
+    /// The version asked for.
+    pub fn target(mut self, version: &str) -> Self {
+        self.0.target = Arc::from(version);
+        self
+    }
+
+    /// `spec.clusterVersion.allowDowngrade`.
+    pub fn allow_downgrade(mut self) -> Self {
+        self.0.allow_downgrade = true;
         self
     }
 

@@ -352,7 +352,7 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
             }),
             unsettled: upgrade.unsettled.get(name).map(|unsettled| unsettled.step),
             read: upgrade.read.get(name).copied(),
-            version: Arc::from("4.11.0"),
+            version: Arc::clone(&spoke.version),
         })
         .collect();
     Fleet { clusters }

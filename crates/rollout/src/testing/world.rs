@@ -90,6 +90,7 @@ impl World {
         let spoke = Spoke {
             gone: false,
             standing: Standing::Eligible,
+            version: Arc::from("4.11.0"),
             offline: false,
             works: [None, None, None, None],
             refuses: BTreeSet::new(),
@@ -186,6 +187,11 @@ impl World {
                 };
             }
         });
+    }
+
+    /// Sets the version that a cluster reports.
+    pub fn runs(&mut self, name: &str, version: &str) {
+        self.spoke(name, |spoke, _| spoke.version = Arc::from(version));
     }
 
     /// Sets whether a cluster may start.

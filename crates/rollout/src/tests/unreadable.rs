@@ -116,13 +116,13 @@ fn nothing_starts_where_any_work_of_the_upgrade_cannot_be_read() {
 
 #[test]
 fn a_work_that_cannot_be_read_any_more_keeps_its_slot_until_its_time_is_over() {
-    let given = || {
+    let cluster = || {
         fleet()
             .cluster("c1")
             .record(record(Phase::Partial).stage(Stage::Platform, 0))
             .slot(Step::Platform, spoiled())
-            .cluster("c2")
     };
+    let given = || cluster().cluster("c2");
     let one = || policy().window(1);
     let plan = planned(100, one(), given());
     assert_eq!(writes(&plan), Vec::<String>::new());
@@ -133,7 +133,8 @@ fn a_work_that_cannot_be_read_any_more_keeps_its_slot_until_its_time_is_over() {
         Phase::Partial,
         "an edit does not give the slot back"
     );
-    let late = planned(3 * 3600, one(), given());
+    let read = cluster().read(Step::Platform, 3 * 3600);
+    let late = planned(3 * 3600, one(), read.cluster("c2"));
     assert_eq!(stand(&late, "c1"), (Phase::Failed, Reason::ClusterUpgradeTimeout));
     assert!(record_of(&late, "c1").message.contains("UnreadableWork"));
 }

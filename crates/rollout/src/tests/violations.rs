@@ -137,6 +137,33 @@ fn more_starts_than_slots() {
 }
 
 #[test]
+fn steps_back_to_an_older_version() {
+    let newer = || fleet().cluster("a").version("4.12.1");
+    for step in [Step::PreAction, Step::Platform] {
+        refused(Kind::Downgrade, 0, policy().pre_action(), newer(), |plan| {
+            plan.actions.push(create("a", step, 0));
+        });
+    }
+    let failed = newer().work(Step::Platform, work(0)).record(failed());
+    refused(Kind::Downgrade, 10, policy(), failed, |plan| {
+        plan.actions.push(update("a", 10, UpdateKind::Retry));
+    });
+}
+
+#[test]
+fn starts_of_a_restored_upgrade() {
+    refused(
+        Kind::StartedWhilePaused,
+        0,
+        policy().restored(),
+        fleet().cluster("a"),
+        |plan| {
+            plan.actions.push(create("a", Step::Platform, 0));
+        },
+    );
+}
+
+#[test]
 fn slots_out_of_nothing() {
     refused(Kind::UnfoundedSlot, 0, policy(), fleet().cluster("a"), |plan| {
         change(plan, 0, |record| record.phase = Phase::Initialized);

@@ -156,6 +156,7 @@ impl Scene {
             canaries: false,
             clock_trusted: true,
             target: "4.12.0".into(),
+            allow_downgrade: false,
         }
     }
 
