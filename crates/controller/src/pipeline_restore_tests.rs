@@ -133,7 +133,10 @@ async fn a_restored_upgrade_writes_nothing_to_any_cluster_until_it_is_resumed() 
 async fn reports_of_another_uid_tell_a_restore_even_after_they_are_gone_and_the_controller_is_new() {
     let first = |finalizer: bool| {
         let mut desktop = desktop(&["c1"]);
-        desktop.hall.with(|state| state.begin_term(&[report("old")]));
+        desktop.hall.with(|state| {
+            state.begin_term();
+            state.observe_report(&report("old"), false, false);
+        });
         let mut view = restored("new", operators(&["c1"]), &[]);
         if !finalizer {
             view.metadata.finalizers = None;
@@ -207,7 +210,7 @@ async fn an_upgrade_that_was_complete_before_its_restore_is_not_run_again() {
         created: "2026-05-28T11:00:00Z",
         ..upgrade("younger", &[])
     });
-    desktop.hall.with(|state| state.begin_term(&[]));
+    desktop.hall.with(|state| state.begin_term());
     assert_eq!(works(&desktop.settle()), ["younger: create c1-operators-upgrade"]);
     assert_eq!(
         shown(&status(&desktop, "new"), COMPLETE),

@@ -50,7 +50,7 @@ pub fn of_plan(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> Vec<Condition>
             summary.clusters.complete, summary.clusters.total
         )
     };
-    let restored = outlook.stalled == Some(StallReason::Restored);
+    let restored = plan.outlook.stalled == Some(StallReason::Restored);
     let paused = facts.paused && !complete;
     let verdicts = [
         selected(facts, plan),
