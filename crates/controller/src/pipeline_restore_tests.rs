@@ -148,13 +148,12 @@ async fn reports_of_another_uid_tell_a_restore_even_after_they_are_gone_and_the_
             note(&desktop, "new", ANNOTATION_UPGRADE_UID).as_deref(),
             Some("old")
         );
-        desktop
-            .hall
-            .with(|state| Upgrade::clone(&state.desks["new"].view))
+        note(&desktop, "new", ANNOTATION_UPGRADE_UID).unwrap()
     };
     for finalizer in [true, false] {
-        let left = first(finalizer);
+        let life = first(finalizer);
         let mut second = desktop(&["c1"]);
+        let left = restored("new", operators(&["c1"]), &[(ANNOTATION_UPGRADE_UID, &life)]);
         knows(&second, left);
         assert!(works(&second.settle()).is_empty());
         assert_eq!(stalled(&status(&second, "new")).0, "Restored");

@@ -231,6 +231,7 @@ fn done(desktop: &mut Desktop, cluster: &str, uid: &str) -> ManifestWork {
     meta.uid = Some(view.uid.to_string());
     let notes = meta.annotations.get_or_insert_default();
     for (key, value) in [
+        (api::names::ANNOTATION_OWNER, view.owner.to_string()),
         (
             api::names::ANNOTATION_REVISION,
             view.work.attempt.revision.to_string(),
