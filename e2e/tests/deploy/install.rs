@@ -4,9 +4,10 @@ use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
-use testenv::hub::wait_until;
 
-use crate::installed::{Installed, PATIENCE, any, crds, deploy_dir, installed, spec_with, upgrade, upgrades};
+use crate::installed::{
+    Installed, any, crds, deploy_dir, installed, spec_with, type_checked, upgrade, upgrades,
+};
 
 const OURS: [&str; 2] = [
     "managedclustersupgradereports.cluster.open-cluster-management.io",
@@ -64,24 +65,14 @@ async fn manifests(installed: &Installed) -> Result<Vec<Value>> {
 }
 
 #[tokio::test]
-async fn the_policy_passes_the_api_servers_type_check_without_a_warning() -> Result<()> {
-    let admin = installed().await?.admin().await?;
-    let policies = any(
-        &admin,
-        "admissionregistration.k8s.io/v1",
-        "ValidatingAdmissionPolicy",
-        None,
-    );
-    let name = "managedclustersupgrade-references";
-    wait_until("the policy is type-checked", PATIENCE, async || {
-        let policy = policies.get(name).await?;
-        Ok(policy.data["status"]["observedGeneration"].as_i64() == policy.metadata.generation)
-    })
-    .await?;
-    let checked = policies.get(name).await?;
-    let warnings = &checked.data["status"]["typeChecking"]["expressionWarnings"];
-    assert_eq!(*warnings, Value::Null);
-    Ok(())
+async fn the_policies_pass_the_api_servers_type_check_without_a_warning() -> Result<()> {
+    type_checked(&[
+        "managedclustersupgrade-references",
+        "managedclustersupgrade-works",
+        "managedclustersupgrade-reports",
+        "managedclustersupgrade-hub",
+    ])
+    .await
 }
 
 #[tokio::test]
