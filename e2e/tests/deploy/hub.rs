@@ -96,6 +96,25 @@ async fn an_upgrade_that_does_not_name_the_hub_needs_no_permission() -> Result<(
     Ok(())
 }
 
+/// Policies have a budget of computing, and a request that exceeds it is denied.
+#[tokio::test]
+async fn a_selector_of_ten_thousand_names_is_within_the_policys_budget() -> Result<()> {
+    let editor = installed().await?.as_user(EDITOR).await?;
+    let mut names: Vec<String> = (0..10_000).map(|number| format!("edge-{number:05}")).collect();
+    let selector =
+        |names: &[String]| json!({"matchExpressions": [{"key": "name", "operator": "In", "values": names}]});
+    let spec = as_selector(&selector(&names));
+    try_create(&editor, "team-a", "x", &spec)
+        .await
+        .map_err(anyhow::Error::msg)?;
+    names.push("local-cluster".to_owned());
+    denied(
+        try_create(&editor, "team-a", "x", &as_selector(&selector(&names))).await,
+        &["spec.clusterSelector", "edith may not upgrade"],
+    );
+    Ok(())
+}
+
 #[tokio::test]
 async fn what_an_upgrade_does_on_the_hub_is_changed_by_those_alone_who_may_upgrade_it() -> Result<()> {
     let installed = installed().await?;

@@ -64,6 +64,54 @@ async fn manifests(installed: &Installed) -> Result<Vec<Value>> {
     Ok(items)
 }
 
+/// The overlay of docs/guide/install.md that has this in it.
+fn overlay_of_the_guide(phrase: &str) -> Result<String> {
+    let guide = std::fs::read_to_string(deploy_dir().join("../docs/guide/install.md"))?;
+    let mut blocks = guide
+        .split("```yaml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split_once("```"));
+    let block = blocks
+        .find(|(block, _)| block.contains(phrase))
+        .context("no such overlay")?;
+    Ok(block.0.to_owned())
+}
+
+#[tokio::test]
+async fn the_guides_overlay_for_another_namespace_names_the_old_one_nowhere() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    // kustomize takes relative paths alone.
+    let up = "../".repeat(directory.path().canonicalize()?.components().count() - 1);
+    let deploy = deploy_dir().canonicalize()?;
+    let relative = format!("{up}{}", deploy.to_string_lossy().trim_start_matches('/'));
+    let overlay = overlay_of_the_guide("namespace: fleet-upgrades")?.replace("../deploy", &relative);
+    std::fs::write(directory.path().join("kustomization.yaml"), overlay)?;
+    let rendered = installed()
+        .await?
+        .kubectl(&["kustomize", &directory.path().to_string_lossy()])
+        .await?;
+    let left: Vec<&str> = rendered
+        .lines()
+        .filter(|line| line.contains("mcu-system"))
+        .collect();
+    assert!(left.is_empty(), "{left:#?}");
+    let account = "'system:serviceaccount:fleet-upgrades:mcu-controller'";
+    assert_eq!(rendered.matches(account).count(), 2, "in both policies");
+    // Namespaces are not there for what follows them in a dry run.
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet-upgrades"}});
+    testenv::apply::apply_objects(&installed().await?.admin().await?, &[namespace]).await?;
+    installed()
+        .await?
+        .kubectl(&[
+            "apply",
+            "--dry-run=server",
+            "-k",
+            &directory.path().to_string_lossy(),
+        ])
+        .await?;
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_policies_pass_the_api_servers_type_check_without_a_warning() -> Result<()> {
     type_checked(&[

@@ -235,6 +235,36 @@ async fn an_agent_draws_no_other_work_of_its_cluster_into_an_upgrade() -> Result
     Ok(())
 }
 
+/// Policies have a budget of computing, and a request that exceeds it is denied.
+#[tokio::test]
+async fn a_work_of_the_greatest_size_is_within_the_policys_budget() -> Result<()> {
+    cluster("large").await?;
+    let name = Step::Platform.work_name("large");
+    let mut work = ours("large", Step::Platform);
+    for number in 0..2_000 {
+        work["metadata"]["annotations"][format!("example.com/{number}")] = json!("x".repeat(100));
+        work["metadata"]["labels"][format!("example.com/{number}")] = json!("x".repeat(60));
+    }
+    let data = json!({"a": "x".repeat(450 * 1024)});
+    work["spec"]["workload"]["manifests"][0]["data"] = data;
+    let controller = installed().await?.controller.client().await?;
+    create(&controller, "large", &work)
+        .await
+        .map_err(anyhow::Error::msg)?;
+    let client = agent("large").await?;
+    let hold =
+        json!({"metadata": {"finalizers": ["cluster.open-cluster-management.io/manifest-work-cleanup"]}});
+    patch(&client, "large", &name, hold)
+        .await
+        .map_err(anyhow::Error::msg)?;
+    let change = json!({"metadata": {"annotations": {ANNOTATION_OWNER: "x/y"}}});
+    denied(
+        patch(&client, "large", &name, change).await,
+        &["metadata.annotations", ANNOTATION_OWNER],
+    );
+    Ok(())
+}
+
 #[tokio::test]
 async fn nobody_else_creates_a_work_with_a_name_or_a_mark_of_an_upgrade() -> Result<()> {
     cluster("forged").await?;
