@@ -13,7 +13,7 @@ use crate::installed::{PATIENCE, any, deploy_dir, installed, spec_with, upgrade,
 
 const FLOW: &str = "flowcontrol.apiserver.k8s.io/v1";
 
-/// FlowSchema and priority level that the API server gave a GET of this path, by name.
+/// `FlowSchema` and priority level that the API server gave a GET of this path, by name.
 async fn served(client: &Client, path: &str) -> Result<(String, String)> {
     let admin = installed().await?.admin().await?;
     let request = http::Request::get(path).body(Body::empty())?;
