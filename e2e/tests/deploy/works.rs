@@ -117,7 +117,7 @@ async fn an_agent_writes_status_and_finalizers_of_a_work() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_agent_changes_nothing_else_of_a_work() -> Result<()> {
+async fn an_agent_changes_no_label_or_annotation_of_ours() -> Result<()> {
     let name = with_work("compromised").await?;
     let client = agent("compromised").await?;
     let only = "is for the controller of ManagedClustersUpgrades alone to write, not for \
@@ -170,30 +170,38 @@ async fn an_agent_changes_nothing_else_of_a_work() -> Result<()> {
         );
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(())
+}
 
+#[tokio::test]
+async fn an_agent_changes_neither_spec_nor_owners_of_a_work_and_does_not_delete_it() -> Result<()> {
+    let name = with_work("changing").await?;
+    let client = agent("changing").await?;
+    let only = "is for the controller of ManagedClustersUpgrades alone to write, not for \
+                system:open-cluster-management:changing:agent1";
     let of = "the work of ManagedClustersUpgrade upgrades/spring";
     let manifests = json!({"spec": {"workload": {"manifests": []}}});
     denied(
-        patch(&client, "compromised", &name, manifests).await,
+        patch(&client, "changing", &name, manifests).await,
         &["spec: ", of, only, "change the upgrade, or delete the work"],
     );
     // An owner that does not exist would have the work collected.
-    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "c0ffee"});
-    let owned = json!({"metadata": {"ownerReferences": [owner]}});
+    let gone = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "c0ffee"});
+    let owned = json!({"metadata": {"ownerReferences": [gone]}});
     denied(
-        patch(&client, "compromised", &name, owned).await,
+        patch(&client, "changing", &name, owned).await,
         &["metadata.ownerReferences", of, only],
     );
     let noted = json!({"metadata": {"annotations": {"example.com/note": "x"}}});
     denied(
-        patch(&client, "compromised", &name, noted).await,
+        patch(&client, "changing", &name, noted).await,
         &[
             "metadata: labels and annotations",
             of,
             "write its status and its finalizers",
         ],
     );
-    let deleted = manifest_works(&client, "compromised")
+    let deleted = manifest_works(&client, "changing")
         .delete(&name, &DeleteParams::default())
         .await;
     let message = deleted.err().context("agents may not delete")?.to_string();
