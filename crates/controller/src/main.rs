@@ -47,6 +47,12 @@ fn prepare(flags: &Flags) -> anyhow::Result<LogControl> {
 
 async fn serve(flags: &Flags, logs: LogControl) -> anyhow::Result<()> {
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "mcu-controller starts");
+    if !flags.approver_image.contains("@sha256:") {
+        tracing::warn!(
+            image = flags.approver_image,
+            "the image of the InstallPlan approver has no digest, so what runs on the clusters can change; name it as IMAGE@sha256:DIGEST in --approver-image"
+        );
+    }
     let end = shutdown::on_signal()?;
     let metrics = Arc::new(Metrics::new());
     let readiness = Arc::new(Readiness::new());
