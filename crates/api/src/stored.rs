@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -134,16 +133,17 @@ const ROW: [&str; 12] = [
 const STEP: [&str; 5] = ["name", "startedAt", "appliedAt", "finishedAt", "outcome"];
 
 fn has_more(text: &str) -> bool {
-    type Fields = BTreeMap<String, IgnoredAny>;
+    type Fields<'a> = BTreeMap<String, &'a RawValue>;
     #[derive(Deserialize)]
-    struct Steps {
-        #[serde(default)]
-        steps: Vec<Fields>,
+    struct Steps<'a> {
+        #[serde(default, borrow)]
+        steps: Vec<Fields<'a>>,
     }
-    let known = |fields: &Fields, names: &[&str]| fields.keys().all(|name| names.contains(&name.as_str()));
-    let row = serde_json::from_str::<Fields>(text).is_ok_and(|fields| known(&fields, &ROW));
-    let steps =
-        serde_json::from_str::<Steps>(text).is_ok_and(|row| row.steps.iter().all(|step| known(step, &STEP)));
+    let known =
+        |fields: &Fields<'_>, names: &[&str]| fields.keys().all(|name| names.contains(&name.as_str()));
+    let row = serde_json::from_str::<Fields<'_>>(text).is_ok_and(|fields| known(&fields, &ROW));
+    let steps = serde_json::from_str::<Steps<'_>>(text)
+        .is_ok_and(|row| row.steps.iter().all(|step| known(step, &STEP)));
     !row || !steps
 }
 

@@ -47,7 +47,7 @@ impl ActionLimit {
             times.pop_front();
         }
         if times.len() >= MOST {
-            return times.front().map(|first| SPAN - now.duration_since(*first));
+            return times.front().map(|first| (*first + SPAN).duration_since(now));
         }
         times.push_back(now);
         None
@@ -71,7 +71,7 @@ mod tests {
         let end = start + SPAN * 2;
         assert!(
             limit
-                .take(&one, Step::Platform, WriteKind::Mark, end - SPAN / 60)
+                .take(&one, Step::Platform, WriteKind::Mark, start + SPAN * 119 / 60)
                 .is_some()
         );
         assert_eq!(limit.take(&one, Step::Platform, WriteKind::Delete, end), None);

@@ -6,7 +6,7 @@ use std::time::Instant;
 use api::names::Step;
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::apply::{Effect, Job, Outcome};
+use crate::apply::{Effect, Job, Outcome, Sheet};
 use crate::backoff::ObstacleKind;
 use crate::desk::Desk;
 use crate::hall::{Hall, State};
@@ -40,26 +40,7 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
                 hall.metrics.reacted(freed.elapsed());
             }
             desk.weigh(&cluster, step, &sheet.attempt, outcome, now);
-            match outcome {
-                Outcome::Foreign => desk.obstruct(&cluster, step, now, ObstacleKind::Foreign),
-                Outcome::Refused(text) if desk.goes_by(&sheet.brief) => {
-                    desk.obstruct(
-                        &cluster,
-                        step,
-                        now,
-                        ObstacleKind::Refused(Arc::from(text.as_str())),
-                    );
-                }
-                // Refused for an earlier spec: the present one may do.
-                Outcome::Refused(_) | Outcome::NotLeading | Outcome::GivenUp => {}
-                Outcome::ForeignTerminating => desk.await_end(&cluster, step, now, now + TERMINATING),
-                Outcome::NamespaceGone => desk.miss(&cluster, now),
-                Outcome::Failed(text, counted) => desk.fail_to_create(&cluster, now, text, *counted),
-                _ => {
-                    desk.obstacles.remove(&(Arc::clone(&cluster), step));
-                    desk.succeed(&cluster);
-                }
-            }
+            take_creation(desk, &cluster, step, &sheet, outcome, now);
             desk.end(&cluster);
         }
         Effect::Update { cluster, sheet, .. } => {
@@ -89,7 +70,7 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
                     text,
                     rows,
                     about_rows,
-                } => desk.rows.refused(due, rows, *about_rows, text, Instant::now()),
+                } => desk.rows.refused(&due, rows, *about_rows, text, Instant::now()),
                 _ => desk.rows.wrote(due, version, Instant::now()),
             }
             desk.dirty = true;
@@ -104,6 +85,37 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
             desk.dirty |= desk.is_deleting();
         }
         Effect::Finalizers { .. } | Effect::Annotate { .. } => desk.finalized(now, outcome),
+    }
+}
+
+/// What the answer to the creation of a work means for its cluster.
+fn take_creation(
+    desk: &mut Desk,
+    cluster: &Arc<str>,
+    step: Step,
+    sheet: &Sheet,
+    outcome: &Outcome,
+    now: DateTime<Utc>,
+) {
+    match outcome {
+        Outcome::Foreign => desk.obstruct(cluster, step, now, ObstacleKind::Foreign),
+        Outcome::Refused(text) if desk.goes_by(&sheet.brief) => {
+            desk.obstruct(
+                cluster,
+                step,
+                now,
+                ObstacleKind::Refused(Arc::from(text.as_str())),
+            );
+        }
+        // Refused for an earlier spec: the present one may do.
+        Outcome::Refused(_) | Outcome::NotLeading | Outcome::GivenUp => {}
+        Outcome::ForeignTerminating => desk.await_end(cluster, step, now, now + TERMINATING),
+        Outcome::NamespaceGone => desk.miss(cluster, now),
+        Outcome::Failed(text, counted) => desk.fail_to_create(cluster, now, text, *counted),
+        _ => {
+            desk.obstacles.remove(&(Arc::clone(cluster), step));
+            desk.succeed(cluster);
+        }
     }
 }
 

@@ -296,6 +296,10 @@ impl Watching {
 
 impl State {
     /// Takes an upgrade as the hub has it now; older news than known is ignored.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the text of the spec is not to be kept, here or elsewhere"
+    )]
     pub fn apply_upgrade(&mut self, upgrade: Upgrade) {
         let Some(uid) = upgrade.metadata.uid.clone() else {
             return;

@@ -102,9 +102,12 @@ fn rivals(desk: &Desk, desks: &Desks) -> AHashMap<Arc<str>, Rival> {
             }
             let row = other.rows.get(cluster).map(|row| &row.record);
             match row.map(|record| (record.phase, record.reason)) {
-                Some((Phase::Complete | Phase::Failed, _)) => {}
-                // It will not touch the cluster: neither by itself, nor when others are done with it.
-                Some((Phase::Pending, Reason::Restored) | (Phase::Blocked, Reason::NewerThanTarget)) => {}
+                // It will not touch the cluster (any more): neither by itself, nor when others are done with it.
+                Some(
+                    (Phase::Complete | Phase::Failed, _)
+                    | (Phase::Pending, Reason::Restored)
+                    | (Phase::Blocked, Reason::NewerThanTarget),
+                ) => {}
                 Some((phase, reason)) if waits_for_a_human(phase, reason) => note(cluster, RivalHold::Stuck),
                 _ => note(cluster, RivalHold::Active),
             }

@@ -117,12 +117,16 @@ fn observe(hall: &Hall, state: &mut State, uid: &str, events: &Publisher) -> Opt
     observed
 }
 
-fn observe_desk(hall: &Hall, state: &mut State, desk: &mut Desk, now: DateTime<Utc>) -> Option<Observed> {
+fn begin_look(hall: &Hall, desk: &mut Desk, now: DateTime<Utc>) {
     desk.dirty = false;
     desk.skew = hall.skew();
     desk.clamp_waits(now);
     desk.looked = Some((Instant::now(), std::time::Duration::ZERO));
     desk.wake_at = None;
+}
+
+fn observe_desk(hall: &Hall, state: &mut State, desk: &mut Desk, now: DateTime<Utc>) -> Option<Observed> {
+    begin_look(hall, desk, now);
     // A look that cannot plan uses it up, too: what the upgrade waits for from here on is no reaction.
     let freed = state.index.ended.remove(&desk.uid);
     if desk.earlier_life.is_none() && restore::is_unmarked(desk) {

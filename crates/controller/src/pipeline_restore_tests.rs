@@ -209,7 +209,7 @@ async fn an_upgrade_that_was_complete_before_its_restore_is_not_run_again() {
         created: "2026-05-28T11:00:00Z",
         ..upgrade("younger", &[])
     });
-    desktop.hall.with(|state| state.begin_term());
+    desktop.hall.with(State::begin_term);
     assert_eq!(works(&desktop.settle()), ["younger: create c1-operators-upgrade"]);
     assert_eq!(
         shown(&status(&desktop, "new"), COMPLETE),

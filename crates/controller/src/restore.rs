@@ -4,6 +4,7 @@
 //! Two annotations are written by the controller: the UID of the object that it took up (with the finalizer, before anything
 //! else happens), and that the upgrade was complete. One is written by whoever wants a restored upgrade to go on.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use api::ManagedClustersUpgradeStatus;
@@ -143,9 +144,10 @@ pub(crate) fn judge(desk: &Desk, idle: bool) -> Origin {
         desk.name, desk.namespace
     );
     if let Some(Err(error)) = completed {
-        text.push_str(&format!(
+        let _ = write!(
+            text,
             "; the annotation {ANNOTATION_COMPLETED} is ignored: {error}"
-        ));
+        );
     }
     Origin::Restored(Arc::from(text))
 }
@@ -189,7 +191,7 @@ pub(crate) fn note_completion(
     let upgrade = desk.key.to_string();
     note(
         desk,
-        Note {
+        &Note {
             upgrade,
             revision: revision.to_owned(),
             time: to_rfc3339(now),
@@ -206,7 +208,7 @@ pub(crate) fn carry_over(desk: &mut Desk, completed: &Completed) -> Option<Job> 
     }
     note(
         desk,
-        Note {
+        &Note {
             upgrade: desk.key.to_string(),
             revision: completed.revision.clone(),
             time: to_rfc3339(completed.time),
@@ -216,12 +218,12 @@ pub(crate) fn carry_over(desk: &mut Desk, completed: &Completed) -> Option<Job> 
     )
 }
 
-fn note(desk: &mut Desk, note: Note) -> Option<Job> {
+fn note(desk: &mut Desk, note: &Note) -> Option<Job> {
     let key = format!("{} {:?}", note.revision, note.restored_as);
     if desk.noted.as_ref() == Some(&key) {
         return None;
     }
-    let text = serde_json::to_string(&note).ok()?;
+    let text = serde_json::to_string(note).ok()?;
     desk.noted = Some(key);
     desk.finalizing = true;
     Some(Job {

@@ -26,6 +26,7 @@ fn hall() -> Hall {
     let settings = Settings {
         works: WorkFlags::default(),
         operators_grace: chrono::TimeDelta::zero(),
+        allow_hub: false,
         require_bindings: true,
         namespaces: Vec::new(),
     };

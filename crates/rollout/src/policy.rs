@@ -22,6 +22,10 @@ pub enum Hold {
 
 /// The policy of one upgrade.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches, each asked for by itself"
+)]
 pub struct Policy {
     /// Revision of the spec: hash over clusterVersion, operators and actions.
     pub revision: Arc<str>,

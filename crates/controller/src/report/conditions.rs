@@ -279,7 +279,7 @@ fn clock_skew(skew: TimeDelta) -> Verdict {
         (0 | 1, minutes) if minutes < 120 => format!("about {} minutes", (minutes + 4) / 5 * 5),
         (hours, _) => format!("about {hours} hours"),
     };
-    let side = if skew > TimeDelta::zero() {
+    let direction = if skew > TimeDelta::zero() {
         "ahead of"
     } else {
         "behind"
@@ -289,7 +289,7 @@ fn clock_skew(skew: TimeDelta) -> Verdict {
         true,
         reason::CLOCK_SKEW,
         format!(
-            "the clock of the controller is {size} {side} the clock of the hub's API server, so no deadline fires and no soak ends; correct the clocks"
+            "the clock of the controller is {size} {direction} the clock of the hub's API server, so no deadline fires and no soak ends; correct the clocks"
         ),
     )
 }

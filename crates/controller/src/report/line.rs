@@ -1,6 +1,7 @@
 //! A row as it is sent: made from a record, or kept byte for byte. Every field is bounded by what the schema of the report
 //! accepts, for one row that is refused would hold up its whole shard.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use api::report::{ReportRow, ReportStep, StepOutcome};
@@ -56,7 +57,7 @@ pub fn for_yaml(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for char in json.chars() {
         if is_not_yaml(char) {
-            text.push_str(&format!("\\u{:04x}", u32::from(char)));
+            let _ = write!(text, "\\u{:04x}", u32::from(char));
         } else {
             text.push(char);
         }

@@ -9,7 +9,7 @@ use rollout::Record;
 use super::rows::{Due, Rows, Shard};
 
 /// First and longest wait after a failed write of a shard.
-const BACKOFF: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mins(1));
 /// Wait between two writes that look for the row that is refused.
 const SEARCH: Duration = Duration::from_millis(250);
 /// After so long a refused row is tried again as it is: the schema may have been mended.
@@ -62,13 +62,12 @@ impl Rows {
     /// What the hub refuses, in words: the first of the rows, and how many more there are.
     #[must_use]
     pub fn refusal(&self) -> Option<String> {
-        let (cluster, refused) = match self.refusals.iter().next() {
-            Some((cluster, refused)) => (format!("the record of cluster {cluster}"), &refused.text),
-            None => {
-                let position = self.shards.iter().position(|shard| shard.refused.is_some())?;
-                let text = self.shards[position].refused.as_ref()?;
-                (format!("report {}", self.report_name(position)), text)
-            }
+        let (cluster, refused) = if let Some((cluster, refused)) = self.refusals.iter().next() {
+            (format!("the record of cluster {cluster}"), &refused.text)
+        } else {
+            let position = self.shards.iter().position(|shard| shard.refused.is_some())?;
+            let text = self.shards[position].refused.as_ref()?;
+            (format!("report {}", self.report_name(position)), text)
         };
         let more = match self.refused_count() {
             0 | 1 => String::new(),
@@ -86,7 +85,7 @@ impl Rows {
 
     /// Takes the hub's refusal of a shard. `named`: the rows that it names by their position; `rows`: it may be about rows at
     /// all. What is refused is found by halves when it is not named.
-    pub fn refused(&mut self, due: Due, named: &[usize], about_rows: bool, text: &str, now: Instant) {
+    pub fn refused(&mut self, due: &Due, named: &[usize], about_rows: bool, text: &str, now: Instant) {
         if due.term != self.term || self.shards.len() <= due.shard {
             return;
         }
@@ -96,8 +95,8 @@ impl Rows {
             _ if !about_rows => Vec::new(),
             [only] if named.is_empty() => vec![only],
             unproven => {
-                let names: Vec<&Arc<str>> = named.iter().filter_map(|at| due.clusters.get(*at)).collect();
-                let is_named = |name: &Arc<str>| names.contains(&name);
+                let blamed: Vec<&Arc<str>> = named.iter().filter_map(|at| due.clusters.get(*at)).collect();
+                let is_named = |name: &Arc<str>| blamed.contains(&name);
                 unproven.iter().filter(|(name, _)| is_named(name)).collect()
             }
         };

@@ -69,7 +69,7 @@ impl Hub {
                     rows.wrote(due, Some(self.writes as u64), now);
                 } else {
                     let named = if self.tells { bad } else { Vec::new() };
-                    rows.refused(due, &named, true, "rows[17].revision: Too long", now);
+                    rows.refused(&due, &named, true, "rows[17].revision: Too long", now);
                 }
             }
         }
@@ -162,7 +162,7 @@ fn a_report_refused_for_its_metadata_blames_no_row_and_backs_off() {
     for _ in 0..3 {
         let due = rows.due(at).remove(0);
         assert_eq!(due.rows.len(), 2);
-        rows.refused(due, &[], false, "metadata.ownerReferences: Invalid value", at);
+        rows.refused(&due, &[], false, "metadata.ownerReferences: Invalid value", at);
         let next = rows.due_at().unwrap();
         waits.push((next - at).as_secs());
         at = next;

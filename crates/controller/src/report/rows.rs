@@ -54,6 +54,7 @@ pub struct Row {
 }
 
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one report")]
 pub(super) struct Shard {
     pub(super) members: usize,
     /// Since when it differs from the hub's copy.

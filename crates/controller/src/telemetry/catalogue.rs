@@ -109,9 +109,9 @@ series! {
     DECODE_FAILURES = "mcu_decode_failures_total", Kind::Counter, [WatchKind::LABEL],
         "Objects of which a field could not be read; the cluster concerned counts as unknown";
     RECORDS_REFUSED = "mcu_records_refused", Kind::Gauge, [],
-        "Records of clusters that the hub refuses to store, summed over all upgrades; the upgrade concerned is Stalled (RecordRefused)";
+        "Records of clusters that the hub refuses to store, summed over all upgrades; the upgrade concerned is Stalled, reason `RecordRefused`";
     RECORDS_UNREADABLE = "mcu_records_unreadable", Kind::Gauge, [],
-        "Report rows that cannot be read and are kept as they are, summed over all upgrades; their clusters are Blocked (UnreadableRecord)";
+        "Report rows that cannot be read and are kept as they are, summed over all upgrades; their clusters are Blocked, reason `UnreadableRecord`";
     CHECK_VIOLATIONS = "mcu_check_violations_total", Kind::Counter, [],
         "Plans that the independent check refused. Any increase is a defect: page";
     CLOCK_SKEW = "mcu_clock_skew_seconds", Kind::Gauge, [],

@@ -11,6 +11,7 @@ use reqwest::{Certificate, Client, ClientBuilder};
 const MAX_REDIRECTS: usize = 5;
 
 /// Follows a redirect, but never from HTTPS to plain HTTP: what was asked for safely must not arrive unprotected.
+#[must_use]
 pub fn redirect(attempt: Attempt<'_>) -> Action {
     let was_safe = attempt.previous().iter().any(|url| url.scheme() == "https");
     let downgrade = was_safe && attempt.url().scheme() != "https";
