@@ -13,7 +13,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use rollout::Busy;
 
 use crate::apply::Outcome;
-use crate::index::Uid;
+use crate::index::{Index, Uid};
+use crate::park::Parked;
 use crate::policy::Brief;
 use crate::report::rows::Rows;
 use crate::report::writer::StatusState;
@@ -77,6 +78,10 @@ pub struct Desk {
     pub obstacles: AHashMap<(Arc<str>, Step), Obstacle>,
     /// Clusters whose namespace is gone or terminating, until they are looked at again.
     pub missing: AHashMap<Arc<str>, DateTime<Utc>>,
+    /// It is complete and parked: spec, selection and records are not held.
+    pub parked: Option<Box<Parked>>,
+    /// The last look found it complete, and nothing to do or to wait for.
+    pub at_rest: bool,
     /// The status and its writing.
     pub status: StatusState,
     /// Another upgrade concerns some of its clusters.
@@ -192,6 +197,8 @@ impl Desk {
             backoff: AHashMap::new(),
             obstacles: AHashMap::new(),
             missing: AHashMap::new(),
+            parked: None,
+            at_rest: false,
             status: StatusState::default(),
             contested: false,
             finalizing: false,
@@ -228,6 +235,16 @@ impl Desk {
         self.obstacles
             .retain(|_, obstacle| !matches!(obstacle.kind, ObstacleKind::Refused(_)));
         self.dirty = true;
+    }
+
+    /// True when the cluster is one of those that a look sees.
+    #[must_use]
+    pub fn holds(&self, cluster: &str, index: &Index) -> bool {
+        let owns = || {
+            let works = index.works(cluster).into_iter().flatten().flatten();
+            works.into_iter().any(|view| view.upgrade == self.uid)
+        };
+        self.selected.clusters.contains_key(cluster) || self.rows.get(cluster).is_some() || owns()
     }
 
     /// True when somebody else's work stands in the way of a step.

@@ -3,6 +3,7 @@
 use api::mcu::UpgradeState as State;
 use rollout::Phase;
 
+use crate::desk::Desk;
 use crate::hall::{self, Hall};
 use crate::telemetry::labels::{ClusterPhase, UpgradeState, WatchKind};
 
@@ -14,17 +15,21 @@ pub fn set(hall: &Hall) {
         let mut kinds = [0_usize; UpgradeState::ALL.len()];
         let (mut used, mut slots) = (0, 0);
         for desk in state.desks.values() {
-            for row in desk.rows.all().values() {
-                phases[row.record.phase as usize] += 1;
+            for (sum, count) in phases.iter_mut().zip(desk.rows.phases()) {
+                *sum += count;
             }
-            let status = desk.status.previous();
-            let kind = kind_of(status.state);
+            if let Some(parked) = &desk.parked {
+                phases[Phase::Complete as usize] += parked.records.complete;
+            }
+            let status = desk.status.latest();
+            let kind = kind_of(status.and_then(|status| status.state));
             if let Some(position) = UpgradeState::ALL.iter().position(|known| *known == kind) {
                 kinds[position] += 1;
             }
-            used += usize::try_from(status.in_flight.unwrap_or(0)).unwrap_or(0);
+            let number = |count: Option<i64>| usize::try_from(count.unwrap_or(0)).unwrap_or(0);
+            used += number(status.and_then(|status| status.in_flight));
             if kind != UpgradeState::Complete {
-                slots += usize::try_from(status.effective_max_concurrency.unwrap_or(0)).unwrap_or(0);
+                slots += number(status.and_then(|status| status.effective_max_concurrency));
             }
         }
         for phase in ALL_PHASES {
@@ -67,7 +72,11 @@ const ALL_PHASES: [Phase; 11] = [
 fn set_indexed(hall: &Hall, state: &hall::State) {
     let metrics = &hall.metrics;
     let [placements, decisions, sets, bindings] = state.index.placements.counts();
-    let shards = state.desks.values().map(|desk| desk.rows.shard_count()).sum();
+    let shards = |desk: &Desk| {
+        let parked = desk.parked.as_ref();
+        desk.rows.shard_count() + parked.map_or(0, |parked| parked.shard_count())
+    };
+    let shards = state.desks.values().map(shards).sum();
     for (kind, count) in [
         (WatchKind::Cluster, state.index.clusters.len()),
         (WatchKind::Work, state.index.work_count()),

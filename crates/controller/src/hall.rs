@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use ahash::{AHashMap, AHashSet};
-use api::names::LABEL_MCU_UID;
+use api::names::{LABEL_MCU_UID, report_name};
 use api::views::{Report, Upgrade};
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use kube::runtime::watcher;
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use crate::apply::Lanes;
 use crate::desk::Desk;
-use crate::index::{Index, Key, Uid};
+use crate::index::{Index, Key, News, Uid};
 use crate::lease::Fence;
 use crate::observe::Desks;
 use crate::policy;
@@ -51,6 +51,8 @@ pub struct State {
     pub index: Index,
     /// One desk per upgrade.
     pub desks: Desks,
+    /// The records of a new term are being taken: whatever a report says counts, whoever tells it.
+    pub reading: bool,
     /// Reports that arrived before their upgrade, by name.
     waiting: AHashMap<Uid, AHashMap<String, Report>>,
     /// What the flags say.
@@ -78,6 +80,7 @@ impl Hall {
         let state = State {
             index: Index::default(),
             desks: Desks::new(),
+            reading: false,
             waiting: AHashMap::new(),
             settings,
         };
@@ -104,9 +107,14 @@ impl Hall {
     pub fn tell(&self, change: impl FnOnce(&mut State)) {
         let wake = self.with(|state| {
             change(state);
+            if !self.leads() {
+                // A term begins with everything looked at.
+                state.index.news = News::default();
+            }
             state.index.all_dirty
                 || !state.index.dirty.is_empty()
-                || state.desks.values().any(|desk| desk.dirty)
+                || !state.index.news.clusters.is_empty()
+                || state.desks.values().any(is_due)
         });
         if wake {
             self.wake.notify_one();
@@ -190,10 +198,19 @@ impl State {
         };
         let view = Arc::new(upgrade);
         let mut followed = false;
+        let known = self.desks.contains_key(uid.as_str());
         if let Some(desk) = self.desks.get_mut(uid.as_str()) {
             if version(&desk.view) > version(&view) {
                 return;
             }
+            if desk.parked.is_some() && view.metadata.deletion_timestamp.is_none() {
+                desk.status.observe(view.status.good());
+                let concerns = concerns_planning(&desk.view, &view);
+                desk.take_parked(&view, concerns);
+                return;
+            }
+            // Nothing but its works matters to its end.
+            desk.parked = None;
             let old = std::mem::replace(&mut desk.view, Arc::clone(&view));
             desk.status.observe(view.status.good());
             if concerns_planning(&old, &view) {
@@ -215,6 +232,9 @@ impl State {
         let brief = policy::brief(&view, &self.settings.works, self.settings.operators_grace);
         if let Some(desk) = self.desks.get_mut(uid.as_str()) {
             desk.take_spec(brief, followed);
+            if !known && self.settings.serves(&desk.namespace) {
+                desk.park_as_told();
+            }
         }
     }
 
@@ -273,8 +293,23 @@ impl State {
         else {
             return;
         };
+        if !leads && !self.reading {
+            // Of no use: a term begins with what the hub has then.
+            return;
+        }
         if let Some(desk) = self.desks.get_mut(uid.as_str()) {
-            let own = leads && self.settings.serves(&desk.namespace);
+            if let Some(parked) = &mut desk.parked {
+                let Some(shard) = desk.rows.shard_of(name) else { return };
+                let version = meta.resource_version.as_deref();
+                let version = version.and_then(|text| text.parse().ok()).unwrap_or(0);
+                if self.reading {
+                    parked.count(report, shard, version, deleted);
+                } else {
+                    parked.note(shard, version, deleted);
+                }
+                return;
+            }
+            let own = leads && !self.reading && self.settings.serves(&desk.namespace);
             desk.dirty |= desk.rows.observe(report, deleted, own, Instant::now());
         } else if deleted {
             if let Some(reports) = self.waiting.get_mut(uid.as_str()) {
@@ -292,6 +327,11 @@ impl State {
             let own = leads && self.settings.serves(&desk.namespace);
             let namespace = &desk.namespace;
             let known = |name: &str| seen.contains(&(Arc::clone(namespace), Arc::from(name)));
+            if let Some(parked) = &mut desk.parked {
+                let name = &desk.name;
+                parked.wake |= leads && parked.misses(|shard| known(&report_name(name, shard + 1)));
+                continue;
+            }
             desk.dirty |= desk.rows.relist(known, newest, own, Instant::now());
         }
         self.waiting.retain(|_, reports| {
@@ -304,8 +344,14 @@ impl State {
     }
 }
 
+/// True when the loop has something to do for an upgrade.
+fn is_due(desk: &Desk) -> bool {
+    let parked = desk.parked.as_ref();
+    desk.dirty || parked.is_some_and(|parked| parked.stale || parked.is_to_be_read(Instant::now()))
+}
+
 /// Resource version as a number; 0 when it is none.
-fn version(upgrade: &Upgrade) -> u64 {
+pub(crate) fn version(upgrade: &Upgrade) -> u64 {
     upgrade
         .metadata
         .resource_version

@@ -17,6 +17,7 @@ pub mod hall;
 pub mod index;
 pub mod lease;
 pub mod observe;
+mod park;
 pub mod pipeline;
 pub mod policy;
 pub mod report;

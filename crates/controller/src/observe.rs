@@ -65,11 +65,22 @@ fn rivals(desk: &Desk, desks: &Desks) -> AHashMap<Arc<str>, Rival> {
         for cluster in in_flight(other).filter(|cluster| concerns(desk, cluster)) {
             note(cluster, at_work(other, cluster));
         }
-        if other.order() > desk.order() || other.is_deleting() || other.brief.is_err() {
+        if other.order() > desk.order() || other.is_deleting() {
             continue;
         }
-        let selected = other.selected.clusters.keys();
-        for cluster in selected.filter(|cluster| desk.selected.clusters.contains_key(*cluster)) {
+        if let Some(parked) = &other.parked {
+            // It goes first there, too, as soon as it has been read again.
+            for cluster in parked.arrivals.iter().filter(|cluster| concerns(desk, cluster)) {
+                if !has_upgraded(desk, cluster) {
+                    note(cluster, RivalHold::Active);
+                }
+            }
+            continue;
+        }
+        if other.brief.is_err() {
+            continue;
+        }
+        for cluster in shared(desk, other) {
             // What this upgrade has begun there, it ends: the older one waits for that.
             if has_upgraded(desk, cluster) {
                 continue;
@@ -85,6 +96,17 @@ fn rivals(desk: &Desk, desks: &Desks) -> AHashMap<Arc<str>, Rival> {
     found
 }
 
+/// Clusters that both select, found along the smaller selection.
+fn shared<'a>(desk: &'a Desk, other: &'a Desk) -> impl Iterator<Item = &'a Arc<str>> {
+    let (one, two) = (&desk.selected.clusters, &other.selected.clusters);
+    let (few, many) = if one.len() < two.len() {
+        (one, two)
+    } else {
+        (two, one)
+    };
+    few.keys().filter(|cluster| many.contains_key(*cluster))
+}
+
 /// Clusters that an upgrade is at work on, whether or not a work of it is there at the moment.
 fn in_flight(other: &Desk) -> impl Iterator<Item = &Arc<str>> {
     let busy = other
@@ -92,13 +114,8 @@ fn in_flight(other: &Desk) -> impl Iterator<Item = &Arc<str>> {
         .iter()
         .filter(|(_, writes)| writes.starting)
         .map(|(cluster, _)| cluster);
-    let rows = other.rows.all().iter().filter(|_| !other.is_deleting());
-    busy.chain(
-        rows.filter(|(_, row)| {
-            row.record.phase.holds_slot() || matches!(row.record.phase, Phase::Soaking | Phase::PostAction)
-        })
-        .map(|(cluster, _)| cluster),
-    )
+    let rows = other.rows.under_way().iter();
+    busy.chain(rows.filter(|_| !other.is_deleting()))
 }
 
 /// True when the platform of a cluster that is not done yet was upgraded.
@@ -149,6 +166,10 @@ fn hold_of(desk: &Desk, owner: Option<&Desk>, cluster: &Arc<str>) -> RivalHold {
     let Some(owner) = owner else {
         return RivalHold::Yielding;
     };
+    if owner.parked.is_some() {
+        // All it has is complete, and on record.
+        return RivalHold::Yielding;
+    }
     let older = owner.order() < desk.order();
     let Some(row) = owner.rows.get(cluster) else {
         return at_work(owner, cluster);

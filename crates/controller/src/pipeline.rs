@@ -121,6 +121,10 @@ fn observe(hall: &Hall, state: &mut State, uid: &str, events: &Publisher) -> Opt
 
 fn observe_desk(hall: &Hall, state: &mut State, desk: &mut Desk, now: DateTime<Utc>) -> Option<Observed> {
     desk.dirty = false;
+    if desk.parked.is_some() {
+        return None;
+    }
+    desk.at_rest = false;
     desk.looked = Some((Instant::now(), std::time::Duration::ZERO));
     desk.wake_at = None;
     // A look that cannot plan uses it up, too: what the upgrade waits for from here on is no reaction.
@@ -323,6 +327,7 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
         Some(violations) => status::followed(&facts, plan, violations, past),
     };
     let news = announce::of_status(&previous, &status, retried(observed, plan));
+    desk.at_rest = is_at_rest(observed, plan);
     desk.status.set(status);
     if let Some(status) = desk.status.due(now) {
         jobs.push(status_job(desk, status));
@@ -343,6 +348,12 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
         news,
         moved,
     }
+}
+
+/// True when a plan finds everything done, and nothing to wait for.
+fn is_at_rest(observed: &Observed, plan: &Plan) -> bool {
+    let asked = observed.policy.retry.is_some() || observed.broken.is_some();
+    plan.outlook.complete && plan.actions.is_empty() && plan.wake_at.is_none() && !asked
 }
 
 /// True when a cluster is blocked by an upgrade that is at work on it: it starts when that one is done.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::names::{LABEL_MCU, LABEL_MCU_UID};
-use api::views::{ManifestWork, Report};
+use api::views::{ManifestWork, Report, Upgrade};
 use chrono::TimeDelta;
 use kube::api::ListParams;
 use kube::{Api, Client};
@@ -34,6 +34,10 @@ const WRITE: Duration = Duration::from_secs(30);
 const READ: Duration = Duration::from_mins(2);
 /// Works per page when all are read.
 const PAGE: u32 = 500;
+/// Longest time that a term waits at its begin for finished upgrades that have changed.
+const FIRST_READS: Duration = Duration::from_secs(30);
+/// Reports per page: each may have 250 rows.
+pub(crate) const REPORTS: u32 = 25;
 /// Writers are behind when each of them has so many jobs before it.
 const BEHIND: usize = 4;
 /// Of so many writers one tidies up, too.
@@ -160,6 +164,17 @@ async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize)
         }
     }
     read_records(hall, client).await;
+    let mut reads = JoinSet::new();
+    while hall.with(State::review_parked) {
+        parts.readiness.beat();
+        tokio::task::yield_now().await;
+    }
+    // Younger upgrades must not take the clusters that joined an older one while nobody led.
+    wake_parked(hall, client, &mut reads);
+    let read = async { while reads.join_next().await.is_some() {} };
+    if tokio::time::timeout(FIRST_READS, read).await.is_err() {
+        tracing::warn!("some finished upgrades that have changed cannot be read yet");
+    }
     // Upgrades when the gauges were set last: one that is deleted leaves nothing to look at, but must not be counted on.
     let mut counted = None;
     loop {
@@ -171,12 +186,16 @@ async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize)
         });
         for uid in &due {
             pipeline::look(hall, &parts.events, uid);
+            // Many upgrades must not keep everybody else from their turn, nor look like a loop that hangs.
+            parts.readiness.beat();
+            tokio::task::yield_now().await;
         }
         if !due.is_empty() || counted != Some(upgrades) {
             gauges::set(hall);
             counted = Some(upgrades);
         }
         pipeline::flush(hall, Instant::now());
+        wake_parked(hall, client, &mut reads);
         let behind = hall.lanes.backlog() > writers * BEHIND;
         let next = hall.with(|state| state.next(hall.now(), Instant::now(), behind));
         tokio::select! {
@@ -186,13 +205,70 @@ async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize)
     }
 }
 
+/// Parks what is complete and at rest, and begins to read what is parked no longer.
+fn wake_parked(hall: &Arc<Hall>, client: &Client, reads: &mut JoinSet<()>) {
+    while reads.try_join_next().is_some() {}
+    let now = Instant::now();
+    let (more, due) = hall.with(|state| {
+        let more = state.review_parked();
+        state.park(now);
+        (more, state.to_be_read(now))
+    });
+    if more {
+        hall.wake();
+    }
+    for (uid, namespace, name) in due {
+        let (hall, client) = (Arc::clone(hall), client.clone());
+        reads.spawn(async move {
+            let found = match tokio::time::timeout(READ, read_upgrade(&client, &namespace, &name)).await {
+                Ok(Ok(found)) => found,
+                Ok(Err(error)) => {
+                    tracing::warn!(%namespace, %name, %error, "an upgrade cannot be read, trying again");
+                    None
+                }
+                Err(_) => {
+                    tracing::warn!(%namespace, %name, "an upgrade cannot be read in time, trying again");
+                    None
+                }
+            };
+            hall.tell(|state| state.was_read(&uid, found, Instant::now()));
+            hall.wake();
+        });
+    }
+}
+
+/// An upgrade and its reports as the hub has them now.
+async fn read_upgrade(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+) -> kube::Result<Option<(Upgrade, Vec<Report>)>> {
+    let upgrades: Api<Upgrade> = Api::namespaced(client.clone(), namespace);
+    let Some(upgrade) = upgrades.get_opt(name).await? else {
+        return Ok(None);
+    };
+    let api: Api<Report> = Api::namespaced(client.clone(), namespace);
+    let mut params = ListParams::default()
+        .labels(&format!("{LABEL_MCU}={name}"))
+        .limit(REPORTS);
+    let mut reports = Vec::new();
+    loop {
+        let page = api.list(&params).await?;
+        reports.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params.continue_token = Some(token),
+            None => return Ok(Some((upgrade, reports))),
+        }
+    }
+}
+
 /// Reads all works and reports as the hub has them now: what an earlier leader wrote last may not have reached the
 /// watches yet. A stale record could repeat a finished step, a missing work could be counted as a free slot.
 async fn read_records(hall: &Arc<Hall>, client: &Client) {
     loop {
         match tokio::time::timeout(READ, read_once(hall, client)).await {
-            Ok(Ok(reports)) => {
-                hall.with(|state| state.begin_term(&reports));
+            Ok(Ok(())) => {
+                hall.with(State::end_records);
                 return;
             }
             Ok(Err(error)) => tracing::warn!(%error, "works and reports cannot be read, trying again"),
@@ -202,7 +278,7 @@ async fn read_records(hall: &Arc<Hall>, client: &Client) {
     }
 }
 
-async fn read_once(hall: &Arc<Hall>, client: &Client) -> kube::Result<Vec<Report>> {
+async fn read_once(hall: &Arc<Hall>, client: &Client) -> kube::Result<()> {
     let works: Api<ManifestWork> = Api::all(client.clone());
     let mut params = ListParams::default().labels(LABEL_MCU_UID).limit(PAGE);
     loop {
@@ -218,8 +294,16 @@ async fn read_once(hall: &Arc<Hall>, client: &Client) -> kube::Result<Vec<Report
         }
     }
     let reports: Api<Report> = Api::all(client.clone());
-    let list = reports.list(&ListParams::default().labels(LABEL_MCU)).await?;
-    Ok(list.items)
+    let mut params = ListParams::default().labels(LABEL_MCU).limit(REPORTS);
+    hall.with(State::begin_records);
+    loop {
+        let page = reports.list(&params).await?;
+        hall.with(|state| state.take_records(&page.items));
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params.continue_token = Some(token),
+            None => return Ok(()),
+        }
+    }
 }
 
 /// A writer: takes jobs and carries them out while this replica leads. After shutdown it finishes the one it has.

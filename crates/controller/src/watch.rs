@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::hall::Hall;
 use crate::index::{Change, Key, key, step_of};
+use crate::run::REPORTS;
 use crate::telemetry::labels::WatchKind;
 
 /// Object kinds whose lists must have arrived before anything is planned.
@@ -53,7 +54,8 @@ pub fn start(hall: &Arc<Hall>, client: &Client) -> JoinSet<()> {
     spawn::<ManagedClusterSet>(set, hall, client, plain());
     spawn::<ManagedClusterSetBinding>(set, hall, client, plain());
     spawn::<Upgrade>(set, hall, client, plain());
-    spawn::<Report>(set, hall, client, labelled(LABEL_MCU));
+    // Of up to 250 rows each: a large page would be the peak of the memory.
+    spawn::<Report>(set, hall, client, labelled(LABEL_MCU).page_size(REPORTS));
     watches
 }
 

@@ -115,6 +115,26 @@ impl ClusterView {
         })
     }
 
+    /// True when every selection that has the one has the other.
+    #[must_use]
+    pub fn selects_like(&self, other: &ClusterView) -> bool {
+        self.labels == other.labels
+            && self.terminating == other.terminating
+            && self.accepted == other.accepted
+    }
+
+    /// Keys of the labels that are not the same.
+    pub fn differing_keys<'a>(&'a self, other: &'a ClusterView) -> impl Iterator<Item = Arc<str>> + 'a {
+        let only_in = |one: &'a ClusterView, other: &'a ClusterView| {
+            let differs = |(key, value): &&(Arc<str>, Arc<str>)| other.label(key) != Some(value);
+            one.labels
+                .iter()
+                .filter(differs)
+                .map(|(key, _)| Arc::clone(key))
+        };
+        only_in(self, other).chain(only_in(other, self))
+    }
+
     /// Value of a label.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&str> {

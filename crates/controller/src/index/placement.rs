@@ -8,6 +8,7 @@ use api::names::LABEL_PLACEMENT;
 use api::views::{
     ManagedClusterSet, ManagedClusterSetBinding, Placement, PlacementDecision, SetSelector, condition,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::Resource;
 
 use super::intern::Pool;
@@ -92,6 +93,26 @@ impl Placements {
     /// Forgets a PlacementDecision.
     pub fn delete_decision(&mut self, key: &Key) -> bool {
         self.decisions.remove(key).is_some()
+    }
+
+    /// What a PlacementDecision says: its Placement and its clusters.
+    #[must_use]
+    pub fn decision(&self, key: &Key) -> Option<(Arc<str>, Vec<Arc<str>>)> {
+        let decision = self.decisions.get(key)?;
+        Some((Arc::clone(&decision.placement), decision.clusters.clone()))
+    }
+
+    /// True when some set goes by labels.
+    #[must_use]
+    pub fn has_label_sets(&self) -> bool {
+        let mut sets = self.sets.values();
+        sets.any(|set| {
+            let expressions = |selector: &LabelSelector| {
+                selector.match_labels.as_ref().is_some_and(|labels| !labels.is_empty())
+                    || selector.match_expressions.as_ref().is_some_and(|all| !all.is_empty())
+            };
+            set.selector_type == "LabelSelector" && set.label_selector.as_ref().is_some_and(expressions)
+        })
     }
 
     /// Notes a ManagedClusterSet.

@@ -16,6 +16,8 @@ const COALESCE: Duration = Duration::from_secs(2);
 /// Longest version in a row, in bytes (schema of the report): versions are what clusters say, and one row that the schema
 /// refuses would keep its whole shard from being written.
 const LONGEST_VERSION: usize = 128;
+/// Number of phases.
+pub const PHASES: usize = 11;
 /// Most shards: more than any hub has clusters for.
 const MAX_SHARDS: usize = 100_000;
 
@@ -25,6 +27,10 @@ pub struct Rows {
     upgrade: Arc<str>,
     by_cluster: BTreeMap<Arc<str>, Row>,
     shards: Vec<Shard>,
+    /// Clusters by phase.
+    phases: [usize; PHASES],
+    /// Clusters whose upgrade is under way.
+    under_way: Vec<Arc<str>>,
     /// Counts the terms, so that answers to writes of an earlier one are told apart.
     term: u64,
 }
@@ -98,6 +104,8 @@ impl Rows {
             upgrade: Arc::clone(upgrade),
             by_cluster: BTreeMap::new(),
             shards: Vec::new(),
+            phases: [0; PHASES],
+            under_way: Vec::new(),
             term: 0,
         }
     }
@@ -106,7 +114,52 @@ impl Rows {
     pub fn restart(&mut self) {
         self.by_cluster.clear();
         self.shards.clear();
+        self.recount();
         self.term += 1;
+    }
+
+    /// Clusters by phase, in the order of [`Phase`].
+    #[must_use]
+    pub const fn phases(&self) -> &[usize; PHASES] {
+        &self.phases
+    }
+
+    /// Clusters whose upgrade is under way: they hold a slot, soak, or run their post-action.
+    #[must_use]
+    pub fn under_way(&self) -> &[Arc<str>] {
+        &self.under_way
+    }
+
+    /// Counts anew, after rows have changed: whoever asks for the numbers asks far more often.
+    fn recount(&mut self) {
+        self.phases = [0; PHASES];
+        self.under_way.clear();
+        for (cluster, row) in &self.by_cluster {
+            let phase = row.record.phase;
+            self.phases[phase as usize] += 1;
+            if phase.holds_slot() || matches!(phase, Phase::Soaking | Phase::PostAction) {
+                self.under_way.push(Arc::clone(cluster));
+            }
+        }
+    }
+
+    /// True when the hub has every row as it is here, and no write is under way or due.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.shards
+            .iter()
+            .all(|shard| shard.changed.is_none() && !shard.writing)
+            && self.by_cluster.values().all(|row| {
+                let written = row.written.as_ref();
+                written.is_some_and(|written| Arc::ptr_eq(written, &row.record) || *written == row.record)
+            })
+    }
+
+    /// Version of the hub's copy of each shard; 0 where there is none.
+    #[must_use]
+    pub fn versions(&self) -> Vec<u64> {
+        let version = |shard: &Shard| if shard.exists { shard.version } else { 0 };
+        self.shards.iter().map(version).collect()
     }
 
     /// The rows by cluster.
@@ -128,7 +181,7 @@ impl Rows {
     }
 
     /// Number of the shard that a report's name says, from 0.
-    fn shard_of(&self, report: &str) -> Option<usize> {
+    pub(crate) fn shard_of(&self, report: &str) -> Option<usize> {
         let (_, number) = report.rsplit_once('-')?;
         let number: usize = number.parse().ok()?;
         let exact = report_name(&self.upgrade, number) == report;
@@ -230,6 +283,7 @@ impl Rows {
                 self.shards[lost].changed.get_or_insert(now);
             }
         }
+        self.recount();
     }
 
     /// Takes the records of a plan made for `policy`. `facts` tells, per cluster, whether it is a canary and whether it
@@ -286,6 +340,9 @@ impl Rows {
                 .moved
                 .push((Arc::clone(&state.name), Arc::clone(&state.record)));
             changes.any = true;
+        }
+        if changes.any {
+            self.recount();
         }
         changes
     }

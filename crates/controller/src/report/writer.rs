@@ -44,6 +44,18 @@ impl StatusState {
             .unwrap_or_default()
     }
 
+    /// The same without a copy.
+    #[must_use]
+    pub fn latest(&self) -> Option<&ManagedClustersUpgradeStatus> {
+        self.draft.as_ref().or(self.written.as_ref())
+    }
+
+    /// True when the hub has the status as it is here, and no write is under way.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        !self.writing && !self.changed()
+    }
+
     /// The status that the hub holds, as far as this replica knows: the one watchers see, so the one that transition
     /// times are measured against.
     #[must_use]
