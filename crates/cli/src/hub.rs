@@ -1,20 +1,25 @@
 //! Talking to the hub: upgrades and their reports. It renders nothing.
 
+use api::names::LABEL_MCU_UID;
 use api::{ManagedClustersUpgrade, ManagedClustersUpgradeReport};
 use futures::{Stream, StreamExt};
 use kube::Api;
-use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use serde_json::{Value, json};
 
 use crate::args::Common;
 use crate::connection::{Connection, Peer};
 use crate::failure::Failure;
+use crate::orphans::Name;
 use crate::rows::{self, Rows};
 use crate::upgrade::{self, Upgrade};
 
 /// Field manager of the plugin's writes.
 pub const FIELD_MANAGER: &str = "kubectl-mcu";
+
+/// Objects per page where all are listed.
+const PAGE: u32 = 500;
 
 /// A hub, seen from one namespace.
 #[derive(Clone)]
@@ -77,6 +82,61 @@ impl Hub {
             .collect();
         upgrades.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         Ok(upgrades)
+    }
+
+    /// The metadata of all ManifestWorks that carry the UID of an upgrade, of all clusters.
+    ///
+    /// # Errors
+    /// When the hub refuses.
+    pub async fn works(&self) -> Result<Vec<Value>, Failure> {
+        let kind = GroupVersionKind::gvk("work.open-cluster-management.io", "v1", "ManifestWork");
+        let params = ListParams::default().labels(LABEL_MCU_UID);
+        self.metadata(&ApiResource::from_gvk(&kind), params, "manifestworks")
+            .await
+    }
+
+    /// UIDs and names of all upgrades of all namespaces.
+    ///
+    /// # Errors
+    /// When the hub refuses.
+    pub async fn upgrade_names(&self) -> Result<Vec<Name>, Failure> {
+        let resource = ApiResource::erase::<ManagedClustersUpgrade>(&());
+        let all = self
+            .metadata(&resource, ListParams::default(), upgrade::PLURAL)
+            .await?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let name = |meta: Value| Name {
+            uid: text(&meta["uid"]),
+            key: format!("{}/{}", text(&meta["namespace"]), text(&meta["name"])),
+        };
+        Ok(all.into_iter().map(name).collect())
+    }
+
+    /// The metadata of all objects of a kind, page by page.
+    async fn metadata(
+        &self,
+        resource: &ApiResource,
+        mut params: ListParams,
+        plural: &'static str,
+    ) -> Result<Vec<Value>, Failure> {
+        let api: Api<DynamicObject> = Api::all_with(self.connection.client().clone(), resource);
+        params.limit = Some(PAGE);
+        let mut all = Vec::new();
+        loop {
+            let page = self
+                .connection
+                .bound(api.list_metadata(&params), plural)
+                .await?;
+            for object in page.items {
+                let mut metadata = object.metadata;
+                metadata.managed_fields = None;
+                all.push(serde_json::to_value(metadata).unwrap_or_default());
+            }
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params.continue_token = Some(token),
+                None => return Ok(all),
+            }
+        }
     }
 
     /// The report rows of an MCU.

@@ -16,6 +16,7 @@ use crate::desk::Desk;
 use crate::index::{Index, Key, News, Uid};
 use crate::lease::Fence;
 use crate::observe::Desks;
+use crate::orphans::Orphans;
 use crate::policy;
 use crate::telemetry::health::{Check, Readiness};
 use crate::telemetry::labels::WatchKind;
@@ -51,6 +52,8 @@ pub struct State {
     pub index: Index,
     /// One desk per upgrade.
     pub desks: Desks,
+    /// Works without an upgrade.
+    pub orphans: Orphans,
     /// The records of a new term are being taken: whatever a report says counts, whoever tells it.
     pub reading: bool,
     /// Reports that arrived before their upgrade, by name.
@@ -80,6 +83,7 @@ impl Hall {
         let state = State {
             index: Index::default(),
             desks: Desks::new(),
+            orphans: Orphans::default(),
             reading: false,
             waiting: AHashMap::new(),
             settings,

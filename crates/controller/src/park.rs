@@ -365,11 +365,11 @@ impl Desk {
         self.wake_at = None;
     }
 
-    /// Takes a parked upgrade as the hub has it now. True when that says more than the status.
+    /// Takes a parked upgrade as the hub has it now. `concerns`: more than its status is new.
     pub fn take_parked(&mut self, new: &Upgrade, concerns: bool) {
         let Some(parked) = &mut self.parked else { return };
         let changed = new.spec.good().map_or(0, digest) != parked.spec;
-        parked.wake |= changed || concerns;
+        parked.wake |= changed || concerns || !is_told_complete(new);
         self.view = without_spec(new);
     }
 

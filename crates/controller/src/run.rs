@@ -19,6 +19,7 @@ use crate::gauges;
 use crate::hall::{Hall, Settings, State};
 use crate::lease;
 use crate::pipeline;
+use crate::sweep::sweep;
 use crate::telemetry::health::Readiness;
 use crate::telemetry::labels::{WriteKind, WriteOutcome};
 use crate::telemetry::metrics::Metrics;
@@ -196,6 +197,7 @@ async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize)
         }
         pipeline::flush(hall, Instant::now());
         wake_parked(hall, client, &mut reads);
+        sweep_orphans(hall, client, &mut reads);
         let behind = hall.lanes.backlog() > writers * BEHIND;
         let next = hall.with(|state| state.next(hall.now(), Instant::now(), behind));
         tokio::select! {
@@ -234,6 +236,15 @@ fn wake_parked(hall: &Arc<Hall>, client: &Client, reads: &mut JoinSet<()>) {
             hall.tell(|state| state.was_read(&uid, found, Instant::now()));
             hall.wake();
         });
+    }
+}
+
+/// Counts the works without an upgrade, and begins to judge those that have had none for long.
+fn sweep_orphans(hall: &Arc<Hall>, client: &Client, reads: &mut JoinSet<()>) {
+    let (suspects, count) = hall.with(|state| (state.find_orphans(Instant::now()), state.orphans.count()));
+    hall.metrics.set_orphans(count);
+    if !suspects.is_empty() {
+        reads.spawn(sweep(Arc::clone(hall), client.clone(), suspects));
     }
 }
 
