@@ -123,10 +123,7 @@ impl Hub {
         params.limit = Some(PAGE);
         let mut all = Vec::new();
         loop {
-            let page = self
-                .connection
-                .bound(api.list_metadata(&params), plural)
-                .await?;
+            let page = self.connection.bound(api.list_metadata(&params), plural).await?;
             for object in page.items {
                 let mut metadata = object.metadata;
                 metadata.managed_fields = None;

@@ -303,7 +303,9 @@ impl State {
         }
         if let Some(desk) = self.desks.get_mut(uid.as_str()) {
             if let Some(parked) = &mut desk.parked {
-                let Some(shard) = desk.rows.shard_of(name) else { return };
+                let Some(shard) = desk.rows.shard_of(name) else {
+                    return;
+                };
                 let version = meta.resource_version.as_deref();
                 let version = version.and_then(|text| text.parse().ok()).unwrap_or(0);
                 if self.reading {

@@ -54,15 +54,36 @@ fn a_work_is_an_orphan_only_while_its_upgrade_is_unknown_and_is_judged_after_ten
         assert!(state.find_orphans(begun + PATIENCE / 2).is_empty());
         let ripe = begun + PATIENCE;
         assert_eq!(state.find_orphans(ripe), [suspect(Step::Platform)]);
-        assert!(state.find_orphans(ripe + INTERVAL).is_empty(), "one judgement at a time");
+        assert!(
+            state.find_orphans(ripe + INTERVAL).is_empty(),
+            "one judgement at a time"
+        );
         let verdicts = vec![(suspect(Step::Platform), Verdict::Remove)];
         let (jobs, told) = state.judged(verdicts, ripe);
         assert!(told.is_empty());
-        let [Job { effect: Effect::Delete { cluster, step, uid, halt }, .. }] = jobs.as_slice() else {
+        let [
+            Job {
+                effect:
+                    Effect::Delete {
+                        cluster,
+                        step,
+                        uid,
+                        halt,
+                    },
+                ..
+            },
+        ] = jobs.as_slice()
+        else {
             panic!("{jobs:?}")
         };
-        assert_eq!((&**cluster, *step, &**uid, *halt), ("c1", Step::Platform, "c1-cluster-upgrade-gone", false));
-        assert!(state.find_orphans(ripe + AGAIN * 2).is_empty(), "it is on its way out");
+        assert_eq!(
+            (&**cluster, *step, &**uid, *halt),
+            ("c1", Step::Platform, "c1-cluster-upgrade-gone", false)
+        );
+        assert!(
+            state.find_orphans(ripe + AGAIN * 2).is_empty(),
+            "it is on its way out"
+        );
     });
 }
 
@@ -106,7 +127,11 @@ fn an_orphan_goes_unless_the_hub_knows_its_upgrade_or_one_of_that_name() {
     assert_eq!(judged(&Living::default()), Verdict::Remove);
     assert_eq!(judged(&living("other", "ns/autumn")), Verdict::Remove);
     assert_eq!(judged(&living("gone", "ns/x")), Verdict::Leave);
-    assert_eq!(judged(&living("new", "ns/spring")), Verdict::Leave, "restored under its name");
+    assert_eq!(
+        judged(&living("new", "ns/spring")),
+        Verdict::Leave,
+        "restored under its name"
+    );
 }
 
 #[test]
@@ -117,21 +142,36 @@ fn a_work_that_is_not_the_one_that_was_found_stays() {
         ("/metadata/uid", json!("another")),
         ("/metadata/labels", json!({})),
         ("/metadata/name", json!("c1-something")),
-        ("/metadata/annotations", json!({ANNOTATION_OWNER: "elsewhere/spring"})),
+        (
+            "/metadata/annotations",
+            json!({ANNOTATION_OWNER: "elsewhere/spring"}),
+        ),
     ] {
         let mut work = good.clone();
         *work.pointer_mut(pointer).unwrap() = value;
         let mut restricted = settings();
         restricted.namespaces = vec![Arc::from("ns")];
-        assert_eq!(judge(&good, &one, &Living::default(), &restricted), Verdict::Remove);
-        assert_eq!(judge(&work, &one, &Living::default(), &restricted), Verdict::Leave, "{pointer}");
+        assert_eq!(
+            judge(&good, &one, &Living::default(), &restricted),
+            Verdict::Remove
+        );
+        assert_eq!(
+            judge(&work, &one, &Living::default(), &restricted),
+            Verdict::Leave,
+            "{pointer}"
+        );
     }
 }
 
 #[test]
 fn a_work_whose_deletion_would_delete_clusterversion_is_only_told() {
     let judged = |step, option: &Value| {
-        judge(&object(step, "ns/spring", option), &suspect(step), &Living::default(), &settings())
+        judge(
+            &object(step, "ns/spring", option),
+            &suspect(step),
+            &Living::default(),
+            &settings(),
+        )
     };
     for option in [
         Value::Null,
@@ -139,12 +179,20 @@ fn a_work_whose_deletion_would_delete_clusterversion_is_only_told() {
         json!({"propagationPolicy": "SelectivelyOrphan", "selectivelyOrphans": {"orphaningRules": [
             {"group": "", "resource": "ClusterVersion.config.openshift.io", "name": "version", "namespace": ""}]}}),
     ] {
-        assert!(matches!(judged(Step::Platform, &option), Verdict::Keep(_)), "{option}");
+        assert!(
+            matches!(judged(Step::Platform, &option), Verdict::Keep(_)),
+            "{option}"
+        );
         assert_eq!(judged(Step::PreAction, &option), Verdict::Remove, "{option}");
     }
     let mut action = object(Step::PreAction, "ns/spring", &Value::Null);
     action["spec"]["workload"]["manifests"] = json!([{"kind": "ClusterVersion"}]);
-    let verdict = judge(&action, &suspect(Step::PreAction), &Living::default(), &settings());
+    let verdict = judge(
+        &action,
+        &suspect(Step::PreAction),
+        &Living::default(),
+        &settings(),
+    );
     assert!(matches!(verdict, Verdict::Keep(_)));
 }
 

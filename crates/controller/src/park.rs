@@ -426,7 +426,11 @@ impl crate::hall::State {
             settings,
             ..
         } = self;
-        let stale = |desk: &&mut Desk| desk.parked.as_ref().is_some_and(|parked| parked.stale && !parked.wake);
+        let stale = |desk: &&mut Desk| {
+            desk.parked
+                .as_ref()
+                .is_some_and(|parked| parked.stale && !parked.wake)
+        };
         let mut all = desks.values_mut().filter(stale);
         let Some(desk) = all.next() else { return false };
         let more = all.next().is_some();
@@ -493,7 +497,9 @@ impl crate::hall::State {
 
     /// Takes a parked upgrade as it was read from the hub; `None` when it could not be read.
     pub fn was_read(&mut self, uid: &str, found: Option<(Upgrade, Vec<Report>)>, now: Instant) {
-        let Some(desk) = self.desks.get_mut(uid) else { return };
+        let Some(desk) = self.desks.get_mut(uid) else {
+            return;
+        };
         let Some(parked) = &mut desk.parked else { return };
         parked.reading = false;
         parked.retry_at = Some(now + RETRY);

@@ -108,7 +108,10 @@ fn a_complete_upgrade_is_parked_with_its_counts_and_without_rows_or_spec() {
     crate::gauges::set(&hall);
     let text = hall.metrics.encode_classic().unwrap();
     assert!(text.contains("mcu_clusters{phase=\"Complete\"} 2"));
-    assert!(text.contains("mcu_index_objects{kind=\"ManagedClustersUpgradeReport\"} 1"), "{text}");
+    assert!(
+        text.contains("mcu_index_objects{kind=\"ManagedClustersUpgradeReport\"} 1"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -151,7 +154,9 @@ fn a_cluster_that_joins_the_selection_of_a_parked_upgrade_is_not_taken_by_a_youn
     let hall = parked();
     hall.with(|state| {
         state.apply_upgrade(upgrade("young", &["c3"]).view());
-        state.index.cluster(&labelled("c3", &json!({"fleet": "a"}), "True"));
+        state
+            .index
+            .cluster(&labelled("c3", &json!({"fleet": "a"}), "True"));
         let _ = state.due(at(1), Instant::now(), false);
         assert!(old(state).stale && old(state).arrivals.contains("c3"));
         assert!(!state.review_parked());
@@ -166,10 +171,7 @@ fn a_cluster_that_joins_the_selection_of_a_parked_upgrade_is_not_taken_by_a_youn
 
 #[test]
 fn a_cluster_that_leaves_or_is_gone_wakes_a_parked_upgrade() {
-    for change in [
-        labelled("c2", &json!({}), "True"),
-        Change::Deleted(cluster("c2")),
-    ] {
+    for change in [labelled("c2", &json!({}), "True"), Change::Deleted(cluster("c2"))] {
         let hall = parked();
         hall.with(|state| {
             state.index.cluster(&change);
@@ -291,10 +293,7 @@ fn what_is_at_rest_is_parked_only_when_all_is_written_and_nothing_is_left() {
         state.park(Instant::now());
         assert!(state.desks["u1"].parked.is_none(), "too soon");
         state.park(later);
-        assert_eq!(
-            state.desks["u1"].parked.as_ref().unwrap().records.complete,
-            1
-        );
+        assert_eq!(state.desks["u1"].parked.as_ref().unwrap().records.complete, 1);
     });
 }
 
@@ -303,7 +302,53 @@ fn a_replica_that_does_not_lead_keeps_no_rows() {
     let hall = hall(&[]);
     hall.with(|state| {
         state.apply_upgrade(upgrade("old", &["c1"]).view());
-        state.observe_report(&report("old", 3, &json!([row("c1", "Complete", "r1")])), false, false);
+        state.observe_report(
+            &report("old", 3, &json!([row("c1", "Complete", "r1")])),
+            false,
+            false,
+        );
         assert!(state.desks["old"].rows.all().is_empty());
+    });
+}
+
+#[tokio::test]
+async fn a_parked_upgrade_is_read_from_the_hub_before_it_is_looked_at() {
+    let revision = revision(&complete("old", by_label()));
+    let rows = json!([row("c1", "Complete", &revision), row("c2", "Complete", &revision)]);
+    let hall = Arc::new(parked());
+    hall.with(|state| {
+        state
+            .index
+            .cluster(&labelled("c3", &json!({"fleet": "a"}), "True"));
+        settle(state);
+        assert!(old(state).wake);
+        assert!(state.due(at(2), Instant::now() + LATER, false).is_empty());
+    });
+    let hub = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let rows = rows.clone();
+        async move {
+            let body = if request.uri().path().ends_with("/managedclustersupgrades/old") {
+                json!({
+                    "metadata": {"name": "old", "namespace": "ns", "uid": "old", "resourceVersion": "1", "generation": 1,
+                        "creationTimestamp": "2026-05-28T09:00:00Z",
+                        "finalizers": ["cluster.open-cluster-management.io/managedclustersupgrade"]},
+                    "spec": by_label(), "status": {"state": "Complete", "observedGeneration": 1},
+                })
+            } else {
+                json!({"metadata": {}, "items": [{
+                    "metadata": {"name": "old-report-1", "namespace": "ns", "resourceVersion": "7"}, "rows": rows}]})
+            };
+            let bytes = serde_json::to_vec(&body).unwrap();
+            Ok::<_, std::io::Error>(http::Response::new(kube::client::Body::from(bytes)))
+        }
+    });
+    let mut reads = tokio::task::JoinSet::new();
+    crate::run::wake_parked(&hall, &kube::Client::new(hub, "default"), &mut reads);
+    while reads.join_next().await.is_some() {}
+    hall.with(|state| {
+        let due = state.due(at(3), Instant::now() + LATER, false);
+        assert_eq!(due.len(), 1);
+        let desk = &state.desks["old"];
+        assert!(desk.parked.is_none() && desk.rows.get("c2").is_some());
     });
 }

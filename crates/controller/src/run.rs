@@ -208,7 +208,7 @@ async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize)
 }
 
 /// Parks what is complete and at rest, and begins to read what is parked no longer.
-fn wake_parked(hall: &Arc<Hall>, client: &Client, reads: &mut JoinSet<()>) {
+pub(crate) fn wake_parked(hall: &Arc<Hall>, client: &Client, reads: &mut JoinSet<()>) {
     while reads.try_join_next().is_some() {}
     let now = Instant::now();
     let (more, due) = hall.with(|state| {

@@ -42,7 +42,11 @@ impl State {
         }
         let news = std::mem::take(&mut self.index.news);
         for desk in self.desks.values_mut().filter(|desk| !desk.dirty) {
-            desk.dirty = !all && news.clusters.keys().any(|cluster| desk.holds(cluster, &self.index));
+            desk.dirty = !all
+                && news
+                    .clusters
+                    .keys()
+                    .any(|cluster| desk.holds(cluster, &self.index));
         }
         let stir = Stir::new(news, &self.index);
         self.stir(&stir);

@@ -79,10 +79,7 @@ async fn living(client: &Client) -> Result<Living, Error> {
         let page = api.list_metadata(&params).await?;
         for upgrade in page.items {
             let meta = upgrade.metadata;
-            let (namespace, name) = (
-                meta.namespace.unwrap_or_default(),
-                meta.name.unwrap_or_default(),
-            );
+            let (namespace, name) = (meta.namespace.unwrap_or_default(), meta.name.unwrap_or_default());
             living.uids.extend(meta.uid);
             living.names.insert(format!("{namespace}/{name}"));
         }
@@ -106,3 +103,7 @@ async fn read(client: &Client, one: &Suspect) -> Result<Option<Value>, Error> {
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+#[path = "sweep_tests.rs"]
+mod tests;

@@ -82,7 +82,10 @@ mod tests {
     #[test]
     fn a_table_names_work_and_upgrade_without_control_characters() {
         let text = shown(None);
-        assert!(text.contains("edge-17-cluster-upgrade") && text.contains("120m"), "{text}");
+        assert!(
+            text.contains("edge-17-cluster-upgrade") && text.contains("120m"),
+            "{text}"
+        );
         assert!(!text.contains('\u{1b}'));
         assert!(shown(Some(Output::Wide)).contains("u9"));
     }

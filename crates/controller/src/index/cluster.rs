@@ -127,10 +127,7 @@ impl ClusterView {
     pub fn differing_keys<'a>(&'a self, other: &'a ClusterView) -> impl Iterator<Item = Arc<str>> + 'a {
         let only_in = |one: &'a ClusterView, other: &'a ClusterView| {
             let differs = |(key, value): &&(Arc<str>, Arc<str>)| other.label(key) != Some(value);
-            one.labels
-                .iter()
-                .filter(differs)
-                .map(|(key, _)| Arc::clone(key))
+            one.labels.iter().filter(differs).map(|(key, _)| Arc::clone(key))
         };
         only_in(self, other).chain(only_in(other, self))
     }

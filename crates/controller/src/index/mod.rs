@@ -133,7 +133,9 @@ impl Index {
         if changed {
             let after = self.placements.decision(&at);
             for (one, other) in [(&before, &after), (&after, &before)] {
-                let Some((placement, clusters)) = one else { continue };
+                let Some((placement, clusters)) = one else {
+                    continue;
+                };
                 let kept = other.as_ref().filter(|(other, _)| other == placement);
                 let kept: AHashSet<&Arc<str>> = kept.into_iter().flat_map(|(_, names)| names).collect();
                 let place = (Arc::clone(&at.0), Arc::clone(placement));

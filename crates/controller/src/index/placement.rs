@@ -108,8 +108,14 @@ impl Placements {
         let mut sets = self.sets.values();
         sets.any(|set| {
             let expressions = |selector: &LabelSelector| {
-                selector.match_labels.as_ref().is_some_and(|labels| !labels.is_empty())
-                    || selector.match_expressions.as_ref().is_some_and(|all| !all.is_empty())
+                selector
+                    .match_labels
+                    .as_ref()
+                    .is_some_and(|labels| !labels.is_empty())
+                    || selector
+                        .match_expressions
+                        .as_ref()
+                        .is_some_and(|all| !all.is_empty())
             };
             set.selector_type == "LabelSelector" && set.label_selector.as_ref().is_some_and(expressions)
         })
