@@ -44,6 +44,10 @@ const PATIENCE: u32 = 12;
 pub const MISSING: TimeDelta = TimeDelta::seconds(60);
 
 /// One upgrade.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, set and read in different places"
+)]
 #[derive(Debug)]
 pub struct Desk {
     /// UID.

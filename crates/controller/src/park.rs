@@ -117,7 +117,8 @@ fn selecting(spec: &ManagedClustersUpgradeSpec) -> ManagedClustersUpgradeSpec {
         cluster_selector: spec.cluster_selector.clone(),
         ..ManagedClustersUpgradeSpec::default()
     };
-    parts.upgrade_strategy.canary_clusters = spec.upgrade_strategy.canary_clusters.clone();
+    let canaries = &spec.upgrade_strategy.canary_clusters;
+    parts.upgrade_strategy.canary_clusters.clone_from(canaries);
     parts
 }
 
@@ -225,12 +226,12 @@ impl Parked {
             self.wake = true;
             return;
         };
-        for (key, came, all) in &stir.decided {
+        for Decided { placement, came, any } in &stir.decided {
             let refers = spec.placement.iter().any(|reference| {
                 let at = reference.namespace.as_deref().filter(|at| !at.is_empty());
-                *key.0 == *at.unwrap_or(namespace) && *key.1 == *reference.name
+                *placement.0 == *at.unwrap_or(namespace) && *placement.1 == *reference.name
             });
-            if refers && !all.is_empty() {
+            if refers && *any {
                 self.stale = true;
                 self.arrivals.extend(came.iter().cloned());
             }
@@ -249,6 +250,14 @@ impl Parked {
     }
 }
 
+/// A Placement whose decisions changed: the clusters that came, and whether any came or went.
+#[derive(Debug)]
+struct Decided {
+    placement: Key,
+    came: Vec<Arc<str>>,
+    any: bool,
+}
+
 /// What changed since the last turn, as far as it may alter a selection.
 #[derive(Debug, Default)]
 pub struct Stir {
@@ -260,8 +269,8 @@ pub struct Stir {
     keys: AHashSet<Arc<str>>,
     /// Some set goes by labels, so any label may matter.
     any_key: bool,
-    /// Placements whose decisions changed: the clusters that came, and those that came or went.
-    decided: Vec<(Key, Vec<Arc<str>>, Vec<Arc<str>>)>,
+    /// Placements whose decisions changed.
+    decided: Vec<Decided>,
     borders: bool,
 }
 
@@ -293,7 +302,11 @@ impl Stir {
         for (key, names) in news.decided {
             let now: AHashSet<&Arc<str>> = index.placements.decided(&key.0, &key.1).collect();
             let came = names.iter().filter(|name| now.contains(name)).cloned().collect();
-            stir.decided.push((key, came, names.into_iter().collect()));
+            stir.decided.push(Decided {
+                placement: key,
+                came,
+                any: !names.is_empty(),
+            });
         }
         stir
     }
