@@ -347,13 +347,7 @@ impl Scenario {
     /// # Errors
     /// The API server refuses it; the message is its own.
     pub async fn post(&self, kind: Kind, namespace: &str, object: &Value) -> Result<Value> {
-        let object: DynamicObject = serde_json::from_value(object.clone())?;
-        let params = PostParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PostParams::default()
-        };
-        let created = self.api(kind, namespace).create(&params, &object).await?;
-        Ok(serde_json::to_value(created)?)
+        create(&self.api(kind, namespace), object).await
     }
 
     /// Changes an object of a watched kind by a merge patch.
@@ -361,11 +355,34 @@ impl Scenario {
     /// # Errors
     /// The API server refuses it.
     pub async fn patch(&self, kind: Kind, namespace: &str, name: &str, change: &Value) -> Result<Value> {
-        let changed = self
-            .api(kind, namespace)
-            .patch(name, &PatchParams::default(), &Patch::Merge(change))
-            .await?;
-        Ok(serde_json::to_value(changed)?)
+        merge(&self.api(kind, namespace), name, change).await
+    }
+
+    /// Creates a work in a cluster's namespace as the controller's account: nobody else may use the names of steps, or
+    /// the controller's labels and annotations.
+    ///
+    /// # Errors
+    /// As [`Scenario::post`].
+    pub async fn post_as_controller(&self, cluster: &str, work: &Value) -> Result<Value> {
+        create(&self.as_controller(cluster).await?, work).await
+    }
+
+    /// Changes a cluster's work by a merge patch as the controller's account, see [`Scenario::post_as_controller`].
+    ///
+    /// # Errors
+    /// As [`Scenario::patch`].
+    pub async fn patch_as_controller(&self, cluster: &str, step: Step, change: &Value) -> Result<Value> {
+        merge(
+            &self.as_controller(cluster).await?,
+            &step.work_name(cluster),
+            change,
+        )
+        .await
+    }
+
+    async fn as_controller(&self, cluster: &str) -> Result<Api<DynamicObject>> {
+        let client = self.world.identity().client().await?;
+        Ok(Api::namespaced_with(client, cluster, &Kind::Work.resource()))
     }
 
     /// Deletes a work by hand.
@@ -391,4 +408,20 @@ impl Scenario {
         text.push_str(&self.world.log_lines(&self.id, 20));
         text
     }
+}
+
+async fn create(api: &Api<DynamicObject>, object: &Value) -> Result<Value> {
+    let object: DynamicObject = serde_json::from_value(object.clone())?;
+    let params = PostParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    };
+    Ok(serde_json::to_value(api.create(&params, &object).await?)?)
+}
+
+async fn merge(api: &Api<DynamicObject>, name: &str, change: &Value) -> Result<Value> {
+    let changed = api
+        .patch(name, &PatchParams::default(), &Patch::Merge(change))
+        .await?;
+    Ok(serde_json::to_value(changed)?)
 }

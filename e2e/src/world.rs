@@ -104,7 +104,8 @@ impl World {
             hub,
         };
         if options.controller {
-            let controller = world.controller("controller", &["--leader-elect=false"]).await?;
+            let flags = ["--leader-elect=false", "--allow-hub"];
+            let controller = world.controller("controller", &flags).await?;
             controller.ready().await?;
             world.controller = Some(controller);
         }

@@ -45,6 +45,10 @@ pub mod reason {
     pub const COMPLETE: &str = "ManagedClustersUpgradeComplete";
     /// Failed.
     pub const FAILED: &str = "ManagedClustersUpgradeFailed";
+    /// Complete and Ready: it was complete before the object was restored, and is not run again.
+    pub const COMPLETED_BEFORE: &str = "CompletedBefore";
+    /// Stalled=True and Ready=False: the object was restored or copied, and starts nothing until it is resumed.
+    pub const RESTORED: &str = "Restored";
     /// Ready=False while paused.
     pub const PAUSED: &str = "Paused";
     /// Reconciling=True.
@@ -59,6 +63,8 @@ pub mod reason {
     pub const DELETING: &str = "Deleting";
     /// Stalled=True: a write that the deletion needs is refused.
     pub const DELETION_REFUSED: &str = "DeletionRefused";
+    /// Stalled=True: the hub refuses to store the record of a cluster.
+    pub const RECORD_REFUSED: &str = "RecordRefused";
     /// Stalled=True: the selection is empty.
     pub const NOTHING_SELECTED: &str = "NothingSelected";
     /// Stalled=True: a canary failed or its pre action is degraded.

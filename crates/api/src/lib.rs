@@ -3,12 +3,16 @@
 //!
 //! No client and no clock live here; every type is plain data.
 
+pub mod admission;
 pub mod conditions;
 pub mod lenient;
 pub mod mcu;
 pub mod names;
+mod raw;
 pub mod report;
 pub mod schema;
+pub mod stored;
+pub mod text;
 pub mod time;
 pub mod validate;
 pub mod views;

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::report::Phase;
@@ -105,8 +105,9 @@ pub struct PlacementRef {
     pub namespace: Option<String>,
 }
 
-/// Selects clusters by set, labels and expressions; all given parts must match. The key `name` matches the label of
-/// that name or, where a cluster has none, the name of the ManagedCluster.
+/// Selects clusters by set, labels and expressions; all given parts must match. The key `metadata.name` matches the name
+/// of the ManagedCluster; the key `name` matches the label of that name, which a cluster can change itself, or, where a
+/// cluster has none, the name of the ManagedCluster.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSelector {
@@ -129,7 +130,7 @@ pub struct ClusterSelector {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, KubeSchema)]
 #[x_kube(validation = Rule::new("self.operator in ['In', 'NotIn'] ? has(self.values) && self.values.size() > 0 : !has(self.values) || self.values.size() == 0").message("values must name at least one value for operator In or NotIn, and must be left out for Exists and DoesNotExist"))]
 pub struct LabelExpression {
-    /// Label key; `name` falls back to the name of the ManagedCluster.
+    /// Label key. `metadata.name` is the name of the ManagedCluster; `name` falls back to it where there is no such label.
     #[schemars(length(min = 1, max = 317))]
     #[x_kube(validation = Rule::new("self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')").message("must be a label key such as region or example.com/region"))]
     pub key: String,
@@ -156,6 +157,7 @@ pub enum LabelOperator {
 
 /// What is written into each cluster's ClusterVersion.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("(has(self.version) && self.version != '') || (has(self.image) && self.image != '')").message("set version (such as 4.12.0) or image"))]
 pub struct ClusterVersionSpec {
     /// Update channel, such as stable-4.12. Empty: the channel is left alone.
@@ -179,6 +181,10 @@ pub struct ClusterVersionSpec {
     #[schemars(length(max = 1024))]
     #[x_kube(validation = Rule::new("!self.matches('[[:space:]]')").message("must be the pull spec of a release image, without white space"))]
     pub image: String,
+    /// True: clusters that run a newer version than the one asked for are upgraded all the same. Otherwise they are
+    /// blocked, reason NewerThanTarget. Clusters themselves refuse most downgrades.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub allow_downgrade: bool,
 }
 
 /// Which operators to upgrade. The exclude list always wins; approveAllUpgrades ignores the include list.
@@ -287,11 +293,11 @@ pub struct UpgradeAction {
 /// A ManifestWorkSpec. Only the manifests are typed here, so that newer fields of OCM survive.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true, "maxProperties" = 16))]
 pub struct ActionWork {
     /// The workload to deploy.
     pub workload: ActionWorkload,
-    /// Everything else of the ManifestWorkSpec: deleteOption, manifestConfigs, executor.
+    /// Everything else of the ManifestWorkSpec: deleteOption, manifestConfigs, executor. It counts in the 500 KiB, too.
     #[serde(flatten)]
     #[schemars(skip)]
     pub rest: Map<String, Value>,
@@ -300,7 +306,8 @@ pub struct ActionWork {
 /// The manifests of an action.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct ActionWorkload {
-    /// Manifests to apply, each with apiVersion, kind and metadata.name; 500 KiB in total at most.
+    /// Manifests to apply, each with apiVersion, kind and metadata.name; 500 KiB in total at most, with the rest of
+    /// manifestWork.
     #[schemars(schema_with = "schema::manifests")]
     pub manifests: Vec<Value>,
 }
@@ -312,8 +319,10 @@ pub struct ManagedClustersUpgradeStatus {
     /// Generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// One word for where the upgrade stands.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// One word for where the upgrade stands: Invalid, Pending, Canary, Upgrading, Paused, Stalled, Complete or Deleting. A newer
+    /// release may write others.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "known")]
+    #[schemars(schema_with = "schema::word")]
     pub state: Option<UpgradeState>,
     /// Complete clusters of all selected ones, such as 12/24.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -337,11 +346,11 @@ pub struct ManagedClustersUpgradeStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub post_upgrade_action_summary: Option<ActionSummary>,
     /// The first failed clusters by name, with their cause; all of them are in the reports.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
     #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
     pub failed_clusters: Vec<ClusterNote>,
     /// The first clusters by name that wait for something, with their cause; all of them are in the reports.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
     #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
     pub waiting_clusters: Vec<ClusterNote>,
     /// How many clusters the two lists leave out.
@@ -354,6 +363,20 @@ pub struct ManagedClustersUpgradeStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
+}
+
+/// A word that this release knows; one of a newer release counts as none, for the rest of the status must stay readable: the
+/// retry that was carried out, above all.
+fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<UpgradeState>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    Ok(UpgradeState::deserialize(value).ok())
+}
+
+/// The entries that this release can read. The status is written anew from the truth, so nothing is lost.
+fn readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ClusterNote>, D::Error> {
+    let values = Option::<Vec<Value>>::deserialize(deserializer)?.unwrap_or_default();
+    let notes = values.into_iter().map(ClusterNote::deserialize);
+    Ok(notes.filter_map(Result::ok).collect())
 }
 
 /// One word for where an upgrade stands.
@@ -416,7 +439,9 @@ pub struct ActionSummary {
 pub struct ClusterNote {
     /// Name of the ManagedCluster.
     pub name: String,
-    /// Phase of the cluster.
+    /// Phase of the cluster: Pending, Blocked, PreAction, PreActionDegraded, Initialized, Partial, Operators, Soaking, Complete,
+    /// PostAction or Failed. A newer release may write others.
+    #[schemars(schema_with = "schema::word")]
     pub phase: Phase,
     /// Machine-readable cause.
     pub reason: String,
@@ -434,4 +459,23 @@ pub struct Truncated {
     pub failed: i64,
     /// Waiting clusters that waitingClusters leaves out.
     pub waiting: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn words_of_a_newer_release_leave_the_rest_of_a_status_readable() {
+        let note = |phase: &str| json!({"name": "c1", "phase": phase, "reason": "r", "message": "m"});
+        let status: ManagedClustersUpgradeStatus = serde_json::from_value(json!({
+            "state": "Hibernating", "observedRetry": "t1", "observedGeneration": 3,
+            "failedClusters": [note("Hibernating"), note("Failed")], "waitingClusters": null,
+        }))
+        .unwrap();
+        assert_eq!(status.state, None);
+        assert_eq!(status.observed_retry.as_deref(), Some("t1"));
+        assert_eq!(status.failed_clusters.len(), 1);
+    }
 }

@@ -30,6 +30,13 @@ pub const ANNOTATION_TARGET_VERSION: &str = "cluster.open-cluster-management.io/
 pub const ANNOTATION_TARGET_IMAGE: &str = "cluster.open-cluster-management.io/upgrade-target-image";
 /// Annotation on an MCU: any new value requeues its failed clusters (`reference/mcu.md` §3.1).
 pub const ANNOTATION_RETRY_FAILED: &str = "cluster.open-cluster-management.io/retry-failed";
+/// Annotation on an MCU: UID of the object that the controller took up, written with the finalizer. Another UID than the
+/// object's own tells that the object was restored from a backup, or copied.
+pub const ANNOTATION_UPGRADE_UID: &str = "cluster.open-cluster-management.io/upgrade-uid";
+/// Annotation on an MCU: that it was complete, as JSON: at which revision, when, with how many clusters.
+pub const ANNOTATION_COMPLETED: &str = "cluster.open-cluster-management.io/upgrade-completed";
+/// Annotation on an MCU: the object's own UID here says that it is to go on although it was restored or copied.
+pub const ANNOTATION_RESUME_RESTORED: &str = "cluster.open-cluster-management.io/resume-restored";
 /// Finalizer of an MCU.
 pub const FINALIZER: &str = "cluster.open-cluster-management.io/managedclustersupgrade";
 /// Field manager of every server-side apply of the controller.
@@ -43,6 +50,10 @@ pub const LABEL_PLACEMENT: &str = "cluster.open-cluster-management.io/placement"
 pub const LABEL_LOCAL_CLUSTER: &str = "local-cluster";
 /// Convention label that carries a cluster's name; selectors fall back to `metadata.name` (A7).
 pub const LABEL_NAME: &str = "name";
+/// Key of a selector that matches the name of the ManagedCluster alone, never a label: labels are written by the cluster.
+pub const KEY_METADATA_NAME: &str = "metadata.name";
+/// Usual name of the ManagedCluster that is the hub itself.
+pub const LOCAL_CLUSTER: &str = "local-cluster";
 /// Label fallback of the cluster ID.
 pub const LABEL_CLUSTER_ID: &str = "clusterID";
 /// Label fallback of the product.

@@ -13,6 +13,8 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema;
+
 /// Most rows of one report.
 pub const MAX_ROWS: usize = 250;
 
@@ -54,7 +56,9 @@ pub struct ReportRow {
     /// Name of the ManagedCluster.
     #[schemars(length(max = 253))]
     pub cluster: String,
-    /// Phase of the cluster.
+    /// Phase of the cluster: Pending, Blocked, PreAction, PreActionDegraded, Initialized, Partial, Operators, Soaking, Complete,
+    /// PostAction or Failed. A newer release may write others.
+    #[schemars(schema_with = "schema::word")]
     pub phase: Phase,
     /// True for a canary.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -102,7 +106,8 @@ fn is_false(value: &bool) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReportStep {
-    /// The step.
+    /// The step: PreAction, Platform, Operators, Soak or PostAction. A newer release may write others.
+    #[schemars(schema_with = "schema::word")]
     pub name: StepName,
     /// Start of the step's clock.
     pub started_at: DateTime<Utc>,
@@ -112,8 +117,9 @@ pub struct ReportStep {
     /// End of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<DateTime<Utc>>,
-    /// How the step ended.
+    /// How the step ended: Succeeded or Failed. A newer release may write others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::word")]
     pub outcome: Option<StepOutcome>,
 }
 

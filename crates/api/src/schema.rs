@@ -131,6 +131,16 @@ pub(crate) fn manifests(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// A word of a set that grows with releases. Not an enum: what a newer release has written must be storable after a rollback,
+/// byte for byte, and one object must not be refused for a word in it.
+pub(crate) fn word(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "maxLength": 64,
+        "pattern": "^[A-Z][A-Za-z0-9]*$",
+    })
+}
+
 /// Conditions as a map by type, so that other writers can own their own types.
 pub(crate) fn conditions(generator: &mut SchemaGenerator) -> Schema {
     let item = generator.subschema_for::<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>();

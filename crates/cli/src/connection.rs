@@ -12,6 +12,9 @@ use kube::{Client, Config};
 use crate::args::Common;
 use crate::failure::{Failure, with_cause};
 
+/// Longest silence of a connection that is waited on; a healthy watch is renewed more often ([`crate::hub::RENEWAL`]).
+const SILENCE: Duration = Duration::from_mins(1);
+
 /// What a connection goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
@@ -58,6 +61,14 @@ impl Connection {
     /// When nothing is configured or the configuration is wrong. The server itself is not contacted.
     pub async fn open(common: &Common, peer: Peer) -> Result<Connection, Failure> {
         let mut config = config(common, peer).await?;
+        let request_timeout = common
+            .request_timeout
+            .to_std()
+            .ok()
+            .filter(|limit| !limit.is_zero());
+        // For watches, too: one that is silent for longer has lost its server.
+        config.read_timeout = request_timeout.map(|limit| limit.max(SILENCE));
+        config.reset_reader_on_write = true;
         if let Some(user) = &common.impersonate {
             config.auth_info.impersonate = Some(user.clone());
             config.auth_info.impersonate_groups = Some(common.impersonate_group.clone());
@@ -69,11 +80,6 @@ impl Connection {
             .unwrap_or_else(|| config.default_namespace.clone());
         let server = config.cluster_url.to_string();
         let client = Client::try_from(config).map_err(|error| Failure::Other(error.to_string()))?;
-        let request_timeout = common
-            .request_timeout
-            .to_std()
-            .ok()
-            .filter(|limit| !limit.is_zero());
         Ok(Connection {
             client,
             namespace,

@@ -3,20 +3,25 @@
 use api::names::LABEL_MCU_UID;
 use api::{ManagedClustersUpgrade, ManagedClustersUpgradeReport};
 use futures::{Stream, StreamExt};
-use kube::Api;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
+use kube::api::{ApiResource, GroupVersionKind, ListParams, Patch, PatchParams, Request};
+use kube::core::ObjectList;
 use kube::runtime::{WatchStreamExt, watcher};
-use serde_json::{Value, json};
+use kube::{Api, Resource};
+use serde_json::Value;
 
 use crate::args::Common;
 use crate::connection::{Connection, Peer};
 use crate::failure::Failure;
+use crate::object::Object;
 use crate::orphans::Name;
+use crate::policies;
 use crate::rows::{self, Rows};
 use crate::upgrade::{self, Upgrade};
 
 /// Field manager of the plugin's writes.
 pub const FIELD_MANAGER: &str = "kubectl-mcu";
+/// Seconds after which the hub ends a watch, which is then renewed.
+pub const RENEWAL: u32 = 45;
 
 /// Objects per page where all are listed.
 const PAGE: u32 = 500;
@@ -43,7 +48,7 @@ impl Hub {
         &self.connection.namespace
     }
 
-    fn upgrades(&self) -> Api<DynamicObject> {
+    fn upgrades(&self) -> Api<Object> {
         let resource = ApiResource::erase::<ManagedClustersUpgrade>(&());
         Api::namespaced_with(self.connection.client().clone(), self.namespace(), &resource)
     }
@@ -57,7 +62,7 @@ impl Hub {
             .connection
             .bound(self.upgrades().get(name), upgrade::PLURAL)
             .await?;
-        Ok(Upgrade::read(to_value(object)))
+        Ok(Upgrade::read(object.into_value()))
     }
 
     /// All MCUs of the namespace, or of all namespaces, by namespace and name.
@@ -66,7 +71,7 @@ impl Hub {
     /// When the hub refuses.
     pub async fn list(&self, all_namespaces: bool) -> Result<Vec<Upgrade>, Failure> {
         let resource = ApiResource::erase::<ManagedClustersUpgrade>(&());
-        let api: Api<DynamicObject> = if all_namespaces {
+        let api: Api<Object> = if all_namespaces {
             Api::all_with(self.connection.client().clone(), &resource)
         } else {
             self.upgrades()
@@ -78,10 +83,15 @@ impl Hub {
         let mut upgrades: Vec<Upgrade> = list
             .items
             .into_iter()
-            .map(|object| Upgrade::read(to_value(object)))
+            .map(|object| Upgrade::read(object.into_value()))
             .collect();
         upgrades.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         Ok(upgrades)
+    }
+
+    /// The warning that admission policies are not enforced, if this user may read them and they are not.
+    pub async fn policy_warning(&self) -> Option<String> {
+        policies::warning(self.connection.client()).await
     }
 
     /// The metadata of all ManifestWorks that carry the UID of an upgrade, of all clusters.
@@ -119,15 +129,24 @@ impl Hub {
         mut params: ListParams,
         plural: &'static str,
     ) -> Result<Vec<Value>, Failure> {
-        let api: Api<DynamicObject> = Api::all_with(self.connection.client().clone(), resource);
+        let client = self.connection.client();
+        let requests = Request::new(Object::url_path(resource, None));
         params.limit = Some(PAGE);
         let mut all = Vec::new();
         loop {
-            let page = self.connection.bound(api.list_metadata(&params), plural).await?;
+            let page = async {
+                let request = requests
+                    .list_metadata(&params)
+                    .map_err(kube::Error::BuildRequest)?;
+                client.request::<ObjectList<Object>>(request).await
+            };
+            let page = self.connection.bound(page, plural).await?;
             for object in page.items {
-                let mut metadata = object.metadata;
-                metadata.managed_fields = None;
-                all.push(serde_json::to_value(metadata).unwrap_or_default());
+                let mut metadata = object.into_value()["metadata"].take();
+                if let Some(fields) = metadata.as_object_mut() {
+                    fields.remove("managedFields");
+                }
+                all.push(metadata);
             }
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params.continue_token = Some(token),
@@ -142,11 +161,11 @@ impl Hub {
     /// When the hub refuses.
     pub async fn rows(&self, upgrade: &Upgrade) -> Result<Rows, Failure> {
         let resource = ApiResource::erase::<ManagedClustersUpgradeReport>(&());
-        let api: Api<DynamicObject> =
+        let api: Api<Object> =
             Api::namespaced_with(self.connection.client().clone(), self.namespace(), &resource);
         let params = ListParams::default().labels(&rows::selector(&upgrade.name));
         let list = self.connection.bound(api.list(&params), rows::PLURAL).await?;
-        let shards: Vec<Value> = list.items.into_iter().map(to_value).collect();
+        let shards: Vec<Value> = list.items.into_iter().map(Object::into_value).collect();
         Ok(Rows::merge(&shards, &upgrade.uid))
     }
 
@@ -164,12 +183,14 @@ impl Hub {
             .connection
             .bound(api.patch(name, &params, &Patch::Merge(patch)), upgrade::PLURAL)
             .await?;
-        Ok(Upgrade::read(to_value(object)))
+        Ok(Upgrade::read(object.into_value()))
     }
 
     /// Every state of an MCU from now on; `None` once it is gone. Lost connections are made again, with back-off.
     pub fn follow(&self, name: &str) -> impl Stream<Item = Result<Option<Upgrade>, String>> + Send + use<> {
-        let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let config = watcher::Config::default()
+            .fields(&format!("metadata.name={name}"))
+            .timeout(RENEWAL);
         watcher(self.upgrades(), config)
             .default_backoff()
             .scan(false, |listed, event| {
@@ -180,7 +201,7 @@ impl Hub {
                     }
                     Ok(watcher::Event::InitApply(object) | watcher::Event::Apply(object)) => {
                         *listed = true;
-                        Some(Ok(Some(Upgrade::read(to_value(object)))))
+                        Some(Ok(Some(Upgrade::read(object.into_value()))))
                     }
                     Ok(watcher::Event::InitDone) => (!*listed).then_some(Ok(None)),
                     Ok(watcher::Event::Delete(_)) => Some(Ok(None)),
@@ -190,20 +211,4 @@ impl Hub {
             })
             .filter_map(std::future::ready)
     }
-}
-
-/// The object as JSON with its type, which the items of a list do not carry.
-fn to_value(object: DynamicObject) -> Value {
-    let types = object.types.clone();
-    let mut value = serde_json::to_value(object).unwrap_or_default();
-    if types.is_none()
-        && let Some(fields) = value.as_object_mut()
-    {
-        fields.insert(
-            "apiVersion".to_owned(),
-            json!(format!("{}/{}", api::GROUP, api::VERSION)),
-        );
-        fields.insert("kind".to_owned(), json!("ManagedClustersUpgrade"));
-    }
-    value
 }

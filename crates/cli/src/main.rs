@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     let exit = match runtime {
         Ok(runtime) => runtime.block_on(kubectl_mcu::run(cli)),
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!("error: {}", api::text::visible(&error.to_string()));
             Exit::Error
         }
     };

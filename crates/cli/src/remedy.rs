@@ -30,6 +30,10 @@ const CLUSTERS: &[(&str, &str)] = &[
     ),
     ("Paused", "Run kubectl mcu resume {name} -n {namespace}."),
     (
+        "Restored",
+        "The upgrade was restored from a backup, or copied. See where its clusters stand, then run kubectl mcu resume {name} -n {namespace} to go on, or delete it.",
+    ),
+    (
         "MaxFailuresExceeded",
         "Mend the failed clusters and run kubectl mcu retry {name} -n {namespace}, or raise spec.upgradeStrategy.maxFailures.",
     ),
@@ -67,11 +71,15 @@ const CLUSTERS: &[(&str, &str)] = &[
     ),
     (
         "LocalCluster",
-        "This is the hub itself. To upgrade it, name it in the cluster selector, or select it alone in a Placement of its own.",
+        "This is the hub itself. To upgrade it, start the controller with --allow-hub and name it in the cluster selector (metadata.name In [{cluster}]); ask for the verb upgrade on managedclusters/local-cluster if you are not allowed to.",
     ),
     (
         "Conflict",
         "If the message names an upgrade: wait until it is done with the cluster, or retry, resume, edit or delete it (kubectl mcu status shows what it waits for). If it names a work of nobody's upgrade: delete that work; it is looked for again within 5 minutes.",
+    ),
+    (
+        "NewerThanTarget",
+        "The cluster runs a newer version than the one asked for. Take it out of the selection, ask for a newer version, or set spec.clusterVersion.allowDowngrade to insist. It starts by itself then.",
     ),
     (
         "UnreadableCluster",
@@ -80,6 +88,14 @@ const CLUSTERS: &[(&str, &str)] = &[
     (
         "UnreadableStatus",
         "Look at the ManifestWorks in namespace {cluster}: the status of one does not have the form of its API. Update the work agent of the cluster.",
+    ),
+    (
+        "UnreadableWork",
+        "The annotations of a ManifestWork of this upgrade in namespace {cluster} were changed; find out by whom. Restore them, or delete that ManifestWork: the ClusterVersion of the cluster stays as it is.",
+    ),
+    (
+        "UnreadableRecord",
+        "The row of the cluster was written by a newer release, or edited. Upgrade the controller; or mend or delete the row in the report (kubectl edit mcur -n {namespace}). Without a row the cluster counts as not started.",
     ),
     (
         "AgentSilent",
@@ -220,6 +236,10 @@ const UPGRADES: &[(&str, &str)] = &[
         reason::CLUSTERS_BLOCKED,
         "Mend what blocks the clusters (kubectl mcu clusters {name} -n {namespace} --phase Blocked --phase PostAction), or take them out of the selection.",
     ),
+    (
+        reason::RESTORED,
+        "The object was restored from a backup, or copied, and starts nothing by itself. See where its clusters stand (kubectl mcu clusters {name} -n {namespace}), then run kubectl mcu resume {name} -n {namespace} to go on, or delete it.",
+    ),
     (reason::PAUSED, "Run kubectl mcu resume {name} -n {namespace}."),
 ];
 
@@ -300,6 +320,7 @@ mod tests {
             reason::MAX_FAILURES_EXCEEDED,
             reason::CLUSTERS_FAILED,
             reason::CLUSTERS_BLOCKED,
+            reason::RESTORED,
         ] {
             assert!(for_upgrade(reason, NAMES).is_some(), "{reason}");
         }

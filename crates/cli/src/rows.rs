@@ -2,6 +2,7 @@
 
 use api::names::LABEL_MCU;
 use api::report::{Phase, ReportRow};
+use api::stored::{StoredRow, Unreadable};
 use serde_json::Value;
 
 /// Plural of the report in URLs and messages.
@@ -18,7 +19,7 @@ pub fn selector(mcu: &str) -> String {
 pub struct Rows {
     /// One row per cluster, by name.
     pub rows: Vec<ReportRow>,
-    /// Rows that could not be read; they are left out.
+    /// Rows that could not be read. One that names its cluster is listed as the controller treats it: blocked.
     pub unreadable: usize,
 }
 
@@ -30,15 +31,20 @@ impl Rows {
         let mut found = Rows::default();
         for shard in shards.iter().filter(|shard| !is_of_another(shard, uid)) {
             for row in shard.get("rows").and_then(Value::as_array).into_iter().flatten() {
-                match serde_json::from_value::<ReportRow>(row.clone()) {
+                match read(row) {
                     Ok(row) => found.rows.push(row),
-                    Err(_) => found.unreadable += 1,
+                    Err(unreadable) => {
+                        found.unreadable += 1;
+                        found.rows.extend(blocked(unreadable));
+                    }
                 }
             }
         }
+        // What cannot be read may be newer than anything else that is said of its cluster.
+        let rank = |row: &ReportRow| (row.reason == UNREADABLE, row.since);
         found
             .rows
-            .sort_by(|a, b| a.cluster.cmp(&b.cluster).then(b.since.cmp(&a.since)));
+            .sort_by(|a, b| a.cluster.cmp(&b.cluster).then(rank(b).cmp(&rank(a))));
         found.rows.dedup_by(|later, kept| later.cluster == kept.cluster);
         found
     }
@@ -66,6 +72,33 @@ impl Rows {
             .map(|row| row.cluster.as_str())
             .collect()
     }
+}
+
+/// The reason of a cluster whose row cannot be read.
+const UNREADABLE: &str = "UnreadableRecord";
+
+fn read(row: &Value) -> Result<ReportRow, Option<Unreadable>> {
+    let text = serde_json::value::to_raw_value(row).map_err(|_| None)?;
+    StoredRow::read(text).row.map_err(Some)
+}
+
+/// How the controller treats a cluster whose row cannot be read, if the row names it.
+fn blocked(unreadable: Option<Unreadable>) -> Option<ReportRow> {
+    let unreadable = unreadable?;
+    Some(ReportRow {
+        cluster: unreadable.cluster?,
+        phase: Phase::Blocked,
+        canary: false,
+        left_selection: false,
+        reason: UNREADABLE.to_owned(),
+        message: format!("the row of the cluster cannot be read: {}", unreadable.error),
+        from_version: String::new(),
+        to_version: String::new(),
+        since: unreadable.since.unwrap_or_default(),
+        revision: String::new(),
+        retry: String::new(),
+        steps: Vec::new(),
+    })
 }
 
 fn is_of_another(shard: &Value, uid: &str) -> bool {
@@ -111,10 +144,27 @@ mod tests {
         );
         let rows = Rows::merge(&[one, two], "u");
         let names: Vec<_> = rows.rows.iter().map(|row| row.cluster.as_str()).collect();
-        assert_eq!(names, ["a", "b", "c"]);
+        assert_eq!(names, ["a", "b", "c", "x"]);
         assert_eq!(rows.unreadable, 1);
         assert_eq!(rows.retryable(), ["b", "c"]);
         assert_eq!(rows.in_phases(&[Phase::Pending]).len(), 1);
+    }
+
+    #[test]
+    fn a_row_of_a_newer_release_is_shown_as_blocked_and_spoils_no_other() {
+        let rows = [
+            row("a", "Hibernating", "2026-03-01T10:00:00Z"),
+            row("a", "Complete", "2026-03-01T11:00:00Z"),
+            row("b", "Complete", "2026-03-01T10:00:00Z"),
+            json!({"phase": "Complete"}),
+        ];
+        let rows = Rows::merge(&[shard("u", &json!(rows))], "u");
+        assert_eq!(rows.unreadable, 2);
+        let a = rows.of("a").unwrap();
+        assert_eq!((a.phase, a.reason.as_str()), (Phase::Blocked, "UnreadableRecord"));
+        assert!(a.message.contains("Hibernating"), "{}", a.message);
+        assert_eq!(rows.of("b").unwrap().phase, Phase::Complete);
+        assert_eq!(rows.rows.len(), 2);
     }
 
     #[test]

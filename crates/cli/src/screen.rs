@@ -40,12 +40,12 @@ impl Screen {
     /// Writes to standard output; false when nobody reads it any more.
     #[must_use]
     pub fn deliver(self, text: &str) -> bool {
-        let mut out = std::io::stdout().lock();
-        out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+        send(&self.paint.clean(text))
     }
 
     /// Writes to standard error, as kubectl does with everything that is not the answer.
     pub fn note(self, text: &str) {
+        let text = self.paint.clean(text);
         let mut out = std::io::stderr().lock();
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
@@ -54,10 +54,16 @@ impl Screen {
     #[must_use]
     pub fn live(self) -> LiveScreen {
         if self.redraws {
-            self.print(ENTER);
+            send(ENTER);
         }
         LiveScreen { screen: self }
     }
+}
+
+/// Writes to standard output as it is; false when nobody reads it any more.
+fn send(text: &str) -> bool {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
 }
 
 /// The alternate screen of a terminal; dropped, the terminal is as it was.
@@ -71,20 +77,20 @@ impl LiveScreen {
     #[must_use]
     pub fn draw(&self, text: &str) -> bool {
         let mut frame = HOME.to_owned();
-        for line in text.lines() {
+        for line in self.screen.paint.clean(text).lines() {
             frame.push_str(line);
             frame.push_str(CLEAR_LINE);
             frame.push_str("\r\n");
         }
         frame.push_str(CLEAR_BELOW);
-        self.screen.deliver(&frame)
+        send(&frame)
     }
 }
 
 impl Drop for LiveScreen {
     fn drop(&mut self) {
         if self.screen.redraws {
-            self.screen.print(LEAVE);
+            send(LEAVE);
         }
     }
 }

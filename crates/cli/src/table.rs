@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use api::text::visible;
+
 use crate::paint::{Paint, Tone};
 
 const GAP: usize = 3;
@@ -36,11 +38,7 @@ impl<T: Into<String>> From<T> for Cell {
 /// Text without line breaks and control characters, so that a message can neither break a table nor steer a terminal.
 #[must_use]
 pub fn one_line(text: &str) -> String {
-    let visible: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    visible.split_whitespace().collect::<Vec<_>>().join(" ")
+    visible(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Each item on a line of its own.
@@ -147,5 +145,6 @@ mod tests {
     #[test]
     fn a_message_can_neither_break_lines_nor_steer_the_terminal() {
         assert_eq!(one_line("a\nb\t\u{1b}[2Jc"), "a b [2Jc");
+        assert_eq!(one_line("\u{202e}4.16\u{9b}9"), "4.16 9");
     }
 }

@@ -1,14 +1,16 @@
 //! An MCU as the plugin sees it: the object as the hub sent it, and the parts that are shown.
 //!
 //! Reading is tolerant: an object that was stored under an older CRD must still be shown, so the spec is read field by
-//! field and a status that cannot be read counts as absent.
+//! field, and a status that cannot be read decides nothing and is said to be unreadable.
 
 use api::conditions;
+use api::lenient::Lenient;
 use api::mcu::ManagedClustersUpgradeStatus;
-use api::names::ANNOTATION_RETRY_FAILED;
+use api::names::{ANNOTATION_RESUME_RESTORED, ANNOTATION_RETRY_FAILED, ANNOTATION_UPGRADE_UID};
 use api::time::{parse_rfc3339, to_chrono};
 use chrono::{DateTime, Utc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 /// Plural of the MCU in URLs and messages.
@@ -35,10 +37,14 @@ pub struct Upgrade {
     pub deleting: bool,
     /// `spec.paused`.
     pub paused: bool,
+    /// It was restored or copied and is on hold.
+    pub restored: bool,
     /// Value of the retry annotation.
     pub retry: String,
     /// Its status; `None` until the controller has written one.
     pub status: Option<ManagedClustersUpgradeStatus>,
+    /// What is wrong with a status that cannot be read.
+    pub unreadable: Option<String>,
 }
 
 /// Whether a watcher may go.
@@ -67,13 +73,29 @@ impl Upgrade {
                 .to_owned()
         };
         let metadata = object.get("metadata").unwrap_or(&Value::Null);
-        let annotation = metadata
-            .get("annotations")
-            .and_then(|annotations| annotations.get(ANNOTATION_RETRY_FAILED));
+        let annotation = |key: &str| {
+            let annotations = metadata.get("annotations");
+            let value = annotations.and_then(|annotations| annotations.get(key));
+            value.and_then(Value::as_str)
+        };
+        let uid = text("/metadata/uid");
+        let status: Lenient<ManagedClustersUpgradeStatus> =
+            object.get("status").map_or(Lenient::Absent, |status| {
+                Lenient::deserialize(status).unwrap_or_else(|error| Lenient::Broken(error.to_string()))
+            });
+        let stalled = |reason: &str| {
+            let mut conditions = status.good().into_iter().flat_map(|status| &status.conditions);
+            conditions
+                .any(|one| one.type_ == conditions::STALLED && one.status == "True" && one.reason == reason)
+        };
+        let unseen = matches!(status, Lenient::Absent);
+        let held = stalled(conditions::reason::RESTORED)
+            || (unseen && annotation(ANNOTATION_UPGRADE_UID).is_some_and(|life| life != uid));
         Upgrade {
+            restored: held && annotation(ANNOTATION_RESUME_RESTORED) != Some(uid.as_str()),
             namespace: text("/metadata/namespace"),
             name: text("/metadata/name"),
-            uid: text("/metadata/uid"),
+            uid,
             generation: metadata
                 .get("generation")
                 .and_then(Value::as_i64)
@@ -84,10 +106,9 @@ impl Upgrade {
                 .pointer("/spec/paused")
                 .and_then(Value::as_bool)
                 .unwrap_or_default(),
-            retry: annotation.and_then(Value::as_str).unwrap_or_default().to_owned(),
-            status: object
-                .get("status")
-                .and_then(|status| serde_json::from_value(status.clone()).ok()),
+            retry: annotation(ANNOTATION_RETRY_FAILED).unwrap_or_default().to_owned(),
+            unreadable: status.error().map(str::to_owned),
+            status: status.into_good(),
             object,
         }
     }
@@ -144,11 +165,14 @@ impl Upgrade {
             .is_some_and(|condition| condition.status == "True")
     }
 
-    /// The state in one word; `Deleting` and `<unknown>` where the status does not say it.
+    /// The state in one word; `Deleting`, `<unreadable>` and `<unknown>` where the status does not say it.
     #[must_use]
     pub fn state(&self) -> String {
         if self.deleting {
             return "Deleting".to_owned();
+        }
+        if self.unreadable.is_some() {
+            return "<unreadable>".to_owned();
         }
         self.status
             .as_ref()

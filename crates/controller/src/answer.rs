@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use api::names::Step;
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::apply::{Effect, Job, Outcome};
-use crate::desk::ObstacleKind;
+use crate::desk::{Desk, ObstacleKind};
 use crate::hall::{Hall, State};
 use crate::index::Index;
 use crate::pipeline::wake_contested;
@@ -43,6 +43,7 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
             if let (Outcome::Work(_), Some(freed)) = (outcome, freed) {
                 hall.metrics.reacted(freed.elapsed());
             }
+            desk.weigh(&cluster, step, &sheet.attempt, outcome, now);
             match outcome {
                 Outcome::Foreign => desk.obstruct(&cluster, step, now, ObstacleKind::Foreign),
                 Outcome::Refused(text) if desk.goes_by(&sheet.brief) => {
@@ -53,8 +54,8 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
                         ObstacleKind::Refused(Arc::from(text.as_str())),
                     );
                 }
-                // Of an earlier spec: the present one may do.
-                Outcome::Refused(_) => {}
+                // Refused for an earlier spec: the present one may do.
+                Outcome::Refused(_) | Outcome::NotLeading | Outcome::GivenUp => {}
                 Outcome::ForeignTerminating => desk.await_end(&cluster, step, now, now + TERMINATING),
                 Outcome::NamespaceGone => desk.miss(&cluster, now),
                 Outcome::Failed(text, counted) => desk.fail_to_create(&cluster, now, text, *counted),
@@ -65,13 +66,20 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
             }
             desk.end(&cluster);
         }
-        Effect::Update { cluster, .. }
-        | Effect::MarkSoak { cluster, .. }
-        | Effect::Delete { cluster, .. } => {
+        Effect::Update { cluster, sheet, .. } => {
+            desk.weigh(&cluster, Step::Platform, &sheet.attempt, outcome, now);
+            take_change(desk, &cluster, outcome, now);
+        }
+        Effect::MarkSoak { cluster, .. } | Effect::Delete { cluster, .. } => {
+            take_change(desk, &cluster, outcome, now);
+        }
+        Effect::Read {
+            cluster, step, asked, ..
+        } => {
             match outcome {
-                Outcome::NamespaceGone => desk.miss(&cluster, now),
                 Outcome::Failed(text, counted) => desk.fail(&cluster, now, text, *counted),
-                _ => desk.succeed(&cluster),
+                Outcome::NotLeading | Outcome::GivenUp => {}
+                _ => desk.note_reading(&cluster, step, asked, now, &state.index),
             }
             desk.end(&cluster);
         }
@@ -80,7 +88,14 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
                 Outcome::Report(version) => Some(*version),
                 _ => None,
             };
-            desk.rows.wrote(due, version, Instant::now());
+            match outcome {
+                Outcome::ReportRefused {
+                    text,
+                    rows,
+                    about_rows,
+                } => desk.rows.refused(due, rows, *about_rows, text, Instant::now()),
+                _ => desk.rows.wrote(due, version, Instant::now()),
+            }
             desk.dirty = true;
             // What is on record now may be what others wait for.
             if version.is_some() {
@@ -92,19 +107,31 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
             // The end of a deletion waits for it.
             desk.dirty |= desk.is_deleting();
         }
-        Effect::Finalizers { .. } => desk.finalized(now, outcome),
+        Effect::Finalizers { .. } | Effect::Annotate { .. } => desk.finalized(now, outcome),
     }
 }
 
-/// What a write says about the end of a work.
+/// What the answer to a change or deletion of a work means for its cluster.
+fn take_change(desk: &mut Desk, cluster: &Arc<str>, outcome: &Outcome, now: DateTime<Utc>) {
+    match outcome {
+        Outcome::NamespaceGone => desk.miss(cluster, now),
+        Outcome::Failed(text, counted) => desk.fail(cluster, now, text, *counted),
+        Outcome::NotLeading | Outcome::GivenUp => {}
+        _ => desk.succeed(cluster),
+    }
+    desk.end(cluster);
+}
+
+/// What a write says about the end of a work. Only a deletion that the hub has taken leaves the work doomed.
 fn take_end(index: &mut Index, effect: &Effect, outcome: &Outcome) {
     match (effect, outcome) {
         (
             Effect::Delete {
                 cluster, step, uid, ..
             },
-            Outcome::Failed(..) | Outcome::NotLeading | Outcome::NamespaceGone,
-        ) => index.spare(cluster, *step, uid),
+            Outcome::Work(work) | Outcome::Rival(work),
+        ) if work.metadata.uid.as_deref() != Some(uid) => index.forget(cluster, *step, uid),
+        (Effect::Delete { .. }, Outcome::Doomed) => {}
         (
             Effect::Delete {
                 cluster, step, uid, ..
@@ -114,6 +141,21 @@ fn take_end(index: &mut Index, effect: &Effect, outcome: &Outcome) {
             },
             Outcome::Gone,
         ) => index.forget(cluster, *step, uid),
+        (
+            Effect::Delete {
+                cluster, step, uid, ..
+            },
+            _,
+        ) => index.spare(cluster, *step, uid),
+        (
+            Effect::Read {
+                cluster,
+                step,
+                uid: Some(uid),
+                ..
+            },
+            Outcome::Gone,
+        ) => index.lose(cluster, *step, uid),
         (Effect::Update { cluster, uid, .. }, Outcome::Gone) => index.forget(cluster, Step::Platform, uid),
         _ => {}
     }

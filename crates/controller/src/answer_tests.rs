@@ -156,7 +156,8 @@ fn a_refused_work_stands_in_the_way_until_the_spec_changes() {
     with_desk(&hall, |desk| {
         let refused = ObstacleKind::Refused(Arc::from("spec.x: is bad"));
         assert_eq!(desk.obstacles[&key()].kind, refused);
-        let edited = crate::policy::brief(&desk.view, &WorkFlags::default(), TimeDelta::zero());
+        let view = upgrade("u1", &["c1"]).view();
+        let edited = crate::policy::brief(&view, &WorkFlags::default(), TimeDelta::zero());
         desk.take_spec(edited, true);
         assert!(desk.obstacles.is_empty(), "the new spec may do");
         desk.begin(&cluster(), true);
@@ -219,7 +220,8 @@ fn a_foreign_work_stays_in_the_way_of_an_edited_spec() {
     let hall = writing();
     answered(&hall, create(&hall), &Outcome::Foreign);
     with_desk(&hall, |desk| {
-        let edited = crate::policy::brief(&desk.view, &WorkFlags::default(), TimeDelta::zero());
+        let view = upgrade("u1", &["c1"]).view();
+        let edited = crate::policy::brief(&view, &WorkFlags::default(), TimeDelta::zero());
         desk.take_spec(edited, true);
         assert_eq!(desk.obstacles.len(), 1);
     });
@@ -296,7 +298,7 @@ fn an_answer_to_a_report_of_an_earlier_term_is_let_pass() {
     });
     hall.with(|state| {
         state.end_term();
-        state.begin_term(&[]);
+        state.begin_term();
     });
     let effect = Effect::Report {
         namespace: Arc::from("ns"),
@@ -334,6 +336,7 @@ fn finalizers_that_cannot_be_written_are_tried_ever_less_often() {
         name: Arc::from("u1"),
         version: "1".to_owned(),
         finalizers: Vec::new(),
+        life: None,
     };
     for failures in [1, 2] {
         with_desk(&hall, |desk| desk.finalizing = true);
@@ -389,5 +392,180 @@ fn a_status_counts_as_written_only_when_the_hub_said_so() {
         with_desk(&hall, |desk| {
             assert_eq!(desk.status.due_at(later).is_some(), repeated);
         });
+    }
+}
+
+fn failed(counted: WriteOutcome) -> Outcome {
+    Outcome::Failed("no".to_owned(), counted)
+}
+
+fn is_unsettled(hall: &Hall) -> bool {
+    with_desk(hall, |desk| desk.unsettled.contains_key(&cluster()))
+}
+
+/// Lets the time pass after which what was given up on does not come any more.
+fn outlast(hall: &Hall) {
+    with_desk(hall, |desk| {
+        let unsettled = desk.unsettled.get_mut(&cluster()).unwrap();
+        unsettled.given_up = unsettled.given_up.map(|at| at - TimeDelta::seconds(91));
+    });
+}
+
+fn tried(hall: &Hall, outcome: &Outcome) {
+    with_desk(hall, |desk| desk.begin(&cluster(), true));
+    answered(hall, create(hall), outcome);
+}
+
+#[test]
+fn a_creation_that_may_have_been_carried_out_is_not_settled_by_a_later_no() {
+    for doubtful in [
+        failed(WriteOutcome::Timeout),
+        failed(WriteOutcome::Unavailable),
+        failed(WriteOutcome::Error),
+        Outcome::GivenUp,
+    ] {
+        let hall = writing();
+        tried(&hall, &doubtful);
+        assert!(is_unsettled(&hall), "{doubtful:?}");
+        for no in [
+            failed(WriteOutcome::Forbidden),
+            failed(WriteOutcome::Overloaded),
+            Outcome::NotLeading,
+            Outcome::Refused("bad".to_owned()),
+        ] {
+            tried(&hall, &no);
+            assert!(is_unsettled(&hall), "{doubtful:?} then {no:?}");
+        }
+        hall.with(|state| {
+            state.end_term();
+            state.begin_term();
+        });
+        assert!(is_unsettled(&hall), "a new term knows no better");
+        outlast(&hall);
+        tried(&hall, &failed(WriteOutcome::Forbidden));
+        assert!(!is_unsettled(&hall));
+    }
+}
+
+#[test]
+fn a_creation_that_was_put_off_is_settled_by_the_first_definite_answer() {
+    for put_off in [WriteOutcome::Overloaded, WriteOutcome::Unreachable] {
+        let hall = writing();
+        tried(&hall, &failed(put_off));
+        assert!(is_unsettled(&hall), "it is tried again first");
+        tried(&hall, &failed(WriteOutcome::Forbidden));
+        assert!(!is_unsettled(&hall));
+    }
+    let hall = writing();
+    tried(&hall, &failed(WriteOutcome::Timeout));
+    tried(
+        &hall,
+        &Outcome::Work(Box::new(work("c1", Step::Platform, "u1", 5))),
+    );
+    assert!(!is_unsettled(&hall));
+    tried(&hall, &Outcome::NotLeading);
+    assert!(!is_unsettled(&hall), "it was never sent");
+}
+
+#[test]
+fn a_write_that_was_not_sent_ends_no_pause() {
+    let hall = writing();
+    tried(&hall, &failed(WriteOutcome::Forbidden));
+    for outcome in [Outcome::NotLeading, Outcome::GivenUp] {
+        for effect in [create(&hall), delete()] {
+            with_desk(&hall, |desk| desk.begin(&cluster(), true));
+            answered(&hall, effect, &outcome);
+            with_desk(&hall, |desk| assert!(desk.backoff.contains_key(&cluster())));
+        }
+    }
+}
+
+fn read(hall: &Hall, uid: Option<&str>, outcome: &Outcome) {
+    with_desk(hall, |desk| desk.begin(&cluster(), false));
+    let effect = Effect::Read {
+        cluster: cluster(),
+        step: Step::Platform,
+        owner: Arc::from("ns/u1"),
+        uid: uid.map(Arc::from),
+        asked: hall.now(),
+    };
+    answered(hall, effect, outcome);
+}
+
+#[test]
+fn reading_settles_what_it_finds_at_once_and_what_it_does_not_find_after_a_while() {
+    let hall = writing();
+    tried(&hall, &failed(WriteOutcome::Timeout));
+    read(&hall, None, &Outcome::Gone);
+    assert!(is_unsettled(&hall), "it may come yet");
+    with_desk(&hall, |desk| assert!(desk.backoff.contains_key(&cluster())));
+    read(&hall, None, &failed(WriteOutcome::Timeout));
+    assert!(is_unsettled(&hall));
+    outlast(&hall);
+    read(&hall, None, &Outcome::Gone);
+    assert!(!is_unsettled(&hall));
+    with_desk(&hall, |desk| assert!(desk.backoff.is_empty()));
+
+    tried(&hall, &failed(WriteOutcome::Timeout));
+    read(
+        &hall,
+        None,
+        &Outcome::Work(Box::new(work("c1", Step::Platform, "u1", 5))),
+    );
+    assert!(!is_unsettled(&hall) && is_indexed(&hall));
+}
+
+#[test]
+fn a_reading_is_remembered_for_a_deadline_unless_it_failed() {
+    let hall = writing();
+    let reading = |hall: &Hall| {
+        let now = hall.now();
+        with_desk(hall, |desk| desk.reading("c1", now).map(|(step, _)| step))
+    };
+    read(&hall, None, &failed(WriteOutcome::Error));
+    assert_eq!(reading(&hall), None);
+    with_desk(&hall, |desk| assert!(desk.backoff.contains_key(&cluster())));
+    hall.with(|state| {
+        let work = work("c1", Step::Platform, "u1", 5);
+        state.index.work(&Change::Applied(work), hall.now());
+    });
+    read(&hall, Some("c1-cluster-upgrade-u1"), &Outcome::Gone);
+    assert_eq!(reading(&hall), Some(Step::Platform));
+    assert!(!is_indexed(&hall), "the watch has not said so");
+    with_desk(&hall, |desk| assert!(desk.backoff.is_empty()));
+    let later = hall.now() + TimeDelta::seconds(61);
+    with_desk(&hall, |desk| {
+        assert_eq!(desk.reading("c1", later), None, "old news");
+    });
+}
+
+#[test]
+fn only_a_deletion_that_the_hub_has_taken_leaves_the_work_doomed() {
+    let here = || Box::new(work("c1", Step::Platform, "u1", 5));
+    for (outcome, terminating) in [
+        (Outcome::Doomed, Some(true)),
+        (Outcome::Gone, None),
+        (Outcome::Work(here()), Some(false)),
+        (failed(WriteOutcome::Conflict), Some(false)),
+        (Outcome::GivenUp, Some(false)),
+        (Outcome::NotLeading, Some(false)),
+        (Outcome::Foreign, Some(false)),
+        (Outcome::Refused("no".to_owned()), Some(false)),
+        (
+            Outcome::Rival(Box::new(work("c1", Step::Platform, "other", 5))),
+            None,
+        ),
+    ] {
+        let hall = writing();
+        hall.with(|state| {
+            state.index.work(&Change::Applied(*here()), hall.now());
+            state.index.doom("c1", Step::Platform, "c1-cluster-upgrade-u1");
+        });
+        answered(&hall, delete(), &outcome);
+        let found = hall.with(|state| {
+            let view = state.index.work_of("c1", Step::Platform);
+            view.map(|view| view.work.terminating)
+        });
+        assert_eq!(found, terminating, "{outcome:?}");
     }
 }

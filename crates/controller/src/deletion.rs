@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use api::names::FINALIZER;
+use api::views::MAX_FINALIZERS;
 use chrono::{DateTime, TimeDelta, Utc};
 use rollout::{Cluster, Fleet, Limit, Policy, Step};
 
@@ -29,7 +30,9 @@ pub fn policy() -> Policy {
         cluster_timeout: TimeDelta::zero(),
         operators_timeout: TimeDelta::zero(),
         canaries: false,
+        clock_trusted: true,
         target: Arc::from(""),
+        allow_downgrade: false,
     }
 }
 
@@ -37,12 +40,15 @@ pub fn policy() -> Policy {
 pub fn finish(desk: &mut Desk, fleet: &Fleet, now: DateTime<Utc>, jobs: &mut Vec<Job>) {
     let left = fleet.clusters.iter().any(is_held);
     let writing = !desk.busy.is_empty() || desk.status.is_writing();
-    if left || !jobs.is_empty() || writing || desk.finalizing {
+    // Of too many finalizers the view has only some, and writing those would remove the others.
+    if left || !jobs.is_empty() || writing || desk.finalizing || desk.view.has_too_many_finalizers() {
         return;
     }
-    // A creation whose answer was lost may show only now.
-    let waits = desk.uncertain_until(now).into_iter().chain(hurdle(desk, now));
-    if let Some(until) = waits.max() {
+    // What was sent without an answer may still come about: it is looked for until that is out of the question.
+    if !desk.unsettled.is_empty() {
+        return;
+    }
+    if let Some(until) = hurdle(desk, now) {
         desk.wake_at = Some(until);
         return;
     }
@@ -55,7 +61,7 @@ pub fn finish(desk: &mut Desk, fleet: &Fleet, now: DateTime<Utc>, jobs: &mut Vec
         .filter(|one| *one != FINALIZER)
         .cloned()
         .collect();
-    jobs.push(finalizer_job(desk, finalizers));
+    jobs.push(finalizer_job(desk, finalizers, None));
 }
 
 /// While works or refused writes keep a deletion from its end the object says so. What it was worth is returned as news.
@@ -85,6 +91,11 @@ pub fn tell(
 
 /// The first of the writes that a deletion needs and that were refused, in words.
 fn refused(desk: &Desk, fleet: &Fleet) -> Option<String> {
+    if desk.view.has_too_many_finalizers() {
+        return Some(format!(
+            "the finalizer cannot be removed from among so many; leave at most {MAX_FINALIZERS}"
+        ));
+    }
     if let Some(hurdle) = &desk.hurdle {
         return Some(format!("the finalizer cannot be removed: {}", hurdle.text));
     }
@@ -105,7 +116,7 @@ fn refused(desk: &Desk, fleet: &Fleet) -> Option<String> {
 
 /// True when works of the upgrade that nobody deletes yet are there.
 fn is_held(cluster: &Cluster) -> bool {
-    Step::ALL.iter().any(|step| cluster.slot(*step).ours().is_some())
+    Step::ALL.iter().any(|step| cluster.slot(*step).is_kept())
 }
 
 /// True when the object may be gone: after its finalizer nothing is written of it.

@@ -141,3 +141,29 @@ fn works_and_end(jobs: &[Job]) -> Vec<String> {
     let told = jobs.iter().map(told);
     told.filter(|one| !one.ends_with("status")).collect()
 }
+
+#[tokio::test]
+async fn finalizers_of_which_only_some_are_known_are_not_rewritten_and_the_object_says_so() {
+    let mut desktop = desktop(&[]);
+    desktop.knows(&upgrade("u1", &[]));
+    desktop.settle();
+    let mut view = Given {
+        deleting: true,
+        version: 1_000,
+        ..upgrade("u1", &[])
+    }
+    .view();
+    let many = (0..=api::views::MAX_FINALIZERS).map(|number| format!("a/{number}"));
+    view.metadata.finalizers.get_or_insert_default().extend(many);
+    desktop.hall.with(|state| state.apply_upgrade(view));
+    desktop.version = 1_000;
+    let written = desktop.settle();
+    assert!(
+        !written.iter().any(|one| one.contains("finalizers")),
+        "{written:?}"
+    );
+    desktop.hall.with(|state| {
+        let status = state.desks["u1"].status.previous();
+        assert!(stalled(&status).1.contains("leave at most 64"), "{status:?}");
+    });
+}

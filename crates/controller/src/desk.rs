@@ -4,20 +4,21 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ahash::AHashMap;
+use ahash::{AHashMap, AHashSet};
 use api::names::Step;
 use api::time::to_chrono;
 use api::validate::Violation;
 use api::views::Upgrade;
 use chrono::{DateTime, TimeDelta, Utc};
-use rollout::Busy;
+use rollout::{Attempt, Busy};
 
 use crate::apply::Outcome;
 use crate::index::{Index, Uid};
-use crate::park::Parked;
+use crate::observe::{self, Sight};
 use crate::policy::Brief;
 use crate::report::rows::Rows;
 use crate::report::writer::StatusState;
+use crate::restore::Origin;
 use crate::selection::Selected;
 use crate::telemetry::labels::WriteOutcome;
 
@@ -40,14 +41,16 @@ pub const LASTING: u32 = 7;
 /// So many looks at a foreign work that is being deleted, over a minute, show that it does not go by itself.
 const PATIENCE: u32 = 12;
 
+/// So long after the last try was given up on a write is certainly not carried out any more. The API server gives up by itself
+/// 60 s after it has received a request; the rest is for what its store had taken by then.
+const SETTLED: TimeDelta = TimeDelta::seconds(90);
+/// So long the reading of a work may be taken for what is on the hub.
+const FRESH: TimeDelta = TimeDelta::seconds(60);
+
 /// How long a cluster whose namespace was found missing stays out before it is tried again.
 pub const MISSING: TimeDelta = TimeDelta::seconds(60);
 
 /// One upgrade.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, set and read in different places"
-)]
 #[derive(Debug)]
 pub struct Desk {
     /// UID.
@@ -72,27 +75,39 @@ pub struct Desk {
     pub selected_at: u64,
     /// Since when clusters of the fleet are not selected any more.
     pub left: AHashMap<Arc<str>, DateTime<Utc>>,
+    /// Clusters that it let go of while this process looked: late works of it there go with the upgrade.
+    pub former: AHashSet<Arc<str>>,
+    /// What the Selected condition says beside the number of clusters.
+    pub notes: Vec<String>,
+    /// Versions that this upgrade has brought clusters to whose claims still tell the one before, with that claim.
+    pub proven: AHashMap<Arc<str>, (Arc<str>, Arc<str>)>,
     /// Records.
     pub rows: Rows,
     /// Writes under way, by cluster.
     pub busy: AHashMap<Arc<str>, Writes>,
     /// Failed writes, by cluster.
     pub backoff: AHashMap<Arc<str>, Backoff>,
+    /// Creations and changes of works of which it is not known whether they were carried out, by cluster.
+    pub unsettled: AHashMap<Arc<str>, Unsettled>,
+    /// The last readings of works, by cluster.
+    readings: AHashMap<Arc<str>, LastReading>,
     /// What stands in the way of a step, found when its work was to be created.
     pub obstacles: AHashMap<(Arc<str>, Step), Obstacle>,
     /// Clusters whose namespace is gone or terminating, until they are looked at again.
     pub missing: AHashMap<Arc<str>, DateTime<Utc>>,
-    /// It is complete and parked: spec, selection and records are not held.
-    pub parked: Option<Box<Parked>>,
-    /// The last look found it complete, and nothing to do or to wait for.
-    pub at_rest: bool,
     /// The status and its writing.
     pub status: StatusState,
     /// Another upgrade concerns some of its clusters.
     pub contested: bool,
-    /// The finalizers are being written.
+    /// Where it comes from, as last judged.
+    pub origin: Origin,
+    /// UID of an upgrade of the same name that is gone and whose reports were left, found when this one was taken up.
+    pub earlier_life: Option<Uid>,
+    /// What was noted on the object last: it is not written again and again should somebody take it away each time.
+    pub noted: Option<String>,
+    /// The finalizers, or annotations, are being written.
     pub finalizing: bool,
-    /// The last writes of the finalizers failed.
+    /// The last writes of the finalizers, or annotations, failed.
     pub hurdle: Option<Backoff>,
     /// A look is due.
     pub dirty: bool,
@@ -151,6 +166,58 @@ impl Backoff {
     }
 }
 
+/// The creation of a work, or the change of one, that the hub put off or that was given up on. It may have taken a slot.
+#[derive(Clone, Debug)]
+pub struct Unsettled {
+    /// The step.
+    pub step: Step,
+    /// The attempt that the work carries if it was carried out.
+    pub attempt: Attempt,
+    /// When the last try that may have been carried out was given up on; `None`: all were put off.
+    pub given_up: Option<DateTime<Utc>>,
+}
+
+impl Unsettled {
+    /// True when what is not there now does not come any more.
+    fn is_over(&self, now: DateTime<Utc>) -> bool {
+        self.given_up.is_none_or(|at| at + SETTLED <= now)
+    }
+}
+
+/// What an answer says of whether a write was carried out.
+enum Certainty {
+    Done,
+    Refused,
+    PutOff,
+    Unknown,
+    Unsent,
+}
+
+fn certainty(outcome: &Outcome) -> Certainty {
+    match outcome {
+        Outcome::Work(_) | Outcome::Doomed | Outcome::Upgrade(_) | Outcome::Report(_) => Certainty::Done,
+        Outcome::Gone
+        | Outcome::Rival(_)
+        | Outcome::Foreign
+        | Outcome::ForeignTerminating
+        | Outcome::Refused(_)
+        | Outcome::ReportRefused { .. }
+        | Outcome::NamespaceGone => Certainty::Refused,
+        Outcome::NotLeading => Certainty::Unsent,
+        Outcome::Failed(_, WriteOutcome::Overloaded | WriteOutcome::Unreachable) => Certainty::PutOff,
+        Outcome::Failed(_, counted) if counted.is_refusal() => Certainty::Refused,
+        Outcome::GivenUp | Outcome::Failed(..) => Certainty::Unknown,
+    }
+}
+
+/// A work was read from the hub.
+#[derive(Clone, Copy, Debug)]
+struct LastReading {
+    step: Step,
+    asked: DateTime<Utc>,
+    answered: DateTime<Utc>,
+}
+
 /// What stands in the way of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObstacleKind {
@@ -197,14 +264,20 @@ impl Desk {
             selected: Selected::default(),
             selected_at: 0,
             left: AHashMap::new(),
+            former: AHashSet::new(),
+            notes: Vec::new(),
+            proven: AHashMap::new(),
             busy: AHashMap::new(),
             backoff: AHashMap::new(),
+            unsettled: AHashMap::new(),
+            readings: AHashMap::new(),
             obstacles: AHashMap::new(),
             missing: AHashMap::new(),
-            parked: None,
-            at_rest: false,
             status: StatusState::default(),
             contested: false,
+            origin: Origin::default(),
+            earlier_life: None,
+            noted: None,
             finalizing: false,
             hurdle: None,
             dirty: true,
@@ -235,20 +308,12 @@ impl Desk {
     /// What was refused is not waited for any more: another spec was, somebody says that it is mended, or the upgrade is being
     /// deleted and does not want it.
     pub fn forget_refusals(&mut self) {
-        self.backoff.retain(|_, backoff| backoff.uncertain);
+        let unsettled = &self.unsettled;
+        self.backoff
+            .retain(|cluster, backoff| backoff.uncertain || unsettled.contains_key(cluster));
         self.obstacles
             .retain(|_, obstacle| !matches!(obstacle.kind, ObstacleKind::Refused(_)));
         self.dirty = true;
-    }
-
-    /// True when the cluster is one of those that a look sees.
-    #[must_use]
-    pub fn holds(&self, cluster: &str, index: &Index) -> bool {
-        let owns = || {
-            let works = index.works(cluster).into_iter().flatten().flatten();
-            works.into_iter().any(|view| view.upgrade == self.uid)
-        };
-        self.selected.clusters.contains_key(cluster) || self.rows.get(cluster).is_some() || owns()
     }
 
     /// True when somebody else's work stands in the way of a step.
@@ -270,15 +335,40 @@ impl Desk {
         self.brief.as_ref().ok().or(self.last_valid.as_ref())
     }
 
-    /// Starts a term: records come from the hub, nothing is under way.
+    /// Notes what was seen of the fleet: who is leaving, and where works carry the upgrade's UID that are none of its own.
+    pub fn take_sight(&mut self, sight: &Sight) {
+        self.left = observe::leavers(&sight.fleet);
+        for name in self.left.keys() {
+            if !self.former.contains(name) {
+                self.former.insert(Arc::clone(name));
+            }
+        }
+        self.contested = sight.fleet.clusters.iter().any(|cluster| cluster.rival.is_some());
+        let unaccounted = sight.unaccounted.first().map(|first| {
+            format!(
+                "ManifestWorks with this upgrade's UID are left alone in clusters that it neither selects nor has a record of: {}, such as {first}; whoever made them is to delete them",
+                sight.unaccounted.len()
+            )
+        });
+        if let Some(note) = unaccounted.as_ref().filter(|note| !self.notes.contains(note)) {
+            tracing::warn!(upgrade = &*self.key, note, "works that do not count");
+        }
+        self.notes.clone_from(&self.selected.notes);
+        self.notes.extend(unaccounted);
+    }
+
+    /// Starts a term: records come from the hub, nothing is under way. What an earlier term has sent without an answer may still
+    /// come about, so that is kept.
     pub fn begin_term(&mut self) {
         self.rows.restart();
         self.left.clear();
+        self.readings.clear();
         self.obstacles.clear();
         self.selected_at = 0;
         self.status.reset();
         self.status.observe(self.view.status.good());
         self.finalizing = false;
+        self.noted = None;
         self.dirty = true;
     }
 
@@ -355,12 +445,99 @@ impl Desk {
         }
     }
 
-    /// Until when a write whose answer was lost may still show, if that lies ahead.
+    /// Takes what the answer to a creation or change says of whether it was carried out.
+    pub fn weigh(
+        &mut self,
+        cluster: &Arc<str>,
+        step: Step,
+        attempt: &Attempt,
+        outcome: &Outcome,
+        now: DateTime<Utc>,
+    ) {
+        let certainty = certainty(outcome);
+        let given_up = match certainty {
+            Certainty::Unsent => return,
+            Certainty::Done => {
+                self.unsettled.remove(cluster);
+                return;
+            }
+            Certainty::Refused => return self.rule_out(cluster, now),
+            Certainty::PutOff => None,
+            Certainty::Unknown => Some(now),
+        };
+        let before = self.unsettled.remove(cluster).and_then(|before| before.given_up);
+        let unsettled = Unsettled {
+            step,
+            attempt: attempt.clone(),
+            given_up: given_up.or(before),
+        };
+        self.unsettled.insert(Arc::clone(cluster), unsettled);
+    }
+
+    /// The hub said no, or has no such work: earlier tries may still come about for a while.
+    fn rule_out(&mut self, cluster: &str, now: DateTime<Utc>) {
+        if self
+            .unsettled
+            .get(cluster)
+            .is_some_and(|unsettled| unsettled.is_over(now))
+        {
+            self.unsettled.remove(cluster);
+        }
+    }
+
+    /// What turns out to have been carried out is settled.
+    pub fn settle(&mut self, index: &Index) {
+        let uid = &self.uid;
+        self.unsettled.retain(|cluster, unsettled| {
+            let landed = index.work_of(cluster, unsettled.step).is_some_and(|view| {
+                view.upgrade == *uid && view.work.attempt == unsettled.attempt && !view.work.vanished
+            });
+            !landed
+        });
+    }
+
+    /// Notes that a work was read: what was found the index knows already.
+    pub fn note_reading(
+        &mut self,
+        cluster: &Arc<str>,
+        step: Step,
+        asked: DateTime<Utc>,
+        now: DateTime<Utc>,
+        index: &Index,
+    ) {
+        let reading = LastReading {
+            step,
+            asked,
+            answered: now,
+        };
+        self.readings.insert(Arc::clone(cluster), reading);
+        self.settle(index);
+        if self
+            .unsettled
+            .get(cluster)
+            .is_some_and(|unsettled| unsettled.step == step)
+        {
+            self.rule_out(cluster, now);
+        }
+        let Some(unsettled) = self.unsettled.get(cluster) else {
+            return self.succeed(cluster);
+        };
+        let over = unsettled.given_up.map_or(now, |at| at + SETTLED);
+        let text = self.backoff.get(cluster).map_or_else(
+            || Arc::from("the answer to a write was lost"),
+            |backoff| Arc::clone(&backoff.text),
+        );
+        self.fail(cluster, now, &text, WriteOutcome::NotFound);
+        if let Some(backoff) = self.backoff.get_mut(cluster) {
+            backoff.until = backoff.until.min(over.max(now + BACKOFF.0));
+        }
+    }
+
+    /// The step whose work was read a moment ago, and when that was asked for.
     #[must_use]
-    pub fn uncertain_until(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let uncertain = self.backoff.values().filter(|backoff| backoff.uncertain);
-        let until = uncertain.map(|backoff| backoff.until).max()?;
-        (until > now).then_some(until)
+    pub fn reading(&self, cluster: &str, now: DateTime<Utc>) -> Option<(Step, DateTime<Utc>)> {
+        let reading = self.readings.get(cluster)?;
+        (now <= reading.answered + FRESH).then_some((reading.step, reading.asked))
     }
 
     /// Notes that the namespace of a cluster is gone or going.
@@ -368,10 +545,13 @@ impl Desk {
         self.missing.insert(Arc::clone(cluster), now);
     }
 
-    /// Notes how a write of the finalizers ended.
+    /// Notes how a write of the finalizers, or annotations, ended.
     pub fn finalized(&mut self, now: DateTime<Utc>, outcome: &Outcome) {
         self.finalizing = false;
         self.dirty = true;
+        if !matches!(outcome, Outcome::Upgrade(_)) {
+            self.noted = None;
+        }
         self.hurdle = match outcome {
             Outcome::Failed(text, counted) => Some(Backoff::after(self.hurdle.as_ref(), now, text, *counted)),
             _ => None,

@@ -127,6 +127,7 @@ pub(crate) fn work(cluster: &str, step: Step, upgrade: &str, version: u64) -> Ma
                 "cluster.open-cluster-management.io/upgrade-step": step.as_str(),
             },
             "annotations": {
+                "cluster.open-cluster-management.io/managedclustersupgrade-owner": format!("ns/{upgrade}"),
                 "cluster.open-cluster-management.io/upgrade-revision": "r1",
                 "cluster.open-cluster-management.io/upgrade-started-at": "2026-05-28T10:00:00.000Z",
             },
@@ -158,6 +159,7 @@ pub(crate) fn settings() -> Settings {
         works: WorkFlags::default(),
         operators_grace: TimeDelta::seconds(30),
         require_bindings: false,
+        allow_hub: false,
         namespaces: Vec::new(),
     }
 }

@@ -29,6 +29,8 @@ use crate::works::{SpokeRbac, WorkFlags};
 const DEFAULT_NAMESPACE: &str = "mcu-system";
 /// Time limit for connecting to the API server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest silence of a connection that is waited on: longer than a healthy watch is ever silent.
+const READ_TIMEOUT: Duration = Duration::from_mins(1);
 /// Time limit for a single write to the connection.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -122,11 +124,17 @@ pub struct Flags {
           help_heading = "Clusters")]
     pub operators_grace: Duration,
 
-    /// Select by clusterSelector only from ManagedClusterSets that are bound to the upgrade's namespace. Switched off,
-    /// every author of an upgrade may select every cluster of the hub.
+    /// Select only from ManagedClusterSets that are bound to the upgrade's namespace (clusterSelector) or the Placement's.
+    /// Switched off, every author of an upgrade may select every cluster of the hub.
     #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1,
           require_equals = true, action = ArgAction::Set, help_heading = "Clusters")]
     pub require_set_bindings: bool,
+
+    /// Upgrade the hub itself, too, where a selector names it. Its author also needs the verb upgrade on
+    /// managedclusters/local-cluster, which the shipped admission policy asks for. Without it the hub is never upgraded.
+    #[arg(long, value_name = "BOOL", env = "MCU_ALLOW_HUB", default_value_t = false, default_missing_value = "true",
+          num_args = 0..=1, require_equals = true, action = ArgAction::Set, help_heading = "Clusters")]
+    pub allow_hub: bool,
 
     /// Address of metrics, health and log level: HOST:PORT, or :PORT for all interfaces. Port 0 picks a free one; the
     /// log says which.
@@ -180,7 +188,7 @@ impl FromStr for ServiceAccount {
 }
 
 impl Flags {
-    /// The hub's client configuration: connecting and writing are bounded in time, and failed requests are not
+    /// The hub's client configuration: connecting, reading and writing are bounded in time, and failed requests are not
     /// repeated behind the caller's back (kube would repeat 429, 503 and 504 up to 15 times); every caller bounds and
     /// repeats its own.
     ///
@@ -213,6 +221,9 @@ impl Flags {
                 .context("no kubeconfig and not in a cluster; set --kubeconfig")?
         };
         config.connect_timeout = Some(CONNECT_TIMEOUT);
+        config.read_timeout = Some(READ_TIMEOUT);
+        // Else a request on a connection that has been idle would have only what is left of its limit.
+        config.reset_reader_on_write = true;
         config.write_timeout = Some(WRITE_TIMEOUT);
         config.default_retry = false;
         let agent = concat!("mcu-controller/", env!("CARGO_PKG_VERSION"));
@@ -312,6 +323,10 @@ mod tests {
     fn defaults_are_those_of_the_documentation() {
         let flags = parse(&[]).unwrap();
         assert!(flags.leader_elect && flags.require_set_bindings);
+        assert!(
+            !flags.allow_hub,
+            "the hub is upgraded only where somebody says so"
+        );
         assert_eq!(flags.listen.to_string(), ":8080");
         assert_eq!(flags.work_flags(), WorkFlags::default());
         assert_eq!(flags.operators_grace, Duration::from_secs(30));
@@ -330,6 +345,7 @@ mod tests {
                 .unwrap()
                 .require_set_bindings
         );
+        assert!(parse(&["--allow-hub"]).unwrap().allow_hub);
         assert!(parse(&["--leader-elect=perhaps"]).is_err());
     }
 
@@ -409,6 +425,11 @@ mod tests {
             .await
             .unwrap();
         assert!(!config.default_retry);
+        assert!(
+            config
+                .read_timeout
+                .is_some_and(|limit| limit <= Duration::from_mins(1))
+        );
         assert_eq!(config.default_namespace, "ocm");
         assert!(config.headers.iter().any(|(name, _)| name == USER_AGENT));
         let missing = parse(&["--kubeconfig", "/nowhere"])

@@ -3,7 +3,6 @@
 use api::mcu::UpgradeState as State;
 use rollout::Phase;
 
-use crate::desk::Desk;
 use crate::hall::{self, Hall};
 use crate::telemetry::labels::{ClusterPhase, UpgradeState, WatchKind};
 
@@ -14,22 +13,21 @@ pub fn set(hall: &Hall) {
         let mut phases = [0_usize; ALL_PHASES.len()];
         let mut kinds = [0_usize; UpgradeState::ALL.len()];
         let (mut used, mut slots) = (0, 0);
+        let (mut refused, mut unreadable) = (0, 0);
         for desk in state.desks.values() {
-            for (sum, count) in phases.iter_mut().zip(desk.rows.phases()) {
-                *sum += count;
+            for row in desk.rows.all().values() {
+                phases[row.record.phase as usize] += 1;
+                unreadable += usize::from(row.record.is_unreadable());
             }
-            if let Some(parked) = &desk.parked {
-                phases[Phase::Complete as usize] += parked.records.complete;
-            }
-            let status = desk.status.latest();
-            let kind = kind_of(status.and_then(|status| status.state));
+            refused += desk.rows.refused_count();
+            let status = desk.status.previous();
+            let kind = kind_of(status.state);
             if let Some(position) = UpgradeState::ALL.iter().position(|known| *known == kind) {
                 kinds[position] += 1;
             }
-            let number = |count: Option<i64>| usize::try_from(count.unwrap_or(0)).unwrap_or(0);
-            used += number(status.and_then(|status| status.in_flight));
+            used += usize::try_from(status.in_flight.unwrap_or(0)).unwrap_or(0);
             if kind != UpgradeState::Complete {
-                slots += number(status.and_then(|status| status.effective_max_concurrency));
+                slots += usize::try_from(status.effective_max_concurrency.unwrap_or(0)).unwrap_or(0);
             }
         }
         for phase in ALL_PHASES {
@@ -39,6 +37,7 @@ pub fn set(hall: &Hall) {
             metrics.set_upgrades(*kind, count);
         }
         metrics.set_slots(used, slots);
+        metrics.set_records(refused, unreadable);
         set_indexed(hall, state);
     });
 }
@@ -53,6 +52,7 @@ pub fn clear(hall: &Hall) {
         hall.metrics.set_upgrades(*kind, 0);
     }
     hall.metrics.set_slots(0, 0);
+    hall.metrics.set_records(0, 0);
     hall.metrics.set_orphans(0);
 }
 
@@ -73,11 +73,7 @@ const ALL_PHASES: [Phase; 11] = [
 fn set_indexed(hall: &Hall, state: &hall::State) {
     let metrics = &hall.metrics;
     let [placements, decisions, sets, bindings] = state.index.placements.counts();
-    let shards = |desk: &Desk| {
-        let parked = desk.parked.as_ref();
-        desk.rows.shard_count() + parked.map_or(0, |parked| parked.shard_count())
-    };
-    let shards = state.desks.values().map(shards).sum();
+    let shards = state.desks.values().map(|desk| desk.rows.shard_count()).sum();
     for (kind, count) in [
         (WatchKind::Cluster, state.index.clusters.len()),
         (WatchKind::Work, state.index.work_count()),

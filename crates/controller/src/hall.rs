@@ -1,28 +1,35 @@
 //! The state all parts share, behind one lock that is held for memory work only, never across I/O.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use ahash::{AHashMap, AHashSet};
-use api::names::{LABEL_MCU_UID, report_name};
+use api::names::{LABEL_MCU, LABEL_MCU_UID};
 use api::views::{Report, Upgrade};
-use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
-use kube::runtime::watcher;
+use chrono::{DateTime, SecondsFormat, SubsecRound, TimeDelta, Utc};
 use tokio::sync::Notify;
 
 use crate::apply::Lanes;
 use crate::desk::Desk;
-use crate::index::{Index, Key, News, Uid};
+use crate::freshness::Freshness;
+use crate::index::{Index, Key, Uid};
 use crate::lease::Fence;
 use crate::observe::Desks;
 use crate::orphans::Orphans;
 use crate::policy;
+use crate::report::rows::Rows;
 use crate::telemetry::health::{Check, Readiness};
 use crate::telemetry::labels::WatchKind;
 use crate::telemetry::metrics::Metrics;
 use crate::watch::KINDS;
 use crate::works::WorkFlags;
+
+/// Most rows of reports that wait for their upgrade.
+const MOST_WAITING: usize = 25_000;
+/// Most reports of upgrades that are not known that are remembered.
+const MOST_STRANGERS: usize = 4096;
+/// Most ended upgrades that are remembered.
+const MOST_ENDED: usize = 4096;
 
 /// What the flags say, as far as planning and rendering go.
 #[derive(Clone, Debug)]
@@ -33,6 +40,8 @@ pub struct Settings {
     pub operators_grace: TimeDelta,
     /// A selector sees only clusters of bound sets.
     pub require_bindings: bool,
+    /// The hub itself may be upgraded.
+    pub allow_hub: bool,
     /// Namespaces whose upgrades are carried out; empty: all. Upgrades of other namespaces still hold their clusters.
     pub namespaces: Vec<Arc<str>>,
 }
@@ -54,12 +63,28 @@ pub struct State {
     pub desks: Desks,
     /// Works without an upgrade.
     pub orphans: Orphans,
-    /// The records of a new term are being taken: whatever a report says counts, whoever tells it.
-    pub reading: bool,
-    /// Reports that arrived before their upgrade, by name.
+    /// Reports that arrived before their upgrade, by name; a bounded number.
     waiting: AHashMap<Uid, AHashMap<String, Report>>,
+    /// Reports of upgrades that are not known: UID and name of each one's upgrade.
+    strangers: AHashMap<Key, (Uid, Arc<str>)>,
+    /// UIDs of upgrades whose end was seen: what is left of their reports goes by itself.
+    ended: AHashSet<Uid>,
     /// What the flags say.
     pub settings: Settings,
+}
+
+impl State {
+    fn new(settings: Settings) -> State {
+        State {
+            index: Index::default(),
+            desks: Desks::new(),
+            orphans: Orphans::default(),
+            waiting: AHashMap::new(),
+            strangers: AHashMap::new(),
+            ended: AHashSet::new(),
+            settings,
+        }
+    }
 }
 
 /// The shared state and the handles of its parts.
@@ -72,33 +97,37 @@ pub struct Hall {
     pub lanes: Lanes,
     /// Metrics.
     pub metrics: Arc<Metrics>,
-    checks: Vec<(WatchKind, Check)>,
-    synced: AtomicU32,
+    /// Whether the state is true now.
+    pub freshness: Freshness,
+    checks: Vec<Watching>,
+}
+
+/// What readiness tells of the watch of a kind.
+#[derive(Debug)]
+struct Watching {
+    kind: WatchKind,
+    check: Check,
+    /// Since when the kind is not up to date, if it ever was.
+    since: Mutex<Option<DateTime<Utc>>>,
 }
 
 impl Hall {
     /// An empty hall.
     #[must_use]
     pub fn new(settings: Settings, fence: Fence, metrics: Arc<Metrics>, readiness: &Readiness) -> Hall {
-        let state = State {
-            index: Index::default(),
-            desks: Desks::new(),
-            orphans: Orphans::default(),
-            reading: false,
-            waiting: AHashMap::new(),
-            settings,
+        let watching = |kind: &WatchKind| Watching {
+            kind: *kind,
+            check: readiness.register(kind.as_str()),
+            since: Mutex::new(None),
         };
         Hall {
-            state: Mutex::new(state),
+            state: Mutex::new(State::new(settings)),
             wake: Notify::new(),
             fence,
             lanes: Lanes::default(),
             metrics,
-            checks: KINDS
-                .iter()
-                .map(|kind| (*kind, readiness.register(kind.as_str())))
-                .collect(),
-            synced: AtomicU32::new(0),
+            freshness: Freshness::new(&KINDS),
+            checks: KINDS.iter().map(watching).collect(),
         }
     }
 
@@ -111,14 +140,9 @@ impl Hall {
     pub fn tell(&self, change: impl FnOnce(&mut State)) {
         let wake = self.with(|state| {
             change(state);
-            if !self.leads() {
-                // A term begins with everything looked at.
-                state.index.news = News::default();
-            }
             state.index.all_dirty
                 || !state.index.dirty.is_empty()
-                || !state.index.news.clusters.is_empty()
-                || state.desks.values().any(is_due)
+                || state.desks.values().any(|desk| desk.dirty)
         });
         if wake {
             self.wake.notify_one();
@@ -152,38 +176,86 @@ impl Hall {
         self.metrics.watch_alive(kind);
     }
 
-    /// A watch failed and starts again by itself.
-    pub fn watch_failed(&self, kind: WatchKind, error: &watcher::Error) {
-        self.metrics.watch_restarted(kind);
-        if !self.is_synced(kind)
-            && let Some((_, check)) = self.checks.iter().find(|(known, _)| *known == kind)
-        {
-            check.fail(format!("{} cannot be listed: {error}", kind.as_str()));
-        }
-        tracing::warn!(kind = kind.as_str(), %error, "watch failed, trying again");
+    /// Brings news that were told for the view of this number; they are old when another one is wanted by now.
+    pub fn tell_of(&self, generation: u64, change: impl FnOnce(&mut State)) {
+        self.tell(|state| {
+            if self.freshness.is_wanted(generation) {
+                change(state);
+            }
+        });
     }
 
-    /// A list is complete.
-    pub fn synced(&self, kind: WatchKind) {
-        if let Some(position) = self.checks.iter().position(|(known, _)| *known == kind) {
-            self.checks[position].1.pass();
-            self.synced.fetch_or(1 << position, Ordering::AcqRel);
+    /// A kind is listed and watched, as the view of this number asked for.
+    pub fn refreshed(&self, kind: WatchKind, generation: u64) {
+        self.freshness.refreshed(kind, generation);
+        if let Some(watching) = self.checks.iter().find(|known| known.kind == kind) {
+            watching.check.pass();
+            *watching.since() = None;
         }
+        self.heard(kind);
         self.wake();
     }
 
-    fn is_synced(&self, kind: WatchKind) -> bool {
-        let synced = self.synced.load(Ordering::Acquire);
-        self.checks
-            .iter()
-            .position(|(known, _)| *known == kind)
-            .is_some_and(|position| synced & (1 << position) != 0)
+    /// The watch of a kind ended, or could not begin, for this reason; it is made anew. `outage`: the others may not work
+    /// either.
+    pub fn watch_lost(&self, kind: WatchKind, outage: bool, reason: &str) {
+        let known = self.freshness.is_watched(kind);
+        self.freshness.lost(kind, outage);
+        self.metrics.watch_restarted(kind);
+        if let Some(watching) = self.checks.iter().find(|known| known.kind == kind) {
+            watching.fail(known, self.now(), reason);
+        }
+        tracing::warn!(kind = kind.as_str(), reason, "the watch is made anew");
+        self.wake();
     }
 
-    /// True when every list has arrived once.
+    /// True when every list has arrived that the present view asks for.
     #[must_use]
     pub fn all_synced(&self) -> bool {
-        self.synced.load(Ordering::Acquire).count_ones() as usize == self.checks.len()
+        self.freshness.is_complete()
+    }
+
+    /// A term begins: what counts is what the hub has from now on.
+    pub fn begin_term(&self) {
+        self.with(|state| {
+            state.begin_term();
+            self.freshness.begin_term();
+        });
+    }
+
+    /// Opens the view if it is complete: from now on plans may be made. True when it is open.
+    pub fn open(&self) -> bool {
+        self.with(|state| {
+            let opened = self.freshness.open();
+            if opened {
+                // What ended while the lists were read is no reaction.
+                state.index.ended.clear();
+            }
+            opened
+        })
+    }
+
+    /// Forgets everything, as a new process would: the hub's storage is older than what is known of it.
+    pub fn start_anew(&self, kind: WatchKind, listed: u64, known: u64) {
+        tracing::error!(
+            kind = kind.as_str(),
+            listed,
+            known,
+            "resource versions went back: the hub's storage was replaced by an older one; everything is read anew"
+        );
+        let forgotten = self.with(|state| {
+            let settings = state.settings.clone();
+            self.freshness.start_anew();
+            std::mem::replace(state, State::new(settings))
+        });
+        drop(forgotten);
+        self.wake();
+    }
+
+    /// True when this replica knows the records better than the hub does.
+    #[must_use]
+    pub fn owns_records(&self) -> bool {
+        self.leads() && self.freshness.owns_records()
     }
 
     /// Counts an object that could not be read in full.
@@ -194,27 +266,41 @@ impl Hall {
     }
 }
 
+impl Watching {
+    fn since(&self) -> std::sync::MutexGuard<'_, Option<DateTime<Utc>>> {
+        self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says why the kind is not up to date and, if it has been, since when.
+    fn fail(&self, known: bool, now: DateTime<Utc>, reason: &str) {
+        let mut since = self.since();
+        if known {
+            since.get_or_insert(now);
+        }
+        let name = self.kind.as_str();
+        self.check.fail(match *since {
+            Some(since) => {
+                let since = since.to_rfc3339_opts(SecondsFormat::Secs, true);
+                format!("{name} is not up to date since {since}: {reason}")
+            }
+            None => format!("{name} cannot be listed: {reason}"),
+        });
+    }
+}
+
 impl State {
     /// Takes an upgrade as the hub has it now; older news than known is ignored.
     pub fn apply_upgrade(&mut self, upgrade: Upgrade) {
         let Some(uid) = upgrade.metadata.uid.clone() else {
             return;
         };
-        let view = Arc::new(upgrade);
+        // What is kept of a spec is its brief; the text would be a second copy of its actions.
+        let view = Arc::new(upgrade.without_spec_text());
         let mut followed = false;
-        let known = self.desks.contains_key(uid.as_str());
         if let Some(desk) = self.desks.get_mut(uid.as_str()) {
             if version(&desk.view) > version(&view) {
                 return;
             }
-            if desk.parked.is_some() && view.metadata.deletion_timestamp.is_none() {
-                desk.status.observe(view.status.good());
-                let concerns = concerns_planning(&desk.view, &view);
-                desk.take_parked(&view, concerns);
-                return;
-            }
-            // Nothing but its works matters to its end.
-            desk.parked = None;
             let old = std::mem::replace(&mut desk.view, Arc::clone(&view));
             desk.status.observe(view.status.good());
             if concerns_planning(&old, &view) {
@@ -225,7 +311,8 @@ impl State {
             if annotated || deleted {
                 desk.forget_refusals();
             }
-            if old.metadata.generation == view.metadata.generation && old.spec == view.spec {
+            let same_spec = old.metadata.generation == view.metadata.generation && old.spec == view.spec;
+            if same_spec && old.has_too_many_finalizers() == view.has_too_many_finalizers() {
                 return;
             }
             let generation = |view: &Upgrade| view.metadata.generation.unwrap_or(0);
@@ -233,12 +320,9 @@ impl State {
         } else if !self.open_desk(&view) {
             return;
         }
-        let brief = policy::brief(&view, &self.settings.works, self.settings.operators_grace);
+        let brief = policy::brief(&upgrade, &self.settings.works, self.settings.operators_grace);
         if let Some(desk) = self.desks.get_mut(uid.as_str()) {
             desk.take_spec(brief, followed);
-            if !known && self.settings.serves(&desk.namespace) {
-                desk.park_as_told();
-            }
         }
     }
 
@@ -257,8 +341,11 @@ impl State {
             self.delete_upgrade(&gone);
         }
         desk.status.observe(view.status.good());
+        self.strangers.retain(|_, (uid, _)| *uid != desk.uid);
         for report in self.waiting.remove(&desk.uid).unwrap_or_default().values() {
-            desk.rows.observe(report, false, false, Instant::now());
+            if belongs(report, &desk) == Belonging::Ours {
+                desk.rows.observe(report, false, false, Instant::now());
+            }
         }
         self.desks.insert(Arc::clone(&desk.uid), desk);
         true
@@ -274,56 +361,100 @@ impl State {
 
     /// Forgets an upgrade that is gone.
     pub fn delete_upgrade(&mut self, uid: &str) {
-        if self.desks.remove(uid).is_some() {
+        if let Some(desk) = self.desks.remove(uid) {
             // Whoever waited for its clusters may go on.
             self.index.all_dirty = true;
+            self.note_end(desk.uid);
         }
         self.waiting.remove(uid);
     }
 
     /// Forgets upgrades that a fresh list did not contain.
     pub fn retain_upgrades(&mut self, seen: &AHashSet<Key>) {
-        let before = self.desks.len();
-        self.desks
-            .retain(|_, desk| seen.contains(&(Arc::clone(&desk.namespace), Arc::clone(&desk.name))));
-        self.index.all_dirty |= before != self.desks.len();
+        let mut ended = Vec::new();
+        self.desks.retain(|uid, desk| {
+            let kept = seen.contains(&(Arc::clone(&desk.namespace), Arc::clone(&desk.name)));
+            ended.extend((!kept).then(|| Arc::clone(uid)));
+            kept
+        });
+        self.index.all_dirty |= !ended.is_empty();
+        for uid in ended {
+            self.note_end(uid);
+        }
     }
 
-    /// Takes a report as the hub has it.
-    pub fn observe_report(&mut self, report: &Report, deleted: bool, leads: bool) {
+    fn note_end(&mut self, uid: Uid) {
+        if self.ended.len() >= MOST_ENDED {
+            self.ended.clear();
+        }
+        self.ended.insert(uid);
+    }
+
+    /// UID of an upgrade of the same name that nobody here has known and whose reports are there: the object was restored.
+    pub(crate) fn earlier_life(&self, desk: &Desk) -> Option<Uid> {
+        let mut strangers = self.strangers.iter();
+        let found = strangers.find(|((namespace, _), (uid, name))| {
+            *namespace == desk.namespace
+                && *name == desk.name
+                && !self.ended.contains(uid)
+                && !self.desks.contains_key(uid)
+                && *uid != desk.uid
+        });
+        found.map(|(_, (uid, _))| Arc::clone(uid))
+    }
+
+    /// Notes a report whose upgrade is not known.
+    fn note_stranger(&mut self, report: &Report, deleted: bool) {
         let meta = &report.metadata;
-        let labels = meta.labels.as_ref();
-        let (Some(uid), Some(name)) = (labels.and_then(|labels| labels.get(LABEL_MCU_UID)), &meta.name)
-        else {
+        let label = |key| meta.labels.as_ref().and_then(|labels| labels.get(key));
+        let (Some(namespace), Some(name), Some(upgrade), Some(uid)) = (
+            &meta.namespace,
+            &meta.name,
+            label(LABEL_MCU),
+            label(LABEL_MCU_UID),
+        ) else {
             return;
         };
-        if !leads && !self.reading {
-            // Of no use: a term begins with what the hub has then.
+        let key = (Arc::from(namespace.as_str()), Arc::from(name.as_str()));
+        if deleted || self.desks.contains_key(uid.as_str()) {
+            self.strangers.remove(&key);
+        } else if self.strangers.len() < MOST_STRANGERS {
+            self.strangers
+                .insert(key, (Arc::from(uid.as_str()), Arc::from(upgrade.as_str())));
+        }
+    }
+
+    /// Takes a report as the hub has it. What does not belong to the upgrade whose report its name says counts as none.
+    pub fn observe_report(&mut self, report: &Report, deleted: bool, leads: bool) {
+        let meta = &report.metadata;
+        let (Some(namespace), Some(name)) = (meta.namespace.as_deref(), meta.name.as_deref()) else {
+            return;
+        };
+        self.note_stranger(report, deleted);
+        let found = self
+            .desks
+            .values_mut()
+            .find(|desk| *desk.namespace == *namespace && desk.rows.is_report(name));
+        if let Some(desk) = found {
+            let own = leads && self.settings.serves(&desk.namespace);
+            let ours = belongs(report, desk) == Belonging::Ours;
+            desk.dirty |= desk.rows.observe(report, deleted || !ours, own, Instant::now());
             return;
         }
-        if let Some(desk) = self.desks.get_mut(uid.as_str()) {
-            if let Some(parked) = &mut desk.parked {
-                let Some(shard) = desk.rows.shard_of(name) else {
-                    return;
-                };
-                let version = meta.resource_version.as_deref();
-                let version = version.and_then(|text| text.parse().ok()).unwrap_or(0);
-                if self.reading {
-                    parked.count(report, shard, version, deleted);
-                } else {
-                    parked.note(shard, version, deleted);
-                }
-                return;
-            }
-            let own = leads && !self.reading && self.settings.serves(&desk.namespace);
-            desk.dirty |= desk.rows.observe(report, deleted, own, Instant::now());
-        } else if deleted {
-            if let Some(reports) = self.waiting.get_mut(uid.as_str()) {
+        let Some(owner) = report.owner() else { return };
+        if deleted {
+            if let Some(reports) = self.waiting.get_mut(owner.uid.as_str()) {
                 reports.remove(name);
             }
-        } else {
-            let reports = self.waiting.entry(Arc::from(uid.as_str())).or_default();
-            reports.insert(name.clone(), report.clone());
+            return;
+        }
+        let is_report = Rows::new(&Arc::from(owner.name.as_str())).is_report(name);
+        let waiting = self.waiting.values().flat_map(|reports| reports.values());
+        let rows: usize = waiting.map(|report| report.rows.rows.len().max(1)).sum();
+        // What does not fit is read again when a term begins.
+        if is_report && rows + report.rows.rows.len() <= MOST_WAITING {
+            let reports = self.waiting.entry(Arc::from(owner.uid.as_str())).or_default();
+            reports.insert(name.to_owned(), report.clone());
         }
     }
 
@@ -333,13 +464,9 @@ impl State {
             let own = leads && self.settings.serves(&desk.namespace);
             let namespace = &desk.namespace;
             let known = |name: &str| seen.contains(&(Arc::clone(namespace), Arc::from(name)));
-            if let Some(parked) = &mut desk.parked {
-                let name = &desk.name;
-                parked.wake |= leads && parked.misses(|shard| known(&report_name(name, shard + 1)));
-                continue;
-            }
             desk.dirty |= desk.rows.relist(known, newest, own, Instant::now());
         }
+        self.strangers.retain(|report, _| seen.contains(report));
         self.waiting.retain(|_, reports| {
             reports.retain(|name, report| {
                 let namespace = report.metadata.namespace.as_deref().unwrap_or_default();
@@ -350,14 +477,32 @@ impl State {
     }
 }
 
-/// True when the loop has something to do for an upgrade.
-fn is_due(desk: &Desk) -> bool {
-    let parked = desk.parked.as_ref();
-    desk.dirty || parked.is_some_and(|parked| parked.stale || parked.is_to_be_read(Instant::now()))
+/// Whose a report is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Belonging {
+    /// The upgrade's: in its namespace, named as one of its reports, and controlled by it.
+    Ours,
+    /// Of an upgrade of the same name in the same namespace that had another UID.
+    OtherUid,
+    /// Somebody else's.
+    No,
+}
+
+/// Whether a report is believed to be the upgrade's. This is the one place where that is decided.
+#[must_use]
+pub fn belongs(report: &Report, desk: &Desk) -> Belonging {
+    let meta = &report.metadata;
+    let placed = meta.namespace.as_deref() == Some(&*desk.namespace)
+        && meta.name.as_deref().is_some_and(|name| desk.rows.is_report(name));
+    match report.owner().filter(|owner| placed && *owner.name == *desk.name) {
+        Some(owner) if *owner.uid == *desk.uid => Belonging::Ours,
+        Some(_) => Belonging::OtherUid,
+        None => Belonging::No,
+    }
 }
 
 /// Resource version as a number; 0 when it is none.
-pub(crate) fn version(upgrade: &Upgrade) -> u64 {
+fn version(upgrade: &Upgrade) -> u64 {
     upgrade
         .metadata
         .resource_version

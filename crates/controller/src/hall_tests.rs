@@ -13,6 +13,11 @@ fn known(state: &State) -> Vec<String> {
     known
 }
 
+fn owner(uid: &str) -> serde_json::Value {
+    json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgrade",
+        "name": "u1", "uid": uid, "controller": true, "blockOwnerDeletion": true})
+}
+
 /// The report that the rows of a desk would be written as.
 fn report_of(desk: &mut Desk, uid: &str, version: u64) -> Report {
     let due = desk
@@ -21,7 +26,7 @@ fn report_of(desk: &mut Desk, uid: &str, version: u64) -> Report {
         .remove(0);
     serde_json::from_value(json!({
         "metadata": {"name": due.name, "namespace": "ns", "resourceVersion": version.to_string(),
-            "labels": {LABEL_MCU_UID: uid}},
+            "ownerReferences": [owner(uid)]},
         "rows": due.rows,
     }))
     .unwrap()
@@ -221,7 +226,8 @@ fn a_new_term_knows_only_what_the_hub_has() {
         note(desk, "c1", record(Phase::Partial));
         note(desk, "c2", record(Phase::Partial));
         state.end_term();
-        state.begin_term(&[report(8)]);
+        state.begin_term();
+        state.observe_report(&report(8), false, false);
         let rows = rows(state);
         assert_eq!(rows.all().len(), 1);
         assert_eq!(rows.get("c1").unwrap().record.phase, Phase::Complete);
@@ -235,8 +241,188 @@ fn all_lists_must_have_arrived_before_anything_is_planned() {
     let hall = hall(&[]);
     for kind in KINDS {
         assert!(!hall.all_synced());
-        hall.synced(kind);
-        hall.synced(kind);
+        hall.refreshed(kind, 0);
+        hall.refreshed(kind, 0);
     }
     assert!(hall.all_synced());
+}
+
+#[test]
+fn a_spec_that_is_too_large_is_not_kept_and_the_last_valid_one_stays_in_force() {
+    let hall = hall(&["c1"]);
+    let action = |data: &str| {
+        let manifest =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": data}});
+        let mut given = upgrade("u1", &["c1"]);
+        given.spec["preUpgradeAction"] = json!({"manifestWork": {"workload": {"manifests": [manifest]}}});
+        given
+    };
+    hall.with(|state| {
+        state.apply_upgrade(action("small").view());
+        let desk = &state.desks["u1"];
+        let brief = Arc::clone(desk.brief.as_ref().unwrap());
+        assert!(brief.policy.wants(rollout::Step::PreAction));
+        assert_eq!(brief.spec.pre_upgrade_action, None);
+        assert!(
+            desk.view.spec.good().unwrap().parse().is_err(),
+            "its text is not kept"
+        );
+
+        let mut large = Given {
+            version: 2,
+            ..action(&"x".repeat(api::validate::MAX_SPEC_BYTES))
+        }
+        .view();
+        large.metadata.generation = Some(2);
+        state.apply_upgrade(large);
+        let desk = &state.desks["u1"];
+        assert!(desk.goes_by(&brief));
+        let violations = desk.brief.as_ref().unwrap_err();
+        assert_eq!(violations[0].field, "spec");
+        assert!(
+            violations[0].message.contains("more than the 1310720 bytes"),
+            "{violations:?}"
+        );
+    });
+}
+
+#[test]
+fn the_same_spec_is_known_again_without_its_text() {
+    let hall = hall(&["c1"]);
+    hall.with(|state| {
+        state.apply_upgrade(upgrade("u1", &["c1"]).view());
+        let brief = Arc::clone(state.desks["u1"].brief.as_ref().unwrap());
+        let again = |version, clusters: &[&str]| {
+            Given {
+                version,
+                ..upgrade("u1", clusters)
+            }
+            .view()
+        };
+        state.apply_upgrade(again(2, &["c1"]));
+        assert!(Arc::ptr_eq(state.desks["u1"].brief.as_ref().unwrap(), &brief));
+        state.apply_upgrade(again(3, &["c2"]));
+        assert!(!Arc::ptr_eq(state.desks["u1"].brief.as_ref().unwrap(), &brief));
+    });
+}
+
+#[test]
+fn too_many_finalizers_are_a_broken_rule_until_they_are_fewer() {
+    let hall = hall(&["c1"]);
+    let with = |version: u64, count: usize| {
+        let mut object = json!({"metadata": {"name": "u1", "namespace": "ns", "uid": "u1", "generation": 1}});
+        object["metadata"]["resourceVersion"] = json!(version.to_string());
+        object["metadata"]["finalizers"] = (0..count).map(|number| json!(format!("a/{number}"))).collect();
+        object["spec"] = crate::fixture::spec(&["c1"]);
+        serde_json::from_value::<Upgrade>(object).unwrap()
+    };
+    hall.with(|state| {
+        for (version, count, field) in [
+            (1, 64, None),
+            (2, 1_000, Some("metadata.finalizers")),
+            (3, 3, None),
+        ] {
+            state.apply_upgrade(with(version, count));
+            let broken = state.desks["u1"].brief.as_ref().err();
+            assert_eq!(broken.map(|found| found[0].field.as_str()), field, "{count}");
+        }
+    });
+}
+
+#[test]
+fn reports_count_only_from_the_namespace_of_their_upgrade_under_a_name_of_theirs_and_with_its_ownership() {
+    let good = report(3);
+    let desk = || {
+        let index = crate::index::Index::default();
+        upgrade("u1", &[]).desk(&index)
+    };
+    assert_eq!(belongs(&good, &desk()), Belonging::Ours);
+    let change = |change: &dyn Fn(&mut Report)| {
+        let mut report = good.clone();
+        change(&mut report);
+        report
+    };
+    let of_owner = |change: &dyn Fn(&mut k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference)| {
+        let mut report = good.clone();
+        change(&mut report.metadata.owner_references.as_mut().unwrap()[0]);
+        report
+    };
+    let odd = [
+        (
+            change(&|report| report.metadata.namespace = Some("elsewhere".to_owned())),
+            Belonging::No,
+        ),
+        (
+            change(&|report| report.metadata.name = Some("u1-report-01".to_owned())),
+            Belonging::No,
+        ),
+        (
+            change(&|report| report.metadata.name = Some("u2-report-1".to_owned())),
+            Belonging::No,
+        ),
+        (
+            change(&|report| report.metadata.owner_references = None),
+            Belonging::No,
+        ),
+        (
+            of_owner(&|owner| owner.kind = "ConfigMap".to_owned()),
+            Belonging::No,
+        ),
+        (
+            of_owner(&|owner| owner.api_version = "example.com/v1beta1".to_owned()),
+            Belonging::No,
+        ),
+        (of_owner(&|owner| owner.name = "u2".to_owned()), Belonging::No),
+        (of_owner(&|owner| owner.controller = None), Belonging::No),
+        (
+            of_owner(&|owner| owner.uid = "u9".to_owned()),
+            Belonging::OtherUid,
+        ),
+    ];
+    for (report, belonging) in odd {
+        assert_eq!(belongs(&report, &desk()), belonging, "{:?}", report.metadata);
+        let hall = hall(&[]);
+        hall.with(|state| {
+            state.apply_upgrade(upgrade("u1", &[]).view());
+            state.begin_term();
+            state.observe_report(&report, false, false);
+            assert!(rows(state).get("c1").is_none());
+            // Nor does it when it comes before the upgrade.
+            state.delete_upgrade("u1");
+            state.observe_report(&report, false, false);
+            state.apply_upgrade(upgrade("u1", &[]).view());
+            assert!(rows(state).get("c1").is_none());
+        });
+    }
+}
+
+#[test]
+fn a_leader_restores_the_ownership_of_its_reports() {
+    let hall = hall(&[]);
+    hall.with(|state| {
+        state.apply_upgrade(upgrade("u1", &[]).view());
+        note(state.desks.get_mut("u1").unwrap(), "c1", record(Phase::Complete));
+        crate::fixture::write(state.desks.get_mut("u1").unwrap());
+        let mut stripped = report(9);
+        stripped.metadata.owner_references = None;
+        state.observe_report(&stripped, false, true);
+        let rows = rows(state);
+        assert_eq!(rows.get("c1").unwrap().record.phase, Phase::Complete);
+        assert!(rows.get("c1").unwrap().written.is_none() && rows.due_at().is_some());
+    });
+}
+
+#[test]
+fn what_waits_for_upgrades_that_nobody_knows_is_bounded() {
+    let hall = hall(&[]);
+    hall.with(|state| {
+        for number in 0..300 {
+            let mut report = report(3);
+            report.metadata.name = Some(format!("u1-report-{}", number + 1));
+            report.rows.rows = vec![report.rows.rows[0].clone(); 250];
+            state.observe_report(&report, false, false);
+        }
+        let waiting: usize = state.waiting.values().map(|reports| reports.len()).sum();
+        assert_eq!(waiting, MOST_WAITING / 250);
+    });
 }

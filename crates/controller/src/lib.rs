@@ -4,24 +4,29 @@
 //! unsafe plans, writers carry out, and status and reports tell what was observed afterwards. Every replica watches;
 //! only the leader plans and writes.
 
+pub mod admission;
 pub mod answer;
 pub mod apply;
+pub mod connect;
 pub mod deletion;
 pub mod desk;
 pub mod events;
 #[cfg(test)]
 mod fixture;
 pub mod flags;
+pub mod freshness;
 pub mod gauges;
 pub mod hall;
+#[cfg(test)]
+mod hub;
 pub mod index;
 pub mod lease;
 pub mod observe;
 mod orphans;
-mod park;
 pub mod pipeline;
 pub mod policy;
 pub mod report;
+pub mod restore;
 pub mod run;
 pub mod schedule;
 pub mod selection;

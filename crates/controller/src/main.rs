@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
+use controller::connect;
 use controller::events::Publisher;
 use controller::flags::Flags;
 use controller::lease;
@@ -46,6 +47,12 @@ fn prepare(flags: &Flags) -> anyhow::Result<LogControl> {
 
 async fn serve(flags: &Flags, logs: LogControl) -> anyhow::Result<()> {
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "mcu-controller starts");
+    if !flags.approver_image.contains("@sha256:") {
+        tracing::warn!(
+            image = flags.approver_image,
+            "the image of the InstallPlan approver has no digest, so what runs on the clusters can change; name it as IMAGE@sha256:DIGEST in --approver-image"
+        );
+    }
     let end = shutdown::on_signal()?;
     let metrics = Arc::new(Metrics::new());
     let readiness = Arc::new(Readiness::new());
@@ -64,7 +71,7 @@ async fn serve(flags: &Flags, logs: LogControl) -> anyhow::Result<()> {
     let config = flags.client_config().await?;
     let lease_config = flags.lease_config(&config.default_namespace)?;
     let identity = lease_config.identity.clone();
-    let client = kube::Client::try_from(config).context("client of the hub")?;
+    let client = connect::client(config)?;
 
     let resign = CancellationToken::new();
     let (leadership, election) = if flags.leader_elect {

@@ -1,4 +1,7 @@
 //! Observation: index and desk to the fleet that the planner sees. No I/O.
+//!
+//! A work counts for an upgrade only where the upgrade selects the cluster or has a record of it: labels can be written by
+//! whoever may write works in the cluster's namespace, and must not draw a cluster into somebody's upgrade.
 
 use std::cmp::Ordering;
 use std::iter::Peekable;
@@ -49,6 +52,28 @@ pub fn leavers(fleet: &Fleet) -> AHashMap<Arc<str>, DateTime<Utc>> {
     fleet.clusters.iter().filter_map(left).collect()
 }
 
+/// Notes which clusters are about to be queued again though their claims do not tell yet what this upgrade has brought them
+/// to: their works are gone, and a claim follows minutes later. It counts until the claim changes.
+pub fn note_proven(desk: &mut Desk, index: &Index) {
+    let Some(revision) = desk.in_force().map(|brief| Arc::clone(&brief.policy.revision)) else {
+        return;
+    };
+    let claim = |name: &Arc<str>| index.clusters.get(name).map(|cluster| &cluster.version);
+    desk.proven.retain(|name, (_, known)| claim(name) == Some(known));
+    for (name, row) in desk.rows.all() {
+        let record = &row.record;
+        let queued = record.attempt.revision != revision && record.succeeded(Stage::Platform);
+        if queued
+            && !row.target.is_empty()
+            && let Some(claim) = claim(name)
+            && (claim.is_empty() || *claim == record.from_version)
+        {
+            let known = (Arc::clone(&row.target), Arc::clone(claim));
+            desk.proven.insert(Arc::clone(name), known);
+        }
+    }
+}
+
 /// What other upgrades hold, by cluster, as far as it concerns `desk`.
 fn rivals(desk: &Desk, desks: &Desks) -> AHashMap<Arc<str>, Rival> {
     let mut found = AHashMap::new();
@@ -65,22 +90,11 @@ fn rivals(desk: &Desk, desks: &Desks) -> AHashMap<Arc<str>, Rival> {
         for cluster in in_flight(other).filter(|cluster| concerns(desk, cluster)) {
             note(cluster, at_work(other, cluster));
         }
-        if other.order() > desk.order() || other.is_deleting() {
+        if other.order() > desk.order() || other.is_deleting() || other.brief.is_err() {
             continue;
         }
-        if let Some(parked) = &other.parked {
-            // It goes first there, too, as soon as it has been read again.
-            for cluster in parked.arrivals.iter().filter(|cluster| concerns(desk, cluster)) {
-                if !has_upgraded(desk, cluster) {
-                    note(cluster, RivalHold::Active);
-                }
-            }
-            continue;
-        }
-        if other.brief.is_err() {
-            continue;
-        }
-        for cluster in shared(desk, other) {
+        let selected = other.selected.clusters.keys();
+        for cluster in selected.filter(|cluster| desk.selected.clusters.contains_key(*cluster)) {
             // What this upgrade has begun there, it ends: the older one waits for that.
             if has_upgraded(desk, cluster) {
                 continue;
@@ -88,23 +102,14 @@ fn rivals(desk: &Desk, desks: &Desks) -> AHashMap<Arc<str>, Rival> {
             let row = other.rows.get(cluster).map(|row| &row.record);
             match row.map(|record| (record.phase, record.reason)) {
                 Some((Phase::Complete | Phase::Failed, _)) => {}
+                // It will not touch the cluster: neither by itself, nor when others are done with it.
+                Some((Phase::Pending, Reason::Restored) | (Phase::Blocked, Reason::NewerThanTarget)) => {}
                 Some((phase, reason)) if waits_for_a_human(phase, reason) => note(cluster, RivalHold::Stuck),
                 _ => note(cluster, RivalHold::Active),
             }
         }
     }
     found
-}
-
-/// Clusters that both select, found along the smaller selection.
-fn shared<'a>(desk: &'a Desk, other: &'a Desk) -> impl Iterator<Item = &'a Arc<str>> {
-    let (one, two) = (&desk.selected.clusters, &other.selected.clusters);
-    let (few, many) = if one.len() < two.len() {
-        (one, two)
-    } else {
-        (two, one)
-    };
-    few.keys().filter(|cluster| many.contains_key(*cluster))
 }
 
 /// Clusters that an upgrade is at work on, whether or not a work of it is there at the moment.
@@ -114,8 +119,13 @@ fn in_flight(other: &Desk) -> impl Iterator<Item = &Arc<str>> {
         .iter()
         .filter(|(_, writes)| writes.starting)
         .map(|(cluster, _)| cluster);
-    let rows = other.rows.under_way().iter();
-    busy.chain(rows.filter(|_| !other.is_deleting()))
+    let rows = other.rows.all().iter().filter(|_| !other.is_deleting());
+    busy.chain(other.unsettled.keys()).chain(
+        rows.filter(|(_, row)| {
+            row.record.phase.holds_slot() || matches!(row.record.phase, Phase::Soaking | Phase::PostAction)
+        })
+        .map(|(cluster, _)| cluster),
+    )
 }
 
 /// True when the platform of a cluster that is not done yet was upgraded.
@@ -134,6 +144,7 @@ fn waits_for_a_human(phase: Phase, reason: Reason) -> bool {
     let gates = [
         Reason::InvalidSpec,
         Reason::Paused,
+        Reason::Restored,
         Reason::CanaryFailed,
         Reason::NoCanarySelected,
         Reason::MaxFailuresExceeded,
@@ -166,10 +177,6 @@ fn hold_of(desk: &Desk, owner: Option<&Desk>, cluster: &Arc<str>) -> RivalHold {
     let Some(owner) = owner else {
         return RivalHold::Yielding;
     };
-    if owner.parked.is_some() {
-        // All it has is complete, and on record.
-        return RivalHold::Yielding;
-    }
     let older = owner.order() < desk.order();
     let Some(row) = owner.rows.get(cluster) else {
         return at_work(owner, cluster);
@@ -188,10 +195,26 @@ fn hold_of(desk: &Desk, owner: Option<&Desk>, cluster: &Arc<str>) -> RivalHold {
     }
 }
 
-/// The fleet of an upgrade: every cluster that is selected, or has a record or works of it (`owned`, sorted). `desks` are
-/// all others.
+/// What an upgrade sees of the hub.
+#[derive(Debug, Default)]
+pub struct Sight {
+    /// Every cluster that it selects or has a record of.
+    pub fleet: Fleet,
+    /// Clusters that it neither selects nor has a record of, where works carry its UID. Nothing is done there.
+    pub unaccounted: Vec<Arc<str>>,
+}
+
+/// What an upgrade sees. `owned`: clusters with works that carry its UID, sorted; `desks`: all other upgrades; `allow_hub`:
+/// the hub itself may be upgraded. An upgrade that is being deleted also sees clusters that it let go of, to clean up there.
 #[must_use]
-pub fn fleet(desk: &Desk, desks: &Desks, index: &Index, owned: &[Arc<str>], now: DateTime<Utc>) -> Fleet {
+pub fn sight(
+    desk: &Desk,
+    desks: &Desks,
+    index: &Index,
+    owned: &[Arc<str>],
+    allow_hub: bool,
+    now: DateTime<Utc>,
+) -> Sight {
     let platform = desk
         .in_force()
         .is_some_and(|brief| brief.spec.cluster_version.is_some());
@@ -206,6 +229,8 @@ pub fn fleet(desk: &Desk, desks: &Desks, index: &Index, owned: &[Arc<str>], now:
         index,
         rivals,
         platform,
+        incomplete: desk.rows.is_incomplete(),
+        allow_hub,
         now,
     };
     // All are sorted by name: one walk along them, for ten thousand clusters are looked at several times a second.
@@ -214,6 +239,7 @@ pub fn fleet(desk: &Desk, desks: &Desks, index: &Index, owned: &[Arc<str>], now:
     let mut owned = Cursor::new(owned.iter().map(|name| (name, ())));
     let mut managed = Cursor::new(&index.clusters);
     let mut clusters = Vec::with_capacity(desk.rows.all().len().max(desk.selected.clusters.len()));
+    let mut unaccounted = Vec::new();
     while let Some(name) = first([members.name(), rows.name(), owned.name()]) {
         owned.take(name);
         let facts = Facts {
@@ -221,9 +247,18 @@ pub fn fleet(desk: &Desk, desks: &Desks, index: &Index, owned: &[Arc<str>], now:
             row: rows.take(name),
             managed: managed.take(name).map(AsRef::as_ref),
         };
-        clusters.push(view.cluster(name, &facts));
+        // A start whose outcome is not known may have left a work before there is a record.
+        let known = facts.member.is_some() || facts.row.is_some() || desk.unsettled.contains_key(name);
+        if known || (desk.is_deleting() && desk.former.contains(name)) {
+            clusters.push(view.cluster(name, &facts));
+        } else if view.has_works(name) {
+            unaccounted.push(Arc::clone(name));
+        }
     }
-    Fleet { clusters }
+    Sight {
+        fleet: Fleet { clusters },
+        unaccounted,
+    }
 }
 
 /// The first of names.
@@ -273,6 +308,9 @@ struct View<'a> {
     index: &'a Index,
     rivals: AHashMap<Arc<str>, Rival>,
     platform: bool,
+    /// Rows of the upgrade may exist that are not known.
+    incomplete: bool,
+    allow_hub: bool,
     now: DateTime<Utc>,
 }
 
@@ -303,15 +341,15 @@ impl View<'_> {
             selection,
             canary: member.map_or_else(|| row.is_some_and(|row| row.canary), |member| member.canary),
             gone: missing || managed.is_none_or(|cluster| cluster.terminating),
-            standing: managed.map_or(Standing::Eligible, |cluster| {
-                let member = member.unwrap_or(Member {
-                    canary: false,
-                    named: true,
-                });
-                standing(cluster, member, self.platform)
-            }),
+            standing: self.standing(facts),
             rival,
-            version: version(works, managed.map(|cluster| &cluster.version)),
+            version: version(
+                works,
+                desk.proven
+                    .get(name)
+                    .map(|(proven, _)| proven)
+                    .or(managed.map(|cluster| &cluster.version)),
+            ),
             works: slots,
             record: row.map(|row| Arc::clone(&row.record)),
             written: row.and_then(|row| row.written.clone()),
@@ -321,7 +359,38 @@ impl View<'_> {
                 error: Arc::clone(&backoff.text),
                 lasting: backoff.forbidden >= LASTING,
             }),
+            unsettled: desk
+                .unsettled
+                .get(name)
+                .map(|unsettled| to_rollout(unsettled.step)),
+            read: desk
+                .reading(name, self.now)
+                .map(|(step, asked)| (to_rollout(step), asked)),
         }
+    }
+
+    fn standing(&self, facts: &Facts<'_>) -> Standing {
+        if self.incomplete && facts.row.is_none() {
+            return Standing::Blocked {
+                reason: Reason::UnreadableRecord,
+                message: Arc::from(
+                    "a report of the upgrade cannot be read, and the row of the cluster may be in it; upgrade the controller, or mend the report",
+                ),
+            };
+        }
+        facts.managed.map_or(Standing::Eligible, |cluster| {
+            let member = facts.member.unwrap_or(Member {
+                canary: false,
+                named: true,
+            });
+            standing(cluster, member, self.platform, self.allow_hub)
+        })
+    }
+
+    /// True when works that carry the upgrade's UID are there and not on their way out.
+    fn has_works(&self, name: &str) -> bool {
+        let mut works = self.index.works(name).into_iter().flatten().flatten();
+        works.any(|view| view.upgrade == self.desk.uid && !view.work.terminating && !view.work.vanished)
     }
 
     /// The slots of a cluster. A rival's work there outweighs what its selection alone says.
@@ -330,8 +399,22 @@ impl View<'_> {
             let Some(view) = works.and_then(|works| works[slot_of(step)].as_ref()) else {
                 return self.obstacle(name, step);
             };
+            if let Some(what) = view.unreadable.as_ref().filter(|_| view.upgrade == self.desk.uid) {
+                if view.work.vanished {
+                    return Slot::Absent;
+                }
+                return Slot::Unreadable {
+                    what: Arc::clone(what),
+                    terminating: view.work.terminating,
+                };
+            }
             if view.upgrade == self.desk.uid {
-                return Slot::Ours(Arc::clone(&view.work));
+                // Without our annotation somebody else made it, or took it over.
+                return if view.owner == self.desk.key {
+                    Slot::Ours(Arc::clone(&view.work))
+                } else {
+                    self.obstacle(name, step)
+                };
             }
             if view.work.vanished {
                 return Slot::Absent;
@@ -370,7 +453,7 @@ impl View<'_> {
     }
 }
 
-/// The version that a cluster runs: what its platform work told, else its claim.
+/// The version that a cluster runs: what its platform work told, else what is known otherwise.
 fn version(works: Option<&ClusterWorks>, claimed: Option<&Arc<str>>) -> Arc<str> {
     let told = works
         .and_then(|works| works[slot_of(Step::Platform)].as_ref())

@@ -9,9 +9,17 @@ use crate::index::Change;
 const OLD: &str = "2026-05-28T09:00:00Z";
 const NEW: &str = "2026-05-28T11:00:00Z";
 
-fn observed(desk: &Desk, others: Vec<Desk>, index: &mut Index) -> Fleet {
+fn seen(desk: &Desk, others: Vec<Desk>, index: &mut Index, now: DateTime<Utc>) -> Sight {
     let owned = index.clusters_of(&desk.uid);
-    fleet(desk, &desks(others), index, &owned, at(0))
+    sight(desk, &desks(others), index, &owned, false, now)
+}
+
+fn observed(desk: &Desk, others: Vec<Desk>, index: &mut Index) -> Fleet {
+    seen(desk, others, index, at(0)).fleet
+}
+
+fn names(fleet: &Fleet) -> Vec<&str> {
+    fleet.clusters.iter().map(|cluster| &*cluster.name).collect()
 }
 
 fn one(fleet: &Fleet, name: &str) -> Cluster {
@@ -294,21 +302,21 @@ fn a_work_that_holds_outweighs_one_that_gives_way() {
 }
 
 #[test]
-fn the_fleet_is_the_union_of_selection_records_and_works_by_name() {
+fn the_fleet_is_the_union_of_selection_and_records_by_name() {
     let mut index = index(&["a", "b", "c", "d"]);
     let mut desk = upgrade("mine", &["b", "d"]).desk(&index);
     note(&mut desk, "c", record(Phase::Partial));
     index.work(&Change::Applied(work("a", Step::Platform, "mine", 5)), at(0));
     index.work(&Change::Applied(work("b", Step::Platform, "mine", 6)), at(0));
-    let fleet = observed(&desk, Vec::new(), &mut index);
-    let names: Vec<&str> = fleet.clusters.iter().map(|cluster| &*cluster.name).collect();
-    assert_eq!(names, ["a", "b", "c", "d"]);
+    let Sight { fleet, unaccounted } = seen(&desk, Vec::new(), &mut index, at(0));
+    assert_eq!(names(&fleet), ["b", "c", "d"]);
+    assert_eq!(unaccounted, ["a".into()], "a work alone draws no cluster in");
     let selected: Vec<bool> = fleet
         .clusters
         .iter()
         .map(|cluster| cluster.selection == Selection::In)
         .collect();
-    assert_eq!(selected, [false, true, false, true]);
+    assert_eq!(selected, [true, false, true]);
     assert_eq!(
         one(&fleet, "b")
             .slot(rollout::Step::Platform)
@@ -323,19 +331,72 @@ fn the_fleet_is_the_union_of_selection_records_and_works_by_name() {
 }
 
 #[test]
-fn leaving_is_counted_from_the_first_look_also_without_a_record() {
-    let mut index = index(&["a", "b"]);
+fn leaving_is_counted_from_the_first_look() {
+    let mut index = index(&["b"]);
     let mut desk = upgrade("mine", &[]).desk(&index);
     note(&mut desk, "b", record(Phase::Pending));
-    index.work(&Change::Applied(work("a", Step::PreAction, "mine", 5)), at(0));
-    let owned = index.clusters_of("mine");
-    let first = fleet(&desk, &desks([]), &index, &owned, at(0));
-    desk.left = leavers(&first);
+    desk.take_sight(&seen(&desk, Vec::new(), &mut index, at(0)));
     let later = at(0) + TimeDelta::seconds(5);
-    let second = fleet(&desk, &desks([]), &index, &owned, later);
-    for name in ["a", "b"] {
-        assert_eq!(one(&second, name).selection, Selection::Left(at(0)), "{name}");
+    let second = seen(&desk, Vec::new(), &mut index, later).fleet;
+    assert_eq!(one(&second, "b").selection, Selection::Left(at(0)));
+}
+
+#[test]
+fn works_where_the_upgrade_neither_selects_nor_has_a_record_are_told_and_nothing_else() {
+    let mut index = index(&["a", "b"]);
+    let mut desk = upgrade("mine", &["b"]).desk(&index);
+    index.work(&Change::Applied(finished("a", "mine", 5)), at(0));
+    let sight = seen(&desk, Vec::new(), &mut index, at(0));
+    assert_eq!(names(&sight.fleet), ["b"]);
+    desk.take_sight(&sight);
+    assert!(
+        desk.notes
+            .iter()
+            .any(|note| note.contains("has a record of: 1, such as a")),
+        "{:?}",
+        desk.notes
+    );
+    let gone = finished("a", "mine", 6);
+    index.work(&Change::Deleted(gone), at(0));
+    desk.take_sight(&seen(&desk, Vec::new(), &mut index, at(0)));
+    assert!(desk.notes.is_empty(), "{:?}", desk.notes);
+}
+
+#[test]
+fn an_upgrade_that_is_deleted_cleans_up_where_it_has_been_and_nowhere_else() {
+    let mut index = index(&["a", "b", "c"]);
+    let mut desk = upgrade("mine", &[]).desk(&index);
+    note(&mut desk, "b", record(Phase::Pending));
+    desk.take_sight(&seen(&desk, Vec::new(), &mut index, at(0)));
+    for (cluster, version) in [("a", 5), ("b", 6), ("c", 7)] {
+        index.work(
+            &Change::Applied(work(cluster, Step::PreAction, "mine", version)),
+            at(0),
+        );
     }
+    let mut deleted = Given {
+        deleting: true,
+        ..upgrade("mine", &["c"])
+    }
+    .desk(&index);
+    deleted.former.clone_from(&desk.former);
+    let sight = seen(&deleted, Vec::new(), &mut index, at(0));
+    assert_eq!(names(&sight.fleet), ["b", "c"], "let go of, and selected");
+    assert_eq!(sight.unaccounted, ["a".into()]);
+}
+
+#[test]
+fn a_work_with_our_uid_and_another_owner_is_not_ours() {
+    let mut index = index(&["a", "b"]);
+    let desk = upgrade("mine", &["a", "b"]).desk(&index);
+    let mut forged = work("a", Step::Platform, "mine", 5);
+    let notes = forged.metadata.annotations.as_mut().unwrap();
+    notes.insert(api::names::ANNOTATION_OWNER.to_owned(), "ns/other".to_owned());
+    index.work(&Change::Applied(forged), at(0));
+    index.work(&Change::Applied(work("b", Step::Platform, "mine", 6)), at(0));
+    let fleet = observed(&desk, Vec::new(), &mut index);
+    assert_eq!(*one(&fleet, "a").slot(rollout::Step::Platform), Slot::Absent);
+    assert!(one(&fleet, "b").slot(rollout::Step::Platform).ours().is_some());
 }
 
 #[test]
@@ -377,8 +438,7 @@ fn a_cluster_is_gone_without_its_managed_cluster_or_while_its_namespace_is_missi
     assert!(one(&fleet, "b").gone);
     desk.miss(&Arc::from("a"), at(0));
     assert!(one(&observed(&desk, Vec::new(), &mut index), "a").gone);
-    let owned = index.clusters_of("mine");
-    let later = self::fleet(&desk, &desks([]), &index, &owned, at(0) + MISSING);
+    let later = seen(&desk, Vec::new(), &mut index, at(0) + MISSING).fleet;
     assert!(!one(&later, "a").gone, "looked at again after a while");
 }
 
@@ -437,3 +497,40 @@ fn the_selection_is_made_again_only_when_something_moved() {
     assert!(refresh_selection(&mut desk, &index, false));
     assert_eq!(desk.selected.clusters.len(), 2);
 }
+
+#[test]
+fn a_work_whose_annotations_are_not_ours_tells_no_attempt_and_blocks_its_cluster() {
+    let long = "a".repeat(65);
+    for (key, value) in [
+        ("upgrade-revision", long.as_str()),
+        ("upgrade-revision", ""),
+        ("upgrade-revision", "not a hash"),
+        ("upgrade-retry", &"t".repeat(257)),
+        ("upgrade-step-hash", &long),
+        ("upgrade-target-version", "4.12\u{1b}[2J"),
+        ("upgrade-target-version", &"4".repeat(129)),
+    ] {
+        let mut index = index(&["c1"]);
+        let mut spoiled = work("c1", Step::Platform, "u1", 7);
+        let name = ALL_ANNOTATIONS.iter().find(|name| name.ends_with(key)).unwrap();
+        let notes = spoiled.metadata.annotations.as_mut().unwrap();
+        notes.insert((*name).to_owned(), value.to_owned());
+        index.work(&Change::Applied(spoiled), Utc::now());
+        let desk = upgrade("u1", &["c1"]).desk(&index);
+        let fleet = observed(&desk, vec![], &mut index);
+        let cluster = one(&fleet, "c1");
+        assert!(
+            matches!(cluster.slot(rollout::Step::Platform), Slot::Unreadable { what, terminating: false } if what.contains(key)),
+            "{key}={value}: {:?}",
+            cluster.works
+        );
+    }
+}
+
+/// Annotations that say which attempt a work serves.
+const ALL_ANNOTATIONS: [&str; 4] = [
+    api::names::ANNOTATION_REVISION,
+    api::names::ANNOTATION_ATTEMPT,
+    api::names::ANNOTATION_STEP_HASH,
+    api::names::ANNOTATION_TARGET_VERSION,
+];

@@ -250,7 +250,7 @@ impl State {
         (jobs, told)
     }
 
-    /// What is known of works without an upgrade is forgotten: while nobody led, nobody looked.
+    /// What is known of works without an upgrade is forgotten: while nobody led, or while the view was closed, nobody looked.
     pub fn forget_orphans(&mut self) {
         self.orphans = Orphans::default();
     }

@@ -26,8 +26,11 @@ use crate::index::{Index, from_rollout};
 use crate::observe::{self, Desks};
 use crate::policy::{Brief, pending_retry};
 use crate::report::announce;
+use crate::report::line::for_yaml;
 use crate::report::rows::Due;
 use crate::report::status::{self, Facts, Past};
+use crate::restore::{self, Completed, Origin};
+use crate::selection::Selected;
 use crate::telemetry::labels::ReconcileOutcome;
 
 /// When to look again after a plan was refused.
@@ -121,22 +124,33 @@ fn observe(hall: &Hall, state: &mut State, uid: &str, events: &Publisher) -> Opt
 
 fn observe_desk(hall: &Hall, state: &mut State, desk: &mut Desk, now: DateTime<Utc>) -> Option<Observed> {
     desk.dirty = false;
-    if desk.parked.is_some() {
-        return None;
-    }
-    desk.at_rest = false;
     desk.looked = Some((Instant::now(), std::time::Duration::ZERO));
     desk.wake_at = None;
     // A look that cannot plan uses it up, too: what the upgrade waits for from here on is no reaction.
     let freed = state.index.ended.remove(&desk.uid);
+    if desk.earlier_life.is_none() && restore::is_unmarked(desk) {
+        desk.earlier_life = state.earlier_life(desk);
+    }
     if !settle_finalizer(hall, desk, now) {
         return None;
+    }
+    let owned = state.index.clusters_of(&desk.uid);
+    if !desk.is_deleting() {
+        desk.origin = restore::judge(desk, owned.is_empty());
+        if let Origin::CompletedBefore(completed) = desk.origin.clone() {
+            show_completed(hall, state, desk, &completed, now);
+            return None;
+        }
     }
     let (brief, in_force) = (desk.brief.clone(), desk.in_force().cloned());
     let policy = match (&brief, &in_force) {
         _ if desk.is_deleting() => deletion::policy(),
         (Ok(brief), _) => Policy {
             retry: pending_retry(&desk.view, desk.status.previous().observed_retry.as_deref()),
+            hold: match desk.origin {
+                Origin::Restored(_) => Some(Hold::Restored),
+                _ => brief.policy.hold,
+            },
             ..brief.policy.clone()
         },
         // What is in flight goes on as it was asked for; nothing else starts, and no retry.
@@ -169,14 +183,21 @@ fn observe_desk(hall: &Hall, state: &mut State, desk: &mut Desk, now: DateTime<U
             other.dirty = true;
         }
     }
-    let owned = state.index.clusters_of(&desk.uid);
-    let fleet = observe::fleet(desk, &state.desks, &state.index, &owned, now);
-    desk.left = observe::leavers(&fleet);
-    desk.contested = fleet.clusters.iter().any(|cluster| cluster.rival.is_some());
+    observe::note_proven(desk, &state.index);
+    desk.settle(&state.index);
+    let mut owned = owned;
+    if !desk.unsettled.is_empty() {
+        owned.extend(desk.unsettled.keys().cloned());
+        owned.sort_unstable();
+        owned.dedup();
+    }
+    let allow_hub = state.settings.allow_hub;
+    let sight = observe::sight(desk, &state.desks, &state.index, &owned, allow_hub, now);
+    desk.take_sight(&sight);
     Some(Observed {
         view: Arc::clone(&desk.view),
         policy,
-        fleet,
+        fleet: sight.fleet,
         brief: in_force,
         broken: brief.err(),
         now,
@@ -184,13 +205,57 @@ fn observe_desk(hall: &Hall, state: &mut State, desk: &mut Desk, now: DateTime<U
     })
 }
 
+/// Shows an upgrade that was complete before it was restored as complete. Nothing is planned for it, and it holds no cluster.
+fn show_completed(
+    hall: &Hall,
+    state: &mut State,
+    desk: &mut Desk,
+    completed: &Completed,
+    now: DateTime<Utc>,
+) {
+    if !desk.selected.clusters.is_empty() {
+        desk.selected = Selected::default();
+        wake_contested(&mut state.desks);
+    }
+    desk.selected_at = 0;
+    let (latest, written) = (desk.status.previous(), desk.status.written());
+    let past = Past {
+        latest: &latest,
+        written: &written,
+    };
+    let observed = restore::observed_retry(desk, &latest);
+    let facts = Facts {
+        observed_retry: observed.as_deref(),
+        ..facts(desk, &latest, now)
+    };
+    let status = match &desk.brief {
+        Ok(_) => status::completed_before(&facts, completed, past),
+        Err(violations) => status::invalid(&facts, violations, past),
+    };
+    desk.status.set(status);
+    hall.metrics.reconciled(ReconcileOutcome::Unchanged);
+    if let Some(until) = hurdle(desk, now) {
+        desk.wake_at = Some(until);
+    } else {
+        hall.lanes.push(restore::carry_over(desk, completed));
+    }
+}
+
 /// The finalizer is set before anything is written for an upgrade. True when the upgrade may be looked at.
 fn settle_finalizer(hall: &Hall, desk: &mut Desk, now: DateTime<Utc>) -> bool {
     let present = has_finalizer(desk);
-    if desk.is_deleting() || present || desk.finalizing {
+    // That it is a restored one is noted first, too: the reports that tell it are soon removed as nobody's.
+    let marked = desk.earlier_life.is_none()
+        || restore::life_to_note(desk).is_none()
+        || (desk.noted.is_some() && !desk.finalizing);
+    if desk.is_deleting() || (present && marked) {
         return present;
     }
-    if desk.in_force().is_none() {
+    if desk.finalizing {
+        return false;
+    }
+    // Of too many finalizers the view has only some, and writing those would remove the others.
+    if desk.in_force().is_none() || desk.view.has_too_many_finalizers() {
         return true;
     }
     if let Some(until) = hurdle(desk, now) {
@@ -198,8 +263,12 @@ fn settle_finalizer(hall: &Hall, desk: &mut Desk, now: DateTime<Utc>) -> bool {
         return false;
     }
     let mut finalizers = desk.view.metadata.finalizers.clone().unwrap_or_default();
-    finalizers.push(FINALIZER.to_owned());
-    let job = finalizer_job(desk, finalizers);
+    if !present {
+        finalizers.push(FINALIZER.to_owned());
+    }
+    let life = restore::life_to_note(desk);
+    desk.noted = life.as_deref().map(str::to_owned);
+    let job = finalizer_job(desk, finalizers, life);
     hall.lanes.push([job]);
     false
 }
@@ -219,13 +288,14 @@ pub(crate) fn has_finalizer(desk: &Desk) -> bool {
         .any(|finalizer| finalizer == FINALIZER)
 }
 
-pub(crate) fn finalizer_job(desk: &mut Desk, finalizers: Vec<String>) -> Job {
+pub(crate) fn finalizer_job(desk: &mut Desk, finalizers: Vec<String>, life: Option<Arc<str>>) -> Job {
     desk.finalizing = true;
     let effect = Effect::Finalizers {
         namespace: Arc::clone(&desk.namespace),
         name: Arc::clone(&desk.name),
         version: desk.view.metadata.resource_version.clone().unwrap_or_default(),
         finalizers,
+        life,
     };
     Job {
         upgrade: Arc::clone(&desk.uid),
@@ -241,9 +311,14 @@ pub(crate) fn facts<'a>(
     Facts {
         generation: desk.view.metadata.generation.unwrap_or(0),
         paused: desk.brief.as_ref().is_ok_and(|brief| brief.spec.paused),
-        notes: &desk.selected.notes,
+        restored: match &desk.origin {
+            Origin::Restored(text) => Some(text),
+            _ => None,
+        },
+        notes: &desk.notes,
         retry: None,
         observed_retry: previous.observed_retry.as_deref(),
+        refused: desk.rows.refusal(),
         now,
     }
 }
@@ -327,11 +402,11 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
         Some(violations) => status::followed(&facts, plan, violations, past),
     };
     let news = announce::of_status(&previous, &status, retried(observed, plan));
-    desk.at_rest = is_at_rest(observed, plan);
     desk.status.set(status);
-    if let Some(status) = desk.status.due(now) {
-        jobs.push(status_job(desk, status));
-    }
+    let due = desk.status.due(now);
+    jobs.extend(due.map(|status| status_job(desk, status)));
+    let noted = restore::note_completion(desk, &observed.policy, plan, observed.now);
+    jobs.extend(noted);
     let moved = changes.moved.into_iter().map(|(cluster, record)| {
         let resolves = resolves(&observed.fleet, &cluster, &record);
         (cluster, record, resolves)
@@ -348,12 +423,6 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
         news,
         moved,
     }
-}
-
-/// True when a plan finds everything done, and nothing to wait for.
-fn is_at_rest(observed: &Observed, plan: &Plan) -> bool {
-    let asked = observed.policy.retry.is_some() || observed.broken.is_some();
-    plan.outlook.complete && plan.actions.is_empty() && plan.wake_at.is_none() && !asked
 }
 
 /// True when a cluster is blocked by an upgrade that is at work on it: it starts when that one is done.
@@ -435,6 +504,7 @@ fn prepare(desk: &mut Desk, index: &Index, action: &Action, observed: &Observed)
                 false,
             )
         }
+        Action::Read { .. } => (read(desk, index, name, step, observed.now), false),
         Action::Delete { why, .. } => {
             let halt = matches!(why, DeleteReason::LeftSelection | DeleteReason::UpgradeDeleted);
             (
@@ -453,6 +523,26 @@ fn prepare(desk: &mut Desk, index: &Index, action: &Action, observed: &Observed)
         upgrade: Arc::clone(&desk.uid),
         effect,
     })
+}
+
+fn read(
+    desk: &Desk,
+    index: &Index,
+    cluster: Arc<str>,
+    step: api::names::Step,
+    asked: DateTime<Utc>,
+) -> Effect {
+    let own = index
+        .work_of(&cluster, step)
+        .filter(|view| view.upgrade == desk.uid);
+    let uid = own.map(|view| Arc::clone(&view.uid));
+    Effect::Read {
+        cluster,
+        step,
+        owner: Arc::clone(&desk.key),
+        uid,
+        asked,
+    }
 }
 
 pub(crate) fn status_job(desk: &Desk, status: api::ManagedClustersUpgradeStatus) -> Job {
@@ -491,7 +581,7 @@ pub fn flush(hall: &Hall, now: Instant) {
 fn report_job(desk: &Desk, due: Due) -> Job {
     let group = format!("{}/{}", api::GROUP, api::VERSION);
     let body = (!due.rows.is_empty()).then(|| {
-        json!({
+        let head = json!({
             "apiVersion": group,
             "kind": "ManagedClustersUpgradeReport",
             "metadata": {
@@ -507,10 +597,12 @@ fn report_job(desk: &Desk, due: Due) -> Job {
                     "blockOwnerDeletion": true,
                 }],
             },
-            "rows": due.rows,
-        })
-        .to_string()
-        .into_bytes()
+        });
+        // As text, for rows that are kept go back byte for byte.
+        let rows = serde_json::to_string(&due.rows).unwrap_or_else(|_| "null".to_owned());
+        let head = head.to_string();
+        let text = format!("{},\"rows\":{rows}}}", head.strip_suffix('}').unwrap_or(&head));
+        for_yaml(&text).into_bytes()
     });
     let effect = Effect::Report {
         namespace: Arc::clone(&desk.namespace),

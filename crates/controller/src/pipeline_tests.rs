@@ -83,9 +83,10 @@ impl Desktop {
             Effect::Create { cluster, step, .. } => Outcome::Work(Box::new(self.made(cluster, *step, &job))),
             Effect::Delete { .. } => Outcome::Doomed,
             Effect::Report { .. } => Outcome::Report(self.version),
-            Effect::Status { .. } | Effect::Finalizers { .. } => {
+            Effect::Status { .. } | Effect::Finalizers { .. } | Effect::Annotate { .. } => {
                 Outcome::Upgrade(Box::new(self.written(&job)))
             }
+            Effect::Read { .. } => Outcome::Gone,
             Effect::Update { .. } | Effect::MarkSoak { .. } => {
                 Outcome::Failed("not played".to_owned(), WriteOutcome::Error)
             }
@@ -103,6 +104,7 @@ impl Desktop {
             .get_or_insert_default()
             .insert(LABEL_MCU_UID.to_owned(), job.upgrade.to_string());
         let notes = meta.annotations.get_or_insert_default();
+        notes.insert(api::names::ANNOTATION_OWNER.to_owned(), sheet.owner.to_string());
         notes.insert(
             api::names::ANNOTATION_REVISION.to_owned(),
             sheet.attempt.revision.to_string(),
@@ -123,7 +125,20 @@ impl Desktop {
             .with(|state| Upgrade::clone(&state.desks[&job.upgrade].view));
         view.metadata.resource_version = Some(self.version.to_string());
         match &job.effect {
-            Effect::Finalizers { finalizers, .. } => view.metadata.finalizers = Some(finalizers.clone()),
+            Effect::Finalizers { finalizers, life, .. } => {
+                view.metadata.finalizers = Some(finalizers.clone());
+                if let Some(life) = life {
+                    let key = api::names::ANNOTATION_UPGRADE_UID.to_owned();
+                    let notes = view.metadata.annotations.get_or_insert_default();
+                    notes.insert(key, life.to_string());
+                }
+            }
+            Effect::Annotate { patch, .. } => {
+                let notes = view.metadata.annotations.get_or_insert_default();
+                for (key, value) in patch["metadata"]["annotations"].as_object().unwrap() {
+                    notes.insert(key.clone(), value.as_str().unwrap().to_owned());
+                }
+            }
             Effect::Status { status, .. } => view.status = api::lenient::Lenient::Good((**status).clone()),
             _ => {}
         }
@@ -173,8 +188,10 @@ fn told(job: &Job) -> String {
         Effect::Update { cluster, .. } => format!("update {cluster}"),
         Effect::MarkSoak { cluster, .. } => format!("mark {cluster}"),
         Effect::Delete { cluster, step, .. } => format!("delete {cluster}-{step}"),
+        Effect::Read { cluster, step, .. } => format!("read {cluster}-{step}"),
         Effect::Report { due, .. } => format!("report {}", due.name),
         Effect::Status { .. } => "status".to_owned(),
+        Effect::Annotate { .. } => "annotate".to_owned(),
         Effect::Finalizers { finalizers, .. } => format!("finalizers {}", finalizers.len()),
     };
     format!("{}: {what}", job.upgrade)
@@ -214,6 +231,7 @@ fn done(desktop: &mut Desktop, cluster: &str, uid: &str) -> ManifestWork {
     meta.uid = Some(view.uid.to_string());
     let notes = meta.annotations.get_or_insert_default();
     for (key, value) in [
+        (api::names::ANNOTATION_OWNER, view.owner.to_string()),
         (
             api::names::ANNOTATION_REVISION,
             view.work.attempt.revision.to_string(),
@@ -405,7 +423,7 @@ async fn a_restarted_controller_creates_nothing_twice() {
     second.knows(&given());
     second.hall.with(|state| {
         state.index.listed_work(&made, Utc::now());
-        state.begin_term(&[]);
+        state.begin_term();
     });
     assert!(
         works(&second.settle()).is_empty(),
@@ -559,3 +577,37 @@ async fn a_quiet_upgrade_writes_nothing() {
 
 #[path = "deletion_tests.rs"]
 mod deletion;
+
+#[test]
+fn a_report_carries_its_owner_and_kept_rows_byte_for_byte() {
+    let text = r#"{"cluster":"c2","phase":"Hibernating","ratio": 1.50,"message":"etcd\u007f"}"#;
+    let stored: api::views::Report = serde_json::from_str(&format!(
+        r#"{{"metadata": {{"name": "u1-report-1", "resourceVersion": "3"}}, "rows": [{text}]}}"#
+    ))
+    .unwrap();
+    let mut desk = crate::fixture::upgrade("u1", &[]).desk(&Index::default());
+    desk.rows.observe(&stored, false, false, Instant::now());
+    crate::fixture::note(
+        &mut desk,
+        "c1",
+        rollout::testing::record(rollout::Phase::Complete),
+    );
+    let due = desk
+        .rows
+        .due(Instant::now() + std::time::Duration::from_secs(5))
+        .remove(0);
+    let Effect::Report { body, .. } = report_job(&desk, due).effect else {
+        panic!("no report")
+    };
+    let body = String::from_utf8(body.unwrap()).unwrap();
+    assert!(body.ends_with(&format!(",{text}]}}")), "{body}");
+    let report: api::views::Report = serde_json::from_str(&body).unwrap();
+    assert_eq!(crate::hall::belongs(&report, &desk), crate::hall::Belonging::Ours);
+    assert_eq!(report.rows.rows.len(), 2);
+}
+#[path = "borders_tests.rs"]
+mod borders;
+#[path = "pipeline_restore_tests.rs"]
+mod restored;
+#[path = "pipeline_unsettled_tests.rs"]
+mod unsettled;

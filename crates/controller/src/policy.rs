@@ -6,15 +6,20 @@ use api::ManagedClustersUpgradeSpec;
 use api::lenient::Lenient;
 use api::names::{ANNOTATION_RETRY_FAILED, Step};
 use api::validate::{self, Violation, parse_duration, parse_limit};
-use api::views::Upgrade;
+use api::views::{MAX_FINALIZERS, Upgrade};
 use chrono::TimeDelta;
 use rollout::{Hold, Limit, Policy};
 use sha2::{Digest, Sha256};
 
+use crate::report::line::is_not_yaml;
 use crate::works::{Templates, WorkFlags};
 
 /// The approval Job may take this much longer than operatorsUpgradeTimeout (its activeDeadlineSeconds).
 const JOB_DEADLINE_MARGIN: TimeDelta = TimeDelta::seconds(90);
+
+/// Most broken rules of one spec that are told, and the longest text of one, in bytes.
+const MOST_VIOLATIONS: usize = 32;
+const LONGEST_VIOLATION: usize = 512;
 
 /// Longest retry token that is used as it is, in bytes; rows accept 256 characters.
 const LONGEST_RETRY: usize = 128;
@@ -24,7 +29,7 @@ const LONGEST_RETRY: usize = 128;
 pub struct Brief {
     /// Generation of the spec.
     pub generation: i64,
-    /// The spec.
+    /// The spec without its actions, which only the templates keep.
     pub spec: ManagedClustersUpgradeSpec,
     /// The works it asks for.
     pub templates: Templates,
@@ -47,19 +52,27 @@ pub fn brief(
             message,
         }]
     };
-    let spec = match &upgrade.spec {
-        Lenient::Good(spec) => spec,
+    let unread = |error: &str| violation(format!("cannot be read: {error}"));
+    let mut spec = match &upgrade.spec {
+        Lenient::Good(spec) => spec.parse().map_err(|error| unread(&error))?,
         Lenient::Absent => return Err(violation("must be set".to_owned())),
-        Lenient::Broken(error) => return Err(violation(format!("cannot be read: {error}"))),
+        Lenient::Broken(error) => return Err(unread(error)),
     };
+    if upgrade.has_too_many_finalizers() {
+        return Err(vec![Violation {
+            field: "metadata.finalizers".to_owned(),
+            message: format!("may be at most {MAX_FINALIZERS}; remove those that nobody needs"),
+        }]);
+    }
     let name = upgrade.metadata.name.as_deref().unwrap_or_default();
-    let violations = validate::validate(name, spec);
+    let violations = validate::validate(name, &spec);
     if !violations.is_empty() {
-        return Err(violations);
+        return Err(bounded(violations));
     }
     let strategy = &spec.upgrade_strategy;
     let unreadable = |field: &str| violation(format!("upgradeStrategy.{field} cannot be read"));
-    let templates = Templates::new(spec, flags);
+    let templates = Templates::new(&spec, flags);
+    (spec.pre_upgrade_action, spec.post_upgrade_action) = (None, None);
     let policy = Policy {
         revision: Arc::from(templates.revision()),
         steps: Step::ALL.map(|step| templates.step_hash(step).map(Arc::from)),
@@ -82,22 +95,53 @@ pub fn brief(
             + JOB_DEADLINE_MARGIN
             + operators_grace,
         canaries: strategy.canary_clusters.is_some(),
+        clock_trusted: true,
         target: Arc::from(
             spec.cluster_version
                 .as_ref()
                 .map_or("", |target| target.version.as_str()),
         ),
+        allow_downgrade: spec
+            .cluster_version
+            .as_ref()
+            .is_some_and(|target| target.allow_downgrade),
     };
     Ok(Brief {
         generation: upgrade.metadata.generation.unwrap_or(0),
-        spec: spec.clone(),
+        spec,
         templates,
         policy,
     })
 }
 
-/// The retry token to carry out: the annotation's value while it has not been observed. A long value is replaced by its
-/// beginning and its hash, for works, rows and the status carry it.
+/// The first broken rules, in texts of bounded length: they repeat what the author wrote.
+fn bounded(mut violations: Vec<Violation>) -> Vec<Violation> {
+    let left_out = violations.len().saturating_sub(MOST_VIOLATIONS);
+    violations.truncate(MOST_VIOLATIONS);
+    for text in violations
+        .iter_mut()
+        .flat_map(|violation| [&mut violation.field, &mut violation.message])
+        .filter(|text| text.len() > LONGEST_VIOLATION)
+    {
+        let end = (0..=LONGEST_VIOLATION)
+            .rev()
+            .find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or(0));
+        text.push('\u{2026}');
+        text.shrink_to_fit();
+    }
+    if left_out > 0 {
+        violations.push(Violation {
+            field: "spec".to_owned(),
+            message: format!("{left_out} more rules are broken; kubectl mcu lint shows them all"),
+        });
+    }
+    violations.shrink_to_fit();
+    violations
+}
+
+/// The retry token to carry out: the annotation's value while it has not been observed. A value that is long, or cannot be
+/// written in a server-side apply, is replaced by its beginning and its hash, for works, rows and the status carry it.
 #[must_use]
 pub fn pending_retry(upgrade: &Upgrade, observed: Option<&str>) -> Option<Arc<str>> {
     let value = upgrade
@@ -105,8 +149,9 @@ pub fn pending_retry(upgrade: &Upgrade, observed: Option<&str>) -> Option<Arc<st
         .annotations
         .as_ref()?
         .get(ANNOTATION_RETRY_FAILED)?;
-    let token = if value.len() > LONGEST_RETRY {
-        let start = value.chars().take(LONGEST_RETRY / 4).collect::<String>();
+    let token = if value.len() > LONGEST_RETRY || value.chars().any(is_not_yaml) {
+        let plain = value.chars().filter(|char| !is_not_yaml(*char));
+        let start = plain.take(LONGEST_RETRY / 4).collect::<String>();
         let hash = Sha256::digest(value)
             .iter()
             .take(8)

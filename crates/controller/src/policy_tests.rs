@@ -37,6 +37,21 @@ fn defaults_hold_when_the_strategy_is_omitted() {
 }
 
 #[test]
+fn a_downgrade_is_allowed_without_a_new_revision() {
+    let made = |allowed: Value| {
+        let mut spec = crate::fixture::spec(&["c1"]);
+        spec["clusterVersion"]["allowDowngrade"] = allowed;
+        made(spec).unwrap()
+    };
+    let (without, with) = (made(json!(false)), made(json!(true)));
+    assert!(!without.policy.allow_downgrade && with.policy.allow_downgrade);
+    assert_eq!(without.policy.revision, with.policy.revision);
+    assert_eq!(without.policy.steps, with.policy.steps);
+    let text = serde_json::to_value(&without.spec).unwrap();
+    assert_eq!(text["clusterVersion"].get("allowDowngrade"), None);
+}
+
+#[test]
 fn the_strategy_is_broken_down() {
     let mut spec = crate::fixture::spec(&["c1"]);
     spec["paused"] = json!(true);
@@ -115,4 +130,25 @@ fn a_long_retry_value_is_shortened_and_still_told_apart() {
     assert!(first.len() <= LONGEST_RETRY, "{}", first.len());
     assert_ne!(first, second);
     assert_eq!(pending(&long("a"), Some(&first)), None);
+}
+
+#[test]
+fn broken_rules_are_told_in_bounded_number_and_length() {
+    let mut spec = crate::fixture::spec(&["c1"]);
+    spec["clusterVersion"]["channel"] = json!(" \u{e9}".repeat(100_000));
+    spec["clusterSelector"]["matchExpressions"] = (0..1_000)
+        .map(|_| json!({"key": "!", "operator": "In", "values": ["a"]}))
+        .collect();
+    let violations = made(spec).unwrap_err();
+    assert_eq!(violations.len(), MOST_VIOLATIONS + 1);
+    assert!(
+        violations
+            .iter()
+            .all(|one| one.message.len() < LONGEST_VIOLATION + 4)
+    );
+    assert!(
+        violations[MOST_VIOLATIONS]
+            .message
+            .contains("more rules are broken")
+    );
 }

@@ -3,16 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::names::{LABEL_MCU, LABEL_MCU_UID};
-use api::views::{ManifestWork, Report, Upgrade};
 use chrono::TimeDelta;
-use kube::api::ListParams;
-use kube::{Api, Client};
+use kube::Client;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use crate::admission;
 use crate::answer;
-use crate::apply::{self, Effect, Job, Outcome};
+use crate::apply::{self, Effect, Job, Load, Outcome};
 use crate::events;
 use crate::flags::Flags;
 use crate::gauges;
@@ -25,20 +23,12 @@ use crate::telemetry::labels::{WriteKind, WriteOutcome};
 use crate::telemetry::metrics::Metrics;
 use crate::watch;
 
-/// How often the loop looks whether the lists have arrived.
+/// How often the loop looks whether the view is complete.
 const INTERVAL: Duration = Duration::from_millis(200);
 /// Longest sleep of the loop, so that it shows it is alive.
 pub(crate) const LONGEST: Duration = Duration::from_secs(15);
 /// Longest time of one write.
 const WRITE: Duration = Duration::from_secs(30);
-/// Longest time to read all works and reports.
-const READ: Duration = Duration::from_mins(2);
-/// Works per page when all are read.
-const PAGE: u32 = 500;
-/// Longest time that a term waits at its begin for finished upgrades that have changed.
-const FIRST_READS: Duration = Duration::from_secs(30);
-/// Reports per page: each may have 250 rows.
-pub(crate) const REPORTS: u32 = 25;
 /// Writers are behind when each of them has so many jobs before it.
 const BEHIND: usize = 4;
 /// Of so many writers one tidies up, too.
@@ -71,6 +61,7 @@ pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<
         works: flags.work_flags(),
         operators_grace: TimeDelta::from_std(flags.operators_grace).unwrap_or(TimeDelta::seconds(30)),
         require_bindings: flags.require_set_bindings,
+        allow_hub: flags.allow_hub,
         namespaces: flags
             .watch_namespaces
             .iter()
@@ -84,6 +75,8 @@ pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<
         Arc::clone(&parts.metrics),
         &parts.readiness,
     ));
+    hall.lanes.set_writers(flags.write_concurrency);
+    hall.metrics.set_write_limit(flags.write_concurrency, false);
     let watches = watch::start(&hall, &client);
     let mut writers = JoinSet::new();
     for number in 0..flags.write_concurrency {
@@ -125,7 +118,7 @@ fn broken(what: &str, ended: Result<(), JoinError>) -> anyhow::Error {
     }
 }
 
-/// Term after term: read the records as they are on the hub, then look and write until the lease is lost.
+/// Term after term: have every kind listed anew, then look and write until the lease is lost.
 async fn lead(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize) {
     let alive = async {
         loop {
@@ -137,69 +130,80 @@ async fn lead(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize) 
         loop {
             let term = parts.leadership.lead().await;
             tracing::info!("this replica leads");
+            hall.begin_term();
             tokio::select! {
                 () = serve(hall, client, parts, writers) => {}
                 () = term.ended().cancelled_owned() => {}
             }
             tracing::info!("this replica does not lead any more");
+            hall.freshness.end_term();
             drop_queue(hall);
             hall.with(State::end_term);
             gauges::clear(hall);
         }
     };
-    tokio::join!(alive, terms);
+    let policies = admission::follow(client, &parts.readiness, &parts.metrics, &parts.leadership);
+    tokio::join!(alive, terms, policies);
 }
 
-/// Jobs that were planned in a term that is over must not be carried out in a later one.
+/// Jobs that were planned in a term that is over, or before an outage, must not be carried out any more.
 fn drop_queue(hall: &Hall) {
     for job in hall.lanes.drain() {
         hall.with(|state| answer::take(hall, state, job, &Outcome::NotLeading));
     }
 }
 
-async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize) {
-    while !hall.all_synced() {
+/// Waits until all that is known is true now: what an earlier leader wrote last, or what was changed during an outage,
+/// may not have reached the watches yet. A stale record could repeat a finished step, a missing work could be counted as
+/// a free slot, a stale spec could start what its author has stopped.
+async fn see(hall: &Hall) {
+    // Nobody plans meanwhile, so the queue stays empty.
+    drop_queue(hall);
+    while !hall.open() {
         tokio::select! {
             () = hall.woken() => {}
             () = tokio::time::sleep(INTERVAL) => {}
         }
     }
-    read_records(hall, client).await;
-    let mut reads = JoinSet::new();
-    while hall.with(State::review_parked) {
-        parts.readiness.beat();
-        tokio::task::yield_now().await;
-    }
-    // Younger upgrades must not take the clusters that joined an older one while nobody led.
-    wake_parked(hall, client, &mut reads);
-    let read = async { while reads.join_next().await.is_some() {} };
-    if tokio::time::timeout(FIRST_READS, read).await.is_err() {
-        tracing::warn!("some finished upgrades that have changed cannot be read yet");
-    }
+}
+
+/// Now, on the runtime's clock.
+pub(crate) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize) {
+    // They end with the term.
+    let mut sweeps = JoinSet::new();
     // Upgrades when the gauges were set last: one that is deleted leaves nothing to look at, but must not be counted on.
     let mut counted = None;
     loop {
         parts.readiness.beat();
+        if !hall.freshness.is_open() {
+            // A work may have an upgrade that is not known now: how long it has had none counts anew.
+            sweeps.shutdown().await;
+            hall.with(State::forget_orphans);
+            see(hall).await;
+        }
         let behind = hall.lanes.backlog() > writers * BEHIND;
         let (due, upgrades) = hall.with(|state| {
-            let due = state.due(hall.now(), Instant::now(), behind);
+            let due = state.due(hall.now(), now(), behind);
             (due, state.desks.len())
         });
         for uid in &due {
+            if !hall.freshness.is_open() {
+                break;
+            }
             pipeline::look(hall, &parts.events, uid);
-            // Many upgrades must not keep everybody else from their turn, nor look like a loop that hangs.
-            parts.readiness.beat();
-            tokio::task::yield_now().await;
         }
         if !due.is_empty() || counted != Some(upgrades) {
             gauges::set(hall);
             counted = Some(upgrades);
         }
-        pipeline::flush(hall, Instant::now());
-        wake_parked(hall, client, &mut reads);
-        sweep_orphans(hall, client, &mut reads);
+        pipeline::flush(hall, now());
+        sweep_orphans(hall, client, &mut sweeps);
         let behind = hall.lanes.backlog() > writers * BEHIND;
-        let next = hall.with(|state| state.next(hall.now(), Instant::now(), behind));
+        let next = hall.with(|state| state.next(hall.now(), now(), behind));
         tokio::select! {
             () = hall.woken() => {}
             () = tokio::time::sleep_until(next.into()) => {}
@@ -207,113 +211,16 @@ async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize)
     }
 }
 
-/// Parks what is complete and at rest, and begins to read what is parked no longer.
-pub(crate) fn wake_parked(hall: &Arc<Hall>, client: &Client, reads: &mut JoinSet<()>) {
-    while reads.try_join_next().is_some() {}
-    let now = Instant::now();
-    let (more, due) = hall.with(|state| {
-        let more = state.review_parked();
-        state.park(now);
-        (more, state.to_be_read(now))
-    });
-    if more {
-        hall.wake();
-    }
-    for (uid, namespace, name) in due {
-        let (hall, client) = (Arc::clone(hall), client.clone());
-        reads.spawn(async move {
-            let found = match tokio::time::timeout(READ, read_upgrade(&client, &namespace, &name)).await {
-                Ok(Ok(found)) => found,
-                Ok(Err(error)) => {
-                    tracing::warn!(%namespace, %name, %error, "an upgrade cannot be read, trying again");
-                    None
-                }
-                Err(_) => {
-                    tracing::warn!(%namespace, %name, "an upgrade cannot be read in time, trying again");
-                    None
-                }
-            };
-            hall.tell(|state| state.was_read(&uid, found, Instant::now()));
-            hall.wake();
-        });
-    }
-}
-
 /// Counts the works without an upgrade, and begins to judge those that have had none for long.
-fn sweep_orphans(hall: &Arc<Hall>, client: &Client, reads: &mut JoinSet<()>) {
-    let (suspects, count) = hall.with(|state| (state.find_orphans(Instant::now()), state.orphans.count()));
+fn sweep_orphans(hall: &Arc<Hall>, client: &Client, sweeps: &mut JoinSet<()>) {
+    while sweeps.try_join_next().is_some() {}
+    if !hall.freshness.is_open() {
+        return;
+    }
+    let (suspects, count) = hall.with(|state| (state.find_orphans(now()), state.orphans.count()));
     hall.metrics.set_orphans(count);
     if !suspects.is_empty() {
-        reads.spawn(sweep(Arc::clone(hall), client.clone(), suspects));
-    }
-}
-
-/// An upgrade and its reports as the hub has them now.
-async fn read_upgrade(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-) -> kube::Result<Option<(Upgrade, Vec<Report>)>> {
-    let upgrades: Api<Upgrade> = Api::namespaced(client.clone(), namespace);
-    let Some(upgrade) = upgrades.get_opt(name).await? else {
-        return Ok(None);
-    };
-    let api: Api<Report> = Api::namespaced(client.clone(), namespace);
-    let mut params = ListParams::default()
-        .labels(&format!("{LABEL_MCU}={name}"))
-        .limit(REPORTS);
-    let mut reports = Vec::new();
-    loop {
-        let page = api.list(&params).await?;
-        reports.extend(page.items);
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params.continue_token = Some(token),
-            None => return Ok(Some((upgrade, reports))),
-        }
-    }
-}
-
-/// Reads all works and reports as the hub has them now: what an earlier leader wrote last may not have reached the
-/// watches yet. A stale record could repeat a finished step, a missing work could be counted as a free slot.
-async fn read_records(hall: &Arc<Hall>, client: &Client) {
-    loop {
-        match tokio::time::timeout(READ, read_once(hall, client)).await {
-            Ok(Ok(())) => {
-                hall.with(State::end_records);
-                return;
-            }
-            Ok(Err(error)) => tracing::warn!(%error, "works and reports cannot be read, trying again"),
-            Err(_) => tracing::warn!("works and reports cannot be read in time, trying again"),
-        }
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
-}
-
-async fn read_once(hall: &Arc<Hall>, client: &Client) -> kube::Result<()> {
-    let works: Api<ManifestWork> = Api::all(client.clone());
-    let mut params = ListParams::default().labels(LABEL_MCU_UID).limit(PAGE);
-    loop {
-        let page = works.list(&params).await?;
-        hall.with(|state| {
-            for work in &page.items {
-                state.index.answered_work(work, hall.now());
-            }
-        });
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params.continue_token = Some(token),
-            None => break,
-        }
-    }
-    let reports: Api<Report> = Api::all(client.clone());
-    let mut params = ListParams::default().labels(LABEL_MCU).limit(REPORTS);
-    hall.with(State::begin_records);
-    loop {
-        let page = reports.list(&params).await?;
-        hall.with(|state| state.take_records(&page.items));
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params.continue_token = Some(token),
-            None => return Ok(()),
-        }
+        sweeps.spawn(sweep(Arc::clone(hall), client.clone(), suspects));
     }
 }
 
@@ -332,26 +239,33 @@ async fn write(
             job = hall.lanes.pop(tidies) => job,
         };
         let begun = Instant::now();
-        let outcome = carry_out(&client, &leadership, &job).await;
+        let (outcome, load) = carry_out(&hall, &client, &leadership, &job).await;
+        let (limit, paused) = hall.lanes.ended(begun, load);
+        hall.metrics.set_write_limit(limit, paused);
         count(&hall, &job, &outcome, begun.elapsed());
         hall.tell(|state| answer::take(&hall, state, job, &outcome));
     }
 }
 
-/// Carries out a job while the lease lasts: a write that is under way when the term ends is given up.
-async fn carry_out(client: &Client, leadership: &lease::Handle, job: &Job) -> Outcome {
+/// Carries out a job while the lease lasts and what it was planned on is true: a write that is under way when the term
+/// ends, or when the hub turns out to be another one, is given up.
+async fn carry_out(hall: &Hall, client: &Client, leadership: &lease::Handle, job: &Job) -> (Outcome, Load) {
     let ended = leadership.subscribe().borrow().term().map(lease::Term::ended);
-    let Some(ended) = ended.filter(|_| leadership.is_leader()) else {
-        return Outcome::NotLeading;
+    let view = hall.freshness.view();
+    let may_write = leadership.is_leader() && hall.freshness.is_open();
+    let Some(ended) = ended.filter(|_| may_write) else {
+        return (Outcome::NotLeading, Load::Unknown);
     };
     tokio::select! {
-        outcome = tokio::time::timeout(WRITE, apply::execute(client, job)) => {
-            outcome.unwrap_or_else(|_| {
+        biased;
+        answer = tokio::time::timeout(WRITE, apply::carry_out(client, job)) => {
+            answer.unwrap_or_else(|_| {
                 let text = format!("no answer within {} s", WRITE.as_secs());
-                Outcome::Failed(text, WriteOutcome::Timeout)
+                (Outcome::Failed(text, WriteOutcome::Timeout), Load::Overloaded(None))
             })
         }
-        () = ended.cancelled() => Outcome::NotLeading,
+        () = ended.cancelled() => (Outcome::GivenUp, Load::Unknown),
+        () = view.cancelled() => (Outcome::GivenUp, Load::Unknown),
     }
 }
 
@@ -363,15 +277,16 @@ fn count(hall: &Hall, job: &Job, outcome: &Outcome, took: Duration) {
         Effect::Delete { .. } => WriteKind::Delete,
         Effect::Report { .. } => WriteKind::Report,
         Effect::Status { .. } => WriteKind::Status,
-        Effect::Finalizers { .. } => WriteKind::Finalizer,
+        Effect::Finalizers { .. } | Effect::Annotate { .. } => WriteKind::Finalizer,
+        Effect::Read { .. } => WriteKind::Read,
     };
     let ended = match outcome {
         Outcome::Work(_) | Outcome::Doomed | Outcome::Upgrade(_) | Outcome::Report(_) => WriteOutcome::Ok,
         Outcome::Gone => WriteOutcome::NotFound,
         Outcome::Rival(_) | Outcome::Foreign | Outcome::ForeignTerminating => WriteOutcome::Conflict,
-        Outcome::Refused(_) => WriteOutcome::Invalid,
+        Outcome::Refused(_) | Outcome::ReportRefused { .. } => WriteOutcome::Invalid,
         Outcome::NamespaceGone => WriteOutcome::Forbidden,
-        Outcome::NotLeading => WriteOutcome::Fenced,
+        Outcome::NotLeading | Outcome::GivenUp => WriteOutcome::Fenced,
         Outcome::Failed(_, counted) => *counted,
     };
     hall.metrics.wrote(kind, ended, took);
@@ -379,7 +294,9 @@ fn count(hall: &Hall, job: &Job, outcome: &Outcome, took: Duration) {
         let bytes = serde_json::to_vec(status).map_or(0, |text| text.len());
         hall.metrics.status_written(bytes);
     }
-    if let Outcome::Failed(error, _) | Outcome::Refused(error) = outcome {
+    if let Outcome::Failed(error, _) | Outcome::Refused(error) | Outcome::ReportRefused { text: error, .. } =
+        outcome
+    {
         tracing::warn!(
             kind = kind.as_str(),
             cluster = job.effect.cluster().map(|name| &**name),
@@ -388,6 +305,10 @@ fn count(hall: &Hall, job: &Job, outcome: &Outcome, took: Duration) {
         );
     }
 }
+
+#[cfg(test)]
+#[path = "overload_tests.rs"]
+mod overload;
 
 #[cfg(test)]
 mod tests {
@@ -433,3 +354,7 @@ mod tests {
         assert!(outcome.is_ok() && finished.load(Ordering::SeqCst));
     }
 }
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod whole;

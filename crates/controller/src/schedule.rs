@@ -6,16 +6,15 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 
 use crate::hall::State;
-use crate::park::Stir;
 use crate::run::LONGEST;
 
 impl State {
-    /// Takes the records of a new term, all that the hub has.
-    #[cfg(test)]
-    pub fn begin_term(&mut self, reports: &[api::views::Report]) {
-        self.begin_records();
-        self.take_records(reports);
-        self.end_records();
+    /// Forgets the records of earlier terms: the lists of the new one tell those of the hub.
+    pub fn begin_term(&mut self) {
+        self.index.ended.clear();
+        for desk in self.desks.values_mut() {
+            desk.begin_term();
+        }
     }
 
     /// Forgets what only a leader may believe.
@@ -23,7 +22,7 @@ impl State {
         self.forget_orphans();
         for desk in self.desks.values_mut() {
             desk.status.reset();
-            desk.dirty = desk.parked.is_none();
+            desk.dirty = true;
         }
     }
 
@@ -33,30 +32,12 @@ impl State {
         let vacated = std::mem::take(&mut self.index.vacated);
         for uid in std::mem::take(&mut self.index.dirty) {
             if let Some(desk) = self.desks.get_mut(&uid) {
-                match &mut desk.parked {
-                    // The last of its works is gone, or somebody's has its UID.
-                    Some(parked) => parked.wake |= !self.index.clusters_of(&uid).is_empty(),
-                    None => desk.dirty = true,
-                }
+                desk.dirty = true;
             }
         }
-        let news = std::mem::take(&mut self.index.news);
-        for desk in self.desks.values_mut().filter(|desk| !desk.dirty) {
-            desk.dirty = !all
-                && news
-                    .clusters
-                    .keys()
-                    .any(|cluster| desk.holds(cluster, &self.index));
-        }
-        let stir = Stir::new(news, &self.index);
-        self.stir(&stir);
         let mut due: Vec<_> = Vec::new();
         for desk in self.desks.values_mut() {
             if !self.settings.serves(&desk.namespace) {
-                desk.dirty = false;
-                continue;
-            }
-            if desk.parked.is_some() {
                 desk.dirty = false;
                 continue;
             }

@@ -155,7 +155,7 @@ fn the_clock_of_a_reaction_does_not_run_from_before_the_term() {
     let (hall, now) = rested();
     hall.with(|state| {
         state.index.ended.insert(Arc::from("u1"), now);
-        state.begin_term(&[]);
+        state.begin_term();
         assert!(state.index.ended.is_empty());
     });
 }

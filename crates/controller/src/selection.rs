@@ -1,14 +1,15 @@
 //! Which clusters an upgrade selects (`reference/mcu.md` §4 "Selection and permission", A4 to A8).
 //!
 //! The union of all placements' decisions and of the selector. The selector sees only clusters of cluster sets
-//! bound in the upgrade's namespace; that is OCM's border between tenants, and this module keeps it.
+//! bound in the upgrade's namespace, a Placement those of sets bound in its own; that is OCM's border between tenants, and
+//! this module keeps it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ahash::AHashSet;
 use api::mcu::{ClusterSelector, LabelExpression, LabelOperator, ManagedClustersUpgradeSpec, PlacementRef};
-use api::names::{LABEL_CLUSTER_SET, LABEL_LOCAL_CLUSTER, LABEL_NAME};
+use api::names::{KEY_METADATA_NAME, LABEL_CLUSTER_SET, LABEL_LOCAL_CLUSTER, LABEL_NAME};
 use api::views::SetSelector;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
@@ -28,7 +29,7 @@ pub struct Selected {
 pub struct Member {
     /// The canary selector matches.
     pub canary: bool,
-    /// It was named by a selector value, or is alone in its placement: enough to upgrade the hub itself.
+    /// A selector names it: the hub itself is upgraded only then, since admission asks for the author's right to do so.
     pub named: bool,
 }
 
@@ -93,27 +94,55 @@ impl<'a> Borders<'a> {
             .filter(|at| !at.is_empty())
             .unwrap_or(self.namespace);
         let name = &reference.name;
-        if !self.placements.has_placement(at, name) {
-            selected
-                .notes
-                .push(format!("Placement {at}/{name} does not exist"));
+        let notes = &mut selected.notes;
+        let Some(placement) = self.placements.placement(at, name) else {
+            notes.push(format!("Placement {at}/{name} does not exist"));
             return;
-        }
-        let decided: BTreeSet<&Arc<str>> = self.placements.decided(at, name).collect();
-        if decided.is_empty() {
-            selected
-                .notes
-                .push(format!("Placement {at}/{name} has decided no cluster"));
-        }
-        let alone = decided.len() == 1;
-        for name in decided {
-            if self
-                .clusters
-                .get(name)
-                .is_some_and(|cluster| is_selectable(cluster))
-            {
-                selected.clusters.entry(Arc::clone(name)).or_default().named |= alone;
+        };
+        let wanted = match &placement.sets {
+            Ok(sets) => sets,
+            Err(error) => {
+                notes.push(format!(
+                    "the spec of Placement {at}/{name} cannot be read: {error}"
+                ));
+                return;
             }
+        };
+        let decided = self.placements.decided(at, name);
+        if decided.unowned > 0 {
+            notes.push(format!(
+                "ignored PlacementDecisions of Placement {at}/{name}: {}; they have no ownerReference with its name and UID, as OCM's placement controller sets it",
+                decided.unowned
+            ));
+        } else if decided.clusters.is_empty() {
+            notes.push(format!("Placement {at}/{name} has decided no cluster"));
+        }
+        let sets = self
+            .require_bindings
+            .then(|| self.among(&self.placements.bound_sets(at), wanted));
+        let mut outside = Vec::new();
+        for cluster in decided
+            .clusters
+            .iter()
+            .filter_map(|name| self.clusters.get(*name))
+        {
+            let inside = sets.as_ref().is_none_or(|sets| is_in(cluster, sets));
+            if inside && is_selectable(cluster) {
+                selected.clusters.entry(Arc::clone(&cluster.name)).or_default();
+            } else if !inside {
+                outside.push(&cluster.name);
+            }
+        }
+        if let Some(first) = outside.first() {
+            let listed = if wanted.is_empty() {
+                ""
+            } else {
+                " and named in spec.clusterSets of the Placement"
+            };
+            selected.notes.push(format!(
+                "ignored clusters that Placement {at}/{name} decided on: {}, such as {first}; they are in no ManagedClusterSet that is bound to namespace {at}{listed}",
+                outside.len()
+            ));
         }
     }
 
@@ -154,8 +183,7 @@ impl<'a> Borders<'a> {
         } else {
             self.sets(field, selector.selector, notes)
         };
-        let inside =
-            |cluster: &ClusterView| everything || sets.iter().any(|(name, set)| belongs(cluster, name, set));
+        let inside = |cluster: &ClusterView| everything || is_in(cluster, &sets);
         let matching =
             |cluster: &ClusterView| inside(cluster) && is_selectable(cluster) && selector.matches(cluster);
         self.clusters
@@ -169,7 +197,7 @@ impl<'a> Borders<'a> {
         field: &str,
         selector: &ClusterSelector,
         notes: &mut Vec<String>,
-    ) -> Vec<(Arc<str>, SetSelector)> {
+    ) -> Vec<(&'a Arc<str>, &'a SetSelector)> {
         let bound: BTreeSet<&Arc<str>> = if self.require_bindings {
             self.placements.bound_sets(self.namespace)
         } else {
@@ -189,15 +217,25 @@ impl<'a> Borders<'a> {
                 ));
             }
         }
-        bound
-            .into_iter()
-            .filter(|name| {
-                selector.cluster_sets.is_empty()
-                    || selector.cluster_sets.iter().any(|wanted| **wanted == ***name)
-            })
-            .filter_map(|name| Some((Arc::clone(name), self.placements.set(name)?.clone())))
+        self.among(&bound, &selector.cluster_sets)
+    }
+
+    /// The sets that exist, are bound, and are wanted; none named means all are.
+    fn among(
+        &self,
+        bound: &BTreeSet<&'a Arc<str>>,
+        wanted: &[String],
+    ) -> Vec<(&'a Arc<str>, &'a SetSelector)> {
+        let wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|one| one == name);
+        let sets = bound.iter().filter(|name| wanted(name));
+        sets.filter_map(|name| Some((*name, self.placements.set(name)?)))
             .collect()
     }
+}
+
+/// True for a cluster of one of the sets.
+fn is_in(cluster: &ClusterView, sets: &[(&Arc<str>, &SetSelector)]) -> bool {
+    sets.iter().any(|(name, set)| belongs(cluster, name, set))
 }
 
 /// Membership in a set: by the exclusive label or by the set's own selector (`reference/ocm.md` 2.9).
@@ -268,15 +306,18 @@ impl<'a> Prepared<'a> {
                 })
     }
 
-    /// True when a value names this very cluster, by `name` or `local-cluster`.
+    /// True when a value names this very cluster: its object's name, by `name` or `metadata.name`, or `local-cluster`.
     fn names(&self, cluster: &ClusterView) -> bool {
-        let naming = |key: &str| key == LABEL_NAME || key == LABEL_LOCAL_CLUSTER;
-        let by_label = self.selector.match_labels.keys().any(|key| naming(key));
-        let by_expression = self
-            .selector
-            .match_expressions
-            .iter()
-            .any(|expression| naming(&expression.key) && expression.operator == LabelOperator::In);
+        let by_name = |key: &str| key == LABEL_NAME || key == KEY_METADATA_NAME;
+        let mut labels = self.selector.match_labels.iter();
+        let by_label = labels
+            .any(|(key, value)| key == LABEL_LOCAL_CLUSTER || (by_name(key) && **value == *cluster.name));
+        let mut expressions = self.selector.match_expressions.iter().zip(&self.values);
+        let by_expression = expressions.any(|(expression, values)| {
+            let key = &expression.key;
+            expression.operator == LabelOperator::In
+                && (key == LABEL_LOCAL_CLUSTER || (by_name(key) && values.contains(&*cluster.name)))
+        });
         (by_label || by_expression) && self.matches(cluster)
     }
 }

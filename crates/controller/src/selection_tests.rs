@@ -56,20 +56,44 @@ impl Hub {
         self
     }
 
-    fn placement(mut self, namespace: &str, name: &str) -> Hub {
-        self.0
-            .placement(&read(json!({"metadata": {"name": name, "namespace": namespace}})));
+    fn placement(self, namespace: &str, name: &str) -> Hub {
+        self.placement_of(namespace, name, &[])
+    }
+
+    /// A Placement that decides from these sets.
+    fn placement_of(mut self, namespace: &str, name: &str, sets: &[&str]) -> Hub {
+        self.0.placement(&read(json!({
+            "metadata": {"name": name, "namespace": namespace, "uid": format!("uid-{namespace}-{name}")},
+            "spec": {"clusterSets": sets},
+        })));
         self
     }
 
-    fn decision(mut self, namespace: &str, placement: &str, number: usize, clusters: &[&str]) -> Hub {
+    /// A decision as OCM's placement controller writes it.
+    fn decision(self, namespace: &str, placement: &str, number: usize, clusters: &[&str]) -> Hub {
+        let owner = json!({
+            "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
+            "name": placement, "uid": format!("uid-{namespace}-{placement}"),
+        });
+        self.owned_decision(namespace, placement, number, clusters, &[owner])
+    }
+
+    fn owned_decision(
+        mut self,
+        namespace: &str,
+        placement: &str,
+        number: usize,
+        clusters: &[&str],
+        owners: &[Value],
+    ) -> Hub {
         let decisions: Vec<Value> = clusters
             .iter()
             .map(|cluster| json!({"clusterName": cluster, "reason": ""}))
             .collect();
         self.0.decision(&read(json!({
             "metadata": {"name": format!("{placement}-decision-{number}"), "namespace": namespace,
-                "labels": {"cluster.open-cluster-management.io/placement": placement}},
+                "labels": {"cluster.open-cluster-management.io/placement": placement},
+                "ownerReferences": owners},
             "status": {"decisions": decisions},
         })));
         self
@@ -129,8 +153,10 @@ fn dev() -> Hub {
 #[test]
 fn placements_and_selector_are_united() {
     let hub = dev()
+        .bound("prod")
         .placement("ns", "one")
         .decision("ns", "one", 1, &["dev1", "other"])
+        .bind("dev", "dev", None)
         .placement("dev", "two")
         .decision("dev", "two", 1, &["dev1", "dev2"]);
     let selected = hub.select(json!({
@@ -361,6 +387,8 @@ fn a_cluster_that_a_placement_decided_can_be_a_canary_without_a_binding() {
     let hub = Hub::default()
         .member("dev1", "dev")
         .member("dev2", "dev")
+        .set("dev", &json!({}))
+        .bind("dev", "dev", None)
         .placement("dev", "p")
         .decision("dev", "p", 1, &["dev1", "dev2"]);
     let placed = json!({"placement": [{"name": "p", "namespace": "dev"}]});
@@ -391,7 +419,7 @@ fn canaries_beyond_the_authors_borders_are_not_added() {
 }
 
 #[test]
-fn the_hub_is_named_by_value_or_by_being_alone() {
+fn the_hub_is_named_by_a_value_of_a_selector_and_not_by_being_alone_in_a_placement() {
     let hub = dev()
         .cluster(
             "local-cluster",
@@ -413,7 +441,10 @@ fn the_hub_is_named_by_value_or_by_being_alone() {
     assert!(!named(selector(
         &json!({"matchExpressions": [{"key": "name", "operator": "NotIn", "values": ["dev1"]}]})
     )));
-    assert!(named(json!({"placement": [{"name": "alone"}]})));
+    assert!(named(selector(
+        &json!({"matchLabels": {"metadata.name": "local-cluster"}})
+    )));
+    assert!(!named(json!({"placement": [{"name": "alone"}]})));
     assert!(!named(json!({"placement": [{"name": "both"}]})));
     assert!(named(
         json!({"placement": [{"name": "both"}], "clusterSelector": key_in("name", &["local-cluster"])})
@@ -421,11 +452,52 @@ fn the_hub_is_named_by_value_or_by_being_alone() {
 }
 
 #[test]
+fn the_hub_is_not_named_by_a_label_that_it_gave_itself() {
+    let hub = dev().cluster(
+        "local-cluster",
+        &json!({LABEL_CLUSTER_SET: "dev", "local-cluster": "true", "name": "edge"}),
+    );
+    let selected = hub.select(selector(&key_in("name", &["edge", "local-cluster"])));
+    assert!(selected.clusters["local-cluster"].named, "by its own name beside");
+    let selected = hub.select(selector(&key_in("name", &["edge"])));
+    assert!(!selected.clusters["local-cluster"].named);
+}
+
+#[test]
+fn the_hub_stays_the_hub_when_its_label_is_taken_away() {
+    let labelled = json!({LABEL_CLUSTER_SET: "dev", "local-cluster": "true"});
+    let hub = dev().cluster("h", &labelled).member("h", "dev");
+    assert!(hub.0.clusters["h"].hub);
+    assert!(hub.0.clusters["h"].label("local-cluster").is_none());
+    assert!(!hub.0.clusters["dev1"].hub);
+}
+
+#[test]
+fn the_key_metadata_name_is_the_objects_name_whatever_its_labels_say() {
+    let hub = dev()
+        .cluster(
+            "alias",
+            &json!({LABEL_CLUSTER_SET: "dev", "name": "dev1", "metadata.name": "dev1"}),
+        )
+        .cluster("dev9", &json!({LABEL_CLUSTER_SET: "dev", "name": "other"}));
+    let selected = hub.select(selector(&key_in("metadata.name", &["dev1", "dev9"])));
+    assert_eq!(names(&selected), ["dev1", "dev9"]);
+    let selected = hub.select(selector(&json!({"matchLabels": {"metadata.name": "alias"}})));
+    assert_eq!(names(&selected), ["alias"]);
+    let selected = hub.select(selector(
+        &json!({"matchExpressions": [{"key": "metadata.name", "operator": "NotIn", "values": ["dev1", "dev2", "dev3"]}]}),
+    ));
+    assert_eq!(names(&selected), ["alias", "dev9"]);
+}
+
+#[test]
 fn a_decision_that_cannot_be_read_keeps_what_was_known() {
     let mut hub = dev().placement("ns", "p").decision("ns", "p", 1, &["dev1"]);
     hub.0.decision(&read(json!({
         "metadata": {"name": "p-decision-1", "namespace": "ns",
-            "labels": {"cluster.open-cluster-management.io/placement": "p"}},
+            "labels": {"cluster.open-cluster-management.io/placement": "p"},
+            "ownerReferences": [{"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
+                "name": "p", "uid": "uid-ns-p"}]},
         "status": {"decisions": "odd"},
     })));
     assert_eq!(
@@ -433,3 +505,6 @@ fn a_decision_that_cannot_be_read_keeps_what_was_known() {
         ["dev1"]
     );
 }
+
+#[path = "decision_tests.rs"]
+mod decisions;

@@ -21,17 +21,25 @@ const MANAGED: [&str; 6] = [
 /// What ACM writes before it knows better.
 const UNKNOWN: [&str; 2] = ["auto-detect", "Unknown"];
 
-/// Judges a cluster. `platform`: a platform upgrade is asked for, which needs a well-formed cluster ID.
+/// Judges a cluster. `platform`: a platform upgrade is asked for, which needs a well-formed cluster ID; `allow_hub`: the
+/// controller may upgrade the hub itself.
 #[must_use]
-pub fn standing(cluster: &ClusterView, member: Member, platform: bool) -> Standing {
+pub fn standing(cluster: &ClusterView, member: Member, platform: bool, allow_hub: bool) -> Standing {
     let blocked = |reason, message: String| Standing::Blocked {
         reason,
         message: Arc::from(message),
     };
-    if cluster.hub && !member.named {
+    if cluster.hub && !(allow_hub && member.named) {
+        let allow = if allow_hub {
+            ""
+        } else {
+            "the controller must be started with --allow-hub, and "
+        };
         return blocked(
             Reason::LocalCluster,
-            "the cluster is the hub itself; name it in a selector (key name or local-cluster), or select it alone in a Placement, to upgrade it".to_owned(),
+            format!(
+                "the cluster is the hub itself; to upgrade it, {allow}a selector must name it (key metadata.name, name or local-cluster), which takes the right to upgrade managedclusters.cluster.open-cluster-management.io/local-cluster"
+            ),
         );
     }
     if let Some(product) = cluster
@@ -81,12 +89,12 @@ mod tests {
     use super::*;
     use crate::index::Pool;
 
-    fn judge(labels: &str, claims: &str, member: Member) -> Option<Reason> {
+    fn judge(labels: &str, claims: &str, member: Member, allow_hub: bool) -> Option<Reason> {
         let text = format!(
             r#"{{"metadata":{{"name":"c1","labels":{labels}}},"spec":{{"hubAcceptsClient":true}},"status":{{"clusterClaims":{claims},"conditions":[]}}}}"#
         );
         let view = ClusterView::new(&serde_json::from_str(&text).unwrap(), &mut Pool::default()).unwrap();
-        match standing(&view, member, true) {
+        match standing(&view, member, true, allow_hub) {
             Standing::Eligible => None,
             Standing::Unavailable { reason, .. } | Standing::Blocked { reason, .. } => Some(reason),
         }
@@ -121,7 +129,6 @@ mod tests {
                 member,
                 Some(Reason::LocalCluster),
             ),
-            (r#"{"local-cluster":"true"}"#, "[]".to_owned(), named, None),
             (
                 r#"{"clusterID":"not-a-uuid"}"#,
                 "[]".to_owned(),
@@ -135,7 +142,41 @@ mod tests {
                 None,
             ),
         ] {
-            assert_eq!(judge(labels, &claims, member), expected, "{labels} {claims}");
+            assert_eq!(
+                judge(labels, &claims, member, true),
+                expected,
+                "{labels} {claims}"
+            );
         }
+        let hub = r#"{"local-cluster":"true"}"#;
+        assert_eq!(judge(hub, "[]", named, true), None);
+    }
+
+    #[test]
+    fn the_hub_is_upgraded_only_where_the_controller_may_and_a_selector_names_it() {
+        let named = Member {
+            named: true,
+            ..Member::default()
+        };
+        for (labels, hub) in [
+            (r#"{"local-cluster":"true"}"#, true),
+            (r#"{"local-cluster":"yes"}"#, true),
+            (r#"{"local-cluster":"false"}"#, false),
+            ("{}", false),
+        ] {
+            let blocked = hub.then_some(Reason::LocalCluster);
+            assert_eq!(judge(labels, "[]", named, false), blocked, "{labels}");
+            assert_eq!(judge(labels, "[]", Member::default(), true), blocked, "{labels}");
+            assert_eq!(judge(labels, "[]", named, true), None, "{labels}");
+        }
+        let text = r#"{"metadata":{"name":"local-cluster"},"spec":{"hubAcceptsClient":true}}"#;
+        let view = ClusterView::new(&serde_json::from_str(text).unwrap(), &mut Pool::default()).unwrap();
+        let Standing::Blocked { message, .. } = standing(&view, named, true, false) else {
+            panic!("by its name alone it is the hub");
+        };
+        assert!(
+            message.contains("--allow-hub") && message.contains("right to upgrade"),
+            "{message}"
+        );
     }
 }

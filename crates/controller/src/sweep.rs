@@ -1,21 +1,55 @@
 //! Reads works without an upgrade, and the list of all upgrades, from the hub before any of them is removed.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use api::lenient::shallow;
 use api::views::{ManifestWork, Upgrade};
 use http::Request;
-use kube::api::{Api, ListParams};
+use kube::api::{ListParams, Request as Requests};
 use kube::{Client, Error, Resource};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::hall::Hall;
 use crate::orphans::{Living, Suspect, Verdict, judge};
+use crate::run::now;
 
 /// Longest time of all reads.
 const READ: Duration = Duration::from_mins(2);
 /// Upgrades per page.
 const PAGE: u32 = 500;
+
+/// A page of the metadata of upgrades. What else an object says is passed over, however deep it is: one upgrade must not
+/// hide the others.
+#[derive(Deserialize)]
+struct Page {
+    #[serde(default)]
+    metadata: PageMetadata,
+    items: Vec<Item>,
+}
+
+#[derive(Default, Deserialize)]
+struct PageMetadata {
+    #[serde(rename = "continue")]
+    next: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    uid: Option<String>,
+    namespace: Option<String>,
+    name: Option<String>,
+}
+
+/// A work, read to a depth that is safe.
+#[derive(Deserialize)]
+struct Work(#[serde(deserialize_with = "shallow")] Value);
 
 /// Judges works by what the hub has now, and asks for the deletion of those that may go.
 pub async fn sweep(hall: Arc<Hall>, client: Client, suspects: Vec<Suspect>) {
@@ -30,7 +64,7 @@ pub async fn sweep(hall: Arc<Hall>, client: Client, suspects: Vec<Suspect>) {
             Vec::new()
         }
     };
-    let (jobs, told) = hall.with(|state| state.judged(verdicts, Instant::now()));
+    let (jobs, told) = hall.with(|state| state.judged(verdicts, now()));
     for (work, why) in told {
         let name = work.step.work_name(&work.cluster);
         tracing::warn!(
@@ -72,18 +106,19 @@ async fn verdicts(
 
 /// All upgrades that the hub has now. Of their metadata alone: what their specs say does not matter here.
 async fn living(client: &Client) -> Result<Living, Error> {
-    let api: Api<Upgrade> = Api::all(client.clone());
+    let upgrades = Requests::new(Upgrade::url_path(&(), None));
     let mut living = Living::default();
     let mut params = ListParams::default().limit(PAGE);
     loop {
-        let page = api.list_metadata(&params).await?;
+        let request = upgrades.list_metadata(&params).map_err(Error::BuildRequest)?;
+        let page: Page = client.request(request).await?;
         for upgrade in page.items {
             let meta = upgrade.metadata;
             let (namespace, name) = (meta.namespace.unwrap_or_default(), meta.name.unwrap_or_default());
             living.uids.extend(meta.uid);
             living.names.insert(format!("{namespace}/{name}"));
         }
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+        match page.metadata.next.filter(|token| !token.is_empty()) {
             Some(token) => params.continue_token = Some(token),
             None => return Ok(living),
         }
@@ -97,8 +132,8 @@ async fn read(client: &Client, one: &Suspect) -> Result<Option<Value>, Error> {
     let request = Request::get(uri)
         .body(Vec::new())
         .map_err(|error| Error::Service(error.into()))?;
-    match client.request::<Value>(request).await {
-        Ok(work) => Ok(Some(work)),
+    match client.request::<Work>(request).await {
+        Ok(Work(work)) => Ok(Some(work)),
         Err(Error::Api(status)) if status.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }

@@ -1,3 +1,5 @@
+use std::time::Instant;
+
 use api::names::{ANNOTATION_OWNER, LABEL_MCU_UID, Step};
 use http::Response;
 use kube::client::Body;
@@ -86,4 +88,38 @@ async fn nothing_is_swept_when_the_hub_cannot_be_read_and_it_is_tried_again() {
     assert!(hall.lanes.drain().is_empty());
     let again = hall.with(|state| state.find_orphans(begun + PATIENCE * 2));
     assert_eq!(again.len(), 1);
+}
+
+/// A hub whose upgrade and work are nested more deeply than a parser may follow.
+fn deep_hub() -> Client {
+    let service = service_fn(move |request: Request<Body>| async move {
+        let deep = format!("{}1{}", r#"{"a":["#.repeat(5_000), "]}".repeat(5_000));
+        let text = if request.uri().path().ends_with("/managedclustersupgrades") {
+            format!(
+                r#"{{"metadata":{{}},"items":[{{"metadata":{{"uid":"other","namespace":"ns","name":"autumn",
+                    "managedFields":[{deep}]}}}}]}}"#
+            )
+        } else {
+            format!(
+                r#"{{"metadata":{{"name":"c1-pre-upgrade-action","namespace":"c1","uid":"c1-pre-upgrade-action-gone",
+                    "labels":{{"{LABEL_MCU_UID}":"gone"}}}},"spec":{{"workload":{{"manifests":[{deep}]}}}}}}"#
+            )
+        };
+        Ok::<_, std::io::Error>(Response::new(Body::from(text.into_bytes())))
+    });
+    Client::new(service, "default")
+}
+
+#[tokio::test]
+async fn a_deeply_nested_upgrade_or_work_holds_up_no_sweep() {
+    let hall = Arc::new(hall(&["c1"]));
+    let begun = Instant::now();
+    let suspects = hall.with(|state| {
+        let late = work("c1", Step::PreAction, "gone", 5);
+        state.index.work(&Change::Applied(late), at(0));
+        let _ = state.find_orphans(begun);
+        state.find_orphans(begun + PATIENCE)
+    });
+    sweep(Arc::clone(&hall), deep_hub(), suspects).await;
+    assert_eq!(hall.lanes.drain().len(), 1);
 }

@@ -1,6 +1,9 @@
 //! The watches: they feed the index and nothing else. Every replica runs them, so a follower is warm.
+//!
+//! This file knows how each kind enters the state; [`source`] lists and watches.
 
-use std::fmt::Debug;
+mod source;
+
 use std::sync::Arc;
 
 use ahash::AHashSet;
@@ -9,16 +12,12 @@ use api::views::{
     ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding, ManifestWork, Placement, PlacementDecision,
     Report, Upgrade,
 };
-use futures::{StreamExt, pin_mut};
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event};
-use kube::{Api, Client, Resource};
+use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
 use crate::hall::Hall;
-use crate::index::{Change, Key, key, step_of};
-use crate::run::REPORTS;
+use crate::index::{Change, Key, step_of};
 use crate::telemetry::labels::WatchKind;
 
 /// Object kinds whose lists must have arrived before anything is planned.
@@ -33,91 +32,38 @@ pub const KINDS: [WatchKind; 8] = [
     WatchKind::Report,
 ];
 
-/// What a list told beside its objects.
-#[derive(Debug, Default)]
-struct Listing {
-    seen: AHashSet<Key>,
-    newest: u64,
-}
-
 /// Starts all watches. None ends by itself: one that does has panicked, and what it would tell is seen no more.
 #[must_use]
 pub fn start(hall: &Arc<Hall>, client: &Client) -> JoinSet<()> {
     let mut watches = JoinSet::new();
     let set = &mut watches;
-    let labelled = |label: &str| watcher::Config::default().labels(label);
-    let plain = watcher::Config::default;
-    spawn::<ManagedCluster>(set, hall, client, plain());
-    spawn::<ManifestWork>(set, hall, client, labelled(LABEL_MCU_UID));
-    spawn::<Placement>(set, hall, client, plain());
-    spawn::<PlacementDecision>(set, hall, client, plain());
-    spawn::<ManagedClusterSet>(set, hall, client, plain());
-    spawn::<ManagedClusterSetBinding>(set, hall, client, plain());
-    spawn::<Upgrade>(set, hall, client, plain());
-    // Of up to 250 rows each: a large page would be the peak of the memory.
-    spawn::<Report>(set, hall, client, labelled(LABEL_MCU).page_size(REPORTS));
+    spawn::<ManagedCluster>(set, hall, client, None);
+    spawn::<ManifestWork>(set, hall, client, Some(LABEL_MCU_UID));
+    spawn::<Placement>(set, hall, client, None);
+    spawn::<PlacementDecision>(set, hall, client, None);
+    spawn::<ManagedClusterSet>(set, hall, client, None);
+    spawn::<ManagedClusterSetBinding>(set, hall, client, None);
+    spawn::<Upgrade>(set, hall, client, None);
+    spawn::<Report>(set, hall, client, Some(LABEL_MCU));
     watches
 }
 
-fn spawn<K>(watches: &mut JoinSet<()>, hall: &Arc<Hall>, client: &Client, config: watcher::Config)
+fn spawn<K>(watches: &mut JoinSet<()>, hall: &Arc<Hall>, client: &Client, label: Option<&'static str>)
 where
-    K: Watched + Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    K: Watched + Resource<DynamicType = ()> + DeserializeOwned + Send + 'static,
 {
-    let (hall, api) = (Arc::clone(hall), Api::<K>::all(client.clone()));
-    watches.spawn(async move {
-        let stream = watcher::watcher(api, config).default_backoff();
-        pin_mut!(stream);
-        let mut listing = Listing::default();
-        while let Some(event) = stream.next().await {
-            match event {
-                Ok(event) => {
-                    hall.heard(K::KIND);
-                    take(&hall, event, &mut listing);
-                }
-                Err(error) => hall.watch_failed(K::KIND, &error),
-            }
-        }
-    });
-}
-
-fn take<K>(hall: &Hall, event: Event<K>, listing: &mut Listing)
-where
-    K: Watched + Resource<DynamicType = ()>,
-{
-    match event {
-        Event::Init => {
-            *listing = Listing::default();
-            hall.with(K::begin_list);
-        }
-        Event::InitApply(object) => {
-            let version = object
-                .meta()
-                .resource_version
-                .as_deref()
-                .and_then(|text| text.parse().ok())
-                .unwrap_or(0);
-            listing.newest = listing.newest.max(version);
-            hall.tell(|state| {
-                listing.seen.insert(key(&object, &mut state.index.pool));
-                K::listed(state, hall, object);
-            });
-        }
-        Event::InitDone => {
-            let listing = std::mem::take(listing);
-            hall.tell(|state| K::retain(state, hall, &listing.seen, listing.newest));
-            hall.synced(K::KIND);
-        }
-        Event::Apply(object) => hall.tell(|state| K::change(state, hall, Change::Applied(object))),
-        Event::Delete(object) => hall.tell(|state| K::change(state, hall, Change::Deleted(object))),
-    }
+    let source = source::Source::<K>::new(Arc::clone(hall), client.clone(), label);
+    watches.spawn(source.run());
 }
 
 /// How a kind enters the state.
-trait Watched: Sized {
+pub(crate) trait Watched: Sized {
     /// What could not be read of an object.
     fn unreadable(&self) -> Option<&str>;
     /// The watch that tells of it.
     const KIND: WatchKind;
+    /// Objects per page of a list, so that a page fits into memory however large its objects are.
+    const PAGE: u32 = 500;
 
     /// Kind of an object that could not be read in full.
     fn error(change: &Change<Self>) -> Option<WatchKind> {
@@ -136,7 +82,7 @@ trait Watched: Sized {
         Self::change(state, hall, Change::Applied(object));
     }
 
-    /// Forgets what a fresh list (whose newest object has version `newest`) did not contain.
+    /// Forgets what a fresh list of version `newest` did not contain.
     fn retain(state: &mut crate::hall::State, hall: &Hall, seen: &AHashSet<Key>, newest: u64);
 }
 
@@ -233,6 +179,7 @@ impl Watched for ManifestWork {
 
 impl Watched for Upgrade {
     const KIND: WatchKind = WatchKind::Upgrade;
+    const PAGE: u32 = 16;
 
     fn unreadable(&self) -> Option<&str> {
         self.spec.error().or_else(|| self.status.error())
@@ -255,6 +202,7 @@ impl Watched for Upgrade {
 
 impl Watched for Report {
     const KIND: WatchKind = WatchKind::Report;
+    const PAGE: u32 = 50;
 
     fn unreadable(&self) -> Option<&str> {
         self.rows.error()
@@ -263,12 +211,16 @@ impl Watched for Report {
     fn change(state: &mut crate::hall::State, hall: &Hall, change: Change<Self>) {
         hall.count_unreadable(Self::error(&change));
         match change {
-            Change::Applied(report) => state.observe_report(&report, false, hall.leads()),
-            Change::Deleted(report) => state.observe_report(&report, true, hall.leads()),
+            Change::Applied(report) => state.observe_report(&report, false, hall.owns_records()),
+            Change::Deleted(report) => state.observe_report(&report, true, hall.owns_records()),
         }
     }
 
     fn retain(state: &mut crate::hall::State, hall: &Hall, seen: &AHashSet<Key>, newest: u64) {
-        state.retain_reports(seen, newest, hall.leads());
+        state.retain_reports(seen, newest, hall.owns_records());
     }
 }
+
+#[cfg(test)]
+#[path = "watch_tests.rs"]
+mod tests;

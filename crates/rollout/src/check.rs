@@ -51,7 +51,7 @@ pub enum ViolationKind {
     WindowExceeded,
     /// A cluster holds a slot that neither its record nor a work accounts for.
     UnfoundedSlot,
-    /// A start while paused, or while the spec is invalid.
+    /// A start while paused, while the spec is invalid, or after a restore that nobody has acknowledged.
     StartedWhilePaused,
     /// A start after a canary failed (R5).
     StartedAfterCanaryFailure,
@@ -61,6 +61,8 @@ pub enum ViolationKind {
     StartedWithoutCanary,
     /// A start past maxFailures.
     StartedPastMaxFailures,
+    /// A step that leads to an older version than the cluster runs, although the policy does not allow a downgrade.
+    Downgrade,
     /// A start of a cluster that is blocked, unavailable, gone, not selected or held by another upgrade.
     StartedBarred,
     /// A write for a cluster of which another write is under way.
@@ -87,6 +89,8 @@ pub enum ViolationKind {
     ActionWhileDeleting,
     /// A note of a soak without an upgraded cluster.
     SoakUnfounded,
+    /// Something is done to a cluster whose record cannot be read, or that record is changed or dropped.
+    UnreadableTouched,
     /// A cluster does not move and no reason is given.
     NoReason,
     /// A terminal state changed within its attempt (A18 excepted).
@@ -97,8 +101,14 @@ pub enum ViolationKind {
     UnprovenSuccess,
     /// A clock was reset within an attempt.
     ClockReset,
+    /// A cluster failed by time, or its soak ended, though the clock is not trusted.
+    ClockDistrusted,
     /// A deadline has passed and the cluster is still in the phase.
     DeadlinePassed,
+    /// A cluster fails because its time is over, and its work was not read from the hub after the deadline.
+    FailedUnread,
+    /// A cluster is given a new attempt, or another step is begun, while it is not known whether a start was carried out.
+    UnsettledPassed,
     /// The plan does not wake for a deadline.
     WakeMissed,
     /// A row that must be written at once is not marked so.
@@ -126,6 +136,7 @@ pub fn check(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet, plan: &Plan) ->
         return checker.found;
     }
     for case in &cases {
+        checker.check_unreadable(case);
         checker.check_record(case);
         checker.check_actions(case);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::fleet::{Busy, Cluster, Selection, Slot};
+use crate::fleet::{Cluster, Selection, Slot};
 use crate::phase::{Phase, Step};
 use crate::plan::{Action, DeleteReason, UpdateKind};
 use crate::policy::Policy;
@@ -47,6 +47,8 @@ pub(crate) struct Derived {
     pub(crate) wish: Wish,
     pub(crate) cleanups: Vec<(Step, DeleteReason)>,
     pub(crate) mark_soak: Option<(Step, DateTime<Utc>)>,
+    /// A deadline has passed, and what the watches told is to be confirmed by reading the step's work before it counts.
+    pub(crate) read: Option<Step>,
     pub(crate) wake: Option<DateTime<Utc>>,
     /// Its failure gave a slot back, but no written record says so yet: until one does the slot is not given away, for a
     /// restarted controller might find the cluster recovered and in flight.
@@ -72,6 +74,10 @@ pub(crate) struct Machine<'a> {
 
 /// Derives the state of one cluster.
 pub(crate) fn derive(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Derived {
+    // What cannot be read is not judged: the cluster stays as it is until the row can be read or is gone.
+    if let Some(record) = cluster.record.as_ref().filter(|record| record.is_unreadable()) {
+        return Derived::of(Arc::clone(record));
+    }
     let settled = requeue::settle(cluster, policy, now);
     let holds = settled.phase.holds_slot();
     let record = requeue::requeue(cluster, settled, policy, now);
@@ -82,17 +88,7 @@ pub(crate) fn derive(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> 
         before: record.phase,
         holds: holds && record.phase.holds_slot(),
         leaving: false,
-        out: Derived {
-            record,
-            wish: Wish::Nothing,
-            cleanups: Vec::new(),
-            mark_soak: None,
-            wake: None,
-            releasing: false,
-            held_back: false,
-            dropped: false,
-            told: Told::Now,
-        },
+        out: Derived::of(record),
     };
     machine.run();
     // What a plan only passes through does not count: a cluster that ends where it stood has stood there all along.
@@ -154,7 +150,9 @@ impl Machine<'_> {
             self.clean_up_finished();
             return;
         }
-        if self.serves_policy() {
+        if requeue::is_frozen(self.cluster, &self.out.record) && !self.serves_policy() {
+            self.wait_for_answer();
+        } else if self.serves_policy() {
             self.take_steps();
         } else {
             self.finish_old_revision();
@@ -166,6 +164,18 @@ impl Machine<'_> {
         }
         self.clean_up_leftovers();
         self.clean_up_finished();
+    }
+
+    /// A start of an earlier revision may have come about: the cluster goes on from there, or is queued anew, when that is
+    /// known.
+    fn wait_for_answer(&mut self) {
+        if self.cluster.unsettled.is_none() {
+            return;
+        }
+        let failed = self.cluster.backoff.as_ref();
+        let error = failed.map_or("", |backoff| &*backoff.error);
+        let text = format!("it is not known yet whether the last write was carried out: {error}");
+        self.wait(Reason::WriteFailed, text.trim_end_matches(": "));
     }
 
     /// True when the attempt is one at the policy's revision.
@@ -181,13 +191,18 @@ impl Machine<'_> {
         if self.before.is_started() || requeue::is_under_way(self.cluster, &self.out.record) {
             return false;
         }
+        // A work that cannot be read may be upgrading the cluster.
+        if self.cluster.unreadable_work().is_some() {
+            return false;
+        }
         let until = since + LEAVE_DEBOUNCE;
         if self.now < until {
             self.wake_at(until);
         }
         let has_pre_action = self.cluster.slot(Step::PreAction).ours().is_some();
-        let starting = self.cluster.busy == Some(Busy::Starting);
-        self.leaving = self.now < until || starting || has_pre_action;
+        // Without its record the cluster is out of sight: a deletion under way may still fail and be needed again.
+        let writing = self.cluster.busy.is_some() || self.cluster.awaits_start();
+        self.leaving = self.now < until || writing || has_pre_action;
         !self.leaving
     }
 
@@ -251,7 +266,11 @@ impl Machine<'_> {
             Step::Platform
         };
         let Some(work) = requeue::served(self.cluster, &self.out.record, step) else {
-            self.queue_again();
+            if self.cluster.slot(step).is_unreadable() && self.holds {
+                self.wait_for_unreadable(step);
+            } else {
+                self.queue_again();
+            }
             return;
         };
         self.note_work(step, work);
@@ -323,6 +342,22 @@ impl Machine<'_> {
 }
 
 impl Derived {
+    /// A record as it is, and no wish.
+    fn of(record: Arc<Record>) -> Derived {
+        Derived {
+            record,
+            wish: Wish::Nothing,
+            cleanups: Vec::new(),
+            mark_soak: None,
+            read: None,
+            wake: None,
+            releasing: false,
+            held_back: false,
+            dropped: false,
+            told: Told::Now,
+        }
+    }
+
     /// Gives the reason why the cluster does not move.
     pub(crate) fn explain(&mut self, reason: Reason, message: &str) {
         self.told = Told::Now;
@@ -332,6 +367,7 @@ impl Derived {
         }
         let record = Arc::make_mut(&mut self.record);
         record.reason = reason;
+        record.other_reason = None;
         if *record.message != *message {
             record.message = Arc::from(message);
         }

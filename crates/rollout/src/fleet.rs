@@ -40,15 +40,36 @@ pub struct Cluster {
     pub busy: Option<Busy>,
     /// The last write failed.
     pub backoff: Option<Backoff>,
+    /// A creation, or a change in place, of this step's work was put off or may have been carried out: until that is known it
+    /// counts as carried out.
+    pub unsettled: Option<Step>,
+    /// The step whose work was last read from the hub itself, not from a watch, and a time that the reading is not older
+    /// than.
+    pub read: Option<(Step, DateTime<Utc>)>,
     /// Version the cluster ran when last heard of.
     pub version: Arc<str>,
 }
 
 impl Cluster {
+    /// The first step whose work is ours and cannot be read, and what is wrong with it.
+    #[must_use]
+    pub fn unreadable_work(&self) -> Option<(Step, &Arc<str>)> {
+        Step::ALL.into_iter().find_map(|step| match self.slot(step) {
+            Slot::Unreadable { what, .. } => Some((step, what)),
+            _ => None,
+        })
+    }
+
     /// The slot of a step.
     #[must_use]
     pub const fn slot(&self, step: Step) -> &Slot {
         &self.works[step.index()]
+    }
+
+    /// True while a write that takes a slot is under way, or it is not known whether such a write was carried out.
+    #[must_use]
+    pub fn awaits_start(&self) -> bool {
+        self.busy == Some(Busy::Starting) || self.unsettled.is_some_and(|step| step != Step::PostAction)
     }
 }
 
@@ -130,6 +151,13 @@ pub enum Slot {
     Absent,
     /// A work of this upgrade.
     Ours(Arc<Work>),
+    /// A work of this upgrade whose annotations are not what the controller writes: which attempt it serves is unknown.
+    Unreadable {
+        /// What is wrong with it.
+        what: Arc<str>,
+        /// It is being deleted.
+        terminating: bool,
+    },
     /// A work of another upgrade.
     Rival {
         /// It is being deleted.
@@ -162,6 +190,37 @@ impl Slot {
         match self {
             Slot::Ours(work) if !work.terminating && !work.vanished => Some(work),
             _ => None,
+        }
+    }
+
+    /// True when a work of this upgrade is there, readable or not, and nobody deletes it yet.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.ours().is_some()
+            || matches!(
+                self,
+                Slot::Unreadable {
+                    terminating: false,
+                    ..
+                }
+            )
+    }
+
+    /// True when a work of this upgrade is there that cannot be read.
+    #[must_use]
+    pub const fn is_unreadable(&self) -> bool {
+        matches!(self, Slot::Unreadable { .. })
+    }
+
+    /// True when the slot's work may be at work on the cluster: unknown is never free.
+    #[must_use]
+    pub fn may_run(&self) -> bool {
+        match self {
+            Slot::Ours(work) => {
+                !work.vanished && !matches!(work.reading, Reading::Succeeded | Reading::Failed(_))
+            }
+            Slot::Unreadable { .. } => true,
+            _ => false,
         }
     }
 }

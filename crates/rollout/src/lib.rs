@@ -8,6 +8,7 @@
 
 pub mod check;
 mod cluster;
+mod downgrade;
 pub mod fleet;
 mod outlook;
 pub mod phase;
@@ -33,4 +34,4 @@ pub use phase::{Phase, Step};
 pub use plan::{Action, ClusterState, DeleteReason, Plan, UpdateKind, plan};
 pub use policy::{Hold, Limit, Policy, StepHash};
 pub use reason::Reason;
-pub use record::{Attempt, Outcome, Record, Stage, StepRecord};
+pub use record::{Attempt, LONGEST_RETRY, Outcome, Record, Stage, StepRecord};

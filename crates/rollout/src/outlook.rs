@@ -4,7 +4,7 @@
 use crate::fleet::{Cluster, RivalHold, Selection, Slot};
 use crate::phase::{Phase, Step};
 use crate::plan::ClusterState;
-use crate::policy::Policy;
+use crate::policy::{Hold, Policy};
 use crate::reason::Reason;
 use crate::record::{Outcome, Record, Stage};
 use crate::window::{Canaries, Window};
@@ -80,6 +80,8 @@ pub struct Summary {
 /// Why nothing moves without a human.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StallReason {
+    /// The upgrade was restored from a backup, or copied, and nobody has said yet that it is to go on.
+    Restored,
     /// No cluster is selected, or the canary selector matches none.
     NothingSelected,
     /// A canary failed or its pre-action is degraded.
@@ -161,7 +163,13 @@ pub(crate) fn outlook(
         && fleet
             .iter()
             .any(|(cluster, state)| moves(policy, window, cluster, state));
-    let stalled = (!complete && !moving && policy.hold.is_none()).then(|| stall(window, summary, fleet));
+    let stalled = match policy.hold {
+        _ if complete || moving => None,
+        None => Some(stall(window, summary, fleet)),
+        // Unlike a pause nobody has asked for it.
+        Some(Hold::Restored) => Some(StallReason::Restored),
+        Some(Hold::Paused | Hold::InvalidSpec) => None,
+    };
     Outlook {
         complete,
         moving,
@@ -176,7 +184,9 @@ fn moves(policy: &Policy, window: &Window, cluster: &Cluster, state: &ClusterSta
         return false;
     }
     // A blocked cluster that is tried again has not moved yet.
-    if state.record.phase != Phase::Blocked && (cluster.busy.is_some() || state.starting) {
+    if state.record.phase != Phase::Blocked
+        && (cluster.busy.is_some() || cluster.awaits_start() || state.starting)
+    {
         return true;
     }
     let gated = || window.gate(policy, cluster.canary).is_some();
@@ -207,7 +217,10 @@ fn is_stuck(cluster: &Cluster, record: &Record) -> bool {
     let obstructed = || {
         let slot = cluster.slot(Step::PostAction);
         // After a restart only the record knows of a refusal.
-        matches!(slot, Slot::Foreign { .. } | Slot::Refused { .. }) || record.reason == Reason::WorkRefused
+        matches!(
+            slot,
+            Slot::Foreign { .. } | Slot::Refused { .. } | Slot::Unreadable { .. }
+        ) || record.reason == Reason::WorkRefused
     };
     forbidden() || (record.phase == Phase::PostAction && obstructed())
 }

@@ -13,7 +13,7 @@ use crate::policy::Policy;
 use crate::reason::Reason;
 use crate::record::{Attempt, Record};
 use crate::requeue::is_announced;
-use crate::window::Window;
+use crate::window::{Window, is_repeat};
 
 /// One write. It leaves no choice to whoever carries it out, and is safe to repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +58,14 @@ pub enum Action {
         /// Why.
         why: DeleteReason,
     },
+    /// Read the work of a step from the hub: nothing is changed, but what the watches told may be old, and what a write
+    /// without an answer has led to is unknown.
+    Read {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// The step.
+        step: Step,
+    },
 }
 
 impl Action {
@@ -68,7 +76,8 @@ impl Action {
             Action::Create { cluster, .. }
             | Action::Update { cluster, .. }
             | Action::MarkSoak { cluster, .. }
-            | Action::Delete { cluster, .. } => cluster,
+            | Action::Delete { cluster, .. }
+            | Action::Read { cluster, .. } => cluster,
         }
     }
 
@@ -76,9 +85,10 @@ impl Action {
     #[must_use]
     pub const fn step(&self) -> Step {
         match self {
-            Action::Create { step, .. } | Action::MarkSoak { step, .. } | Action::Delete { step, .. } => {
-                *step
-            }
+            Action::Create { step, .. }
+            | Action::MarkSoak { step, .. }
+            | Action::Delete { step, .. }
+            | Action::Read { step, .. } => *step,
             Action::Update { .. } => Step::Platform,
         }
     }
@@ -196,11 +206,14 @@ fn delete_all(now: DateTime<Utc>, fleet: &Fleet) -> Plan {
             continue;
         }
         for step in Step::ALL {
-            if cluster.slot(step).ours().is_some() {
+            if cluster.slot(step).is_kept() {
                 plan.actions
                     .push(delete(cluster, step, DeleteReason::UpgradeDeleted));
             }
         }
+        // What may still come to be would be nobody's once the upgrade is gone.
+        plan.actions
+            .extend(cluster.unsettled.map(|step| read(cluster, step)));
     }
     plan
 }
@@ -260,9 +273,16 @@ fn act(
     for (index, (cluster, state)) in derived.iter_mut().enumerate() {
         let wish = match state.wish {
             Wish::Start(step) if granted.contains(&index) => Some((step, now, true)),
-            Wish::Advance(step, clock) if !state.held_back => Some((step, clock, false)),
+            Wish::Advance(step, clock) if !state.held_back && may_advance(cluster, state) => {
+                Some((step, clock, false))
+            }
             _ => None,
         };
+        // What is wished for will tell by its answer; where it must wait, reading tells.
+        let to_read = state.read.or(cluster.unsettled.filter(|_| wish.is_none()));
+        if let Some(step) = to_read.filter(|_| !state.dropped && is_free(cluster, now)) {
+            plan.actions.push(read(cluster, step));
+        }
         if let Some((step, clock, starts)) = wish {
             let obstacles = superseded(cluster, step, starts);
             if obstacles.is_empty() {
@@ -353,6 +373,18 @@ fn conclude(cluster: &Cluster, mut state: Derived, starting: bool) -> ClusterSta
         record,
         urgent,
         starting,
+    }
+}
+
+/// True unless the outcome of another write must be known first.
+fn may_advance(cluster: &Cluster, state: &Derived) -> bool {
+    cluster.unsettled.is_none() || is_repeat(cluster, state)
+}
+
+fn read(cluster: &Cluster, step: Step) -> Action {
+    Action::Read {
+        cluster: Arc::clone(&cluster.name),
+        step,
     }
 }
 

@@ -16,6 +16,8 @@ pub enum Hold {
     Paused,
     /// The spec has been edited into one that breaks a rule; the policy is that of its last valid revision.
     InvalidSpec,
+    /// The object was restored from a backup, or copied, and nobody has said yet that it is to go on.
+    Restored,
 }
 
 /// The policy of one upgrade.
@@ -43,8 +45,12 @@ pub struct Policy {
     pub operators_timeout: TimeDelta,
     /// True: canaries are asked for, whether or not any cluster matches.
     pub canaries: bool,
+    /// False while the clock that the plan is made by differs from the hub's: then no deadline fires and no soak ends.
+    pub clock_trusted: bool,
     /// Version asked for, for texts and rows; empty when only an image or only operators are asked for.
     pub target: Arc<str>,
+    /// `spec.clusterVersion.allowDowngrade`: a cluster that runs a newer version than the target is started all the same.
+    pub allow_downgrade: bool,
 }
 
 impl Policy {

@@ -7,7 +7,9 @@ macro_rules! reasons {
         /// Machine-readable cause of a cluster's phase.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Reason {
-            $($(#[doc = $doc])+ $name),+
+            $($(#[doc = $doc])+ $name,)+
+            /// A reason that this release does not know: a newer one wrote it. The record carries its text.
+            Other,
         }
 
         impl Reason {
@@ -17,7 +19,7 @@ macro_rules! reasons {
             /// The reason as written in rows and lists.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
-                match self { $(Reason::$name => stringify!($name)),+ }
+                match self { $(Reason::$name => stringify!($name),)+ Reason::Other => "Other" }
             }
 
             /// Reads a reason back from a row.
@@ -44,6 +46,8 @@ reasons! {
     InvalidSpec,
     /// The upgrade is paused.
     Paused,
+    /// The upgrade was restored from a backup, or copied, and starts nothing until it is resumed.
+    Restored,
     /// More clusters failed than maxFailures allows; nothing further starts.
     MaxFailuresExceeded,
     /// The cluster is not available; it starts when its agent is back.
@@ -62,14 +66,20 @@ reasons! {
     NotOpenShift,
     /// The product is a managed service that upgrades itself.
     ManagedService,
-    /// The cluster is the hub itself and was not named.
+    /// The cluster is the hub itself, and the controller may not upgrade it or no selector names it.
     LocalCluster,
     /// Another upgrade, or somebody else's work, holds the cluster.
     Conflict,
+    /// The cluster runs a newer version than the target, and spec.clusterVersion.allowDowngrade is not set.
+    NewerThanTarget,
     /// What the hub says of the cluster cannot be read.
     UnreadableCluster,
     /// The ManifestWork's status cannot be read.
     UnreadableStatus,
+    /// The annotations of a ManifestWork of this upgrade are not what the controller writes.
+    UnreadableWork,
+    /// The row of the cluster in the report cannot be read; it is kept as it is and nothing happens to the cluster.
+    UnreadableRecord,
     /// The agent has not reported on the ManifestWork yet.
     AgentSilent,
     /// The agent could not apply the ManifestWork.

@@ -26,6 +26,9 @@ pub struct Attempt {
 /// must not revive them with their old clocks.
 pub(crate) const AGAIN: char = '~';
 
+/// Longest retry of an attempt, in bytes, every `~` included: works and rows carry it.
+pub const LONGEST_RETRY: usize = 256;
+
 impl Attempt {
     /// True when this retry token caused it.
     #[must_use]
@@ -127,6 +130,8 @@ pub struct Record {
     pub phase: Phase,
     /// Cause of the phase.
     pub reason: Reason,
+    /// The text of [`Reason::Other`]; without meaning beside any other reason.
+    pub other_reason: Option<Arc<str>>,
     /// What it waits for or what happened; at most 256 bytes.
     pub message: Arc<str>,
     /// Since when it is in this phase.
@@ -138,6 +143,23 @@ pub struct Record {
 }
 
 impl Record {
+    /// The cause as rows and lists show it; empty when there is nothing to explain.
+    #[must_use]
+    pub fn reason_text(&self) -> &str {
+        match (self.reason, &self.other_reason) {
+            (Reason::None, _) => "",
+            (Reason::Other, Some(text)) => text,
+            (reason, _) => reason.as_str(),
+        }
+    }
+
+    /// True when the record stands for a row that cannot be read, of an attempt that nobody knows: nothing may happen to its
+    /// cluster.
+    #[must_use]
+    pub fn is_unreadable(&self) -> bool {
+        self.reason == Reason::UnreadableRecord && self.attempt.revision.is_empty()
+    }
+
     /// The record of a stage.
     #[must_use]
     pub const fn stage(&self, stage: Stage) -> Option<&StepRecord> {

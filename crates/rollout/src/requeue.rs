@@ -6,12 +6,13 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::cluster::LEAVE_DEBOUNCE;
+use crate::downgrade;
 use crate::fleet::{Cluster, Reading, Selection, Slot, Work};
 use crate::phase::{Phase, Step};
 use crate::policy::Policy;
 use crate::reason::Reason;
-use crate::record::{AGAIN, Attempt, Outcome, Record, Stage, StepRecord};
-use crate::wording::cut;
+use crate::record::{AGAIN, Attempt, LONGEST_RETRY, Outcome, Record, Stage, StepRecord};
+use crate::wording::{cut, start_of};
 
 /// True when actions may rely on the record's attempt: it is written, or nothing but first works could contradict it.
 pub(crate) fn is_announced(cluster: &Cluster, record: &Record) -> bool {
@@ -125,7 +126,7 @@ fn prove_earlier_steps(cluster: &Cluster, record: &mut Record, latest: Step, now
         let work = served(cluster, record, step);
         let slot = &mut record.stages[Stage::from(step).index()];
         if let Some(work) = work {
-            slot.get_or_insert(StepRecord::started(work.started));
+            slot.get_or_insert(StepRecord::started(work.started.min(now)));
         }
         if step < latest
             && let Some(stage) = slot
@@ -142,9 +143,8 @@ fn prove_earlier_steps(cluster: &Cluster, record: &mut Record, latest: Step, now
 
 /// The note of the soak on a work is made only when platform and operators had succeeded.
 fn prove_soak(cluster: &Cluster, record: &mut Record, policy: &Policy) -> bool {
-    let Some((work, began)) = soak_carrier(policy)
-        .and_then(|step| served(cluster, record, step))
-        .and_then(|work| Some((work, soak_note(work)?)))
+    let carrier = soak_carrier(policy).and_then(|step| Some((step, served(cluster, record, step)?)));
+    let Some((work, began)) = carrier.and_then(|(step, work)| Some((work, soak_note(work, record, step)?)))
     else {
         return false;
     };
@@ -173,9 +173,19 @@ pub(crate) fn soak_carrier(policy: &Policy) -> Option<Step> {
         .find(|step| policy.wants(*step))
 }
 
-/// The start of the soak as noted on the work; a note older than the work's clock is of an earlier attempt.
-pub(crate) fn soak_note(work: &Work) -> Option<DateTime<Utc>> {
-    work.soak_started.filter(|began| *began > work.started)
+/// Start of the clock of a step: within an attempt the one that is on record. Nobody but the controller writes records,
+/// while an agent can edit the work.
+pub(crate) fn clock(work: &Work, record: &Record, step: Step) -> DateTime<Utc> {
+    let recorded = record
+        .stage(step.into())
+        .filter(|_| work.attempt == record.attempt);
+    recorded.map_or(work.started, |stage| stage.started)
+}
+
+/// The start of the soak as noted on the work of a step; a note older than the step's clock is of an earlier attempt.
+pub(crate) fn soak_note(work: &Work, record: &Record, step: Step) -> Option<DateTime<Utc>> {
+    let clock = clock(work, record, step);
+    work.soak_started.filter(|began| *began > clock)
 }
 
 fn fresh(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Record {
@@ -194,6 +204,7 @@ fn fresh(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Record {
         attempt,
         phase: Phase::Pending,
         reason: Reason::None,
+        other_reason: None,
         message: Arc::from(""),
         since: now,
         stages: [None; 5],
@@ -208,6 +219,9 @@ pub(crate) fn requeue(
     policy: &Policy,
     now: DateTime<Utc>,
 ) -> Arc<Record> {
+    if is_frozen(cluster, &record) {
+        return record;
+    }
     if let Selection::Left(since) = cluster.selection
         && now >= since + LEAVE_DEBOUNCE
         && let Some(earlier) = earlier_attempt(cluster, &record)
@@ -232,6 +246,12 @@ pub(crate) fn requeue(
         }
         _ => record,
     }
+}
+
+/// True while it is not known whether the cluster has started: a new attempt would take what shows up later for the work of an
+/// earlier one, which holds no slot.
+pub(crate) fn is_frozen(cluster: &Cluster, record: &Record) -> bool {
+    cluster.awaits_start() && matches!(record.phase, Phase::Pending | Phase::Blocked)
 }
 
 /// The kept work of an earlier attempt of a cluster that was queued again and has not started.
@@ -303,8 +323,13 @@ fn revise(
         Phase::Initialized | Phase::Partial if same(Step::Platform) => {
             on_new_revision(cluster, own(), policy)
         }
-        // A cluster that is not selected any more is given nothing new.
-        Phase::Initialized if selected && policy.wants(Step::Platform) => {
+        // A cluster that is not selected any more is given nothing new; one that runs a newer version than the new target ends
+        // what it was asked for before.
+        Phase::Initialized
+            if selected
+                && policy.wants(Step::Platform)
+                && !downgrade::is_refused(policy, &cluster.version) =>
+        {
             let mut record = on_new_revision(cluster, own(), policy);
             record.stages[Stage::Platform.index()] = None;
             record
@@ -345,9 +370,17 @@ fn on_new_revision(cluster: &Cluster, mut record: Record, policy: &Policy) -> Re
         of_a_work || written == Some(&record.attempt)
     };
     while is_taken(&record) {
-        record.attempt.retry = Arc::from(format!("{}{AGAIN}", record.attempt.retry));
+        record.attempt.retry = Arc::from(again(&record.attempt.retry));
     }
     record
+}
+
+/// The next token after one that is taken. At most five are, so the first one is free again long before the longest is reached.
+fn again(retry: &str) -> String {
+    // Only what somebody else wrote is so long.
+    let first = start_of(retry.trim_end_matches(AGAIN), LONGEST_RETRY * 3 / 4);
+    let before = if retry.len() < LONGEST_RETRY { retry } else { first };
+    format!("{before}{AGAIN}")
 }
 
 /// Back to Pending on the policy's revision, everything to be done anew.

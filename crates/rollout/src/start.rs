@@ -1,5 +1,7 @@
 //! The beginning of a step: whether its work may be created now, and what stands in the way.
 
+use chrono::{DateTime, Utc};
+
 use crate::cluster::{Machine, Told, Wish};
 use crate::fleet::{Reading, RivalHold, Selection, Slot, Standing};
 use crate::phase::{Phase, Step};
@@ -26,15 +28,9 @@ impl Machine<'_> {
         if step == Step::Platform && self.is_updating_elsewhere() {
             return;
         }
-        // The clock runs from here: what stands in the way for ever must not hold a slot for ever.
-        let now = self.now;
-        let started = self.stage(step.into(), now).started;
-        let deadline = started + self.policy.timeout(step);
-        if self.now >= deadline {
-            self.time_out_without_work(step);
+        let Some(started) = self.clock_without_work(step) else {
             return;
-        }
-        self.wake_at(deadline);
+        };
         let phase = match step {
             Step::PostAction => Phase::PostAction,
             Step::Platform if self.before == Phase::Partial && self.cluster.slot(step).ours().is_some() => {
@@ -43,10 +39,16 @@ impl Machine<'_> {
             _ => self.before,
         };
         self.phase(phase, Reason::Running, "");
-        if step <= Step::Platform
+        if self.cluster.slot(step).is_unreadable() {
+            // It may be upgrading the cluster, so the slot stays held until the clock runs out.
+            let text = self.obstacle(step).map(|(_, text)| text);
+            self.wait(Reason::UnreadableWork, &text.unwrap_or_default());
+        } else if step <= Step::Platform
             && let Standing::Blocked { reason, message } = &self.cluster.standing
         {
             self.block(*reason, message);
+        } else if let Some(text) = self.downgrade(step) {
+            self.block(Reason::NewerThanTarget, &text);
         } else if self.way_is_free(step) {
             self.out.wish = Wish::Advance(step, started);
             if step == Step::PostAction {
@@ -59,6 +61,31 @@ impl Machine<'_> {
         }
     }
 
+    /// The start of a step whose work is not there: what stands in the way for ever must not hold a slot for ever. `None` when
+    /// its time seems to be over.
+    fn clock_without_work(&mut self, step: Step) -> Option<DateTime<Utc>> {
+        let now = self.now;
+        let started = self.stage(step.into(), now).started;
+        let deadline = started + self.policy.timeout(step);
+        if self.now >= deadline {
+            if self.expired(started, step) {
+                self.time_out_without_work(step);
+            }
+            return None;
+        }
+        self.wake_at(deadline);
+        Some(started)
+    }
+
+    /// A cluster in flight whose work cannot be read stays as it is, and fails when its time is over.
+    pub(crate) fn wait_for_unreadable(&mut self, step: Step) {
+        if self.clock_without_work(step).is_some()
+            && let Some((reason, text)) = self.obstacle(step)
+        {
+            self.wait(reason, &text);
+        }
+    }
+
     /// A cluster that took the old target just before its work could be changed finishes that update first.
     fn is_updating_elsewhere(&mut self) -> bool {
         let Some(work) = self.cluster.slot(Step::Platform).ours() else {
@@ -66,7 +93,7 @@ impl Machine<'_> {
         };
         let updating = work.attempt.revision != self.out.record.attempt.revision
             && work.reading == Reading::Running
-            && !self.expired(work, Step::Platform);
+            && self.now < work.started + self.policy.timeout(Step::Platform);
         if updating {
             self.wake_at(work.started + self.policy.timeout(Step::Platform));
             self.phase(
@@ -96,6 +123,12 @@ impl Machine<'_> {
 
     /// Not started: everything that can keep a cluster from starting, the strongest first.
     fn ask_to_start(&mut self, step: Step) {
+        if let Some((unreadable, _)) = self.cluster.unreadable_work()
+            && let Some((reason, text)) = self.obstacle(unreadable)
+        {
+            self.obstruct(step, reason, &text);
+            return;
+        }
         let under_way = requeue::is_under_way(self.cluster, &self.out.record);
         if self.cluster.selection != Selection::In && !under_way {
             self.wait(Reason::LeftSelection, "the cluster is not selected any more");
@@ -103,6 +136,10 @@ impl Machine<'_> {
         }
         if let Standing::Blocked { reason, message } = &self.cluster.standing {
             self.block(*reason, message);
+            return;
+        }
+        if let Some(text) = self.downgrade(step) {
+            self.block(Reason::NewerThanTarget, &text);
             return;
         }
         if let Some(rival) = &self.cluster.rival {
@@ -163,6 +200,10 @@ impl Machine<'_> {
                 );
                 false
             }
+            Slot::Unreadable { .. } => {
+                self.keep_obstacle(step);
+                false
+            }
             Slot::Rival { terminating: true } => {
                 self.wait(
                     Reason::WaitingForCleanup,
@@ -200,6 +241,12 @@ impl Machine<'_> {
             Slot::Refused { message, .. } => Some((
                 Reason::WorkRefused,
                 format!("step {step:?}: the hub refuses its ManifestWork: {message}"),
+            )),
+            Slot::Unreadable { what, .. } => Some((
+                Reason::UnreadableWork,
+                format!(
+                    "step {step:?}: the annotations of its ManifestWork are not what the controller writes: {what}; restore them, or delete the ManifestWork"
+                ),
             )),
             Slot::Absent => self.remembered_refusal(step),
             Slot::Ours(_) | Slot::Rival { .. } | Slot::ForeignTerminating { .. } => None,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::cluster::{Machine, SUSPECT_GRACE, has_failed_after};
 use crate::fleet::{Reading, Work};
@@ -66,7 +66,7 @@ impl Machine<'_> {
                 false
             }
             _ if self.before == Phase::PreActionDegraded => false,
-            _ if self.expired(work, Step::PreAction) => {
+            _ if self.expired(self.clock(work, Step::PreAction), Step::PreAction) => {
                 let message = self.timeout_text(work, Step::PreAction);
                 self.phase(Phase::PreActionDegraded, Reason::PreActionTimeout, &message);
                 false
@@ -86,7 +86,7 @@ impl Machine<'_> {
             _ if self.before == Phase::Partial => Phase::Partial,
             _ => Phase::Initialized,
         };
-        if self.expired(work, Step::Platform) {
+        if self.expired(self.clock(work, Step::Platform), Step::Platform) {
             let message = self.timeout_text(work, Step::Platform);
             self.fail(Stage::Platform, Reason::ClusterUpgradeTimeout, &message);
         } else {
@@ -99,14 +99,14 @@ impl Machine<'_> {
         match &work.reading {
             Reading::Succeeded => return true,
             Reading::Failed(text) => self.fail(Stage::Operators, Reason::OperatorsJobFailed, text),
-            Reading::Suspect(since) if self.now >= *since + SUSPECT_GRACE => {
+            Reading::Suspect(since) if self.is_over(*since + SUSPECT_GRACE) => {
                 self.fail(
                     Stage::Operators,
                     Reason::OperatorsJobFailed,
                     "the approval Job has failed pods and none is active",
                 );
             }
-            _ if self.expired(work, Step::Operators) => {
+            _ if self.expired(self.clock(work, Step::Operators), Step::Operators) => {
                 let message = self.timeout_text(work, Step::Operators);
                 self.fail(Stage::Operators, Reason::OperatorsUpgradeTimeout, &message);
             }
@@ -140,8 +140,8 @@ impl Machine<'_> {
             .record
             .stage(Stage::Soak)
             .map(|stage| stage.started)
-            .or_else(|| work.and_then(requeue::soak_note))
-            .unwrap_or(self.now);
+            .or_else(|| work.and_then(|work| requeue::soak_note(work, &self.out.record, carrier)))
+            .unwrap_or_else(|| self.soak_start(work, carrier));
         self.stage(Stage::Soak, started);
         let regress = work
             .filter(|_| carrier == Step::Platform)
@@ -151,7 +151,7 @@ impl Machine<'_> {
             return false;
         }
         let until = started + length;
-        if self.now >= until {
+        if self.is_over(until) {
             self.finish(Stage::Soak, Outcome::Succeeded);
             return true;
         }
@@ -162,6 +162,15 @@ impl Machine<'_> {
         let text = format!("watched for {}", duration(length));
         self.phase(Phase::Soaking, Reason::Soaking, &text);
         false
+    }
+
+    /// When a soak starts that no note tells of: now, but after the clock of the step whose work carries the note, which an
+    /// earlier leader may have set by a clock that was ahead. An earlier note would count as one of an earlier attempt and
+    /// be asked for again at every plan.
+    fn soak_start(&self, work: Option<&Work>, carrier: Step) -> DateTime<Utc> {
+        let clock = work.map(|work| requeue::clock(work, &self.out.record, carrier));
+        let after = clock.map(|clock| clock + TimeDelta::milliseconds(1));
+        after.map_or(self.now, |after| after.max(self.now))
     }
 
     fn regress_text(&self, work: &Work) -> Option<Arc<str>> {
@@ -199,7 +208,7 @@ impl Machine<'_> {
             }
             Reading::Failed(text) => self.phase(Phase::Failed, Reason::PostActionFailed, text),
             _ if failed => {}
-            _ if self.expired(work, Step::PostAction) => {
+            _ if self.expired(self.clock(work, Step::PostAction), Step::PostAction) => {
                 let message = self.timeout_text(work, Step::PostAction);
                 self.phase(Phase::Failed, Reason::PostActionTimeout, &message);
             }
@@ -218,15 +227,18 @@ impl Machine<'_> {
     pub(crate) fn note_work(&mut self, step: Step, work: &Work) {
         let stage = Stage::from(step);
         let known = self.out.record.stage(stage);
-        if known
-            .is_some_and(|known| known.started == work.started && (known.applied.is_some() || !work.applied))
-        {
+        // Within an attempt a clock never moves, whatever a work says later: agents can edit their works. Nor does one
+        // begin later than now.
+        let same = work.attempt == self.out.record.attempt;
+        let keeps = |known: &StepRecord| same || known.started == work.started;
+        if known.is_some_and(|known| keeps(known) && (known.applied.is_some() || !work.applied)) {
             return;
         }
         let now = self.now;
-        let stage = self.stage(stage, work.started);
-        if stage.started != work.started {
-            *stage = StepRecord::started(work.started);
+        let started = work.started.min(now);
+        let stage = self.stage(stage, started);
+        if !keeps(stage) {
+            *stage = StepRecord::started(started);
         }
         if work.applied && stage.applied.is_none() {
             stage.applied = Some(now);
@@ -261,15 +273,36 @@ impl Machine<'_> {
             Phase::PostAction => Step::PostAction,
             _ => Step::Platform,
         };
-        self.wake_at(work.started + self.policy.timeout(step));
+        self.wake_at(self.clock(work, step) + self.policy.timeout(step));
         match &work.cause {
             Some((reason, message)) => self.phase(phase, *reason, message),
             None => self.phase(phase, Reason::Running, ""),
         }
     }
 
-    pub(crate) fn expired(&self, work: &Work, step: Step) -> bool {
-        self.now >= work.started + self.policy.timeout(step)
+    /// Start of a step's clock: the record's, which nobody but the controller writes, else the work's.
+    fn clock(&self, work: &Work, step: Step) -> DateTime<Utc> {
+        requeue::clock(work, &self.out.record, step)
+    }
+
+    /// True when a time is over for sure: a clock that cannot be trusted proves nothing.
+    fn is_over(&self, time: DateTime<Utc>) -> bool {
+        self.policy.clock_trusted && self.now >= time
+    }
+
+    /// True when the time of a step that began then is over. The only place where time alone decides anything against a
+    /// cluster, so what the watches told does not do: a watch may be silent without saying so. The step's work must have been
+    /// read from the hub after the deadline; until then the step goes on and the reading is asked for.
+    pub(crate) fn expired(&mut self, started: DateTime<Utc>, step: Step) -> bool {
+        let deadline = started + self.policy.timeout(step);
+        if !self.is_over(deadline) {
+            return false;
+        }
+        let confirmed = matches!(self.cluster.read, Some((read, at)) if read == step && at >= deadline);
+        if !confirmed {
+            self.out.read = Some(step);
+        }
+        confirmed
     }
 
     fn timeout_text(&self, work: &Work, step: Step) -> String {

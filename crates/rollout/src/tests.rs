@@ -1,5 +1,7 @@
 //! Tests of the planner: by rule, by sequence, by property; and of the checker, by bad plans.
 
+mod clocks;
+mod downgrade;
 mod edits;
 mod gates;
 mod members;
@@ -7,6 +9,7 @@ mod obstacles;
 mod properties;
 mod sequences;
 mod transitions;
+mod unreadable;
 mod violations;
 
 use crate::check::check;
@@ -58,5 +61,6 @@ fn write(action: &Action) -> String {
         Action::Update { kind, .. } => format!("update {cluster}/{step:?} {kind:?}"),
         Action::MarkSoak { .. } => format!("soak {cluster}/{step:?}"),
         Action::Delete { why, .. } => format!("delete {cluster}/{step:?} {why:?}"),
+        Action::Read { .. } => format!("read {cluster}/{step:?}"),
     }
 }

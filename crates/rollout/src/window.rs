@@ -37,7 +37,19 @@ pub(crate) struct Window {
 
 /// True while a cluster holds a slot.
 pub(crate) fn holds(cluster: &Cluster, derived: &Derived) -> bool {
-    derived.record.phase.holds_slot() || derived.releasing || cluster.busy == Some(Busy::Starting)
+    let unknown = || {
+        let mut steps = [Step::PreAction, Step::Platform, Step::Operators].into_iter();
+        derived.record.is_unreadable() && steps.any(|step| cluster.slot(step).may_run())
+    };
+    derived.record.phase.holds_slot() || derived.releasing || cluster.awaits_start() || unknown()
+}
+
+/// True when what the cluster wishes for is what was tried already.
+pub(crate) fn is_repeat(cluster: &Cluster, derived: &Derived) -> bool {
+    match derived.wish {
+        Wish::Start(step) | Wish::Advance(step, _) => cluster.unsettled == Some(step),
+        Wish::Nothing => false,
+    }
 }
 
 impl Window {
@@ -92,6 +104,10 @@ impl Window {
                     Reason::Paused,
                     "the upgrade is paused; set spec.paused to false to go on",
                 ),
+                Hold::Restored => (
+                    Reason::Restored,
+                    "the upgrade was restored or copied; check it, then run kubectl mcu resume",
+                ),
                 Hold::InvalidSpec => (
                     Reason::InvalidSpec,
                     "the spec breaks a rule; correct it, condition Stalled names the field",
@@ -130,9 +146,14 @@ impl Window {
                 if !wants || cluster.canary != canaries {
                     continue;
                 }
+                // It counts as holding a slot already, for the step that was tried; any other must wait until that is settled.
+                let repeats = cluster.unsettled.is_some();
+                if repeats && !is_repeat(cluster, derived) {
+                    continue;
+                }
                 let verdict = match self.gate(policy, cluster.canary) {
                     Some(shut) => Some(shut),
-                    None if free == 0 => {
+                    None if free == 0 && !(repeats && cluster.awaits_start()) => {
                         Some((Reason::WaitingForSlot, "waits for a free slot of maxConcurrency"))
                     }
                     None => None,
@@ -145,7 +166,7 @@ impl Window {
                     // Clearing the way takes no slot yet, a post-action that is retried none at all.
                     let takes = matches!(derived.wish, Wish::Start(step)
                         if step != Step::PostAction && superseded(cluster, step, true).is_empty());
-                    free -= usize::from(takes);
+                    free -= usize::from(takes && !cluster.awaits_start());
                     granted.insert(index);
                 }
             }

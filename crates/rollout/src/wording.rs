@@ -4,11 +4,15 @@ use chrono::TimeDelta;
 
 /// At most 256 bytes, cut on a character boundary.
 pub(crate) fn cut(text: &str) -> &str {
-    const MOST: usize = 256;
-    if text.len() <= MOST {
+    start_of(text, 256)
+}
+
+/// The beginning of a text, cut on a character boundary.
+pub(crate) fn start_of(text: &str, most: usize) -> &str {
+    if text.len() <= most {
         return text;
     }
-    let end = (0..=MOST)
+    let end = (0..=most)
         .rev()
         .find(|end| text.is_char_boundary(*end))
         .unwrap_or(0);

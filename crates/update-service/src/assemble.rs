@@ -13,7 +13,7 @@ use crate::source::registry::Registry;
 use crate::source::registry::cache::Cache;
 use crate::source::registry::client::{Client, Settings};
 use crate::source::registry::credentials::Credentials;
-use crate::source::registry::name::Repository;
+use crate::source::registry::name::{Repository, is_loopback};
 
 /// The sources that settings name, ready to be read. Files with logins and certificates are read now.
 ///
@@ -27,6 +27,7 @@ pub fn sources(sources: &Sources) -> anyhow::Result<(Releases, Option<GraphDataS
     if let Some(directory) = &sources.state_dir {
         std::fs::create_dir_all(directory).with_context(|| format!("--state-dir {}", directory.display()))?;
     }
+    warn_of_plain_http(sources);
     let registry = match &sources.releases {
         ReleaseSource::Registry(repository) => {
             let client = client(repository, connection, &ca, &credentials)?;
@@ -47,6 +48,20 @@ pub fn sources(sources: &Sources) -> anyhow::Result<(Releases, Option<GraphDataS
         }
     };
     Ok((releases, graph_data))
+}
+
+/// What comes over plain HTTP can be changed by anybody on the way, and decides which releases clusters are offered.
+fn warn_of_plain_http(sources: &Sources) {
+    let graphs = match &sources.releases {
+        ReleaseSource::Graphs(graphs) => graphs.as_slice(),
+        ReleaseSource::Lists(_) | ReleaseSource::Registry(_) => &[],
+    };
+    for location in graphs.iter().chain(&sources.graph_data) {
+        let Location::Url(url) = location else { continue };
+        if url.scheme() == "http" && !url.host_str().is_some_and(is_loopback) {
+            tracing::warn!(%location, "this source is read over plain HTTP, so anybody on the way can change it; use https");
+        }
+    }
 }
 
 fn client(

@@ -1,11 +1,17 @@
 //! What the refresher tells those who serve: the snapshot, and why there is none.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use arc_swap::{ArcSwapOption, Guard};
 
 use crate::metrics::{Metrics, Source};
 use crate::snapshot::Snapshot;
+use tokio::time::Instant;
+
+/// Without a sign of life of the refresher for this long the service counts as dead. Longer than any reading of
+/// graph-data may take, during which no sign is given.
+pub const MAX_SILENCE: Duration = Duration::from_mins(15);
 
 /// Shared as `Arc`. Reading the snapshot takes no lock.
 #[derive(Debug)]
@@ -13,6 +19,8 @@ pub struct State {
     snapshot: ArcSwapOption<Snapshot>,
     /// Last error of each source, none after a good reading.
     errors: Mutex<[Option<String>; 2]>,
+    /// When the refresher gave its last sign of life; none before it has started.
+    beat: Mutex<Option<Instant>>,
     metrics: Arc<Metrics>,
 }
 
@@ -23,6 +31,7 @@ impl State {
         Self {
             snapshot: ArcSwapOption::empty(),
             errors: Mutex::default(),
+            beat: Mutex::default(),
             metrics,
         }
     }
@@ -50,6 +59,19 @@ impl State {
         let (releases, made) = (snapshot.graph().counts(None).releases, snapshot.made());
         self.snapshot.store(Some(snapshot));
         self.metrics.published(releases, made);
+    }
+
+    /// The refresher lives.
+    pub fn beat(&self) {
+        *self.beat.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// How long the refresher has given no sign of life, if that is longer than [`MAX_SILENCE`].
+    #[must_use]
+    pub fn silence(&self) -> Option<Duration> {
+        let beat = *self.beat.lock().unwrap_or_else(PoisonError::into_inner);
+        let silence = beat?.elapsed();
+        (silence > MAX_SILENCE).then_some(silence)
     }
 
     /// A source was read, or not.

@@ -16,6 +16,7 @@ mod platform;
 mod post_action;
 mod pre_action;
 mod reports;
+mod restore;
 mod retry;
 mod selection;
 mod soak;

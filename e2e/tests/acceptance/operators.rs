@@ -6,7 +6,6 @@ use api::names::Step::{Operators, Platform};
 use api::report::Phase;
 use api::time::{to_chrono, to_rfc3339};
 use chrono::{TimeDelta, Utc};
-use e2e::view::Kind;
 use e2e::{Scenario, sample};
 use serde_json::{Value, json};
 
@@ -227,8 +226,7 @@ async fn operators_that_never_report_fail_after_timeout_deadline_and_grace() -> 
     let set_back = async |seconds| {
         let start = to_rfc3339(Utc::now() - TimeDelta::seconds(seconds));
         let change = json!({"metadata": {"annotations": {ANNOTATION_STARTED_AT: start}}});
-        s.patch(Kind::Work, s.c(1), &Operators.work_name(s.c(1)), &change)
-            .await
+        s.patch_as_controller(s.c(1), Operators, &change).await
     };
     // 10 s + 90 s + 30 s of grace: at 110 s nothing has happened, at 128 s it is two seconds away.
     set_back(110).await?;

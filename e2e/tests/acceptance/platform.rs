@@ -8,7 +8,6 @@ use api::names::{ANNOTATION_STARTED_AT, LABEL_MCU_UID, LABEL_STEP};
 use api::report::Phase;
 use api::time::to_rfc3339;
 use chrono::{TimeDelta, Utc};
-use e2e::view::Kind;
 use e2e::{Scenario, World, sample};
 use serde_json::{Value, json};
 use testenv::fleet;
@@ -401,9 +400,7 @@ async fn completion_seen_together_with_the_deadline_wins() -> Result<()> {
     let long_ago = to_rfc3339(Utc::now() - TimeDelta::hours(2));
     let change = json!({"metadata": {"annotations": {ANNOTATION_STARTED_AT: long_ago}}});
     // The work may be gone already, which is the same success.
-    let _ = s
-        .patch(Kind::Work, s.c(1), &Platform.work_name(s.c(1)), &change)
-        .await;
+    let _ = s.patch_as_controller(s.c(1), Platform, &change).await;
     s.complete().await?;
     assert!(s.up().history().iter().all(|seen| seen.clusters().failed == 0));
     Ok(())

@@ -261,9 +261,7 @@ async fn what_became_due_while_nobody_ran_is_done_at_once() -> Result<()> {
     for number in [1, 2] {
         let start = api::time::to_rfc3339(Utc::now() - TimeDelta::hours(2));
         let change = json!({"metadata": {"annotations": {ANNOTATION_STARTED_AT: start}}});
-        let name = Platform.work_name(s.c(number));
-        s.patch(e2e::view::Kind::Work, s.c(number), &name, &change)
-            .await?;
+        s.patch_as_controller(s.c(number), Platform, &change).await?;
     }
     s.agent(2).completed().await?;
     let _second = rig.controller().await?;

@@ -4,9 +4,10 @@ use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
-use testenv::hub::wait_until;
 
-use crate::installed::{Installed, PATIENCE, any, crds, deploy_dir, installed, spec_with, upgrade, upgrades};
+use crate::installed::{
+    Installed, any, crds, deploy_dir, installed, spec_with, type_checked, upgrade, upgrades,
+};
 
 const OURS: [&str; 2] = [
     "managedclustersupgradereports.cluster.open-cluster-management.io",
@@ -63,25 +64,63 @@ async fn manifests(installed: &Installed) -> Result<Vec<Value>> {
     Ok(items)
 }
 
+/// The overlay of docs/guide/install.md that has this in it.
+fn overlay_of_the_guide(phrase: &str) -> Result<String> {
+    let guide = std::fs::read_to_string(deploy_dir().join("../docs/guide/install.md"))?;
+    let mut blocks = guide
+        .split("```yaml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split_once("```"));
+    let block = blocks
+        .find(|(block, _)| block.contains(phrase))
+        .context("no such overlay")?;
+    Ok(block.0.to_owned())
+}
+
 #[tokio::test]
-async fn the_policy_passes_the_api_servers_type_check_without_a_warning() -> Result<()> {
-    let admin = installed().await?.admin().await?;
-    let policies = any(
-        &admin,
-        "admissionregistration.k8s.io/v1",
-        "ValidatingAdmissionPolicy",
-        None,
-    );
-    let name = "managedclustersupgrade-references";
-    wait_until("the policy is type-checked", PATIENCE, async || {
-        let policy = policies.get(name).await?;
-        Ok(policy.data["status"]["observedGeneration"].as_i64() == policy.metadata.generation)
-    })
-    .await?;
-    let checked = policies.get(name).await?;
-    let warnings = &checked.data["status"]["typeChecking"]["expressionWarnings"];
-    assert_eq!(*warnings, Value::Null);
+async fn the_guides_overlay_for_another_namespace_names_the_old_one_nowhere() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    // kustomize takes relative paths alone.
+    let up = "../".repeat(directory.path().canonicalize()?.components().count() - 1);
+    let deploy = deploy_dir().canonicalize()?;
+    let relative = format!("{up}{}", deploy.to_string_lossy().trim_start_matches('/'));
+    let overlay = overlay_of_the_guide("namespace: fleet-upgrades")?.replace("../deploy", &relative);
+    std::fs::write(directory.path().join("kustomization.yaml"), overlay)?;
+    let rendered = installed()
+        .await?
+        .kubectl(&["kustomize", &directory.path().to_string_lossy()])
+        .await?;
+    let left: Vec<&str> = rendered
+        .lines()
+        .filter(|line| line.contains("mcu-system"))
+        .collect();
+    assert!(left.is_empty(), "{left:#?}");
+    let account = "'system:serviceaccount:fleet-upgrades:mcu-controller'";
+    assert_eq!(rendered.matches(account).count(), 2, "in both policies");
+    // Namespaces are not there for what follows them in a dry run.
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet-upgrades"}});
+    testenv::apply::apply_objects(&installed().await?.admin().await?, &[namespace]).await?;
+    installed()
+        .await?
+        .kubectl(&[
+            "apply",
+            "--dry-run=server",
+            "-k",
+            &directory.path().to_string_lossy(),
+        ])
+        .await?;
     Ok(())
+}
+
+#[tokio::test]
+async fn the_policies_pass_the_api_servers_type_check_without_a_warning() -> Result<()> {
+    type_checked(&[
+        "managedclustersupgrade-references",
+        "managedclustersupgrade-works",
+        "managedclustersupgrade-reports",
+        "managedclustersupgrade-hub",
+    ])
+    .await
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use kube::api::{Api, DynamicObject, ListParams, ObjectMeta, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::core::{ApiResource, GroupVersionKind, TypeMeta};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use testenv::hub::wait_until;
@@ -20,6 +20,10 @@ use tokio::sync::OnceCell;
 pub const EDITOR: &str = "edith";
 /// As [`EDITOR`]; besides, may get Placements in `team-b` and use [`EXECUTOR`].
 pub const LENT: &str = "lena";
+/// As [`EDITOR`]; besides, may upgrade the hub.
+pub const HUB_UPGRADER: &str = "hugo";
+/// May edit Placements in namespace `team-a`.
+pub const PLACER: &str = "pia";
 /// Has the cluster role `view` in `team-a`.
 pub const VIEWER: &str = "vera";
 /// Has the cluster role `edit` in `team-a`.
@@ -53,6 +57,7 @@ async fn install() -> Result<Installed> {
         .controller_manager(Controllers::collectors())
         .user(EDITOR, &[])
         .user(LENT, &[])
+        .user(HUB_UPGRADER, &[])
         .user(VIEWER, &[])
         .user(DEVELOPER, &[])
         .start()
@@ -68,7 +73,7 @@ async fn install() -> Result<Installed> {
         before,
     };
     testenv::apply::apply_objects(installed.hub.client(), &users()).await?;
-    installed.wait_for_policy().await?;
+    installed.wait_for_policies().await?;
     Ok(installed)
 }
 
@@ -118,8 +123,16 @@ fn users() -> Vec<Value> {
             "RoleBinding",
             in_a("editors"),
             ("ClusterRole", "mcu-editor"),
-            &[EDITOR, LENT],
+            &[EDITOR, LENT, HUB_UPGRADER],
         ),
+        binding(
+            "ClusterRoleBinding",
+            json!({"name": "hub-upgraders"}),
+            ("ClusterRole", "mcu-hub-upgrader"),
+            &[HUB_UPGRADER],
+        ),
+        role("Role", in_a("placers"), cluster, "placements", "*", &[]),
+        binding("RoleBinding", in_a("placers"), ("Role", "placers"), &[PLACER]),
         binding("RoleBinding", in_a("viewers"), ("ClusterRole", "view"), &[VIEWER]),
         binding(
             "RoleBinding",
@@ -173,15 +186,85 @@ impl Installed {
             .await
     }
 
-    /// Until the API server has compiled the policy, it admits everything.
-    async fn wait_for_policy(&self) -> Result<()> {
-        let editor = self.as_user(EDITOR).await?;
+    /// Until the API server has compiled the policies, it admits everything.
+    async fn wait_for_policies(&self) -> Result<()> {
+        let (editor, admin) = (self.as_user(EDITOR).await?, self.admin().await?);
         let borrowing = spec_with(json!({"placement": [{"name": "p", "namespace": "team-b"}]}));
-        wait_until("the admission policy is in force", PATIENCE, async || {
-            let answer = try_create(&editor, "team-a", "probe", &borrowing).await;
-            Ok(answer.is_err_and(|error| error.contains("ValidatingAdmissionPolicy")))
+        let hub = spec_with(json!({"clusterSelector": {"matchLabels": {"name": "local-cluster"}}}));
+        let work = json!({"spec": {"workload": {"manifests": []}}});
+        let kinds = [
+            (
+                "work.open-cluster-management.io/v1",
+                "ManifestWork",
+                "default-cluster-upgrade",
+                work,
+            ),
+            (
+                "cluster.open-cluster-management.io/v1beta1",
+                "ManagedClustersUpgradeReport",
+                "probe-report-1",
+                json!({}),
+            ),
+        ];
+        wait_until("the admission policies are in force", PATIENCE, async || {
+            let mut answers = vec![
+                try_create(&editor, "team-a", "probe", &borrowing).await.map(drop),
+                try_create(&editor, "team-a", "probe", &hub).await.map(drop),
+            ];
+            for (version, kind, name, data) in &kinds {
+                let probe = DynamicObject {
+                    data: data.clone(),
+                    ..upgrade(name, &Value::Null)
+                };
+                let probe = DynamicObject {
+                    types: Some(TypeMeta {
+                        api_version: (*version).to_owned(),
+                        kind: (*kind).to_owned(),
+                    }),
+                    ..probe
+                };
+                let created = any(&admin, version, kind, Some("default"))
+                    .create(&dry_run(), &probe)
+                    .await;
+                answers.push(created.map(drop).map_err(|error| error.to_string()));
+            }
+            let denied = |answer: &Result<(), String>| {
+                answer
+                    .as_ref()
+                    .is_err_and(|error| error.contains("ValidatingAdmissionPolicy"))
+            };
+            Ok(answers.iter().all(denied))
         })
         .await
+    }
+}
+
+/// Waits until the API server has checked the types of these policies; it has nothing to say of any.
+pub async fn type_checked(policies: &[&str]) -> Result<()> {
+    let admin = installed().await?.admin().await?;
+    let all = any(
+        &admin,
+        "admissionregistration.k8s.io/v1",
+        "ValidatingAdmissionPolicy",
+        None,
+    );
+    for name in policies {
+        wait_until(&format!("{name} is type-checked"), PATIENCE, async || {
+            let policy = all.get(name).await?;
+            Ok(policy.data["status"]["observedGeneration"].as_i64() == policy.metadata.generation)
+        })
+        .await?;
+        let checked = all.get(name).await?;
+        let warnings = &checked.data["status"]["typeChecking"]["expressionWarnings"];
+        assert_eq!(*warnings, Value::Null, "{name}: {warnings:#}");
+    }
+    Ok(())
+}
+
+fn dry_run() -> PostParams {
+    PostParams {
+        dry_run: true,
+        ..Default::default()
     }
 }
 
@@ -218,7 +301,7 @@ pub fn upgrades(client: &Client, namespace: &str) -> Api<DynamicObject> {
 /// An MCU that is not sent yet.
 pub fn upgrade(name: &str, spec: &Value) -> DynamicObject {
     DynamicObject {
-        types: Some(kube::core::TypeMeta {
+        types: Some(TypeMeta {
             api_version: "cluster.open-cluster-management.io/v1beta1".to_owned(),
             kind: "ManagedClustersUpgrade".to_owned(),
         }),
@@ -241,12 +324,8 @@ pub fn spec_with(fields: Value) -> Value {
 
 /// What the API server would store for an MCU, or its message; nothing is stored.
 pub async fn try_create(client: &Client, namespace: &str, name: &str, spec: &Value) -> Result<Value, String> {
-    let params = PostParams {
-        dry_run: true,
-        ..Default::default()
-    };
     let created = upgrades(client, namespace)
-        .create(&params, &upgrade(name, spec))
+        .create(&dry_run(), &upgrade(name, spec))
         .await;
     created
         .map(|object| object.data)

@@ -1,10 +1,16 @@
-//! deploy/ on a real API server with OCM's CRDs beside: every manifest applied, the CRDs' rules, the admission policy
+//! deploy/ on a real API server with OCM's CRDs beside: every manifest applied, the CRDs' rules, the admission policies
 //! and the roles tried as users who may and who may not, the update service's manifests, and the image recipes.
 
+mod actors;
 mod admission;
+mod hub;
 mod image;
 mod install;
 mod installed;
+mod limits;
 mod policy;
+mod reports;
 mod roles;
+mod strict;
 mod update_service;
+mod works;

@@ -5,6 +5,7 @@ use kube::Client;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
+use crate::actors::denied;
 use crate::installed::{EDITOR, LENT, installed, spec_with, try_create, upgrade, upgrades};
 
 fn placements(count: usize, namespace: &str) -> Value {
@@ -38,13 +39,6 @@ async fn store(name: &str, spec: &Value) -> Result<()> {
         .create(&PostParams::default(), &upgrade(name, spec))
         .await?;
     Ok(())
-}
-
-fn denied(answer: Result<impl Sized, String>, phrases: &[&str]) {
-    let message = answer.err().unwrap_or_default();
-    for phrase in phrases.iter().chain(&["ValidatingAdmissionPolicy"]) {
-        assert!(message.contains(phrase), "no {phrase:?} in: {message}");
-    }
 }
 
 #[tokio::test]

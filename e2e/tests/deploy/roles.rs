@@ -6,10 +6,19 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use testenv::hub::wait_until;
 
-use crate::installed::{CONTROLLER, DEVELOPER, EDITOR, EXECUTOR, PATIENCE, VIEWER, installed};
+use crate::installed::{
+    CONTROLLER, DEVELOPER, EDITOR, EXECUTOR, HUB_UPGRADER, PATIENCE, PLACER, VIEWER, installed,
+};
 
 const CLUSTER: &str = "cluster.open-cluster-management.io";
 const WORK: &str = "work.open-cluster-management.io";
+const ADMISSION: &str = "admissionregistration.k8s.io";
+const POLICIES: [&str; 4] = [
+    "managedclustersupgrade-references",
+    "managedclustersupgrade-works",
+    "managedclustersupgrade-reports",
+    "managedclustersupgrade-hub",
+];
 const LEASES: &str = "coordination.k8s.io";
 const NIL_EXECUTOR: &str = "system:serviceaccount::klusterlet-work-sa";
 
@@ -114,6 +123,9 @@ async fn the_controller_may_do_its_work() -> Result<()> {
         Ask::of("create", "events.k8s.io", "events", "team-a"),
         Ask::of("create", LEASES, "leases", "mcu-system"),
     ]);
+    for resource in ["validatingadmissionpolicies", "validatingadmissionpolicybindings"] {
+        questions.extend(POLICIES.map(|name| Ask::of("get", ADMISSION, resource, "").named(name)));
+    }
     for verb in ["get", "watch", "update"] {
         questions.push(Ask::of(verb, LEASES, "leases", "mcu-system").named("mcu-controller"));
     }
@@ -136,6 +148,11 @@ async fn the_controller_may_do_nothing_else() -> Result<()> {
         Ask::of("deletecollection", WORK, "manifestworks", "spoke1"),
         Ask::of("execute-as", WORK, "manifestworks", "spoke1"),
         Ask::of("execute-as", WORK, "manifestworks", "spoke1").named(EXECUTOR),
+        Ask::of("upgrade", CLUSTER, "managedclusters", "").named("local-cluster"),
+        Ask::of("get", ADMISSION, "validatingadmissionpolicies", "").named("another"),
+        Ask::of("list", ADMISSION, "validatingadmissionpolicies", ""),
+        Ask::of("patch", ADMISSION, "validatingadmissionpolicies", "").named(POLICIES[0]),
+        Ask::of("delete", ADMISSION, "validatingadmissionpolicybindings", "").named(POLICIES[0]),
         Ask::of("get", "", "secrets", "mcu-system"),
         Ask::of("get", "", "configmaps", "mcu-system"),
         Ask::of("get", "", "namespaces", ""),
@@ -194,4 +211,39 @@ async fn an_editor_writes_upgrades_but_neither_their_status_nor_reports() -> Res
         Ask::of("create", WORK, "manifestworks", "team-a"),
     ];
     all(EDITOR, false, &may_not).await
+}
+
+#[tokio::test]
+async fn an_editor_of_placements_writes_nothing_that_the_controller_takes_for_its_own() -> Result<()> {
+    all(
+        PLACER,
+        true,
+        &[Ask::of("create", CLUSTER, "placements", "team-a")],
+    )
+    .await?;
+    let may_not = [
+        Ask::of("create", CLUSTER, "placementdecisions", "team-a"),
+        Ask::of("patch", CLUSTER, "placementdecisions/status", "team-a"),
+        Ask::of("create", CLUSTER, "managedclustersetbindings", "team-a"),
+        Ask::of("get", CLUSTER, "placements", "team-b"),
+        Ask::of("create", CLUSTER, "managedclustersupgrades", "team-a"),
+        Ask::of("create", CLUSTER, "managedclustersupgradereports", "team-a"),
+        Ask::of("patch", WORK, "manifestworks", "team-a"),
+    ];
+    all(PLACER, false, &may_not).await
+}
+
+#[tokio::test]
+async fn upgrading_the_hub_comes_with_no_other_role() -> Result<()> {
+    let hub = || [Ask::of("upgrade", CLUSTER, "managedclusters", "").named("local-cluster")];
+    for user in [EDITOR, VIEWER, DEVELOPER, PLACER] {
+        all(user, false, &hub()).await?;
+    }
+    all(HUB_UPGRADER, true, &hub()).await?;
+    all(
+        HUB_UPGRADER,
+        false,
+        &[Ask::of("upgrade", CLUSTER, "managedclusters", "").named("spoke1")],
+    )
+    .await
 }

@@ -8,11 +8,13 @@ mod grammar;
 mod selection;
 
 use std::collections::BTreeSet;
-use std::fmt;
+use std::{fmt, io};
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde::Serialize;
 use serde_json::Value;
 
+use crate::lenient::measure;
 use crate::mcu::{ManagedClustersUpgradeSpec, OperatorRef, UpgradeAction, UpgradeStrategy};
 use crate::names::MAX_MCU_NAME;
 use grammar::is_lower_case;
@@ -20,8 +22,12 @@ use selection::{check_placements, check_selector};
 
 pub use grammar::is_subdomain;
 
-/// Largest sum of an action's manifests as JSON, the limit of OCM's webhook.
+/// Largest sum of an action's manifests as JSON, the limit of OCM's webhook. The rest of the ManifestWork counts, too.
 pub const MAX_MANIFESTS_BYTES: usize = 500 * 1024;
+/// Largest spec as JSON: two actions of [`MAX_MANIFESTS_BYTES`], and room for everything else.
+pub const MAX_SPEC_BYTES: usize = 1280 * 1024;
+/// Most lists, objects and values of a spec: what is short as text may be large in memory.
+pub const MAX_SPEC_VALUES: usize = 50_000;
 
 /// A broken rule: which field, and what would mend it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +49,28 @@ fn violation(field: impl Into<String>, message: impl Into<String>) -> Violation 
         field: field.into(),
         message: message.into(),
     }
+}
+
+/// Checks the size of a spec, as JSON, before it is parsed.
+///
+/// # Errors
+/// What is too large, the bound and the remedy.
+pub fn check_size(spec: &str) -> Result<(), String> {
+    const REMEDY: &str = "shorten its actions, for example by fetching their data on the cluster";
+    let size = measure(spec);
+    if size.bytes > MAX_SPEC_BYTES {
+        return Err(format!(
+            "has {} bytes of JSON, more than the {MAX_SPEC_BYTES} bytes a spec may have; {REMEDY}",
+            size.bytes
+        ));
+    }
+    if size.values > MAX_SPEC_VALUES {
+        return Err(format!(
+            "has {} lists, objects and values, more than the {MAX_SPEC_VALUES} a spec may have; {REMEDY}",
+            size.values
+        ));
+    }
+    Ok(())
 }
 
 /// Checks the name and the whole spec; returns every violation, in the order of the fields. Empty: the spec is good.
@@ -212,8 +240,8 @@ fn check_strategy(strategy: &UpgradeStrategy, found: &mut Vec<Violation>) {
     }
 }
 
-fn check_action(field: &str, action: &UpgradeAction, found: &mut Vec<Violation>) {
-    let field = format!("{field}.manifestWork.workload.manifests");
+fn check_action(action_field: &str, action: &UpgradeAction, found: &mut Vec<Violation>) {
+    let field = format!("{action_field}.manifestWork.workload.manifests");
     let manifests = &action.manifest_work.workload.manifests;
     if manifests.is_empty() {
         found.push(violation(&field, "must name at least one manifest"));
@@ -221,7 +249,7 @@ fn check_action(field: &str, action: &UpgradeAction, found: &mut Vec<Violation>)
     let mut seen = BTreeSet::new();
     let mut bytes = 0;
     for (index, manifest) in manifests.iter().enumerate() {
-        bytes += manifest.to_string().len();
+        bytes += bytes_of(manifest);
         let at = format!("{field}[{index}]");
         let text = |pointer: &str| {
             manifest
@@ -253,12 +281,37 @@ fn check_action(field: &str, action: &UpgradeAction, found: &mut Vec<Violation>)
             ));
         }
     }
+    let rest = bytes_of(&action.manifest_work.rest);
+    let (field, bytes) = if bytes > MAX_MANIFESTS_BYTES {
+        (field, bytes)
+    } else {
+        (format!("{action_field}.manifestWork"), bytes + rest)
+    };
     if bytes > MAX_MANIFESTS_BYTES {
         found.push(violation(
             &field,
             format!("{bytes} bytes exceed the {MAX_MANIFESTS_BYTES} bytes a ManifestWork may carry; split the action or fetch its data on the cluster"),
         ));
     }
+}
+
+/// Length as JSON, without making the text.
+fn bytes_of(value: &impl Serialize) -> usize {
+    struct Count(usize);
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Neither a JSON value nor a counter can fail.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
 }
 
 /// Reads a Go duration (`1h30m`) that is not negative and at most a year. Anything else is `None`.
@@ -425,6 +478,11 @@ mod tests {
             (
                 action(json!([big])),
                 "spec.preUpgradeAction.manifestWork.workload.manifests",
+            ),
+            (
+                json!({"clusterVersion": {"version": "4.12.0"}, "preUpgradeAction": {"manifestWork": {
+                    "workload": {"manifests": [manifest]}, "later": "y".repeat(MAX_MANIFESTS_BYTES)}}}),
+                "spec.preUpgradeAction.manifestWork",
             ),
             (
                 json!({"clusterSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}, "clusterVersion": {"version": "4.12.0"}}),

@@ -6,7 +6,7 @@
 use super::grammar::{is_dns_label, is_label_key, is_label_value, is_subdomain};
 use super::{Violation, violation};
 use crate::mcu::{ClusterSelector, LabelOperator, PlacementRef};
-use crate::names::LABEL_NAME;
+use crate::names::{KEY_METADATA_NAME, LABEL_NAME};
 
 const NAME: &str =
     "at most 253 lower-case letters, digits, - and ., beginning and ending with a letter or digit";
@@ -81,12 +81,12 @@ fn check_key(at: &str, key: &str, found: &mut Vec<Violation>) {
     }
 }
 
-/// The key `name` falls back to the name of the cluster, which may be longer than a label value.
+/// The key `metadata.name` is the name of the cluster, and `name` falls back to it; it may be longer than a label value.
 fn check_value(at: &str, key: &str, value: &str, found: &mut Vec<Violation>) {
     if is_label_value(value) {
         return;
     }
-    let message = if key != LABEL_NAME {
+    let message = if key != LABEL_NAME && key != KEY_METADATA_NAME {
         format!("{value:?} must be a label value: empty, or {LABEL}")
     } else if is_subdomain(value) {
         return;
@@ -127,7 +127,7 @@ mod tests {
         let cluster = format!("{}.example", "a".repeat(70));
         let good = json!({
             "clusterSets": ["global", "emea.prod"],
-            "matchLabels": {"region": "north", "example.com/Tier": "A_1", "empty": "", "name": cluster, "local-cluster": "true"},
+            "matchLabels": {"region": "north", "example.com/Tier": "A_1", "empty": "", "name": cluster, "metadata.name": cluster, "local-cluster": "true"},
             "matchExpressions": [
                 {"key": "name", "operator": "NotIn", "values": [cluster, "Edge_1", ""]},
                 {"key": "gpu", "operator": "DoesNotExist"},
@@ -178,12 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_key_name_that_is_no_cluster_and_no_label_is_refused() {
-        one(
-            &of_selector(json!({"matchLabels": {"name": "edge-1,edge-2"}})),
-            "s.matchLabels.name",
-            "must be the name of a ManagedCluster",
-        );
+    fn a_value_of_a_name_that_is_no_cluster_and_no_label_is_refused() {
+        for key in ["name", "metadata.name"] {
+            one(
+                &of_selector(json!({"matchLabels": {key: "edge-1,edge-2"}})),
+                &format!("s.matchLabels.{key}"),
+                "must be the name of a ManagedCluster",
+            );
+        }
     }
 
     #[test]

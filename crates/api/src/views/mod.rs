@@ -10,9 +10,9 @@ mod upgrade;
 pub use cluster::{ClusterClaim, ManagedCluster, ManagedClusterSpec, ManagedClusterStatus};
 pub use placement::{
     BindingSpec, BindingStatus, Decision, ManagedClusterSet, ManagedClusterSetBinding, Placement,
-    PlacementDecision, PlacementDecisionStatus, SetSelector, SetSpec,
+    PlacementDecision, PlacementDecisionStatus, PlacementSpec, SetSelector, SetSpec,
 };
-pub use upgrade::{Report, Upgrade};
+pub use upgrade::{MAX_FINALIZERS, Report, SpecText, Upgrade};
 pub use work::{
     FeedbackValue, FieldValue, ManifestStatus, ManifestWork, ResourceMeta, StatusFeedback,
     WorkResourceStatus, WorkStatus,
@@ -20,8 +20,10 @@ pub use work::{
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use serde::{Deserialize, Deserializer};
+
+use crate::lenient::Lenient;
 
 /// A condition, as far as anybody reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -81,7 +83,7 @@ macro_rules! resource {
 }
 pub(crate) use resource;
 
-/// Metadata without managedFields, owner references and whatever else nobody reads.
+/// Metadata without managedFields and whatever else nobody reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SlimMeta {
@@ -95,17 +97,32 @@ struct SlimMeta {
     labels: Option<BTreeMap<String, String>>,
     annotations: Option<BTreeMap<String, String>>,
     finalizers: Option<Vec<String>>,
+    #[serde(default)]
+    owner_references: Lenient<Vec<OwnerReference>>,
 }
 
-/// Reads metadata and keeps, of the annotations, only those of our group.
+/// Reads metadata without owner references; of the annotations only those of our group are kept.
 pub(crate) fn slim_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    let slim = SlimMeta::deserialize(deserializer)?;
+    SlimMeta::deserialize(deserializer).map(|slim| reduce(slim).0)
+}
+
+/// The same with owner references, for kinds that count only with their owner.
+pub(crate) fn owned_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let (mut meta, owners) = reduce(SlimMeta::deserialize(deserializer)?);
+    meta.owner_references = match owners {
+        Lenient::Good(owners) => Some(owners),
+        Lenient::Absent | Lenient::Broken(_) => None,
+    };
+    Ok(meta)
+}
+
+fn reduce(slim: SlimMeta) -> (ObjectMeta, Lenient<Vec<OwnerReference>>) {
     let annotations = slim.annotations.map(|all| {
         all.into_iter()
             .filter(|(key, _)| key.starts_with(crate::GROUP))
             .collect::<BTreeMap<_, _>>()
     });
-    Ok(ObjectMeta {
+    let meta = ObjectMeta {
         name: slim.name,
         namespace: slim.namespace,
         uid: slim.uid,
@@ -117,5 +134,6 @@ pub(crate) fn slim_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Ob
         annotations: annotations.filter(|kept| !kept.is_empty()),
         finalizers: slim.finalizers,
         ..ObjectMeta::default()
-    })
+    };
+    (meta, slim.owner_references)
 }

@@ -3,15 +3,18 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde::Deserialize;
 
-use super::{Condition, resource, slim_meta};
+use super::{Condition, owned_meta, resource, slim_meta};
 use crate::lenient::Lenient;
 
-/// A Placement (`v1beta1`); only its existence matters, its decisions are read from PlacementDecisions.
+/// A Placement (`v1beta1`); its decisions are read from PlacementDecisions.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Placement {
-    /// Name, namespace, deletion time.
+    /// Name, namespace, UID, deletion time.
     #[serde(deserialize_with = "slim_meta")]
     pub metadata: ObjectMeta,
+    /// Which sets it may decide from.
+    #[serde(default)]
+    pub spec: Lenient<PlacementSpec>,
 }
 
 resource!(
@@ -23,11 +26,19 @@ resource!(
     "placements"
 );
 
-/// A PlacementDecision (`v1beta1`), labelled with its Placement.
+/// Spec of a Placement, as far as it bounds its decisions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PlacementSpec {
+    /// Cluster sets to decide from; empty: all that are bound in its namespace.
+    pub cluster_sets: Vec<String>,
+}
+
+/// A PlacementDecision (`v1beta1`), labelled with its Placement and owned by it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct PlacementDecision {
-    /// Name, namespace, labels.
-    #[serde(deserialize_with = "slim_meta")]
+    /// Name, namespace, labels, owner references.
+    #[serde(deserialize_with = "owned_meta")]
     pub metadata: ObjectMeta,
     /// Decisions; a new object has none yet.
     #[serde(default)]

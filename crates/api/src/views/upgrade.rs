@@ -1,24 +1,175 @@
 //! Our own resources as the controller watches them: the spec stays readable even when it breaks a rule.
+//!
+//! A tenant writes upgrades, so what one of them costs is bounded here, whatever stands in it: a spec that is too large is
+//! kept as its error alone, and of the metadata only what the controller reads is kept.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::Deserialize;
+use std::hash::{DefaultHasher, Hasher};
+use std::io;
 
-use super::{resource, slim_meta};
-use crate::lenient::Lenient;
-use crate::{ManagedClustersUpgradeSpec, ManagedClustersUpgradeStatus, ReportRow};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::{owned_meta, resource, slim_meta};
+use crate::lenient::{self, Lenient, measure};
+use crate::names::ANNOTATION_RETRY_FAILED;
+use crate::stored::StoredRows;
+use crate::validate::check_size;
+use crate::{ManagedClustersUpgradeSpec, ManagedClustersUpgradeStatus};
+
+/// Most finalizers of an upgrade that are rewritten; a view with more does not hold them all.
+pub const MAX_FINALIZERS: usize = 64;
+/// Most annotations of an upgrade that are kept.
+const MAX_ANNOTATIONS: usize = 8;
+/// Longest annotation that is kept as it is, in bytes.
+const LONGEST_ANNOTATION: usize = 4096;
+/// Largest status that is read, in bytes; the controller's own stays below 16 KiB.
+const MAX_STATUS_BYTES: usize = 64 * 1024;
 
 /// A `ManagedClustersUpgrade` whose spec may be of another shape than today's CRD.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Upgrade {
     /// Name, namespace, uid, generation, our annotations, finalizers.
-    #[serde(deserialize_with = "slim_meta")]
+    #[serde(deserialize_with = "bounded_meta")]
     pub metadata: ObjectMeta,
     /// Spec.
     #[serde(default)]
-    pub spec: Lenient<ManagedClustersUpgradeSpec>,
+    pub spec: Lenient<SpecText>,
     /// Status.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded_status")]
     pub status: Lenient<ManagedClustersUpgradeStatus>,
+}
+
+impl Upgrade {
+    /// True when the object has more finalizers than are kept, so that they must not be rewritten from this view.
+    #[must_use]
+    pub fn has_too_many_finalizers(&self) -> bool {
+        let finalizers = self.metadata.finalizers.as_ref();
+        finalizers.is_some_and(|finalizers| finalizers.len() > MAX_FINALIZERS)
+    }
+
+    /// A copy without the text of the spec. Whether another spec is the same can still be told.
+    #[must_use]
+    pub fn without_spec_text(&self) -> Upgrade {
+        Upgrade {
+            metadata: self.metadata.clone(),
+            spec: match &self.spec {
+                Lenient::Good(spec) => Lenient::Good(SpecText {
+                    digest: spec.digest,
+                    text: None,
+                }),
+                Lenient::Absent => Lenient::Absent,
+                Lenient::Broken(error) => Lenient::Broken(error.clone()),
+            },
+            status: self.status.clone(),
+        }
+    }
+}
+
+/// A readable spec as text. Parsed, it may cost thirty times as much, so it is parsed only while it is looked at.
+///
+/// Two are equal when they say the same, as far as today's CRD knows.
+#[derive(Clone, Debug)]
+pub struct SpecText {
+    digest: u64,
+    text: Option<Box<RawValue>>,
+}
+
+impl SpecText {
+    /// Parses the spec.
+    ///
+    /// # Errors
+    /// When its text is not kept.
+    pub fn parse(&self) -> Result<ManagedClustersUpgradeSpec, String> {
+        let text = self
+            .text
+            .as_ref()
+            .ok_or("its text is not kept; it comes with the next news of the object")?;
+        serde_json::from_str(text.get()).map_err(|error| lenient::explain(&error))
+    }
+}
+
+impl PartialEq for SpecText {
+    fn eq(&self, other: &SpecText) -> bool {
+        self.digest == other.digest
+    }
+}
+
+impl<'de> Deserialize<'de> for SpecText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = lenient::capture(deserializer)?;
+        check_size(text.get()).map_err(D::Error::custom)?;
+        let spec: ManagedClustersUpgradeSpec =
+            serde_json::from_str(text.get()).map_err(|error| D::Error::custom(lenient::explain(&error)))?;
+        let mut digest = Digest(DefaultHasher::new());
+        serde_json::to_writer(&mut digest, &spec).map_err(D::Error::custom)?;
+        Ok(SpecText {
+            digest: digest.0.finish(),
+            text: Some(text),
+        })
+    }
+}
+
+/// Hashes what is written to it.
+struct Digest(DefaultHasher);
+
+impl io::Write for Digest {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Metadata of an upgrade: no labels, and annotations and finalizers up to their bounds.
+fn bounded_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let mut meta = slim_meta(deserializer)?;
+    meta.labels = None;
+    if let Some(all) = meta.annotations.take() {
+        let (known, other): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            .partition(|(key, _)| key == ANNOTATION_RETRY_FAILED);
+        let kept = known.into_iter().chain(other).take(MAX_ANNOTATIONS);
+        meta.annotations = Some(kept.map(|(key, value)| (key, shortened(value))).collect());
+    }
+    if let Some(finalizers) = &mut meta.finalizers
+        && finalizers.len() > MAX_FINALIZERS
+    {
+        // Ours is known even among thousands.
+        finalizers.sort_by_key(|finalizer| finalizer != crate::names::FINALIZER);
+        finalizers.truncate(MAX_FINALIZERS + 1);
+        finalizers.shrink_to_fit();
+    }
+    Ok(meta)
+}
+
+/// A long value as its beginning and a hash of the whole, so that another value is still another one.
+fn shortened(value: String) -> String {
+    if value.len() <= LONGEST_ANNOTATION {
+        return value;
+    }
+    let mut hash = DefaultHasher::new();
+    hash.write(value.as_bytes());
+    let start: String = value.chars().take(64).collect();
+    format!("{start}-{:016x}", hash.finish())
+}
+
+fn bounded_status<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Lenient<ManagedClustersUpgradeStatus>, D::Error> {
+    let text = lenient::capture(deserializer)?;
+    let bytes = measure(text.get()).bytes;
+    Ok(if bytes > MAX_STATUS_BYTES {
+        Lenient::Broken(format!(
+            "has {bytes} bytes, more than the {MAX_STATUS_BYTES} that are read"
+        ))
+    } else {
+        Lenient::read(text.get())
+    })
 }
 
 resource!(
@@ -33,12 +184,25 @@ resource!(
 /// A `ManagedClustersUpgradeReport` whose rows may be unreadable.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Report {
-    /// Name, namespace, uid, labels.
-    #[serde(deserialize_with = "slim_meta")]
+    /// Name, namespace, uid, labels, the controlling owner.
+    #[serde(deserialize_with = "owned_meta")]
     pub metadata: ObjectMeta,
-    /// Rows.
+    /// Rows, each read by itself.
     #[serde(default)]
-    pub rows: Lenient<Vec<ReportRow>>,
+    pub rows: StoredRows,
+}
+
+impl Report {
+    /// The upgrade that owns the report: its controlling owner, if that is one.
+    #[must_use]
+    pub fn owner(&self) -> Option<&OwnerReference> {
+        let mut owners = self.metadata.owner_references.iter().flatten();
+        owners.find(|owner| {
+            owner.controller == Some(true)
+                && owner.kind == "ManagedClustersUpgrade"
+                && owner.api_version.split('/').next() == Some(crate::GROUP)
+        })
+    }
 }
 
 resource!(
@@ -49,3 +213,77 @@ resource!(
     "ManagedClustersUpgradeReport",
     "managedclustersupgradereports"
 );
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::validate::{MAX_SPEC_BYTES, MAX_SPEC_VALUES};
+
+    fn read(spec: &Value) -> Upgrade {
+        serde_json::from_str(&json!({"metadata": {"name": "a"}, "spec": spec}).to_string()).unwrap()
+    }
+
+    fn with_rest(rest: &Value) -> Value {
+        json!({"preUpgradeAction": {"manifestWork": {"workload": {"manifests": []}, "later": rest}}})
+    }
+
+    #[test]
+    fn a_spec_above_its_bounds_is_refused_with_size_bound_and_remedy_and_not_kept() {
+        let zeros = with_rest(&json!(vec![0; 700_000]));
+        let long = with_rest(&json!("x".repeat(MAX_SPEC_BYTES)));
+        let many = with_rest(&json!(vec![0; MAX_SPEC_VALUES]));
+        for (spec, bound) in [
+            (zeros, MAX_SPEC_BYTES),
+            (long, MAX_SPEC_BYTES),
+            (many, MAX_SPEC_VALUES),
+        ] {
+            let upgrade = read(&spec);
+            let error = upgrade.spec.error().unwrap();
+            assert!(error.len() < 300 && error.contains(&bound.to_string()), "{error}");
+            assert!(error.contains("on the cluster"), "{error}");
+        }
+    }
+
+    #[test]
+    fn specs_are_told_apart_without_their_text() {
+        let spec = |version: &str| json!({"paused": false, "clusterVersion": {"version": version}});
+        let (one, same, other) = (read(&spec("4.1.0")), read(&spec("4.1.0")), read(&spec("4.1.1")));
+        assert!(one.spec.good().unwrap().parse().is_ok());
+        let one = one.without_spec_text();
+        assert!(one.spec.good().unwrap().parse().is_err());
+        assert!(one.spec == same.spec && one.spec != other.spec);
+        let ordered =
+            r#"{"metadata": {}, "spec": {"clusterVersion": {"version": "4.1.0"}, "paused": false}}"#;
+        assert_eq!(serde_json::from_str::<Upgrade>(ordered).unwrap().spec, one.spec);
+    }
+
+    #[test]
+    fn metadata_is_kept_within_bounds() {
+        let key = |number: usize| format!("{}/x{number:06}", crate::GROUP);
+        let junk: serde_json::Map<_, _> = (0..500).map(|number| (key(number), json!("y"))).collect();
+        let mut annotations = junk.clone();
+        annotations.insert(ANNOTATION_RETRY_FAILED.to_owned(), json!("z".repeat(100_000)));
+        let mut finalizers: Vec<String> = (0..50_000).map(key).collect();
+        finalizers.push(crate::names::FINALIZER.to_owned());
+        let object =
+            json!({"metadata": {"labels": junk, "annotations": annotations, "finalizers": finalizers}});
+        let upgrade: Upgrade = serde_json::from_value(object).unwrap();
+        assert!(upgrade.has_too_many_finalizers());
+        assert_eq!(upgrade.metadata.labels, None);
+        let kept = upgrade.metadata.annotations.as_ref().unwrap();
+        assert_eq!(kept.len(), MAX_ANNOTATIONS);
+        assert!((1..100).contains(&kept[ANNOTATION_RETRY_FAILED].len()));
+        let finalizers = upgrade.metadata.finalizers.unwrap();
+        assert_eq!(finalizers.len(), MAX_FINALIZERS + 1);
+        assert_eq!(finalizers[0], crate::names::FINALIZER);
+    }
+
+    #[test]
+    fn a_status_that_the_controller_never_writes_is_not_kept() {
+        let status = json!({"progress": "x".repeat(MAX_STATUS_BYTES)});
+        let upgrade: Upgrade = serde_json::from_value(json!({"metadata": {}, "status": status})).unwrap();
+        assert!(upgrade.status.error().unwrap().contains("65536"));
+    }
+}

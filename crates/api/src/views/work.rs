@@ -128,15 +128,28 @@ impl FieldValue {
     }
 }
 
+/// A value as it is sent; only the field of its type counts.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SentValue {
+    #[serde(rename = "type")]
+    type_: Lenient<String>,
+    integer: Lenient<i64>,
+    string: Lenient<String>,
+    boolean: Lenient<bool>,
+    json_raw: Lenient<String>,
+}
+
 impl<'de> Deserialize<'de> for FieldValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = serde_json::Value::deserialize(deserializer)?;
-        let text = |key: &str| value[key].as_str().map(str::to_owned);
-        Ok(match value["type"].as_str() {
-            Some("Integer") => value["integer"].as_i64().map(FieldValue::Integer),
-            Some("String") => text("string").map(FieldValue::String),
-            Some("Boolean") => value["boolean"].as_bool().map(FieldValue::Boolean),
-            Some("JsonRaw") => text("jsonRaw").map(FieldValue::JsonRaw),
+        let Lenient::Good(sent) = Lenient::<SentValue>::deserialize(deserializer)? else {
+            return Ok(FieldValue::Other);
+        };
+        Ok(match sent.type_.good().map(String::as_str) {
+            Some("Integer") => sent.integer.into_good().map(FieldValue::Integer),
+            Some("String") => sent.string.into_good().map(FieldValue::String),
+            Some("Boolean") => sent.boolean.into_good().map(FieldValue::Boolean),
+            Some("JsonRaw") => sent.json_raw.into_good().map(FieldValue::JsonRaw),
             _ => None,
         }
         .unwrap_or_default())
@@ -158,5 +171,10 @@ mod tests {
         assert_eq!(field(r#"{"type":"Integer","string":"3"}"#), FieldValue::Other);
         assert_eq!(field(r#"{"type":"Later","integer":3}"#), FieldValue::Other);
         assert_eq!(field("[1]"), FieldValue::Other);
+        assert_eq!(field("7"), FieldValue::Other);
+        let deep = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));
+        let of = |key: &str| field(&format!(r#"{{"type":"String","string":"x","{key}":{deep}}}"#));
+        assert_eq!(of("integer").as_str(), Some("x"));
+        assert_eq!(field(&deep), FieldValue::Other);
     }
 }

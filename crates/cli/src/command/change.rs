@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use api::names::ANNOTATION_RETRY_FAILED;
+use api::names::{ANNOTATION_RESUME_RESTORED, ANNOTATION_RETRY_FAILED};
 use api::time::to_rfc3339;
 use chrono::Utc;
 use serde_json::{Value, json};
@@ -26,7 +26,9 @@ pub(super) async fn pause(
 ) -> Result<Exit, Failure> {
     let hub = Hub::connect(common).await?;
     let before = hub.upgrade(name).await?;
-    let after = if before.paused == paused {
+    let after = if !paused && before.restored {
+        hub.patch(name, &resume_restored_patch(&before)).await?
+    } else if before.paused == paused {
         before.clone()
     } else {
         hub.patch(name, &pause_patch(paused)).await?
@@ -59,6 +61,17 @@ fn pause_patch(paused: bool) -> Value {
     json!({"spec": {"paused": paused}})
 }
 
+/// Says of the object with this UID, and of no later restore of it, that it is to go on.
+fn resume_restored_patch(before: &Upgrade) -> Value {
+    let mut patch = json!({
+        "metadata": {"uid": before.uid, "annotations": {ANNOTATION_RESUME_RESTORED: before.uid}},
+    });
+    if before.paused {
+        patch["spec"] = json!({"paused": false});
+    }
+    patch
+}
+
 fn retry_patch(token: &str) -> Value {
     json!({"metadata": {"annotations": {ANNOTATION_RETRY_FAILED: token}}})
 }
@@ -76,6 +89,7 @@ fn paused_text(before: &Upgrade, paused: bool) -> String {
     let name = format!("{TYPE_AND_GROUP}/{}", before.name);
     let mut text = match (before.paused == paused, paused) {
         (true, true) => format!("{name} already paused\n"),
+        _ if before.restored && !paused => format!("{name} resumed after its restore\n"),
         (true, false) => format!("{name} not paused\n"),
         (false, true) => format!("{name} paused\n"),
         (false, false) => format!("{name} resumed\n"),
@@ -143,6 +157,36 @@ fn retried_text(upgrade: &Upgrade, clusters: &[&str]) -> String {
 mod tests {
     use super::*;
     use crate::render::fixtures::{running, stalled};
+
+    #[test]
+    fn a_restored_upgrade_is_resumed_by_its_own_uid_and_freed_of_a_pause() {
+        let restored = |status: &str| {
+            Upgrade::read(serde_json::json!({
+                "metadata": {"namespace": "upgrades", "name": "spring", "uid": "new", "annotations": {
+                    "cluster.open-cluster-management.io/upgrade-uid": "old"}},
+                "spec": {"paused": true},
+                "status": serde_json::from_str::<Value>(status).unwrap(),
+            }))
+        };
+        let on_hold = r#"{"conditions": [{"type": "Stalled", "status": "True", "reason": "Restored", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}"#;
+        for status in ["null", on_hold] {
+            let before = restored(status);
+            assert!(before.restored, "{status}");
+            assert_eq!(
+                resume_restored_patch(&before),
+                json!({
+                    "metadata": {"uid": "new", "annotations": {
+                        "cluster.open-cluster-management.io/resume-restored": "new"}},
+                    "spec": {"paused": false},
+                })
+            );
+            assert!(paused_text(&before, false).contains("resumed after its restore"));
+        }
+        assert!(
+            !restored(r#"{"conditions": []}"#).restored,
+            "it was taken up since"
+        );
+    }
 
     #[test]
     fn patches_touch_one_field_only() {

@@ -29,6 +29,7 @@ pub(super) async fn list(common: &Common, screen: Screen) -> Result<Exit, Failur
         };
         screen.print(&render::list::table(&upgrades, view, Utc::now(), screen.paint));
     }
+    note_policies(&hub, screen).await;
     Ok(Exit::Done)
 }
 
@@ -39,6 +40,7 @@ pub(super) async fn status(common: &Common, name: &str, screen: Screen) -> Resul
     let text = render::objects::upgrade(common.output, &upgrade)
         .unwrap_or_else(|| render::status::render(&upgrade, wide, Utc::now(), screen.paint));
     screen.print(&text);
+    note_policies(&hub, screen).await;
     Ok(Exit::Done)
 }
 
@@ -99,10 +101,17 @@ pub(super) async fn why(common: &Common, args: &WhyArgs, screen: Screen) -> Resu
     Ok(Exit::Done)
 }
 
+/// What others may write, the controller believes where no policy keeps them from it.
+async fn note_policies(hub: &Hub, screen: Screen) {
+    if let Some(warning) = hub.policy_warning().await {
+        screen.note(&warning);
+    }
+}
+
 fn note_unreadable(rows: &Rows, screen: Screen) {
     if rows.unreadable > 0 {
         screen.note(&format!(
-            "Warning: {} report rows could not be read and are left out; plugin and controller differ in version\n",
+            "Warning: {} report rows cannot be read; their clusters are shown as Blocked where the rows name them. A newer release may have written them: update the plugin\n",
             rows.unreadable
         ));
     }

@@ -10,6 +10,7 @@ pub mod output;
 pub mod schema;
 pub mod work;
 
+use api::lenient::Lenient;
 use api::mcu::ManagedClustersUpgradeSpec;
 use kube_cel::{CompiledSchema, ErrorKind, Validator};
 use serde::Serialize;
@@ -239,13 +240,18 @@ impl Linter {
         let Some(spec) = object.get("spec") else {
             return Vec::new();
         };
-        match serde_json::from_value::<ManagedClustersUpgradeSpec>(spec.clone()) {
-            Ok(spec) => api::validate::validate(name, &spec)
+        let text = spec.to_string();
+        if let Err(error) = api::validate::check_size(&text) {
+            return vec![Problem::error("spec", error)];
+        }
+        // Read as the controller reads it, which ends at some depth.
+        match Lenient::<ManagedClustersUpgradeSpec>::read(&text) {
+            Lenient::Good(spec) => api::validate::validate(name, &spec)
                 .into_iter()
                 .map(|violation| Problem::error(violation.field, violation.message))
                 .collect(),
-            Err(error) if sound => vec![Problem::error("spec", error.to_string())],
-            Err(_) => Vec::new(),
+            Lenient::Broken(error) if sound => vec![Problem::error("spec", error)],
+            Lenient::Absent | Lenient::Broken(_) => Vec::new(),
         }
     }
 }

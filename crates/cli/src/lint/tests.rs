@@ -59,7 +59,7 @@ fn a_full_upgrade_is_good() {
             "matchLabels": {"region": "north"},
             "matchExpressions": [{"key": "name", "operator": "In", "values": ["dev1"]}, {"key": "x", "operator": "Exists"}],
         },
-        "clusterVersion": {"channel": "stable-4.12", "version": "4.12.0-rc.1+build", "upstream": "https://graph.example.com/graph", "image": ""},
+        "clusterVersion": {"channel": "stable-4.12", "version": "4.12.0-rc.1+build", "upstream": "https://graph.example.com/graph", "image": "", "allowDowngrade": true},
         "ocpOperators": {"approveAllUpgrades": false, "include": [{"name": "gitops", "namespace": "openshift-operators"}]},
         "upgradeStrategy": {
             "canaryClusters": {"clusterSelector": {"matchLabels": {"canary": "true"}}},

@@ -2,7 +2,7 @@
 //!
 //! Our CRD passes the rest on as it is written, so that fields of a newer OCM can be used. What is found here are
 //! therefore warnings: they show before the first work is created what would otherwise show only then, or never, since
-//! the hub drops a misspelt field without a word. The workload is left to our own rules.
+//! the hub drops a misspelt field without a word. The workload is left to our own rules, but for the Secrets in it.
 
 use kube_cel::{CompiledSchema, Validator};
 use serde_json::{Value, json};
@@ -44,6 +44,7 @@ impl WorkRules {
             let work = object.pointer(&format!("/spec/{action}/manifestWork"));
             if let Some(work) = work.filter(|work| work.is_object()) {
                 let at = format!("spec.{action}.manifestWork");
+                found.extend(secrets(work, &at));
                 self.check_work(validator, work.clone(), &at, drops, &mut found);
             }
         }
@@ -94,6 +95,45 @@ impl WorkRules {
             )
         }));
     }
+}
+
+/// Secrets in a workload, by themselves or inside another manifest: everybody who may view the upgrade reads them.
+fn secrets(work: &Value, at: &str) -> Vec<Problem> {
+    let manifests = work.pointer("/workload/manifests").and_then(Value::as_array);
+    let holds = |manifest: &Value| {
+        // Not by recursion: manifests may be nested deeper than the stack is.
+        let mut left = vec![manifest];
+        while let Some(value) = left.pop() {
+            if is_secret(value) {
+                return true;
+            }
+            match value {
+                Value::Array(items) => left.extend(items),
+                Value::Object(fields) => left.extend(fields.values()),
+                _ => {}
+            }
+        }
+        false
+    };
+    let mut found = Vec::new();
+    for (index, manifest) in manifests.into_iter().flatten().enumerate() {
+        if holds(manifest) {
+            found.push(Problem::warning(
+                format!("{at}.workload.manifests[{index}]"),
+                "holds a Secret, which everybody reads who may view ManagedClustersUpgrades or ManifestWorks; use a Secret that is on the cluster already, or one that an operator fetches there from an external store",
+            ));
+        }
+    }
+    found
+}
+
+/// A Secret with something in it; a mere reference to one has no data.
+fn is_secret(value: &Value) -> bool {
+    let filled = |field: &str| {
+        let data = value.get(field).and_then(Value::as_object);
+        data.is_some_and(|data| !data.is_empty())
+    };
+    value["apiVersion"] == "v1" && value["kind"] == "Secret" && (filled("data") || filled("stringData"))
 }
 
 impl Default for WorkRules {
@@ -439,6 +479,59 @@ mod tests {
             ]
         );
         assert!(found.iter().all(|problem| !problem.warning));
+    }
+
+    #[test]
+    fn a_secret_in_an_action_is_a_warning_wherever_it_stands() {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"token": "t"}});
+        let policy = json!({
+            "apiVersion": "policy.open-cluster-management.io/v1", "kind": "ConfigurationPolicy", "metadata": {"name": "p"},
+            "spec": {"object-templates": [{"objectDefinition": {"apiVersion": "v1", "kind": "Secret", "data": {"token": "dA=="}}}]},
+        });
+        let harmless = [
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "empty"}, "type": "kubernetes.io/service-account-token"}),
+            json!({"apiVersion": "example.com/v1", "kind": "Store", "metadata": {"name": "x"},
+                "spec": {"ref": {"apiVersion": "v1", "kind": "Secret", "name": "s"}}}),
+        ];
+        for action in ["preUpgradeAction", "postUpgradeAction"] {
+            let mut object = upgrade(action, json!({}));
+            let manifests = json!([harmless[0], secret, harmless[1], policy]);
+            object["spec"][action]["manifestWork"]["workload"]["manifests"] = manifests;
+            for unknown in [UnknownFields::Strict, UnknownFields::Ignore] {
+                let found = check(unknown, &object);
+                let fields: Vec<&str> = found.iter().map(|problem| problem.field.as_str()).collect();
+                assert_eq!(
+                    fields,
+                    [1, 3].map(|index| format!("spec.{action}.manifestWork.workload.manifests[{index}]"))
+                );
+                assert!(found.iter().all(|problem| problem.warning), "{found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_warning_of_a_secret_says_who_reads_it_and_what_to_do() {
+        let mut object = upgrade("preUpgradeAction", json!({}));
+        object["spec"]["preUpgradeAction"]["manifestWork"]["workload"]["manifests"] = json!([
+            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"token": "dA=="}}
+        ]);
+        insta::assert_snapshot!(
+            check(UnknownFields::Strict, &object)[0].message,
+            @"holds a Secret, which everybody reads who may view ManagedClustersUpgrades or ManifestWorks; use a Secret that is on the cluster already, or one that an operator fetches there from an external store"
+        );
+    }
+
+    #[test]
+    fn a_secret_is_found_below_more_levels_than_a_stack_has() {
+        let mut deep = json!({"apiVersion": "v1", "kind": "Secret", "data": {"a": "Yg=="}});
+        for _ in 0..100_000 {
+            deep = Value::Array(vec![deep]);
+        }
+        let mut work = json!({"workload": {"manifests": [null]}});
+        work["workload"]["manifests"][0] = deep;
+        assert_eq!(secrets(&work, AT).len(), 1);
+        // Dropping a value this deep by recursion would overflow the stack.
+        std::mem::forget(work);
     }
 
     #[test]

@@ -1,15 +1,27 @@
 //! Output for machines: JSON, YAML and names.
 
+use std::fmt::Write as _;
+
+use api::text::is_steering;
 use serde_json::{Value, json};
 
 use crate::args::Output;
 use crate::table::lines;
 use crate::upgrade::{TYPE_AND_GROUP, Upgrade};
 
-/// Pretty JSON, ended by a newline.
+/// Pretty JSON, ended by a newline. JSON lets control characters beyond ASCII and marks of direction stand as they are;
+/// they are escaped, so that the value stays what it was and no terminal acts on it.
 #[must_use]
 pub fn to_json(value: &Value) -> String {
-    format!("{value:#}\n")
+    let mut text = String::new();
+    for c in format!("{value:#}\n").chars() {
+        if is_steering(c) && c != '\n' {
+            let _ = write!(text, "\\u{:04x}", u32::from(c));
+        } else {
+            text.push(c);
+        }
+    }
+    text
 }
 
 /// YAML, ended by a newline.
@@ -64,6 +76,14 @@ pub fn upgrades(output: Option<Output>, upgrades: &[Upgrade]) -> Option<String> 
 mod tests {
     use super::*;
     use crate::render::fixtures::{complete, running};
+
+    #[test]
+    fn values_of_others_steer_no_terminal_and_stay_what_they_are() {
+        let hostile = json!({"version": "\u{1b}[2J\u{9b}2J\u{202e}4.16\u{2028}"});
+        let text = to_json(&hostile);
+        assert!(!text.chars().any(|c| is_steering(c) && c != '\n'), "{text:?}");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), hostile);
+    }
 
     #[test]
     fn machines_get_the_object_itself_without_managed_fields() {

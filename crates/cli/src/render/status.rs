@@ -27,6 +27,14 @@ pub fn render(upgrade: &Upgrade, wide: bool, now: DateTime<Utc>, paint: Paint) -
     let state = upgrade.state();
     field(&mut text, "State", &paint.tone(state_tone(&state), &state));
     field(&mut text, "Age", &age::since(now, upgrade.created));
+    if let Some(error) = &upgrade.unreadable {
+        let error = one_line(error);
+        let _ = writeln!(
+            text,
+            "\nThe status cannot be read: {error}; update the plugin, or see that only the controller writes it."
+        );
+        return text;
+    }
     let Some(status) = &upgrade.status else {
         text.push_str("\nThe controller has not looked at this upgrade yet.\n");
         return text;
@@ -56,7 +64,15 @@ pub fn render(upgrade: &Upgrade, wide: bool, now: DateTime<Utc>, paint: Paint) -
 pub fn line(upgrade: &Upgrade) -> String {
     let mut parts = vec![upgrade.state()];
     let Some(status) = &upgrade.status else {
-        parts.push("not looked at yet".to_owned());
+        let unread = upgrade.unreadable.is_some();
+        parts.push(
+            if unread {
+                "its status cannot be read"
+            } else {
+                "not looked at yet"
+            }
+            .to_owned(),
+        );
         return parts.join("  ");
     };
     let clusters = status.clusters_summery.unwrap_or_default();
@@ -88,11 +104,11 @@ pub fn line(upgrade: &Upgrade) -> String {
 
 fn target(upgrade: &Upgrade) -> String {
     let channel = upgrade.spec_text("/clusterVersion/channel");
-    if channel.is_empty() {
+    one_line(&if channel.is_empty() {
         upgrade.target()
     } else {
         format!("{} (channel {channel})", upgrade.target())
-    }
+    })
 }
 
 fn field(text: &mut String, key: &str, value: &str) {

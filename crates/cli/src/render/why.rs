@@ -103,9 +103,9 @@ fn text(upgrade: &Upgrade, row: &ReportRow, remedy: &str, now: DateTime<Utc>, pa
         ("Cluster", format!("{}{marks}", row.cluster)),
         ("Upgrade", format!("{}/{}", upgrade.namespace, upgrade.name)),
         ("Phase", format!("{phase} for {}", age::human(now - row.since))),
-        ("From", or_none(&row.from_version).to_owned()),
-        ("To", or_none(&row.to_version).to_owned()),
-        ("Cause", or_none(&row.reason).to_owned()),
+        ("From", or_none(&one_line(&row.from_version)).to_owned()),
+        ("To", or_none(&one_line(&row.to_version)).to_owned()),
+        ("Cause", or_none(&one_line(&row.reason)).to_owned()),
         ("Message", or_none(&one_line(&row.message)).to_owned()),
     ];
     if !row.retry.is_empty() {
@@ -171,6 +171,20 @@ mod tests {
     #[test]
     fn a_failed_cluster_is_explained_with_its_history_and_remedy() {
         insta::assert_snapshot!(why("edge-17", None));
+    }
+
+    #[test]
+    fn what_a_cluster_says_of_itself_steers_no_terminal() {
+        let rows = rows();
+        let mut row = rows.of("edge-17").unwrap().clone();
+        row.from_version = "\u{1b}]0;owned\u{7}\u{1b}[2J".to_owned();
+        row.to_version = "\u{202e}4.16".to_owned();
+        row.reason = "Bad\u{9b}2J".to_owned();
+        for output in [None, Some(Output::Json), Some(Output::Wide)] {
+            let text = render(&running(), &row, output, now(), Paint::Never);
+            let steers = |c: char| api::text::is_steering(c) && c != '\n';
+            assert!(!text.chars().any(steers), "{text:?}");
+        }
     }
 
     #[test]

@@ -1,14 +1,21 @@
 //! Carries out one write and says how it ended. An answer may be lost after the write succeeded, so every write is safe
 //! to repeat: creations have fixed names and a 409 is read once, changes and deletions name the object's UID.
 
-use api::names::{FIELD_MANAGER, LABEL_MCU_UID, Step};
+use std::time::Duration;
+
+use api::names::{ANNOTATION_OWNER, ANNOTATION_UPGRADE_UID, FIELD_MANAGER, LABEL_MCU_UID, Step};
 use api::views::{ManifestWork, Report, Upgrade};
-use http::{Method, Request, header};
-use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use http::{HeaderMap, Method, Request, header};
+use http_body_util::BodyExt;
+use kube::api::{Api, DeleteParams};
+use kube::client::Body;
 use kube::core::Status;
+use kube::core::response::StatusDetails;
 use kube::{Client, Error};
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
 
+use super::gate::Load;
 use super::{Effect, Job, Outcome, Sheet};
 use crate::telemetry::labels::WriteOutcome;
 use crate::works::{ClusterFacts, Stamp};
@@ -16,18 +23,34 @@ use crate::works::{ClusterFacts, Stamp};
 /// Asks for metadata in place of the whole object: what was just sent need not be encoded, sent back and read again.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json";
 
-/// Carries out a job.
+const JSON: &str = "application/json";
+const APPLY_PATCH: &str = "application/apply-patch+yaml";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+
+/// Carries out a job; how it ended.
 pub async fn execute(client: &Client, job: &Job) -> Outcome {
-    let done = match &job.effect {
+    carry_out(client, job).await.0
+}
+
+/// Carries out a job; how it ended, and what that says of the hub.
+pub async fn carry_out(client: &Client, job: &Job) -> (Outcome, Load) {
+    match write(client, job).await {
+        Ok(outcome) => (outcome, Load::Served),
+        Err(error) => (classify(&error), load(&error)),
+    }
+}
+
+async fn write(client: &Client, job: &Job) -> Result<Outcome, Error> {
+    match &job.effect {
         Effect::Create {
             cluster, step, sheet, ..
         } => match render(job, sheet, cluster, *step) {
-            Some(body) => create(client, &job.upgrade, cluster, *step, body).await,
-            None => return unmade(format!("step {step} is not part of the spec")),
+            Some(body) => create(client, (&job.upgrade, &sheet.owner), cluster, *step, body).await,
+            None => Ok(unmade(format!("step {step} is not part of the spec"))),
         },
         Effect::Update { cluster, sheet, uid } => match render_update(job, sheet, cluster, uid) {
             Some(body) => update(client, cluster, body).await,
-            None => return unmade("the spec asks for no platform upgrade".to_owned()),
+            None => Ok(unmade("the spec asks for no platform upgrade".to_owned())),
         },
         Effect::MarkSoak {
             cluster, step, patch, ..
@@ -35,6 +58,9 @@ pub async fn execute(client: &Client, job: &Job) -> Outcome {
         Effect::Delete {
             cluster, step, uid, ..
         } => delete(client, cluster, *step, uid).await,
+        Effect::Read {
+            cluster, step, owner, ..
+        } => adopt(client, (&job.upgrade, owner), cluster, *step).await,
         Effect::Report { namespace, due, body } => {
             report(client, namespace, &due.name, body.as_deref()).await
         }
@@ -49,29 +75,103 @@ pub async fn execute(client: &Client, job: &Job) -> Outcome {
                 "metadata": {"name": &**name, "namespace": &**namespace, "uid": &*job.upgrade},
                 "status": status,
             });
-            let api: Api<Upgrade> = Api::namespaced(client.clone(), namespace);
-            api.patch_status(
-                name,
-                &PatchParams::apply(FIELD_MANAGER).force(),
-                &Patch::Apply(&body),
-            )
-            .await
-            .map(upgrade)
+            let uri = format!(
+                "{}/status?fieldManager={FIELD_MANAGER}&force=true",
+                upgrade_uri(namespace, name)
+            );
+            patch(client, &uri, APPLY_PATCH, &body).await.map(upgrade)
         }
         Effect::Finalizers {
             namespace,
             name,
             version,
             finalizers,
+            life,
         } => {
-            let patch = json!({"metadata": {"uid": &*job.upgrade, "resourceVersion": version, "finalizers": finalizers}});
-            let api: Api<Upgrade> = Api::namespaced(client.clone(), namespace);
-            api.patch(name, &manager(), &Patch::Merge(&patch))
-                .await
-                .map(upgrade)
+            let mut patch = json!({"metadata": {"uid": &*job.upgrade, "resourceVersion": version, "finalizers": finalizers}});
+            if let Some(life) = life {
+                patch["metadata"]["annotations"] = json!({ANNOTATION_UPGRADE_UID: &**life});
+            }
+            let uri = format!("{}?fieldManager={FIELD_MANAGER}", upgrade_uri(namespace, name));
+            self::patch(client, &uri, MERGE_PATCH, &patch).await.map(upgrade)
         }
-    };
-    done.unwrap_or_else(|error| classify(&error))
+        Effect::Annotate {
+            namespace,
+            name,
+            patch,
+        } => {
+            let uri = format!("{}?fieldManager={FIELD_MANAGER}", upgrade_uri(namespace, name));
+            self::patch(client, &uri, MERGE_PATCH, patch).await.map(upgrade)
+        }
+    }
+}
+
+/// Sends a request and reads its answer, as kube's client does, but keeps how long the hub asks to wait, and logs nothing of
+/// what was answered.
+async fn request<T: DeserializeOwned>(client: &Client, request: Request<Vec<u8>>) -> Result<T, Error> {
+    let answer = client.send(request.map(Body::from)).await?;
+    let (parts, body) = answer.into_parts();
+    let body = body.collect().await?.to_bytes();
+    let code = parts.status;
+    if !code.is_client_error() && !code.is_server_error() {
+        return serde_json::from_slice(&body).map_err(Error::SerdeError);
+    }
+    let mut status: Status = serde_json::from_slice(&body)
+        .unwrap_or_else(|_| Status::failure(String::from_utf8_lossy(&body).trim(), "no Status was answered"));
+    // What counts is the answer's own code, which a proxy may have set.
+    status.code = code.as_u16();
+    if let Some(seconds) = retry_after(&parts.headers) {
+        status
+            .details
+            .get_or_insert_with(|| StatusDetails {
+                name: String::new(),
+                group: String::new(),
+                kind: String::new(),
+                uid: String::new(),
+                causes: Vec::new(),
+                retry_after_seconds: 0,
+            })
+            .retry_after_seconds = seconds;
+    }
+    Err(Error::Api(status.boxed()))
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<u32> {
+    headers
+        .get(header::RETRY_AFTER)?
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+}
+
+async fn patch<T: DeserializeOwned>(
+    client: &Client,
+    uri: &str,
+    content: &str,
+    body: &serde_json::Value,
+) -> Result<T, Error> {
+    let patch = Request::builder()
+        .method(Method::PATCH)
+        .uri(uri)
+        .header(header::CONTENT_TYPE, content)
+        .header(header::ACCEPT, JSON)
+        .body(body.to_string().into_bytes())
+        .map_err(|error| Error::Service(error.into()))?;
+    request(client, patch).await
+}
+
+fn upgrade_uri(namespace: &str, name: &str) -> String {
+    format!(
+        "/apis/{}/{}/namespaces/{namespace}/managedclustersupgrades/{name}",
+        api::GROUP,
+        api::VERSION
+    )
+}
+
+fn work_uri(cluster: &str, name: &str) -> String {
+    format!("/apis/work.open-cluster-management.io/v1/namespaces/{cluster}/manifestworks/{name}")
 }
 
 fn stamp<'a>(job: &'a Job, sheet: &'a Sheet) -> Stamp<'a> {
@@ -108,20 +208,23 @@ fn upgrade(object: Upgrade) -> Outcome {
     Outcome::Upgrade(Box::new(object))
 }
 
-fn manager() -> PatchParams {
-    PatchParams {
-        field_manager: Some(FIELD_MANAGER.to_owned()),
-        ..PatchParams::default()
+/// The work of a step as the hub has it now: a read without a resource version is answered from the store, not from a cache.
+async fn get(client: &Client, cluster: &str, step: Step) -> Result<Option<ManifestWork>, Error> {
+    let get = Request::builder()
+        .uri(work_uri(cluster, &step.work_name(cluster)))
+        .header(header::ACCEPT, JSON)
+        .body(Vec::new())
+        .map_err(|error| Error::Service(error.into()))?;
+    match request(client, get).await {
+        Ok(work) => Ok(Some(work)),
+        Err(Error::Api(status)) if status.is_not_found() => Ok(None),
+        Err(error) => Err(error),
     }
-}
-
-fn works(client: &Client, cluster: &str) -> Api<ManifestWork> {
-    Api::namespaced(client.clone(), cluster)
 }
 
 async fn create(
     client: &Client,
-    upgrade: &str,
+    upgrade: (&str, &str),
     cluster: &str,
     step: Step,
     body: Vec<u8>,
@@ -129,7 +232,7 @@ async fn create(
     let uri = format!(
         "/apis/work.open-cluster-management.io/v1/namespaces/{cluster}/manifestworks?fieldManager={FIELD_MANAGER}"
     );
-    let request = Request::builder()
+    let post = Request::builder()
         .method(Method::POST)
         .uri(uri)
         .header(header::CONTENT_TYPE, "application/json")
@@ -137,7 +240,7 @@ async fn create(
         .body(body)
         .map_err(|error| Error::Service(error.into()))?;
     // A new work has no status yet: its metadata is all there is to know.
-    match client.request::<ManifestWork>(request).await {
+    match request::<ManifestWork>(client, post).await {
         Ok(work) => Ok(Outcome::Work(Box::new(work))),
         Err(Error::Api(status)) if status.is_already_exists() => adopt(client, upgrade, cluster, step).await,
         Err(Error::Api(status)) if is_invalid(&status) => Ok(Outcome::Refused(what_is_invalid(&status))),
@@ -146,8 +249,13 @@ async fn create(
 }
 
 /// The name is taken: by an earlier write of ours whose answer was lost, or by somebody else.
-async fn adopt(client: &Client, upgrade: &str, cluster: &str, step: Step) -> Result<Outcome, Error> {
-    let Some(work) = works(client, cluster).get_opt(&step.work_name(cluster)).await? else {
+async fn adopt(
+    client: &Client,
+    (upgrade, key): (&str, &str),
+    cluster: &str,
+    step: Step,
+) -> Result<Outcome, Error> {
+    let Some(work) = get(client, cluster, step).await? else {
         return Ok(Outcome::Gone);
     };
     let owner = work
@@ -155,14 +263,18 @@ async fn adopt(client: &Client, upgrade: &str, cluster: &str, step: Step) -> Res
         .labels
         .as_ref()
         .and_then(|labels| labels.get(LABEL_MCU_UID));
-    if let Some(owner) = owner {
-        let ours = owner == upgrade;
-        let work = Box::new(work);
-        return Ok(if ours {
-            Outcome::Work(work)
-        } else {
-            Outcome::Rival(work)
-        });
+    let annotated = work
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|notes| notes.get(ANNOTATION_OWNER));
+    match owner {
+        Some(owner) if owner != upgrade => return Ok(Outcome::Rival(Box::new(work))),
+        Some(_) if annotated.is_some_and(|annotated| annotated == key) => {
+            return Ok(Outcome::Work(Box::new(work)));
+        }
+        // Our UID alone can be written by whoever may write works there.
+        _ => {}
     }
     Ok(if work.metadata.deletion_timestamp.is_some() {
         Outcome::ForeignTerminating
@@ -172,18 +284,17 @@ async fn adopt(client: &Client, upgrade: &str, cluster: &str, step: Step) -> Res
 }
 
 async fn update(client: &Client, cluster: &str, body: Vec<u8>) -> Result<Outcome, Error> {
-    let name = Step::Platform.work_name(cluster);
     let uri = format!(
-        "/apis/work.open-cluster-management.io/v1/namespaces/{cluster}/manifestworks/{name}?fieldManager={FIELD_MANAGER}&force=true"
+        "{}?fieldManager={FIELD_MANAGER}&force=true",
+        work_uri(cluster, &Step::Platform.work_name(cluster))
     );
-    let request = Request::builder()
+    let apply = Request::builder()
         .method(Method::PATCH)
         .uri(uri)
-        .header(header::CONTENT_TYPE, "application/apply-patch+yaml")
+        .header(header::CONTENT_TYPE, APPLY_PATCH)
         .body(body)
         .map_err(|error| Error::Service(error.into()))?;
-    client
-        .request::<ManifestWork>(request)
+    request::<ManifestWork>(client, apply)
         .await
         .map(|work| Outcome::Work(Box::new(work)))
 }
@@ -194,10 +305,11 @@ async fn mark(
     step: Step,
     patch: &serde_json::Value,
 ) -> Result<Outcome, Error> {
-    let patched = works(client, cluster)
-        .patch(&step.work_name(cluster), &manager(), &Patch::Merge(patch))
-        .await;
-    match patched {
+    let uri = format!(
+        "{}?fieldManager={FIELD_MANAGER}",
+        work_uri(cluster, &step.work_name(cluster))
+    );
+    match self::patch::<ManifestWork>(client, &uri, MERGE_PATCH, patch).await {
         Ok(work) => Ok(Outcome::Work(Box::new(work))),
         Err(Error::Api(status)) if status.is_not_found() => Ok(Outcome::Gone),
         Err(error) => Err(error),
@@ -212,27 +324,33 @@ async fn delete(client: &Client, cluster: &str, step: Step, uid: &str) -> Result
         "propagationPolicy": "Background",
         "preconditions": {"uid": uid},
     });
-    let request = Request::builder()
+    let delete = Request::builder()
         .method(Method::DELETE)
-        .uri(format!(
-            "/apis/work.open-cluster-management.io/v1/namespaces/{cluster}/manifestworks/{name}"
-        ))
+        .uri(work_uri(cluster, &name))
         .header(header::CONTENT_TYPE, "application/json")
         .header(header::ACCEPT, METADATA)
         .body(options.to_string().into_bytes())
         .map_err(|error| Error::Service(error.into()))?;
     // Answered with the object while its finalizer is there, else with a Status.
-    let deleted = client
-        .request_status::<kube::core::PartialObjectMeta<ManifestWork>>(request)
-        .await;
-    match deleted {
+    match request::<IgnoredAny>(client, delete).await {
         Ok(_) => Ok(Outcome::Doomed),
         Err(Error::Api(status)) if status.is_not_found() => Ok(Outcome::Gone),
-        // Another object has the name now: look at it.
-        Err(Error::Api(status)) if status.is_conflict() => Ok(works(client, cluster)
-            .get_opt(&name)
-            .await?
-            .map_or(Outcome::Gone, |work| Outcome::Work(Box::new(work)))),
+        Err(Error::Api(status)) if status.is_conflict() => {
+            let Some(work) = get(client, cluster, step).await? else {
+                return Ok(Outcome::Gone);
+            };
+            let meta = &work.metadata;
+            if meta.uid.as_deref() != Some(uid) {
+                // Another object has the name now.
+                return Ok(Outcome::Work(Box::new(work)));
+            }
+            // It is the one that was meant, and was not deleted for another reason.
+            Ok(if meta.deletion_timestamp.is_some() {
+                Outcome::Doomed
+            } else {
+                classify(&Error::Api(status))
+            })
+        }
         Err(error) => Err(error),
     }
 }
@@ -251,14 +369,17 @@ async fn report(client: &Client, namespace: &str, name: &str, body: Option<&[u8]
         api::GROUP,
         api::VERSION
     );
-    let request = Request::builder()
+    let apply = Request::builder()
         .method(Method::PATCH)
         .uri(uri)
-        .header(header::CONTENT_TYPE, "application/apply-patch+yaml")
+        .header(header::CONTENT_TYPE, APPLY_PATCH)
         .header(header::ACCEPT, METADATA)
         .body(body.to_vec())
         .map_err(|error| Error::Service(error.into()))?;
-    let written: kube::core::PartialObjectMeta<Report> = client.request(request).await?;
+    let written: kube::core::PartialObjectMeta<Report> = match request(client, apply).await {
+        Err(Error::Api(status)) if is_invalid(&status) => return Ok(refused_rows(&status)),
+        answer => answer?,
+    };
     let version = written
         .metadata
         .resource_version
@@ -268,7 +389,24 @@ async fn report(client: &Client, namespace: &str, name: &str, body: Option<&[u8]
 
 /// There is nothing to send.
 const fn unmade(text: String) -> Outcome {
-    Outcome::Failed(text, WriteOutcome::Error)
+    Outcome::Failed(text, WriteOutcome::Invalid)
+}
+
+/// What an error says of the hub.
+fn load(error: &Error) -> Load {
+    let Error::Api(status) = error else {
+        return Load::Unknown;
+    };
+    // A store that stalls is answered as an internal error of these words.
+    let stalls = status.code == 500 && status.message.starts_with("etcdserver: ");
+    if !stalls && !matches!(status.code, 429 | 503 | 504) {
+        return Load::Served;
+    }
+    let seconds = status
+        .details
+        .as_ref()
+        .map_or(0, |details| details.retry_after_seconds);
+    Load::Overloaded((seconds > 0).then(|| Duration::from_secs(seconds.into())))
 }
 
 /// The API server says 422 of what breaks the schema, OCM's own webhook 400 of what it does not allow.
@@ -282,6 +420,33 @@ fn what_is_invalid(status: &Status) -> String {
     fields
         .map_or(status.message.as_str(), |(_, fields)| fields)
         .to_owned()
+}
+
+/// Which rows of a report are refused, as far as the hub says: fields such as `rows[17].revision`.
+fn refused_rows(status: &Status) -> Outcome {
+    let causes = status.details.as_ref().map(|details| details.causes.as_slice());
+    let fields: Vec<&str> = causes
+        .unwrap_or_default()
+        .iter()
+        .map(|cause| cause.field.as_str())
+        .filter(|field| !field.is_empty())
+        .collect();
+    let position = |field: &&str| {
+        let (number, _) = field
+            .trim_start_matches('.')
+            .strip_prefix("rows[")?
+            .split_once(']')?;
+        number.parse().ok()
+    };
+    let mut rows: Vec<usize> = fields.iter().filter_map(position).collect();
+    rows.sort_unstable();
+    rows.dedup();
+    let about_rows = fields.is_empty() || fields.iter().any(|field| field.contains("rows"));
+    Outcome::ReportRefused {
+        text: what_is_invalid(status),
+        rows,
+        about_rows,
+    }
 }
 
 /// What an error means for the plan.

@@ -1,7 +1,6 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use api::report::ReportRow;
 use chrono::TimeDelta;
 use http::Response;
 use http_body_util::BodyExt;
@@ -155,13 +154,18 @@ fn not_found() -> Answer {
 }
 
 fn work(owner: Option<&str>, terminating: bool) -> Answer {
+    annotated_work(owner, "ns/mcu", terminating)
+}
+
+/// A work with the UID label and the owner's annotation.
+fn annotated_work(owner: Option<&str>, key: &str, terminating: bool) -> Answer {
     let labels = owner.map_or_else(|| json!({}), |owner| json!({LABEL_MCU_UID: owner}));
     Answer::Said(
         200,
         json!({
             "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
             "metadata": {"name": "c1-cluster-upgrade", "namespace": "c1", "uid": "w1", "resourceVersion": "5", "labels": labels,
-                "deletionTimestamp": terminating.then_some("2026-05-28T20:00:00Z")},
+                "annotations": {ANNOTATION_OWNER: key}, "deletionTimestamp": terminating.then_some("2026-05-28T20:00:00Z")},
         }),
     )
 }
@@ -228,6 +232,14 @@ async fn a_foreign_work_is_left_alone() {
     assert_eq!(hub.calls(), ["POST", "GET"], "read once, never written");
     let (outcome, _) = run(&create(), vec![exists(), work(None, true)]).await;
     assert!(matches!(outcome, Outcome::ForeignTerminating));
+}
+
+#[tokio::test]
+async fn a_work_with_our_uid_and_another_owner_is_a_foreign_one() {
+    for key in ["ns/other", ""] {
+        let (outcome, _) = run(&create(), vec![exists(), annotated_work(Some(UID), key, false)]).await;
+        assert!(matches!(outcome, Outcome::Foreign), "{key}");
+    }
 }
 
 #[tokio::test]
@@ -345,7 +357,11 @@ async fn a_successor_under_the_name_is_not_deleted_but_looked_at() {
             &json!({}),
         )
     };
-    let (outcome, hub) = run(&delete(), vec![mismatch(), work(Some("mcu-2"), false)]).await;
+    let successor = Answer::Said(
+        200,
+        json!({"metadata": {"name": "c1-cluster-upgrade", "namespace": "c1", "uid": "w2", "labels": {LABEL_MCU_UID: "mcu-2"}}}),
+    );
+    let (outcome, hub) = run(&delete(), vec![mismatch(), successor]).await;
     assert!(matches!(outcome, Outcome::Work(_)));
     assert_eq!(hub.calls(), ["DELETE", "GET"]);
     let (outcome, _) = run(&delete(), vec![mismatch(), not_found()]).await;
@@ -416,8 +432,7 @@ fn due(row: bool) -> crate::report::rows::Due {
 }
 
 fn report(due: crate::report::rows::Due) -> Job {
-    let rows: &Vec<ReportRow> = &due.rows;
-    let body = (!rows.is_empty()).then(|| json!({"rows": rows}).to_string().into_bytes());
+    let body = (!due.rows.is_empty()).then(|| json!({"rows": due.rows}).to_string().into_bytes());
     job(Effect::Report {
         namespace: Arc::from("ns"),
         due,
@@ -482,6 +497,7 @@ async fn finalizers_are_replaced_only_as_they_were_read() {
         name: Arc::from("mcu"),
         version: "6".to_owned(),
         finalizers: vec!["a".to_owned()],
+        life: Some(Arc::from("life")),
     };
     let conflict = status(409, "Conflict", "the object has been modified", &json!({}));
     let (outcome, hub) = run(&job(effect), vec![conflict]).await;
@@ -490,4 +506,138 @@ async fn finalizers_are_replaced_only_as_they_were_read() {
     assert_eq!(metadata["resourceVersion"], "6");
     assert_eq!(metadata["uid"], UID);
     assert_eq!(metadata["finalizers"], json!(["a"]));
+    assert_eq!(metadata["annotations"], json!({ANNOTATION_UPGRADE_UID: "life"}));
+}
+
+#[tokio::test]
+async fn annotations_are_changed_on_the_object_they_were_meant_for() {
+    let patch = json!({"metadata": {"uid": UID, "annotations": {"a": "b"}}});
+    let effect = Effect::Annotate {
+        namespace: Arc::from("ns"),
+        name: Arc::from("mcu"),
+        patch: patch.clone(),
+    };
+    let conflict = status(
+        409,
+        "Conflict",
+        "the UID in the precondition does not match",
+        &json!({}),
+    );
+    let (outcome, hub) = run(&job(effect), vec![conflict]).await;
+    assert!(failure(&outcome).contains("UID"));
+    let asked = hub.asked().remove(0);
+    assert!(asked.uri.contains("/managedclustersupgrades/mcu?"));
+    assert_eq!(asked.body, patch);
+}
+
+#[tokio::test]
+async fn a_deletion_refused_for_another_reason_than_the_uid_is_a_failure_like_any_other() {
+    let refused = || status(409, "Conflict", "the webhook is busy", &json!({}));
+    let (outcome, _) = run(&delete(), vec![refused(), work(Some(UID), false)]).await;
+    assert!(
+        matches!(&outcome, Outcome::Failed(text, WriteOutcome::Conflict) if text == "the webhook is busy (409)")
+    );
+    let (outcome, _) = run(&delete(), vec![refused(), work(Some(UID), true)]).await;
+    assert!(matches!(outcome, Outcome::Doomed));
+}
+
+#[tokio::test]
+async fn a_read_says_what_is_under_the_name() {
+    let read = || {
+        job(Effect::Read {
+            cluster: Arc::from("c1"),
+            step: Step::Platform,
+            owner: Arc::from("ns/mcu"),
+            uid: None,
+            asked: rollout::testing::at(0),
+        })
+    };
+    let (outcome, hub) = run(&read(), vec![work(Some(UID), false)]).await;
+    assert!(matches!(outcome, Outcome::Work(_)));
+    assert_eq!(hub.calls(), ["GET"]);
+    assert!(
+        !hub.asked()[0].uri.contains("resourceVersion"),
+        "no cache may answer"
+    );
+    let (outcome, _) = run(&read(), vec![not_found()]).await;
+    assert!(matches!(outcome, Outcome::Gone));
+    let (outcome, _) = run(&read(), vec![work(None, false)]).await;
+    assert!(matches!(outcome, Outcome::Foreign));
+}
+
+#[tokio::test]
+async fn an_overloaded_hub_is_told_apart_from_one_that_says_no() {
+    let told = |code, details| status(code, "", "etcdserver: request timed out", &details);
+    let seconds = |seconds: u32| json!({"retryAfterSeconds": seconds});
+    for (answer, expected) in [
+        (
+            told(429, seconds(7)),
+            Load::Overloaded(Some(Duration::from_secs(7))),
+        ),
+        (told(503, json!({})), Load::Overloaded(None)),
+        (told(504, json!({})), Load::Overloaded(None)),
+        (told(500, json!({})), Load::Overloaded(None)),
+        (told(403, json!({})), Load::Served),
+        (work(Some(UID), false), Load::Served),
+        (Answer::HungUp, Load::Unknown),
+    ] {
+        let hub = Hub::new(vec![answer]);
+        assert_eq!(carry_out(&hub.client(), &create()).await.1, expected);
+    }
+}
+
+#[tokio::test]
+async fn how_long_to_wait_is_read_from_the_header_also_of_an_answer_that_is_no_status() {
+    let service = service_fn(|_: Request<Body>| async {
+        let answer = Response::builder().status(429).header("retry-after", "11");
+        answer.body(Body::from(b"Too many requests, please try again later.".to_vec()))
+    });
+    let (outcome, load) = carry_out(&Client::new(service, "default"), &create()).await;
+    assert_eq!(load, Load::Overloaded(Some(Duration::from_secs(11))));
+    assert!(matches!(outcome, Outcome::Failed(_, WriteOutcome::Overloaded)));
+}
+
+#[tokio::test]
+async fn a_connection_that_was_refused_has_carried_nothing() {
+    let nobody = service_fn(|_: Request<Body>| async {
+        Err::<Response<Body>, _>(std::io::Error::from(std::io::ErrorKind::ConnectionRefused))
+    });
+    let outcome = execute(&Client::new(nobody, "default"), &create()).await;
+    assert!(matches!(outcome, Outcome::Failed(_, WriteOutcome::Unreachable)));
+}
+async fn a_report_that_is_refused_tells_which_rows() {
+    let invalid = |causes: serde_json::Value| {
+        json!({
+            "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 422, "reason": "Invalid",
+            "message": "ManagedClustersUpgradeReport \"up-report-1\" is invalid: rows[17].revision: Too long",
+            "details": {"causes": causes},
+        })
+    };
+    let cause = |field: &str| json!({"reason": "FieldValueInvalid", "message": "no", "field": field});
+    for (causes, rows, about) in [
+        (
+            json!([
+                cause("rows[17].revision"),
+                cause("rows[3].steps[0].name"),
+                cause("rows[17].retry")
+            ]),
+            vec![3, 17],
+            true,
+        ),
+        (json!([]), vec![], true),
+        (json!([cause("rows")]), vec![], true),
+        (json!([cause("metadata.ownerReferences")]), vec![], false),
+    ] {
+        let (outcome, _) = run(&report(due(true)), vec![Answer::Said(422, invalid(causes))]).await;
+        let Outcome::ReportRefused {
+            text,
+            rows: named,
+            about_rows,
+        } = outcome
+        else {
+            panic!("{outcome:?}")
+        };
+        assert_eq!((named, about_rows), (rows, about));
+        assert_eq!(text, "rows[17].revision: Too long");
+    }
 }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use tokio::sync::Notify;
 
 use super::Job;
+use super::gate::{Gate, Load, Opening};
 use super::pace::Pace;
 
 /// Urgency of a job, the most urgent first.
@@ -36,6 +37,9 @@ pub struct Lanes {
 struct Queues {
     lanes: [VecDeque<Job>; 4],
     pace: Pace,
+    gate: Gate,
+    /// The last job was a record.
+    recorded: bool,
 }
 
 /// What a writer finds.
@@ -87,6 +91,28 @@ impl Lanes {
         }
     }
 
+    /// Says how many writers there are.
+    pub fn set_writers(&self, writers: usize) {
+        self.queues().gate.widen(writers);
+    }
+
+    /// Notes how a job ended that was taken out then; every job that [`Lanes::pop`] gave must be told of. How many writes may be
+    /// under way now, and whether all writers pause.
+    pub fn ended(&self, begun: Instant, load: Load) -> (usize, bool) {
+        let (narrowed, told) = {
+            let gate = &mut self.queues().gate;
+            let narrowed = gate.is_narrowed();
+            let paused = gate.end(begun, Instant::now(), load);
+            (narrowed, (gate.limit(), paused))
+        };
+        if narrowed {
+            // Others may have waited for the end of this one.
+            self.urgent.notify_waiters();
+            self.untidy.notify_waiters();
+        }
+        told
+    }
+
     /// How many jobs wait that somebody waits for: all but tidying up.
     #[must_use]
     pub fn backlog(&self) -> usize {
@@ -96,13 +122,33 @@ impl Lanes {
 
     fn try_pop(&self, tidies: bool, now: Instant) -> Found {
         let mut queues = self.queues();
-        let Queues { lanes, pace } = &mut *queues;
+        let Queues {
+            lanes,
+            pace,
+            gate,
+            recorded,
+        } = &mut *queues;
+        match gate.opens(now) {
+            Opening::Now => {}
+            Opening::At(at) => return Found::Nothing(Some(at)),
+            Opening::AfterAnother => return Found::Nothing(None),
+        }
         let [halt, record, start, clean_up] = lanes;
-        if let Some(job) = halt.pop_front().or_else(|| record.pop_front()) {
+        if let Some(job) = halt.pop_front() {
+            gate.begin();
+            return Found::Job(job);
+        }
+        // Where the hub bears little, neither keeps the other waiting for ever.
+        let turn_of_starts = gate.is_narrowed() && *recorded && !start.is_empty();
+        if !turn_of_starts && let Some(job) = record.pop_front() {
+            *recorded = true;
+            gate.begin();
             return Found::Job(job);
         }
         if let Some(job) = start.pop_front() {
+            *recorded = false;
             pace.start(now);
+            gate.begin();
             return Found::Job(job);
         }
         if !tidies || clean_up.is_empty() {
@@ -114,6 +160,7 @@ impl Lanes {
         }
         let job = clean_up.pop_front();
         pace.tidy(now, clean_up.len());
+        gate.begin();
         job.map_or(Found::Nothing(None), Found::Job)
     }
 

@@ -2,6 +2,7 @@
 //! leadership, bounded in time and safe to repeat.
 
 mod execute;
+mod gate;
 mod lanes;
 mod pace;
 
@@ -14,7 +15,8 @@ use api::views::{ManifestWork, Upgrade};
 use chrono::{DateTime, Utc};
 use rollout::Attempt;
 
-pub use execute::execute;
+pub use execute::{carry_out, execute};
+pub use gate::Load;
 pub use lanes::{Lane, Lanes};
 
 use crate::index::Uid;
@@ -91,6 +93,19 @@ pub enum Effect {
         /// It stops something rather than tidies up.
         halt: bool,
     },
+    /// Read a work: nothing is changed.
+    Read {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// The step.
+        step: Step,
+        /// `namespace/name` of the upgrade, as a work of it says.
+        owner: Arc<str>,
+        /// UID of the object that is known under the name, if it is one of this upgrade.
+        uid: Option<Arc<str>>,
+        /// When it was asked for.
+        asked: DateTime<Utc>,
+    },
     /// Write (or, without rows, delete) a report shard.
     Report {
         /// Namespace of the upgrade.
@@ -119,6 +134,17 @@ pub enum Effect {
         version: String,
         /// The new list.
         finalizers: Vec<String>,
+        /// UID to note as the one that the object was taken up with.
+        life: Option<Arc<str>>,
+    },
+    /// Change annotations of an upgrade.
+    Annotate {
+        /// Namespace of the upgrade.
+        namespace: Arc<str>,
+        /// Name of the upgrade.
+        name: Arc<str>,
+        /// Merge patch.
+        patch: serde_json::Value,
     },
 }
 
@@ -130,8 +156,12 @@ impl Effect {
             Effect::Create { cluster, .. }
             | Effect::Update { cluster, .. }
             | Effect::MarkSoak { cluster, .. }
-            | Effect::Delete { cluster, .. } => Some(cluster),
-            Effect::Report { .. } | Effect::Status { .. } | Effect::Finalizers { .. } => None,
+            | Effect::Delete { cluster, .. }
+            | Effect::Read { cluster, .. } => Some(cluster),
+            Effect::Report { .. }
+            | Effect::Status { .. }
+            | Effect::Finalizers { .. }
+            | Effect::Annotate { .. } => None,
         }
     }
 
@@ -140,7 +170,11 @@ impl Effect {
     pub const fn lane(&self) -> Lane {
         match self {
             Effect::Delete { halt: true, .. } => Lane::Halt,
-            Effect::Report { .. } | Effect::Status { .. } | Effect::Finalizers { .. } => Lane::Record,
+            Effect::Report { .. }
+            | Effect::Status { .. }
+            | Effect::Finalizers { .. }
+            | Effect::Annotate { .. }
+            | Effect::Read { .. } => Lane::Record,
             Effect::Create { .. } | Effect::Update { .. } | Effect::MarkSoak { .. } => Lane::Start,
             Effect::Delete { halt: false, .. } => Lane::CleanUp,
         }
@@ -164,14 +198,25 @@ pub enum Outcome {
     ForeignTerminating,
     /// The hub refuses a new work as invalid, with its text: the same would be refused again.
     Refused(String),
+    /// The hub refuses a report as invalid.
+    ReportRefused {
+        /// What it said.
+        text: String,
+        /// Positions of the rows that it names.
+        rows: Vec<usize>,
+        /// It may be about rows: unless it names other fields only.
+        about_rows: bool,
+    },
     /// The cluster's namespace is terminating.
     NamespaceGone,
     /// The upgrade is now like this.
     Upgrade(Box<Upgrade>),
     /// A report was written; its resource version.
     Report(u64),
-    /// Not carried out: this replica does not lead (any more).
+    /// Not sent: this replica does not lead (any more).
     NotLeading,
+    /// Sent, but the term ended before the answer came: it may have been carried out, or may be yet.
+    GivenUp,
     /// Failed, with the error's text and what it is counted as.
     Failed(String, WriteOutcome),
 }

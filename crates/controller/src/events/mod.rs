@@ -207,7 +207,13 @@ impl Sender {
             let outcome = self.attempt(&api, &event, last).await;
             match outcome {
                 WriteOutcome::Ok => return,
-                WriteOutcome::Timeout | WriteOutcome::Unavailable | WriteOutcome::Error if !last => {
+                WriteOutcome::Timeout
+                | WriteOutcome::Overloaded
+                | WriteOutcome::Unavailable
+                | WriteOutcome::Unreachable
+                | WriteOutcome::Error
+                    if !last =>
+                {
                     tokio::time::sleep(RETRY_PAUSE).await;
                 }
                 _ => break,

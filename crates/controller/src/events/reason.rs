@@ -89,6 +89,8 @@ reasons! {
     InvalidSpec, Upgrade, Warning, "Validate";
     /// Nothing will move without a human.
     Stalled, Upgrade, Warning, "Upgrade";
+    /// The hub refuses to store the record of a cluster; those of the other clusters are stored.
+    RecordRefused, Upgrade, Warning, "Record";
     /// The independent check refused a plan and nothing of it was written: a defect of the controller.
     PlanRefused, Upgrade, Warning, "Upgrade";
     /// A cluster failed.

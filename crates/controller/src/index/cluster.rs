@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use api::lenient::Lenient;
 use api::names::{
-    CLAIM_ID, CLAIM_PRODUCT, CLAIM_VERSION, LABEL_CLUSTER_ID, LABEL_LOCAL_CLUSTER, LABEL_NAME,
-    LABEL_OPENSHIFT_VERSION, LABEL_VENDOR,
+    CLAIM_ID, CLAIM_PRODUCT, CLAIM_VERSION, KEY_METADATA_NAME, LABEL_CLUSTER_ID, LABEL_LOCAL_CLUSTER,
+    LABEL_NAME, LABEL_OPENSHIFT_VERSION, LABEL_VENDOR, LOCAL_CLUSTER,
 };
 use api::views::{ManagedCluster, condition};
 
@@ -26,7 +26,7 @@ pub struct ClusterView {
     pub availability: Availability,
     /// Cluster ID: claim, else label.
     pub id: Option<ClusterId>,
-    /// It is the hub itself.
+    /// It is the hub itself, by its name or its label; a value of the label that is neither true nor false counts, too.
     pub hub: bool,
     /// Product: claim, else label.
     pub product: Option<Arc<str>>,
@@ -102,9 +102,10 @@ impl ClusterView {
             },
             availability,
             id: fact(CLAIM_ID, LABEL_CLUSTER_ID).map(ClusterId::new),
-            hub: labels
-                .get(LABEL_LOCAL_CLUSTER)
-                .is_some_and(|value| value == "true"),
+            hub: name == LOCAL_CLUSTER
+                || labels
+                    .get(LABEL_LOCAL_CLUSTER)
+                    .is_some_and(|value| value != "false"),
             product: fact(CLAIM_PRODUCT, LABEL_VENDOR).map(|product| pool.share(product)),
             version: pool.share(fact(CLAIM_VERSION, LABEL_OPENSHIFT_VERSION).unwrap_or_default()),
             unreadable: unreadable.map(|error| pool.share(error)),
@@ -113,23 +114,6 @@ impl ClusterView {
                 .map(|(key, value)| (pool.share(key), pool.share(value)))
                 .collect(),
         })
-    }
-
-    /// True when every selection that has the one has the other.
-    #[must_use]
-    pub fn selects_like(&self, other: &ClusterView) -> bool {
-        self.labels == other.labels
-            && self.terminating == other.terminating
-            && self.accepted == other.accepted
-    }
-
-    /// Keys of the labels that are not the same.
-    pub fn differing_keys<'a>(&'a self, other: &'a ClusterView) -> impl Iterator<Item = Arc<str>> + 'a {
-        let only_in = |one: &'a ClusterView, other: &'a ClusterView| {
-            let differs = |(key, value): &&(Arc<str>, Arc<str>)| other.label(key) != Some(value);
-            one.labels.iter().filter(differs).map(|(key, _)| Arc::clone(key))
-        };
-        only_in(self, other).chain(only_in(other, self))
     }
 
     /// Value of a label.
@@ -142,9 +126,12 @@ impl ClusterView {
         Some(&self.labels[index].1)
     }
 
-    /// Value of a label for selectors: `name` falls back to the cluster's name (A7).
+    /// Value of a label for selectors: `name` falls back to the cluster's name (A7), `metadata.name` is that name.
     #[must_use]
     pub fn selectable_label(&self, key: &str) -> Option<&str> {
+        if key == KEY_METADATA_NAME {
+            return Some(&self.name);
+        }
         let fallback = (key == LABEL_NAME).then_some(&*self.name);
         self.label(key).or(fallback)
     }

@@ -19,7 +19,7 @@ use chrono::{DateTime, Utc};
 
 pub use cluster::{Availability, ClusterId, ClusterView};
 pub use intern::Pool;
-pub use placement::{Key, Placements, key};
+pub use placement::{Decided, Deciding, Key, Placements, key};
 pub use work::{WorkView, from_rollout, step_of, to_rollout};
 
 use crate::selection::Clusters;
@@ -47,8 +47,6 @@ pub struct Index {
     pub dirty: AHashSet<Uid>,
     /// True when something changed that may concern every upgrade.
     pub all_dirty: bool,
-    /// What changed beside works since the last look.
-    pub news: News,
     /// True when the name of a work became free or changed hands: upgrades that wait for another's cluster look again.
     pub vacated: bool,
     /// When the oldest step that ended since the last look was seen to end, by upgrade.
@@ -57,17 +55,6 @@ pub struct Index {
     watched: u64,
     /// Number of lists of works that have begun.
     listing: u64,
-}
-
-/// What changed beside works since somebody asked last.
-#[derive(Debug, Default)]
-pub struct News {
-    /// ManagedClusters that changed, as they were before.
-    pub clusters: AHashMap<Arc<str>, Option<Arc<ClusterView>>>,
-    /// Clusters that a Placement decided on or let go of, by Placement.
-    pub decided: AHashMap<Key, AHashSet<Arc<str>>>,
-    /// A Placement, a set or a binding changed.
-    pub borders: bool,
 }
 
 /// A change of a cached object.
@@ -82,34 +69,26 @@ pub enum Change<K> {
 impl Index {
     /// Takes a change of a ManagedCluster.
     pub fn cluster(&mut self, change: &Change<ManagedCluster>) {
-        match change {
-            Change::Applied(object) => {
-                let Some(view) = ClusterView::new(object, &mut self.pool) else {
-                    return;
-                };
-                let before = self.clusters.get(&view.name).cloned();
-                if before.as_ref().is_some_and(|before| **before == view) {
-                    return;
+        let changed = match change {
+            Change::Applied(object) => match ClusterView::new(object, &mut self.pool) {
+                Some(mut view) => {
+                    let before = self.clusters.get(&view.name);
+                    // The label is the cluster's own to change: once seen, the mark stays as long as the object.
+                    view.hub |= before.is_some_and(|before| before.hub);
+                    let changed = before.is_none_or(|before| **before != view);
+                    if changed {
+                        self.clusters.insert(Arc::clone(&view.name), Arc::new(view));
+                    }
+                    changed
                 }
-                // What it says of its health or its version selects nothing.
-                let alike = before.as_ref().is_some_and(|before| before.selects_like(&view));
-                let name = Arc::clone(&view.name);
-                self.clusters.insert(Arc::clone(&name), Arc::new(view));
-                self.news.clusters.entry(name).or_insert(before);
-                self.note(!alike);
-            }
+                None => false,
+            },
             Change::Deleted(object) => {
                 let name = object.metadata.name.as_deref().unwrap_or_default();
-                self.forget_cluster(name);
+                self.clusters.remove(name).is_some()
             }
-        }
-    }
-
-    fn forget_cluster(&mut self, name: &str) {
-        if let Some((name, before)) = self.clusters.remove_entry(name) {
-            self.news.clusters.entry(name).or_insert(Some(before));
-            self.note(true);
-        }
+        };
+        self.note(changed);
     }
 
     /// Takes a change of a Placement.
@@ -118,31 +97,15 @@ impl Index {
             Change::Applied(object) => self.placements.apply_placement(object, &mut self.pool),
             Change::Deleted(object) => self.placements.delete_placement(&key(object, &mut self.pool)),
         };
-        self.note_borders(changed);
+        self.note(changed);
     }
 
     /// Takes a change of a PlacementDecision.
     pub fn decision(&mut self, change: &Change<PlacementDecision>) {
-        let (Change::Applied(object) | Change::Deleted(object)) = change;
-        let at = key(object, &mut self.pool);
-        let before = self.placements.decision(&at);
         let changed = match change {
             Change::Applied(object) => self.placements.apply_decision(object, &mut self.pool),
-            Change::Deleted(_) => self.placements.delete_decision(&at),
+            Change::Deleted(object) => self.placements.delete_decision(&key(object, &mut self.pool)),
         };
-        if changed {
-            let after = self.placements.decision(&at);
-            for (one, other) in [(&before, &after), (&after, &before)] {
-                let Some((placement, clusters)) = one else {
-                    continue;
-                };
-                let kept = other.as_ref().filter(|(other, _)| other == placement);
-                let kept: AHashSet<&Arc<str>> = kept.into_iter().flat_map(|(_, names)| names).collect();
-                let place = (Arc::clone(&at.0), Arc::clone(placement));
-                let names = self.news.decided.entry(place).or_default();
-                names.extend(clusters.iter().filter(|name| !kept.contains(name)).cloned());
-            }
-        }
         self.note(changed);
     }
 
@@ -152,7 +115,7 @@ impl Index {
             Change::Applied(object) => self.placements.apply_set(object, &mut self.pool),
             Change::Deleted(object) => self.placements.delete_set(&key(object, &mut self.pool)),
         };
-        self.note_borders(changed);
+        self.note(changed);
     }
 
     /// Takes a change of a ManagedClusterSetBinding.
@@ -161,11 +124,6 @@ impl Index {
             Change::Applied(object) => self.placements.apply_binding(object, &mut self.pool),
             Change::Deleted(object) => self.placements.delete_binding(&key(object, &mut self.pool)),
         };
-        self.note_borders(changed);
-    }
-
-    fn note_borders(&mut self, changed: bool) {
-        self.news.borders |= changed;
         self.note(changed);
     }
 
@@ -295,6 +253,18 @@ impl Index {
         }
     }
 
+    /// Notes that an object which the watch has not said to be gone was read and is not there.
+    pub fn lose(&mut self, namespace: &str, step: Step, uid: &str) {
+        if let Some(slots) = self.works.get_mut(namespace) {
+            let slot = &mut slots[slot_of(step)];
+            if let Some(view) = slot.take_if(|view| *view.uid == *uid && !view.work.vanished) {
+                self.dirty.insert(Arc::clone(&view.upgrade));
+                self.vacated = true;
+                *slot = remains(WorkView::clone(&view), view.doomed);
+            }
+        }
+    }
+
     /// Works in a cluster's namespace.
     #[must_use]
     pub fn works(&self, namespace: &str) -> Option<&ClusterWorks> {
@@ -335,9 +305,9 @@ impl Index {
         self.listing += 1;
     }
 
-    /// Forgets works that a fresh list did not contain, `seen` being namespace and step of those it did and `newest` the
-    /// newest version among them. What was told by an answer after the list had begun, and is newer than all of it, may
-    /// be younger than the list and stays.
+    /// Forgets works that a fresh list did not contain, `seen` being namespace and step of those it did and `newest` its
+    /// version. What was told by an answer after the list had begun, and is newer than that, may be younger than the list
+    /// and stays.
     pub fn retain_works(&mut self, seen: &AHashSet<(Arc<str>, Step)>, newest: u64) {
         self.watched = self.watched.max(newest);
         let Index {
@@ -365,36 +335,36 @@ impl Index {
 
     /// Forgets clusters that a fresh list did not contain.
     pub fn retain_clusters(&mut self, seen: &AHashSet<Key>) {
+        let before = self.clusters.len();
         let nowhere: Arc<str> = Arc::from("");
-        let missing = |name: &&Arc<str>| !seen.contains(&(Arc::clone(&nowhere), Arc::clone(name)));
-        let gone: Vec<Arc<str>> = self.clusters.keys().filter(missing).cloned().collect();
-        for name in gone {
-            self.forget_cluster(&name);
-        }
+        self.clusters
+            .retain(|name, _| seen.contains(&(Arc::clone(&nowhere), Arc::clone(name))));
+        let changed = before != self.clusters.len();
+        self.note(changed);
     }
 
     /// Forgets Placements that a fresh list did not contain.
     pub fn retain_placements(&mut self, seen: &AHashSet<Key>) {
         let changed = self.placements.retain_placements(seen);
-        self.note_borders(changed);
+        self.note(changed);
     }
 
     /// Forgets PlacementDecisions that a fresh list did not contain.
     pub fn retain_decisions(&mut self, seen: &AHashSet<Key>) {
         let changed = self.placements.retain_decisions(seen);
-        self.note_borders(changed);
+        self.note(changed);
     }
 
     /// Forgets sets that a fresh list did not contain.
     pub fn retain_sets(&mut self, seen: &AHashSet<Key>) {
         let changed = self.placements.retain_sets(seen);
-        self.note_borders(changed);
+        self.note(changed);
     }
 
     /// Forgets bindings that a fresh list did not contain.
     pub fn retain_bindings(&mut self, seen: &AHashSet<Key>) {
         let changed = self.placements.retain_bindings(seen);
-        self.note_borders(changed);
+        self.note(changed);
     }
 
     /// Number of works.

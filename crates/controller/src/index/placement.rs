@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ahash::{AHashMap, AHashSet};
+use api::GROUP;
+use api::lenient::Lenient;
 use api::names::LABEL_PLACEMENT;
 use api::views::{
     ManagedClusterSet, ManagedClusterSetBinding, Placement, PlacementDecision, SetSelector, condition,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::Resource;
 
 use super::intern::Pool;
@@ -19,16 +20,35 @@ pub type Key = (Arc<str>, Arc<str>);
 /// Everything that selects clusters, apart from the clusters themselves.
 #[derive(Debug, Default)]
 pub struct Placements {
-    known: AHashSet<Key>,
+    known: AHashMap<Key, Deciding>,
     decisions: AHashMap<Key, Decision>,
     sets: BTreeMap<Arc<str>, SetSelector>,
     bindings: BTreeMap<Key, Binding>,
 }
 
+/// What bounds the decisions of a Placement.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Deciding {
+    uid: Arc<str>,
+    /// Sets it decides from, empty for all that are bound in its namespace; or why they cannot be read.
+    pub sets: Result<Vec<String>, String>,
+}
+
 #[derive(Debug, PartialEq, Eq)]
 struct Decision {
     placement: Arc<str>,
+    /// UIDs of the owners that are Placements of that name.
+    owners: Vec<Arc<str>>,
     clusters: Vec<Arc<str>>,
+}
+
+/// What was decided for a Placement.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Decided<'a> {
+    /// Union of its decisions.
+    pub clusters: BTreeSet<&'a Arc<str>>,
+    /// PlacementDecisions with its label that it does not own: anybody may have written them.
+    pub unowned: usize,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -51,14 +71,24 @@ impl Placements {
     pub fn apply_placement(&mut self, placement: &Placement, pool: &mut Pool) -> bool {
         let key = key(placement, pool);
         if placement.metadata.deletion_timestamp.is_some() {
-            return self.known.remove(&key);
+            return self.known.remove(&key).is_some();
         }
-        self.known.insert(key)
+        let entry = Deciding {
+            uid: pool.share(placement.metadata.uid.as_deref().unwrap_or_default()),
+            sets: match &placement.spec {
+                Lenient::Good(spec) => Ok(spec.cluster_sets.clone()),
+                Lenient::Absent => Ok(Vec::new()),
+                Lenient::Broken(error) => Err(error.clone()),
+            },
+        };
+        let changed = self.known.get(&key) != Some(&entry);
+        self.known.insert(key, entry);
+        changed
     }
 
     /// Forgets a Placement.
     pub fn delete_placement(&mut self, key: &Key) -> bool {
-        self.known.remove(key)
+        self.known.remove(key).is_some()
     }
 
     /// Notes a PlacementDecision. One whose status cannot be read keeps its earlier decisions: unknown is not gone.
@@ -68,24 +98,33 @@ impl Placements {
         let Some(placement) = labels.and_then(|labels| labels.get(LABEL_PLACEMENT)) else {
             return self.decisions.remove(&key).is_some();
         };
-        if decision.status.error().is_some() {
-            return false;
-        }
-        let decided = decision
-            .status
-            .good()
-            .map(|status| status.decisions.as_slice())
-            .unwrap_or_default();
-        let clusters = decided
-            .iter()
-            .filter(|one| !one.cluster_name.is_empty())
-            .map(|one| pool.share(&one.cluster_name))
-            .collect();
+        let before = self.decisions.get(&key);
+        let clusters = match &decision.status {
+            Lenient::Good(status) => status
+                .decisions
+                .iter()
+                .filter(|one| !one.cluster_name.is_empty())
+                .map(|one| pool.share(&one.cluster_name))
+                .collect(),
+            Lenient::Absent => Vec::new(),
+            Lenient::Broken(_) => before
+                .filter(|before| *before.placement == **placement)
+                .map(|before| before.clusters.clone())
+                .unwrap_or_default(),
+        };
+        let owners = decision.metadata.owner_references.iter().flatten();
         let entry = Decision {
             placement: pool.share(placement),
+            owners: owners
+                .filter(|owner| {
+                    let group = owner.api_version.split_once('/').map(|(group, _)| group);
+                    owner.kind == "Placement" && group == Some(GROUP) && owner.name == *placement
+                })
+                .map(|owner| pool.share(&owner.uid))
+                .collect(),
             clusters,
         };
-        let changed = self.decisions.get(&key) != Some(&entry);
+        let changed = before != Some(&entry);
         self.decisions.insert(key, entry);
         changed
     }
@@ -93,32 +132,6 @@ impl Placements {
     /// Forgets a PlacementDecision.
     pub fn delete_decision(&mut self, key: &Key) -> bool {
         self.decisions.remove(key).is_some()
-    }
-
-    /// What a PlacementDecision says: its Placement and its clusters.
-    #[must_use]
-    pub fn decision(&self, key: &Key) -> Option<(Arc<str>, Vec<Arc<str>>)> {
-        let decision = self.decisions.get(key)?;
-        Some((Arc::clone(&decision.placement), decision.clusters.clone()))
-    }
-
-    /// True when some set goes by labels.
-    #[must_use]
-    pub fn has_label_sets(&self) -> bool {
-        let mut sets = self.sets.values();
-        sets.any(|set| {
-            let expressions = |selector: &LabelSelector| {
-                selector
-                    .match_labels
-                    .as_ref()
-                    .is_some_and(|labels| !labels.is_empty())
-                    || selector
-                        .match_expressions
-                        .as_ref()
-                        .is_some_and(|all| !all.is_empty())
-            };
-            set.selector_type == "LabelSelector" && set.label_selector.as_ref().is_some_and(expressions)
-        })
     }
 
     /// Notes a ManagedClusterSet.
@@ -169,7 +182,7 @@ impl Placements {
     /// Keeps the Placements in `seen`; true when that changes anything. Likewise for the other kinds below.
     pub fn retain_placements(&mut self, seen: &AHashSet<Key>) -> bool {
         let before = self.known.len();
-        self.known.retain(|key| seen.contains(key));
+        self.known.retain(|key, _| seen.contains(key));
         before != self.known.len()
     }
 
@@ -195,18 +208,32 @@ impl Placements {
         before != self.bindings.len()
     }
 
-    /// True when the Placement exists.
+    /// The Placement of this name; `None` when it does not exist.
     #[must_use]
-    pub fn has_placement(&self, namespace: &str, name: &str) -> bool {
-        self.known.contains(&(Arc::from(namespace), Arc::from(name)))
+    pub fn placement(&self, namespace: &str, name: &str) -> Option<&Deciding> {
+        self.known.get(&(Arc::from(namespace), Arc::from(name)))
     }
 
-    /// Union of all decisions of a Placement.
-    pub fn decided<'a>(&'a self, namespace: &'a str, name: &'a str) -> impl Iterator<Item = &'a Arc<str>> {
-        self.decisions
+    /// What was decided for a Placement. Only decisions count that it owns, by name and UID: OCM's placement controller sets
+    /// that reference, and the label alone can be written by whoever may create the object.
+    #[must_use]
+    pub fn decided(&self, namespace: &str, name: &str) -> Decided<'_> {
+        let mut decided = Decided::default();
+        let uid = self
+            .placement(namespace, name)
+            .map_or("", |placement| &*placement.uid);
+        let labelled = self
+            .decisions
             .iter()
-            .filter(move |((at, _), decision)| **at == *namespace && *decision.placement == *name)
-            .flat_map(|(_, decision)| &decision.clusters)
+            .filter(|((at, _), decision)| **at == *namespace && *decision.placement == *name);
+        for (_, decision) in labelled {
+            if !uid.is_empty() && decision.owners.iter().any(|owner| **owner == *uid) {
+                decided.clusters.extend(&decision.clusters);
+            } else {
+                decided.unowned += 1;
+            }
+        }
+        decided
     }
 
     /// Names of the sets bound in a namespace.

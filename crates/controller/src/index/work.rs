@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use api::names::{
-    ANNOTATION_ATTEMPT, ANNOTATION_REVISION, ANNOTATION_SOAK_STARTED_AT, ANNOTATION_STARTED_AT,
-    ANNOTATION_STEP_HASH, ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION, LABEL_MCU_UID, Step,
+    ANNOTATION_ATTEMPT, ANNOTATION_OWNER, ANNOTATION_REVISION, ANNOTATION_SOAK_STARTED_AT,
+    ANNOTATION_STARTED_AT, ANNOTATION_STEP_HASH, ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION,
+    LABEL_MCU_UID, Step,
 };
 use api::time::{parse_rfc3339, to_chrono};
 use api::views::ManifestWork;
 use chrono::{DateTime, Utc};
 use clusterversion::Target;
-use rollout::{Attempt, Reading, Reason, Work};
+use rollout::{Attempt, LONGEST_RETRY, Reading, Reason, Work};
 
 use super::intern::Pool;
 use crate::works::reading::{self, Outcome};
@@ -24,8 +25,13 @@ pub struct WorkView {
     pub version: u64,
     /// UID of the upgrade that owns it.
     pub upgrade: Arc<str>,
+    /// `namespace/name` of the upgrade that owns it, as its annotation says.
+    pub owner: Arc<str>,
     /// The step it performs.
     pub step: Step,
+    /// What is wrong with its annotations, if they are not what the controller writes: then nothing is known of the attempt it
+    /// serves.
+    pub unreadable: Option<Arc<str>>,
     /// What the planner sees of it.
     pub work: Arc<Work>,
     /// Version the cluster runs, where the feedback tells; empty otherwise.
@@ -66,6 +72,38 @@ pub fn step_of(namespace: &str, name: &str) -> Option<Step> {
     Step::parse(name.strip_prefix(namespace)?.strip_prefix('-')?)
 }
 
+/// Longest revision and step hash, in bytes. Both are 16 hex digits today; a newer release may write longer ones.
+const LONGEST_HASH: usize = 64;
+/// Longest target version and image, in bytes.
+const LONGEST_VERSION: usize = 128;
+const LONGEST_IMAGE: usize = 1024;
+
+/// What is wrong with the annotations of a work that carries our label, if anything. The agent of a cluster can change them.
+fn belied<'a>(note: &impl Fn(&str) -> &'a str) -> Option<Arc<str>> {
+    let is_hash =
+        |text: &str| text.len() <= LONGEST_HASH && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_short = |text: &str, most: usize| text.len() <= most && !text.chars().any(char::is_control);
+    let revision = note(ANNOTATION_REVISION);
+    let checks = [
+        (ANNOTATION_REVISION, is_hash(revision) && !revision.is_empty()),
+        (ANNOTATION_STEP_HASH, is_hash(note(ANNOTATION_STEP_HASH))),
+        (
+            ANNOTATION_ATTEMPT,
+            note(ANNOTATION_ATTEMPT).len() <= LONGEST_RETRY,
+        ),
+        (
+            ANNOTATION_TARGET_VERSION,
+            is_short(note(ANNOTATION_TARGET_VERSION), LONGEST_VERSION),
+        ),
+        (
+            ANNOTATION_TARGET_IMAGE,
+            is_short(note(ANNOTATION_TARGET_IMAGE), LONGEST_IMAGE),
+        ),
+    ];
+    let (key, _) = checks.into_iter().find(|(_, fine)| !fine)?;
+    Some(Arc::from(format!("annotation {key}")))
+}
+
 impl WorkView {
     /// Reduces a work. `None` when it carries no owner's label or its name is not that of a step.
     pub fn new(object: &ManifestWork, now: DateTime<Utc>, pool: &mut Pool) -> Option<WorkView> {
@@ -80,22 +118,24 @@ impl WorkView {
                 .map(String::as_str)
                 .unwrap_or_default()
         };
+        let unreadable = belied(&note);
+        let attempt = |key: &str| if unreadable.is_some() { "" } else { note(key) };
         let created = meta.creation_timestamp.as_ref().and_then(to_chrono);
         let started = parse_rfc3339(note(ANNOTATION_STARTED_AT))
             .or(created)
             .unwrap_or(now);
         let target = Target {
-            version: note(ANNOTATION_TARGET_VERSION),
-            image: note(ANNOTATION_TARGET_IMAGE),
+            version: attempt(ANNOTATION_TARGET_VERSION),
+            image: attempt(ANNOTATION_TARGET_IMAGE),
         };
         let reading = reading::read(object, step, &target);
         let cause = reading.cause.as_ref();
         let work = Arc::new(Work {
             attempt: Attempt {
-                revision: pool.share(note(ANNOTATION_REVISION)),
-                retry: pool.share(note(ANNOTATION_ATTEMPT)),
+                revision: pool.share(attempt(ANNOTATION_REVISION)),
+                retry: pool.share(attempt(ANNOTATION_ATTEMPT)),
             },
-            hash: pool.share(note(ANNOTATION_STEP_HASH)),
+            hash: pool.share(attempt(ANNOTATION_STEP_HASH)),
             started,
             // A note of an earlier attempt stays on a work that was retried in place.
             soak_started: parse_rfc3339(note(ANNOTATION_SOAK_STARTED_AT)).filter(|soak| *soak >= started),
@@ -126,7 +166,9 @@ impl WorkView {
                 .and_then(|text| text.parse().ok())
                 .unwrap_or(0),
             upgrade: pool.share(labels.get(LABEL_MCU_UID)?),
+            owner: pool.share(note(ANNOTATION_OWNER)),
             step,
+            unreadable,
             work,
             cluster_version: pool.share(reading.version.as_deref().unwrap_or_default()),
             dying: meta.deletion_timestamp.is_some(),
@@ -156,8 +198,10 @@ impl WorkView {
     #[must_use]
     pub fn differs(&self, other: &WorkView) -> bool {
         self.work != other.work
+            || self.unreadable != other.unreadable
             || self.uid != other.uid
             || self.upgrade != other.upgrade
+            || self.owner != other.owner
             || self.cluster_version != other.cluster_version
     }
 }

@@ -74,6 +74,7 @@ fn stalled(
     let reason = match now.as_str() {
         types::reason::INVALID_SPEC => Reason::InvalidSpec,
         types::reason::CANARY_FAILED => Reason::CanaryFailed,
+        types::reason::RECORD_REFUSED => Reason::RecordRefused,
         types::reason::MAX_FAILURES_EXCEEDED => Reason::MaxFailuresExceeded,
         _ => Reason::Stalled,
     };
@@ -91,10 +92,15 @@ pub fn of_record(cluster: &str, record: &Record, resolves: bool) -> Option<(Reas
         Phase::Blocked => Reason::ClusterBlocked,
         _ => return None,
     };
-    Some((
-        reason,
-        format!("{cluster}: {}: {}", record.reason, record.message),
-    ))
+    Some((reason, format!("{cluster}: {}: {}", told(record), record.message)))
+}
+
+/// The cause, in the words of whoever wrote it.
+fn told(record: &Record) -> &str {
+    match record.reason_text() {
+        "" => record.reason.as_str(),
+        text => text,
+    }
 }
 
 fn canaries_complete(status: &ManagedClustersUpgradeStatus) -> bool {

@@ -2,12 +2,13 @@
 
 use api::ManagedClustersUpgradeStatus;
 use api::conditions::{self as types, reason};
-use api::time::from_chrono;
+use api::time::{from_chrono, to_rfc3339};
 use api::validate::Violation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rollout::{Plan, StallReason};
 
-use super::status::{Facts, Past, cut};
+use super::status::{Facts, Past, cut, plain};
+use crate::restore::Completed;
 
 /// Longest message, in bytes; conditions accept 32 KiB, the status must stay small.
 const LONGEST: usize = 1024;
@@ -34,10 +35,11 @@ fn verdict(type_: &'static str, status: bool, reason: &'static str, message: imp
 #[must_use]
 pub fn of_plan(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> Vec<Condition> {
     let summary = &plan.summary;
-    let outlook = &plan.outlook;
+    // What is not stored is not done: the next leader would not know of it.
+    let complete = plan.outlook.complete && facts.refused.is_none();
     let applied = summary.applied > 0
         || (is_true(past.written, types::APPLIED) || is_true(past.latest, types::APPLIED));
-    let complete_text = if outlook.complete {
+    let complete_text = if complete {
         format!(
             "ManagedClusters upgrade of {} is complete",
             clusters(summary.clusters.complete)
@@ -48,7 +50,8 @@ pub fn of_plan(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> Vec<Condition>
             summary.clusters.complete, summary.clusters.total
         )
     };
-    let paused = facts.paused && !outlook.complete;
+    let restored = plan.outlook.stalled == Some(StallReason::Restored);
+    let paused = facts.paused && !complete;
     let verdicts = [
         selected(facts, plan),
         verdict(
@@ -70,12 +73,7 @@ pub fn of_plan(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> Vec<Condition>
                 clusters(summary.clusters.partial)
             ),
         ),
-        verdict(
-            types::COMPLETE,
-            outlook.complete,
-            reason::COMPLETE,
-            complete_text.clone(),
-        ),
+        verdict(types::COMPLETE, complete, reason::COMPLETE, complete_text.clone()),
         verdict(
             types::FAILED,
             summary.clusters.failed > 0,
@@ -85,7 +83,9 @@ pub fn of_plan(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> Vec<Condition>
                 clusters(summary.clusters.failed)
             ),
         ),
-        if paused {
+        if restored {
+            verdict(types::READY, false, reason::RESTORED, restored_text(facts))
+        } else if paused {
             verdict(
                 types::READY,
                 false,
@@ -93,7 +93,7 @@ pub fn of_plan(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> Vec<Condition>
                 format!("Paused; {complete_text}; set spec.paused to false to go on"),
             )
         } else {
-            verdict(types::READY, outlook.complete, reason::COMPLETE, complete_text)
+            verdict(types::READY, complete, reason::COMPLETE, complete_text)
         },
         reconciling(plan),
         stalled(plan, facts),
@@ -152,6 +152,32 @@ pub fn of_violations(facts: &Facts<'_>, violations: &[Violation], past: Past<'_>
         "nothing is started or followed until the spec is corrected; what clusters have begun goes on there",
     );
     beside_kept(verdicts, INVALID, facts, past)
+}
+
+/// Conditions of an upgrade that was complete before its object was restored.
+#[must_use]
+pub fn of_completed_before(facts: &Facts<'_>, completed: &Completed, past: Past<'_>) -> Vec<Condition> {
+    let text = format!(
+        "ManagedClusters upgrade of {} was complete at {}, before this object was restored; it is not run again, and clusters that joined since are not upgraded: edit the spec, or set the annotation retry-failed to a new value, to run it anew",
+        clusters(completed.clusters as usize),
+        to_rfc3339(completed.time)
+    );
+    let idle = "the upgrade was complete before its object was restored";
+    let verdicts = [
+        verdict(types::COMPLETE, true, reason::COMPLETED_BEFORE, text.clone()),
+        verdict(types::READY, true, reason::COMPLETED_BEFORE, text),
+        verdict(types::RECONCILING, false, reason::IDLE, idle),
+        verdict(types::STALLED, false, reason::MOVING, idle),
+    ];
+    beside_kept(verdicts, idle, facts, past)
+}
+
+/// Why a restored upgrade starts nothing, and how it goes on.
+fn restored_text(facts: &Facts<'_>) -> String {
+    facts.restored.map_or_else(
+        || "the object was restored or copied; run kubectl mcu resume to go on".to_owned(),
+        str::to_owned,
+    )
 }
 
 /// Conditions of an upgrade that is being deleted. `refused`: why its end is kept off.
@@ -266,6 +292,12 @@ fn reconciling(plan: &Plan) -> Verdict {
 
 fn stalled(plan: &Plan, facts: &Facts<'_>) -> Verdict {
     let summary = &plan.summary;
+    if let Some(refused) = &facts.refused {
+        let text = format!(
+            "{refused}; its last accepted form is kept and the cluster goes no further, the others go on; update the CRDs, or report a defect of the controller"
+        );
+        return verdict(types::STALLED, true, reason::RECORD_REFUSED, text);
+    }
     let Some(stall) = plan.outlook.stalled else {
         return verdict(
             types::STALLED,
@@ -276,6 +308,7 @@ fn stalled(plan: &Plan, facts: &Facts<'_>) -> Verdict {
     };
     let lost = lost(summary.clusters.failed, summary.degraded);
     let (reason, text) = match stall {
+        StallReason::Restored => (reason::RESTORED, restored_text(facts)),
         StallReason::NothingSelected if plan.outlook.no_canary => (
             reason::NOTHING_SELECTED,
             "spec.upgradeStrategy.canaryClusters.clusterSelector matches no cluster; correct it or remove it".to_owned(),
@@ -347,7 +380,7 @@ fn condition(verdict: &Verdict, facts: &Facts<'_>, past: Past<'_>) -> Condition 
         type_: verdict.type_.to_owned(),
         status: status.to_owned(),
         reason: verdict.reason.to_owned(),
-        message: cut(&verdict.message, LONGEST).to_owned(),
+        message: plain(cut(&verdict.message, LONGEST)),
         observed_generation: Some(facts.generation),
         last_transition_time: before.map_or_else(
             || from_chrono(facts.now),

@@ -8,9 +8,11 @@ fn facts(now: DateTime<Utc>, notes: &[String]) -> Facts<'_> {
     Facts {
         generation: 7,
         paused: false,
+        restored: None,
         notes,
         retry: None,
         observed_retry: None,
+        refused: None,
         now,
     }
 }

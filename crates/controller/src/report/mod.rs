@@ -2,6 +2,9 @@
 
 pub mod announce;
 pub mod conditions;
+mod kept;
+pub mod line;
+mod refusals;
 pub mod rows;
 pub mod status;
 pub mod writer;

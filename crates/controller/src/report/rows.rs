@@ -5,19 +5,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::names::report_name;
-use api::report::{MAX_ROWS, Phase as RowPhase, ReportRow, ReportStep, StepName, StepOutcome};
+use api::report::{MAX_ROWS, Phase as RowPhase, StepName};
+use api::stored::StoredRows;
 use api::views::Report;
-use rollout::{Attempt, ClusterState, Outcome, Phase, Plan, Policy, Reason, Record, Stage, StepRecord};
+use rollout::{ClusterState, Phase, Plan, Policy, Record, Stage};
+use serde_json::value::RawValue;
 
-use super::status::cut;
+use super::kept::Kept;
+use super::line::{Line, to_row};
+use super::refusals::Refusals;
 
 /// How long changes of a shard are gathered before it is written (`reference/mcu.md` §3.1).
 const COALESCE: Duration = Duration::from_secs(2);
-/// Longest version in a row, in bytes (schema of the report): versions are what clusters say, and one row that the schema
-/// refuses would keep its whole shard from being written.
-const LONGEST_VERSION: usize = 128;
-/// Number of phases.
-pub const PHASES: usize = 11;
 /// Most shards: more than any hub has clusters for.
 const MAX_SHARDS: usize = 100_000;
 
@@ -25,14 +24,13 @@ const MAX_SHARDS: usize = 100_000;
 #[derive(Debug)]
 pub struct Rows {
     upgrade: Arc<str>,
-    by_cluster: BTreeMap<Arc<str>, Row>,
-    shards: Vec<Shard>,
-    /// Clusters by phase.
-    phases: [usize; PHASES],
-    /// Clusters whose upgrade is under way.
-    under_way: Vec<Arc<str>>,
+    pub(super) by_cluster: BTreeMap<Arc<str>, Row>,
+    /// Rows that are kept as they were read, by cluster: one that cannot be read, and whatever else speaks of its cluster.
+    pub(super) kept: BTreeMap<Arc<str>, Vec<Kept>>,
+    pub(super) shards: Vec<Shard>,
+    pub(super) refusals: Refusals,
     /// Counts the terms, so that answers to writes of an earlier one are told apart.
-    term: u64,
+    pub(super) term: u64,
 }
 
 /// One cluster's record.
@@ -42,22 +40,39 @@ pub struct Row {
     pub record: Arc<Record>,
     /// The record as last written.
     pub written: Option<Arc<Record>>,
+    /// The record that the hub has accepted last, whether or not it is there still.
+    pub(super) stored: Option<Arc<Record>>,
+    /// The text of a row with fields that this release does not know, while the row is unchanged.
+    pub(super) original: Option<Arc<RawValue>>,
     /// It is a canary.
     pub canary: bool,
     /// It left the selection.
     pub left: bool,
     /// Version that the record's attempt upgrades to.
-    target: Arc<str>,
-    shard: usize,
+    pub target: Arc<str>,
+    pub(super) shard: usize,
 }
 
 #[derive(Debug, Default)]
-struct Shard {
-    members: usize,
+pub(super) struct Shard {
+    pub(super) members: usize,
     /// Since when it differs from the hub's copy.
-    changed: Option<Instant>,
-    urgent: bool,
-    writing: bool,
+    pub(super) changed: Option<Instant>,
+    pub(super) urgent: bool,
+    pub(super) writing: bool,
+    /// Writes that failed in a row, and when the next one may be sent.
+    pub(super) failures: u32,
+    pub(super) not_before: Option<Instant>,
+    /// So many rows at most are sent that the hub has not accepted yet, while the one is looked for that it refuses.
+    pub(super) most: Option<usize>,
+    /// When what was refused is tried again.
+    pub(super) retry_at: Option<Instant>,
+    /// What the hub said, where it refuses the shard for no row that could be left out.
+    pub(super) refused: Option<Arc<str>>,
+    /// It is left as it is on the hub, which refuses what it had accepted there.
+    pub(super) closed: bool,
+    /// Its rows are no list.
+    pub(super) illegible: bool,
     exists: bool,
     /// Resource version of the hub's copy, as far as it was told.
     version: u64,
@@ -67,9 +82,21 @@ struct Shard {
 
 impl Shard {
     /// It differs from the hub's copy.
-    fn mark(&mut self, now: Instant, urgent: bool) {
+    pub(super) fn mark(&mut self, now: Instant, urgent: bool) {
         self.changed.get_or_insert(now);
         self.urgent |= urgent;
+    }
+
+    /// It is neither written nor given new rows.
+    const fn is_shut(&self) -> bool {
+        self.closed || self.illegible
+    }
+
+    /// When it is to be written, if it is.
+    fn due_at(&self) -> Option<Instant> {
+        let changed = self.changed.filter(|_| !self.writing && !self.is_shut())?;
+        let at = if self.urgent { changed } else { changed + COALESCE };
+        Some(self.not_before.map_or(at, |not_before| at.max(not_before)))
     }
 }
 
@@ -85,15 +112,54 @@ pub struct Changes {
 /// A shard that is due, ready to be written.
 #[derive(Debug)]
 pub struct Due {
-    term: u64,
+    pub(super) term: u64,
     /// Number of the shard, from 0.
     pub shard: usize,
     /// Name of the report.
     pub name: String,
     /// The rows; empty for a shard that is to be deleted.
-    pub rows: Vec<ReportRow>,
+    pub rows: Vec<Line>,
+    /// The clusters of the rows, in their order.
+    pub clusters: Vec<Arc<str>>,
     /// The records that become written when the write succeeds.
     pub records: Vec<(Arc<str>, Arc<Record>)>,
+    /// Those of them that the hub has not accepted before.
+    pub(super) unproven: Vec<(Arc<str>, Arc<Record>)>,
+    /// Rows are left for the next write.
+    more: bool,
+}
+
+impl Due {
+    fn push(&mut self, cluster: &Arc<str>, line: Line) {
+        self.rows.push(line);
+        self.clusters.push(Arc::clone(cluster));
+    }
+
+    /// Adds the row of a cluster: as it is, or as the hub has it while it is refused or not its turn.
+    fn add(&mut self, cluster: &Arc<str>, row: &Row, is_refused: bool, most: Option<usize>) {
+        let proven = row
+            .stored
+            .as_ref()
+            .is_some_and(|stored| Arc::ptr_eq(stored, &row.record));
+        let waits = !proven && most.is_some_and(|most| self.unproven.len() >= most);
+        if !proven && (is_refused || waits) {
+            self.more |= waits && !is_refused;
+            if let Some(stored) = &row.stored {
+                self.push(cluster, Line::Made(Box::new(to_row(cluster, row, stored))));
+            }
+            return;
+        }
+        let line = match &row.original {
+            Some(text) => Line::Kept(Arc::clone(text)),
+            None => Line::Made(Box::new(to_row(cluster, row, &row.record))),
+        };
+        self.push(cluster, line);
+        let entry = (Arc::clone(cluster), Arc::clone(&row.record));
+        if !proven {
+            self.unproven.push(entry.clone());
+        }
+        self.records.push(entry);
+    }
 }
 
 impl Rows {
@@ -103,9 +169,9 @@ impl Rows {
         Rows {
             upgrade: Arc::clone(upgrade),
             by_cluster: BTreeMap::new(),
+            kept: BTreeMap::new(),
             shards: Vec::new(),
-            phases: [0; PHASES],
-            under_way: Vec::new(),
+            refusals: Refusals::new(),
             term: 0,
         }
     }
@@ -113,53 +179,10 @@ impl Rows {
     /// Forgets everything, for a term begins: what counts is on the hub. Answers to earlier writes count no more.
     pub fn restart(&mut self) {
         self.by_cluster.clear();
+        self.kept.clear();
+        self.refusals.clear();
         self.shards.clear();
-        self.recount();
         self.term += 1;
-    }
-
-    /// Clusters by phase, in the order of [`Phase`].
-    #[must_use]
-    pub const fn phases(&self) -> &[usize; PHASES] {
-        &self.phases
-    }
-
-    /// Clusters whose upgrade is under way: they hold a slot, soak, or run their post-action.
-    #[must_use]
-    pub fn under_way(&self) -> &[Arc<str>] {
-        &self.under_way
-    }
-
-    /// Counts anew, after rows have changed: whoever asks for the numbers asks far more often.
-    fn recount(&mut self) {
-        self.phases = [0; PHASES];
-        self.under_way.clear();
-        for (cluster, row) in &self.by_cluster {
-            let phase = row.record.phase;
-            self.phases[phase as usize] += 1;
-            if phase.holds_slot() || matches!(phase, Phase::Soaking | Phase::PostAction) {
-                self.under_way.push(Arc::clone(cluster));
-            }
-        }
-    }
-
-    /// True when the hub has every row as it is here, and no write is under way or due.
-    #[must_use]
-    pub fn is_settled(&self) -> bool {
-        self.shards
-            .iter()
-            .all(|shard| shard.changed.is_none() && !shard.writing)
-            && self.by_cluster.values().all(|row| {
-                let written = row.written.as_ref();
-                written.is_some_and(|written| Arc::ptr_eq(written, &row.record) || *written == row.record)
-            })
-    }
-
-    /// Version of the hub's copy of each shard; 0 where there is none.
-    #[must_use]
-    pub fn versions(&self) -> Vec<u64> {
-        let version = |shard: &Shard| if shard.exists { shard.version } else { 0 };
-        self.shards.iter().map(version).collect()
     }
 
     /// The rows by cluster.
@@ -180,8 +203,19 @@ impl Rows {
         self.by_cluster.get(cluster)
     }
 
+    /// Name of the report of a shard.
+    pub(super) fn report_name(&self, shard: usize) -> String {
+        report_name(&self.upgrade, shard + 1)
+    }
+
+    /// True when the name is that of a report of this upgrade.
+    #[must_use]
+    pub fn is_report(&self, name: &str) -> bool {
+        self.shard_of(name).is_some()
+    }
+
     /// Number of the shard that a report's name says, from 0.
-    pub(crate) fn shard_of(&self, report: &str) -> Option<usize> {
+    fn shard_of(&self, report: &str) -> Option<usize> {
         let (_, number) = report.rsplit_once('-')?;
         let number: usize = number.parse().ok()?;
         let exact = report_name(&self.upgrade, number) == report;
@@ -211,11 +245,15 @@ impl Rows {
         entry.version = version;
         entry.exists = !deleted;
         if own {
+            entry.closed = false;
+            if !deleted {
+                self.reconsider(shard, &report.rows, now);
+            }
             self.disown(shard, now);
         } else if deleted {
-            self.load(shard, &[], now);
+            self.load(shard, &StoredRows::default(), now);
         } else {
-            self.load(shard, report.rows.good().map_or(&[], Vec::as_slice), now);
+            self.load(shard, &report.rows, now);
         }
         true
     }
@@ -236,7 +274,7 @@ impl Rows {
                 self.disown(shard, now);
             } else {
                 self.shards[shard].exists = false;
-                self.load(shard, &[], now);
+                self.load(shard, &StoredRows::default(), now);
             }
         }
         changed
@@ -245,45 +283,10 @@ impl Rows {
     /// The hub's copy of a shard is not what we wrote: nothing in it counts as written, and it is written anew.
     fn disown(&mut self, shard: usize, now: Instant) {
         self.shards[shard].changed.get_or_insert(now);
-        for row in self.by_cluster.values_mut().filter(|row| row.shard == shard) {
+        let readable = |row: &&mut Row| row.shard == shard && !row.record.is_unreadable();
+        for row in self.by_cluster.values_mut().filter(readable) {
             row.written = None;
         }
-    }
-
-    fn load(&mut self, shard: usize, rows: &[ReportRow], now: Instant) {
-        if self.shards[shard].members > 0 {
-            self.by_cluster.retain(|_, row| row.shard != shard);
-            self.shards[shard].members = 0;
-        }
-        for row in rows {
-            let record = Arc::new(to_record(row));
-            let entry = Row {
-                record: Arc::clone(&record),
-                written: Some(record),
-                canary: row.canary,
-                left: row.left_selection,
-                target: Arc::from(row.to_version.as_str()),
-                shard,
-            };
-            // A cluster that moved to another shard just before a crash is in both: the younger row counts, the other
-            // shard is put right.
-            let lost = match self.by_cluster.get(row.cluster.as_str()) {
-                Some(known) if known.record.since > row.since => Some(shard),
-                known => {
-                    let other = known.map(|known| known.shard);
-                    self.by_cluster.insert(Arc::from(row.cluster.as_str()), entry);
-                    self.shards[shard].members += 1;
-                    if let Some(other) = other {
-                        self.shards[other].members -= 1;
-                    }
-                    other
-                }
-            };
-            if let Some(lost) = lost {
-                self.shards[lost].changed.get_or_insert(now);
-            }
-        }
-        self.recount();
     }
 
     /// Takes the records of a plan made for `policy`. `facts` tells, per cluster, whether it is a canary and whether it
@@ -298,6 +301,7 @@ impl Rows {
         let mut changes = Changes::default();
         for cluster in &plan.dropped {
             if let Some(row) = self.by_cluster.remove(cluster) {
+                self.refusals.remove(cluster);
                 self.shards[row.shard].members -= 1;
                 self.shards[row.shard].mark(now, false);
                 changes.any = true;
@@ -317,7 +321,8 @@ impl Rows {
                 joined.push((state, canary, left));
                 continue;
             };
-            if Arc::ptr_eq(&row.record, &state.record) && row.canary == canary && row.left == left {
+            let same = Arc::ptr_eq(&row.record, &state.record) && row.canary == canary && row.left == left;
+            if same || row.record.is_unreadable() {
                 continue;
             }
             if row.record.phase != state.record.phase {
@@ -326,6 +331,7 @@ impl Rows {
                     .push((Arc::clone(&state.name), Arc::clone(&state.record)));
             }
             row.record = Arc::clone(&state.record);
+            row.original = None;
             row.canary = canary;
             row.left = left;
             if state.record.attempt.revision == policy.revision {
@@ -341,9 +347,6 @@ impl Rows {
                 .push((Arc::clone(&state.name), Arc::clone(&state.record)));
             changes.any = true;
         }
-        if changes.any {
-            self.recount();
-        }
         changes
     }
 
@@ -354,6 +357,8 @@ impl Rows {
         let row = Row {
             record: Arc::clone(&state.record),
             written: None,
+            stored: None,
+            original: None,
             canary,
             left,
             target: if current {
@@ -370,7 +375,18 @@ impl Rows {
 
     /// The first shard with room, so that clusters that start together share one.
     fn room(&mut self) -> usize {
-        if let Some(shard) = self.shards.iter().position(|shard| shard.members < MAX_ROWS) {
+        self.room_from(0)
+    }
+
+    /// The first shard after another one with room.
+    pub(super) fn room_after(&mut self, shard: usize) -> usize {
+        self.room_from(shard + 1)
+    }
+
+    fn room_from(&mut self, first: usize) -> usize {
+        let mut shards = self.shards.iter().enumerate().skip(first);
+        let found = shards.find(|(_, shard)| shard.members < MAX_ROWS && !shard.is_shut());
+        if let Some((shard, _)) = found {
             return shard;
         }
         self.shards.push(Shard::default());
@@ -380,24 +396,21 @@ impl Rows {
     /// When the next shard is due.
     #[must_use]
     pub fn due_at(&self) -> Option<Instant> {
-        self.shards
-            .iter()
-            .filter(|shard| !shard.writing)
-            .filter_map(|shard| {
-                shard
-                    .changed
-                    .map(|changed| if shard.urgent { changed } else { changed + COALESCE })
-            })
+        let waiting = |shard: &Shard| shard.retry_at.filter(|_| !shard.writing);
+        let shards = self.shards.iter();
+        shards
+            .flat_map(|shard| [shard.due_at(), waiting(shard)])
+            .flatten()
             .min()
     }
 
     /// Takes the shards that are due; each must be answered with [`Rows::wrote`].
     pub fn due(&mut self, now: Instant) -> Vec<Due> {
+        self.try_again(now);
         let mut due: Vec<Due> = Vec::new();
         let mut places: Vec<Option<usize>> = Vec::new();
         for (shard, entry) in self.shards.iter_mut().enumerate() {
-            let ripe = |changed: Instant| entry.urgent || changed + COALESCE <= now;
-            if entry.writing || !entry.changed.is_some_and(ripe) {
+            if entry.due_at().is_none_or(|at| at > now) {
                 continue;
             }
             entry.changed = None;
@@ -414,35 +427,50 @@ impl Rows {
                 shard,
                 name: report_name(&self.upgrade, shard + 1),
                 rows: Vec::with_capacity(entry.members),
+                clusters: Vec::with_capacity(entry.members),
                 records: Vec::with_capacity(entry.members),
+                unproven: Vec::new(),
+                more: false,
             });
         }
         if due.is_empty() {
             return due;
         }
         for (cluster, row) in &self.by_cluster {
-            if let Some(place) = places.get(row.shard).copied().flatten() {
-                due[place].rows.push(to_row(cluster, row));
-                due[place]
-                    .records
-                    .push((Arc::clone(cluster), Arc::clone(&row.record)));
+            let place = places.get(row.shard).copied().flatten();
+            if let Some(place) = place.filter(|_| !row.record.is_unreadable()) {
+                let is_refused = self.is_refused(cluster, &row.record);
+                due[place].add(cluster, row, is_refused, self.shards[row.shard].most);
+            }
+        }
+        for (cluster, kept) in &self.kept {
+            for kept in kept {
+                if let Some(place) = places.get(kept.shard).copied().flatten() {
+                    due[place].push(cluster, kept.line());
+                }
             }
         }
         due
     }
 
     /// Notes how a write ended (`version`: of the report, 0 for one that was deleted); a failed one is due again after
-    /// the coalescing time.
+    /// a while, which grows with every failure.
     pub fn wrote(&mut self, due: Due, version: Option<u64>, now: Instant) {
         let Some(entry) = self.shards.get_mut(due.shard).filter(|_| due.term == self.term) else {
             return;
         };
         entry.writing = false;
         let Some(version) = version else {
-            entry.changed = Some(now);
-            entry.urgent = false;
+            entry.fail(now);
             return;
         };
+        entry.recover();
+        if due.more {
+            entry.most = entry.most.map(|most| most * 2);
+            entry.mark(now, true);
+        } else {
+            entry.most = None;
+        }
         entry.exists = !due.rows.is_empty();
         entry.version = entry.version.max(version).max(entry.seen);
         if entry.exists && entry.seen > version {
@@ -450,75 +478,14 @@ impl Rows {
             return;
         }
         for (cluster, record) in due.records {
+            self.refusals.remove(&cluster);
             if let Some(row) = self.by_cluster.get_mut(&cluster)
                 && row.shard == due.shard
             {
+                row.stored = Some(Arc::clone(&record));
                 row.written = Some(record);
             }
         }
-    }
-}
-
-fn to_row(cluster: &str, row: &Row) -> ReportRow {
-    let record = &row.record;
-    ReportRow {
-        cluster: cluster.to_owned(),
-        phase: to_row_phase(record.phase),
-        canary: row.canary,
-        left_selection: row.left,
-        reason: if record.reason == Reason::None {
-            String::new()
-        } else {
-            record.reason.as_str().to_owned()
-        },
-        message: record.message.to_string(),
-        from_version: cut(&record.from_version, LONGEST_VERSION).to_owned(),
-        to_version: row.target.to_string(),
-        since: record.since,
-        revision: record.attempt.revision.to_string(),
-        retry: record.attempt.retry.to_string(),
-        steps: Stage::ALL
-            .into_iter()
-            .filter_map(|stage| {
-                record.stage(stage).map(|entry| ReportStep {
-                    name: to_step_name(stage),
-                    started_at: entry.started,
-                    applied_at: entry.applied,
-                    finished_at: entry.finished,
-                    outcome: entry.outcome.map(|outcome| match outcome {
-                        Outcome::Succeeded => StepOutcome::Succeeded,
-                        Outcome::Failed => StepOutcome::Failed,
-                    }),
-                })
-            })
-            .collect(),
-    }
-}
-
-fn to_record(row: &ReportRow) -> Record {
-    let mut stages = [None; 5];
-    for step in &row.steps {
-        stages[from_step_name(step.name).index()] = Some(StepRecord {
-            started: step.started_at,
-            applied: step.applied_at,
-            finished: step.finished_at,
-            outcome: step.outcome.map(|outcome| match outcome {
-                StepOutcome::Succeeded => Outcome::Succeeded,
-                StepOutcome::Failed => Outcome::Failed,
-            }),
-        });
-    }
-    Record {
-        attempt: Attempt {
-            revision: Arc::from(row.revision.as_str()),
-            retry: Arc::from(row.retry.as_str()),
-        },
-        phase: from_row_phase(row.phase),
-        reason: Reason::parse(&row.reason).unwrap_or(Reason::None),
-        message: Arc::from(row.message.as_str()),
-        since: row.since,
-        stages,
-        from_version: Arc::from(row.from_version.as_str()),
     }
 }
 
@@ -540,7 +507,7 @@ pub const fn to_row_phase(phase: Phase) -> RowPhase {
     }
 }
 
-const fn from_row_phase(phase: RowPhase) -> Phase {
+pub(super) const fn from_row_phase(phase: RowPhase) -> Phase {
     match phase {
         RowPhase::Pending => Phase::Pending,
         RowPhase::Blocked => Phase::Blocked,
@@ -556,7 +523,7 @@ const fn from_row_phase(phase: RowPhase) -> Phase {
     }
 }
 
-const fn to_step_name(stage: Stage) -> StepName {
+pub(super) const fn to_step_name(stage: Stage) -> StepName {
     match stage {
         Stage::PreAction => StepName::PreAction,
         Stage::Platform => StepName::Platform,
@@ -566,7 +533,7 @@ const fn to_step_name(stage: Stage) -> StepName {
     }
 }
 
-const fn from_step_name(name: StepName) -> Stage {
+pub(super) const fn from_step_name(name: StepName) -> Stage {
     match name {
         StepName::PreAction => Stage::PreAction,
         StepName::Platform => Stage::Platform,

@@ -6,10 +6,12 @@ use api::mcu::{
 use api::time::from_chrono;
 use api::validate::Violation;
 use chrono::{DateTime, Utc};
-use rollout::{ActionCounts, ClusterState, Counts, Phase, Plan, Reason};
+use rollout::{ActionCounts, ClusterState, Counts, Phase, Plan, Reason, StallReason};
 
 use super::conditions;
+use super::line::is_not_yaml;
 use super::rows::to_row_phase;
+use crate::restore::Completed;
 
 /// Most clusters in a capped list.
 const MOST: usize = 10;
@@ -17,18 +19,22 @@ const MOST: usize = 10;
 const LONGEST: usize = 256;
 
 /// What the status needs beside the plan.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Facts<'a> {
     /// Generation of the spec.
     pub generation: i64,
     /// The spec says paused.
     pub paused: bool,
+    /// Why nothing starts, if the object was restored or copied.
+    pub restored: Option<&'a str>,
     /// Why the selection may be smaller than expected.
     pub notes: &'a [String],
     /// Retry token that is being carried out.
     pub retry: Option<&'a str>,
     /// Value to report as observed when no retry is being carried out.
     pub observed_retry: Option<&'a str>,
+    /// What of the record the hub refuses to store.
+    pub refused: Option<String>,
     /// Time.
     pub now: DateTime<Utc>,
 }
@@ -88,6 +94,31 @@ pub fn invalid(facts: &Facts<'_>, violations: &[Violation], past: Past<'_>) -> M
     }
 }
 
+/// Status of an upgrade that was complete before its object was restored: what its annotation says.
+#[must_use]
+pub fn completed_before(
+    facts: &Facts<'_>,
+    completed: &Completed,
+    past: Past<'_>,
+) -> ManagedClustersUpgradeStatus {
+    let clusters = i64::from(completed.clusters);
+    ManagedClustersUpgradeStatus {
+        observed_generation: Some(facts.generation),
+        state: Some(UpgradeState::Complete),
+        progress: Some(format!("{clusters}/{clusters}")),
+        in_flight: Some(0),
+        clusters_summery: Some(ClustersSummary {
+            total: clusters,
+            initialized: clusters,
+            complete: clusters,
+            ..ClustersSummary::default()
+        }),
+        observed_retry: facts.observed_retry.map(str::to_owned),
+        conditions: conditions::of_completed_before(facts, completed, past),
+        ..ManagedClustersUpgradeStatus::default()
+    }
+}
+
 /// Status of an upgrade whose spec breaks rules while its clusters go on by the last valid one.
 #[must_use]
 pub fn followed(
@@ -117,11 +148,13 @@ pub fn deleting(facts: &Facts<'_>, refused: Option<&str>, past: Past<'_>) -> Man
 fn state(facts: &Facts<'_>, plan: &Plan) -> UpgradeState {
     let summary = &plan.summary;
     let canaries_running = summary.canaries.total > summary.canaries.complete;
-    if plan.outlook.complete {
+    if plan.outlook.complete && facts.refused.is_none() {
         UpgradeState::Complete
+    } else if plan.outlook.stalled == Some(StallReason::Restored) {
+        UpgradeState::Stalled
     } else if facts.paused {
         UpgradeState::Paused
-    } else if plan.outlook.stalled.is_some() {
+    } else if plan.outlook.stalled.is_some() || (plan.outlook.complete && facts.refused.is_some()) {
         UpgradeState::Stalled
     } else if canaries_running {
         UpgradeState::Canary
@@ -156,6 +189,7 @@ fn rank(state: &ClusterState) -> Option<usize> {
         Reason::NoCanarySelected,
         Reason::InvalidSpec,
         Reason::Paused,
+        Reason::Restored,
         Reason::MaxFailuresExceeded,
     ];
     let obstacles = [Reason::Conflict, Reason::WorkRefused];
@@ -180,15 +214,31 @@ fn rank(state: &ClusterState) -> Option<usize> {
     }
 }
 
+/// The cause of a cluster, which lists always name.
+fn told(record: &rollout::Record) -> &str {
+    match record.reason_text() {
+        "" => Reason::None.as_str(),
+        text => text,
+    }
+}
+
 fn note(state: &ClusterState) -> ClusterNote {
     let record = &state.record;
     ClusterNote {
         name: state.name.to_string(),
         phase: to_row_phase(record.phase),
-        reason: record.reason.as_str().to_owned(),
-        message: cut(&record.message, LONGEST).to_owned(),
+        reason: plain(told(record)),
+        message: plain(cut(&record.message, LONGEST)),
         since: Some(from_chrono(record.since)),
     }
+}
+
+/// A text without the characters for which the API server would refuse the whole status, which it reads as YAML: clusters say
+/// what they like.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    let plain = |char| if is_not_yaml(char) { ' ' } else { char };
+    text.chars().map(plain).collect()
 }
 
 /// The beginning of a text that takes at most `most` bytes as JSON: clusters tell what they like, and a character may

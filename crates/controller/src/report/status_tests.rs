@@ -10,9 +10,11 @@ fn facts(now: DateTime<Utc>) -> Facts<'static> {
     Facts {
         generation: 3,
         paused: false,
+        restored: None,
         notes: &[],
         retry: None,
         observed_retry: None,
+        refused: None,
         now,
     }
 }
@@ -168,7 +170,10 @@ fn states_tell_the_strongest_truth() {
         .build();
     let fresh = fleet().cluster("a").build();
     let canary = fleet().cluster("a").canary().cluster("b").build();
-    let paused = Facts { paused: true, ..now };
+    let paused = Facts {
+        paused: true,
+        ..now.clone()
+    };
     let plain = policy().build();
     assert_eq!(state(&now, &plain, &complete), UpgradeState::Complete);
     assert_eq!(
@@ -262,4 +267,47 @@ fn texts_are_cut_on_characters_and_by_their_size_on_the_wire() {
         assert_eq!(cut(text, size), text);
         assert_ne!(cut(text, size - 1), text);
     }
+}
+
+#[test]
+fn what_a_cluster_says_never_keeps_the_status_from_being_written() {
+    let mut odd: Record = record(Phase::Failed).reason(Reason::Failing).into();
+    odd.message = Arc::from("etcd\u{7f}is\u{85}\u{feff}degraded");
+    let fleet = fleet().cluster("a").record(odd).build();
+    let made = made(&facts(at(1)), &policy().build(), &fleet);
+    assert_eq!(made.failed_clusters[0].message, "etcd is  degraded");
+}
+
+#[test]
+fn an_upgrade_whose_record_is_refused_is_not_complete() {
+    let fleet = fleet().cluster("a").record(record(Phase::Complete)).build();
+    let refused = Facts {
+        refused: Some("the hub refuses the record of cluster a: rows[0].revision: Too long".to_owned()),
+        ..facts(at(1))
+    };
+    let policy = policy().build();
+    assert_eq!(
+        made(&facts(at(1)), &policy, &fleet).state,
+        Some(UpgradeState::Complete)
+    );
+    assert_eq!(made(&refused, &policy, &fleet).state, Some(UpgradeState::Stalled));
+    let status = made(&refused, &policy, &fleet);
+    let find = |type_: &str| {
+        let mut conditions = status.conditions.iter();
+        conditions.find(|condition| condition.type_ == type_).unwrap()
+    };
+    assert_eq!(find("Complete").status, "False");
+    assert_eq!(find("Ready").status, "False");
+    let stalled = find("Stalled");
+    assert_eq!(
+        (stalled.status.as_str(), stalled.reason.as_str()),
+        ("True", "RecordRefused")
+    );
+    assert!(stalled.message.contains("cluster a") && stalled.message.contains("Too long"));
+    let news = crate::report::announce::of_status(&none(), &status, 0);
+    assert!(
+        news.iter()
+            .any(|(reason, _)| *reason == crate::events::Reason::RecordRefused),
+        "{news:?}"
+    );
 }

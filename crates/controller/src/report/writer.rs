@@ -8,6 +8,8 @@ use api::conditions::COMPLETE;
 
 /// Shortest time between two writes of a status.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// Longest wait after failed writes.
+const LONGEST: Duration = Duration::from_mins(1);
 
 /// The status of one upgrade: what it should be, and what was written.
 #[derive(Debug, Default)]
@@ -16,6 +18,8 @@ pub struct StatusState {
     written: Option<ManagedClustersUpgradeStatus>,
     last: Option<Instant>,
     writing: bool,
+    /// Failed writes in a row.
+    failures: u32,
     /// The hub's copy as last seen, in the hub's form.
     echo: Option<ManagedClustersUpgradeStatus>,
     /// The hub's copy may differ from what was written: somebody changed it, or a write's outcome is unknown.
@@ -44,18 +48,6 @@ impl StatusState {
             .unwrap_or_default()
     }
 
-    /// The same without a copy.
-    #[must_use]
-    pub fn latest(&self) -> Option<&ManagedClustersUpgradeStatus> {
-        self.draft.as_ref().or(self.written.as_ref())
-    }
-
-    /// True when the hub has the status as it is here, and no write is under way.
-    #[must_use]
-    pub fn is_settled(&self) -> bool {
-        !self.writing && !self.changed()
-    }
-
     /// The status that the hub holds, as far as this replica knows: the one watchers see, so the one that transition
     /// times are measured against.
     #[must_use]
@@ -72,6 +64,7 @@ impl StatusState {
     pub fn reset(&mut self) {
         self.draft = None;
         self.writing = false;
+        self.failures = 0;
         self.doubtful = false;
     }
 
@@ -83,9 +76,15 @@ impl StatusState {
     #[must_use]
     pub fn due_at(&self, now: Instant) -> Option<Instant> {
         (self.changed() && !self.writing).then(|| match self.last {
-            Some(last) if !self.ends() => last + INTERVAL,
+            Some(last) if !self.ends() => last + self.pause(),
             _ => now,
         })
+    }
+
+    /// A second, doubled with every further failure.
+    fn pause(&self) -> Duration {
+        let doublings = self.failures.saturating_sub(1).min(10);
+        INTERVAL.saturating_mul(1 << doublings).min(LONGEST)
     }
 
     /// True when the news is that the upgrade is complete. It can become incomplete again only by a write a second later.
@@ -135,8 +134,10 @@ impl StatusState {
     pub fn wrote(&mut self, status: ManagedClustersUpgradeStatus, success: bool) {
         self.writing = false;
         if success {
+            self.failures = 0;
             self.written = Some(status);
         } else {
+            self.failures += 1;
             self.doubtful = true;
         }
     }
@@ -222,6 +223,24 @@ mod tests {
         state.wrote(status, false);
         assert_eq!(state.due(start), None, "not at once");
         assert!(state.due(start + INTERVAL).is_some());
+    }
+
+    #[test]
+    fn a_status_that_cannot_be_written_is_tried_ever_less_often() {
+        let mut now = Instant::now();
+        let mut state = StatusState::default();
+        state.set(progress("1/2"));
+        for seconds in [0, 1, 2, 4, 8, 16, 32, 60, 60] {
+            let pause = Duration::from_secs(seconds);
+            assert!(seconds == 0 || state.due(now + pause.saturating_sub(INTERVAL / 2)).is_none());
+            now += pause;
+            let status = state.due(now).unwrap();
+            state.wrote(status, false);
+        }
+        let status = state.due(now + LONGEST).unwrap();
+        state.wrote(status, true);
+        state.set(progress("2/2"));
+        assert!(state.due(now + LONGEST + INTERVAL).is_some(), "a success ends it");
     }
 
     #[test]

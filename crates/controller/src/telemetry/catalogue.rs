@@ -96,24 +96,34 @@ series! {
         "Writes to the hub, by kind and outcome";
     WRITE_DURATION = "mcu_write_duration_seconds", Kind::Histogram(&[0.005, 0.025, 0.1, 0.5, 2.5, 10.0]), [WriteKind::LABEL],
         "Time from sending a write to its answer";
+    WRITE_LIMIT = "mcu_write_limit", Kind::Gauge, [],
+        "Writes that may be under way at once: --write-concurrency, or fewer while the hub is overloaded";
+    WRITE_PAUSES = "mcu_write_pauses_total", Kind::Counter, [],
+        "Times that all writes paused because the hub answered 429 or 503, or not in time";
     STATUS_BYTES = "mcu_status_bytes", Kind::Histogram(&[1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 65536.0]), [],
         "Size of the written status of an upgrade as JSON, in bytes";
     EVENTS_DROPPED = "mcu_events_dropped_total", Kind::Counter, [EventDrop::LABEL],
         "Events that were not sent, by cause";
     WATCH_AGE = "mcu_watch_age_seconds", Kind::Gauge, [WatchKind::LABEL],
-        "Time since the last sign of life of a watch (event, bookmark or start), read at the scrape";
+        "Time since the last sign of life of a watch (event, bookmark, start or renewal), read at the scrape; a healthy one is renewed at least every 45 s";
     WATCH_RESTARTS = "mcu_watch_restarts_total", Kind::Counter, [WatchKind::LABEL],
-        "Watches that ended with an error and were started again";
+        "Watches that ended other than in order and were made anew with a fresh list; nothing is planned meanwhile";
     INDEX_OBJECTS = "mcu_index_objects", Kind::Gauge, [WatchKind::LABEL],
         "Objects in the index";
     DECODE_FAILURES = "mcu_decode_failures_total", Kind::Counter, [WatchKind::LABEL],
         "Objects of which a field could not be read; the cluster concerned counts as unknown";
+    RECORDS_REFUSED = "mcu_records_refused", Kind::Gauge, [],
+        "Records of clusters that the hub refuses to store, summed over all upgrades; the upgrade concerned is Stalled (RecordRefused)";
+    RECORDS_UNREADABLE = "mcu_records_unreadable", Kind::Gauge, [],
+        "Report rows that cannot be read and are kept as they are, summed over all upgrades; their clusters are Blocked (UnreadableRecord)";
     CHECK_VIOLATIONS = "mcu_check_violations_total", Kind::Counter, [],
         "Plans that the independent check refused. Any increase is a defect: page";
     LEADER = "mcu_leader", Kind::Gauge, [],
         "1 while this replica leads, else 0";
     LEASE_TRANSITIONS = "mcu_lease_transitions_total", Kind::Counter, [],
         "Times this replica acquired or lost the lease";
+    POLICIES_MISSING = "mcu_admission_policies_missing", Kind::Gauge, [],
+        "Admission policies of deploy/ that are missing, not bound with Deny, or cannot be read, when last looked at";
     BUILD = "mcu_build_info", Kind::Info, [VERSION],
         "The running version";
     PROCESS_CPU = "process_cpu_seconds_total", Kind::Counter, [],

@@ -1,15 +1,18 @@
 //! What alive and ready mean.
 //!
-//! Alive: the pipeline's loop turned within the last minute. Ready: everything that was named as needed (CRDs, the
-//! first list of each watch) is there; a follower is ready too, since its index is warm. Owns the checks and the
-//! heartbeat; refuses to look for itself: those who know tell it, through handles that never wait.
+//! Alive: the pipeline's loop turned within the last minute. Ready: everything that was named as needed (CRDs, a list of
+//! each kind and a watch that goes on from it) is there; a follower is ready too, since its index is warm. A warning is
+//! shown beside and makes nothing unready. Owns the checks and the heartbeat; refuses to look for itself: those who know
+//! tell it, through handles that never wait.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// The pipeline's loop must turn at least this often.
@@ -46,6 +49,9 @@ impl Check {
 #[derive(Debug)]
 pub struct Readiness {
     checks: ArcSwap<Vec<Check>>,
+    /// What is told beside, by name.
+    warnings: ArcSwap<BTreeMap<&'static str, Option<String>>>,
+    asked: Notify,
     epoch: Instant,
     /// Milliseconds after `epoch` of the last beat.
     beat: AtomicU64,
@@ -64,6 +70,8 @@ pub struct Finding {
     pub name: String,
     /// Why it fails; none when it passes.
     pub missing: Option<String>,
+    /// It is told, and fails nothing.
+    pub warning: bool,
 }
 
 impl Readiness {
@@ -72,6 +80,8 @@ impl Readiness {
     pub fn new() -> Self {
         Self {
             checks: ArcSwap::default(),
+            warnings: ArcSwap::default(),
+            asked: Notify::new(),
             epoch: Instant::now(),
             beat: AtomicU64::new(0),
         }
@@ -101,6 +111,20 @@ impl Readiness {
             .unwrap_or(new)
     }
 
+    /// Sets what is told beside the needs under a name; none: all is well.
+    pub fn warn(&self, name: &'static str, text: Option<&str>) {
+        self.warnings.rcu(|warnings| {
+            let mut warnings = BTreeMap::clone(warnings);
+            warnings.insert(name, text.map(str::to_owned));
+            warnings
+        });
+    }
+
+    /// Waits until somebody asks for readiness.
+    pub async fn asked(&self) {
+        self.asked.notified().await;
+    }
+
     /// The pipeline's loop turned.
     pub fn beat(&self) {
         let millis = u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -110,21 +134,27 @@ impl Readiness {
     /// Findings for `/readyz`.
     #[must_use]
     pub fn ready(&self) -> Vec<Finding> {
+        self.asked.notify_one();
         let checks = self.checks.load();
         if checks.is_empty() {
-            let missing = Some("not started yet".to_owned());
             return vec![Finding {
                 name: "pipeline".to_owned(),
-                missing,
+                missing: Some("not started yet".to_owned()),
+                warning: false,
             }];
         }
-        checks
-            .iter()
-            .map(|check| Finding {
-                name: check.state.name.clone(),
-                missing: check.state.missing.load().as_deref().cloned(),
-            })
-            .collect()
+        let needs = checks.iter().map(|check| Finding {
+            name: check.state.name.clone(),
+            missing: check.state.missing.load().as_deref().cloned(),
+            warning: false,
+        });
+        let warnings = self.warnings.load();
+        let beside = warnings.iter().map(|(name, text)| Finding {
+            name: (*name).to_owned(),
+            missing: text.clone(),
+            warning: true,
+        });
+        needs.chain(beside).collect()
     }
 
     /// True when every finding of [`Readiness::ready`] passes.
@@ -151,22 +181,26 @@ impl Readiness {
             Finding {
                 name: "ping".to_owned(),
                 missing: None,
+                warning: false,
             },
             Finding {
                 name: "pipeline".to_owned(),
                 missing,
+                warning: false,
             },
         ]
     }
 }
 
-/// True when nothing is missing.
+/// True when nothing is missing; warnings do not count.
 #[must_use]
 pub fn passes(findings: &[Finding]) -> bool {
-    findings.iter().all(|finding| finding.missing.is_none())
+    findings
+        .iter()
+        .all(|finding| finding.warning || finding.missing.is_none())
 }
 
-/// The short answer: `ok`, or what is missing, one per line.
+/// The short answer: `ok` or what is missing, and warnings, one per line.
 #[must_use]
 pub fn brief(findings: &[Finding]) -> String {
     let mut out = String::new();
@@ -175,7 +209,11 @@ pub fn brief(findings: &[Finding]) -> String {
             let _ = writeln!(out, "{}: {missing}", finding.name);
         }
     }
-    if out.is_empty() { "ok".to_owned() } else { out }
+    match (passes(findings), out.is_empty()) {
+        (true, true) => "ok".to_owned(),
+        (true, false) => format!("ok\n{out}"),
+        (false, _) => out,
+    }
 }
 
 /// The long answer, in the form of the API server's `?verbose`.
@@ -185,6 +223,7 @@ pub fn verbose(endpoint: &str, findings: &[Finding]) -> String {
     for finding in findings {
         let _ = match &finding.missing {
             None => writeln!(out, "[+]{} ok", finding.name),
+            Some(warning) if finding.warning => writeln!(out, "[!]{}: {warning}", finding.name),
             Some(missing) => writeln!(out, "[-]{} failed: {missing}", finding.name),
         };
     }
@@ -244,6 +283,27 @@ mod tests {
             brief(&readiness.alive()),
             "pipeline: no heartbeat for 60 s, the limit is 60 s\n"
         );
+    }
+
+    #[test]
+    fn a_warning_is_told_beside_the_needs_and_fails_nothing() {
+        let readiness = Readiness::new();
+        let need = readiness.register("a");
+        readiness.warn("policies", Some("missing: p"));
+        assert_eq!(
+            brief(&readiness.ready()),
+            "a: not synced yet\npolicies: missing: p\n"
+        );
+        need.pass();
+        assert!(readiness.is_ready());
+        assert_eq!(brief(&readiness.ready()), "ok\npolicies: missing: p\n");
+        assert_eq!(
+            verbose("readyz", &readiness.ready()),
+            "[+]a ok\n[!]policies: missing: p\nreadyz check passed\n"
+        );
+        readiness.warn("policies", None);
+        assert_eq!(brief(&readiness.ready()), "ok");
+        assert!(verbose("readyz", &readiness.ready()).contains("[+]policies ok\n"));
     }
 
     #[test]

@@ -93,6 +93,8 @@ label! {
         Event = "event",
         /// The finalizer of an upgrade was set or removed.
         Finalizer = "finalizer",
+        /// A ManifestWork was read, before its deadline failed a cluster or because the answer to a write was lost.
+        Read = "read",
     }
 }
 
@@ -109,13 +111,17 @@ label! {
         Forbidden = "forbidden",
         /// Answered 400 or 422.
         Invalid = "invalid",
-        /// Answered 429 or 5xx.
+        /// Answered 429: put off, not carried out.
+        Overloaded = "overloaded",
+        /// Answered 5xx.
         Unavailable = "unavailable",
         /// No answer in time.
         Timeout = "timeout",
+        /// Not sent: no connection to the server could be made.
+        Unreachable = "unreachable",
         /// The connection failed or the answer was unreadable.
         Error = "error",
-        /// Not sent: the lease was lost.
+        /// Not sent, or given up: the lease was lost.
         Fenced = "fenced",
     }
 }
@@ -138,13 +144,28 @@ impl WriteOutcome {
                 401 | 403 => Self::Forbidden,
                 404 | 410 => Self::NotFound,
                 409 => Self::Conflict,
-                429 | 500..=599 => Self::Unavailable,
+                429 => Self::Overloaded,
+                500..=599 => Self::Unavailable,
                 400..=499 => Self::Invalid,
                 _ => Self::Error,
             },
+            _ if is_unreachable(error) => Self::Unreachable,
             _ => Self::Error,
         }
     }
+}
+
+/// True when nothing was sent: nobody listens at the address.
+fn is_unreachable(error: &kube::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let of_socket = error.downcast_ref::<std::io::Error>();
+        if of_socket.is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 label! {

@@ -1,13 +1,17 @@
 //! Structured logs on standard error, as text or JSON, with a level that can be changed while running.
 //!
 //! Owns the subscriber and its filter. Refuses filters it does not fully understand: a mistyped level must not silence
-//! or flood the log.
+//! or flood the log. Never lets objects of the hub into the log: an action may hold a Secret, and who reads logs need not
+//! be allowed to read it.
 
 use std::io::IsTerminal;
 
 use clap::ValueEnum;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::SetGlobalDefaultError;
+use tracing::{Level, Metadata};
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
@@ -88,18 +92,34 @@ pub fn parse(text: &str) -> Result<EnvFilter, BadFilter> {
     EnvFilter::try_new(text).map_err(|error| BadFilter(error.to_string()))
 }
 
+/// False for what may repeat an object. When an answer cannot be decoded, the client prints its whole text as a warning, at
+/// lower levels also that of refusals and statuses; what went wrong comes back as an error, too, without the text.
+fn holds_no_object(metadata: &Metadata<'_>) -> bool {
+    metadata.target() != "kube_client::client" || *metadata.level() == Level::ERROR
+}
+
 /// Builds the subscriber without installing it.
-fn subscriber(format: Format, filter: EnvFilter) -> (impl tracing::Subscriber + Send + Sync, LogControl) {
+fn subscriber<W>(
+    format: Format,
+    filter: EnvFilter,
+    writer: W,
+) -> (impl tracing::Subscriber + Send + Sync, LogControl)
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
     let (filter, handle) = reload::Layer::new(filter);
     let lines = fmt::layer()
-        .with_writer(std::io::stderr)
+        .with_writer(writer)
         .with_ansi(std::io::stderr().is_terminal());
     let lines = match format {
         Format::Text => lines.boxed(),
         Format::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
     };
     (
-        tracing_subscriber::registry().with(filter).with(lines),
+        tracing_subscriber::registry()
+            .with(filter)
+            .with(filter_fn(holds_no_object))
+            .with(lines),
         LogControl { handle },
     )
 }
@@ -109,7 +129,7 @@ fn subscriber(format: Format, filter: EnvFilter) -> (impl tracing::Subscriber + 
 /// # Errors
 /// When one is installed already.
 pub fn install(format: Format, filter: EnvFilter) -> Result<LogControl, SetGlobalDefaultError> {
-    let (subscriber, control) = subscriber(format, filter);
+    let (subscriber, control) = subscriber(format, filter, std::io::stderr);
     tracing::subscriber::set_global_default(subscriber)?;
     Ok(control)
 }
@@ -117,12 +137,14 @@ pub fn install(format: Format, filter: EnvFilter) -> Result<LogControl, SetGloba
 /// A control whose subscriber is installed for the current thread only.
 #[cfg(test)]
 pub(crate) fn for_this_thread(filter: &str) -> (LogControl, tracing::subscriber::DefaultGuard) {
-    let (subscriber, control) = subscriber(Format::Text, parse(filter).unwrap());
+    let (subscriber, control) = subscriber(Format::Text, parse(filter).unwrap(), std::io::stderr);
     (control, tracing::subscriber::set_default(subscriber))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Seek as _};
+
     use super::*;
 
     #[test]
@@ -133,6 +155,50 @@ mod tests {
         control.set("controller=debug,warn").unwrap();
         assert!(tracing::enabled!(target: "controller::plan", tracing::Level::DEBUG));
         assert!(!tracing::enabled!(target: "kube", tracing::Level::INFO));
+    }
+
+    /// A client whose every answer is this text.
+    fn client(answer: &'static str) -> kube::Client {
+        let service = tower::service_fn(move |_: http::Request<kube::client::Body>| async move {
+            Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::from(
+                answer.as_bytes().to_vec(),
+            )))
+        });
+        kube::Client::new(service, "default")
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_cannot_be_decoded_is_never_printed_at_whatever_level() {
+        let (mut log, path) = tempfile::NamedTempFile::new().unwrap().into_parts();
+        let writer = std::sync::Mutex::new(log.try_clone().unwrap());
+        let (subscriber, control) = subscriber(Format::Json, parse("info").unwrap(), writer);
+        let _guard = tracing::subscriber::set_default(subscriber);
+        for filter in [
+            "info",
+            "trace",
+            "warn,kube_client=trace",
+            "kube_client::client=trace",
+            "kube_client::client=warn,trace",
+        ] {
+            control.set(filter).unwrap();
+            tracing::error!("said with {filter}");
+            let works: kube::Api<api::views::ManifestWork> =
+                kube::Api::all(client(r#"{"kind": "Status", "items": "TOPSECRET"}"#));
+            assert!(works.list(&kube::api::ListParams::default()).await.is_err());
+            assert!(works.get("x").await.is_err());
+            assert!(
+                works
+                    .delete("x", &kube::api::DeleteParams::default())
+                    .await
+                    .is_ok()
+            );
+        }
+        let mut text = String::new();
+        log.rewind().unwrap();
+        log.read_to_string(&mut text).unwrap();
+        assert!(text.contains("said with trace"), "{text}");
+        assert!(!text.contains("TOPSECRET"), "{text}");
+        path.close().unwrap();
     }
 
     #[test]

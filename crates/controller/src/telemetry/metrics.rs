@@ -51,15 +51,20 @@ pub struct Metrics {
     orphans_swept: Counter,
     actions: Family<Action, Counter>,
     write_duration: PerKind<Histogram>,
+    write_limit: Gauge,
+    write_pauses: Counter,
     status_bytes: Histogram,
     events_dropped: Family<EventDrop, Counter>,
     watch_ages: Arc<WatchAges>,
     watch_restarts: Family<WatchKind, Counter>,
     index_objects: Family<WatchKind, Gauge>,
     decode_failures: Family<WatchKind, Counter>,
+    records_refused: Gauge,
+    records_unreadable: Gauge,
     check_violations: Counter,
     leader: Gauge,
     lease_transitions: Counter,
+    policies_missing: Gauge,
 }
 
 impl Default for Metrics {
@@ -95,6 +100,8 @@ impl Metrics {
                 &catalogue::WRITE_DURATION,
                 Family::new_with_constructor(write_histogram as fn() -> Histogram),
             ),
+            write_limit: register(&mut registry, &catalogue::WRITE_LIMIT, Gauge::default()),
+            write_pauses: register(&mut registry, &catalogue::WRITE_PAUSES, Counter::default()),
             status_bytes: register(
                 &mut registry,
                 &catalogue::STATUS_BYTES,
@@ -104,9 +111,12 @@ impl Metrics {
             watch_restarts: counters(&mut registry, &catalogue::WATCH_RESTARTS, WatchKind::ALL),
             index_objects: gauges(&mut registry, &catalogue::INDEX_OBJECTS, WatchKind::ALL),
             decode_failures: counters(&mut registry, &catalogue::DECODE_FAILURES, WatchKind::ALL),
+            records_refused: register(&mut registry, &catalogue::RECORDS_REFUSED, Gauge::default()),
+            records_unreadable: register(&mut registry, &catalogue::RECORDS_UNREADABLE, Gauge::default()),
             check_violations: register(&mut registry, &catalogue::CHECK_VIOLATIONS, Counter::default()),
             leader: register(&mut registry, &catalogue::LEADER, Gauge::default()),
             lease_transitions: register(&mut registry, &catalogue::LEASE_TRANSITIONS, Counter::default()),
+            policies_missing: register(&mut registry, &catalogue::POLICIES_MISSING, Gauge::default()),
             watch_ages: Arc::clone(&watch_ages),
             registry: Registry::default(),
         };
@@ -149,6 +159,14 @@ impl Metrics {
     #[must_use]
     pub fn writes(&self, kind: WriteKind, outcome: WriteOutcome) -> u64 {
         self.actions.get_or_create(&Action { kind, outcome }).get()
+    }
+
+    /// So many writes may be under way from now on; `paused`: all wait for an overloaded hub first.
+    pub fn set_write_limit(&self, limit: usize, paused: bool) {
+        self.write_limit.set(whole(limit));
+        if paused {
+            self.write_pauses.inc();
+        }
     }
 
     /// A status of this many bytes was written.
@@ -212,6 +230,17 @@ impl Metrics {
     /// A field of an object could not be read.
     pub fn decode_failed(&self, kind: WatchKind) {
         self.decode_failures.get_or_create(&kind).inc();
+    }
+
+    /// Sets the number of records that the hub refuses, and of rows that cannot be read.
+    pub fn set_records(&self, refused: usize, unreadable: usize) {
+        self.records_refused.set(whole(refused));
+        self.records_unreadable.set(whole(unreadable));
+    }
+
+    /// Sets the number of admission policies that are not known to be enforced.
+    pub fn set_policies_missing(&self, count: usize) {
+        self.policies_missing.set(whole(count));
     }
 
     /// The independent check refused a plan.

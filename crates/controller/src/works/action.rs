@@ -96,19 +96,23 @@ pub(super) fn subject(kind: &str, namespace: &str, name: &str) -> String {
 
 pub(super) fn template(action: &UpgradeAction) -> Template {
     let work = &action.manifest_work;
+    let manifests = &work.workload.manifests;
     let mut spec: Map<String, Value> = work.rest.clone();
-    spec.insert(
-        "workload".to_owned(),
-        json!({ "manifests": work.workload.manifests }),
-    );
-    let hash = canonical::hash(&Value::Object(spec.clone()));
-    add_job_feedback(&mut spec, &work.workload.manifests);
+    spec.insert("workload".to_owned(), json!({ "manifests": manifests }));
+    let mut spec = Value::Object(spec);
+    let hash = canonical::hash(&spec);
+    if let Value::Object(spec) = &mut spec {
+        add_job_feedback(spec, manifests);
+    }
     let configs = spec.get("manifestConfigs").and_then(Value::as_array);
-    let checks = declared(&work.workload.manifests, configs.map_or(&[], Vec::as_slice));
+    let checks = declared(manifests, configs.map_or(&[], Vec::as_slice));
+    // It is all that is kept of an action.
+    let mut text = spec.to_string();
+    text.shrink_to_fit();
     Template {
         hash,
         annotations: vec![(ANNOTATION_CHECKS, json!(checks).to_string())],
-        spec: SpecText::Whole(Value::Object(spec).to_string()),
+        spec: SpecText::Whole(text),
     }
 }
 

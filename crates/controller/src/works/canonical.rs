@@ -2,9 +2,11 @@
 //!
 //! Owns the form that is hashed: keys sorted, no white space. Refuses anything but JSON values.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::{self, Write};
 
-use serde_json::{Map, Value};
+use serde::Serialize;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// Bytes of SHA-256 that are kept: 64 bits tell the few revisions of one object apart.
@@ -12,30 +14,57 @@ const KEPT: usize = 8;
 
 /// First 16 hex digits of the SHA-256 of the value's canonical form.
 pub(super) fn hash(value: &Value) -> String {
-    let digest = Sha256::digest(sorted(value).to_string().as_bytes());
+    let mut hasher = Sha256::new();
+    // Writing to a hasher or a String cannot fail.
+    let _ = write_sorted(value, &mut hasher);
+    let digest = hasher.finalize();
     let mut text = String::with_capacity(2 * KEPT);
     for byte in digest.iter().take(KEPT) {
-        // Writing to a String cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
     text
 }
 
-/// The value with all keys in order, whatever order this build of `serde_json` keeps.
-pub(super) fn sorted(value: &Value) -> Value {
+/// Writes the value with all keys in order, whatever order this build of `serde_json` keeps, and without a copy of it: an
+/// action may be large.
+fn write_sorted(value: &Value, out: &mut impl Write) -> io::Result<()> {
     match value {
         Value::Object(map) => {
             let mut entries: Vec<_> = map.iter().collect();
             entries.sort_by_key(|(key, _)| *key);
-            let sorted: Map<_, _> = entries
-                .into_iter()
-                .map(|(key, value)| (key.clone(), sorted(value)))
-                .collect();
-            Value::Object(sorted)
+            let mut before = "{";
+            for (key, value) in entries {
+                out.write_all(before.as_bytes())?;
+                scalar(key, out)?;
+                out.write_all(b":")?;
+                write_sorted(value, out)?;
+                before = ",";
+            }
+            out.write_all(if map.is_empty() { b"{}" } else { b"}" })
         }
-        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
-        other => other.clone(),
+        Value::Array(items) => {
+            let mut before = "[";
+            for item in items {
+                out.write_all(before.as_bytes())?;
+                write_sorted(item, out)?;
+                before = ",";
+            }
+            out.write_all(if items.is_empty() { b"[]" } else { b"]" })
+        }
+        other => scalar(other, out),
     }
+}
+
+fn scalar(value: &(impl Serialize + ?Sized), out: &mut impl Write) -> io::Result<()> {
+    serde_json::to_writer(out, value).map_err(io::Error::other)
+}
+
+/// The value with all keys in order.
+#[cfg(test)]
+pub(super) fn sorted(value: &Value) -> Value {
+    let mut text = Vec::new();
+    write_sorted(value, &mut text).unwrap();
+    serde_json::from_slice(&text).unwrap()
 }
 
 #[cfg(test)]
@@ -53,6 +82,8 @@ mod tests {
             of(r#"{"b":{"c":3,"d":2},"a":1}"#)
         );
         assert_ne!(of(r#"{"a":[1,2]}"#), of(r#"{"a":[2,1]}"#));
+        let text = r#"{"a":[],"b":{},"c":[{},[1,"\"x"],-0.5],"d":null,"e":{"f":true}}"#;
+        assert_eq!(sorted(&serde_json::from_str(text).unwrap()).to_string(), text);
         // A change of this constant would send every running upgrade through a new revision.
         assert_eq!(of(r#"{"b":1,"a":"x"}"#), "cdab067e9f3beb32");
     }

@@ -99,6 +99,34 @@ fn the_operators_work_is_the_references() {
 }
 
 #[test]
+fn the_approver_may_do_what_its_script_asks_for_and_no_more() {
+    let work = work(&seed(), Step::Operators);
+    let rules = &work["spec"]["workload"]["manifests"][1]["rules"];
+    let mut allowed: Vec<(&str, &str)> = Vec::new();
+    for rule in rules.as_array().unwrap() {
+        assert_eq!(rule["apiGroups"], json!(["operators.coreos.com"]));
+        let resources = rule["resources"].as_array().unwrap();
+        assert_eq!(resources.len(), 1);
+        let verbs = rule["verbs"].as_array().unwrap();
+        allowed.extend(
+            verbs
+                .iter()
+                .map(|verb| (resources[0].as_str().unwrap(), verb.as_str().unwrap())),
+        );
+    }
+    // `oc get -A` and `--field-selector` list, `oc get NAME` gets, `oc patch NAME` gets and patches.
+    assert_eq!(
+        allowed,
+        [
+            ("subscriptions", "get"),
+            ("subscriptions", "list"),
+            ("installplans", "get"),
+            ("installplans", "patch")
+        ]
+    );
+}
+
+#[test]
 fn an_action_work_is_a_copy_with_feedback_for_its_jobs() {
     insta::assert_snapshot!(pretty(&work(&seed(), Step::PreAction)));
 }

@@ -47,7 +47,15 @@ impl Checker<'_> {
     pub(super) fn check_deleting(&mut self, case: &Case<'_>) {
         self.check_free(case);
         for action in &case.actions {
-            let own = live(case.cluster, action.step()).is_some();
+            let slot = &case.cluster.works[action.step().index()];
+            let unreadable = matches!(
+                slot,
+                Slot::Unreadable {
+                    terminating: false,
+                    ..
+                }
+            );
+            let own = unreadable || live(case.cluster, action.step()).is_some();
             let deletes = matches!(
                 action,
                 Action::Delete {
@@ -55,6 +63,9 @@ impl Checker<'_> {
                     ..
                 }
             );
+            if matches!(action, Action::Read { .. }) {
+                continue;
+            }
             if !deletes {
                 let text = format!("{action:?} while the upgrade is being deleted");
                 self.report(ViolationKind::ActionWhileDeleting, Some(case.cluster), text);
@@ -102,6 +113,7 @@ impl Checker<'_> {
                 Action::Delete { step, why, .. } => {
                     self.check_delete(case.cluster, state, *step, *why);
                 }
+                Action::Read { .. } => {}
             }
         }
     }
@@ -133,7 +145,7 @@ impl Checker<'_> {
             Slot::Foreign { retry_at }
             | Slot::ForeignTerminating { retry_at }
             | Slot::Refused { retry_at, .. } => *retry_at <= self.now,
-            Slot::Rival { .. } => false,
+            Slot::Rival { .. } | Slot::Unreadable { .. } => false,
         };
         if !free {
             let text = format!("{step:?} over {:?}", cluster.works[step.index()]);
@@ -163,8 +175,13 @@ impl Checker<'_> {
         started: DateTime<Utc>,
     ) {
         let step = action.step();
+        if cluster.unsettled.is_some_and(|unsettled| unsettled != step) {
+            let text = format!("{step:?} while {:?} is unsettled", cluster.unsettled);
+            self.report(ViolationKind::UnsettledPassed, Some(cluster), text);
+        }
         self.check_announced(cluster, state, attempt);
         self.check_order(cluster, state, step);
+        self.check_version(cluster, step);
         let clock = state.record.stages[Stage::from(step).index()].map(|stage| stage.started);
         if started != self.now && Some(started) != clock {
             let text = format!("{step:?} with a clock of {started}");
@@ -175,6 +192,26 @@ impl Checker<'_> {
         } else if clock.is_some_and(|clock| clock != started) {
             let text = format!("{step:?} with a clock of {started} instead of {clock:?}");
             self.report(ViolationKind::ClockReset, Some(cluster), text);
+        }
+    }
+
+    /// Neither an action before the update nor the update itself begins on a cluster that runs something newer.
+    fn check_version(&mut self, cluster: &Cluster, step: Step) {
+        let leads_to_target = matches!(step, Step::PreAction | Step::Platform)
+            && self.policy.steps[Step::Platform.index()].is_some();
+        if self.policy.allow_downgrade || !leads_to_target {
+            return;
+        }
+        let known = |text: &str| semver::Version::parse(text).ok();
+        let newer = known(&cluster.version)
+            .zip(known(&self.policy.target))
+            .is_some_and(|(runs, target)| target.cmp_precedence(&runs).is_lt());
+        if newer {
+            let text = format!(
+                "{step:?} towards {} while it runs {}",
+                self.policy.target, cluster.version
+            );
+            self.report(ViolationKind::Downgrade, Some(cluster), text);
         }
     }
 
@@ -236,7 +273,13 @@ impl Checker<'_> {
         let under_way = [Step::Platform, Step::Operators, Step::PostAction]
             .into_iter()
             .any(|step| is_proven(cluster, &state.record, step.into()));
-        let barred = if cluster.gone {
+        let unreadable = cluster
+            .works
+            .iter()
+            .any(|slot| matches!(slot, Slot::Unreadable { .. }));
+        let barred = if unreadable {
+            Some("a work of it cannot be read")
+        } else if cluster.gone {
             Some("it is gone")
         } else if cluster.selection != Selection::In && !under_way {
             Some("it is not selected")

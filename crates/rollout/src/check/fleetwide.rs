@@ -3,12 +3,32 @@
 use super::actions::is_start;
 use super::records::is_release_unwritten;
 use super::{Case, Checker, ViolationKind};
-use crate::fleet::{Busy, Selection};
+use crate::fleet::{Busy, Cluster, Reading, Selection, Slot};
 use crate::outlook::Counts;
 use crate::phase::{Phase, Step};
 use crate::plan::ClusterState;
 use crate::policy::Limit;
+use crate::reason::Reason;
 use crate::record::Record;
+
+/// A write that takes a slot is under way, or how one ended is not known.
+fn may_have_started(cluster: &Cluster) -> bool {
+    cluster.busy == Some(Busy::Starting)
+        || matches!(
+            cluster.unsettled,
+            Some(Step::PreAction | Step::Platform | Step::Operators)
+        )
+}
+
+/// Of a cluster whose record cannot be read, every work that has not ended may be at work.
+fn may_run(slot: &Slot) -> bool {
+    match slot {
+        Slot::Ours(work) => {
+            !work.vanished && !matches!(work.reading, Reading::Succeeded | Reading::Failed(_))
+        }
+        slot => matches!(slot, Slot::Unreadable { .. }),
+    }
+}
 
 impl Checker<'_> {
     pub(super) fn check_fleet(&mut self, cases: &[Case<'_>]) {
@@ -22,9 +42,10 @@ impl Checker<'_> {
             })
             .collect();
         if !starts.is_empty() {
+            // What may have been started already is counted among the slots held.
             let takes_slot = |case: &&&Case<'_>| {
                 let mut steps = case.actions.iter().map(|action| action.step());
-                steps.any(|step| step != Step::PostAction)
+                !may_have_started(case.cluster) && steps.any(|step| step != Step::PostAction)
             };
             self.check_window(cases, starts.iter().filter(takes_slot).count());
             self.check_gates(cases, &starts);
@@ -46,7 +67,10 @@ impl Checker<'_> {
             .filter(|case| {
                 let Some(state) = case.state else { return false };
                 let unwritten = is_release_unwritten(case.cluster, &state.record);
-                state.record.phase.holds_slot() || unwritten || case.cluster.busy == Some(Busy::Starting)
+                let unknown = state.record.reason == Reason::UnreadableRecord
+                    && state.record.attempt.revision.is_empty()
+                    && case.cluster.works[..Step::PostAction.index()].iter().any(may_run);
+                unknown || state.record.phase.holds_slot() || unwritten || may_have_started(case.cluster)
             })
             .count();
         let size = self.limit(self.policy.max_concurrency).max(1);

@@ -5,9 +5,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::{Case, Checker, ViolationKind};
 use crate::fleet::{Cluster, Reading, Selection, Slot, Work};
 use crate::phase::{Phase, Step};
-use crate::plan::ClusterState;
+use crate::plan::{Action, ClusterState};
 use crate::reason::Reason;
-use crate::record::{Outcome, Record, Stage};
+use crate::record::{Outcome, Record, Stage, StepRecord};
 
 pub(super) fn has_succeeded(record: &Record, stage: Stage) -> bool {
     record.stages[stage.index()].is_some_and(|stage| stage.outcome == Some(Outcome::Succeeded))
@@ -20,6 +20,17 @@ const fn step_of(stage: Stage) -> Option<Step> {
         Stage::Operators => Some(Step::Operators),
         Stage::Soak => None,
         Stage::PostAction => Some(Step::PostAction),
+    }
+}
+
+/// The step that a phase is in, if its time is limited.
+const fn timed_step(phase: Phase) -> Option<Step> {
+    match phase {
+        Phase::PreAction => Some(Step::PreAction),
+        Phase::Initialized | Phase::Partial => Some(Step::Platform),
+        Phase::Operators => Some(Step::Operators),
+        Phase::PostAction => Some(Step::PostAction),
+        _ => None,
     }
 }
 
@@ -90,7 +101,8 @@ impl Checker<'_> {
         self.check_attempt(cluster, record);
         self.check_stages(cluster, record);
         self.check_slot(cluster, record);
-        self.check_deadlines(cluster, record);
+        self.check_deadlines(case, record);
+        self.check_confirmed(cluster, record);
         self.check_urgency(cluster, state);
         let silent = record.reason == Reason::None
             && matches!(
@@ -107,6 +119,22 @@ impl Checker<'_> {
         }
     }
 
+    /// What cannot be read is left alone: no write, no other record, no end of the row.
+    pub(super) fn check_unreadable(&mut self, case: &Case<'_>) {
+        let Some(before) =
+            case.cluster.record.as_deref().filter(|before| {
+                before.reason == Reason::UnreadableRecord && before.attempt.revision.is_empty()
+            })
+        else {
+            return;
+        };
+        let kept = case.state.is_some_and(|state| *state.record == *before);
+        if !kept || !case.actions.is_empty() {
+            let text = format!("{:?}, listed: {}", case.actions, case.state.is_some());
+            self.report(ViolationKind::UnreadableTouched, Some(case.cluster), text);
+        }
+    }
+
     fn check_dropped(&mut self, cluster: &Cluster) {
         let started = cluster
             .record
@@ -114,7 +142,8 @@ impl Checker<'_> {
             .is_some_and(|record| record.phase.is_initialized());
         let left = matches!(cluster.selection, Selection::Left(since)
             if since + TimeDelta::seconds(5) <= self.now);
-        if !cluster.gone && (!left || started) {
+        let unsettled = cluster.unsettled.is_some_and(|step| step != Step::PostAction);
+        if !cluster.gone && (!left || started || unsettled) {
             let text = format!(
                 "dropped from {:?}",
                 cluster.record.as_deref().map(|record| record.phase)
@@ -137,6 +166,11 @@ impl Checker<'_> {
                 self.report(ViolationKind::TerminalReversed, Some(cluster), text);
             }
             return;
+        }
+        let waits = cluster.unsettled.is_some_and(|step| step != Step::PostAction);
+        if waits && matches!(before.phase, Phase::Pending | Phase::Blocked) {
+            let text = format!("{:?} became {:?}", before.attempt, record.attempt);
+            self.report(ViolationKind::UnsettledPassed, Some(cluster), text);
         }
         let revised = before.attempt.revision != self.policy.revision
             && record.attempt.revision == self.policy.revision;
@@ -181,11 +215,13 @@ impl Checker<'_> {
             let Some(was) = before.and_then(|before| before.stages[stage.index()]) else {
                 continue;
             };
-            let of_work = step_of(stage)
-                .and_then(|step| own(cluster, step))
-                .map(|work| work.started);
+            let ended = |stage: StepRecord| stage.outcome.is_some();
+            if stage == Stage::Soak && !self.policy.clock_trusted && now.is_some_and(ended) && !ended(was) {
+                let text = "the soak has ended by a clock that is not trusted";
+                self.report(ViolationKind::ClockDistrusted, Some(cluster), text);
+            }
             let kept = match now {
-                Some(now) => now.started == was.started || Some(now.started) == of_work,
+                Some(now) => now.started == was.started,
                 None => matches!(record.phase, Phase::Pending | Phase::Blocked),
             };
             if !kept {
@@ -210,12 +246,14 @@ impl Checker<'_> {
         }
     }
 
-    fn check_deadlines(&mut self, cluster: &Cluster, record: &Record) {
+    fn check_deadlines(&mut self, case: &Case<'_>, record: &Record) {
+        let cluster = case.cluster;
         for deadline in self.deadlines(cluster, record) {
-            if deadline <= self.now {
+            let due = deadline <= self.now && self.policy.clock_trusted;
+            if due && !self.is_being_read(case, record, deadline) {
                 let text = format!("{:?} since its deadline {deadline}", record.phase);
                 self.report(ViolationKind::DeadlinePassed, Some(cluster), text);
-            } else if self.plan.wake_at.is_none_or(|wake| wake > deadline) {
+            } else if deadline > self.now && self.plan.wake_at.is_none_or(|wake| wake > deadline) {
                 let text = format!("{:?} until {deadline}", record.phase);
                 self.report(ViolationKind::WakeMissed, Some(cluster), text);
             }
@@ -232,19 +270,69 @@ impl Checker<'_> {
         }
     }
 
+    /// A deadline that has passed waits until the step's work was read from the hub, which another write, or a wait after a
+    /// failed one, may hold up.
+    fn is_being_read(&self, case: &Case<'_>, record: &Record, deadline: DateTime<Utc>) -> bool {
+        let Some(step) = timed_step(record.phase) else {
+            return false;
+        };
+        let confirmed = matches!(case.cluster.read, Some((read, at)) if read == step && at >= deadline);
+        let asked = case
+            .actions
+            .iter()
+            .any(|action| matches!(action, Action::Read { step: read, .. } if *read == step));
+        let held_up = case.cluster.busy.is_some()
+            || case
+                .cluster
+                .backoff
+                .as_ref()
+                .is_some_and(|backoff| backoff.until > self.now);
+        !confirmed && (asked || held_up)
+    }
+
+    /// Nobody fails because time passed on what the watches told alone.
+    fn check_confirmed(&mut self, cluster: &Cluster, record: &Record) {
+        let step = match record.reason {
+            Reason::PreActionTimeout => Step::PreAction,
+            Reason::ClusterUpgradeTimeout => Step::Platform,
+            Reason::OperatorsUpgradeTimeout => Step::Operators,
+            Reason::PostActionTimeout => Step::PostAction,
+            _ => return,
+        };
+        let old = cluster.record.as_deref().is_some_and(|before| {
+            before.reason == record.reason && before.phase == record.phase && before.attempt == record.attempt
+        });
+        if old || !matches!(record.phase, Phase::Failed | Phase::PreActionDegraded) {
+            return;
+        }
+        if !self.policy.clock_trusted {
+            let text = format!("{}, though the clock is not trusted", record.reason);
+            self.report(ViolationKind::ClockDistrusted, Some(cluster), text);
+        }
+        let length = match step {
+            Step::Operators => self.policy.operators_timeout,
+            _ => self.policy.cluster_timeout,
+        };
+        let deadline = record.stages[Stage::from(step).index()].map(|stage| stage.started + length);
+        let read = cluster.read.filter(|(read, _)| *read == step);
+        let confirmed = deadline
+            .zip(read)
+            .is_some_and(|(deadline, (_, at))| at >= deadline && deadline <= self.now);
+        if !confirmed {
+            let text = format!("{} at {deadline:?}, last read: {:?}", record.reason, cluster.read);
+            self.report(ViolationKind::FailedUnread, Some(cluster), text);
+        }
+    }
+
     /// When the phase must end at the latest.
     fn deadlines(&self, cluster: &Cluster, record: &Record) -> Vec<DateTime<Utc>> {
-        let step = match record.phase {
-            Phase::PreAction => Step::PreAction,
-            Phase::Initialized | Phase::Partial => Step::Platform,
-            Phase::Operators => Step::Operators,
-            Phase::PostAction => Step::PostAction,
-            Phase::Soaking => {
-                let began = record.stages[Stage::Soak.index()].map(|stage| stage.started);
-                let length = self.policy.min_success_time.unwrap_or_default();
-                return began.map(|began| began + length).into_iter().collect();
-            }
-            _ => return Vec::new(),
+        if record.phase == Phase::Soaking {
+            let began = record.stages[Stage::Soak.index()].map(|stage| stage.started);
+            let length = self.policy.min_success_time.unwrap_or_default();
+            return began.map(|began| began + length).into_iter().collect();
+        }
+        let Some(step) = timed_step(record.phase) else {
+            return Vec::new();
         };
         let length = match step {
             Step::Operators => self.policy.operators_timeout,

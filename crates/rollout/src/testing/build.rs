@@ -38,7 +38,9 @@ pub fn policy() -> PolicyBuilder {
         cluster_timeout: TimeDelta::hours(3),
         operators_timeout: TimeDelta::seconds(1310),
         canaries: false,
+        clock_trusted: true,
         target: Arc::from("4.12.0"),
+        allow_downgrade: false,
     })
 }
 
@@ -102,6 +104,24 @@ impl PolicyBuilder {
         self
     }
 
+    /// A restore since.
+    pub fn restored(mut self) -> Self {
+        self.0.hold = Some(Hold::Restored);
+        self
+    }
+
+    /// The version asked for.
+    pub fn target(mut self, version: &str) -> Self {
+        self.0.target = Arc::from(version);
+        self
+    }
+
+    /// `spec.clusterVersion.allowDowngrade`.
+    pub fn allow_downgrade(mut self) -> Self {
+        self.0.allow_downgrade = true;
+        self
+    }
+
     /// The upgrade is being deleted.
     pub fn deleting(mut self) -> Self {
         self.0.deleting = true;
@@ -145,6 +165,12 @@ impl PolicyBuilder {
         self
     }
 
+    /// The clock differs from the hub's.
+    pub fn distrusted_clock(mut self) -> Self {
+        self.0.clock_trusted = false;
+        self
+    }
+
     /// The policy.
     #[must_use]
     pub fn build(self) -> Policy {
@@ -179,6 +205,8 @@ impl FleetBuilder {
             written: None,
             busy: None,
             backoff: None,
+            unsettled: None,
+            read: None,
             version: Arc::from("4.11.0"),
         });
         self
@@ -288,6 +316,16 @@ impl FleetBuilder {
                 lasting: false,
             });
         })
+    }
+
+    /// It is not known whether a write that begins a step was carried out.
+    pub fn unsettled(self, step: Step) -> Self {
+        self.last(|cluster| cluster.unsettled = Some(step))
+    }
+
+    /// A step's work was read from the hub then (seconds).
+    pub fn read(self, step: Step, seconds: i64) -> Self {
+        self.last(|cluster| cluster.read = Some((step, at(seconds))))
     }
 
     /// Its writes stay forbidden; not again before then (seconds).
@@ -418,6 +456,7 @@ pub fn record(phase: Phase) -> RecordBuilder {
         },
         phase,
         reason: Reason::None,
+        other_reason: None,
         message: Arc::from(""),
         since: at(0),
         stages: [None; 5],

@@ -58,6 +58,8 @@ impl HubWork {
 pub(super) struct Spoke {
     pub(super) gone: bool,
     pub(super) standing: Standing,
+    /// The version that it reports.
+    pub(super) version: Arc<str>,
     /// Its agent neither reports nor cleans up.
     pub(super) offline: bool,
     pub(super) works: [Option<HubWork>; 4],

@@ -11,10 +11,13 @@ use crate::fleet::{Backoff, Busy, Cluster, Fleet, Reading, Rival, RivalHold, Sel
 use crate::phase::{Phase, Step};
 use crate::plan::{Action, Plan};
 use crate::policy::Policy;
-use crate::record::Record;
+use crate::record::{Attempt, Record};
 
 /// Changes that are not urgent are collected this long before they are written.
 const COALESCE: TimeDelta = TimeDelta::seconds(2);
+
+/// So long after it was given up on a write is certainly not carried out any more.
+const SETTLED: TimeDelta = TimeDelta::seconds(90);
 
 /// How a write ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +25,8 @@ pub(super) enum Landing {
     Done,
     /// Carried out, but the answer is lost.
     Lost,
+    /// The answer is lost, and it is carried out so many seconds later.
+    Late(i64),
     /// Not carried out.
     Refused,
 }
@@ -32,8 +37,21 @@ pub(super) struct Write {
     pub(super) action: Action,
     pub(super) starts: bool,
     pub(super) hash: Arc<str>,
+    pub(super) issued: DateTime<Utc>,
     pub(super) lands: DateTime<Utc>,
     pub(super) landing: Landing,
+    /// An earlier write of the same may have been carried out, or may be yet.
+    pub(super) repeats: bool,
+    /// It is carried out after it was given up on.
+    pub(super) late: bool,
+}
+
+/// A write that takes a slot, may have been carried out, and may be carried out yet.
+#[derive(Clone, Debug)]
+pub(super) struct Unsettled {
+    step: Step,
+    attempt: Attempt,
+    last: DateTime<Utc>,
 }
 
 #[derive(Clone, Debug)]
@@ -51,6 +69,10 @@ pub(super) struct Upgrade {
     pub(super) due: BTreeMap<Arc<str>, DateTime<Utc>>,
     pub(super) writes: Vec<Write>,
     pub(super) backoff: BTreeMap<Arc<str>, DateTime<Utc>>,
+    pub(super) unsettled: BTreeMap<Arc<str>, Unsettled>,
+    pub(super) read: BTreeMap<Arc<str>, (Step, DateTime<Utc>)>,
+    /// Its watches are silent: the hub as they told it last, and as answers told it since.
+    pub(super) deaf: Option<Hub>,
     pub(super) obstacles: BTreeMap<(Arc<str>, Step), Slot>,
     pub(super) vanished: BTreeMap<(Arc<str>, Step), Work>,
     pub(super) wake: Option<DateTime<Utc>>,
@@ -71,6 +93,9 @@ impl Upgrade {
             due: BTreeMap::new(),
             writes: Vec::new(),
             backoff: BTreeMap::new(),
+            unsettled: BTreeMap::new(),
+            read: BTreeMap::new(),
+            deaf: None,
             obstacles: BTreeMap::new(),
             vanished: BTreeMap::new(),
             wake: None,
@@ -93,6 +118,8 @@ impl Upgrade {
         self.due.clear();
         self.writes.clear();
         self.backoff.clear();
+        self.unsettled.clear();
+        self.read.clear();
         self.obstacles.clear();
         self.vanished.clear();
         for selection in self.selection.values_mut() {
@@ -170,6 +197,34 @@ impl Upgrade {
         }
     }
 
+    /// Notes that a write which takes a slot was given up on.
+    pub(super) fn doubt(&mut self, write: &Write, now: DateTime<Utc>) {
+        let (step, attempt) = match &write.action {
+            Action::Create { step, attempt, .. } => (*step, attempt.clone()),
+            Action::Update { attempt, .. } => (Step::Platform, attempt.clone()),
+            _ => return,
+        };
+        let unsettled = Unsettled {
+            step,
+            attempt,
+            last: now,
+        };
+        self.unsettled.insert(Arc::clone(&write.cluster), unsettled);
+    }
+
+    /// Takes what a look at the hub tells of writes that were given up on; `asked`: the hub said no to another try, or that
+    /// nothing is there.
+    pub(super) fn settle(&mut self, index: usize, hub: &Hub, now: DateTime<Utc>, asked: Option<&str>) {
+        self.unsettled.retain(|name, unsettled| {
+            let spoke = hub.spokes.get(name);
+            let work = spoke.and_then(|spoke| spoke.works[unsettled.step.index()].as_ref());
+            let landed = work
+                .is_some_and(|work| work.owner == Owner::Upgrade(index) && work.attempt == unsettled.attempt);
+            let over = asked == Some(&**name) && unsettled.last + SETTLED <= now;
+            !landed && !over
+        });
+    }
+
     fn slot(&self, index: usize, hub: &Hub, name: &Arc<str>, step: Step) -> Slot {
         let work = hub
             .spokes
@@ -205,6 +260,7 @@ impl Upgrade {
     fn owns(&self, index: usize, hub: &Hub, name: &Arc<str>) -> bool {
         let works = hub.spokes.get(name).map(|spoke| &spoke.works);
         self.busy(name) == Some(Busy::Starting)
+            || self.unsettled.contains_key(name)
             || works.is_some_and(|works| {
                 works
                     .iter()
@@ -256,9 +312,11 @@ fn rival(upgrades: &[Upgrade], index: usize, hub: &Hub, name: &Arc<str>) -> Opti
 /// What upgrade `index` sees.
 pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTime<Utc>) -> Fleet {
     let upgrade = &upgrades[index];
+    let hub = upgrade.deaf.as_ref().unwrap_or(hub);
     let mut names: BTreeSet<Arc<str>> = upgrade.rows.keys().cloned().collect();
     names.extend(upgrade.drafts.keys().cloned());
     names.extend(upgrade.writes.iter().map(|write| Arc::clone(&write.cluster)));
+    names.extend(upgrade.unsettled.keys().cloned());
     for (name, spoke) in &hub.spokes {
         let owned = spoke
             .works
@@ -292,7 +350,9 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
                 error: Arc::from("the write failed"),
                 lasting: false,
             }),
-            version: Arc::from("4.11.0"),
+            unsettled: upgrade.unsettled.get(name).map(|unsettled| unsettled.step),
+            read: upgrade.read.get(name).copied(),
+            version: Arc::clone(&spoke.version),
         })
         .collect();
     Fleet { clusters }

@@ -18,6 +18,8 @@ pub(super) struct Watch {
     pub(super) faults: Vec<String>,
     /// Slots held per upgrade when last looked at.
     held: BTreeMap<usize, usize>,
+    /// The largest window per upgrade so far.
+    largest: BTreeMap<usize, usize>,
     /// Clock of each step, per upgrade, cluster, step and attempt.
     clocks: BTreeMap<(usize, Arc<str>, Step, Attempt), DateTime<Utc>>,
 }
@@ -99,6 +101,19 @@ impl Watch {
             self.fault(
                 now,
                 &format!("{held} slots held, {size} allowed, {before} before"),
+            );
+        }
+    }
+
+    /// Works on the hub count, whatever the controller knows of them.
+    pub(super) fn on_hub(&mut self, index: usize, now: DateTime<Utc>, unfinished: usize, size: usize) {
+        let largest = self.largest.entry(index).or_default();
+        *largest = size.max(*largest);
+        let largest = *largest;
+        if unfinished > largest {
+            self.fault(
+                now,
+                &format!("{unfinished} clusters unfinished on the hub, {largest} allowed"),
             );
         }
     }
@@ -200,9 +215,11 @@ impl Watch {
         started: DateTime<Utc>,
         starts: bool,
         written: Option<&Record>,
+        late: bool,
     ) {
-        let finished =
-            written.is_some_and(|written| written.attempt == key.3 && written.succeeded(key.2.into()));
+        // What was sent before the step ended and is carried out after it is cleaned up again.
+        let finished = !late
+            && written.is_some_and(|written| written.attempt == key.3 && written.succeeded(key.2.into()));
         if finished {
             self.fault(now, &format!("a finished step is created again: {key:?}"));
         }
@@ -232,7 +249,9 @@ pub(super) fn busy(action: &Action) -> Busy {
     match action {
         Action::Create { step, .. } if *step != Step::PostAction => Busy::Starting,
         Action::Update { .. } => Busy::Starting,
-        Action::Create { .. } | Action::MarkSoak { .. } | Action::Delete { .. } => Busy::Other,
+        Action::Create { .. } | Action::MarkSoak { .. } | Action::Delete { .. } | Action::Read { .. } => {
+            Busy::Other
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The toy world: time, upgrades, hub. It carries plans out until nothing moves.
 
+mod landing;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -33,6 +35,10 @@ pub enum Latency {
     Random,
     /// 0 to 3 seconds; one in ten is refused or loses its answer.
     Faulty,
+    /// 0 to 3 seconds; half is refused, loses its answer, or loses its answer and is carried out up to a minute later.
+    Stalling,
+    /// Every answer is lost, and what was written is carried out so many seconds later.
+    Losing(i64),
 }
 
 /// Hub, agents and controllers.
@@ -46,6 +52,8 @@ pub struct World {
     watch: Watch,
     log: Vec<String>,
     actions: usize,
+    /// Writes that were given up on and will be carried out then, by upgrade.
+    late: Vec<(DateTime<Utc>, usize, Write)>,
 }
 
 impl World {
@@ -61,6 +69,7 @@ impl World {
             watch: Watch::default(),
             log: Vec::new(),
             actions: 0,
+            late: Vec::new(),
         }
     }
 
@@ -81,6 +90,7 @@ impl World {
         let spoke = Spoke {
             gone: false,
             standing: Standing::Eligible,
+            version: Arc::from("4.11.0"),
             offline: false,
             works: [None, None, None, None],
             refuses: BTreeSet::new(),
@@ -177,6 +187,11 @@ impl World {
                 };
             }
         });
+    }
+
+    /// Sets the version that a cluster reports.
+    pub fn runs(&mut self, name: &str, version: &str) {
+        self.spoke(name, |spoke, _| spoke.version = Arc::from(version));
     }
 
     /// Sets whether a cluster may start.
@@ -351,7 +366,37 @@ impl World {
 
     fn next(&self) -> Option<DateTime<Utc>> {
         let upgrades = self.upgrades.iter().filter_map(Upgrade::next);
-        upgrades.chain(self.hub.next(self.now)).min()
+        let late = self.late.iter().map(|(at, ..)| *at);
+        upgrades.chain(late).chain(self.hub.next(self.now)).min()
+    }
+
+    /// The watches of an upgrade's controller fall silent without saying so, or speak again.
+    pub fn deafen(&mut self, upgrade: usize, deaf: bool) {
+        self.upgrades[upgrade].deaf = deaf.then(|| self.hub.clone());
+    }
+
+    /// Clusters that the hub has unfinished works of, told by the works and not by what the controller thinks.
+    #[must_use]
+    pub fn unfinished(&self, upgrade: usize) -> usize {
+        let spokes = self.hub.spokes.iter().filter(|(_, spoke)| !spoke.gone);
+        spokes
+            .filter(|(name, spoke)| {
+                let record = self.upgrades[upgrade].drafts.get(*name);
+                let counts = |work: &HubWork| {
+                    let running = matches!(
+                        work.reading,
+                        Reading::NotYet | Reading::OtherVersion | Reading::Running
+                    );
+                    let open = record.is_none_or(|record| {
+                        record.attempt == work.attempt
+                            && (record.phase == Phase::Pending || record.phase.holds_slot())
+                    });
+                    work.owner == Owner::Upgrade(upgrade) && work.deleted.is_none() && running && open
+                };
+                let of_slots = &spoke.works[..=Step::Operators.index()];
+                of_slots.iter().flatten().any(counts)
+            })
+            .count()
     }
 
     /// Everything that happens at this instant.
@@ -364,10 +409,14 @@ impl World {
                 }
                 moved = true;
             }
+            moved |= self.land_late();
             for index in 0..self.upgrades.len() {
                 moved |= self.land(index);
                 moved |= self.upgrades[index].flush(self.now);
                 moved |= self.think(index);
+                let size = self.upgrades[index].last.summary.window;
+                let unfinished = self.unfinished(index);
+                self.watch.on_hub(index, self.now, unfinished, size);
             }
             if !moved {
                 return;
@@ -378,6 +427,10 @@ impl World {
 
     /// Plans once; true when the plan changed something.
     fn think(&mut self, index: usize) -> bool {
+        let upgrade = &mut self.upgrades[index];
+        let told = upgrade.deaf.take();
+        upgrade.settle(index, told.as_ref().unwrap_or(&self.hub), self.now, None);
+        upgrade.deaf = told;
         let fleet = observe(&self.upgrades, index, &self.hub, self.now);
         let policy = self.upgrades[index].asked();
         let plan = plan(self.now, &policy, &fleet);
@@ -401,8 +454,10 @@ impl World {
             self.issue(index, action, &plan);
         }
         let urgent = match self.latency {
-            Latency::Ordered => TimeDelta::zero(),
-            Latency::Random | Latency::Faulty => TimeDelta::seconds(self.rng.below(2).cast_signed()),
+            Latency::Ordered | Latency::Losing(_) => TimeDelta::zero(),
+            Latency::Random | Latency::Faulty | Latency::Stalling => {
+                TimeDelta::seconds(self.rng.below(2).cast_signed())
+            }
         };
         let upgrade = &mut self.upgrades[index];
         let changed = upgrade.adopt(&plan, self.now, urgent) || !plan.actions.is_empty();
@@ -423,6 +478,21 @@ impl World {
                 };
                 (self.rng.below(4), landing)
             }
+            Latency::Stalling => {
+                let landing = match self.rng.below(10) {
+                    0 => Landing::Refused,
+                    1 => Landing::Lost,
+                    2..=4 => Landing::Late(self.rng.below(60).cast_signed()),
+                    _ => Landing::Done,
+                };
+                (self.rng.below(4), landing)
+            }
+            Latency::Losing(seconds) => (1, Landing::Late(seconds)),
+        };
+        let landing = match (landing, action) {
+            (Landing::Late(_), Action::Read { .. }) => Landing::Done,
+            (Landing::Late(_), Action::MarkSoak { .. } | Action::Delete { .. }) => Landing::Lost,
+            (landing, _) => landing,
         };
         let step = action.step();
         let hash = self.upgrades[index].policy.steps[step.index()].clone();
@@ -436,10 +506,15 @@ impl World {
             Action::Update { kind, .. } => format!("update {step:?} ({kind:?})"),
             Action::MarkSoak { .. } => format!("mark soak on {step:?}"),
             Action::Delete { why, .. } => format!("delete {step:?} ({why:?})"),
+            Action::Read { .. } => format!("read {step:?}"),
         };
         self.say(&format!("{cluster}  {what}"));
         self.actions += 1;
+        let repeats = self.upgrades[index].unsettled.contains_key(cluster);
         self.upgrades[index].writes.push(Write {
+            issued: self.now,
+            repeats,
+            late: false,
             cluster: Arc::clone(cluster),
             action: action.clone(),
             starts,
@@ -447,98 +522,5 @@ impl World {
             lands: self.now + TimeDelta::seconds(lands.cast_signed()),
             landing,
         });
-    }
-
-    /// Lands the writes that are due; true when any was.
-    fn land(&mut self, index: usize) -> bool {
-        let now = self.now;
-        let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.upgrades[index].writes)
-            .into_iter()
-            .partition(|write| write.lands <= now);
-        self.upgrades[index].writes = later;
-        for write in &due {
-            if write.landing != Landing::Refused {
-                self.carry_out(index, write);
-            }
-            let backoff = &mut self.upgrades[index].backoff;
-            if write.landing == Landing::Done {
-                backoff.remove(&write.cluster);
-            } else {
-                backoff.insert(Arc::clone(&write.cluster), now + WRITE_BACKOFF);
-            }
-        }
-        !due.is_empty()
-    }
-
-    fn carry_out(&mut self, index: usize, write: &Write) {
-        let now = self.now;
-        let step = write.action.step();
-        let Some(spoke) = self.hub.spokes.get_mut(&write.cluster) else {
-            return;
-        };
-        if spoke.gone {
-            return;
-        }
-        let obstacle = (Arc::clone(&write.cluster), step);
-        let retry_at = now + OBSTACLE_BACKOFF;
-        let refused = spoke.refuses.contains(&step);
-        let slot = &mut spoke.works[step.index()];
-        match (&write.action, slot) {
-            // The API server validates before it looks for the name.
-            (Action::Create { .. }, _) if refused => {
-                let message = Arc::from("it is invalid");
-                let refused = Slot::Refused { retry_at, message };
-                self.upgrades[index].obstacles.insert(obstacle, refused);
-            }
-            (Action::Create { attempt, started, .. }, slot @ None) => {
-                *slot = Some(HubWork {
-                    owner: Owner::Upgrade(index),
-                    attempt: attempt.clone(),
-                    hash: Arc::clone(&write.hash),
-                    started: *started,
-                    soak_started: None,
-                    deleted: None,
-                    epoch: now,
-                    reading: Reading::NotYet,
-                    unhealthy: None,
-                    done: false,
-                    applied: false,
-                });
-                let key = (index, Arc::clone(&write.cluster), step, attempt.clone());
-                let row = self.upgrades[index].rows.get(&write.cluster).cloned();
-                self.watch
-                    .on_create(now, key, *started, write.starts, row.as_deref());
-                self.upgrades[index].obstacles.remove(&obstacle);
-            }
-            (Action::Create { .. }, Some(work)) => {
-                if work.owner == Owner::Upgrade(index) {
-                    self.watch.on_doubled(now, &write.cluster, step);
-                } else if work.owner == Owner::Nobody {
-                    let foreign = Slot::Foreign { retry_at };
-                    self.upgrades[index].obstacles.insert(obstacle, foreign);
-                }
-            }
-            (Action::Update { attempt, started, .. }, Some(work)) if work.deleted.is_none() => {
-                if work.hash != write.hash {
-                    work.epoch = now;
-                    work.reading = Reading::NotYet;
-                    work.done = false;
-                }
-                work.owner = Owner::Upgrade(index);
-                work.attempt = attempt.clone();
-                work.hash = Arc::clone(&write.hash);
-                work.started = *started;
-                work.soak_started = None;
-            }
-            (Action::MarkSoak { started, .. }, Some(work))
-                if work.deleted.is_none() && work.owner == Owner::Upgrade(index) =>
-            {
-                work.soak_started = Some(*started);
-            }
-            (Action::Delete { .. }, Some(work)) if work.owner != Owner::Nobody => {
-                work.deleted.get_or_insert(now);
-            }
-            _ => {}
-        }
     }
 }

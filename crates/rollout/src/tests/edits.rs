@@ -173,7 +173,7 @@ fn a_job_that_cannot_be_cleaned_up_does_not_hold_its_slot_for_ever() {
         .edited("r2", &[Step::Operators]);
     let plan = planned(159, asked.clone(), stuck.clone());
     assert_eq!(plan.wake_at, Some(at(160)));
-    let plan = planned(160, asked, stuck);
+    let plan = planned(160, asked, stuck.read(Step::Operators, 160));
     assert_eq!(
         stand(&plan, "a"),
         (Phase::Failed, Reason::OperatorsUpgradeTimeout)
@@ -337,6 +337,7 @@ fn an_unfinished_step_deleted_by_hand_is_recreated_with_its_clock() {
     let plan = planned(50, policy().timeouts(60, 60), deleted.clone());
     assert_eq!(writes(&plan), ["create a/Platform"]);
     assert_eq!(started(&plan), [0]);
+    let deleted = deleted.read(Step::Platform, 60);
     let plan = planned(60, policy().timeouts(60, 60), deleted);
     assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::ClusterUpgradeTimeout));
 }

@@ -109,6 +109,7 @@ fn a_failure_frees_its_slot_only_when_it_is_written() {
         .cluster("dev1")
         .work(Step::Platform, work(0))
         .record(record(Phase::Initialized).stage(Stage::Platform, 0))
+        .read(Step::Platform, 60)
         .cluster("dev2");
     let plan = planned(60, policy().window(1).timeouts(60, 60), failing);
     assert_eq!(stand(&plan, "dev1").0, Phase::Failed);
@@ -148,7 +149,7 @@ fn after_an_invalid_edit_nothing_starts_and_what_is_in_flight_goes_on() {
     let plan = planned(10, policy(), fleet.clone());
     assert_eq!(writes(&plan), ["create dev1/Operators"]);
     assert_eq!(stand(&plan, "dev2"), (Phase::Pending, Reason::InvalidSpec));
-    let late = planned(60, policy(), fleet);
+    let late = planned(60, policy(), fleet.read(Step::Platform, 60));
     assert_eq!(
         stand(&late, "dev3"),
         (Phase::Failed, Reason::ClusterUpgradeTimeout)
@@ -454,4 +455,106 @@ fn only_failed_or_blocked_clusters_left_means_stalled() {
     assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersFailed));
     let plan = planned(0, policy(), fleet().cluster("dev1").blocked(Reason::NotOpenShift));
     assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersBlocked));
+}
+
+/// A cluster of which a creation may have been carried out, and one that waits.
+fn unsettled() -> FleetBuilder {
+    fleet().cluster("dev1").unsettled(Step::Platform).cluster("dev2")
+}
+
+#[test]
+fn a_start_whose_outcome_is_not_known_holds_its_slot_until_it_is_tried_again() {
+    let waiting = || {
+        fleet()
+            .cluster("dev1")
+            .unsettled(Step::Platform)
+            .backoff(20)
+            .cluster("dev2")
+    };
+    let plan = planned(10, policy().window(1), waiting());
+    assert_eq!(writes(&plan), NOTHING);
+    assert_eq!(plan.summary.in_flight, 1);
+    assert_eq!(stand(&plan, "dev1").1, Reason::WriteFailed);
+    assert_eq!(stand(&plan, "dev2").1, Reason::WaitingForSlot);
+    let plan = planned(20, policy().window(1), waiting());
+    assert_eq!(writes(&plan), ["create dev1/Platform"], "it needs no other slot");
+    let plan = planned(20, policy().window(2), waiting());
+    assert_eq!(writes(&plan), ["create dev1/Platform", "create dev2/Platform"]);
+}
+
+#[test]
+fn a_start_whose_outcome_is_not_known_is_looked_for_while_it_may_not_be_tried_again() {
+    let plan = planned(10, policy().window(1).paused(), unsettled());
+    assert_eq!(writes(&plan), ["read dev1/Platform"]);
+    assert_eq!(stand(&plan, "dev1"), (Phase::Pending, Reason::Paused));
+    let unavailable = fleet().cluster("dev1").unavailable().unsettled(Step::Platform);
+    assert_eq!(
+        writes(&planned(10, policy(), unavailable)),
+        ["read dev1/Platform"]
+    );
+    let edited = policy().pre_action();
+    assert_eq!(
+        writes(&planned(10, edited, unsettled())),
+        ["read dev1/Platform", "create dev2/PreAction"],
+        "another step waits"
+    );
+    let deleting = planned(10, policy().deleting(), unsettled());
+    assert_eq!(writes(&deleting), ["read dev1/Platform"]);
+}
+
+#[test]
+fn a_cluster_that_may_have_started_is_neither_dropped_nor_given_another_attempt() {
+    let plan = planned(
+        60,
+        policy(),
+        unsettled().cluster("dev3").left(0).unsettled(Step::Platform),
+    );
+    assert_eq!(plan.dropped, Vec::<std::sync::Arc<str>>::new());
+    assert_eq!(stand(&plan, "dev3").1, Reason::LeftSelection);
+    let revised = fleet()
+        .cluster("dev1")
+        .record(record(Phase::Pending).revision("r0"))
+        .unsettled(Step::Platform);
+    let plan = planned(60, policy(), revised);
+    assert_eq!(writes(&plan), ["read dev1/Platform"]);
+    assert_eq!(&*record_of(&plan, "dev1").attempt.revision, "r0");
+    assert_eq!(stand(&plan, "dev1").1, Reason::WriteFailed);
+}
+
+#[test]
+fn before_a_deadline_fails_a_cluster_its_work_is_read() {
+    let late = || {
+        fleet()
+            .cluster("dev1")
+            .work(Step::Platform, work(0).running())
+            .record(record(Phase::Partial).stage(Stage::Platform, 0))
+    };
+    let asked = || policy().timeouts(60, 60);
+    for fleet in [
+        late(),
+        late().read(Step::Platform, 59),
+        late().read(Step::PreAction, 60),
+    ] {
+        let plan = planned(60, asked(), fleet);
+        assert_eq!(writes(&plan), ["read dev1/Platform"]);
+        assert_eq!(stand(&plan, "dev1"), (Phase::Partial, Reason::Running));
+    }
+    let plan = planned(60, asked(), late().busy(Busy::Other));
+    assert_eq!(writes(&plan), NOTHING, "it is being read");
+    let plan = planned(60, asked(), late().backoff(65));
+    assert_eq!(
+        (writes(&plan), plan.wake_at),
+        (vec![], Some(at(65))),
+        "the reading failed"
+    );
+    let plan = planned(61, asked(), late().read(Step::Platform, 60));
+    assert_eq!(
+        stand(&plan, "dev1"),
+        (Phase::Failed, Reason::ClusterUpgradeTimeout)
+    );
+    let gone = fleet()
+        .cluster("dev1")
+        .record(record(Phase::Partial).stage(Stage::Platform, 0));
+    let plan = planned(60, asked(), gone);
+    assert_eq!(writes(&plan), ["read dev1/Platform"]);
 }

@@ -139,6 +139,21 @@ fn a_leaver_whose_start_is_under_way_is_not_dropped() {
 }
 
 #[test]
+fn a_leaver_is_not_dropped_while_the_deletion_of_its_work_may_still_fail() {
+    let fleet = fleet()
+        .cluster("a")
+        .left(0)
+        .busy(Busy::Other)
+        .record(record(Phase::Pending));
+    let plan = planned(100, policy(), fleet);
+    assert_eq!(writes(&plan), NOTHING);
+    assert!(
+        plan.dropped.is_empty(),
+        "without its record nobody would try again"
+    );
+}
+
+#[test]
 fn a_cluster_that_joins_takes_back_complete() {
     let fleet = fleet().cluster("a").record(record(Phase::Complete)).cluster("b");
     let plan = planned(10, policy(), fleet);

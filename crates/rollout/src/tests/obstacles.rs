@@ -218,6 +218,7 @@ fn a_timeout_without_a_work_repeats_what_kept_it_from_being_made() {
         ),
         (fleet(), "the step's ManifestWork does not exist"),
     ] {
+        let fleet = fleet.read(Step::PostAction, 19_000);
         let plan = planned(19_000, policy().post_action(), fleet);
         assert_eq!(stand(&plan, "dev1"), (Phase::Failed, Reason::PostActionTimeout));
         let said = &plan.clusters[0].record.message;

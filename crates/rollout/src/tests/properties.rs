@@ -45,6 +45,9 @@ enum Event {
     Lose(usize),
     Block(usize),
     Unblock(usize),
+    Runs(usize, bool),
+    AllowDowngrade(bool),
+    Restored(bool),
     Edit(u8, Vec<Step>),
     Pause(bool),
     Window(u32),
@@ -117,7 +120,10 @@ fn event() -> impl Strategy<Value = Event> {
         2 => cluster.clone().prop_map(Event::Deselect),
         1 => cluster.clone().prop_map(Event::Lose),
         1 => cluster.clone().prop_map(Event::Block),
-        1 => cluster.prop_map(Event::Unblock),
+        1 => cluster.clone().prop_map(Event::Unblock),
+        2 => (cluster, any::<bool>()).prop_map(|(c, newer)| Event::Runs(c, newer)),
+        1 => any::<bool>().prop_map(Event::AllowDowngrade),
+        1 => any::<bool>().prop_map(Event::Restored),
         3 => (0..3_u8, vec(step(), 0..4)).prop_map(|(r, s)| Event::Edit(r, s)),
         1 => any::<bool>().prop_map(Event::Pause),
         1 => (1..5_u32).prop_map(Event::Window),
@@ -190,6 +196,9 @@ fn happen(world: &mut World, event: &Event) {
             },
         ),
         Event::Unblock(c) => world.standing(NAMES[*c], Standing::Eligible),
+        Event::Runs(c, newer) => world.runs(NAMES[*c], if *newer { "4.12.1" } else { "4.12.0-rc.1" }),
+        Event::AllowDowngrade(allowed) => world.edit(0, |policy| policy.allow_downgrade = *allowed),
+        Event::Restored(held) => world.edit(0, |policy| policy.hold = held.then_some(Hold::Restored)),
         Event::Edit(revision, steps) => revise(world, *revision, steps),
         Event::Pause(paused) => world.edit(0, |policy| policy.hold = paused.then_some(Hold::Paused)),
         Event::Window(count) => world.edit(0, |policy| policy.max_concurrency = Limit::Count(*count)),
@@ -286,6 +295,7 @@ fn everything_ends_when_faults_end() {
         for name in &NAMES[..story.clusters] {
             world.offline(name, false);
             world.standing(name, Standing::Eligible);
+            world.runs(name, "4.11.0");
             for step in Step::ALL {
                 world.remove_foreign(name, step);
                 world.refuse(name, step, false);
@@ -387,5 +397,20 @@ fn a_crash_at_any_second_loses_and_repeats_nothing() {
         prop_assert!(quiet && world.plan(0).outlook.complete, "{}", world.log());
         prop_assert_eq!(world.phases(0), vec![Phase::Complete; clusters]);
         Ok(())
+    });
+}
+
+#[test]
+fn late_commits_stay_within_the_window() {
+    holds(150, story(10), |story| {
+        let events = story.events.into_iter();
+        let events = events
+            .filter(|(_, event)| !matches!(event, Event::Crash))
+            .collect();
+        let story = Story { events, ..story };
+        let mut world = live_through(&story, Latency::Stalling);
+        let until = world.seconds() + 400;
+        world.run_until(until);
+        no_fault(&world)
     });
 }

@@ -1,6 +1,7 @@
 //! Whole upgrades as logs: time, cluster, action or phase. Agents act in order, or at seeded random speed.
 
 use crate::phase::{Phase, Step};
+use crate::policy::Hold;
 use crate::testing::{Latency, PolicyBuilder, Rng, Script, World, policy};
 
 fn world(asked: PolicyBuilder, names: &[&str]) -> World {
@@ -11,6 +12,7 @@ fn world(asked: PolicyBuilder, names: &[&str]) -> World {
     world
 }
 
+const NONE: [String; 0] = [];
 const FOUR: [&str; 4] = ["dev1", "dev2", "dev3", "dev4"];
 
 #[track_caller]
@@ -200,4 +202,74 @@ fn the_controller_dies_in_the_middle_of_everything() {
         world.crash(0);
     }
     insta::assert_snapshot!(end(world));
+}
+
+#[test]
+fn creations_whose_answers_are_lost_and_that_come_about_later_stay_within_the_window() {
+    for later in [0, 2, 30, 60] {
+        let mut world = World::new(policy().window(1).build(), 1);
+        for name in ["a", "b", "c"] {
+            world.add_cluster(name);
+        }
+        world.set_latency(Latency::Losing(later));
+        world.run_until(20);
+        world.set_latency(Latency::Ordered);
+        assert!(world.settle(2000), "{}", world.log());
+        assert_eq!(world.phases(0), [Phase::Complete; 3]);
+        assert_eq!(world.faults(), NONE, "{}", world.log());
+    }
+}
+
+#[test]
+fn while_paused_nothing_is_created_again_and_what_comes_about_later_holds_its_slot() {
+    let mut world = World::new(policy().window(1).build(), 1);
+    world.add_cluster("a");
+    world.add_cluster("b");
+    world.set_latency(Latency::Losing(30));
+    world.run_until(1);
+    world.set_latency(Latency::Ordered);
+    world.edit(0, |policy| policy.hold = Some(Hold::Paused));
+    world.run_until(20);
+    assert_eq!(world.log_of("create").len(), 1, "{}", world.log());
+    assert_eq!(world.plan(0).summary.in_flight, 1);
+    world.run_until(100);
+    assert_eq!(world.phase(0, "a"), Some(Phase::Complete), "{}", world.log());
+    world.edit(0, |policy| policy.hold = None);
+    assert!(world.settle(2000));
+    assert_eq!(world.log_of("create").len(), 2, "{}", world.log());
+    assert_eq!(world.faults(), NONE);
+}
+
+#[test]
+fn a_creation_that_never_came_about_gives_its_slot_back() {
+    let mut world = World::new(policy().window(1).build(), 1);
+    world.add_cluster("a");
+    world.add_cluster("b");
+    world.set_latency(Latency::Losing(100_000));
+    world.run_until(1);
+    world.set_latency(Latency::Ordered);
+    world.offline("a", true);
+    world.run_until(90);
+    assert!(!world.has_work("b", Step::Platform), "{}", world.log());
+    world.run_until(130);
+    assert_eq!(world.phase(0, "b"), Some(Phase::Complete), "{}", world.log());
+    assert_eq!(world.faults(), NONE);
+}
+
+#[test]
+fn a_cluster_that_ended_while_the_watches_were_silent_does_not_fail() {
+    let mut world = World::new(policy().window(1).timeouts(60, 60).build(), 1);
+    world.add_cluster("a");
+    world.add_cluster("b");
+    world.script("b", Step::Platform, Script::silent().running(1));
+    world.run_until(10);
+    world.deafen(0, true);
+    assert!(world.settle(2000), "{}", world.log());
+    assert_eq!(
+        world.phases(0),
+        [Phase::Complete, Phase::Failed],
+        "{}",
+        world.log()
+    );
+    assert_eq!(world.faults(), NONE);
 }

@@ -99,7 +99,7 @@ fn a_pre_action_that_timed_out_is_degraded_exactly_at_its_deadline() {
     let plan = planned(59, asked.clone(), a());
     assert_eq!(stand(&plan, "a").0, Phase::PreAction);
     assert_eq!(plan.wake_at, Some(at(60)));
-    let plan = planned(60, asked, a());
+    let plan = planned(60, asked, a().read(Step::PreAction, 60));
     assert_eq!(
         stand(&plan, "a"),
         (Phase::PreActionDegraded, Reason::PreActionTimeout)
@@ -199,7 +199,7 @@ fn a_platform_step_out_of_time_fails_exactly_at_its_deadline() {
         let plan = planned(59, asked.clone(), a());
         assert_eq!(record_of(&plan, "a").phase, before);
         assert_eq!(plan.wake_at, Some(at(60)));
-        let plan = planned(60, asked, a());
+        let plan = planned(60, asked, a().read(Step::Platform, 60));
         assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::ClusterUpgradeTimeout));
         let stage = record_of(&plan, "a").stage(Stage::Platform).unwrap();
         assert_eq!(stage.outcome, Some(Outcome::Failed));
@@ -261,6 +261,7 @@ fn operators_end_as_their_job_does() {
             .cluster("a")
             .work(Step::Platform, work(0).succeeded())
             .work(Step::Operators, work(0).reading(reading.clone()))
+            .read(Step::Operators, seconds)
             .record(
                 record(Phase::Operators)
                     .succeeded(Stage::Platform, 0)
@@ -339,6 +340,7 @@ fn a_post_action_ends_complete_or_failed() {
         let fleet = fleet()
             .cluster("a")
             .work(Step::PostAction, work(0).reading(reading))
+            .read(Step::PostAction, seconds)
             .record(
                 record(Phase::PostAction)
                     .succeeded(Stage::Platform, 0)

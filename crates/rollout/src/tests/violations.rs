@@ -15,7 +15,7 @@ use crate::testing::{
 
 /// The safe plan, spoiled, is refused for the given reason.
 #[track_caller]
-fn refused(
+pub(super) fn refused(
     kind: Kind,
     seconds: i64,
     policy: PolicyBuilder,
@@ -66,13 +66,13 @@ fn delete(cluster: &str, step: Step, why: DeleteReason) -> Action {
     }
 }
 
-fn change(plan: &mut Plan, index: usize, change: impl FnOnce(&mut Record)) {
+pub(super) fn change(plan: &mut Plan, index: usize, change: impl FnOnce(&mut Record)) {
     let mut record = Record::clone(&plan.clusters[index].record);
     change(&mut record);
     plan.clusters[index].record = Arc::new(record);
 }
 
-fn partial(work: WorkBuilder) -> FleetBuilder {
+pub(super) fn partial(work: WorkBuilder) -> FleetBuilder {
     fleet()
         .cluster("a")
         .work(Step::Platform, work)
@@ -134,6 +134,33 @@ fn more_starts_than_slots() {
     refused(Kind::WindowExceeded, 0, policy().window(1), busy, start_b);
     let percent = policy().window_percent(50);
     refused(Kind::WindowExceeded, 0, percent, two(), start_b);
+}
+
+#[test]
+fn steps_back_to_an_older_version() {
+    let newer = || fleet().cluster("a").version("4.12.1");
+    for step in [Step::PreAction, Step::Platform] {
+        refused(Kind::Downgrade, 0, policy().pre_action(), newer(), |plan| {
+            plan.actions.push(create("a", step, 0));
+        });
+    }
+    let failed = newer().work(Step::Platform, work(0)).record(failed());
+    refused(Kind::Downgrade, 10, policy(), failed, |plan| {
+        plan.actions.push(update("a", 10, UpdateKind::Retry));
+    });
+}
+
+#[test]
+fn starts_of_a_restored_upgrade() {
+    refused(
+        Kind::StartedWhilePaused,
+        0,
+        policy().restored(),
+        fleet().cluster("a"),
+        |plan| {
+            plan.actions.push(create("a", Step::Platform, 0));
+        },
+    );
 }
 
 #[test]
@@ -507,7 +534,7 @@ fn deadlines_that_are_overlooked() {
         Kind::DeadlinePassed,
         60,
         asked(),
-        partial(work(0).running()),
+        partial(work(0).running()).read(Step::Platform, 60),
         |plan| {
             change(plan, 0, |record| {
                 *record = record_of_clock(0).into();
@@ -538,7 +565,7 @@ fn rows_that_are_not_written_at_once() {
         Kind::NotUrgent,
         60,
         policy().timeouts(60, 60),
-        partial(work(0).running()),
+        partial(work(0).running()).read(Step::Platform, 60),
         |plan| plan.clusters[0].urgent = false,
     );
 }
@@ -548,5 +575,46 @@ fn retries_that_a_crash_could_lose() {
     let fleet = fleet().cluster("a").record(failed());
     refused(Kind::RetryForgotten, 10, policy().retry("again"), fleet, |plan| {
         plan.retry_done = true;
+    });
+}
+
+#[test]
+fn failures_by_time_that_nobody_confirmed() {
+    let asked = || policy().timeouts(60, 60);
+    let late = || partial(work(0).running());
+    for fleet in [
+        late(),
+        late().read(Step::Platform, 59),
+        late().read(Step::Operators, 60),
+    ] {
+        refused(Kind::FailedUnread, 60, asked(), fleet, |plan| {
+            change(plan, 0, |record| {
+                record.phase = Phase::Failed;
+                record.reason = Reason::ClusterUpgradeTimeout;
+            });
+        });
+    }
+    refused(Kind::DeadlinePassed, 60, asked(), late(), |plan| {
+        plan.actions.clear();
+    });
+}
+
+#[test]
+fn starts_beside_one_whose_outcome_is_not_known() {
+    let fleet = || {
+        fleet()
+            .cluster("a")
+            .unsettled(Step::Platform)
+            .backoff(20)
+            .cluster("b")
+    };
+    refused(Kind::WindowExceeded, 10, policy().window(1), fleet(), |plan| {
+        plan.actions.push(create("b", Step::Platform, 10));
+    });
+    let later = fleet().cluster("c").unsettled(Step::PreAction);
+    refused(Kind::UnsettledPassed, 10, policy(), later, |plan| {
+        plan.actions
+            .retain(|action| !matches!(action, Action::Read { .. }));
+        plan.actions.push(create("c", Step::Platform, 10));
     });
 }

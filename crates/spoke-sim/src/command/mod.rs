@@ -20,8 +20,10 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 fn log(filter: &str) -> Result<()> {
+    let filter = tracing_subscriber::EnvFilter::try_new(filter).context("--log")?;
     tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::try_new(filter).context("--log")?)
+        // Below that the client prints whole objects.
+        .with_env_filter(filter.add_directive("kube_client::client=error".parse()?))
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .init();

@@ -79,13 +79,32 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     };
     let chain = config.sources.policy.clone();
     let refresher = Refresher::new(releases, graph_data, chain, state, timing).start(shutdown.clone())?;
+    let mut refresher = tokio::task::spawn_blocking(move || refresher.join());
+    // Without the refresher the last graph would be served for ever, and nobody would know: the process ends with it and
+    // is started anew.
+    let outcome = tokio::select! {
+        biased;
+        ended = &mut refresher => refreshed(ended),
+        () = async { while serving.join_next().await.is_some() {} } => Ok(()),
+    };
+    let told = shutdown.is_cancelled();
+    shutdown.cancel();
     while serving.join_next().await.is_some() {}
+    if !told {
+        return outcome.and(Err(anyhow::anyhow!("a part of the service has ended by itself")));
+    }
     // Nothing is lost with a reading that is cut off: it was not taken in yet.
-    tokio::task::spawn_blocking(move || refresher.join())
-        .await?
-        .map_err(|_| anyhow::anyhow!("the refresher failed"))?;
+    if !refresher.is_finished() {
+        refreshed(refresher.await)?;
+    }
+    outcome?;
     tracing::info!("update-service has ended");
     Ok(())
+}
+
+/// How the thread of the refresher ended.
+fn refreshed(ended: Result<std::thread::Result<()>, tokio::task::JoinError>) -> anyhow::Result<()> {
+    ended?.map_err(|_| anyhow::anyhow!("the refresher failed"))
 }
 
 /// A token that is cancelled by the first SIGTERM or SIGINT.

@@ -27,6 +27,13 @@ use crate::source::location::Location;
 use crate::state::State;
 use releases::{Read, Releases, Taken};
 
+/// Longest time that one reading of graph-data takes: a server that sends a byte now and then must not keep the blocked
+/// edges of the next reading away.
+const READING_DATA: Duration = Duration::from_mins(10);
+/// Longest time that one reading of all releases takes; a cold registry of thousands of images takes a while.
+const READING_RELEASES: Duration = Duration::from_hours(2);
+/// Longest pause between two signs of life.
+const BEAT: Duration = Duration::from_mins(1);
 /// Longest pause after a failure.
 const AFTER_FAILURE: Duration = Duration::from_secs(30);
 /// Pause between two looks at a directory in which something moves.
@@ -205,6 +212,7 @@ impl Refresher {
         let mut restless = 0;
         let mut reading: Option<(Instant, BoxFuture<'static, Result<Read, FetchError>>)> = None;
         loop {
+            self.state.beat();
             if self.graph_data.is_some() && data_due <= Instant::now() {
                 if data_watch.rests() || restless >= RESTLESS {
                     restless = 0;
@@ -217,10 +225,12 @@ impl Refresher {
             }
             if reading.is_none() && release_due <= Instant::now() {
                 release_watch.mark();
-                let task = tokio::spawn(self.releases.fetch());
+                let task = tokio::spawn(tokio::time::timeout(READING_RELEASES, self.releases.fetch()));
                 let task = async {
+                    let too_long = |_| Err(too_long("releases", READING_RELEASES));
                     task.await
-                        .unwrap_or_else(|error| Err(FetchError::new("releases", error)))
+                        .map_err(|error| FetchError::new("releases", error))
+                        .and_then(|read| read.unwrap_or_else(too_long))
                 };
                 reading = Some((Instant::now(), Box::pin(task)));
             }
@@ -236,7 +246,7 @@ impl Refresher {
             };
             let read = tokio::select! {
                 read = until_read(&mut reading) => Some(read),
-                () = tokio::time::sleep_until(wake) => None,
+                () = tokio::time::sleep_until(wake.min(Instant::now() + BEAT)) => None,
             };
             if let Some((started, read)) = read {
                 reading = None;
@@ -265,7 +275,8 @@ impl Refresher {
     /// Reads graph-data; says when to read it again.
     async fn read_data(&mut self) -> Duration {
         let started = Instant::now();
-        let outcome = self.take_data().await;
+        let outcome = tokio::time::timeout(READING_DATA, self.take_data()).await;
+        let outcome = outcome.unwrap_or_else(|_| Err(too_long("graph-data", READING_DATA)));
         let error = outcome.as_ref().err().map(ToString::to_string);
         self.metrics()
             .source_read(Source::GraphData, false, started.elapsed(), error.is_none());
@@ -447,6 +458,11 @@ impl Refresher {
             }
         }
     }
+}
+
+fn too_long(what: &str, limit: Duration) -> FetchError {
+    let minutes = limit.as_secs() / 60;
+    FetchError::new(what, format!("they could not be read within {minutes} minutes"))
 }
 
 async fn until_read(

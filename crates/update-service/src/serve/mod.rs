@@ -165,9 +165,23 @@ impl App {
                     .await
                     .unwrap_or_else(|error| refusal(&error))
             }
-            Resource::Live => plain(StatusCode::OK, Bytes::from_static(b"ok\n")),
+            Resource::Live => self.live(),
             Resource::Ready => self.ready(),
             Resource::Metrics => encoded_metrics(metrics, headers),
+        }
+    }
+
+    /// Dead when the refresher is: what is served would never change again, and nobody would know.
+    fn live(&self) -> Answer {
+        match self.state.silence() {
+            None => plain(StatusCode::OK, Bytes::from_static(b"ok\n")),
+            Some(silence) => {
+                let text = format!(
+                    "the refresher has given no sign of life for {} s\n",
+                    silence.as_secs()
+                );
+                plain(StatusCode::SERVICE_UNAVAILABLE, Bytes::from(text))
+            }
         }
     }
 

@@ -266,6 +266,21 @@ async fn without_a_graph_clients_are_sent_away_and_probes_say_why() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_refresher_that_gives_no_sign_of_life_makes_the_service_dead() {
+    let state = Arc::new(State::new(Arc::new(Metrics::new())));
+    let app = App::new(Arc::clone(&state), settings());
+    state.beat();
+    tokio::time::advance(crate::state::MAX_SILENCE).await;
+    assert_eq!(get(&app, "/livez", &[]).await.0, 200);
+    tokio::time::advance(std::time::Duration::from_secs(1)).await;
+    let (code, _, body) = get(&app, "/livez", &[]).await;
+    assert_eq!(code, 503);
+    assert!(String::from_utf8_lossy(&body).contains("no sign of life for 901 s"));
+    state.beat();
+    assert_eq!(get(&app, "/livez", &[]).await.0, 200);
+}
+
 #[tokio::test]
 async fn questions_beyond_the_protocol_are_answered_with_and_without_the_prefix() {
     let app = app();

@@ -14,8 +14,9 @@ use sha2::{Digest, Sha256};
 use super::retry::{self, Backoff, Failure};
 use super::tls;
 
-/// Largest file or answer, in bytes.
-pub const MAX_BYTES: usize = 256 * 1024 * 1024;
+/// Largest file or answer, in bytes: several times the largest real one, and small enough that a source which sends more
+/// does not take the memory of the service.
+pub const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// What could not be read.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -179,6 +180,7 @@ impl Fetcher {
                 .user_agent(concat!("update-service/", env!("CARGO_PKG_VERSION")))
                 .connect_timeout(timeout.min(Duration::from_secs(10)))
                 .read_timeout(timeout)
+                .redirect(reqwest::redirect::Policy::custom(tls::redirect))
         };
         Ok(Self {
             client: tls::client(builder, ca)?,

@@ -165,7 +165,6 @@ async fn layer_files(client: &Client, layer: &Descriptor) -> Result<Files, image
         client,
         layer,
         move |path| below(path).is_some_and(|path| wanted(&path)),
-        None,
         LIMITS,
     )
     .await?;

@@ -31,6 +31,8 @@ pub enum Fault {
     Slow(Duration),
     /// Other bytes of the same length.
     Garbled,
+    /// Success with this body.
+    Instead(Bytes),
 }
 
 /// Who may read.
@@ -266,6 +268,7 @@ async fn answer(
     };
     match fault {
         Some(Fault::Status(code)) => return status(code),
+        Some(Fault::Instead(body)) => return Response::new(Full::new(body)),
         Some(Fault::Busy(seconds)) => {
             let mut answer = status(429);
             answer.headers_mut().insert("retry-after", seconds.into());

@@ -341,3 +341,63 @@ async fn a_token_that_runs_out_is_renewed_on_the_way() {
     assert_eq!(names(&registry.list().await.unwrap()).len(), 10);
     assert!(requests(&fake, "/token") > 2);
 }
+
+#[tokio::test]
+async fn a_token_that_claims_to_live_for_ever_is_used_and_kills_nobody() {
+    let fake = Fake::start(Auth::Bearer(None, usize::MAX)).await;
+    fake.release("4.1.0", &[]);
+    let forever = format!(r#"{{"token":"t0","expires_in":{}}}"#, u64::MAX);
+    fake.fail("/token", &[Fault::Instead(forever.into())]);
+    let listing = registry(&fake).list().await.unwrap();
+    assert_eq!(names(&listing), ["4.1.0+amd64"]);
+}
+
+#[tokio::test]
+async fn the_answer_of_a_token_server_is_read_up_to_a_bound() {
+    let fake = Fake::start(Auth::Bearer(None, usize::MAX)).await;
+    let endless = vec![b' '; 5 * 1024 * 1024];
+    fake.fail_always("/token", Fault::Instead(endless.into()));
+    let error = client(&fake, None).tags().await.unwrap_err();
+    assert!(error.to_string().contains("more than 4194304 bytes"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_of_blobs_cannot_forge_metadata_by_sending_a_large_layer() {
+    let fake = Fake::start(Auth::Anyone).await;
+    fake.release("4.1.0", &[]);
+    let document = metadata("4.1.0", &["4.0.0"], "");
+    let filling = vec![7; 17 * 1024 * 1024];
+    let forged = layer(
+        &[
+            ("release-manifests/release-metadata", document.as_bytes()),
+            ("etc/filling", &filling),
+        ],
+        false,
+    );
+    fake.fail_always("blobs/", Fault::Instead(forged.into()));
+    let registry = registry(&fake);
+    let listing = registry.list().await.unwrap();
+    assert_eq!((names(&listing).len(), unreadable(&listing)), (0, vec!["4.1.0"]));
+    fake.mend();
+    assert_eq!(names(&registry.list().await.unwrap()), ["4.1.0+amd64"]);
+}
+
+#[tokio::test]
+async fn a_large_layer_counts_only_after_all_of_it_was_checked() {
+    let fake = Fake::start(Auth::Anyone).await;
+    let document = metadata("4.1.0", &[], "");
+    let filling = vec![7; 17 * 1024 * 1024];
+    let path = "release-manifests/release-metadata";
+    let large = |filling: &[u8]| layer(&[(path, document.as_bytes()), ("etc/filling", filling)], false);
+    let honest = large(&filling);
+    let digest = update_service::source::registry::name::Digest::of(&honest);
+    fake.tag("4.1.0", fake.image("amd64", &[honest]));
+    // The same length, and another last byte, long after the metadata.
+    let mut filling = filling;
+    filling[17 * 1024 * 1024 - 1] = 8;
+    fake.fail_always(&digest.to_string(), Fault::Instead(large(&filling).into()));
+    let registry = registry(&fake);
+    assert_eq!(unreadable(&registry.list().await.unwrap()), ["4.1.0"]);
+    fake.mend();
+    assert_eq!(names(&registry.list().await.unwrap()), ["4.1.0+amd64"]);
+}

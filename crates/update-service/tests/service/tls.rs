@@ -7,12 +7,23 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use update_service::source::fetch::Fetcher;
 use update_service::source::registry::client::{Client, Settings};
 
 use crate::running::{QUICK, install_ring};
 
 /// A registry that lists one tag over TLS; gives its address and its authority's certificate.
 async fn start() -> (std::net::SocketAddr, String) {
+    let body = r#"{"tags":["4.1.0"]}"#;
+    start_with(format!(
+        "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    ))
+    .await
+}
+
+/// A server that gives one answer to everything over TLS; gives its address and its authority's certificate.
+async fn start_with(answer: String) -> (std::net::SocketAddr, String) {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -35,11 +46,6 @@ async fn start() -> (std::net::SocketAddr, String) {
             };
             let mut head = [0; 4096];
             let _ = stream.read(&mut head).await;
-            let body = r#"{"tags":["4.1.0"]}"#;
-            let answer = format!(
-                "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
-                body.len()
-            );
             let _ = stream.write_all(answer.as_bytes()).await;
             let _ = stream.shutdown().await;
         }
@@ -69,4 +75,32 @@ async fn a_registry_with_a_certificate_of_ones_own_is_trusted_if_its_authority_i
         error.to_lowercase().contains("certificate") || error.contains("UnknownIssuer"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn no_redirect_leads_from_https_to_plain_http() {
+    install_ring();
+    let (asked, mut requests) = tokio::sync::mpsc::unbounded_channel();
+    let plain = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = plain.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = plain.accept().await.unwrap();
+            asked.send(()).unwrap();
+            let _ = stream
+                .write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}")
+                .await;
+        }
+    });
+    let answer = format!(
+        "HTTP/1.1 302 Found\r\nconnection: close\r\nlocation: http://{target}/graph\r\ncontent-length: 0\r\n\r\n"
+    );
+    let (address, authority) = start_with(answer).await;
+    let fetcher = Fetcher::new(authority.as_bytes(), Duration::from_secs(2), QUICK).unwrap();
+    let url = format!("https://localhost:{}/graph", address.port())
+        .parse()
+        .unwrap();
+    let error = fetcher.get(&url, "application/json", None).await.unwrap_err();
+    assert!(error.to_string().contains("302"), "{error}");
+    assert!(requests.try_recv().is_err(), "the plain server was asked");
 }

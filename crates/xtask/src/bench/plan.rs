@@ -154,7 +154,9 @@ impl Scene {
             cluster_timeout: TimeDelta::hours(3),
             operators_timeout: TimeDelta::minutes(22),
             canaries: false,
+            clock_trusted: true,
             target: "4.12.0".into(),
+            allow_downgrade: false,
         }
     }
 
@@ -208,6 +210,8 @@ fn cluster(name: &str, stand: Stand) -> Cluster {
         written: Some(record),
         busy: None,
         backoff: None,
+        unsettled: None,
+        read: None,
         version: "4.11.9".into(),
     }
 }
@@ -260,6 +264,7 @@ fn record(stand: Stand) -> Record {
         attempt: attempt(),
         phase,
         reason,
+        other_reason: None,
         message: "".into(),
         since: started(),
         stages,

@@ -24,6 +24,8 @@ const MAX_TAGS: usize = 1_000_000;
 const MAX_DOCUMENT: usize = 4 * 1024 * 1024;
 /// A token that does not say how long it lasts lasts this long (distribution token specification).
 const TOKEN_LIFE: Duration = Duration::from_mins(1);
+/// No token is used for longer than this, whatever its server says.
+const MAX_TOKEN_LIFE: Duration = Duration::from_hours(24);
 /// A token is renewed this long before its end.
 const TOKEN_MARGIN: Duration = Duration::from_secs(10);
 
@@ -291,21 +293,7 @@ impl Client {
     ) -> Result<(HeaderMap, Vec<u8>), RegistryError> {
         self.patiently(|| async {
             let mut response = self.attempt(Method::GET, url, accept).await?;
-            let mut bytes = Vec::new();
-            loop {
-                let chunk = response.chunk().await;
-                let Some(chunk) = chunk.map_err(|error| Failure::Passing(transport(url, &error), None))?
-                else {
-                    break;
-                };
-                bytes.extend_from_slice(&chunk);
-                if bytes.len() > MAX_DOCUMENT {
-                    return Err(Failure::Final(answer(
-                        url,
-                        &format!("more than {MAX_DOCUMENT} bytes"),
-                    )));
-                }
-            }
+            let bytes = body(url, &mut response).await?;
             if expected(response.headers()).is_some_and(|expected| expected != Digest::of(&bytes)) {
                 // Damaged on the way or at the source; another attempt may tell.
                 let error = answer(url, &"the content has another digest");
@@ -446,14 +434,11 @@ impl Client {
                 "the token server does not accept our credentials",
             )));
         }
-        let bytes = check(realm, response)
-            .await?
-            .bytes()
-            .await
-            .map_err(|error| Failure::Passing(transport(realm, &error), None))?;
+        let bytes = body(realm, &mut check(realm, response).await?).await?;
         let answered: TokenAnswer =
             serde_json::from_slice(&bytes).map_err(|error| Failure::Final(answer(realm, &error)))?;
         let life = answered.expires_in.map_or(TOKEN_LIFE, Duration::from_secs);
+        let life = life.min(MAX_TOKEN_LIFE);
         let margin = TOKEN_MARGIN.min(life / 2);
         let token = answered
             .token
@@ -468,11 +453,25 @@ impl Client {
 
 /// Blobs are often kept elsewhere; the way there must be as safe as the registry.
 fn redirect(attempt: reqwest::redirect::Attempt<'_>) -> reqwest::redirect::Action {
-    let safe = attempt.url().scheme() == "https" || attempt.url().host_str().is_some_and(is_loopback);
-    if attempt.previous().len() > 5 || !safe {
-        attempt.stop()
-    } else {
-        attempt.follow()
+    let plain = attempt.url().scheme() != "https";
+    if plain && !attempt.url().host_str().is_some_and(is_loopback) {
+        return attempt.stop();
+    }
+    tls::redirect(attempt)
+}
+
+/// The body of an answer, up to [`MAX_DOCUMENT`] bytes.
+async fn body(url: &str, response: &mut reqwest::Response) -> Result<Vec<u8>, Failure<RegistryError>> {
+    let mut bytes = Vec::new();
+    loop {
+        let chunk = response.chunk().await;
+        let chunk = chunk.map_err(|error| Failure::Passing(transport(url, &error), None))?;
+        let Some(chunk) = chunk else { return Ok(bytes) };
+        bytes.extend_from_slice(&chunk);
+        if bytes.len() > MAX_DOCUMENT {
+            let why = format!("more than {MAX_DOCUMENT} bytes");
+            return Err(Failure::Final(answer(url, &why)));
+        }
     }
 }
 

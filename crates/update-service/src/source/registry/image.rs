@@ -1,9 +1,8 @@
 //! One image: from a tag to what it says of itself.
 //!
 //! Owns the way from manifest (list) over architecture and layers to the release metadata. Layers are read from the
-//! top, each only until the file is found. Refuses content with a wrong digest: a layer that is no larger than
-//! [`VERIFIED_LAYER`] is read to its end and checked before what was found in it counts; those of real releases are
-//! far smaller.
+//! top. Nothing that was found in a layer counts before the whole layer was read and has the size and the digest that
+//! the manifest states: whoever serves the bytes (a CDN, a storage behind a redirect) need not be the registry.
 
 use sha2::{Digest as _, Sha256};
 
@@ -16,8 +15,8 @@ use crate::source::retry::Failure;
 
 /// The file that makes an image a release.
 pub const METADATA_PATH: &str = "release-manifests/release-metadata";
-/// Layers up to this size, in bytes, are read to their end so that their digest can be checked.
-pub const VERIFIED_LAYER: u64 = 16 * 1024 * 1024;
+/// Largest layer that is read, in bytes, as the manifest states it.
+const MAX_LAYER: u64 = 4 * 1024 * 1024 * 1024;
 
 const LIMITS: Limits = Limits {
     member: 4 * 1024 * 1024,
@@ -97,7 +96,7 @@ async fn first_child(client: &Client, children: &[manifest::Child]) -> Result<Im
 
 async fn metadata(client: &Client, image: &ImageManifest) -> Result<Option<String>, ImageError> {
     for layer in image.layers.iter().rev() {
-        let members = layer_members(client, layer, is_metadata, Some(METADATA_PATH), LIMITS).await?;
+        let members = layer_members(client, layer, is_metadata, LIMITS).await?;
         if let Some(member) = members.iter().find(|member| member.path == METADATA_PATH) {
             return match String::from_utf8(member.bytes.clone()) {
                 Ok(document) => Ok(Some(document)),
@@ -125,7 +124,7 @@ fn is_metadata(path: &str) -> bool {
     )
 }
 
-/// The wanted files of a layer. With `last`, reading may stop once that file is found.
+/// The wanted files of a layer.
 ///
 /// # Errors
 /// [`ImageError`].
@@ -133,12 +132,11 @@ pub async fn layer_members(
     client: &Client,
     layer: &Descriptor,
     wanted: impl Fn(&str) -> bool + Send + Clone + 'static,
-    last: Option<&str>,
     limits: Limits,
 ) -> Result<Vec<Member>, ImageError> {
     let read = client
         .patiently(|| async {
-            match read_layer(client, layer, wanted.clone(), last, limits).await {
+            match read_layer(client, layer, wanted.clone(), limits).await {
                 Ok(members) => Ok(Ok(members)),
                 Err(Broken::Download(failure)) => Err(failure),
                 Err(Broken::Content(why)) => Ok(Err(why)),
@@ -166,40 +164,54 @@ async fn read_layer(
     client: &Client,
     layer: &Descriptor,
     wanted: impl Fn(&str) -> bool + Send + 'static,
-    last: Option<&str>,
     limits: Limits,
 ) -> Result<Vec<Member>, Broken> {
+    if layer.size > MAX_LAYER {
+        let why = format!("its {} bytes are more than {MAX_LAYER}", layer.size);
+        return Err(Broken::Content(why));
+    }
     let mut response = client.stream(layer).await.map_err(Broken::Download)?;
     let url = client.blob_url(layer);
-    let size = response.content_length().unwrap_or(layer.size).max(layer.size);
-    let may_stop = size > VERIFIED_LAYER;
+    // Damaged on the way or at the source; another attempt may tell.
+    let damaged = |why: String| {
+        let url = url.clone();
+        Broken::Download(Failure::Passing(RegistryError::Answer { url, why }, None))
+    };
+    // A manifest that states no size leaves the digest to tell.
+    let stated = Some(layer.size).filter(|size| *size > 0);
+    let size_differs = |size: u64| {
+        damaged(format!(
+            "the content has another digest: it has {size} bytes where the manifest states {}",
+            layer.size
+        ))
+    };
+    if let (Some(stated), Some(length)) = (stated, response.content_length())
+        && length != stated
+    {
+        return Err(size_differs(length));
+    }
     let mut hash = Sha256::new();
     let mut unpacker = Unpacker::new(Box::new(wanted), limits);
-    let mut trouble = None;
+    let (mut trouble, mut size) = (None, 0);
     loop {
         let chunk = response.chunk().await;
         let chunk =
             chunk.map_err(|error| Broken::Download(Failure::Passing(transport(&url, &error), None)))?;
         let Some(chunk) = chunk else { break };
+        size += chunk.len() as u64;
+        if size > stated.unwrap_or(MAX_LAYER) {
+            return Err(size_differs(size));
+        }
         hash.update(&chunk);
         if trouble.is_none() {
             trouble = unpacker.push(&chunk).err();
         }
-        let found = last.is_some_and(|last| unpacker.found().iter().any(|member| member.path == last));
-        if found && may_stop {
-            return Ok(unpacker.into_found());
-        }
-        if trouble.is_some() && may_stop {
-            break;
-        }
     }
-    if !(trouble.is_some() && may_stop) && Digest::from_hash(hash.finalize().into()) != layer.digest {
-        // Damaged on the way or at the source; another attempt may tell.
-        let why = "the content has another digest".to_owned();
-        return Err(Broken::Download(Failure::Passing(
-            RegistryError::Answer { url, why },
-            None,
-        )));
+    if stated.is_some_and(|stated| stated != size) {
+        return Err(size_differs(size));
+    }
+    if Digest::from_hash(hash.finalize().into()) != layer.digest {
+        return Err(damaged("the content has another digest".to_owned()));
     }
     match trouble {
         Some(error) => Err(error.into()),

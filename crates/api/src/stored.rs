@@ -1,0 +1,171 @@
+//! Rows of a report as they are stored: read one by one, and kept byte for byte.
+//!
+//! A row may have been written by a newer release. One that cannot be read spoils neither the others nor itself: its text
+//! is kept and can be written back as it was.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use crate::raw::raw;
+use crate::report::ReportRow;
+
+/// The rows of a report.
+#[derive(Clone, Debug, Default)]
+pub struct StoredRows {
+    /// The rows, in their order.
+    pub rows: Vec<StoredRow>,
+    /// What was wrong with the list as a whole, when there are no rows because it is none.
+    pub error: Option<String>,
+}
+
+/// One row, with its text.
+#[derive(Clone, Debug)]
+pub struct StoredRow {
+    /// The row, byte for byte.
+    pub text: Arc<RawValue>,
+    /// The row as this release reads it, or what could not be read.
+    pub row: Result<ReportRow, Unreadable>,
+    /// It has fields that this release does not know.
+    pub has_more: bool,
+}
+
+/// What is known of a row that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Name of the cluster, if that can be read.
+    pub cluster: Option<String>,
+    /// Since when it is in its phase, if that can be read.
+    pub since: Option<DateTime<Utc>>,
+    /// What could not be read.
+    pub error: String,
+}
+
+impl StoredRows {
+    /// The rows that can be read.
+    pub fn good(&self) -> impl Iterator<Item = &ReportRow> {
+        self.rows.iter().filter_map(|stored| stored.row.as_ref().ok())
+    }
+
+    /// What could not be read, if anything.
+    #[must_use]
+    pub fn error(&self) -> Option<&str> {
+        let mut rows = self.rows.iter().filter_map(|stored| stored.row.as_ref().err());
+        self.error
+            .as_deref()
+            .or_else(|| rows.next().map(|row| row.error.as_str()))
+    }
+}
+
+impl StoredRow {
+    /// Reads a row.
+    #[must_use]
+    pub fn read(text: Box<RawValue>) -> StoredRow {
+        let row = read_row(text.get());
+        let has_more = row.is_ok() && has_more(text.get());
+        StoredRow {
+            text: Arc::from(text),
+            row,
+            has_more,
+        }
+    }
+
+    /// Name of the cluster, if it can be read.
+    #[must_use]
+    pub fn cluster(&self) -> Option<&str> {
+        match &self.row {
+            Ok(row) => Some(&row.cluster),
+            Err(unreadable) => unreadable.cluster.as_deref(),
+        }
+    }
+}
+
+fn read_row(text: &str) -> Result<ReportRow, Unreadable> {
+    let error = match serde_json::from_str::<ReportRow>(text) {
+        Ok(row) if row.cluster.is_empty() => "field cluster is empty".to_owned(),
+        Ok(row) => return Ok(row),
+        Err(error) => error.to_string(),
+    };
+    let fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text).unwrap_or_default();
+    let field = |name: &str| fields.get(name).map(|field| field.get());
+    let name = field("cluster").and_then(|text| serde_json::from_str::<String>(text).ok());
+    Err(Unreadable {
+        cluster: name.filter(|name| !name.is_empty()),
+        since: field("since").and_then(|text| serde_json::from_str(text).ok()),
+        error: told(&error, &fields),
+    })
+}
+
+/// The error, with the words that were read, for they say which release wrote them. Positions within a row help nobody.
+fn told(error: &str, fields: &BTreeMap<String, Box<RawValue>>) -> String {
+    let error = error.split(" at line ").next().unwrap_or(error);
+    let word = fields
+        .get("phase")
+        .map(|field| field.get())
+        .filter(|text| serde_json::from_str::<crate::report::Phase>(text).is_err());
+    match word {
+        Some(word) => {
+            let word: String = word.chars().take(64).collect();
+            format!("phase {word} is not known")
+        }
+        None => error.to_owned(),
+    }
+}
+
+/// Fields of a row and of a step, as they are written.
+const ROW: [&str; 12] = [
+    "cluster",
+    "phase",
+    "canary",
+    "leftSelection",
+    "reason",
+    "message",
+    "fromVersion",
+    "toVersion",
+    "since",
+    "revision",
+    "retry",
+    "steps",
+];
+const STEP: [&str; 5] = ["name", "startedAt", "appliedAt", "finishedAt", "outcome"];
+
+fn has_more(text: &str) -> bool {
+    type Fields = BTreeMap<String, IgnoredAny>;
+    #[derive(Deserialize)]
+    struct Steps {
+        #[serde(default)]
+        steps: Vec<Fields>,
+    }
+    let known = |fields: &Fields, names: &[&str]| fields.keys().all(|name| names.contains(&name.as_str()));
+    let row = serde_json::from_str::<Fields>(text).is_ok_and(|fields| known(&fields, &ROW));
+    let steps =
+        serde_json::from_str::<Steps>(text).is_ok_and(|row| row.steps.iter().all(|step| known(step, &STEP)));
+    !row || !steps
+}
+
+impl<'de> Deserialize<'de> for StoredRows {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = raw(deserializer)?;
+        if text.get() == "null" {
+            return Ok(StoredRows::default());
+        }
+        Ok(match serde_json::from_str::<Vec<Box<RawValue>>>(text.get()) {
+            Ok(rows) => StoredRows {
+                rows: rows.into_iter().map(StoredRow::read).collect(),
+                error: None,
+            },
+            Err(error) => StoredRows {
+                rows: Vec::new(),
+                error: Some(error.to_string()),
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "stored_tests.rs"]
+mod tests;

@@ -1,0 +1,41 @@
+//! Texts that others wrote: clusters, authors, servers. They must not steer the terminal of whoever reads them.
+
+use std::borrow::Cow;
+
+/// True for a character that a terminal or an editor acts on rather than shows: control characters (C0, DEL, C1), the
+/// marks that change the direction of text, and the separators that break lines.
+#[must_use]
+pub const fn is_steering(c: char) -> bool {
+    matches!(c,
+        '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}'
+        | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        | '\u{2028}' | '\u{2029}')
+}
+
+/// The text with each steering character replaced by a space; line breaks and tabs, too.
+#[must_use]
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if text.chars().any(is_steering) {
+        Cow::Owned(
+            text.chars()
+                .map(|c| if is_steering(c) { ' ' } else { c })
+                .collect(),
+        )
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_steers_a_terminal_is_left() {
+        assert_eq!(visible("4.16.9"), "4.16.9");
+        assert_eq!(visible("\u{1b}]0;x\u{7}\u{1b}[2J"), " ]0;x  [2J");
+        assert_eq!(visible("a\nb\tc\u{9b}d\u{7f}"), "a b c d ");
+        assert_eq!(visible("\u{202e}evil\u{2066}\u{200f}\u{2028}"), " evil   ");
+        assert_eq!(visible("Größe 東京 🚀"), "Größe 東京 🚀");
+    }
+}

@@ -1,0 +1,149 @@
+//! Whether this machine's clock can be trusted: it is compared with the `Date` header of the hub's answers.
+//!
+//! Deadlines are kept by the wall clock of whoever leads. A clock that jumps (a virtual machine that resumes, a bad time
+//! server) would fail every cluster in flight at once, or none ever. So no deadline fires while the two clocks differ by
+//! more than [`MAX_SKEW`].
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use tokio::time::Instant;
+
+/// Largest difference between the hub's clock and ours at which deadlines fire.
+pub const MAX_SKEW: TimeDelta = TimeDelta::seconds(30);
+/// A `Date` header is cut to whole seconds.
+const RESOLUTION: TimeDelta = TimeDelta::seconds(1);
+/// A comparison that is younger than this is not replaced by one that is less exact.
+const FRESH: Duration = Duration::from_mins(1);
+
+/// What is known of the hub's clock.
+#[derive(Debug, Default)]
+pub struct HubClock {
+    sample: Mutex<Option<Sample>>,
+}
+
+/// One comparison of the clocks. How far ours was ahead lies between `least` and `most`, since nobody knows when exactly
+/// between request and answer the hub read its clock.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    at: Instant,
+    wall: DateTime<Utc>,
+    least: TimeDelta,
+    most: TimeDelta,
+}
+
+impl HubClock {
+    /// Learns from an answer that arrived at `at`, our clock showing `wall`, to a request that was sent `took` before and
+    /// carries the hub's `date`.
+    pub fn answered(&self, at: Instant, wall: DateTime<Utc>, took: Duration, date: DateTime<Utc>) {
+        let took = TimeDelta::from_std(took).unwrap_or(TimeDelta::MAX);
+        let most = wall - date;
+        let new = Sample {
+            at,
+            wall,
+            least: most.checked_sub(&took).unwrap_or(TimeDelta::MIN) - RESOLUTION,
+            most,
+        };
+        let mut sample = self.sample.lock().unwrap_or_else(PoisonError::into_inner);
+        let keep = sample.is_some_and(|old| {
+            at.duration_since(old.at) < FRESH && new.most - new.least > old.most - old.least + RESOLUTION
+        });
+        if !keep {
+            *sample = Some(new);
+        }
+    }
+
+    /// How far our clock, which shows `wall` at `now`, is ahead of the hub's (negative: behind), as far as that is certain.
+    /// Zero when the hub has told no time yet. What our clock has jumped since the last comparison counts.
+    #[must_use]
+    pub fn skew(&self, now: Instant, wall: DateTime<Utc>) -> TimeDelta {
+        let sample = *self.sample.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(sample) = sample else {
+            return TimeDelta::zero();
+        };
+        let passed = TimeDelta::from_std(now.duration_since(sample.at)).unwrap_or(TimeDelta::MAX);
+        let jumped = (wall - sample.wall).checked_sub(&passed).unwrap_or_default();
+        let (least, most) = (sample.least + jumped, sample.most + jumped);
+        if least > TimeDelta::zero() {
+            least
+        } else {
+            most.min(TimeDelta::zero())
+        }
+    }
+
+    /// The difference, if deadlines must not fire because of it.
+    #[must_use]
+    pub fn distrusted(&self, now: Instant, wall: DateTime<Utc>) -> Option<TimeDelta> {
+        let skew = self.skew(now, wall);
+        (skew.abs() > MAX_SKEW).then_some(skew)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wall(second: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(1_700_000_000 + second, 0).unwrap()
+    }
+
+    const QUICK: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn a_hub_that_tells_no_time_is_not_distrusted() {
+        let clock = HubClock::default();
+        assert_eq!(clock.distrusted(Instant::now(), wall(0)), None);
+    }
+
+    #[test]
+    fn only_a_difference_of_more_than_thirty_seconds_is_distrusted() {
+        for (ahead, expected) in [
+            (0, None),
+            (25, None),
+            (-25, None),
+            (40, Some(true)),
+            (-40, Some(false)),
+            (10_800, Some(true)),
+        ] {
+            let (clock, now) = (HubClock::default(), Instant::now());
+            clock.answered(now, wall(ahead), QUICK, wall(0));
+            let skew = clock.distrusted(now, wall(ahead));
+            assert_eq!(skew.map(|skew| skew > TimeDelta::zero()), expected, "{ahead}");
+        }
+    }
+
+    #[test]
+    fn a_jump_of_our_own_clock_shows_before_the_next_answer() {
+        let (clock, now) = (HubClock::default(), Instant::now());
+        clock.answered(now, wall(0), QUICK, wall(0));
+        let later = now + Duration::from_secs(10);
+        assert_eq!(clock.distrusted(later, wall(10)), None);
+        assert!(clock.distrusted(later, wall(10_810)).is_some(), "forward");
+        assert!(clock.distrusted(later, wall(-10_800)).is_some(), "backward");
+        clock.answered(later, wall(10_810), QUICK, wall(10_810));
+        assert_eq!(
+            clock.distrusted(later, wall(10_810)),
+            None,
+            "the hub's clock had gone on, too: a machine that slept"
+        );
+    }
+
+    #[test]
+    fn an_answer_that_took_long_proves_no_difference() {
+        let (clock, now) = (HubClock::default(), Instant::now());
+        clock.answered(now, wall(60), Duration::from_secs(60), wall(0));
+        assert_eq!(clock.distrusted(now, wall(60)), None);
+    }
+
+    #[test]
+    fn an_exact_comparison_is_not_replaced_by_a_vague_one() {
+        let (clock, now) = (HubClock::default(), Instant::now());
+        clock.answered(now, wall(100), QUICK, wall(0));
+        clock.answered(now, wall(100), Duration::from_secs(200), wall(0));
+        assert!(clock.distrusted(now, wall(100)).is_some());
+        let later = now + FRESH;
+        clock.answered(later, wall(160), Duration::from_secs(200), wall(60));
+        assert!(clock.distrusted(later, wall(160)).is_none());
+    }
+}

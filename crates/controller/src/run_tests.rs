@@ -1,0 +1,309 @@
+//! The whole controller against a hub in memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Parser;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{Parts, run};
+use crate::events::Publisher;
+use crate::fixture::spec;
+use crate::flags::Flags;
+use crate::hub::{Fault, Hub};
+use crate::lease::{self, Handle, Timing};
+use crate::telemetry::health::{self, Readiness};
+use crate::telemetry::metrics::Metrics;
+use crate::watch::KINDS;
+
+const CLUSTERS: &str = "managedclusters";
+const UPGRADES: &str = "managedclustersupgrades";
+const WORKS: &str = "manifestworks";
+
+struct Controller {
+    hub: Hub,
+    readiness: Arc<Readiness>,
+    shutdown: CancellationToken,
+    task: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Controller {
+    fn start(hub: &Hub, leadership: Handle, args: &[&str]) -> Controller {
+        let client = hub.client();
+        let args = ["mcu-controller", "--require-set-bindings=false"]
+            .iter()
+            .chain(args);
+        let flags = Flags::try_parse_from(args).unwrap();
+        let (metrics, readiness) = (Arc::new(Metrics::new()), Arc::new(Readiness::new()));
+        let shutdown = CancellationToken::new();
+        let (events, _) = Publisher::start(
+            client.clone(),
+            leadership.fence(),
+            Arc::clone(&metrics),
+            "test".to_owned(),
+            shutdown.clone(),
+        );
+        let parts = Parts {
+            metrics,
+            readiness: Arc::clone(&readiness),
+            leadership,
+            events,
+            shutdown: shutdown.clone(),
+        };
+        let task = tokio::spawn(async move { run(client, &flags, parts).await });
+        Controller {
+            hub: hub.clone(),
+            readiness,
+            shutdown,
+            task,
+        }
+    }
+
+    /// One that leads without an election.
+    fn alone(hub: &Hub) -> Controller {
+        Controller::start(hub, Handle::always(), &[])
+    }
+
+    /// One that contends for the lease.
+    fn elected(hub: &Hub) -> Controller {
+        let config = lease::Config {
+            namespace: "mcu-system".to_owned(),
+            name: "mcu-controller".to_owned(),
+            identity: "a".to_owned(),
+            timing: Timing::of(Duration::from_secs(15)).unwrap(),
+        };
+        let (handle, _) = lease::run(hub.client(), config, CancellationToken::new());
+        Controller::start(hub, handle, &[])
+    }
+
+    /// Waits until the works are those of these clusters.
+    async fn works(&self, clusters: &[&str]) -> Duration {
+        let begun = Instant::now();
+        while started(&self.hub) != clusters {
+            assert!(!self.task.is_finished(), "the controller ended");
+            let missing = health::brief(&self.readiness.ready());
+            assert!(
+                begun.elapsed() < Duration::from_mins(10),
+                "{:?}; {missing}",
+                started(&self.hub)
+            );
+            sleep(Duration::from_millis(100)).await;
+        }
+        begun.elapsed()
+    }
+
+    async fn end(self) {
+        self.shutdown.cancel();
+        self.task.await.unwrap().unwrap();
+    }
+}
+
+fn started(hub: &Hub) -> Vec<String> {
+    let works = hub.names(WORKS).into_iter();
+    works
+        .filter_map(|name| name.split('-').next().map(str::to_owned))
+        .collect()
+}
+
+fn cluster(name: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"hubAcceptsClient": true}})
+}
+
+fn upgrade(clusters: &[&str]) -> Value {
+    let mut spec = spec(clusters);
+    spec["upgradeStrategy"] = json!({"maxConcurrency": 2});
+    json!({
+        "metadata": {"name": "u", "namespace": "ns", "generation": 1, "creationTimestamp": "2026-05-28T10:00:00Z"},
+        "spec": spec,
+    })
+}
+
+/// A hub with cluster `c1` and an upgrade that asks for `c1` and `c2`.
+fn hub() -> Hub {
+    let hub = Hub::default();
+    hub.put(CLUSTERS, cluster("c1"));
+    hub.put(UPGRADES, upgrade(&["c1", "c2"]));
+    hub
+}
+
+fn pause(hub: &Hub, paused: bool) {
+    hub.edit(UPGRADES, "ns", "u", |upgrade| {
+        upgrade["spec"]["paused"] = json!(paused);
+        let generation = upgrade["metadata"]["generation"].as_u64().unwrap();
+        upgrade["metadata"]["generation"] = json!(generation + 1);
+    });
+}
+
+fn goes_down(hub: &Hub) {
+    hub.fault("*", Some(Fault::Down));
+    hub.cut();
+}
+
+fn comes_back(hub: &Hub) {
+    hub.fault("*", None);
+}
+
+/// During an outage somebody pauses the upgrade, and its next cluster appears. When the API server is back the upgrade is
+/// the last that can be read.
+async fn a_pause_during_an_outage(controller: Controller, outage: Duration) {
+    let hub = &controller.hub;
+    controller.works(&["c1"]).await;
+    goes_down(hub);
+    hub.put(CLUSTERS, cluster("c2"));
+    pause(hub, true);
+    sleep(outage).await;
+    hub.fault(UPGRADES, Some(Fault::Hang));
+    comes_back(hub);
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(started(hub), ["c1"]);
+    hub.fault(UPGRADES, None);
+    sleep(Duration::from_secs(100)).await;
+    assert_eq!(started(hub), ["c1"], "it is paused");
+    pause(hub, false);
+    assert!(controller.works(&["c1", "c2"]).await <= Duration::from_secs(1));
+    controller.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_was_set_while_the_lease_was_lost_is_obeyed() {
+    a_pause_during_an_outage(Controller::elected(&hub()), Duration::from_secs(14)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_was_set_during_an_outage_within_a_term_is_obeyed() {
+    a_pause_during_an_outage(Controller::alone(&hub()), Duration::from_secs(5)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_dead_without_knowing_is_made_anew_with_the_watch_that_broke() {
+    let hub = hub();
+    let controller = Controller::alone(&hub);
+    controller.works(&["c1"]).await;
+    // Until the status is written: its answer would tell of the pause.
+    sleep(Duration::from_secs(10)).await;
+    // The watch of upgrades tells nothing any more, and nobody can know.
+    hub.freeze(UPGRADES);
+    pause(&hub, true);
+    hub.say("placements", "no event");
+    sleep(Duration::from_secs(1)).await;
+    hub.put(CLUSTERS, cluster("c2"));
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(started(&hub), ["c1"]);
+    controller.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_creation_that_waited_when_the_watches_broke_is_planned_anew() {
+    let hub = Hub::default();
+    hub.put(CLUSTERS, cluster("c1"));
+    hub.put(CLUSTERS, cluster("c2"));
+    let controller = Controller::start(&hub, Handle::always(), &["--write-concurrency=1"]);
+    sleep(Duration::from_secs(1)).await;
+    // The only writer waits for the answer to the creation for c1; the one for c2 is in the queue.
+    hub.fault(WORKS, Some(Fault::Hang));
+    hub.put(UPGRADES, upgrade(&["c1", "c2"]));
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(hub.count("POST", WORKS), 1);
+    goes_down(&hub);
+    pause(&hub, true);
+    hub.fault(WORKS, None);
+    sleep(Duration::from_secs(3)).await;
+    comes_back(&hub);
+    sleep(Duration::from_mins(2)).await;
+    assert_eq!(started(&hub), [""; 0]);
+    pause(&hub, false);
+    // The pause before the creation for c1 is tried again is one on the wall clock, which this test does not wait for.
+    sleep(Duration::from_secs(5)).await;
+    assert!(started(&hub).contains(&"c2".to_owned()));
+    controller.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_before_every_kind_has_answered() {
+    let hub = hub();
+    hub.fault("placements", Some(Fault::Hang));
+    let controller = Controller::alone(&hub);
+    sleep(Duration::from_mins(5)).await;
+    assert_eq!(hub.count("POST", "*") + hub.count("PATCH", "*"), 0);
+    let missing = health::brief(&controller.readiness.ready());
+    assert!(
+        missing.contains("Placement cannot be listed: a list told nothing for 60 s"),
+        "{missing}"
+    );
+    hub.fault("placements", None);
+    controller.works(&["c1"]).await;
+    assert!(controller.readiness.is_ready());
+    controller.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_term_that_is_won_again_lists_every_kind_anew() {
+    let hub = hub();
+    let controller = Controller::elected(&hub);
+    controller.works(&["c1"]).await;
+    sleep(Duration::from_secs(30)).await;
+    let plurals = [
+        CLUSTERS,
+        WORKS,
+        "placements",
+        "placementdecisions",
+        "managedclustersets",
+        "managedclustersetbindings",
+        UPGRADES,
+        "managedclustersupgradereports",
+    ];
+    assert_eq!(plurals.len(), KINDS.len());
+    let before = plurals.map(|plural| hub.count("LIST", plural));
+    hub.fault("leases", Some(Fault::Down));
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!(
+        plurals.map(|plural| hub.count("LIST", plural)),
+        before,
+        "a follower's watches are as good"
+    );
+    hub.put(CLUSTERS, cluster("c2"));
+    hub.fault("leases", None);
+    controller.works(&["c1", "c2"]).await;
+    let after = plurals.map(|plural| hub.count("LIST", plural));
+    assert_eq!(after, before.map(|count| count + 1));
+    controller.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_that_go_back_restart_the_view_of_a_leader() {
+    let hub = hub();
+    let controller = Controller::elected(&hub);
+    controller.works(&["c1"]).await;
+    for _ in 0..100 {
+        hub.edit(CLUSTERS, "", "c1", |_| {});
+    }
+    sleep(Duration::from_secs(5)).await;
+    goes_down(&hub);
+    sleep(Duration::from_secs(14)).await;
+    hub.go_back(20);
+    hub.put(CLUSTERS, cluster("c2"));
+    comes_back(&hub);
+    let took = controller.works(&["c1", "c2"]).await;
+    assert!(took <= Duration::from_mins(1), "{took:?}");
+    assert_eq!(hub.count("POST", WORKS), 2, "and nothing is done twice");
+    controller.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_leader_only_renews_its_lease_and_watches() {
+    let hub = hub();
+    let controller = Controller::elected(&hub);
+    controller.works(&["c1"]).await;
+    sleep(Duration::from_mins(1)).await;
+    let idle = || {
+        let others = ["LIST", "GET", "POST", "PATCH", "DELETE"];
+        others.map(|verb| hub.count(verb, "*")).iter().sum::<usize>()
+    };
+    let before = idle();
+    sleep(Duration::from_mins(10)).await;
+    assert_eq!(idle(), before);
+    controller.end().await;
+}

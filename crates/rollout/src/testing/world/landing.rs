@@ -1,0 +1,171 @@
+//! How writes of the toy world land on its hub, and what their controllers make of it.
+
+use std::sync::Arc;
+
+use chrono::TimeDelta;
+
+use super::{Latency, OBSTACLE_BACKOFF, WRITE_BACKOFF, World};
+use crate::fleet::{Reading, Slot};
+use crate::phase::Step;
+use crate::plan::Action;
+use crate::testing::hub::{HubWork, Owner};
+use crate::testing::upgrade::{Landing, Write};
+
+impl World {
+    /// What an answer tells of a work.
+    fn learn(&mut self, index: usize, cluster: &Arc<str>, step: Step) {
+        let works = self
+            .hub
+            .spokes
+            .get(cluster)
+            .map(|spoke| &spoke.works[step.index()]);
+        let deaf = self.upgrades[index].deaf.as_mut();
+        let known = deaf.and_then(|hub| hub.spokes.get_mut(cluster));
+        if let (Some(work), Some(known)) = (works, known) {
+            known.works[step.index()].clone_from(work);
+        }
+    }
+
+    /// Carries out the writes that were given up on and are due.
+    pub(super) fn land_late(&mut self) -> bool {
+        let now = self.now;
+        let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.late)
+            .into_iter()
+            .partition(|(at, ..)| *at <= now);
+        self.late = later;
+        for (_, index, write) in &due {
+            self.say(&format!(
+                "{}  {:?} lands late",
+                write.cluster,
+                write.action.step()
+            ));
+            self.carry_out(*index, write);
+        }
+        !due.is_empty()
+    }
+
+    /// Lands the writes that are due; true when any was.
+    pub(super) fn land(&mut self, index: usize) -> bool {
+        let now = self.now;
+        let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.upgrades[index].writes)
+            .into_iter()
+            .partition(|write| write.lands <= now);
+        self.upgrades[index].writes = later;
+        for write in &due {
+            match write.landing {
+                Landing::Done | Landing::Lost => self.carry_out(index, write),
+                Landing::Late(seconds) => {
+                    let mut write = write.clone();
+                    (write.repeats, write.late) = (true, true);
+                    self.late.push((now + TimeDelta::seconds(seconds), index, write));
+                }
+                Landing::Refused => {}
+            }
+            self.answer(index, write);
+        }
+        !due.is_empty()
+    }
+
+    /// What the controller makes of how a write ended.
+    fn answer(&mut self, index: usize, write: &Write) {
+        let (now, cluster) = (self.now, &write.cluster);
+        let step = write.action.step();
+        if write.landing == Landing::Done {
+            self.learn(index, cluster, step);
+        }
+        let upgrade = &mut self.upgrades[index];
+        let moves = matches!(write.action, Action::Create { .. } | Action::Update { .. });
+        let reads = matches!(write.action, Action::Read { .. });
+        match write.landing {
+            Landing::Lost | Landing::Late(_) => upgrade.doubt(write, now),
+            Landing::Refused if moves => upgrade.settle(index, &self.hub, now, Some(cluster)),
+            Landing::Done if moves || reads => upgrade.settle(index, &self.hub, now, Some(cluster)),
+            Landing::Refused | Landing::Done => {}
+        }
+        if reads && write.landing == Landing::Done {
+            upgrade.read.insert(Arc::clone(cluster), (step, write.issued));
+        }
+        if write.landing == Landing::Done && !upgrade.unsettled.contains_key(cluster) {
+            upgrade.backoff.remove(cluster);
+        } else {
+            upgrade.backoff.insert(Arc::clone(cluster), now + WRITE_BACKOFF);
+        }
+    }
+
+    pub(super) fn carry_out(&mut self, index: usize, write: &Write) {
+        let now = self.now;
+        let step = write.action.step();
+        let Some(spoke) = self.hub.spokes.get_mut(&write.cluster) else {
+            return;
+        };
+        if spoke.gone {
+            return;
+        }
+        let obstacle = (Arc::clone(&write.cluster), step);
+        let retry_at = now + OBSTACLE_BACKOFF;
+        let refused = spoke.refuses.contains(&step);
+        let slot = &mut spoke.works[step.index()];
+        match (&write.action, slot) {
+            // The API server validates before it looks for the name.
+            (Action::Create { .. }, _) if refused => {
+                let message = Arc::from("it is invalid");
+                let refused = Slot::Refused { retry_at, message };
+                self.upgrades[index].obstacles.insert(obstacle, refused);
+            }
+            (Action::Create { attempt, started, .. }, slot @ None) => {
+                *slot = Some(HubWork {
+                    owner: Owner::Upgrade(index),
+                    attempt: attempt.clone(),
+                    hash: Arc::clone(&write.hash),
+                    started: *started,
+                    soak_started: None,
+                    deleted: None,
+                    epoch: now,
+                    reading: Reading::NotYet,
+                    unhealthy: None,
+                    done: false,
+                    applied: false,
+                });
+                let key = (index, Arc::clone(&write.cluster), step, attempt.clone());
+                let row = self.upgrades[index].rows.get(&write.cluster).cloned();
+                self.watch
+                    .on_create(now, key, *started, write.starts, row.as_deref(), write.late);
+                self.upgrades[index].obstacles.remove(&obstacle);
+            }
+            (Action::Create { .. }, Some(work)) => {
+                // What lands late may take the name of a creation that is under way.
+                let expected =
+                    write.repeats || matches!(self.latency, Latency::Stalling | Latency::Losing(_));
+                if work.owner == Owner::Upgrade(index) && expected {
+                    self.upgrades[index].obstacles.remove(&obstacle);
+                } else if work.owner == Owner::Upgrade(index) {
+                    self.watch.on_doubled(now, &write.cluster, step);
+                } else if work.owner == Owner::Nobody {
+                    let foreign = Slot::Foreign { retry_at };
+                    self.upgrades[index].obstacles.insert(obstacle, foreign);
+                }
+            }
+            (Action::Update { attempt, started, .. }, Some(work)) if work.deleted.is_none() => {
+                if work.hash != write.hash {
+                    work.epoch = now;
+                    work.reading = Reading::NotYet;
+                    work.done = false;
+                }
+                work.owner = Owner::Upgrade(index);
+                work.attempt = attempt.clone();
+                work.hash = Arc::clone(&write.hash);
+                work.started = *started;
+                work.soak_started = None;
+            }
+            (Action::MarkSoak { started, .. }, Some(work))
+                if work.deleted.is_none() && work.owner == Owner::Upgrade(index) =>
+            {
+                work.soak_started = Some(*started);
+            }
+            (Action::Delete { .. }, Some(work)) if work.owner != Owner::Nobody => {
+                work.deleted.get_or_insert(now);
+            }
+            _ => {}
+        }
+    }
+}

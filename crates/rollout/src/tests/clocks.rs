@@ -1,0 +1,162 @@
+//! What clocks and agents that edit times can do to a plan: clocks that are not trusted, starts in the future, edited starts.
+
+use super::violations::{change, partial, refused};
+use super::{planned, record_of, stand, writes};
+use crate::check::ViolationKind as Kind;
+use crate::fleet::Reading;
+use crate::phase::{Phase, Step};
+use crate::plan::Action;
+use crate::reason::Reason;
+use crate::record::{Outcome, Stage};
+use crate::testing::{FleetBuilder, at, fleet, policy, record, work};
+
+/// A cluster in flight whose work says that its clock started then (seconds).
+fn in_flight(started: i64) -> FleetBuilder {
+    fleet()
+        .cluster("a")
+        .work(Step::Platform, work(started).running())
+        .record(record(Phase::Partial).stage(Stage::Platform, 0))
+}
+
+#[test]
+fn no_deadline_fires_by_a_clock_that_is_not_trusted() {
+    let late = || in_flight(0).read(Step::Platform, 100);
+    let asked = || policy().timeouts(60, 60);
+    let plan = planned(100, asked().distrusted_clock(), late());
+    assert_eq!(stand(&plan, "a"), (Phase::Partial, Reason::Running));
+    assert_eq!(writes(&plan), Vec::<String>::new());
+    let plan = planned(100, asked(), late());
+    assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::ClusterUpgradeTimeout));
+}
+
+#[test]
+fn no_job_counts_as_failed_by_a_clock_that_is_not_trusted() {
+    let suspect = || {
+        let since = Reading::Suspect(at(10));
+        fleet()
+            .cluster("a")
+            .work(Step::Operators, work(0).reading(since))
+            .record(
+                record(Phase::Operators)
+                    .succeeded(Stage::Platform, 0)
+                    .stage(Stage::Operators, 0),
+            )
+    };
+    let asked = || policy().operators();
+    let plan = planned(40, asked().distrusted_clock(), suspect());
+    assert_eq!(stand(&plan, "a").0, Phase::Operators);
+    let plan = planned(40, asked(), suspect());
+    assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::OperatorsJobFailed));
+}
+
+#[test]
+fn no_soak_ends_by_a_clock_that_is_not_trusted() {
+    let soaking = || {
+        fleet()
+            .cluster("a")
+            .work(Step::Platform, work(0).succeeded().soak(10))
+            .record(
+                record(Phase::Soaking)
+                    .succeeded(Stage::Platform, 0)
+                    .stage(Stage::Soak, 10),
+            )
+    };
+    let plan = planned(100, policy().soak(30).distrusted_clock(), soaking());
+    assert_eq!(stand(&plan, "a"), (Phase::Soaking, Reason::Soaking));
+    let plan = planned(100, policy().soak(30), soaking());
+    assert_eq!(stand(&plan, "a").0, Phase::Complete);
+}
+
+#[test]
+fn a_start_in_the_future_is_put_on_record_as_now() {
+    let adopted = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(1_000_000).running());
+    let plan = planned(20, policy(), adopted);
+    let stage = record_of(&plan, "a").stage(Stage::Platform).copied();
+    assert_eq!(stage.map(|stage| stage.started), Some(at(20)));
+    assert_eq!(plan.wake_at, Some(at(20 + 3 * 3600)));
+}
+
+#[test]
+fn a_start_that_is_edited_later_neither_moves_the_deadline_nor_the_record() {
+    for edited in [1_000_000, 90, -1_000_000] {
+        let asked = || policy().timeouts(60, 60);
+        let plan = planned(30, asked(), in_flight(edited));
+        assert_eq!(stand(&plan, "a"), (Phase::Partial, Reason::Running), "{edited}");
+        let stage = record_of(&plan, "a").stage(Stage::Platform).copied();
+        assert_eq!(stage.map(|stage| stage.started), Some(at(0)), "{edited}");
+        assert_eq!(plan.wake_at, Some(at(60)), "{edited}");
+        let late = in_flight(edited).read(Step::Platform, 60);
+        let plan = planned(60, asked(), late);
+        assert_eq!(stand(&plan, "a").0, Phase::Failed, "{edited}");
+    }
+}
+
+/// A cluster that has just been upgraded, its work's clock ahead of the time of the plan.
+fn upgraded_ahead(soak: Option<i64>) -> FleetBuilder {
+    let done = work(120).succeeded();
+    let done = match soak {
+        Some(seconds) => done.soak(seconds),
+        None => done,
+    };
+    fleet()
+        .cluster("a")
+        .work(Step::Platform, done)
+        .record(record(Phase::Partial).stage(Stage::Platform, 120))
+}
+
+#[test]
+fn the_note_of_a_soak_is_younger_than_a_clock_that_is_ahead() {
+    let plan = planned(10, policy().soak(30), upgraded_ahead(None));
+    let marks: Vec<_> = plan
+        .actions
+        .iter()
+        .filter_map(|action| match action {
+            Action::MarkSoak { started, .. } => Some(*started),
+            _ => None,
+        })
+        .collect();
+    let noted = at(120) + chrono::TimeDelta::milliseconds(1);
+    assert_eq!(marks, [noted]);
+    let stage = record_of(&plan, "a").stage(Stage::Soak).copied();
+    assert_eq!(stage.map(|stage| stage.started), Some(noted));
+}
+
+#[test]
+fn a_soak_that_is_noted_is_not_noted_again_though_the_clock_of_its_work_is_ahead() {
+    // The row was lost in a crash; only the note on the work is left.
+    let plan = planned(11, policy().soak(30), upgraded_ahead(Some(121)));
+    assert_eq!(writes(&plan), Vec::<String>::new());
+    assert_eq!(stand(&plan, "a"), (Phase::Soaking, Reason::Soaking));
+    // An earlier attempt's note, which is older than the clock, does not count.
+    let plan = planned(130, policy().soak(30), upgraded_ahead(Some(50)));
+    assert_eq!(writes(&plan), ["soak a/Platform"]);
+}
+
+#[test]
+fn ends_by_a_clock_that_is_not_trusted() {
+    let asked = || policy().timeouts(60, 60).soak(30).distrusted_clock();
+    let late = partial(work(0).running()).read(Step::Platform, 60);
+    refused(Kind::ClockDistrusted, 60, asked(), late, |plan| {
+        change(plan, 0, |record| {
+            record.phase = Phase::Failed;
+            record.reason = Reason::ClusterUpgradeTimeout;
+        });
+    });
+    let soaking = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(0).succeeded().soak(10))
+        .record(
+            record(Phase::Soaking)
+                .succeeded(Stage::Platform, 0)
+                .stage(Stage::Soak, 10),
+        );
+    refused(Kind::ClockDistrusted, 60, asked(), soaking, |plan| {
+        change(plan, 0, |record| {
+            record.phase = Phase::Complete;
+            let stage = record.stages[Stage::Soak.index()].as_mut().unwrap();
+            stage.outcome = Some(Outcome::Succeeded);
+        });
+    });
+}

@@ -1,0 +1,196 @@
+//! Rows and works that cannot be read block their own cluster and nothing else.
+
+use std::sync::Arc;
+
+use super::{planned, record_of, stand, writes};
+use crate::check::{ViolationKind, check};
+use crate::fleet::Slot;
+use crate::outlook::StallReason;
+use crate::phase::{Phase, Step};
+use crate::plan::{Action, DeleteReason, plan};
+use crate::reason::Reason;
+use crate::record::{Attempt, LONGEST_RETRY, Record, Stage};
+use crate::testing::{RecordBuilder, at, fleet, policy, record, work};
+
+/// The stand-in for a row that cannot be read.
+fn unreadable() -> RecordBuilder {
+    record(Phase::Blocked)
+        .revision("")
+        .reason(Reason::UnreadableRecord)
+        .message("phase: unknown variant")
+}
+
+fn spoiled() -> Slot {
+    Slot::Unreadable {
+        what: Arc::from("the revision is too long"),
+        terminating: false,
+    }
+}
+
+#[test]
+fn a_cluster_whose_record_cannot_be_read_is_left_alone_and_keeps_completion_from_being_claimed() {
+    for retry in [false, true] {
+        let policy = if retry { policy().retry("t1") } else { policy() };
+        let fleet = fleet()
+            .cluster("c1")
+            .record(record(Phase::Complete))
+            .cluster("c2")
+            .record(unreadable())
+            .work(Step::Platform, work(-100).succeeded())
+            .cluster("c3")
+            .left(-100)
+            .record(unreadable())
+            .cluster("c4")
+            .gone()
+            .record(unreadable());
+        let plan = planned(100_000, policy, fleet);
+        assert_eq!(writes(&plan), Vec::<String>::new());
+        for name in ["c2", "c3", "c4"] {
+            assert_eq!(stand(&plan, name), (Phase::Blocked, Reason::UnreadableRecord));
+        }
+        assert!(plan.dropped.is_empty(), "{:?}", plan.dropped);
+        assert!(!plan.outlook.complete);
+        assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersBlocked));
+    }
+}
+
+#[test]
+fn a_cluster_whose_record_cannot_be_read_holds_a_slot_while_a_work_of_it_may_run() {
+    for (running, starts) in [(true, 0), (false, 1)] {
+        let found = if running {
+            work(0).running()
+        } else {
+            work(0).succeeded()
+        };
+        let fleet = fleet()
+            .cluster("c1")
+            .record(unreadable())
+            .work(Step::Platform, found)
+            .cluster("c2");
+        let plan = planned(10, policy().window(1), fleet);
+        assert_eq!(plan.actions.len(), starts, "{:?}", plan.actions);
+        assert_eq!(plan.summary.in_flight, usize::from(running));
+    }
+}
+
+#[test]
+fn the_checker_refuses_to_touch_what_cannot_be_read() {
+    let fleet = fleet()
+        .cluster("c1")
+        .record(unreadable())
+        .work(Step::PreAction, work(0).succeeded())
+        .build();
+    let policy = policy().build();
+    let mut touched = plan(at(10), &policy, &fleet);
+    touched.actions.push(Action::Delete {
+        cluster: Arc::from("c1"),
+        step: Step::PreAction,
+        why: DeleteReason::Leftover,
+    });
+    let mut changed = plan(at(10), &policy, &fleet);
+    changed.clusters[0].record = Arc::new(record(Phase::Pending).reason(Reason::WaitingForSlot).into());
+    let mut dropped = plan(at(10), &policy, &fleet);
+    dropped.dropped = vec![dropped.clusters.remove(0).name];
+    for bad in [touched, changed, dropped] {
+        let found = check(at(10), &policy, &fleet, &bad);
+        assert!(
+            found
+                .iter()
+                .any(|one| one.kind == ViolationKind::UnreadableTouched),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
+fn nothing_starts_where_any_work_of_the_upgrade_cannot_be_read() {
+    for step in Step::ALL {
+        let fleet = fleet().cluster("c1").slot(step, spoiled()).cluster("c2");
+        let plan = planned(10, policy().pre_action().operators().post_action(), fleet);
+        assert_eq!(writes(&plan), ["create c2/PreAction"]);
+        assert_eq!(stand(&plan, "c1"), (Phase::Blocked, Reason::UnreadableWork));
+        let message = &record_of(&plan, "c1").message;
+        assert!(message.contains("restore them, or delete"), "{message}");
+    }
+}
+
+#[test]
+fn a_work_that_cannot_be_read_any_more_keeps_its_slot_until_its_time_is_over() {
+    let cluster = || {
+        fleet()
+            .cluster("c1")
+            .record(record(Phase::Partial).stage(Stage::Platform, 0))
+            .slot(Step::Platform, spoiled())
+    };
+    let given = || cluster().cluster("c2");
+    let one = || policy().window(1);
+    let plan = planned(100, one(), given());
+    assert_eq!(writes(&plan), Vec::<String>::new());
+    assert_eq!(stand(&plan, "c1"), (Phase::Partial, Reason::UnreadableWork));
+    let edited = planned(100, one().edited("r2", &[Step::Platform]), given());
+    assert_eq!(
+        stand(&edited, "c1").0,
+        Phase::Partial,
+        "an edit does not give the slot back"
+    );
+    let read = cluster().read(Step::Platform, 3 * 3600);
+    let late = planned(3 * 3600, one(), read.cluster("c2"));
+    assert_eq!(stand(&late, "c1"), (Phase::Failed, Reason::ClusterUpgradeTimeout));
+    assert!(record_of(&late, "c1").message.contains("UnreadableWork"));
+}
+
+#[test]
+fn a_cluster_that_left_is_not_dropped_while_a_work_of_it_cannot_be_read() {
+    let fleet = fleet()
+        .cluster("c1")
+        .left(-100)
+        .record(record(Phase::Pending).retry("t1"))
+        .slot(Step::Platform, spoiled());
+    let plan = planned(10, policy(), fleet);
+    assert!(plan.dropped.is_empty());
+    assert_eq!(stand(&plan, "c1"), (Phase::Blocked, Reason::UnreadableWork));
+}
+
+#[test]
+fn a_deleted_upgrade_removes_works_that_cannot_be_read_too() {
+    let fleet = fleet().cluster("c1").slot(Step::Operators, spoiled());
+    let plan = planned(10, policy().deleting(), fleet);
+    assert_eq!(writes(&plan), ["delete c1/Operators UpgradeDeleted"]);
+}
+
+#[test]
+fn a_reason_of_a_newer_release_is_kept_with_the_record_that_it_explains() {
+    let mut failed: Record = record(Phase::Failed).reason(Reason::Other).into();
+    failed.other_reason = Some(Arc::from("EtcdQuorumLost"));
+    let plan = planned(10, policy(), fleet().cluster("c1").record(failed.clone()));
+    assert_eq!(*record_of(&plan, "c1"), failed);
+    assert_eq!(record_of(&plan, "c1").reason_text(), "EtcdQuorumLost");
+    // What is decided anew is explained anew.
+    let plan = planned(10, policy().retry("t2"), fleet().cluster("c1").record(failed));
+    assert_eq!(record_of(&plan, "c1").reason, Reason::None);
+}
+
+#[test]
+fn the_retry_token_of_edits_that_are_taken_back_stays_bounded() {
+    for length in [0, 145, 256, 300] {
+        take_back("t".repeat(length));
+    }
+}
+
+fn take_back(mut retry: String) {
+    for round in 0..300 {
+        let revision = if round % 2 == 0 { "r2" } else { "r1" };
+        let known = record(Phase::Complete)
+            .revision(if round % 2 == 0 { "r1" } else { "r2" })
+            .retry(&retry);
+        let fleet = fleet()
+            .cluster("c1")
+            .record(known)
+            .work(Step::Platform, work(-50).revision(revision).retry(&retry));
+        let plan = planned(10, policy().edited(revision, &[Step::Platform]), fleet);
+        let attempt: &Attempt = &record_of(&plan, "c1").attempt;
+        assert!(attempt.retry.len() <= LONGEST_RETRY, "{}", attempt.retry.len());
+        assert_ne!(*attempt.retry, *retry, "the work must not be revived");
+        retry = attempt.retry.to_string();
+    }
+}
