@@ -19,7 +19,10 @@ pub const RECONCILING: &str = "Reconciling";
 /// kstatus: neither complete nor paused, and nothing will move without a human.
 pub const STALLED: &str = "Stalled";
 
-/// Every condition type, in the order in which the status lists them.
+/// The controller's clock differs from the hub's by more than 30 seconds, so no deadline fires. Listed only while it is so.
+pub const CLOCK_SKEW: &str = "ClockSkew";
+
+/// Every condition type that is always there, in the order in which the status lists them.
 pub const TYPES: [&str; 8] = [
     SELECTED,
     APPLIED,
@@ -73,6 +76,8 @@ pub mod reason {
     pub const MAX_FAILURES_EXCEEDED: &str = "MaxFailuresExceeded";
     /// Stalled=True: only failed or degraded clusters are left.
     pub const CLUSTERS_FAILED: &str = "ClustersFailed";
+    /// `ClockSkew=True`.
+    pub const CLOCK_SKEW: &str = "ClockSkew";
     /// Stalled=True: only blocked clusters are left.
     pub const CLUSTERS_BLOCKED: &str = "ClustersBlocked";
 }

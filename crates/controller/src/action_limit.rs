@@ -14,7 +14,7 @@ use crate::telemetry::labels::WriteKind;
 
 /// How often the same action may be taken for the same cluster within [`SPAN`]. A creation that fails is tried again
 /// after pauses that grow, which comes to fewer.
-const MOST: usize = 8;
+const MOST: usize = 12;
 /// The time over which actions are counted.
 const SPAN: Duration = Duration::from_mins(1);
 /// So many entries are kept before those that have run out are dropped.
@@ -28,7 +28,13 @@ pub struct ActionLimit {
 
 impl ActionLimit {
     /// Notes an action and returns `None`, or returns how long to wait if it has been taken too often.
-    pub fn take(&mut self, cluster: &Arc<str>, step: Step, kind: WriteKind, now: Instant) -> Option<Duration> {
+    pub fn take(
+        &mut self,
+        cluster: &Arc<str>,
+        step: Step,
+        kind: WriteKind,
+        now: Instant,
+    ) -> Option<Duration> {
         if self.taken.len() >= ENTRIES {
             self.taken
                 .retain(|_, times| times.back().is_some_and(|last| now.duration_since(*last) < SPAN));
@@ -63,7 +69,11 @@ mod tests {
         }
         assert_eq!(taken, 2 * MOST);
         let end = start + SPAN * 2;
-        assert!(limit.take(&one, Step::Platform, WriteKind::Mark, end - SPAN / 60).is_some());
+        assert!(
+            limit
+                .take(&one, Step::Platform, WriteKind::Mark, end - SPAN / 60)
+                .is_some()
+        );
         assert_eq!(limit.take(&one, Step::Platform, WriteKind::Delete, end), None);
         assert_eq!(limit.take(&one, Step::Operators, WriteKind::Mark, end), None);
         assert_eq!(limit.take(&other, Step::Platform, WriteKind::Mark, end), None);

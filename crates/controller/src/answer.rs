@@ -7,7 +7,8 @@ use api::names::Step;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::apply::{Effect, Job, Outcome};
-use crate::desk::{Desk, ObstacleKind};
+use crate::backoff::ObstacleKind;
+use crate::desk::Desk;
 use crate::hall::{Hall, State};
 use crate::index::Index;
 use crate::pipeline::wake_contested;

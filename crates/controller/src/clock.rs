@@ -4,10 +4,13 @@
 //! server) would fail every cluster in flight at once, or none ever. So no deadline fires while the two clocks differ by
 //! more than [`MAX_SKEW`].
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use http::{HeaderMap, Request, header};
+use kube::Client;
+use kube::client::Body;
 use tokio::time::Instant;
 
 /// Largest difference between the hub's clock and ours at which deadlines fire.
@@ -80,6 +83,31 @@ impl HubClock {
     }
 }
 
+/// A client whose answers tell the hub's time.
+#[must_use]
+pub fn watched(client: &Client, clock: &Arc<HubClock>) -> Client {
+    let (inner, clock) = (client.clone(), Arc::clone(clock));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (client, clock) = (inner.clone(), Arc::clone(&clock));
+        async move {
+            let sent = Instant::now();
+            let answer = client.send(request).await?;
+            if let Some(date) = date(answer.headers()) {
+                clock.answered(Instant::now(), Utc::now(), sent.elapsed(), date);
+            }
+            Ok::<_, kube::Error>(answer)
+        }
+    });
+    Client::new(service, client.default_namespace())
+}
+
+fn date(headers: &HeaderMap) -> Option<DateTime<Utc>> {
+    let text = headers.get(header::DATE)?.to_str().ok()?;
+    DateTime::parse_from_rfc2822(text)
+        .ok()
+        .map(|date| date.with_timezone(&Utc))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,5 +173,28 @@ mod tests {
         let later = now + FRESH;
         clock.answered(later, wall(160), Duration::from_secs(200), wall(60));
         assert!(clock.distrusted(later, wall(160)).is_none());
+    }
+
+    #[tokio::test]
+    async fn every_answer_of_the_hub_tells_its_time_and_its_errors_stay_what_they_are() {
+        let service = tower::service_fn(|request: Request<Body>| async move {
+            if request.uri().path() == "/down" {
+                let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+                return Err(refused);
+            }
+            let answer = http::Response::builder().header("date", "Sun, 06 Nov 1994 08:49:37 GMT");
+            Ok(answer.body(Body::from(b"{}".to_vec())).unwrap())
+        });
+        let clock = Arc::new(HubClock::default());
+        let client = watched(&Client::new(service, "default"), &clock);
+        let ask = |path: &str| Request::get(path).body(Body::empty()).unwrap();
+        assert!(matches!(
+            client.send(ask("/down")).await,
+            Err(kube::Error::Service(_))
+        ));
+        assert_eq!(clock.distrusted(Instant::now(), Utc::now()), None);
+        client.send(ask("/version")).await.unwrap();
+        let skew = clock.distrusted(Instant::now(), Utc::now()).unwrap();
+        assert!(skew > TimeDelta::days(10_000), "{skew}");
     }
 }

@@ -11,7 +11,8 @@ use rollout::{Cluster, Fleet, Limit, Policy, Step};
 use crate::apply::Job;
 use crate::desk::Desk;
 use crate::events;
-use crate::pipeline::{facts, finalizer_job, has_finalizer, hurdle, status_job};
+use crate::jobs::{finalizer_job, status_job};
+use crate::pipeline::{facts, has_finalizer, hurdle};
 use crate::report::announce;
 use crate::report::status::{self, Past};
 

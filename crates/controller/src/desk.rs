@@ -12,7 +12,12 @@ use api::views::Upgrade;
 use chrono::{DateTime, TimeDelta, Utc};
 use rollout::{Attempt, Busy};
 
+use crate::action_limit::ActionLimit;
 use crate::apply::Outcome;
+use crate::backoff::{
+    BACKOFF, Backoff, Certainty, LastReading, OBSTACLE, Obstacle, ObstacleKind, SETTLED, Unsettled,
+    certainty, doubled,
+};
 use crate::index::{Index, Uid};
 use crate::observe::{self, Sight};
 use crate::policy::Brief;
@@ -20,7 +25,7 @@ use crate::report::rows::Rows;
 use crate::report::writer::StatusState;
 use crate::restore::Origin;
 use crate::selection::Selected;
-use crate::telemetry::labels::WriteOutcome;
+use crate::telemetry::labels::{WriteKind, WriteOutcome};
 
 /// Shortest time between two looks: what agents report at about the same time is gathered, and a freed slot is not empty
 /// for long.
@@ -30,10 +35,6 @@ const INTERVAL: Duration = Duration::from_millis(25);
 const INTERVAL_BEHIND: Duration = Duration::from_millis(500);
 /// How many times longer than a look the rest after it is: looking takes at most a third of the time.
 const REST: u32 = 2;
-/// First and longest wait after a failed write.
-const BACKOFF: (TimeDelta, TimeDelta) = (TimeDelta::seconds(1), TimeDelta::seconds(60));
-/// First and longest wait before a step with an obstacle is tried again (`reference/mcu.md` §4, Creation).
-const OBSTACLE: (TimeDelta, TimeDelta) = (TimeDelta::seconds(30), TimeDelta::seconds(300));
 
 /// So many creations in a row that are forbidden, over a minute, are no permission on its way any more, but one that a human
 /// must give.
@@ -41,9 +42,6 @@ pub const LASTING: u32 = 7;
 /// So many looks at a foreign work that is being deleted, over a minute, show that it does not go by itself.
 const PATIENCE: u32 = 12;
 
-/// So long after the last try was given up on a write is certainly not carried out any more. The API server gives up by itself
-/// 60 s after it has received a request; the rest is for what its store had taken by then.
-const SETTLED: TimeDelta = TimeDelta::seconds(90);
 /// So long the reading of a work may be taken for what is on the hub.
 const FRESH: TimeDelta = TimeDelta::seconds(60);
 
@@ -109,6 +107,10 @@ pub struct Desk {
     pub finalizing: bool,
     /// The last writes of the finalizers, or annotations, failed.
     pub hurdle: Option<Backoff>,
+    /// How often the same was done to the same cluster.
+    pub taken: ActionLimit,
+    /// How far the clock is ahead of the hub's, if that is too far.
+    pub skew: Option<TimeDelta>,
     /// A look is due.
     pub dirty: bool,
     /// When it was last looked at, and how long that took.
@@ -136,108 +138,6 @@ impl Writes {
             Busy::Other
         }
     }
-}
-
-/// A wait after failed writes.
-#[derive(Clone, Debug)]
-pub struct Backoff {
-    /// Not again before.
-    pub until: DateTime<Utc>,
-    /// Failures in a row.
-    pub failures: u32,
-    /// The last error.
-    pub text: Arc<str>,
-    /// One of the failed writes may have been carried out all the same.
-    pub uncertain: bool,
-    /// Creations in a row that were forbidden.
-    pub forbidden: u32,
-}
-
-impl Backoff {
-    fn after(before: Option<&Backoff>, now: DateTime<Utc>, text: &str, counted: WriteOutcome) -> Backoff {
-        let failures = before.map_or(0, |backoff| backoff.failures);
-        Backoff {
-            until: now + doubled(BACKOFF, failures),
-            failures: failures + 1,
-            text: Arc::from(text),
-            uncertain: !counted.is_refusal() || before.is_some_and(|backoff| backoff.uncertain),
-            forbidden: 0,
-        }
-    }
-}
-
-/// The creation of a work, or the change of one, that the hub put off or that was given up on. It may have taken a slot.
-#[derive(Clone, Debug)]
-pub struct Unsettled {
-    /// The step.
-    pub step: Step,
-    /// The attempt that the work carries if it was carried out.
-    pub attempt: Attempt,
-    /// When the last try that may have been carried out was given up on; `None`: all were put off.
-    pub given_up: Option<DateTime<Utc>>,
-}
-
-impl Unsettled {
-    /// True when what is not there now does not come any more.
-    fn is_over(&self, now: DateTime<Utc>) -> bool {
-        self.given_up.is_none_or(|at| at + SETTLED <= now)
-    }
-}
-
-/// What an answer says of whether a write was carried out.
-enum Certainty {
-    Done,
-    Refused,
-    PutOff,
-    Unknown,
-    Unsent,
-}
-
-fn certainty(outcome: &Outcome) -> Certainty {
-    match outcome {
-        Outcome::Work(_) | Outcome::Doomed | Outcome::Upgrade(_) | Outcome::Report(_) => Certainty::Done,
-        Outcome::Gone
-        | Outcome::Rival(_)
-        | Outcome::Foreign
-        | Outcome::ForeignTerminating
-        | Outcome::Refused(_)
-        | Outcome::ReportRefused { .. }
-        | Outcome::NamespaceGone => Certainty::Refused,
-        Outcome::NotLeading => Certainty::Unsent,
-        Outcome::Failed(_, WriteOutcome::Overloaded | WriteOutcome::Unreachable) => Certainty::PutOff,
-        Outcome::Failed(_, counted) if counted.is_refusal() => Certainty::Refused,
-        Outcome::GivenUp | Outcome::Failed(..) => Certainty::Unknown,
-    }
-}
-
-/// A work was read from the hub.
-#[derive(Clone, Copy, Debug)]
-struct LastReading {
-    step: Step,
-    asked: DateTime<Utc>,
-    answered: DateTime<Utc>,
-}
-
-/// What stands in the way of a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ObstacleKind {
-    /// Somebody else's work has the name.
-    Foreign,
-    /// The same, but that work is being deleted.
-    ForeignTerminating,
-    /// The hub refused the work; what it said.
-    Refused(Arc<str>),
-}
-
-/// A work that is not ours, or the hub's refusal of ours.
-#[derive(Clone, Debug)]
-pub struct Obstacle {
-    /// What it is.
-    pub kind: ObstacleKind,
-    /// Look again then.
-    pub retry_at: DateTime<Utc>,
-    /// Looks so far.
-    pub looks: u32,
 }
 
 impl Desk {
@@ -280,6 +180,8 @@ impl Desk {
             noted: None,
             finalizing: false,
             hurdle: None,
+            taken: ActionLimit::default(),
+            skew: None,
             dirty: true,
             looked: None,
             wake_at: None,
@@ -426,6 +328,40 @@ impl Desk {
     pub fn fail(&mut self, cluster: &Arc<str>, now: DateTime<Utc>, text: &str, counted: WriteOutcome) {
         let entry = Backoff::after(self.backoff.get(cluster), now, text, counted);
         self.backoff.insert(Arc::clone(cluster), entry);
+    }
+
+    /// Notes that an action was asked for too often: the cluster waits.
+    pub fn hold_off(&mut self, cluster: &Arc<str>, now: DateTime<Utc>, kind: WriteKind, wait: Duration) {
+        let text = format!(
+            "the same write ({}) was asked for too often within a minute; it waits",
+            kind.as_str()
+        );
+        tracing::warn!(
+            upgrade = &*self.key,
+            cluster = &**cluster,
+            text,
+            "a loop was stopped"
+        );
+        let before = self.backoff.get(cluster);
+        let entry = Backoff::held_off(before, now, &text, wait);
+        self.backoff.insert(Arc::clone(cluster), entry);
+    }
+
+    /// Shortens waits that a clock which was set back has made long.
+    pub fn clamp_waits(&mut self, now: DateTime<Utc>) {
+        let waits = self.backoff.values_mut().chain(self.hurdle.as_mut());
+        for backoff in waits {
+            backoff.clamp(now);
+        }
+        for obstacle in self.obstacles.values_mut() {
+            obstacle.retry_at = obstacle.retry_at.min(now + OBSTACLE.1);
+        }
+        for unsettled in self.unsettled.values_mut() {
+            unsettled.given_up = unsettled.given_up.map(|at| at.min(now));
+        }
+        for since in self.missing.values_mut().chain(self.left.values_mut()) {
+            *since = (*since).min(now);
+        }
     }
 
     /// Notes the failure of a creation. One that is forbidden time after time waits for a human.
@@ -585,23 +521,5 @@ impl Desk {
                 looks: looks + 1,
             },
         );
-    }
-}
-
-fn doubled((first, most): (TimeDelta, TimeDelta), times: u32) -> TimeDelta {
-    first.checked_mul(1 << times.min(10)).unwrap_or(most).min(most)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waits_double_up_to_their_bound() {
-        let waits: Vec<i64> = (0..9)
-            .map(|times| doubled(BACKOFF, times).num_seconds())
-            .collect();
-        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
-        assert_eq!(doubled(OBSTACLE, 40), TimeDelta::seconds(300));
     }
 }

@@ -9,6 +9,8 @@ use crate::telemetry::labels::{ClusterPhase, UpgradeState, WatchKind};
 /// Sets every gauge that counts objects.
 pub fn set(hall: &Hall) {
     let metrics = &hall.metrics;
+    let skew = hall.clock.skew(tokio::time::Instant::now(), chrono::Utc::now());
+    metrics.set_clock_skew(skew.num_seconds());
     hall.with(|state| {
         let mut phases = [0_usize; ALL_PHASES.len()];
         let mut kinds = [0_usize; UpgradeState::ALL.len()];

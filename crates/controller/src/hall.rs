@@ -10,6 +10,7 @@ use chrono::{DateTime, SecondsFormat, SubsecRound, TimeDelta, Utc};
 use tokio::sync::Notify;
 
 use crate::apply::Lanes;
+use crate::clock::HubClock;
 use crate::desk::Desk;
 use crate::freshness::Freshness;
 use crate::index::{Index, Key, Uid};
@@ -99,6 +100,8 @@ pub struct Hall {
     pub metrics: Arc<Metrics>,
     /// Whether the state is true now.
     pub freshness: Freshness,
+    /// Whether this machine's clock is true.
+    pub clock: Arc<HubClock>,
     checks: Vec<Watching>,
 }
 
@@ -124,6 +127,7 @@ impl Hall {
             state: Mutex::new(State::new(settings)),
             wake: Notify::new(),
             fence,
+            clock: Arc::default(),
             lanes: Lanes::default(),
             metrics,
             freshness: Freshness::new(&KINDS),
@@ -157,6 +161,12 @@ impl Hall {
     /// Wakes the pipeline.
     pub fn wake(&self) {
         self.wake.notify_one();
+    }
+
+    /// How far this machine's clock is ahead of the hub's, if that is so far that no deadline may fire.
+    #[must_use]
+    pub fn skew(&self) -> Option<TimeDelta> {
+        self.clock.distrusted(tokio::time::Instant::now(), Utc::now())
     }
 
     /// Domain time, in whole milliseconds as annotations carry it.

@@ -4,9 +4,12 @@
 //! unsafe plans, writers carry out, and status and reports tell what was observed afterwards. Every replica watches;
 //! only the leader plans and writes.
 
+mod action_limit;
 pub mod admission;
 pub mod answer;
 pub mod apply;
+pub mod backoff;
+pub mod clock;
 pub mod connect;
 pub mod deletion;
 pub mod desk;
@@ -20,6 +23,7 @@ pub mod hall;
 #[cfg(test)]
 mod hub;
 pub mod index;
+mod jobs;
 pub mod lease;
 pub mod observe;
 mod orphans;

@@ -12,7 +12,8 @@ use api::names::Step;
 use chrono::{DateTime, Utc};
 use rollout::{Cluster, Fleet, Phase, Reason, Rival, RivalHold, Selection, Slot, Stage, Standing};
 
-use crate::desk::{Desk, LASTING, MISSING, ObstacleKind};
+use crate::backoff::ObstacleKind;
+use crate::desk::{Desk, LASTING, MISSING};
 use crate::index::{ClusterView, ClusterWorks, Index, Uid, slot_of, to_rollout};
 use crate::report::rows::Row;
 use crate::selection::{self, Member};

@@ -8,26 +8,21 @@ use std::time::Instant;
 
 use api::ManagedClustersUpgradeStatus;
 use api::mcu::UpgradeState;
-use api::names::{FINALIZER, LABEL_MCU, LABEL_MCU_UID};
+use api::names::FINALIZER;
 use api::views::Upgrade;
 use chrono::{DateTime, TimeDelta, Utc};
 use rollout::check::Violation;
-use rollout::{
-    Action, Attempt, DeleteReason, Fleet, Hold, Plan, Policy, Reason, Record, RivalHold, Selection, Step,
-};
-use serde_json::json;
+use rollout::{Fleet, Hold, Plan, Policy, Reason, Record, RivalHold, Selection};
 
-use crate::apply::{Effect, Job, Sheet};
+use crate::apply::{Effect, Job};
 use crate::deletion;
 use crate::desk::Desk;
 use crate::events::{self, Publisher, Regarding};
 use crate::hall::{Hall, State, concerns_planning};
-use crate::index::{Index, from_rollout};
+use crate::jobs::{finalizer_job, prepare, report_job, status_job};
 use crate::observe::{self, Desks};
 use crate::policy::{Brief, pending_retry};
 use crate::report::announce;
-use crate::report::line::for_yaml;
-use crate::report::rows::Due;
 use crate::report::status::{self, Facts, Past};
 use crate::restore::{self, Completed, Origin};
 use crate::selection::Selected;
@@ -37,15 +32,15 @@ use crate::telemetry::labels::ReconcileOutcome;
 const REFUSED: TimeDelta = TimeDelta::seconds(15);
 
 /// What was observed of an upgrade.
-struct Observed {
+pub(crate) struct Observed {
     view: Arc<Upgrade>,
     policy: Policy,
     fleet: Fleet,
-    brief: Option<Arc<Brief>>,
+    pub(crate) brief: Option<Arc<Brief>>,
     /// The rules that the present spec breaks, while its clusters go on by the last valid one.
     broken: Option<Arc<Vec<api::validate::Violation>>>,
-    now: DateTime<Utc>,
-    freed: Option<Instant>,
+    pub(crate) now: DateTime<Utc>,
+    pub(crate) freed: Option<Instant>,
 }
 
 /// Looks at an upgrade once.
@@ -124,6 +119,8 @@ fn observe(hall: &Hall, state: &mut State, uid: &str, events: &Publisher) -> Opt
 
 fn observe_desk(hall: &Hall, state: &mut State, desk: &mut Desk, now: DateTime<Utc>) -> Option<Observed> {
     desk.dirty = false;
+    desk.skew = hall.skew();
+    desk.clamp_waits(now);
     desk.looked = Some((Instant::now(), std::time::Duration::ZERO));
     desk.wake_at = None;
     // A look that cannot plan uses it up, too: what the upgrade waits for from here on is no reaction.
@@ -143,6 +140,7 @@ fn observe_desk(hall: &Hall, state: &mut State, desk: &mut Desk, now: DateTime<U
         }
     }
     let (brief, in_force) = (desk.brief.clone(), desk.in_force().cloned());
+    let clock_trusted = desk.skew.is_none();
     let policy = match (&brief, &in_force) {
         _ if desk.is_deleting() => deletion::policy(),
         (Ok(brief), _) => Policy {
@@ -151,11 +149,13 @@ fn observe_desk(hall: &Hall, state: &mut State, desk: &mut Desk, now: DateTime<U
                 Origin::Restored(_) => Some(Hold::Restored),
                 _ => brief.policy.hold,
             },
+            clock_trusted,
             ..brief.policy.clone()
         },
         // What is in flight goes on as it was asked for; nothing else starts, and no retry.
         (Err(_), Some(last)) => Policy {
             hold: Some(Hold::InvalidSpec),
+            clock_trusted,
             ..last.policy.clone()
         },
         (Err(violations), None) => {
@@ -288,21 +288,6 @@ pub(crate) fn has_finalizer(desk: &Desk) -> bool {
         .any(|finalizer| finalizer == FINALIZER)
 }
 
-pub(crate) fn finalizer_job(desk: &mut Desk, finalizers: Vec<String>, life: Option<Arc<str>>) -> Job {
-    desk.finalizing = true;
-    let effect = Effect::Finalizers {
-        namespace: Arc::clone(&desk.namespace),
-        name: Arc::clone(&desk.name),
-        version: desk.view.metadata.resource_version.clone().unwrap_or_default(),
-        finalizers,
-        life,
-    };
-    Job {
-        upgrade: Arc::clone(&desk.uid),
-        effect,
-    }
-}
-
 pub(crate) fn facts<'a>(
     desk: &'a Desk,
     previous: &'a ManagedClustersUpgradeStatus,
@@ -319,6 +304,7 @@ pub(crate) fn facts<'a>(
         retry: None,
         observed_retry: previous.observed_retry.as_deref(),
         refused: desk.rows.refusal(),
+        skew: desk.skew,
         now,
     }
 }
@@ -452,111 +438,6 @@ pub(crate) fn wake_contested(desks: &mut Desks) {
     }
 }
 
-fn prepare(desk: &mut Desk, index: &Index, action: &Action, observed: &Observed) -> Option<Job> {
-    let cluster = action.cluster();
-    let step = from_rollout(action.step());
-    let uid = || index.work_of(cluster, step).map(|view| Arc::clone(&view.uid));
-    let sheet = |attempt: &Attempt, started: DateTime<Utc>| {
-        Some(Sheet {
-            brief: Arc::clone(observed.brief.as_ref()?),
-            owner: Arc::clone(&desk.key),
-            cluster_id: index
-                .clusters
-                .get(cluster)
-                .and_then(|view| Some(Arc::clone(&view.id.as_ref()?.text))),
-            attempt: attempt.clone(),
-            started,
-        })
-    };
-    let name = Arc::clone(cluster);
-    let (effect, starting) = match action {
-        Action::Create { attempt, started, .. } => {
-            let sheet = sheet(attempt, *started)?;
-            (
-                Effect::Create {
-                    cluster: name,
-                    step,
-                    sheet,
-                    freed: observed.freed,
-                },
-                action.step() != Step::PostAction,
-            )
-        }
-        Action::Update { attempt, started, .. } => (
-            Effect::Update {
-                cluster: name,
-                sheet: sheet(attempt, *started)?,
-                uid: uid()?,
-            },
-            true,
-        ),
-        Action::MarkSoak { started, .. } => {
-            let note = api::time::to_rfc3339(*started);
-            let uid = uid()?;
-            let patch = json!({"metadata": {"uid": &*uid, "annotations": {api::names::ANNOTATION_SOAK_STARTED_AT: note}}});
-            (
-                Effect::MarkSoak {
-                    cluster: name,
-                    step,
-                    uid,
-                    patch,
-                },
-                false,
-            )
-        }
-        Action::Read { .. } => (read(desk, index, name, step, observed.now), false),
-        Action::Delete { why, .. } => {
-            let halt = matches!(why, DeleteReason::LeftSelection | DeleteReason::UpgradeDeleted);
-            (
-                Effect::Delete {
-                    cluster: name,
-                    step,
-                    uid: uid()?,
-                    halt,
-                },
-                false,
-            )
-        }
-    };
-    desk.begin(cluster, starting);
-    Some(Job {
-        upgrade: Arc::clone(&desk.uid),
-        effect,
-    })
-}
-
-fn read(
-    desk: &Desk,
-    index: &Index,
-    cluster: Arc<str>,
-    step: api::names::Step,
-    asked: DateTime<Utc>,
-) -> Effect {
-    let own = index
-        .work_of(&cluster, step)
-        .filter(|view| view.upgrade == desk.uid);
-    let uid = own.map(|view| Arc::clone(&view.uid));
-    Effect::Read {
-        cluster,
-        step,
-        owner: Arc::clone(&desk.key),
-        uid,
-        asked,
-    }
-}
-
-pub(crate) fn status_job(desk: &Desk, status: api::ManagedClustersUpgradeStatus) -> Job {
-    let effect = Effect::Status {
-        namespace: Arc::clone(&desk.namespace),
-        name: Arc::clone(&desk.name),
-        status: Box::new(status),
-    };
-    Job {
-        upgrade: Arc::clone(&desk.uid),
-        effect,
-    }
-}
-
 /// Collects the shards and the status that are due, of every upgrade.
 pub fn flush(hall: &Hall, now: Instant) {
     let jobs = hall.with(|state| {
@@ -576,43 +457,6 @@ pub fn flush(hall: &Hall, now: Instant) {
         jobs
     });
     hall.lanes.push(jobs);
-}
-
-fn report_job(desk: &Desk, due: Due) -> Job {
-    let group = format!("{}/{}", api::GROUP, api::VERSION);
-    let body = (!due.rows.is_empty()).then(|| {
-        let head = json!({
-            "apiVersion": group,
-            "kind": "ManagedClustersUpgradeReport",
-            "metadata": {
-                "name": due.name,
-                "namespace": &*desk.namespace,
-                "labels": {LABEL_MCU: &*desk.name, LABEL_MCU_UID: &*desk.uid},
-                "ownerReferences": [{
-                    "apiVersion": group,
-                    "kind": "ManagedClustersUpgrade",
-                    "name": &*desk.name,
-                    "uid": &*desk.uid,
-                    "controller": true,
-                    "blockOwnerDeletion": true,
-                }],
-            },
-        });
-        // As text, for rows that are kept go back byte for byte.
-        let rows = serde_json::to_string(&due.rows).unwrap_or_else(|_| "null".to_owned());
-        let head = head.to_string();
-        let text = format!("{},\"rows\":{rows}}}", head.strip_suffix('}').unwrap_or(&head));
-        for_yaml(&text).into_bytes()
-    });
-    let effect = Effect::Report {
-        namespace: Arc::clone(&desk.namespace),
-        due,
-        body,
-    };
-    Job {
-        upgrade: Arc::clone(&desk.uid),
-        effect,
-    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::admission;
 use crate::answer;
 use crate::apply::{self, Effect, Job, Load, Outcome};
+use crate::clock;
 use crate::events;
 use crate::flags::Flags;
 use crate::gauges;
@@ -75,6 +76,7 @@ pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<
         Arc::clone(&parts.metrics),
         &parts.readiness,
     ));
+    let client = clock::watched(&client, &hall.clock);
     hall.lanes.set_writers(flags.write_concurrency);
     hall.metrics.set_write_limit(flags.write_concurrency, false);
     let watches = watch::start(&hall, &client);
@@ -177,6 +179,7 @@ async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize)
     let mut sweeps = JoinSet::new();
     // Upgrades when the gauges were set last: one that is deleted leaves nothing to look at, but must not be counted on.
     let mut counted = None;
+    let mut trusted = true;
     loop {
         parts.readiness.beat();
         if !hall.freshness.is_open() {
@@ -184,6 +187,10 @@ async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize)
             sweeps.shutdown().await;
             hall.with(State::forget_orphans);
             see(hall).await;
+        }
+        if hall.skew().is_none() != trusted {
+            trusted = !trusted;
+            hall.with(|state| state.index.all_dirty = true);
         }
         let behind = hall.lanes.backlog() > writers * BEHIND;
         let (due, upgrades) = hall.with(|state| {

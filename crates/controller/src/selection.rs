@@ -306,9 +306,12 @@ impl<'a> Prepared<'a> {
                 })
     }
 
-    /// True when a value names this very cluster: its object's name, by `name` or `metadata.name`, or `local-cluster`.
+    /// True when a value names this very cluster: its object's name, by `name` or `metadata.name`, or `local-cluster`. A hub
+    /// that was imported under another name is named by the key `local-cluster` alone, since admission, which asks for the
+    /// author's right, does not know its name.
     fn names(&self, cluster: &ClusterView) -> bool {
-        let by_name = |key: &str| key == LABEL_NAME || key == KEY_METADATA_NAME;
+        let known = !cluster.hub || *cluster.name == *LABEL_LOCAL_CLUSTER;
+        let by_name = |key: &str| known && (key == LABEL_NAME || key == KEY_METADATA_NAME);
         let mut labels = self.selector.match_labels.iter();
         let by_label = labels
             .any(|(key, value)| key == LABEL_LOCAL_CLUSTER || (by_name(key) && **value == *cluster.name));

@@ -7,6 +7,7 @@ use api::names::{
     CLAIM_ID, CLAIM_PRODUCT, CLAIM_VERSION, KEY_METADATA_NAME, LABEL_CLUSTER_ID, LABEL_LOCAL_CLUSTER,
     LABEL_NAME, LABEL_OPENSHIFT_VERSION, LABEL_VENDOR, LOCAL_CLUSTER,
 };
+use api::text::visible;
 use api::views::{ManagedCluster, condition};
 
 use super::intern::Pool;
@@ -48,7 +49,7 @@ pub struct ClusterId {
 impl ClusterId {
     fn new(text: &str) -> ClusterId {
         ClusterId {
-            text: Arc::from(text),
+            text: Arc::from(visible(text)),
             is_uuid: is_uuid(text),
         }
     }
@@ -86,7 +87,7 @@ impl ClusterView {
                     "the hub reports the cluster as not available: {}: {}",
                     found.reason, found.message
                 );
-                Availability::Unavailable(pool.share(&text))
+                Availability::Unavailable(pool.share(&visible(&text)))
             }
             _ => Availability::Available,
         };
@@ -106,9 +107,11 @@ impl ClusterView {
                 || labels
                     .get(LABEL_LOCAL_CLUSTER)
                     .is_some_and(|value| value != "false"),
-            product: fact(CLAIM_PRODUCT, LABEL_VENDOR).map(|product| pool.share(product)),
-            version: pool.share(fact(CLAIM_VERSION, LABEL_OPENSHIFT_VERSION).unwrap_or_default()),
-            unreadable: unreadable.map(|error| pool.share(error)),
+            product: fact(CLAIM_PRODUCT, LABEL_VENDOR).map(|product| pool.share(&visible(product))),
+            version: pool.share(&visible(
+                fact(CLAIM_VERSION, LABEL_OPENSHIFT_VERSION).unwrap_or_default(),
+            )),
+            unreadable: unreadable.map(|error| pool.share(&visible(error))),
             labels: labels
                 .iter()
                 .map(|(key, value)| (pool.share(key), pool.share(value)))

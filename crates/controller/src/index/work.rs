@@ -7,14 +7,18 @@ use api::names::{
     ANNOTATION_STARTED_AT, ANNOTATION_STEP_HASH, ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION,
     LABEL_MCU_UID, Step,
 };
+use api::text::visible;
 use api::time::{parse_rfc3339, to_chrono};
 use api::views::ManifestWork;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use clusterversion::Target;
 use rollout::{Attempt, LONGEST_RETRY, Reading, Reason, Work};
 
 use super::intern::Pool;
 use crate::works::reading::{self, Outcome};
+
+/// How far the clocks of the hub and of a leader may be apart for the start of a step to be believed.
+const CLOCKS_APART: TimeDelta = TimeDelta::minutes(1);
 
 /// A ManifestWork, reduced to what planning reads.
 #[derive(Clone, Debug)]
@@ -121,9 +125,12 @@ impl WorkView {
         let unreadable = belied(&note);
         let attempt = |key: &str| if unreadable.is_some() { "" } else { note(key) };
         let created = meta.creation_timestamp.as_ref().and_then(to_chrono);
+        // No step of a work begins before the work exists. That none begins in the future is for the planner to see to.
+        let earliest = created.map_or(DateTime::UNIX_EPOCH, |created| created - CLOCKS_APART);
         let started = parse_rfc3339(note(ANNOTATION_STARTED_AT))
             .or(created)
-            .unwrap_or(now);
+            .unwrap_or(now)
+            .max(earliest);
         let target = Target {
             version: attempt(ANNOTATION_TARGET_VERSION),
             image: attempt(ANNOTATION_TARGET_IMAGE),
@@ -137,8 +144,7 @@ impl WorkView {
             },
             hash: pool.share(attempt(ANNOTATION_STEP_HASH)),
             started,
-            // A note of an earlier attempt stays on a work that was retried in place.
-            soak_started: parse_rfc3339(note(ANNOTATION_SOAK_STARTED_AT)).filter(|soak| *soak >= started),
+            soak_started: parse_rfc3339(note(ANNOTATION_SOAK_STARTED_AT)),
             terminating: meta.deletion_timestamp.is_some(),
             vanished: false,
             applied: reading.applied,
@@ -147,16 +153,19 @@ impl WorkView {
                 Outcome::OtherVersion => Reading::OtherVersion,
                 Outcome::Running => Reading::Running,
                 Outcome::Succeeded => Reading::Succeeded,
-                Outcome::Failed(cause) => Reading::Failed(pool.share(&cause.message)),
+                Outcome::Failed(cause) => Reading::Failed(pool.share(&visible(&cause.message))),
                 Outcome::Suspect => Reading::Suspect(now),
             },
             cause: cause.map(|cause| {
                 (
                     Reason::parse(cause.reason).unwrap_or(Reason::Running),
-                    pool.share(&cause.message),
+                    pool.share(&visible(&cause.message)),
                 )
             }),
-            unhealthy: reading.unhealthy.as_ref().map(|cause| pool.share(&cause.message)),
+            unhealthy: reading
+                .unhealthy
+                .as_ref()
+                .map(|cause| pool.share(&visible(&cause.message))),
         });
         Some(WorkView {
             uid: Arc::from(meta.uid.as_deref()?),
@@ -170,7 +179,7 @@ impl WorkView {
             step,
             unreadable,
             work,
-            cluster_version: pool.share(reading.version.as_deref().unwrap_or_default()),
+            cluster_version: pool.share(&visible(reading.version.as_deref().unwrap_or_default())),
             dying: meta.deletion_timestamp.is_some(),
             doomed: false,
             listing: 0,

@@ -4,6 +4,7 @@ use api::ManagedClustersUpgradeStatus;
 use api::conditions::{self as types, reason};
 use api::time::{from_chrono, to_rfc3339};
 use api::validate::Violation;
+use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rollout::{Plan, StallReason};
 
@@ -98,8 +99,10 @@ pub fn of_plan(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> Vec<Condition>
         reconciling(plan),
         stalled(plan, facts),
     ];
+    let skew = facts.skew.filter(|_| !complete).map(clock_skew);
     verdicts
         .into_iter()
+        .chain(skew)
         .map(|verdict| condition(&verdict, facts, past))
         .collect()
 }
@@ -266,6 +269,29 @@ fn selected(facts: &Facts<'_>, plan: &Plan) -> Verdict {
         reason::CLUSTERS_NOT_SELECTED
     };
     verdict(types::SELECTED, number > 0, reason, message)
+}
+
+/// Told while it is so. The difference is told roughly, or each second would be news.
+fn clock_skew(skew: TimeDelta) -> Verdict {
+    let size = skew.abs();
+    let size = match (size.num_hours(), size.num_minutes()) {
+        (0, 0..=1) => "more than 30 seconds".to_owned(),
+        (0 | 1, minutes) if minutes < 120 => format!("about {} minutes", (minutes + 4) / 5 * 5),
+        (hours, _) => format!("about {hours} hours"),
+    };
+    let side = if skew > TimeDelta::zero() {
+        "ahead of"
+    } else {
+        "behind"
+    };
+    verdict(
+        types::CLOCK_SKEW,
+        true,
+        reason::CLOCK_SKEW,
+        format!(
+            "the clock of the controller is {size} {side} the clock of the hub's API server, so no deadline fires and no soak ends; correct the clocks"
+        ),
+    )
 }
 
 fn reconciling(plan: &Plan) -> Verdict {

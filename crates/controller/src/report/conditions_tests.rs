@@ -13,6 +13,7 @@ fn facts(now: DateTime<Utc>, notes: &[String]) -> Facts<'_> {
         retry: None,
         observed_retry: None,
         refused: None,
+        skew: None,
         now,
     }
 }
@@ -311,4 +312,30 @@ fn one_is_not_many_and_a_degraded_pre_action_is_no_failed_cluster() {
     assert_eq!(lost(1, 0), "1 cluster failed");
     assert_eq!(lost(0, 1), "1 pre-action is degraded");
     assert_eq!(lost(2, 3), "2 clusters failed, 3 pre-actions are degraded");
+}
+
+#[test]
+fn a_clock_that_differs_from_the_hubs_is_told_while_it_does_and_only_roughly() {
+    let running = || fleet().cluster("a").record(record(Phase::Partial)).build();
+    let told = |skew: Option<i64>, fleet: &rollout::Fleet| {
+        let facts = Facts {
+            skew: skew.map(chrono::TimeDelta::seconds),
+            ..facts(at(1), &[])
+        };
+        let made = conditions(&facts, &policy().build(), fleet, &none());
+        let found = made.into_iter().find(|one| one.type_ == types::CLOCK_SKEW);
+        found.map(|one| (one.status, one.message))
+    };
+    assert_eq!(told(None, &running()), None);
+    for (seconds, text) in [
+        (45, "more than 30 seconds ahead of"),
+        (-600, "about 10 minutes behind"),
+        (10_801, "about 3 hours ahead of"),
+    ] {
+        let (status, message) = told(Some(seconds), &running()).unwrap();
+        assert_eq!(status, "True");
+        assert!(message.contains(text), "{message}");
+    }
+    let done = fleet().cluster("a").record(record(Phase::Complete)).build();
+    assert_eq!(told(Some(45), &done), None, "no deadline is left to fire");
 }

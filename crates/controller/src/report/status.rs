@@ -5,7 +5,7 @@ use api::mcu::{
 };
 use api::time::from_chrono;
 use api::validate::Violation;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use rollout::{ActionCounts, ClusterState, Counts, Phase, Plan, Reason, StallReason};
 
 use super::conditions;
@@ -35,6 +35,8 @@ pub struct Facts<'a> {
     pub observed_retry: Option<&'a str>,
     /// What of the record the hub refuses to store.
     pub refused: Option<String>,
+    /// How far the controller's clock is ahead of the hub's, if that is too far.
+    pub skew: Option<TimeDelta>,
     /// Time.
     pub now: DateTime<Utc>,
 }

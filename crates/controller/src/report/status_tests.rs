@@ -15,6 +15,7 @@ fn facts(now: DateTime<Utc>) -> Facts<'static> {
         retry: None,
         observed_retry: None,
         refused: None,
+        skew: None,
         now,
     }
 }

@@ -118,6 +118,8 @@ series! {
         "Report rows that cannot be read and are kept as they are, summed over all upgrades; their clusters are Blocked (UnreadableRecord)";
     CHECK_VIOLATIONS = "mcu_check_violations_total", Kind::Counter, [],
         "Plans that the independent check refused. Any increase is a defect: page";
+    CLOCK_SKEW = "mcu_clock_skew_seconds", Kind::Gauge, [],
+        "How far the controller's clock is ahead of the hub's (negative: behind), as far as that is certain; beyond 30 s no deadline fires";
     LEADER = "mcu_leader", Kind::Gauge, [],
         "1 while this replica leads, else 0";
     LEASE_TRANSITIONS = "mcu_lease_transitions_total", Kind::Counter, [],

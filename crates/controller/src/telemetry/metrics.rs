@@ -62,6 +62,7 @@ pub struct Metrics {
     records_refused: Gauge,
     records_unreadable: Gauge,
     check_violations: Counter,
+    clock_skew: Gauge,
     leader: Gauge,
     lease_transitions: Counter,
     policies_missing: Gauge,
@@ -114,6 +115,7 @@ impl Metrics {
             records_refused: register(&mut registry, &catalogue::RECORDS_REFUSED, Gauge::default()),
             records_unreadable: register(&mut registry, &catalogue::RECORDS_UNREADABLE, Gauge::default()),
             check_violations: register(&mut registry, &catalogue::CHECK_VIOLATIONS, Counter::default()),
+            clock_skew: register(&mut registry, &catalogue::CLOCK_SKEW, Gauge::default()),
             leader: register(&mut registry, &catalogue::LEADER, Gauge::default()),
             lease_transitions: register(&mut registry, &catalogue::LEASE_TRANSITIONS, Counter::default()),
             policies_missing: register(&mut registry, &catalogue::POLICIES_MISSING, Gauge::default()),
@@ -246,6 +248,11 @@ impl Metrics {
     /// The independent check refused a plan.
     pub fn check_violated(&self) {
         self.check_violations.inc();
+    }
+
+    /// Sets how far the clock is ahead of the hub's, in seconds.
+    pub fn set_clock_skew(&self, seconds: i64) {
+        self.clock_skew.set(seconds);
     }
 
     /// Keeps `mcu_leader` and `mcu_lease_transitions_total` in line with the election until it ends.

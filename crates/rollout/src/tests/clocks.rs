@@ -160,3 +160,63 @@ fn ends_by_a_clock_that_is_not_trusted() {
         });
     });
 }
+
+#[test]
+fn deadlines_that_are_overlooked() {
+    let asked = || policy().timeouts(60, 60);
+    refused(
+        Kind::WakeMissed,
+        10,
+        asked(),
+        partial(work(0).running()),
+        |plan| {
+            plan.wake_at = Some(at(61));
+        },
+    );
+    refused(
+        Kind::DeadlinePassed,
+        60,
+        asked(),
+        partial(work(0).running()).read(Step::Platform, 60),
+        |plan| {
+            change(plan, 0, |record| {
+                *record = crate::testing::record(Phase::Partial)
+                    .stage(Stage::Platform, 0)
+                    .into();
+            });
+        },
+    );
+    let suspect = fleet()
+        .cluster("a")
+        .work(Step::Operators, work(0).reading(Reading::Suspect(at(5))))
+        .record(record(Phase::Operators).stage(Stage::Operators, 0));
+    let operators = policy().operators().without(Step::Platform);
+    refused(Kind::WakeMissed, 10, operators, suspect, |plan| {
+        plan.wake_at = Some(at(21));
+    });
+    let resting = fleet().cluster("a").backoff(20);
+    refused(Kind::WakeMissed, 10, policy(), resting, |plan| {
+        plan.wake_at = None;
+    });
+}
+
+#[test]
+fn failures_by_time_that_nobody_confirmed() {
+    let asked = || policy().timeouts(60, 60);
+    let late = || partial(work(0).running());
+    for fleet in [
+        late(),
+        late().read(Step::Platform, 59),
+        late().read(Step::Operators, 60),
+    ] {
+        refused(Kind::FailedUnread, 60, asked(), fleet, |plan| {
+            change(plan, 0, |record| {
+                record.phase = Phase::Failed;
+                record.reason = Reason::ClusterUpgradeTimeout;
+            });
+        });
+    }
+    refused(Kind::DeadlinePassed, 60, asked(), late(), |plan| {
+        plan.actions.clear();
+    });
+}
