@@ -89,6 +89,12 @@ Examples:
   kubectl mcu updates --context edge-17 --to 4.14.9
   kubectl mcu updates --context edge-17 --to 4.14.10 --allow-not-recommended";
 
+const ORPHANS_EXAMPLES: &str = "\
+Examples:
+  # Of all upgrades that do not exist any more, and of those of one namespace
+  kubectl mcu orphans
+  kubectl mcu orphans -n upgrades -o wide";
+
 const COMPLETION_EXAMPLES: &str = "\
 Examples:
   # Completion of kubectl-mcu itself
@@ -188,6 +194,9 @@ pub enum Command {
     /// Show what one cluster may update to and what stands against it, or request an update.
     #[command(after_help = UPDATES_EXAMPLES)]
     Updates(UpdatesArgs),
+    /// List ManifestWorks that are left over from upgrades that do not exist any more.
+    #[command(after_help = ORPHANS_EXAMPLES)]
+    Orphans,
     /// Print a completion script.
     #[command(after_help = COMPLETION_EXAMPLES)]
     Completion(CompletionArgs),

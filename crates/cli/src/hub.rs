@@ -1,16 +1,19 @@
 //! Talking to the hub: upgrades and their reports. It renders nothing.
 
+use api::names::LABEL_MCU_UID;
 use api::{ManagedClustersUpgrade, ManagedClustersUpgradeReport};
 use futures::{Stream, StreamExt};
-use kube::Api;
-use kube::api::{ApiResource, ListParams, Patch, PatchParams};
+use kube::api::{ApiResource, GroupVersionKind, ListParams, Patch, PatchParams, Request};
+use kube::core::ObjectList;
 use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Resource};
 use serde_json::Value;
 
 use crate::args::Common;
 use crate::connection::{Connection, Peer};
 use crate::failure::Failure;
 use crate::object::Object;
+use crate::orphans::Name;
 use crate::policies;
 use crate::rows::{self, Rows};
 use crate::upgrade::{self, Upgrade};
@@ -19,6 +22,9 @@ use crate::upgrade::{self, Upgrade};
 pub const FIELD_MANAGER: &str = "kubectl-mcu";
 /// Seconds after which the hub ends a watch, which is then renewed.
 pub const RENEWAL: u32 = 45;
+
+/// Objects per page where all are listed.
+const PAGE: u32 = 500;
 
 /// A hub, seen from one namespace.
 #[derive(Clone)]
@@ -86,6 +92,67 @@ impl Hub {
     /// The warning that admission policies are not enforced, if this user may read them and they are not.
     pub async fn policy_warning(&self) -> Option<String> {
         policies::warning(self.connection.client()).await
+    }
+
+    /// The metadata of all ManifestWorks that carry the UID of an upgrade, of all clusters.
+    ///
+    /// # Errors
+    /// When the hub refuses.
+    pub async fn works(&self) -> Result<Vec<Value>, Failure> {
+        let kind = GroupVersionKind::gvk("work.open-cluster-management.io", "v1", "ManifestWork");
+        let params = ListParams::default().labels(LABEL_MCU_UID);
+        self.metadata(&ApiResource::from_gvk(&kind), params, "manifestworks")
+            .await
+    }
+
+    /// UIDs and names of all upgrades of all namespaces.
+    ///
+    /// # Errors
+    /// When the hub refuses.
+    pub async fn upgrade_names(&self) -> Result<Vec<Name>, Failure> {
+        let resource = ApiResource::erase::<ManagedClustersUpgrade>(&());
+        let all = self
+            .metadata(&resource, ListParams::default(), upgrade::PLURAL)
+            .await?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let name = |meta: Value| Name {
+            uid: text(&meta["uid"]),
+            key: format!("{}/{}", text(&meta["namespace"]), text(&meta["name"])),
+        };
+        Ok(all.into_iter().map(name).collect())
+    }
+
+    /// The metadata of all objects of a kind, page by page.
+    async fn metadata(
+        &self,
+        resource: &ApiResource,
+        mut params: ListParams,
+        plural: &'static str,
+    ) -> Result<Vec<Value>, Failure> {
+        let client = self.connection.client();
+        let requests = Request::new(Object::url_path(resource, None));
+        params.limit = Some(PAGE);
+        let mut all = Vec::new();
+        loop {
+            let page = async {
+                let request = requests
+                    .list_metadata(&params)
+                    .map_err(kube::Error::BuildRequest)?;
+                client.request::<ObjectList<Object>>(request).await
+            };
+            let page = self.connection.bound(page, plural).await?;
+            for object in page.items {
+                let mut metadata = object.into_value()["metadata"].take();
+                if let Some(fields) = metadata.as_object_mut() {
+                    fields.remove("managedFields");
+                }
+                all.push(metadata);
+            }
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params.continue_token = Some(token),
+                None => return Ok(all),
+            }
+        }
     }
 
     /// The report rows of an MCU.

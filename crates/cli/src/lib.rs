@@ -2,6 +2,7 @@
 //!
 //! It reads upgrades and their reports, changes `spec.paused` and the retry annotation, and checks manifests offline.
 //! Per-cluster state is read from the report shards only; for them the plugin never looks at a ManifestWork or at a cluster.
+//! Only to list those whose upgrade is gone it reads the metadata of ManifestWorks ([`orphans`]).
 //! Besides, it asks update graphs, of a service or of files, without any hub; and for one cluster at a time, by that
 //! cluster's own kubeconfig, it shows what the cluster may update to ([`cluster`]).
 //!
@@ -19,6 +20,7 @@ pub mod graph;
 pub mod hub;
 pub mod lint;
 pub mod object;
+pub mod orphans;
 pub mod paint;
 pub mod policies;
 pub mod reference;

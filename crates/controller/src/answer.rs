@@ -27,6 +27,11 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
     }
     take_end(&mut state.index, &effect, outcome);
     let Some(desk) = state.desks.get_mut(&upgrade) else {
+        if let (Effect::Delete { uid, .. }, Outcome::Doomed) = (&effect, outcome)
+            && state.orphans.knows(uid)
+        {
+            hall.metrics.orphan_swept();
+        }
         return;
     };
     match effect {

@@ -55,6 +55,7 @@ pub fn clear(hall: &Hall) {
     }
     hall.metrics.set_slots(0, 0);
     hall.metrics.set_records(0, 0);
+    hall.metrics.set_orphans(0);
 }
 
 const ALL_PHASES: [Phase; 11] = [

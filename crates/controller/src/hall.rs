@@ -16,6 +16,7 @@ use crate::freshness::Freshness;
 use crate::index::{Index, Key, Uid};
 use crate::lease::Fence;
 use crate::observe::Desks;
+use crate::orphans::Orphans;
 use crate::policy;
 use crate::report::rows::Rows;
 use crate::telemetry::health::{Check, Readiness};
@@ -61,6 +62,8 @@ pub struct State {
     pub index: Index,
     /// One desk per upgrade.
     pub desks: Desks,
+    /// Works without an upgrade.
+    pub orphans: Orphans,
     /// Reports that arrived before their upgrade, by name; a bounded number.
     waiting: AHashMap<Uid, AHashMap<String, Report>>,
     /// Reports of upgrades that are not known: UID and name of each one's upgrade.
@@ -76,6 +79,7 @@ impl State {
         State {
             index: Index::default(),
             desks: Desks::new(),
+            orphans: Orphans::default(),
             waiting: AHashMap::new(),
             strangers: AHashMap::new(),
             ended: AHashSet::new(),

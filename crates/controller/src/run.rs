@@ -18,6 +18,7 @@ use crate::gauges;
 use crate::hall::{Hall, Settings, State};
 use crate::lease;
 use crate::pipeline;
+use crate::sweep::sweep;
 use crate::telemetry::health::Readiness;
 use crate::telemetry::labels::{WriteKind, WriteOutcome};
 use crate::telemetry::metrics::Metrics;
@@ -133,7 +134,7 @@ async fn lead(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize) 
             tracing::info!("this replica leads");
             hall.begin_term();
             tokio::select! {
-                () = serve(hall, parts, writers) => {}
+                () = serve(hall, client, parts, writers) => {}
                 () = term.ended().cancelled_owned() => {}
             }
             tracing::info!("this replica does not lead any more");
@@ -169,17 +170,22 @@ async fn see(hall: &Hall) {
 }
 
 /// Now, on the runtime's clock.
-fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-async fn serve(hall: &Hall, parts: &Parts, writers: usize) {
+async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize) {
+    // They end with the term.
+    let mut sweeps = JoinSet::new();
     // Upgrades when the gauges were set last: one that is deleted leaves nothing to look at, but must not be counted on.
     let mut counted = None;
     let mut trusted = true;
     loop {
         parts.readiness.beat();
         if !hall.freshness.is_open() {
+            // A work may have an upgrade that is not known now: how long it has had none counts anew.
+            sweeps.shutdown().await;
+            hall.with(State::forget_orphans);
             see(hall).await;
         }
         if hall.skew().is_none() != trusted {
@@ -202,12 +208,26 @@ async fn serve(hall: &Hall, parts: &Parts, writers: usize) {
             counted = Some(upgrades);
         }
         pipeline::flush(hall, now());
+        sweep_orphans(hall, client, &mut sweeps);
         let behind = hall.lanes.backlog() > writers * BEHIND;
         let next = hall.with(|state| state.next(hall.now(), now(), behind));
         tokio::select! {
             () = hall.woken() => {}
             () = tokio::time::sleep_until(next.into()) => {}
         }
+    }
+}
+
+/// Counts the works without an upgrade, and begins to judge those that have had none for long.
+fn sweep_orphans(hall: &Arc<Hall>, client: &Client, sweeps: &mut JoinSet<()>) {
+    while sweeps.try_join_next().is_some() {}
+    if !hall.freshness.is_open() {
+        return;
+    }
+    let (suspects, count) = hall.with(|state| (state.find_orphans(now()), state.orphans.count()));
+    hall.metrics.set_orphans(count);
+    if !suspects.is_empty() {
+        sweeps.spawn(sweep(Arc::clone(hall), client.clone(), suspects));
     }
 }
 

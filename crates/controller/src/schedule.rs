@@ -19,6 +19,7 @@ impl State {
 
     /// Forgets what only a leader may believe.
     pub fn end_term(&mut self) {
+        self.forget_orphans();
         for desk in self.desks.values_mut() {
             desk.status.reset();
             desk.dirty = true;

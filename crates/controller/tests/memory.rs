@@ -28,6 +28,7 @@ fn hall() -> Hall {
         operators_grace: chrono::TimeDelta::zero(),
         allow_hub: false,
         require_bindings: true,
+        allow_hub: false,
         namespaces: Vec::new(),
     };
     Hall::new(

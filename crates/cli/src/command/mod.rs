@@ -5,6 +5,7 @@ mod complete;
 mod follow;
 mod graph;
 mod lint;
+mod orphans;
 mod show;
 mod updates;
 
@@ -32,6 +33,7 @@ async fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
         Command::Lint(args) => lint::run(common, args, screen),
         Command::Graph(args) => graph::run(common, &args.command, screen).await,
         Command::Updates(args) => updates::run(common, args, screen).await,
+        Command::Orphans => orphans::run(common, screen).await,
         Command::Completion(args) => {
             screen.print(&crate::completion::script(args.shell));
             Ok(Exit::Done)

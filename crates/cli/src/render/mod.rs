@@ -4,6 +4,7 @@ pub mod clusters;
 pub mod graph;
 pub mod list;
 pub mod objects;
+pub mod orphans;
 pub mod status;
 pub mod updates;
 pub mod why;

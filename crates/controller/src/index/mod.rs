@@ -295,6 +295,11 @@ impl Index {
         found
     }
 
+    /// UIDs of the upgrades that works are known of, or were.
+    pub fn owners(&self) -> impl Iterator<Item = &Uid> {
+        self.owned.keys()
+    }
+
     /// A fresh list of works begins.
     pub fn relist_works(&mut self) {
         self.listing += 1;

@@ -88,6 +88,10 @@ series! {
         "Slots of maxConcurrency, summed over all upgrades that are not complete";
     SLOTS_USED = "mcu_slots_used", Kind::Gauge, [],
         "Slots of maxConcurrency that are held by a cluster, summed over all upgrades";
+    ORPHANED_WORKS = "mcu_orphaned_works", Kind::Gauge, [],
+        "ManifestWorks that carry the UID of an upgrade that does not exist; kubectl mcu orphans lists them";
+    ORPHANS_SWEPT = "mcu_orphans_swept_total", Kind::Counter, [],
+        "ManifestWorks that were deleted because their upgrade had not existed for ten minutes";
     ACTIONS = "mcu_actions_total", Kind::Counter, [WriteKind::LABEL, WriteOutcome::LABEL],
         "Writes to the hub, by kind and outcome";
     WRITE_DURATION = "mcu_write_duration_seconds", Kind::Histogram(&[0.005, 0.025, 0.1, 0.5, 2.5, 10.0]), [WriteKind::LABEL],

@@ -47,6 +47,8 @@ pub struct Metrics {
     upgrades: Family<UpgradeState, Gauge>,
     slots: Gauge,
     slots_used: Gauge,
+    orphaned_works: Gauge,
+    orphans_swept: Counter,
     actions: Family<Action, Counter>,
     write_duration: PerKind<Histogram>,
     write_limit: Gauge,
@@ -91,6 +93,8 @@ impl Metrics {
             upgrades: gauges(&mut registry, &catalogue::UPGRADES, UpgradeState::ALL),
             slots: register(&mut registry, &catalogue::SLOTS, Gauge::default()),
             slots_used: register(&mut registry, &catalogue::SLOTS_USED, Gauge::default()),
+            orphaned_works: register(&mut registry, &catalogue::ORPHANED_WORKS, Gauge::default()),
+            orphans_swept: register(&mut registry, &catalogue::ORPHANS_SWEPT, Counter::default()),
             actions: actions(&mut registry),
             write_duration: register(
                 &mut registry,
@@ -187,6 +191,16 @@ impl Metrics {
     pub fn set_slots(&self, used: usize, slots: usize) {
         self.slots_used.set(whole(used));
         self.slots.set(whole(slots));
+    }
+
+    /// Sets the number of works without an upgrade.
+    pub fn set_orphans(&self, count: usize) {
+        self.orphaned_works.set(whole(count));
+    }
+
+    /// A work without an upgrade was deleted.
+    pub fn orphan_swept(&self) {
+        self.orphans_swept.inc();
     }
 
     /// An Event was not sent.

@@ -44,6 +44,10 @@ pub struct FleetArgs {
     /// From a work's creation to its terminal feedback, Partial in between; 0: agents that stay silent.
     #[arg(long, value_name = "S", default_value_t = 2.0)]
     pub agent_seconds: f64,
+    /// Finished upgrades of the same clusters beside the one that is measured, with all their reports: measured once without
+    /// them and once with them. Not with silent agents.
+    #[arg(long, value_name = "M", default_value_t = 0)]
+    pub history: usize,
     /// Times to measure; 1, or 2 with silent agents, so that each side goes first once.
     #[arg(long, value_name = "N")]
     pub runs: Option<usize>,
@@ -77,7 +81,7 @@ impl FleetArgs {
         float(self.clusters) / self.ideal()
     }
 
-    fn spec(&self) -> Value {
+    pub(super) fn spec(&self) -> Value {
         json!({
             "clusterSelector": {"clusterSets": [SET]},
             "clusterVersion": {"channel": "stable-4.12", "version": "4.12.0"},
@@ -120,6 +124,10 @@ pub struct Round {
     pub idle_per_minute: f64,
     /// Peak resident memory of the controller in MiB.
     pub peak_rss_mib: f64,
+    /// Seconds of CPU that the controller used from the creation of the upgrade to Complete.
+    pub cpu_seconds: f64,
+    /// Finished upgrades that were there.
+    pub history: usize,
     /// Size of the largest status that was seen, as compact JSON.
     pub status_bytes: usize,
 }
@@ -160,6 +168,7 @@ pub async fn check_counts() -> Result<()> {
         window: 25,
         agent_seconds: 1.0,
         runs: None,
+        history: 0,
         idle_seconds: 10,
         json: false,
         keep_audit: None,
@@ -186,6 +195,13 @@ async fn measure(args: &FleetArgs, profile: Profile) -> Result<Report> {
         let mut rounds = Vec::new();
         for number in 1..=args.runs() {
             note(&format!("round {number} of {}", args.runs()));
+            if args.history > 0 {
+                let without = FleetArgs {
+                    history: 0,
+                    ..args.clone()
+                };
+                rounds.push(rollout_round::round(&without, &binaries).await?);
+            }
             rounds.push(rollout_round::round(args, &binaries).await?);
         }
         rounds
@@ -250,9 +266,21 @@ fn bars(args: &FleetArgs, rounds: &[Round]) -> Vec<Bar> {
         worst(|round| round.idle_per_minute),
         "",
     ));
+    if args.history > 0 {
+        let cpu = |with: bool| -> f64 {
+            let of = rounds.iter().filter(|round| (round.history > 0) == with);
+            of.map(|round| round.cpu_seconds).sum()
+        };
+        bars.push(Bar::time(
+            "CPU of the controller with history over without",
+            (Side::AtMost, 1.2),
+            cpu(true) / cpu(false),
+            "",
+        ));
+    }
     bars.push(Bar::count(
         "peak RSS",
-        (Side::Below, 150.0),
+        (Side::Below, if args.history > 0 { 200.0 } else { 150.0 }),
         worst(|round| round.peak_rss_mib),
         "MiB",
     ));
@@ -299,7 +327,10 @@ fn print(report: &Report) {
                 round.reaction_p50_ms, round.reaction_p99_ms, round.reactions
             );
         }
-        println!("{:.2} requests per cluster", round.requests_per_cluster);
+        println!(
+            "{:.2} requests per cluster; {:.1} s of CPU and {:.0} MiB at most, beside {} finished upgrades",
+            round.requests_per_cluster, round.cpu_seconds, round.peak_rss_mib, round.history
+        );
         for count in &round.requests {
             println!(
                 "  {:>8}  {:<8} {:<48} {}",
@@ -482,6 +513,7 @@ mod tests {
             window,
             agent_seconds,
             runs: None,
+            history: 0,
             idle_seconds: 60,
             json: false,
             keep_audit: None,

@@ -8,6 +8,7 @@ pub mod bars;
 mod day;
 pub mod fleet;
 pub mod graph;
+mod history;
 pub mod measures;
 mod plan;
 mod rollout_round;

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::bars::float;
 use super::fleet::{FleetArgs, Ground, Round, note, peak_rss_mib, status_bytes};
+use super::history;
 use super::measures;
 use crate::stage::{self, CONTROLLER_USER};
 use crate::workspace::Binaries;
@@ -25,6 +26,8 @@ const PROGRESS: Duration = Duration::from_secs(10);
 /// Measures one rollout on a hub of its own.
 pub(super) async fn round(args: &FleetArgs, binaries: &Binaries) -> Result<Round> {
     let mut ground = Ground::prepare(args).await?;
+    history::create(args, &ground).await?;
+    ground.log.skip()?;
     let cores = std::thread::available_parallelism().context("how many cores has this machine?")?;
     let flags = [
         format!("--agent-seconds={}", args.agent_seconds),
@@ -35,7 +38,11 @@ pub(super) async fn round(args: &FleetArgs, binaries: &Binaries) -> Result<Round
     note("upgrading");
     let started = Instant::now();
     ground.create(args, UPGRADE).await?;
-    let mut round = Round::default();
+    let mut round = Round {
+        history: args.history,
+        ..Round::default()
+    };
+    let before = history::cpu_seconds(pid);
     let end = follow(&ground, args, &mut round, started).await;
     if let Err(error) = end {
         bail!(
@@ -43,6 +50,7 @@ pub(super) async fn round(args: &FleetArgs, binaries: &Binaries) -> Result<Round
             ground.log_of(CONTROLLER)
         );
     }
+    round.cpu_seconds = history::cpu_seconds(pid) - before;
     let mut requests = ground.settle().await?;
     requests.sort_by_key(|request| request.answered);
     judge(args, &requests, &mut round);

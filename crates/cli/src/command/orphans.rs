@@ -1,0 +1,31 @@
+//! `orphans`: ManifestWorks whose upgrade does not exist.
+
+use chrono::Utc;
+
+use crate::args::{Common, Output};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::hub::Hub;
+use crate::orphans::find;
+use crate::render;
+use crate::screen::Screen;
+
+pub(super) async fn run(common: &Common, screen: Screen) -> Result<Exit, Failure> {
+    let hub = Hub::connect(common).await?;
+    // In this order: a work whose upgrade was created in between must not look like an orphan.
+    let works = hub.works().await?;
+    let upgrades = hub.upgrade_names().await?;
+    let orphans = find(works, &upgrades, common.namespace.as_deref());
+    let for_humans = matches!(common.output, None | Some(Output::Wide));
+    if orphans.is_empty() && for_humans {
+        screen.note("No ManifestWork is left over from an upgrade that does not exist.\n");
+    } else {
+        screen.print(&render::orphans::render(
+            &orphans,
+            common.output,
+            Utc::now(),
+            screen.paint,
+        ));
+    }
+    Ok(Exit::Done)
+}

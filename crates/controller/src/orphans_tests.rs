@@ -1,0 +1,218 @@
+use chrono::{DateTime, Utc};
+use rollout::testing::at;
+use serde_json::json;
+
+use super::*;
+use crate::fixture::{hall, settings, upgrade, work};
+use crate::index::Change;
+
+fn now() -> DateTime<Utc> {
+    at(0)
+}
+
+fn suspect(step: Step) -> Suspect {
+    Suspect {
+        cluster: Arc::from("c1"),
+        step,
+        uid: Arc::from(format!("c1-{step}-gone")),
+        upgrade: Arc::from("gone"),
+    }
+}
+
+fn object(step: Step, owner: &str, delete_option: &Value) -> Value {
+    json!({
+        "metadata": {"name": step.work_name("c1"), "namespace": "c1", "uid": format!("c1-{step}-gone"),
+            "labels": {LABEL_MCU_UID: "gone"}, "annotations": {ANNOTATION_OWNER: owner}},
+        "spec": {"deleteOption": delete_option, "workload": {"manifests": []}},
+    })
+}
+
+fn shipped() -> Value {
+    json!({"propagationPolicy": "SelectivelyOrphan", "selectivelyOrphans": {"orphaningRules": [
+        {"group": "config.openshift.io", "resource": "clusterversions", "name": "version", "namespace": ""}]}})
+}
+
+fn living(uid: &str, name: &str) -> Living {
+    Living {
+        uids: [uid.to_owned()].into(),
+        names: [name.to_owned()].into(),
+    }
+}
+
+#[test]
+fn a_work_is_an_orphan_only_while_its_upgrade_is_unknown_and_is_judged_after_ten_minutes() {
+    let hall = hall(&["c1"]);
+    let begun = Instant::now();
+    hall.with(|state| {
+        state.apply_upgrade(upgrade("u1", &["c1"]).view());
+        for (step, owner, version) in [(Step::Platform, "gone", 5), (Step::PreAction, "u1", 6)] {
+            let work = work("c1", step, owner, version);
+            state.index.work(&Change::Applied(work), now());
+        }
+        assert!(state.find_orphans(begun).is_empty());
+        assert_eq!(state.orphans.count(), 1);
+        assert!(state.find_orphans(begun + PATIENCE / 2).is_empty());
+        let ripe = begun + PATIENCE;
+        assert_eq!(state.find_orphans(ripe), [suspect(Step::Platform)]);
+        assert!(
+            state.find_orphans(ripe + INTERVAL).is_empty(),
+            "one judgement at a time"
+        );
+        let verdicts = vec![(suspect(Step::Platform), Verdict::Remove)];
+        let (jobs, told) = state.judged(verdicts, ripe);
+        assert!(told.is_empty());
+        let [
+            Job {
+                effect:
+                    Effect::Delete {
+                        cluster,
+                        step,
+                        uid,
+                        halt,
+                    },
+                ..
+            },
+        ] = jobs.as_slice()
+        else {
+            panic!("{jobs:?}")
+        };
+        assert_eq!(
+            (&**cluster, *step, &**uid, *halt),
+            ("c1", Step::Platform, "c1-cluster-upgrade-gone", false)
+        );
+        assert!(
+            state.find_orphans(ripe + AGAIN * 2).is_empty(),
+            "it is on its way out"
+        );
+    });
+}
+
+#[test]
+fn an_upgrade_that_was_seen_in_between_starts_the_ten_minutes_anew() {
+    let hall = hall(&["c1"]);
+    let begun = Instant::now();
+    hall.with(|state| {
+        let work = work("c1", Step::Platform, "gone", 5);
+        state.index.work(&Change::Applied(work), now());
+        let _ = state.find_orphans(begun);
+        state.apply_upgrade(upgrade("gone", &["c1"]).view());
+        let _ = state.find_orphans(begun + PATIENCE / 2);
+        assert_eq!(state.orphans.count(), 0);
+        state.delete_upgrade("gone");
+        assert!(state.find_orphans(begun + PATIENCE).is_empty());
+        assert_eq!(state.find_orphans(begun + PATIENCE * 2).len(), 1);
+    });
+}
+
+#[test]
+fn a_work_whose_upgrade_appears_while_it_is_judged_stays() {
+    let hall = hall(&["c1"]);
+    let begun = Instant::now();
+    hall.with(|state| {
+        let work = work("c1", Step::Platform, "gone", 5);
+        state.index.work(&Change::Applied(work), now());
+        let _ = state.find_orphans(begun);
+        assert_eq!(state.find_orphans(begun + PATIENCE).len(), 1);
+        state.apply_upgrade(upgrade("gone", &["c1"]).view());
+        let (jobs, _) = state.judged(vec![(suspect(Step::Platform), Verdict::Remove)], begun + PATIENCE);
+        assert!(jobs.is_empty());
+    });
+}
+
+#[test]
+fn an_orphan_goes_unless_the_hub_knows_its_upgrade_or_one_of_that_name() {
+    let one = suspect(Step::Platform);
+    let work = object(Step::Platform, "ns/spring", &shipped());
+    let judged = |living: &Living| judge(&work, &one, living, &settings());
+    assert_eq!(judged(&Living::default()), Verdict::Remove);
+    assert_eq!(judged(&living("other", "ns/autumn")), Verdict::Remove);
+    assert_eq!(judged(&living("gone", "ns/x")), Verdict::Leave);
+    assert_eq!(
+        judged(&living("new", "ns/spring")),
+        Verdict::Leave,
+        "restored under its name"
+    );
+}
+
+#[test]
+fn a_work_that_is_not_the_one_that_was_found_stays() {
+    let one = suspect(Step::Platform);
+    let good = object(Step::Platform, "ns/spring", &shipped());
+    for (pointer, value) in [
+        ("/metadata/uid", json!("another")),
+        ("/metadata/labels", json!({})),
+        ("/metadata/name", json!("c1-something")),
+        (
+            "/metadata/annotations",
+            json!({ANNOTATION_OWNER: "elsewhere/spring"}),
+        ),
+    ] {
+        let mut work = good.clone();
+        *work.pointer_mut(pointer).unwrap() = value;
+        let mut restricted = settings();
+        restricted.namespaces = vec![Arc::from("ns")];
+        assert_eq!(
+            judge(&good, &one, &Living::default(), &restricted),
+            Verdict::Remove
+        );
+        assert_eq!(
+            judge(&work, &one, &Living::default(), &restricted),
+            Verdict::Leave,
+            "{pointer}"
+        );
+    }
+}
+
+#[test]
+fn a_work_whose_deletion_would_delete_clusterversion_is_only_told() {
+    let judged = |step, option: &Value| {
+        judge(
+            &object(step, "ns/spring", option),
+            &suspect(step),
+            &Living::default(),
+            &settings(),
+        )
+    };
+    for option in [
+        Value::Null,
+        json!({"propagationPolicy": "Foreground"}),
+        json!({"propagationPolicy": "SelectivelyOrphan", "selectivelyOrphans": {"orphaningRules": [
+            {"group": "", "resource": "ClusterVersion.config.openshift.io", "name": "version", "namespace": ""}]}}),
+    ] {
+        assert!(
+            matches!(judged(Step::Platform, &option), Verdict::Keep(_)),
+            "{option}"
+        );
+        assert_eq!(judged(Step::PreAction, &option), Verdict::Remove, "{option}");
+    }
+    let mut action = object(Step::PreAction, "ns/spring", &Value::Null);
+    action["spec"]["workload"]["manifests"] = json!([{"kind": "ClusterVersion"}]);
+    let verdict = judge(
+        &action,
+        &suspect(Step::PreAction),
+        &Living::default(),
+        &settings(),
+    );
+    assert!(matches!(verdict, Verdict::Keep(_)));
+}
+
+#[test]
+fn the_platform_work_as_this_controller_writes_it_spares_clusterversion() {
+    let index = crate::index::Index::default();
+    let desk = upgrade("u1", &["c1"]).desk(&index);
+    let brief = desk.brief.as_ref().unwrap();
+    let facts = crate::works::ClusterFacts {
+        name: "c1",
+        cluster_id: None,
+    };
+    let stamp = crate::works::Stamp {
+        mcu_uid: "u1",
+        owner: "ns/u1",
+        revision: "r1",
+        retry: "",
+        started_at: now(),
+    };
+    let body = brief.templates.body(Step::Platform, &facts, &stamp).unwrap();
+    let work: Value = serde_json::from_slice(&body).unwrap();
+    assert!(spares_cluster_version(&work), "{work}");
+}
