@@ -1,6 +1,8 @@
 //! What upgrades cost in memory, whatever their authors write. Each case is measured in a process of its own, in which
 //! nothing else happens.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;

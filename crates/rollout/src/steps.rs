@@ -295,7 +295,8 @@ impl Machine<'_> {
     /// read from the hub after the deadline; until then the step goes on and the reading is asked for.
     pub(crate) fn expired(&mut self, started: DateTime<Utc>, step: Step) -> bool {
         let deadline = started + self.policy.timeout(step);
-        if !self.is_over(deadline) {
+        // A write whose outcome is not known may still begin the step. What then runs must not have been given up on.
+        if !self.is_over(deadline) || self.cluster.unsettled.is_some() {
             return false;
         }
         let confirmed = matches!(self.cluster.read, Some((read, at)) if read == step && at >= deadline);

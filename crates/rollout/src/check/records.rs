@@ -287,7 +287,7 @@ impl Checker<'_> {
                 .backoff
                 .as_ref()
                 .is_some_and(|backoff| backoff.until > self.now);
-        !confirmed && (asked || held_up)
+        case.cluster.unsettled.is_some() || (!confirmed && (asked || held_up))
     }
 
     /// Nobody fails because time passed on what the watches told alone.

@@ -86,10 +86,11 @@ impl Watch {
             .clusters
             .iter()
             .filter(|state| {
+                // A start whose outcome is not known counts as one that came about.
                 let busy = fleet
                     .clusters
                     .iter()
-                    .any(|cluster| cluster.name == state.name && cluster.busy == Some(Busy::Starting));
+                    .any(|cluster| cluster.name == state.name && cluster.awaits_start());
                 let mut actions = plan.actions.iter();
                 let starts = actions
                     .any(|action| action.cluster() == &state.name && self::busy(action) == Busy::Starting);
