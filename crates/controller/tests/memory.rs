@@ -28,7 +28,6 @@ fn hall() -> Hall {
     let settings = Settings {
         works: WorkFlags::default(),
         operators_grace: chrono::TimeDelta::zero(),
-        allow_hub: false,
         require_bindings: true,
         allow_hub: false,
         namespaces: Vec::new(),
