@@ -402,7 +402,7 @@ fn a_crash_at_any_second_loses_and_repeats_nothing() {
 
 #[test]
 fn late_commits_stay_within_the_window() {
-    holds(150, story(10), |story| {
+    holds(40, story(10), |story| {
         let events = story.events.into_iter();
         let events = events
             // Known limits: a process that ends forgets its doubts, and so does one whose second try succeeded. If the first
