@@ -181,9 +181,12 @@ async fn clusters_that_are_not_ours_to_upgrade_are_blocked_with_their_cause() ->
         assert_eq!((note.phase, note.reason.as_str()), (Phase::Blocked, reason));
         assert_eq!(s.created(number, Platform), 0);
     }
-    // Named, the hub itself is meant, where the controller may upgrade it.
-    s.edit(json!({"clusterSelector": {"matchExpressions": [{"key": "name", "operator": "In", "values": s.some(&[3])}]}}))
-        .await?;
+    // Named by the key `local-cluster`, for it has another name, the hub itself is meant, where the controller may upgrade it.
+    s.edit(json!({"clusterSelector": {"matchExpressions": [
+        {"key": "name", "operator": "In", "values": s.some(&[3])},
+        {"key": "local-cluster", "operator": "In", "values": ["true"]},
+    ]}}))
+    .await?;
     s.work(3, Platform).await?;
     Ok(())
 }

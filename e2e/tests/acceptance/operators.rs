@@ -220,7 +220,7 @@ async fn operators_alone_start_at_once_and_complete() -> Result<()> {
 
 /// Case 43. The work's durable start is set back, since 90 s belong to the Job's own deadline.
 #[tokio::test]
-async fn operators_that_never_report_fail_after_timeout_deadline_and_grace() -> Result<()> {
+async fn operators_that_never_report_are_not_failed_by_whoever_sets_their_start_back() -> Result<()> {
     let s = Scenario::new(1).await?;
     at_operators(&s, json!({"upgradeStrategy": {"operatorsUpgradeTimeout": "10s"}})).await?;
     let set_back = async |seconds| {
@@ -228,15 +228,11 @@ async fn operators_that_never_report_fail_after_timeout_deadline_and_grace() -> 
         let change = json!({"metadata": {"annotations": {ANNOTATION_STARTED_AT: start}}});
         s.patch_as_controller(s.c(1), Operators, &change).await
     };
-    // 10 s + 90 s + 30 s of grace: at 110 s nothing has happened, at 128 s it is two seconds away.
-    set_back(110).await?;
-    assert_eq!(s.settle().await?.clusters().failed, 0);
-    set_back(128).await?;
-    let seen = s.until("failed", |seen| seen.clusters().failed == 1).await?;
-    assert!(
-        seen.failed(s.c(1))
-            .is_some_and(|note| note.reason == "OperatorsUpgradeTimeout")
-    );
+    // 10 s + 90 s + 30 s of grace have to pass. What the work says of its start does not count beside the record.
+    for seconds in [128, 3_600, -3_600] {
+        set_back(seconds).await?;
+        assert_eq!(s.settle().await?.clusters().failed, 0, "{seconds}");
+    }
     Ok(())
 }
 
