@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use api::names::ANNOTATION_STARTED_AT;
 use api::names::Step::{self, Operators, Platform, PostAction, PreAction};
 use api::report::Phase;
 use chrono::{TimeDelta, Utc};
@@ -249,7 +248,7 @@ async fn a_restart_does_not_move_a_deadline() -> Result<()> {
 async fn what_became_due_while_nobody_ran_is_done_at_once() -> Result<()> {
     let rig = Rig::new(&world().await?, 2).await?;
     let s = &rig.scenario;
-    s.create(json!({"upgradeStrategy": {"clusterUpgradeTimeout": "1h"}}))
+    s.create(json!({"upgradeStrategy": {"clusterUpgradeTimeout": "15s"}}))
         .await?;
     let first = rig.controller().await?;
     for number in [1, 2] {
@@ -258,11 +257,8 @@ async fn what_became_due_while_nobody_ran_is_done_at_once() -> Result<()> {
     s.until("both partial", |seen| seen.clusters().partial_upgrade == 2)
         .await?;
     first.kill().await?;
-    for number in [1, 2] {
-        let start = api::time::to_rfc3339(Utc::now() - TimeDelta::hours(2));
-        let change = json!({"metadata": {"annotations": {ANNOTATION_STARTED_AT: start}}});
-        s.patch_as_controller(s.c(number), Platform, &change).await?;
-    }
+    // The deadline is kept by the record, so its time has to pass.
+    tokio::time::sleep(std::time::Duration::from_secs(16)).await;
     s.agent(2).completed().await?;
     let _second = rig.controller().await?;
     let seen = s
