@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use api::names::Step::{self, Operators, Platform, PostAction, PreAction};
 use api::report::Phase;
-use chrono::{TimeDelta, Utc};
+use chrono::TimeDelta;
 use e2e::proxy::{Request, Verdict};
 use e2e::{PATIENCE, Players, Rig, sample};
 use futures::future::try_join_all;
