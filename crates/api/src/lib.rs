@@ -8,7 +8,6 @@ pub mod conditions;
 pub mod lenient;
 pub mod mcu;
 pub mod names;
-mod raw;
 pub mod report;
 pub mod schema;
 pub mod stored;

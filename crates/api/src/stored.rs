@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::raw::raw;
+use crate::lenient::capture;
 use crate::report::ReportRow;
 
 /// The rows of a report.
@@ -149,7 +149,7 @@ fn has_more(text: &str) -> bool {
 
 impl<'de> Deserialize<'de> for StoredRows {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = raw(deserializer)?;
+        let text = capture(deserializer)?;
         if text.get() == "null" {
             return Ok(StoredRows::default());
         }
