@@ -14,6 +14,7 @@ use rollout::{Attempt, Busy};
 
 use crate::action_limit::ActionLimit;
 use crate::apply::Outcome;
+use crate::archive::Archive;
 use crate::backoff::{
     BACKOFF, Backoff, Certainty, LastReading, OBSTACLE, Obstacle, ObstacleKind, SETTLED, Unsettled,
     certainty, doubled,
@@ -111,6 +112,8 @@ pub struct Desk {
     pub taken: ActionLimit,
     /// How far the clock is ahead of the hub's, if that is too far.
     pub skew: Option<TimeDelta>,
+    /// What is kept in place of almost all of the above while it is finished.
+    pub archive: Option<Box<Archive>>,
     /// A look is due.
     pub dirty: bool,
     /// When it was last looked at, and how long that took.
@@ -182,6 +185,7 @@ impl Desk {
             hurdle: None,
             taken: ActionLimit::default(),
             skew: None,
+            archive: None,
             dirty: true,
             looked: None,
             wake_at: None,
@@ -263,6 +267,9 @@ impl Desk {
     /// come about, so that is kept.
     pub fn begin_term(&mut self) {
         self.rows.restart();
+        if let Some(archive) = &mut self.archive {
+            archive.begin_term();
+        }
         self.left.clear();
         self.readings.clear();
         self.obstacles.clear();
@@ -271,7 +278,21 @@ impl Desk {
         self.status.observe(self.view.status.good());
         self.finalizing = false;
         self.noted = None;
-        self.dirty = true;
+        self.dirty = self.archive.is_none();
+    }
+
+    /// True when there is something to do for it.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.dirty || self.archive.as_ref().is_some_and(|archive| archive.is_due())
+    }
+
+    /// True when something of it is under way, or waits to be tried again.
+    #[must_use]
+    pub fn has_open_matters(&self) -> bool {
+        let idle = self.busy.is_empty() && self.unsettled.is_empty();
+        let clear = self.backoff.is_empty() && self.obstacles.is_empty() && self.missing.is_empty();
+        !idle || !clear || self.skew.is_some()
     }
 
     /// When the upgrade may be looked at again: news that come in a burst are gathered, the more so while writers are

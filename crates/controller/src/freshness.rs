@@ -17,6 +17,8 @@ pub struct Freshness {
     inner: Mutex<Inner>,
     /// Tells the watches that a new view is wanted.
     wanted: watch::Sender<u64>,
+    /// Tells them that a kind was listed.
+    progress: watch::Sender<()>,
 }
 
 #[derive(Debug)]
@@ -62,6 +64,7 @@ impl Freshness {
                 view: CancellationToken::new(),
             }),
             wanted: watch::Sender::new(0),
+            progress: watch::Sender::new(()),
         }
     }
 
@@ -119,6 +122,22 @@ impl Freshness {
         let mut inner = self.inner();
         if let Some(found) = inner.of(kind) {
             found.fresh = Some(generation);
+        }
+        drop(inner);
+        self.progress.send_replace(());
+    }
+
+    /// Waits until a kind is listed and watched, as the view of this number asks for.
+    pub async fn until_fresh(&self, kind: WatchKind, generation: u64) {
+        let mut progress = self.progress.subscribe();
+        let is_fresh = || {
+            self.inner()
+                .of(kind)
+                .is_none_or(|found| found.fresh == Some(generation))
+        };
+        while !is_fresh() {
+            // The sender lives as long as this.
+            drop(progress.changed().await);
         }
     }
 

@@ -3,6 +3,7 @@
 use api::mcu::UpgradeState as State;
 use rollout::Phase;
 
+use crate::desk::Desk;
 use crate::hall::{self, Hall};
 use crate::telemetry::labels::{ClusterPhase, UpgradeState, WatchKind};
 
@@ -17,6 +18,7 @@ pub fn set(hall: &Hall) {
         let (mut used, mut slots) = (0, 0);
         let (mut refused, mut unreadable) = (0, 0);
         for desk in state.desks.values() {
+            phases[Phase::Complete as usize] += desk.archive.as_ref().map_or(0, |archive| archive.rows());
             for row in desk.rows.all().values() {
                 phases[row.record.phase as usize] += 1;
                 unreadable += usize::from(row.record.is_unreadable());
@@ -75,7 +77,11 @@ const ALL_PHASES: [Phase; 11] = [
 fn set_indexed(hall: &Hall, state: &hall::State) {
     let metrics = &hall.metrics;
     let [placements, decisions, sets, bindings] = state.index.placements.counts();
-    let shards = state.desks.values().map(|desk| desk.rows.shard_count()).sum();
+    let archived = |desk: &Desk| desk.archive.as_ref().map(|archive| archive.shard_count());
+    let shards = state.desks.values();
+    let shards = shards
+        .map(|desk| archived(desk).unwrap_or_else(|| desk.rows.shard_count()))
+        .sum();
     for (kind, count) in [
         (WatchKind::Cluster, state.index.clusters.len()),
         (WatchKind::Work, state.index.work_count()),

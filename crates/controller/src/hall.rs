@@ -4,12 +4,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use ahash::{AHashMap, AHashSet};
-use api::names::{LABEL_MCU, LABEL_MCU_UID};
+use api::names::{LABEL_MCU, LABEL_MCU_UID, report_name};
 use api::views::{Report, Upgrade};
 use chrono::{DateTime, SecondsFormat, SubsecRound, TimeDelta, Utc};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::sync::Notify;
 
 use crate::apply::Lanes;
+use crate::archive;
 use crate::clock::HubClock;
 use crate::desk::Desk;
 use crate::freshness::Freshness;
@@ -18,15 +20,12 @@ use crate::lease::Fence;
 use crate::observe::Desks;
 use crate::orphans::Orphans;
 use crate::policy;
-use crate::report::rows::Rows;
 use crate::telemetry::health::{Check, Readiness};
 use crate::telemetry::labels::WatchKind;
 use crate::telemetry::metrics::Metrics;
 use crate::watch::KINDS;
 use crate::works::WorkFlags;
 
-/// Most rows of reports that wait for their upgrade.
-const MOST_WAITING: usize = 25_000;
 /// Most reports of upgrades that are not known that are remembered.
 const MOST_STRANGERS: usize = 4096;
 /// Most ended upgrades that are remembered.
@@ -64,12 +63,12 @@ pub struct State {
     pub desks: Desks,
     /// Works without an upgrade.
     pub orphans: Orphans,
-    /// Reports that arrived before their upgrade, by name; a bounded number.
-    waiting: AHashMap<Uid, AHashMap<String, Report>>,
     /// Reports of upgrades that are not known: UID and name of each one's upgrade.
     strangers: AHashMap<Key, (Uid, Arc<str>)>,
     /// UIDs of upgrades whose end was seen: what is left of their reports goes by itself.
     ended: AHashSet<Uid>,
+    /// The records of this replica count, not those of the hub.
+    pub(crate) owns_records: bool,
     /// What the flags say.
     pub settings: Settings,
 }
@@ -80,9 +79,9 @@ impl State {
             index: Index::default(),
             desks: Desks::new(),
             orphans: Orphans::default(),
-            waiting: AHashMap::new(),
             strangers: AHashMap::new(),
             ended: AHashSet::new(),
+            owns_records: false,
             settings,
         }
     }
@@ -144,9 +143,7 @@ impl Hall {
     pub fn tell(&self, change: impl FnOnce(&mut State)) {
         let wake = self.with(|state| {
             change(state);
-            state.index.all_dirty
-                || !state.index.dirty.is_empty()
-                || state.desks.values().any(|desk| desk.dirty)
+            state.index.all_dirty || !state.index.dirty.is_empty() || state.desks.values().any(Desk::is_due)
         });
         if wake {
             self.wake.notify_one();
@@ -238,6 +235,7 @@ impl Hall {
         self.with(|state| {
             let opened = self.freshness.open();
             if opened {
+                state.owns_records = true;
                 // What ended while the lists were read is no reaction.
                 state.index.ended.clear();
             }
@@ -317,6 +315,12 @@ impl State {
             }
             let old = std::mem::replace(&mut desk.view, Arc::clone(&view));
             desk.status.observe(view.status.good());
+            if let Some(archive) = &mut desk.archive {
+                if archive::concerns(&old, &view) {
+                    archive.want();
+                }
+                return;
+            }
             if concerns_planning(&old, &view) {
                 desk.dirty = true;
             }
@@ -337,6 +341,9 @@ impl State {
         let brief = policy::brief(&upgrade, &self.settings.works, self.settings.operators_grace);
         if let Some(desk) = self.desks.get_mut(uid.as_str()) {
             desk.take_spec(brief, followed);
+            if !self.owns_records {
+                desk.archive_as_told();
+            }
         }
     }
 
@@ -356,11 +363,6 @@ impl State {
         }
         desk.status.observe(view.status.good());
         self.strangers.retain(|_, (uid, _)| *uid != desk.uid);
-        for report in self.waiting.remove(&desk.uid).unwrap_or_default().values() {
-            if belongs(report, &desk) == Belonging::Ours {
-                desk.rows.observe(report, false, false, Instant::now());
-            }
-        }
         self.desks.insert(Arc::clone(&desk.uid), desk);
         true
     }
@@ -380,7 +382,6 @@ impl State {
             self.index.all_dirty = true;
             self.note_end(desk.uid);
         }
-        self.waiting.remove(uid);
     }
 
     /// Forgets upgrades that a fresh list did not contain.
@@ -452,23 +453,12 @@ impl State {
         if let Some(desk) = found {
             let own = leads && self.settings.serves(&desk.namespace);
             let ours = belongs(report, desk) == Belonging::Ours;
-            desk.dirty |= desk.rows.observe(report, deleted || !ours, own, Instant::now());
-            return;
-        }
-        let Some(owner) = report.owner() else { return };
-        if deleted {
-            if let Some(reports) = self.waiting.get_mut(owner.uid.as_str()) {
-                reports.remove(name);
+            if let Some(archive) = &mut desk.archive {
+                let shard = desk.rows.shard_of(name).unwrap_or(0);
+                archive.observe(shard, version_of(meta), Some(report).filter(|_| ours && !deleted));
+                return;
             }
-            return;
-        }
-        let is_report = Rows::new(&Arc::from(owner.name.as_str())).is_report(name);
-        let waiting = self.waiting.values().flat_map(|reports| reports.values());
-        let rows: usize = waiting.map(|report| report.rows.rows.len().max(1)).sum();
-        // What does not fit is read again when a term begins.
-        if is_report && rows + report.rows.rows.len() <= MOST_WAITING {
-            let reports = self.waiting.entry(Arc::from(owner.uid.as_str())).or_default();
-            reports.insert(name.to_owned(), report.clone());
+            desk.dirty |= desk.rows.observe(report, deleted || !ours, own, Instant::now());
         }
     }
 
@@ -478,16 +468,13 @@ impl State {
             let own = leads && self.settings.serves(&desk.namespace);
             let namespace = &desk.namespace;
             let known = |name: &str| seen.contains(&(Arc::clone(namespace), Arc::from(name)));
+            if let Some(archive) = &mut desk.archive {
+                archive.relist(|shard| known(&report_name(&desk.name, shard + 1)), newest);
+                continue;
+            }
             desk.dirty |= desk.rows.relist(known, newest, own, Instant::now());
         }
         self.strangers.retain(|report, _| seen.contains(report));
-        self.waiting.retain(|_, reports| {
-            reports.retain(|name, report| {
-                let namespace = report.metadata.namespace.as_deref().unwrap_or_default();
-                seen.contains(&(Arc::from(namespace), Arc::from(name.as_str())))
-            });
-            !reports.is_empty()
-        });
     }
 }
 
@@ -516,13 +503,13 @@ pub fn belongs(report: &Report, desk: &Desk) -> Belonging {
 }
 
 /// Resource version as a number; 0 when it is none.
-fn version(upgrade: &Upgrade) -> u64 {
-    upgrade
-        .metadata
-        .resource_version
-        .as_deref()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(0)
+pub(crate) fn version(upgrade: &Upgrade) -> u64 {
+    version_of(&upgrade.metadata)
+}
+
+fn version_of(meta: &ObjectMeta) -> u64 {
+    let version = meta.resource_version.as_deref();
+    version.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 /// True unless only the status changed.

@@ -144,31 +144,6 @@ fn a_list_without_an_upgrade_ends_it_and_others_look_again() {
 }
 
 #[test]
-fn reports_may_come_before_their_upgrade() {
-    let hall = hall(&[]);
-    hall.with(|state| {
-        state.observe_report(&report(3), false, true);
-        state.apply_upgrade(upgrade("u1", &[]).view());
-        assert!(rows(state).get("c1").is_some_and(|row| row.written.is_some()));
-    });
-}
-
-#[test]
-fn a_report_deleted_while_it_waited_is_not_taken() {
-    let hall = hall(&[]);
-    hall.with(|state| {
-        state.observe_report(&report(3), false, false);
-        state.observe_report(&report(4), true, false);
-        state.apply_upgrade(upgrade("u1", &[]).view());
-        assert!(rows(state).get("c1").is_none());
-        state.delete_upgrade("u1");
-        state.observe_report(&report(5), false, false);
-        state.retain_reports(&AHashSet::new(), 9, false);
-        assert!(state.waiting.is_empty(), "nothing waits for ever");
-    });
-}
-
-#[test]
 fn reports_of_an_earlier_upgrade_of_the_same_name_are_not_taken() {
     let hall = hall(&[]);
     hall.with(|state| {
@@ -409,20 +384,5 @@ fn a_leader_restores_the_ownership_of_its_reports() {
         let rows = rows(state);
         assert_eq!(rows.get("c1").unwrap().record.phase, Phase::Complete);
         assert!(rows.get("c1").unwrap().written.is_none() && rows.due_at().is_some());
-    });
-}
-
-#[test]
-fn what_waits_for_upgrades_that_nobody_knows_is_bounded() {
-    let hall = hall(&[]);
-    hall.with(|state| {
-        for number in 0..300 {
-            let mut report = report(3);
-            report.metadata.name = Some(format!("u1-report-{}", number + 1));
-            report.rows.rows = vec![report.rows.rows[0].clone(); 250];
-            state.observe_report(&report, false, false);
-        }
-        let waiting: usize = state.waiting.values().map(|reports| reports.len()).sum();
-        assert_eq!(waiting, MOST_WAITING / 250);
     });
 }

@@ -113,7 +113,7 @@ impl Hub {
         self.state().raw.push((plural.to_owned(), text));
     }
 
-    /// What goes wrong with a kind from now on; of the kind `*`, with all.
+    /// What goes wrong with a kind from now on; of the kind `*`, with all; `GET kind` are the reads of single objects alone.
     pub(crate) fn fault(&self, plural: &str, fault: Option<Fault>) {
         let mut state = self.state();
         match fault {
@@ -200,6 +200,7 @@ impl Hub {
             state
                 .faults
                 .get(&plural)
+                .or_else(|| state.faults.get(&format!("{verb} {plural}")))
                 .or_else(|| state.faults.get("*"))
                 .copied()
         };

@@ -8,6 +8,7 @@ mod action_limit;
 pub mod admission;
 pub mod answer;
 pub mod apply;
+mod archive;
 pub mod backoff;
 pub mod clock;
 pub mod connect;

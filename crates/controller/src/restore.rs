@@ -97,6 +97,12 @@ fn read(text: &str) -> Result<(String, Completed), String> {
     Ok((note.upgrade, completed))
 }
 
+/// True when the object notes that it was complete at this revision, and that it has had no other life.
+pub(crate) fn is_noted_complete(desk: &Desk, revision: &str) -> bool {
+    let own = annotation(&desk.view, ANNOTATION_UPGRADE_UID) == Some(&*desk.uid);
+    own && completed(desk).is_some_and(|noted| noted.is_ok_and(|noted| noted.revision == revision))
+}
+
 /// True when nothing on the object tells that it was ever looked at: neither the UID it was taken up with, nor a status.
 pub(crate) fn is_unmarked(desk: &Desk) -> bool {
     annotation(&desk.view, ANNOTATION_UPGRADE_UID).is_none() && is_unknown(&desk.status.previous())

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::admission;
 use crate::answer;
 use crate::apply::{self, Effect, Job, Load, Outcome};
+use crate::archive;
 use crate::clock;
 use crate::events;
 use crate::flags::Flags;
@@ -175,8 +176,9 @@ pub(crate) fn now() -> Instant {
 }
 
 async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize) {
-    // They end with the term.
+    // Those of each end with the term.
     let mut sweeps = JoinSet::new();
+    let mut reads = JoinSet::new();
     // Upgrades when the gauges were set last: one that is deleted leaves nothing to look at, but must not be counted on.
     let mut counted = None;
     let mut trusted = true;
@@ -202,7 +204,11 @@ async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize)
                 break;
             }
             pipeline::look(hall, &parts.events, uid);
+            // Many that are due at once must not keep the rest of the process waiting.
+            parts.readiness.beat();
+            tokio::task::yield_now().await;
         }
+        attend_archives(hall, client, &mut reads);
         if !due.is_empty() || counted != Some(upgrades) {
             gauges::set(hall);
             counted = Some(upgrades);
@@ -215,6 +221,22 @@ async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize)
             () = hall.woken() => {}
             () = tokio::time::sleep_until(next.into()) => {}
         }
+    }
+}
+
+/// Archives what is at rest, compares one that is archived, and begins to read those that are to be worked on again.
+fn attend_archives(hall: &Arc<Hall>, client: &Client, reads: &mut JoinSet<()>) {
+    while reads.try_join_next().is_some() {}
+    if !hall.freshness.is_open() {
+        return;
+    }
+    let wanted = hall.with(|state| {
+        state.archive_at_rest(now());
+        state.compare_one(now());
+        state.to_be_read(now())
+    });
+    for one in wanted {
+        reads.spawn(archive::read(Arc::clone(hall), client.clone(), one));
     }
 }
 

@@ -307,3 +307,103 @@ async fn an_idle_leader_only_renews_its_lease_and_watches() {
     assert_eq!(idle(), before);
     controller.end().await;
 }
+
+const REPORTS: &str = "managedclustersupgradereports";
+const GETS: &str = "GET managedclustersupgrades";
+
+/// A report of the upgrade `u`.
+fn report(number: usize, rows: &[Value]) -> Value {
+    let group = format!("{}/{}", api::GROUP, api::VERSION);
+    json!({
+        "metadata": {
+            "name": format!("u-report-{number}"), "namespace": "ns",
+            "labels": {api::names::LABEL_MCU: "u", api::names::LABEL_MCU_UID: "uid-ns-u"},
+            "ownerReferences": [{"apiVersion": group, "kind": "ManagedClustersUpgrade", "name": "u", "uid": "uid-ns-u",
+                                 "controller": true, "blockOwnerDeletion": true}],
+        },
+        "rows": rows,
+    })
+}
+
+fn complete(upgrade: &Value, cluster: &str, left: bool) -> Value {
+    let spec = serde_json::from_value(upgrade["spec"].clone()).unwrap();
+    let templates = crate::works::Templates::new(&spec, &crate::works::WorkFlags::default());
+    json!({
+        "cluster": cluster, "phase": "Complete", "since": "2026-05-28T11:00:00Z", "leftSelection": left,
+        "revision": templates.revision(),
+        "steps": [{"name": "Platform", "startedAt": "2026-05-28T10:00:00Z", "finishedAt": "2026-05-28T11:00:00Z",
+                   "outcome": "Succeeded"}],
+    })
+}
+
+/// A hub with an upgrade of `c1` and `c2`, of which `c1` exists and is complete, as the controller left it.
+fn finished() -> Hub {
+    let hub = hub();
+    let mut upgrade = upgrade(&["c1", "c2"]);
+    let row = complete(&upgrade, "c1", false);
+    let noted = json!({
+        "upgrade": "ns/u", "revision": row["revision"], "time": "2026-05-28T11:00:00.000Z", "clusters": 1,
+    });
+    upgrade["metadata"]["finalizers"] = json!([api::names::FINALIZER]);
+    upgrade["metadata"]["annotations"] = json!({
+        api::names::ANNOTATION_COMPLETED: noted.to_string(),
+        api::names::ANNOTATION_UPGRADE_UID: "uid-ns-u",
+    });
+    upgrade["status"] = json!({"observedGeneration": 1, "state": "Complete"});
+    hub.put(UPGRADES, upgrade);
+    hub.put(REPORTS, report(1, &[row]));
+    hub
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finished_upgrade_costs_no_request_and_goes_on_when_a_cluster_joins() {
+    let hub = finished();
+    let controller = Controller::elected(&hub);
+    sleep(Duration::from_mins(5)).await;
+    let of_the_upgrade = |verb| hub.count(verb, UPGRADES) + hub.count(verb, REPORTS);
+    let asked = ["GET", "POST", "PATCH", "DELETE"].map(of_the_upgrade);
+    assert_eq!(asked, [0; 4]);
+    hub.put(CLUSTERS, cluster("c2"));
+    controller.works(&["c2"]).await;
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(started(&hub), ["c2"], "c1 is complete");
+    controller.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finished_upgrade_that_cannot_be_read_is_read_when_it_can() {
+    let hub = finished();
+    let controller = Controller::elected(&hub);
+    sleep(Duration::from_mins(1)).await;
+    hub.fault(GETS, Some(Fault::Refuse(500, 0)));
+    hub.put(CLUSTERS, cluster("c2"));
+    sleep(Duration::from_mins(5)).await;
+    assert!(hub.count("GET", UPGRADES) > 10 && hub.count("GET", UPGRADES) < 100);
+    hub.fault(GETS, None);
+    controller.works(&["c2"]).await;
+    controller.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_record_is_overlooked_however_many_are_listed_before_their_upgrade() {
+    let hub = Hub::default();
+    hub.put(CLUSTERS, cluster("c1"));
+    hub.put(CLUSTERS, cluster("c2"));
+    let upgrade = upgrade(&["c1", "c2"]);
+    hub.put(UPGRADES, upgrade.clone());
+    for number in 1..=110 {
+        let rows: Vec<Value> = (0..250)
+            .map(|row| complete(&upgrade, &format!("x{number}-{row}"), true))
+            .collect();
+        hub.put(REPORTS, report(number, &rows));
+    }
+    hub.put(REPORTS, report(111, &[complete(&upgrade, "c1", false)]));
+    hub.fault(UPGRADES, Some(Fault::Hang));
+    let controller = Controller::alone(&hub);
+    sleep(Duration::from_secs(30)).await;
+    hub.fault(UPGRADES, None);
+    controller.works(&["c2"]).await;
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(started(&hub), ["c2"], "c1 is complete");
+    controller.end().await;
+}

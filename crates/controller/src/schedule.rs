@@ -6,38 +6,50 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 
 use crate::hall::State;
+use crate::index::SelectionNews;
 use crate::run::LONGEST;
 
 impl State {
     /// Forgets the records of earlier terms: the lists of the new one tell those of the hub.
     pub fn begin_term(&mut self) {
+        self.owns_records = false;
         self.index.ended.clear();
+        self.index.selection_news = SelectionNews::default();
         for desk in self.desks.values_mut() {
             desk.begin_term();
+            desk.archive_as_told();
         }
     }
 
     /// Forgets what only a leader may believe.
     pub fn end_term(&mut self) {
+        self.owns_records = false;
         self.forget_orphans();
         for desk in self.desks.values_mut() {
             desk.status.reset();
-            desk.dirty = true;
+            desk.dirty = desk.archive.is_none();
+            if let Some(archive) = &mut desk.archive {
+                archive.end_term();
+            }
         }
     }
 
     /// Upgrades to look at now, the oldest first. `behind`: a long queue waits for the writers.
     pub fn due(&mut self, wall: DateTime<Utc>, now: Instant, behind: bool) -> Vec<Arc<str>> {
         let all = std::mem::take(&mut self.index.all_dirty);
+        self.hear_selection_news();
         let vacated = std::mem::take(&mut self.index.vacated);
         for uid in std::mem::take(&mut self.index.dirty) {
             if let Some(desk) = self.desks.get_mut(&uid) {
                 desk.dirty = true;
+                if let Some(archive) = &mut desk.archive {
+                    archive.want();
+                }
             }
         }
         let mut due: Vec<_> = Vec::new();
         for desk in self.desks.values_mut() {
-            if !self.settings.serves(&desk.namespace) {
+            if !self.settings.serves(&desk.namespace) || desk.archive.is_some() {
                 desk.dirty = false;
                 continue;
             }
@@ -54,7 +66,9 @@ impl State {
     /// When to turn again, if nothing happens before.
     #[must_use]
     pub fn next(&self, wall: DateTime<Utc>, now: Instant, behind: bool) -> Instant {
-        let mut next = now + LONGEST;
+        let mut next = self
+            .archives_at(now)
+            .map_or(now + LONGEST, |at| at.min(now + LONGEST));
         for desk in self
             .desks
             .values()

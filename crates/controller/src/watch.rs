@@ -62,6 +62,8 @@ pub(crate) trait Watched: Sized {
     fn unreadable(&self) -> Option<&str>;
     /// The watch that tells of it.
     const KIND: WatchKind;
+    /// A kind that must be listed before this one, since only with it this one is understood.
+    const AFTER: Option<WatchKind> = None;
     /// Objects per page of a list, so that a page fits into memory however large its objects are.
     const PAGE: u32 = 500;
 
@@ -202,6 +204,7 @@ impl Watched for Upgrade {
 
 impl Watched for Report {
     const KIND: WatchKind = WatchKind::Report;
+    const AFTER: Option<WatchKind> = Some(WatchKind::Upgrade);
     const PAGE: u32 = 50;
 
     fn unreadable(&self) -> Option<&str> {

@@ -393,7 +393,7 @@ const fn unmade(text: String) -> Outcome {
 }
 
 /// What an error says of the hub.
-fn load(error: &Error) -> Load {
+pub(super) fn load(error: &Error) -> Load {
     let Error::Api(status) = error else {
         return Load::Unknown;
     };

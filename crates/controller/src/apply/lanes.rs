@@ -2,13 +2,18 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use kube::Error;
 use tokio::sync::Notify;
 
 use super::Job;
+use super::execute::load;
 use super::gate::{Gate, Load, Opening};
 use super::pace::Pace;
+
+/// How long a request that is no job waits before it looks again whether another one has ended.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Urgency of a job, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +52,19 @@ enum Found {
     Job(Job),
     /// Nothing before this time, as far as is known.
     Nothing(Option<Instant>),
+}
+
+/// A request that is under way; its end is told even when it is given up.
+struct Passing<'a> {
+    lanes: &'a Lanes,
+    begun: Instant,
+    load: Load,
+}
+
+impl Drop for Passing<'_> {
+    fn drop(&mut self) {
+        self.lanes.ended(self.begun, self.load);
+    }
 }
 
 impl Lanes {
@@ -111,6 +129,37 @@ impl Lanes {
             self.untidy.notify_waiters();
         }
         told
+    }
+
+    /// Sends a request that is no job through the gate.
+    ///
+    /// # Errors
+    /// Those of the request.
+    pub async fn pass<T>(&self, request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        loop {
+            let now = Instant::now();
+            let opening = {
+                let gate = &mut self.queues().gate;
+                let opening = gate.opens(now);
+                if opening == Opening::Now {
+                    gate.begin();
+                }
+                opening
+            };
+            match opening {
+                Opening::Now => break,
+                Opening::At(at) => tokio::time::sleep_until(at.into()).await,
+                Opening::AfterAnother => tokio::time::sleep(PATIENCE).await,
+            }
+        }
+        let mut passing = Passing {
+            lanes: self,
+            begun: Instant::now(),
+            load: Load::Unknown,
+        };
+        let answer = request.await;
+        passing.load = answer.as_ref().map_or_else(load, |_| Load::Served);
+        answer
     }
 
     /// How many jobs wait that somebody waits for: all but tidying up.

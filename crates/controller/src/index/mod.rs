@@ -3,6 +3,7 @@
 
 mod cluster;
 mod intern;
+mod news;
 mod placement;
 mod work;
 
@@ -19,6 +20,7 @@ use chrono::{DateTime, Utc};
 
 pub use cluster::{Availability, ClusterId, ClusterView};
 pub use intern::Pool;
+pub use news::SelectionNews;
 pub use placement::{Decided, Deciding, Key, Placements, key};
 pub use work::{WorkView, from_rollout, step_of, to_rollout};
 
@@ -43,6 +45,8 @@ pub struct Index {
     owned: AHashMap<Uid, BTreeSet<Arc<str>>>,
     /// Moves on with every change that may alter a selection.
     pub epoch: u64,
+    /// What it was that changed, since finished upgrades were told of it.
+    pub selection_news: SelectionNews,
     /// Upgrades whose works changed since the last look.
     pub dirty: AHashSet<Uid>,
     /// True when something changed that may concern every upgrade.
@@ -77,6 +81,8 @@ impl Index {
                     view.hub |= before.is_some_and(|before| before.hub);
                     let changed = before.is_none_or(|before| **before != view);
                     if changed {
+                        let before = before.map(|before| &**before);
+                        self.selection_news.cluster(before, &view, &self.placements);
                         self.clusters.insert(Arc::clone(&view.name), Arc::new(view));
                     }
                     changed
@@ -85,6 +91,7 @@ impl Index {
             },
             Change::Deleted(object) => {
                 let name = object.metadata.name.as_deref().unwrap_or_default();
+                self.selection_news.everything = true;
                 self.clusters.remove(name).is_some()
             }
         };
@@ -93,19 +100,33 @@ impl Index {
 
     /// Takes a change of a Placement.
     pub fn placement(&mut self, change: &Change<Placement>) {
+        let (Change::Applied(object) | Change::Deleted(object)) = change;
+        let at = key(object, &mut self.pool);
         let changed = match change {
             Change::Applied(object) => self.placements.apply_placement(object, &mut self.pool),
-            Change::Deleted(object) => self.placements.delete_placement(&key(object, &mut self.pool)),
+            Change::Deleted(_) => self.placements.delete_placement(&at),
         };
+        if changed {
+            self.selection_news.placement(at);
+        }
         self.note(changed);
     }
 
     /// Takes a change of a PlacementDecision.
     pub fn decision(&mut self, change: &Change<PlacementDecision>) {
+        let (Change::Applied(object) | Change::Deleted(object)) = change;
+        let at = key(object, &mut self.pool);
+        let before = self.placements.placement_of(&at);
         let changed = match change {
             Change::Applied(object) => self.placements.apply_decision(object, &mut self.pool),
-            Change::Deleted(object) => self.placements.delete_decision(&key(object, &mut self.pool)),
+            Change::Deleted(_) => self.placements.delete_decision(&at),
         };
+        if changed {
+            let after = self.placements.placement_of(&at);
+            for placement in [before, after].into_iter().flatten() {
+                self.selection_news.placement(placement);
+            }
+        }
         self.note(changed);
     }
 
@@ -115,7 +136,7 @@ impl Index {
             Change::Applied(object) => self.placements.apply_set(object, &mut self.pool),
             Change::Deleted(object) => self.placements.delete_set(&key(object, &mut self.pool)),
         };
-        self.note(changed);
+        self.note_everything(changed);
     }
 
     /// Takes a change of a ManagedClusterSetBinding.
@@ -124,7 +145,7 @@ impl Index {
             Change::Applied(object) => self.placements.apply_binding(object, &mut self.pool),
             Change::Deleted(object) => self.placements.delete_binding(&key(object, &mut self.pool)),
         };
-        self.note(changed);
+        self.note_everything(changed);
     }
 
     fn note(&mut self, changed: bool) {
@@ -132,6 +153,12 @@ impl Index {
             self.epoch += 1;
             self.all_dirty = true;
         }
+    }
+
+    /// Notes a change that may concern every selection.
+    fn note_everything(&mut self, changed: bool) {
+        self.selection_news.everything |= changed;
+        self.note(changed);
     }
 
     /// Takes a change of a ManifestWork from the watch.
@@ -340,31 +367,31 @@ impl Index {
         self.clusters
             .retain(|name, _| seen.contains(&(Arc::clone(&nowhere), Arc::clone(name))));
         let changed = before != self.clusters.len();
-        self.note(changed);
+        self.note_everything(changed);
     }
 
     /// Forgets Placements that a fresh list did not contain.
     pub fn retain_placements(&mut self, seen: &AHashSet<Key>) {
         let changed = self.placements.retain_placements(seen);
-        self.note(changed);
+        self.note_everything(changed);
     }
 
     /// Forgets PlacementDecisions that a fresh list did not contain.
     pub fn retain_decisions(&mut self, seen: &AHashSet<Key>) {
         let changed = self.placements.retain_decisions(seen);
-        self.note(changed);
+        self.note_everything(changed);
     }
 
     /// Forgets sets that a fresh list did not contain.
     pub fn retain_sets(&mut self, seen: &AHashSet<Key>) {
         let changed = self.placements.retain_sets(seen);
-        self.note(changed);
+        self.note_everything(changed);
     }
 
     /// Forgets bindings that a fresh list did not contain.
     pub fn retain_bindings(&mut self, seen: &AHashSet<Key>) {
         let changed = self.placements.retain_bindings(seen);
-        self.note(changed);
+        self.note_everything(changed);
     }
 
     /// Number of works.

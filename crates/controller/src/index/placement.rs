@@ -236,6 +236,27 @@ impl Placements {
         decided
     }
 
+    /// The Placement that a PlacementDecision is of.
+    pub(super) fn placement_of(&self, decision: &Key) -> Option<Key> {
+        let found = self.decisions.get(decision)?;
+        Some((Arc::clone(&decision.0), Arc::clone(&found.placement)))
+    }
+
+    /// True when a set takes its clusters by this label, apart from the one that names the set.
+    pub(super) fn sets_go_by(&self, key: &str) -> bool {
+        self.sets.values().any(|set| {
+            set.label_selector.as_ref().is_some_and(|selector| {
+                let expressions = selector.match_expressions.iter().flatten();
+                selector
+                    .match_labels
+                    .iter()
+                    .flatten()
+                    .any(|(label, _)| label == key)
+                    || expressions.into_iter().any(|expression| expression.key == key)
+            })
+        })
+    }
+
     /// Names of the sets bound in a namespace.
     #[must_use]
     pub fn bound_sets(&self, namespace: &str) -> BTreeSet<&Arc<str>> {

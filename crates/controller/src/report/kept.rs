@@ -262,7 +262,7 @@ fn stand_in(error: &str, since: Option<DateTime<Utc>>, shard: usize) -> Row {
 }
 
 /// True for a row that would be taken for what stands for an unreadable one.
-fn is_stand_in(row: &ReportRow) -> bool {
+pub(crate) fn is_stand_in(row: &ReportRow) -> bool {
     row.reason == Reason::UnreadableRecord.as_str() && row.revision.is_empty()
 }
 

@@ -2,7 +2,7 @@
 
 pub mod announce;
 pub mod conditions;
-mod kept;
+pub(crate) mod kept;
 pub mod line;
 mod refusals;
 pub mod rows;

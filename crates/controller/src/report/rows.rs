@@ -53,6 +53,20 @@ pub struct Row {
     pub(super) shard: usize,
 }
 
+impl Row {
+    /// Number of its shard.
+    pub(crate) const fn shard(&self) -> usize {
+        self.shard
+    }
+
+    /// True when its cluster is complete at this revision, or left the selection as complete.
+    pub(crate) fn is_finished(&self, revision: Option<&str>) -> bool {
+        let record = &self.record;
+        let current = self.left || revision == Some(&*record.attempt.revision);
+        record.phase == Phase::Complete && current && !record.is_unreadable()
+    }
+}
+
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one report")]
 pub(super) struct Shard {
@@ -91,6 +105,12 @@ impl Shard {
     /// It is neither written nor given new rows.
     const fn is_shut(&self) -> bool {
         self.closed || self.illegible
+    }
+
+    /// Nothing about it is under way or wrong.
+    fn is_settled(&self) -> bool {
+        let waits = self.changed.is_some() || self.writing || self.retry_at.is_some();
+        !waits && self.refused.is_none() && !self.is_shut()
     }
 
     /// When it is to be written, if it is.
@@ -192,6 +212,26 @@ impl Rows {
         &self.by_cluster
     }
 
+    /// Counts on from the terms of the rows that stood here before.
+    pub(crate) const fn follow(&mut self, before: &Rows) {
+        self.term = before.term + 1;
+    }
+
+    /// Version of each shard as far as it was told, and whether it exists.
+    pub(crate) fn versions(&self) -> Vec<(u64, bool)> {
+        let shards = self.shards.iter();
+        shards.map(|shard| (shard.version, shard.exists)).collect()
+    }
+
+    /// True when every row is on the hub, and nothing is refused or kept.
+    pub(crate) fn is_settled(&self) -> bool {
+        let written = |row: &Row| row.written.as_ref() == Some(&row.record);
+        self.kept.is_empty()
+            && self.refusals.is_empty()
+            && self.shards.iter().all(Shard::is_settled)
+            && self.by_cluster.values().all(written)
+    }
+
     /// Number of shards that exist on the hub.
     #[must_use]
     pub fn shard_count(&self) -> usize {
@@ -216,7 +256,7 @@ impl Rows {
     }
 
     /// Number of the shard that a report's name says, from 0.
-    fn shard_of(&self, report: &str) -> Option<usize> {
+    pub(crate) fn shard_of(&self, report: &str) -> Option<usize> {
         let (_, number) = report.rsplit_once('-')?;
         let number: usize = number.parse().ok()?;
         let exact = report_name(&self.upgrade, number) == report;

@@ -124,6 +124,12 @@ impl StatusState {
         Some(status)
     }
 
+    /// True when the hub holds what it should.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        !self.writing && !self.changed()
+    }
+
     /// True while a write is under way.
     #[must_use]
     pub const fn is_writing(&self) -> bool {

@@ -196,6 +196,9 @@ where
 
     /// Lists and watches until that fails.
     async fn follow(&mut self, generation: u64) -> Trouble {
+        if let Some(kind) = K::AFTER {
+            self.hall.freshness.until_fresh(kind, generation).await;
+        }
         let mut version = match self.list(generation).await {
             Ok(version) => version,
             Err(trouble) => return trouble,

@@ -4,7 +4,9 @@
 //! report row for every cluster.
 
 use anyhow::{Context as _, Result};
-use api::names::{FINALIZER, LABEL_MCU, LABEL_MCU_UID, report_name};
+use api::names::{
+    ANNOTATION_COMPLETED, ANNOTATION_UPGRADE_UID, FINALIZER, LABEL_MCU, LABEL_MCU_UID, report_name,
+};
 use api::report::MAX_ROWS;
 use api::{ManagedClustersUpgrade, ManagedClustersUpgradeReport};
 use controller::works::{Templates, WorkFlags};
@@ -83,7 +85,12 @@ async fn finish(client: &Client, upgrade: &DynamicObject, clusters: &[String]) -
         NAMESPACE,
         &ApiResource::erase::<ManagedClustersUpgrade>(&()),
     );
-    let kept = json!({"metadata": {"finalizers": [FINALIZER]}});
+    let completed = json!({
+        "upgrade": format!("{NAMESPACE}/{name}"), "revision": templates.revision(),
+        "time": "2026-01-01T11:00:00.000Z", "clusters": clusters.len(),
+    });
+    let annotations = json!({ANNOTATION_COMPLETED: completed.to_string(), ANNOTATION_UPGRADE_UID: uid});
+    let kept = json!({"metadata": {"finalizers": [FINALIZER], "annotations": annotations}});
     upgrades
         .patch(&name, &PatchParams::default(), &Patch::Merge(&kept))
         .await?;

@@ -1,0 +1,467 @@
+//! What is kept of an upgrade that is complete and has nothing left to do: counts and digests, in place of its spec, its
+//! selection and its records. No I/O but in [`read`].
+//!
+//! An archived upgrade is not looked at. Its object and reports are read from the hub again as soon as anything could change
+//! what a look would find: the object, its reports, a work with its UID, or its selection.
+
+mod read;
+mod selector;
+
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+use ahash::RandomState;
+use api::mcu::UpgradeState;
+use api::names::report_name;
+use api::report::Phase;
+use api::stored::StoredRow;
+use api::views::{Report, Upgrade};
+
+pub use read::{Wanted, read};
+use selector::Selector;
+
+use crate::desk::Desk;
+use crate::hall::{Belonging, State, belongs};
+use crate::index::SelectionNews;
+use crate::pipeline::has_finalizer;
+use crate::policy::{self, pending_retry};
+use crate::report::kept::is_stand_in;
+use crate::report::rows::Rows;
+use crate::restore::{self, Origin};
+use crate::selection::Selected;
+
+/// How long an upgrade must have been at rest before it is archived.
+const REST: Duration = Duration::from_secs(5);
+/// Shortest time between two comparisons of one upgrade's selection with its records.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How long to wait after an upgrade could not be read.
+const RETRY: Duration = Duration::from_secs(5);
+/// Most upgrades that are read at a time: each is in memory as a whole meanwhile.
+const READS: usize = 4;
+
+/// Keys of the digests: of this process alone, so that nobody can make two that are equal.
+static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+/// An archived upgrade, beside its metadata and status.
+#[derive(Debug)]
+pub struct Archive {
+    /// What selects its clusters. `None`: it was complete before it was restored, and selects none.
+    selector: Option<Selector>,
+    /// Its reports, by number.
+    shards: Vec<Shard>,
+    /// Digest of the notes of its selection, once that was found to be that of the records.
+    notes: Option<u64>,
+    /// The selection or the records may have changed: they are to be compared.
+    stale: bool,
+    /// The object and its reports are to be read from the hub.
+    wanted: bool,
+    /// They are being read.
+    reading: bool,
+    /// They could not be read; not to be tried again before then.
+    retry_at: Option<Instant>,
+}
+
+/// What is kept of a report.
+#[derive(Clone, Copy, Debug, Default)]
+struct Shard {
+    /// Resource version.
+    version: u64,
+    exists: bool,
+    rows: usize,
+    /// Digest of the clusters that have not left the selection.
+    members: u64,
+    /// Something in it says other than that a cluster is complete.
+    unfinished: bool,
+}
+
+/// Digest of the clusters of a selection; their order does not matter.
+fn members<'a>(clusters: impl Iterator<Item = (&'a str, bool)>) -> u64 {
+    clusters
+        .map(|member| KEYS.hash_one(member))
+        .fold(0, u64::wrapping_add)
+}
+
+fn digest_of_notes(selected: &Selected) -> u64 {
+    KEYS.hash_one(&selected.notes)
+}
+
+impl Shard {
+    fn of(report: &Report, version: u64, revision: Option<&str>) -> Shard {
+        let finished = |row: &StoredRow| {
+            row.row.as_ref().is_ok_and(|row| {
+                let current = row.left_selection || revision == Some(&*row.revision);
+                row.phase == Phase::Complete && current && !is_stand_in(row)
+            })
+        };
+        let rows = &report.rows.rows;
+        let readable = rows.iter().filter_map(|row| row.row.as_ref().ok());
+        let present = readable.filter(|row| !row.left_selection);
+        Shard {
+            version,
+            exists: true,
+            rows: rows.len(),
+            members: members(present.map(|row| (&*row.cluster, row.canary))),
+            unfinished: report.rows.error.is_some() || !rows.iter().all(finished),
+        }
+    }
+}
+
+impl Archive {
+    /// Of an upgrade with these records, as far as they are known yet. `notes`: of its selection when it was looked at.
+    fn new(selector: Option<Selector>, rows: &Rows, notes: Option<u64>) -> Archive {
+        let revision = selector.as_ref().map(Selector::revision);
+        let mut shards: Vec<Shard> = rows
+            .versions()
+            .into_iter()
+            .map(|(version, exists)| Shard {
+                version,
+                exists,
+                ..Shard::default()
+            })
+            .collect();
+        for (name, row) in rows.all() {
+            let shard = &mut shards[row.shard()];
+            shard.rows += 1;
+            if !row.left {
+                let one = members(std::iter::once((&**name, row.canary)));
+                shard.members = shard.members.wrapping_add(one);
+            }
+            shard.unfinished |= !row.is_finished(revision);
+        }
+        Archive {
+            selector,
+            shards,
+            notes,
+            stale: true,
+            wanted: false,
+            reading: false,
+            retry_at: None,
+        }
+    }
+
+    /// Number of records; all are of clusters that are complete.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.shards.iter().map(|shard| shard.rows).sum()
+    }
+
+    /// Number of reports on the hub.
+    #[must_use]
+    pub fn shard_count(&self) -> usize {
+        self.shards.iter().filter(|shard| shard.exists).count()
+    }
+
+    /// The object and its reports are to be read from the hub.
+    pub const fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    /// A term begins: reports are told anew.
+    pub fn begin_term(&mut self) {
+        self.shards.clear();
+        self.stale = true;
+        self.end_term();
+    }
+
+    /// A term ends, and with it what is being read.
+    pub const fn end_term(&mut self) {
+        self.reading = false;
+        self.retry_at = None;
+    }
+
+    /// Takes a report; `None` when it is gone. True when it is news.
+    pub fn observe(&mut self, shard: usize, version: u64, report: Option<&Report>) -> bool {
+        if self.shards.len() <= shard {
+            self.shards.resize(shard + 1, Shard::default());
+        }
+        let known = &mut self.shards[shard];
+        if version <= known.version {
+            return false;
+        }
+        let revision = self.selector.as_ref().map(Selector::revision);
+        *known = report.map_or(
+            Shard {
+                version,
+                ..Shard::default()
+            },
+            |report| Shard::of(report, version, revision),
+        );
+        self.stale = true;
+        true
+    }
+
+    /// Takes a complete list of reports, of which `seen` tells the numbers and `newest` the newest version.
+    pub fn relist(&mut self, seen: impl Fn(usize) -> bool, newest: u64) {
+        for (number, shard) in self.shards.iter_mut().enumerate() {
+            if shard.exists && shard.version <= newest && !seen(number) {
+                *shard = Shard::default();
+                self.stale = true;
+            }
+        }
+    }
+
+    /// Takes what changed that may alter selections.
+    fn hear(&mut self, news: &SelectionNews, namespace: &str) {
+        self.stale |= self
+            .selector
+            .as_ref()
+            .is_some_and(|selector| selector.is_concerned(news, namespace));
+    }
+
+    /// True when the records are all of clusters that are complete, and of exactly those that are selected.
+    fn is_confirmed(&mut self, selected: Option<&Selected>) -> bool {
+        if self.shards.iter().any(|shard| shard.unfinished) {
+            return false;
+        }
+        let Some(selected) = selected else {
+            return self.selector.is_none() && self.rows() == 0;
+        };
+        let recorded = self
+            .shards
+            .iter()
+            .fold(0, |sum: u64, shard| sum.wrapping_add(shard.members));
+        let clusters = selected.clusters.iter();
+        let same = members(clusters.map(|(name, member)| (&**name, member.canary))) == recorded;
+        // Notes that were there when it was looked at stand in its status.
+        let notes = digest_of_notes(selected);
+        let told = self
+            .notes
+            .map_or(selected.notes.is_empty(), |known| known == notes);
+        self.notes = Some(notes);
+        same && told && self.rows() > 0
+    }
+
+    /// True when there is something to do for it.
+    #[must_use]
+    pub const fn is_due(&self) -> bool {
+        (self.stale || self.wanted) && !self.reading
+    }
+
+    fn is_to_be_read(&self, now: Instant) -> bool {
+        self.wanted && !self.reading && self.retry_at.is_none_or(|at| at <= now)
+    }
+
+    /// True when one of the shards is known in a newer version than `read` says.
+    fn is_newer_than(&self, read: &[(u64, bool)]) -> bool {
+        let mut shards = self.shards.iter().enumerate().filter(|(_, shard)| shard.exists);
+        shards.any(|(number, shard)| {
+            read.get(number)
+                .is_none_or(|(version, _)| *version < shard.version)
+        })
+    }
+}
+
+/// True when the object says of itself that its present spec is carried out, and asks for nothing else. Whether its records
+/// say so, too, is found out when they are compared.
+fn is_told_complete(desk: &Desk) -> bool {
+    let view = &desk.view;
+    let (Some(status), Ok(brief)) = (view.status.good(), &desk.brief) else {
+        return false;
+    };
+    status.state == Some(UpgradeState::Complete)
+        && status.observed_generation == view.metadata.generation
+        && !desk.is_deleting()
+        && has_finalizer(desk)
+        && pending_retry(view, status.observed_retry.as_deref()).is_none()
+        && restore::is_noted_complete(desk, &brief.policy.revision)
+}
+
+/// True when news of the object may change what a look would find.
+pub fn concerns(old: &Upgrade, new: &Upgrade) -> bool {
+    crate::hall::concerns_planning(old, new) || old.spec != new.spec || old.status != new.status
+}
+
+impl Desk {
+    /// Archives an upgrade that comes from the hub as complete.
+    pub fn archive_as_told(&mut self) {
+        if self.archive.is_none() && is_told_complete(self) {
+            let selector = self.brief.as_ref().ok().map(|brief| Selector::new(brief));
+            self.put_away(Archive::new(selector, &self.rows, None));
+        }
+    }
+
+    /// Archives an upgrade of which everything is written and nothing is to come. `idle`: it has no works.
+    fn archive_at_rest(&mut self, idle: bool, now: Instant) {
+        let rested = self.looked.is_some_and(|(at, _)| at + REST <= now);
+        let waits = self.dirty || self.wake_at.is_some() || self.finalizing || self.hurdle.is_some();
+        let restored = matches!(self.origin, Origin::Restored(_));
+        if self.archive.is_some() || !rested || waits || restored || !idle || self.has_open_matters() {
+            return;
+        }
+        if !is_told_complete(self) || !self.status.is_settled() {
+            return;
+        }
+        let Ok(brief) = self.brief.clone() else { return };
+        let before = matches!(self.origin, Origin::CompletedBefore(_));
+        if !self.rows.is_settled() {
+            return;
+        }
+        let selector = (!before).then(|| Selector::new(&brief));
+        let notes = digest_of_notes(&self.selected);
+        let mut archive = Archive::new(selector, &self.rows, Some(notes));
+        if archive.is_confirmed((!before).then_some(&self.selected)) {
+            self.put_away(archive);
+        }
+    }
+
+    fn put_away(&mut self, archive: Archive) {
+        let Some(mut empty) = Desk::new(Arc::clone(&self.view)) else {
+            return;
+        };
+        empty.status.observe(self.view.status.good());
+        empty.noted = self.noted.take();
+        empty.rows.follow(&self.rows);
+        empty.dirty = false;
+        empty.archive = Some(Box::new(archive));
+        *self = empty;
+    }
+
+    /// Puts an archived upgrade back to work, as it was read from the hub. False when it has changed since: it must be read
+    /// again.
+    fn restore_from(&mut self, upgrade: &Upgrade, reports: &[Report], now: Instant) -> bool {
+        let mut rows = Rows::new(&self.name);
+        rows.follow(&self.rows);
+        for report in reports {
+            if belongs(report, self) == Belonging::Ours {
+                rows.observe(report, false, false, now);
+            }
+        }
+        let outdated = |archive: &Archive| archive.is_newer_than(&rows.versions());
+        if self.archive.as_deref().is_none_or(outdated) {
+            return false;
+        }
+        self.archive = None;
+        self.rows = rows;
+        self.view = Arc::new(upgrade.clone().without_spec_text());
+        self.status.observe(self.view.status.good());
+        self.looked = None;
+        self.dirty = true;
+        true
+    }
+}
+
+impl State {
+    /// Archives the upgrades that are at rest.
+    pub fn archive_at_rest(&mut self, now: Instant) {
+        let State {
+            index,
+            desks,
+            settings,
+            ..
+        } = self;
+        for desk in desks.values_mut().filter(|desk| settings.serves(&desk.namespace)) {
+            if desk.archive.is_none() && desk.looked.is_some_and(|(at, _)| at + REST <= now) {
+                let idle = index.clusters_of(&desk.uid).is_empty();
+                desk.archive_at_rest(idle, now);
+            }
+        }
+    }
+
+    /// Tells archived upgrades what changed since the last call.
+    pub(crate) fn hear_selection_news(&mut self) {
+        let news = std::mem::take(&mut self.index.selection_news);
+        if news.is_empty() {
+            return;
+        }
+        for desk in self.desks.values_mut() {
+            if let Some(archive) = &mut desk.archive {
+                archive.hear(&news, &desk.namespace);
+            }
+        }
+    }
+
+    /// Compares the selection of one archived upgrade with its records, if there is one for which that is due. One at a time:
+    /// many that are archived hold up none that is not.
+    pub fn compare_one(&mut self, now: Instant) {
+        let State {
+            index,
+            desks,
+            settings,
+            ..
+        } = self;
+        let due = |desk: &&mut Desk| {
+            settings.serves(&desk.namespace) && compare_at(desk, now).is_some_and(|at| at <= now)
+        };
+        let Some(desk) = desks.values_mut().find(due) else {
+            return;
+        };
+        let idle = index.clusters_of(&desk.uid).is_empty();
+        let Some(archive) = &mut desk.archive else { return };
+        let begun = Instant::now();
+        let selected = archive
+            .selector
+            .as_ref()
+            .map(|selector| selector.select(&desk.namespace, index, settings.require_bindings));
+        archive.stale = false;
+        archive.wanted |= !idle || !archive.is_confirmed(selected.as_ref());
+        desk.looked = Some((now, begun.elapsed()));
+    }
+
+    /// When the next archived upgrade is to be compared or read, if one is.
+    pub(crate) fn archives_at(&self, now: Instant) -> Option<Instant> {
+        let served = self
+            .desks
+            .values()
+            .filter(|desk| self.settings.serves(&desk.namespace));
+        let at = |desk: &Desk| {
+            let archive = desk.archive.as_ref()?;
+            let read = (archive.wanted && !archive.reading).then(|| archive.retry_at.unwrap_or(now));
+            compare_at(desk, now).into_iter().chain(read).min()
+        };
+        served.filter_map(at).min()
+    }
+
+    /// The archived upgrades to read from the hub now; they count as being read.
+    pub fn to_be_read(&mut self, now: Instant) -> Vec<Wanted> {
+        let archives = self.desks.values().filter_map(|desk| desk.archive.as_ref());
+        let free = READS.saturating_sub(archives.filter(|archive| archive.reading).count());
+        let State { desks, settings, .. } = self;
+        let mut found = Vec::new();
+        for desk in desks.values_mut().filter(|desk| settings.serves(&desk.namespace)) {
+            if let Some(archive) = &mut desk.archive
+                && found.len() < free
+                && archive.is_to_be_read(now)
+            {
+                archive.reading = true;
+                let shards = archive.shards.iter().enumerate();
+                let shards = shards.filter(|(_, shard)| shard.exists).map(|(number, _)| number);
+                found.push(Wanted {
+                    uid: Arc::clone(&desk.uid),
+                    namespace: Arc::clone(&desk.namespace),
+                    name: Arc::clone(&desk.name),
+                    reports: shards.map(|number| report_name(&desk.name, number + 1)).collect(),
+                });
+            }
+        }
+        found
+    }
+
+    /// Takes an archived upgrade and its reports as they were read from the hub; `None` when that failed, or it is not there.
+    pub fn was_read(&mut self, uid: &str, found: Option<(Upgrade, Vec<Report>)>, now: Instant) {
+        let Some(desk) = self.desks.get_mut(uid) else {
+            return;
+        };
+        let Some(archive) = &mut desk.archive else { return };
+        archive.reading = false;
+        archive.retry_at = Some(now + RETRY);
+        let Some((upgrade, reports)) = found else { return };
+        let same = upgrade.metadata.uid.as_deref() == Some(uid);
+        if !same || crate::hall::version(&upgrade) < crate::hall::version(&desk.view) {
+            return;
+        }
+        if desk.restore_from(&upgrade, &reports, now) {
+            let brief = policy::brief(&upgrade, &self.settings.works, self.settings.operators_grace);
+            desk.take_spec(brief, false);
+        }
+    }
+}
+
+/// When the selection of an archived upgrade is to be compared with its records, if it is.
+fn compare_at(desk: &Desk, now: Instant) -> Option<Instant> {
+    let archive = desk.archive.as_ref()?;
+    let due = archive.stale && !archive.wanted;
+    due.then(|| desk.looked.map_or(now, |(at, _)| at + INTERVAL))
+}
+
+#[cfg(test)]
+mod tests;

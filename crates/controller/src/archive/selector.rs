@@ -1,0 +1,90 @@
+//! The part of an archived upgrade's spec that selects clusters.
+
+use std::sync::Arc;
+
+use api::ManagedClustersUpgradeSpec;
+use api::mcu::ClusterSelector;
+
+use crate::index::{Index, SelectionNews};
+use crate::policy::Brief;
+use crate::selection::{self, Selected};
+
+/// What selects the clusters of an archived upgrade, and what it depends on.
+#[derive(Debug)]
+pub(super) struct Selector {
+    /// The spec's selecting fields, as JSON: ten thousand names take a third of the memory so.
+    spec: Box<[u8]>,
+    /// Label keys that they name.
+    keys: Box<[Box<str>]>,
+    /// Placements that they name; an empty namespace is that of the upgrade.
+    placements: Box<[(Box<str>, Box<str>)]>,
+    revision: Arc<str>,
+}
+
+impl Selector {
+    pub(super) fn new(brief: &Brief) -> Selector {
+        let spec = &brief.spec;
+        let mut fields = ManagedClustersUpgradeSpec {
+            placement: spec.placement.clone(),
+            cluster_selector: spec.cluster_selector.clone(),
+            ..ManagedClustersUpgradeSpec::default()
+        };
+        fields.upgrade_strategy.canary_clusters = spec.upgrade_strategy.canary_clusters.clone();
+        let canaries = spec.upgrade_strategy.canary_clusters.as_ref();
+        let selectors = spec.cluster_selector.iter();
+        let selectors = selectors.chain(canaries.map(|canaries| &canaries.cluster_selector));
+        let placements = spec.placement.iter().map(|reference| {
+            let namespace = reference.namespace.as_deref().unwrap_or_default();
+            (Box::from(namespace), Box::from(reference.name.as_str()))
+        });
+        Selector {
+            spec: serde_json::to_vec(&fields).unwrap_or_default().into(),
+            keys: selectors.flat_map(keys).map(Box::from).collect(),
+            placements: placements.collect(),
+            revision: Arc::clone(&brief.policy.revision),
+        }
+    }
+
+    /// Revision of the whole spec.
+    pub(super) fn revision(&self) -> &str {
+        &self.revision
+    }
+
+    /// True when the selection may not be what it was.
+    pub(super) fn is_concerned(&self, news: &SelectionNews, namespace: &str) -> bool {
+        let mut keys = self.keys.iter();
+        let mut placements = self.placements.iter();
+        news.everything
+            || keys.any(|key| news.keys.contains(&**key))
+            || placements.any(|(at, name)| {
+                let at = if at.is_empty() { namespace } else { at };
+                news.placements.contains(&(Arc::from(at), Arc::from(&**name)))
+            })
+    }
+
+    /// The selection as it is now. Empty when the fields cannot be read back, which no upgrade that has records matches.
+    pub(super) fn select(&self, namespace: &str, index: &Index, require_bindings: bool) -> Selected {
+        let Ok(spec) = serde_json::from_slice(&self.spec) else {
+            return Selected::default();
+        };
+        selection::select(
+            &spec,
+            namespace,
+            &index.clusters,
+            &index.placements,
+            require_bindings,
+        )
+    }
+}
+
+fn keys(selector: &ClusterSelector) -> impl Iterator<Item = &str> {
+    let expressions = selector
+        .match_expressions
+        .iter()
+        .map(|expression| expression.key.as_str());
+    selector
+        .match_labels
+        .keys()
+        .map(String::as_str)
+        .chain(expressions)
+}

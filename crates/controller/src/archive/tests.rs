@@ -1,0 +1,384 @@
+use api::names::{ANNOTATION_COMPLETED, ANNOTATION_UPGRADE_UID, Step};
+use api::views::Report;
+use rollout::testing::record;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fixture::{cluster, hall, note, spec, work};
+use crate::hall::Hall;
+use crate::index::Change;
+use crate::observe::refresh_selection;
+use crate::works::{Templates, WorkFlags};
+
+fn revision(spec: &Value) -> String {
+    let spec = serde_json::from_value(spec.clone()).unwrap();
+    Templates::new(&spec, &WorkFlags::default()).revision().to_owned()
+}
+
+/// An upgrade that says of itself that it is complete.
+fn object(version: u64, spec: &Value) -> Value {
+    let completed = json!({
+        "upgrade": "ns/u1", "revision": revision(spec), "time": "2026-05-28T11:00:00.000Z", "clusters": 2,
+    });
+    json!({
+        "metadata": {
+            "name": "u1", "namespace": "ns", "uid": "u1", "resourceVersion": version.to_string(), "generation": 1,
+            "creationTimestamp": "2026-05-28T10:00:00Z", "finalizers": [api::names::FINALIZER],
+            "annotations": {ANNOTATION_COMPLETED: completed.to_string(), ANNOTATION_UPGRADE_UID: "u1"},
+        },
+        "spec": spec,
+        "status": {"observedGeneration": 1, "state": "Complete"},
+    })
+}
+
+fn two() -> Value {
+    spec(&["c1", "c2"])
+}
+
+fn upgrade(value: Value) -> Upgrade {
+    serde_json::from_value(value).unwrap()
+}
+
+fn row(cluster: &str, phase: &str) -> Value {
+    json!({"cluster": cluster, "phase": phase, "since": "2026-05-28T11:00:00Z", "revision": revision(&two())})
+}
+
+fn report(version: u64, rows: &[Value]) -> Report {
+    serde_json::from_value(json!({
+        "metadata": {"name": "u1-report-1", "namespace": "ns", "resourceVersion": version.to_string(),
+            "ownerReferences": [{
+                "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgrade",
+                "name": "u1", "uid": "u1", "controller": true, "blockOwnerDeletion": true,
+            }]},
+        "rows": rows,
+    }))
+    .unwrap()
+}
+
+fn complete() -> Report {
+    report(3, &[row("c1", "Complete"), row("c2", "Complete")])
+}
+
+/// A leader whose lists have told of a finished upgrade with these reports.
+fn led(reports: &[Report]) -> Hall {
+    let hall = hall(&["c1", "c2"]);
+    hall.with(|state| {
+        state.apply_upgrade(upgrade(object(2, &two())));
+        state.begin_term();
+        for report in reports {
+            state.observe_report(report, false, false);
+        }
+        state.owns_records = true;
+    });
+    hall
+}
+
+fn later(seconds: u64) -> Instant {
+    Instant::now() + Duration::from_secs(seconds)
+}
+
+/// What is to be read after all comparisons that are due.
+fn wanted(hall: &Hall) -> Vec<String> {
+    hall.with(|state| {
+        state.hear_selection_news();
+        state.index.dirty.clear();
+        state.desks.get_mut("u1").unwrap().looked = None;
+        state.compare_one(later(10));
+        let found = state.to_be_read(later(10));
+        found.into_iter().flat_map(|one| one.reports).collect()
+    })
+}
+
+fn archived(hall: &Hall) -> bool {
+    hall.with(|state| state.desks["u1"].archive.is_some())
+}
+
+fn index(hall: &Hall, change: impl FnOnce(&mut crate::index::Index)) {
+    hall.with(|state| change(&mut state.index));
+}
+
+fn labelled(name: &str, labels: &Value) -> api::views::ManagedCluster {
+    let mut cluster = cluster(name);
+    cluster.metadata.labels = serde_json::from_value(labels.clone()).unwrap();
+    cluster
+}
+
+#[test]
+fn of_a_finished_upgrade_counts_are_kept_and_no_records() {
+    let hall = led(&[complete()]);
+    assert!(archived(&hall) && wanted(&hall).is_empty());
+    hall.with(|state| {
+        let desk = &state.desks["u1"];
+        let archive = desk.archive.as_ref().unwrap();
+        assert_eq!((archive.rows(), archive.shard_count()), (2, 1));
+        assert!(desk.rows.all().is_empty() && desk.selected.clusters.is_empty() && desk.brief.is_err());
+        assert!(!desk.is_due() && state.archives_at(later(60)).is_none());
+    });
+}
+
+#[test]
+fn a_finished_upgrade_is_not_looked_at_when_something_changes_that_does_not_select() {
+    let hall = led(&[complete()]);
+    assert!(wanted(&hall).is_empty());
+    index(&hall, |index| {
+        let labels = json!({"openshiftVersion": "4.13.0"});
+        index.cluster(&Change::Applied(labelled("c1", &labels)));
+    });
+    hall.with(|state| {
+        let due = state.due(chrono::Utc::now(), later(60), false);
+        assert!(due.is_empty() && state.archives_at(later(60)).is_none());
+    });
+}
+
+#[test]
+fn a_finished_upgrade_is_read_again_when_its_records_say_something_else() {
+    let half = report(3, &[row("c1", "Complete"), row("c2", "Pending")]);
+    let newer = report(3, &[row("c1", "Complete"), row("c2", "Retired")]);
+    let mut other = row("c2", "Complete");
+    other["revision"] = json!("0123456789abcdef");
+    let other = report(3, &[row("c1", "Complete"), other]);
+    let short = report(3, &[row("c1", "Complete")]);
+    for told in [half, newer, other, short] {
+        assert_eq!(wanted(&led(&[told])), ["u1-report-1"]);
+    }
+    let hall = led(&[]);
+    hall.with(|state| {
+        state.compare_one(later(10));
+        assert_eq!(state.to_be_read(later(10)).len(), 1, "no report at all");
+    });
+}
+
+#[test]
+fn a_finished_upgrade_is_read_again_when_its_report_is_changed_or_removed() {
+    let hall = led(&[complete()]);
+    assert!(wanted(&hall).is_empty());
+    hall.with(|state| state.observe_report(&report(4, &[row("c1", "Complete")]), false, true));
+    assert_eq!(wanted(&hall), ["u1-report-1"]);
+    let hall = led(&[complete()]);
+    assert!(wanted(&hall).is_empty());
+    hall.with(|state| {
+        state.retain_reports(&ahash::AHashSet::new(), 9, true);
+        state.compare_one(later(60));
+        assert_eq!(state.to_be_read(later(10)).len(), 1);
+    });
+}
+
+#[test]
+fn a_finished_upgrade_is_read_again_when_its_selection_changes() {
+    let mut everything = two();
+    everything["clusterSelector"] = json!({"matchLabels": {"site": "north"}});
+    let joined = |key: &str| {
+        let hall = hall(&[]);
+        hall.with(|state| {
+            let north = json!({"site": "north"});
+            for name in ["c1", "c2"] {
+                state.index.cluster(&Change::Applied(labelled(name, &north)));
+            }
+            state.index.cluster(&Change::Applied(labelled("c3", &json!({}))));
+            state.apply_upgrade(upgrade(object(2, &everything)));
+            state.begin_term();
+            let mut rows = [row("c1", "Complete"), row("c2", "Complete")];
+            for row in &mut rows {
+                row["revision"] = json!(revision(&everything));
+            }
+            state.observe_report(&report(3, &rows), false, false);
+            state.owns_records = true;
+        });
+        assert!(wanted(&hall).is_empty());
+        index(&hall, |index| {
+            index.cluster(&Change::Applied(labelled("c3", &json!({key: "north"}))));
+        });
+        wanted(&hall)
+    };
+    assert_eq!(joined("site"), ["u1-report-1"]);
+    assert!(joined("zone").is_empty());
+}
+
+#[test]
+fn a_finished_upgrade_is_read_again_when_a_work_carries_its_uid() {
+    let hall = led(&[complete()]);
+    assert!(wanted(&hall).is_empty());
+    index(&hall, |index| {
+        let work = work("c1", Step::Platform, "u1", 7);
+        index.work(&Change::Applied(work), chrono::Utc::now());
+    });
+    hall.with(|state| {
+        assert!(state.due(chrono::Utc::now(), later(60), false).is_empty());
+        assert_eq!(state.to_be_read(later(10)).len(), 1);
+    });
+}
+
+#[test]
+fn a_finished_upgrade_is_read_again_when_its_object_changes() {
+    let spec_changed = |object: &mut Value| object["spec"]["paused"] = json!(true);
+    let retried = |object: &mut Value| {
+        object["metadata"]["annotations"][api::names::ANNOTATION_RETRY_FAILED] = json!("t1");
+    };
+    let deleted =
+        |object: &mut Value| object["metadata"]["deletionTimestamp"] = json!("2026-05-28T12:00:00Z");
+    let status_changed = |object: &mut Value| object["status"]["progress"] = json!("0/2");
+    let labelled = |object: &mut Value| object["metadata"]["labels"] = json!({"a": "b"});
+    let changes: [(&dyn Fn(&mut Value), bool); 5] = [
+        (&spec_changed, true),
+        (&retried, true),
+        (&deleted, true),
+        (&status_changed, true),
+        (&labelled, false),
+    ];
+    for (number, (change, expected)) in changes.into_iter().enumerate() {
+        let hall = led(&[complete()]);
+        assert!(wanted(&hall).is_empty());
+        let mut object = object(9, &two());
+        change(&mut object);
+        hall.with(|state| state.apply_upgrade(upgrade(object)));
+        assert_eq!(!wanted(&hall).is_empty(), expected, "change {number}");
+    }
+}
+
+#[test]
+fn what_was_read_is_worked_on_with_all_its_records() {
+    let hall = led(&[complete()]);
+    hall.with(|state| {
+        state.apply_upgrade(upgrade({
+            let mut edited = object(9, &two());
+            edited["spec"]["paused"] = json!(true);
+            edited["metadata"]["generation"] = json!(2);
+            edited
+        }));
+        assert_eq!(state.to_be_read(later(0)).len(), 1);
+        assert!(state.to_be_read(later(0)).is_empty(), "once at a time");
+        let read = |version| Some((upgrade(object(version, &two())), vec![complete()]));
+        state.was_read("u1", read(8), later(0));
+        assert!(
+            state.desks["u1"].archive.is_some(),
+            "that is older than what is known"
+        );
+        assert!(state.to_be_read(later(0)).is_empty(), "not again at once");
+        assert_eq!(state.to_be_read(later(6)).len(), 1);
+        state.was_read("u1", None, later(6));
+        assert_eq!(state.to_be_read(later(12)).len(), 1);
+        state.was_read("u1", read(9), later(12));
+        let desk = &state.desks["u1"];
+        assert!(desk.archive.is_none() && desk.dirty && desk.brief.is_ok());
+        assert_eq!(desk.rows.all().len(), 2);
+        assert!(desk.rows.all().values().all(|row| row.written.is_some()));
+    });
+}
+
+#[test]
+fn a_report_that_changed_while_it_was_read_is_read_again() {
+    let hall = led(&[report(3, &[row("c1", "Complete")])]);
+    assert_eq!(wanted(&hall).len(), 1);
+    hall.with(|state| {
+        state.observe_report(&report(5, &[row("c1", "Pending")]), false, true);
+        let read = Some((
+            upgrade(object(2, &two())),
+            vec![report(3, &[row("c1", "Complete")])],
+        ));
+        state.was_read("u1", read, later(0));
+        assert!(state.desks["u1"].archive.is_some());
+    });
+}
+
+/// A leader with an upgrade in memory that is complete and at rest.
+fn resting() -> Hall {
+    let hall = hall(&["c1", "c2"]);
+    hall.with(|state| {
+        state.owns_records = true;
+        state.apply_upgrade(upgrade(object(2, &two())));
+        let desk = state.desks.get_mut("u1").unwrap();
+        refresh_selection(desk, &state.index, false);
+        for name in ["c1", "c2"] {
+            let mut record: rollout::Record = record(rollout::Phase::Complete).into();
+            record.attempt.revision = Arc::from(revision(&two()));
+            note(desk, name, record);
+        }
+        crate::fixture::write(desk);
+        desk.dirty = false;
+        desk.looked = Some((Instant::now(), Duration::ZERO));
+    });
+    hall
+}
+
+#[test]
+fn an_upgrade_that_is_complete_and_at_rest_is_archived() {
+    let hall = resting();
+    hall.with(|state| {
+        state.archive_at_rest(later(4));
+        assert!(state.desks["u1"].archive.is_none(), "not at once");
+        state.archive_at_rest(later(6));
+        let archive = state.desks["u1"].archive.as_ref().unwrap();
+        assert_eq!(archive.rows(), 2);
+    });
+    assert!(wanted(&hall).is_empty());
+}
+
+#[test]
+fn an_upgrade_with_something_left_to_do_is_not_archived() {
+    let at = chrono::Utc::now();
+    let c1: Arc<str> = Arc::from("c1");
+    let matters: [(&str, &dyn Fn(&mut State)); 9] = [
+        ("news", &|state| state.desks.get_mut("u1").unwrap().dirty = true),
+        ("a time to wake", &|state| {
+            state.desks.get_mut("u1").unwrap().wake_at = Some(at);
+        }),
+        ("a write", &|state| {
+            state.desks.get_mut("u1").unwrap().begin(&c1, false)
+        }),
+        ("a failed write", &|state| {
+            let desk = state.desks.get_mut("u1").unwrap();
+            desk.fail(&c1, at, "no", crate::telemetry::labels::WriteOutcome::Error);
+        }),
+        ("a cluster to look at again", &|state| {
+            state.desks.get_mut("u1").unwrap().miss(&c1, at);
+        }),
+        ("a clock that is wrong", &|state| {
+            state.desks.get_mut("u1").unwrap().skew = Some(chrono::TimeDelta::seconds(40));
+        }),
+        ("a status to write", &|state| {
+            let status = api::ManagedClustersUpgradeStatus::default();
+            state.desks.get_mut("u1").unwrap().status.set(status);
+        }),
+        ("a record to write", &|state| {
+            let desk = state.desks.get_mut("u1").unwrap();
+            note(desk, "c2", record(rollout::Phase::Complete));
+        }),
+        ("a work", &|state| {
+            let work = work("c1", Step::Platform, "u1", 7);
+            state.index.work(&Change::Applied(work), at);
+        }),
+    ];
+    for (what, make) in matters {
+        let hall = resting();
+        hall.with(|state| {
+            make(state);
+            state.archive_at_rest(later(6));
+            assert!(state.desks["u1"].archive.is_none(), "{what}");
+        });
+    }
+}
+
+#[test]
+fn without_a_note_of_its_completion_on_the_object_an_upgrade_is_not_archived() {
+    let hall = hall(&["c1", "c2"]);
+    hall.with(|state| {
+        let mut bare = object(2, &two());
+        bare["metadata"]["annotations"] = json!({});
+        state.apply_upgrade(upgrade(bare));
+        state.begin_term();
+        assert!(state.desks["u1"].archive.is_none());
+    });
+}
+
+#[test]
+fn what_a_follower_archived_is_counted_anew_in_each_term() {
+    let hall = led(&[complete()]);
+    hall.with(|state| {
+        state.end_term();
+        state.begin_term();
+        assert_eq!(state.desks["u1"].archive.as_ref().unwrap().rows(), 0);
+        state.observe_report(&complete(), false, false);
+        state.owns_records = true;
+    });
+    assert!(wanted(&hall).is_empty());
+}
