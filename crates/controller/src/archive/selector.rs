@@ -29,10 +29,10 @@ impl Selector {
             cluster_selector: spec.cluster_selector.clone(),
             ..ManagedClustersUpgradeSpec::default()
         };
-        fields.upgrade_strategy.canary_clusters = spec.upgrade_strategy.canary_clusters.clone();
-        let canaries = spec.upgrade_strategy.canary_clusters.as_ref();
+        let canaries = &spec.upgrade_strategy.canary_clusters;
+        fields.upgrade_strategy.canary_clusters.clone_from(canaries);
         let selectors = spec.cluster_selector.iter();
-        let selectors = selectors.chain(canaries.map(|canaries| &canaries.cluster_selector));
+        let selectors = selectors.chain(canaries.as_ref().map(|canaries| &canaries.cluster_selector));
         let placements = spec.placement.iter().map(|reference| {
             let namespace = reference.namespace.as_deref().unwrap_or_default();
             (Box::from(namespace), Box::from(reference.name.as_str()))

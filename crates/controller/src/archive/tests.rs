@@ -141,8 +141,7 @@ fn a_finished_upgrade_is_read_again_when_its_records_say_something_else() {
     for told in [half, newer, other, short] {
         assert_eq!(wanted(&led(&[told])), ["u1-report-1"]);
     }
-    let hall = led(&[]);
-    hall.with(|state| {
+    led(&[]).with(|state| {
         state.compare_one(later(10));
         assert_eq!(state.to_be_read(later(10)).len(), 1, "no report at all");
     });
@@ -208,6 +207,9 @@ fn a_finished_upgrade_is_read_again_when_a_work_carries_its_uid() {
     });
 }
 
+type Edit<'a> = &'a dyn Fn(&mut Value);
+type Matter<'a> = (&'a str, &'a dyn Fn(&mut State));
+
 #[test]
 fn a_finished_upgrade_is_read_again_when_its_object_changes() {
     let spec_changed = |object: &mut Value| object["spec"]["paused"] = json!(true);
@@ -218,7 +220,7 @@ fn a_finished_upgrade_is_read_again_when_its_object_changes() {
         |object: &mut Value| object["metadata"]["deletionTimestamp"] = json!("2026-05-28T12:00:00Z");
     let status_changed = |object: &mut Value| object["status"]["progress"] = json!("0/2");
     let labelled = |object: &mut Value| object["metadata"]["labels"] = json!({"a": "b"});
-    let changes: [(&dyn Fn(&mut Value), bool); 5] = [
+    let changes: [(Edit<'_>, bool); 5] = [
         (&spec_changed, true),
         (&retried, true),
         (&deleted, true),
@@ -317,13 +319,13 @@ fn an_upgrade_that_is_complete_and_at_rest_is_archived() {
 fn an_upgrade_with_something_left_to_do_is_not_archived() {
     let at = chrono::Utc::now();
     let c1: Arc<str> = Arc::from("c1");
-    let matters: [(&str, &dyn Fn(&mut State)); 9] = [
+    let matters: [Matter<'_>; 9] = [
         ("news", &|state| state.desks.get_mut("u1").unwrap().dirty = true),
         ("a time to wake", &|state| {
             state.desks.get_mut("u1").unwrap().wake_at = Some(at);
         }),
         ("a write", &|state| {
-            state.desks.get_mut("u1").unwrap().begin(&c1, false)
+            state.desks.get_mut("u1").unwrap().begin(&c1, false);
         }),
         ("a failed write", &|state| {
             let desk = state.desks.get_mut("u1").unwrap();
