@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::apply::{Effect, Job};
 use crate::hall::{Settings, State};
 use crate::index::{Uid, slot_of};
+use crate::restore::Origin;
 
 /// How long the upgrade of a work must have been gone before the work is removed.
 pub const PATIENCE: Duration = Duration::from_mins(10);
@@ -78,9 +79,15 @@ pub enum Verdict {
     Keep(&'static str),
 }
 
-/// Judges a work as the hub has it now.
+/// Judges a work as the hub has it now. `takes_over`: whether the upgrade of a namespace and name may take it over.
 #[must_use]
-pub fn judge(work: &Value, suspect: &Suspect, living: &Living, settings: &Settings) -> Verdict {
+pub fn judge(
+    work: &Value,
+    suspect: &Suspect,
+    living: &Living,
+    settings: &Settings,
+    takes_over: impl FnOnce(&str) -> bool,
+) -> Verdict {
     let meta = &work["metadata"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let same = text(&meta["uid"]) == *suspect.uid
@@ -91,7 +98,7 @@ pub fn judge(work: &Value, suspect: &Suspect, living: &Living, settings: &Settin
     }
     let owner = text(&meta["annotations"][ANNOTATION_OWNER]);
     // An upgrade that was restored under its name takes its works over.
-    if living.names.contains(&owner) {
+    if living.names.contains(&owner) && takes_over(&owner) {
         return Verdict::Leave;
     }
     let namespace = owner.split_once('/').map(|(namespace, _)| namespace);
@@ -248,6 +255,18 @@ impl State {
             }
         }
         (jobs, told)
+    }
+
+    /// True unless the upgrade of this namespace and name is known not to concern the cluster: then it will never take over a
+    /// work that an earlier upgrade of its name has left there.
+    #[must_use]
+    pub fn may_take_over(&self, upgrade: &str, cluster: &str) -> bool {
+        let known = self.desks.values().find(|desk| *desk.key == *upgrade);
+        known.is_none_or(|desk| {
+            let looked = desk.looked.is_some() && desk.archive.is_none() && desk.brief.is_ok();
+            let concerns = desk.selected.clusters.contains_key(cluster) || desk.rows.get(cluster).is_some();
+            !looked || concerns || desk.origin != Origin::Own || desk.selected.clusters.is_empty()
+        })
     }
 
     /// What is known of works without an upgrade is forgotten: while nobody led, or while the view was closed, nobody looked.

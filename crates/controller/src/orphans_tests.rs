@@ -123,7 +123,7 @@ fn a_work_whose_upgrade_appears_while_it_is_judged_stays() {
 fn an_orphan_goes_unless_the_hub_knows_its_upgrade_or_one_of_that_name() {
     let one = suspect(Step::Platform);
     let work = object(Step::Platform, "ns/spring", &shipped());
-    let judged = |living: &Living| judge(&work, &one, living, &settings());
+    let judged = |living: &Living| judge(&work, &one, living, &settings(), |_| true);
     assert_eq!(judged(&Living::default()), Verdict::Remove);
     assert_eq!(judged(&living("other", "ns/autumn")), Verdict::Remove);
     assert_eq!(judged(&living("gone", "ns/x")), Verdict::Leave);
@@ -132,6 +132,32 @@ fn an_orphan_goes_unless_the_hub_knows_its_upgrade_or_one_of_that_name() {
         Verdict::Leave,
         "restored under its name"
     );
+    let verdict = judge(&work, &one, &living("new", "ns/spring"), &settings(), |_| false);
+    assert_eq!(verdict, Verdict::Remove, "which never concerns the cluster");
+}
+
+#[test]
+fn an_upgrade_takes_over_what_one_of_its_name_left_only_in_its_own_clusters() {
+    let hall = hall(&["c1", "c2"]);
+    hall.with(|state| {
+        assert!(state.may_take_over("ns/u1", "c2"), "it is not known yet");
+        state.apply_upgrade(upgrade("u1", &["c1"]).view());
+        assert!(
+            state.may_take_over("ns/u1", "c2"),
+            "its selection is not known yet"
+        );
+        let desk = state.desks.get_mut("u1").unwrap();
+        crate::observe::refresh_selection(desk, &state.index, false);
+        desk.looked = Some((Instant::now(), Duration::ZERO));
+        assert!(state.may_take_over("ns/u1", "c1"));
+        assert!(!state.may_take_over("ns/u1", "c2"));
+        let desk = state.desks.get_mut("u1").unwrap();
+        desk.origin = Origin::Restored(Arc::from("hold"));
+        assert!(
+            state.may_take_over("ns/u1", "c2"),
+            "it may be given another spec before it goes on"
+        );
+    });
 }
 
 #[test]
@@ -152,11 +178,11 @@ fn a_work_that_is_not_the_one_that_was_found_stays() {
         let mut restricted = settings();
         restricted.namespaces = vec![Arc::from("ns")];
         assert_eq!(
-            judge(&good, &one, &Living::default(), &restricted),
+            judge(&good, &one, &Living::default(), &restricted, |_| true),
             Verdict::Remove
         );
         assert_eq!(
-            judge(&work, &one, &Living::default(), &restricted),
+            judge(&work, &one, &Living::default(), &restricted, |_| true),
             Verdict::Leave,
             "{pointer}"
         );
@@ -171,6 +197,7 @@ fn a_work_whose_deletion_would_delete_clusterversion_is_only_told() {
             &suspect(step),
             &Living::default(),
             &settings(),
+            |_| true,
         )
     };
     for option in [
@@ -192,6 +219,7 @@ fn a_work_whose_deletion_would_delete_clusterversion_is_only_told() {
         &suspect(Step::PreAction),
         &Living::default(),
         &settings(),
+        |_| true,
     );
     assert!(matches!(verdict, Verdict::Keep(_)));
 }

@@ -407,3 +407,30 @@ async fn no_record_is_overlooked_however_many_are_listed_before_their_upgrade() 
     assert_eq!(started(&hub), ["c2"], "c1 is complete");
     controller.end().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_work_without_an_upgrade_is_judged_ten_minutes_after_the_last_outage() {
+    let hub = Hub::default();
+    hub.put(CLUSTERS, cluster("c1"));
+    hub.put(
+        WORKS,
+        json!({
+            "metadata": {
+                "name": "c1-cluster-upgrade", "namespace": "c1",
+                "labels": {api::names::LABEL_MCU_UID: "gone", api::names::LABEL_STEP: "platform"},
+                "annotations": {api::names::ANNOTATION_OWNER: "ns/gone"},
+            },
+            "spec": {"deleteOption": {"propagationPolicy": "Orphan"}},
+        }),
+    );
+    let controller = Controller::alone(&hub);
+    sleep(Duration::from_mins(9)).await;
+    goes_down(&hub);
+    sleep(Duration::from_secs(5)).await;
+    comes_back(&hub);
+    sleep(Duration::from_mins(9)).await;
+    assert_eq!(hub.names(WORKS).len(), 1, "nobody watched meanwhile");
+    sleep(Duration::from_mins(2)).await;
+    assert!(hub.names(WORKS).is_empty());
+    controller.end().await;
+}

@@ -91,12 +91,16 @@ async fn verdicts(
     client: &Client,
     suspects: Vec<Suspect>,
 ) -> Result<Vec<(Suspect, Verdict)>, Error> {
-    let living = living(client).await?;
+    let living = living(hall, client).await?;
     let settings = hall.with(|state| state.settings.clone());
     let mut verdicts = Vec::new();
     for one in suspects {
-        let verdict = match read(client, &one).await? {
-            Some(work) => judge(&work, &one, &living, &settings),
+        let verdict = match hall.lanes.pass(read(client, &one)).await? {
+            Some(work) => {
+                let takes_over =
+                    |upgrade: &str| hall.with(|state| state.may_take_over(upgrade, &one.cluster));
+                judge(&work, &one, &living, &settings, takes_over)
+            }
             None => Verdict::Leave,
         };
         verdicts.push((one, verdict));
@@ -105,13 +109,13 @@ async fn verdicts(
 }
 
 /// All upgrades that the hub has now. Of their metadata alone: what their specs say does not matter here.
-async fn living(client: &Client) -> Result<Living, Error> {
+async fn living(hall: &Hall, client: &Client) -> Result<Living, Error> {
     let upgrades = Requests::new(Upgrade::url_path(&(), None));
     let mut living = Living::default();
     let mut params = ListParams::default().limit(PAGE);
     loop {
         let request = upgrades.list_metadata(&params).map_err(Error::BuildRequest)?;
-        let page: Page = client.request(request).await?;
+        let page: Page = hall.lanes.pass(client.request(request)).await?;
         for upgrade in page.items {
             let meta = upgrade.metadata;
             let (namespace, name) = (meta.namespace.unwrap_or_default(), meta.name.unwrap_or_default());

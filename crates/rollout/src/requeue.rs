@@ -319,16 +319,17 @@ fn revise(
     };
     let own = || Record::clone(&record);
     Arc::new(match record.phase {
+        // A cluster that is not selected any more ends what it was given while it was.
+        Phase::PreAction | Phase::Initialized | Phase::Partial | Phase::Operators if !selected => {
+            return record;
+        }
         Phase::PreAction if same(Step::PreAction) => on_new_revision(cluster, own(), policy),
         Phase::Initialized | Phase::Partial if same(Step::Platform) => {
             on_new_revision(cluster, own(), policy)
         }
-        // A cluster that is not selected any more is given nothing new; one that runs a newer version than the new target ends
-        // what it was asked for before.
+        // One that runs a newer version than the new target ends what it was asked for before.
         Phase::Initialized
-            if selected
-                && policy.wants(Step::Platform)
-                && !downgrade::is_refused(policy, &cluster.version) =>
+            if policy.wants(Step::Platform) && !downgrade::is_refused(policy, &cluster.version) =>
         {
             let mut record = on_new_revision(cluster, own(), policy);
             record.stages[Stage::Platform.index()] = None;
@@ -337,7 +338,7 @@ fn revise(
         Phase::Operators if same(Step::Operators) && same(Step::Platform) == policy.wants(Step::Platform) => {
             on_new_revision(cluster, own(), policy)
         }
-        Phase::Operators if same(Step::Platform) || (selected && !policy.wants(Step::Platform)) => {
+        Phase::Operators if same(Step::Platform) || !policy.wants(Step::Platform) => {
             let mut record = on_new_revision(cluster, own(), policy);
             record.stages[Stage::Operators.index()] = None;
             record

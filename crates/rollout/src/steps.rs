@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::cluster::{Machine, SUSPECT_GRACE, has_failed_after};
-use crate::fleet::{Reading, Work};
+use crate::cluster::{LEAVE_DEBOUNCE, Machine, SUSPECT_GRACE, has_failed_after};
+use crate::fleet::{Reading, Selection, Work};
 use crate::phase::{Phase, Step};
 use crate::reason::Reason;
 use crate::record::{Outcome, Stage, StepRecord};
@@ -23,6 +23,10 @@ impl Machine<'_> {
                 continue;
             }
             let Some(work) = requeue::current(self.cluster, &self.out.record, self.policy, step) else {
+                if self.is_only_asked_for_since_it_left() {
+                    self.end_without(step);
+                    return;
+                }
                 // A degraded action whose work somebody removed stays degraded until it is retried.
                 if self.before != Phase::PreActionDegraded || step != Step::PreAction {
                     self.enter(step);
@@ -43,6 +47,29 @@ impl Machine<'_> {
         if self.soak() {
             self.post_action();
         }
+    }
+
+    /// True when the spec has changed and the cluster had left the selection before it could be given the new one: whoever
+    /// edits a spec must not reach clusters that it does not select.
+    fn is_only_asked_for_since_it_left(&self) -> bool {
+        self.cluster.selection != Selection::In && !self.serves_policy()
+    }
+
+    /// Ends a cluster that may not be given a step. It may have left for a moment only, so that is waited for.
+    fn end_without(&mut self, step: Step) {
+        let Selection::Left(since) = self.cluster.selection else {
+            return;
+        };
+        let until = since + LEAVE_DEBOUNCE;
+        if self.now < until {
+            self.wake_at(until);
+            self.wait(Reason::LeftSelection, "the cluster is not selected any more");
+            return;
+        }
+        let text = format!(
+            "the cluster left the selection and the spec has changed since then, so it is not given step {step:?} of the new spec"
+        );
+        self.fail(step.into(), Reason::LeftSelection, &text);
     }
 
     /// The step the cluster was in; `None`: it is past the operators. An edit of the spec that adds an earlier step does
@@ -195,7 +222,9 @@ impl Machine<'_> {
         }
         let Some(work) = requeue::current(self.cluster, &self.out.record, self.policy, Step::PostAction)
         else {
-            if !failed {
+            if !failed && self.is_only_asked_for_since_it_left() {
+                self.phase(Phase::Complete, Reason::None, "");
+            } else if !failed {
                 self.enter(Step::PostAction);
             }
             return;

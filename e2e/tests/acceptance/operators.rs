@@ -1,9 +1,11 @@
 //! Cases 37 to 44: operators, after the platform.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use api::names::ANNOTATION_STARTED_AT;
 use api::names::Step::{Operators, Platform};
-use api::report::Phase;
+use api::report::{Phase, StepName};
 use api::time::{to_chrono, to_rfc3339};
 use chrono::{TimeDelta, Utc};
 use e2e::{Scenario, sample};
@@ -218,7 +220,22 @@ async fn operators_alone_start_at_once_and_complete() -> Result<()> {
     Ok(())
 }
 
-/// Case 43. The work's durable start is set back, since 90 s belong to the Job's own deadline.
+/// Case 43. 90 s belong to the Job's own deadline and 30 s to the controller's grace.
+#[tokio::test]
+async fn operators_that_never_report_fail_when_their_time_is_over() -> Result<()> {
+    let s = Scenario::new(1).await?.within(Duration::from_mins(4));
+    at_operators(&s, json!({"upgradeStrategy": {"operatorsUpgradeTimeout": "1s"}})).await?;
+    let row = s
+        .up()
+        .row_until(s.c(1), "Failed", |row| row.phase == Phase::Failed)
+        .await?;
+    let step = row.steps.iter().find(|step| step.name == StepName::Operators);
+    let step = step.expect("the step has begun");
+    let took = row.since - step.started_at;
+    assert!((121..180).contains(&took.num_seconds()), "{took}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn operators_that_never_report_are_not_failed_by_whoever_sets_their_start_back() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -228,7 +245,7 @@ async fn operators_that_never_report_are_not_failed_by_whoever_sets_their_start_
         let change = json!({"metadata": {"annotations": {ANNOTATION_STARTED_AT: start}}});
         s.patch_as_controller(s.c(1), Operators, &change).await
     };
-    // 10 s + 90 s + 30 s of grace have to pass. What the work says of its start does not count beside the record.
+    // What the work says of its start does not count beside the record.
     for seconds in [128, 3_600, -3_600] {
         set_back(seconds).await?;
         assert_eq!(s.settle().await?.clusters().failed, 0, "{seconds}");

@@ -13,7 +13,9 @@ use serde_json::value::RawValue;
 
 use super::{owned_meta, resource, slim_meta};
 use crate::lenient::{self, Lenient, measure};
-use crate::names::ANNOTATION_RETRY_FAILED;
+use crate::names::{
+    ANNOTATION_COMPLETED, ANNOTATION_RESUME_RESTORED, ANNOTATION_RETRY_FAILED, ANNOTATION_UPGRADE_UID,
+};
 use crate::stored::StoredRows;
 use crate::validate::check_size;
 use crate::{ManagedClustersUpgradeSpec, ManagedClustersUpgradeStatus};
@@ -22,6 +24,13 @@ use crate::{ManagedClustersUpgradeSpec, ManagedClustersUpgradeStatus};
 pub const MAX_FINALIZERS: usize = 64;
 /// Most annotations of an upgrade that are kept.
 const MAX_ANNOTATIONS: usize = 8;
+/// Annotations that the controller reads: they are kept whatever else there is.
+const READ_ANNOTATIONS: [&str; 4] = [
+    ANNOTATION_COMPLETED,
+    ANNOTATION_RESUME_RESTORED,
+    ANNOTATION_RETRY_FAILED,
+    ANNOTATION_UPGRADE_UID,
+];
 /// Longest annotation that is kept as it is, in bytes.
 const LONGEST_ANNOTATION: usize = 4096;
 /// Largest status that is read, in bytes; the controller's own stays below 16 KiB.
@@ -132,7 +141,7 @@ fn bounded_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta
     if let Some(all) = meta.annotations.take() {
         let (known, other): (Vec<_>, Vec<_>) = all
             .into_iter()
-            .partition(|(key, _)| key == ANNOTATION_RETRY_FAILED);
+            .partition(|(key, _)| READ_ANNOTATIONS.contains(&key.as_str()));
         let kept = known.into_iter().chain(other).take(MAX_ANNOTATIONS);
         meta.annotations = Some(kept.map(|(key, value)| (key, shortened(value))).collect());
     }
@@ -265,6 +274,7 @@ mod tests {
         let junk: serde_json::Map<_, _> = (0..500).map(|number| (key(number), json!("y"))).collect();
         let mut annotations = junk.clone();
         annotations.insert(ANNOTATION_RETRY_FAILED.to_owned(), json!("z".repeat(100_000)));
+        annotations.insert(ANNOTATION_UPGRADE_UID.to_owned(), json!("u1"));
         let mut finalizers: Vec<String> = (0..50_000).map(key).collect();
         finalizers.push(crate::names::FINALIZER.to_owned());
         let object =
@@ -275,6 +285,7 @@ mod tests {
         let kept = upgrade.metadata.annotations.as_ref().unwrap();
         assert_eq!(kept.len(), MAX_ANNOTATIONS);
         assert!((1..100).contains(&kept[ANNOTATION_RETRY_FAILED].len()));
+        assert_eq!(kept[ANNOTATION_UPGRADE_UID], "u1");
         let finalizers = upgrade.metadata.finalizers.unwrap();
         assert_eq!(finalizers.len(), MAX_FINALIZERS + 1);
         assert_eq!(finalizers[0], crate::names::FINALIZER);

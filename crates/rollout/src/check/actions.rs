@@ -179,6 +179,13 @@ impl Checker<'_> {
             let text = format!("{step:?} while {:?} is unsettled", cluster.unsettled);
             self.report(ViolationKind::UnsettledPassed, Some(cluster), text);
         }
+        let recorded = cluster.record.as_ref().map(|record| &record.attempt.revision);
+        if cluster.selection != Selection::In
+            && recorded.is_some_and(|revision| *revision != self.policy.revision)
+        {
+            let text = format!("{step:?} of a spec that the cluster was never selected for");
+            self.report(ViolationKind::StartedBarred, Some(cluster), text);
+        }
         self.check_announced(cluster, state, attempt);
         self.check_order(cluster, state, step);
         self.check_version(cluster, step);

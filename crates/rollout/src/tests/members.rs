@@ -87,15 +87,51 @@ fn a_leaver_is_given_no_new_revision() {
 }
 
 #[test]
-fn a_leaver_on_an_old_revision_still_gets_its_operators_soak_and_post_action() {
-    let partial = fleet()
-        .cluster("a")
-        .left(0)
-        .work(Step::Platform, work(0).succeeded())
-        .record(record(Phase::Partial).stage(Stage::Platform, 0));
-    let plan = planned(10, r2().operators(), partial);
-    assert_eq!(writes(&plan), ["create a/Operators"]);
+fn a_leaver_is_not_given_the_operators_of_a_spec_that_changed_since() {
+    let partial = |since| {
+        fleet()
+            .cluster("a")
+            .left(since)
+            .work(Step::Platform, work(0).succeeded())
+            .record(record(Phase::Partial).stage(Stage::Platform, 0))
+    };
+    for policy in [r2, || policy().edited("r2", &[Step::Operators])] {
+        let plan = planned(10, policy().operators(), partial(6));
+        assert_eq!(stand(&plan, "a"), (Phase::Partial, Reason::LeftSelection));
+        assert_eq!(plan.wake_at, Some(at(11)), "it may be selected again");
+        let plan = planned(11, policy().operators(), partial(6));
+        assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::LeftSelection));
+        assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
+        assert_eq!(writes(&plan), NOTHING);
+    }
+}
+
+#[test]
+fn a_leaver_is_not_given_the_post_action_of_a_spec_that_changed_since() {
+    let soaking = || {
+        let soaked = record(Phase::Soaking)
+            .stage(Stage::Platform, 0)
+            .stage(Stage::Soak, 1);
+        fleet()
+            .cluster("a")
+            .left(0)
+            .work(Step::Platform, work(0).succeeded())
+            .record(soaked)
+    };
+    let plan = planned(100, policy().post_action(), soaking());
+    assert_eq!(
+        writes(&plan),
+        ["create a/PostAction"],
+        "of the spec that it was selected for"
+    );
+    let plan = planned(
+        100,
+        policy().edited("r2", &[Step::PostAction]).post_action(),
+        soaking(),
+    );
+    assert_eq!(stand(&plan, "a"), (Phase::Complete, Reason::None));
     assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
+    assert_eq!(writes(&plan), NOTHING);
 }
 
 #[test]

@@ -215,6 +215,19 @@ fn starts_behind_a_shut_gate() {
 }
 
 #[test]
+fn a_step_of_a_new_spec_for_a_cluster_that_had_left() {
+    let left = fleet()
+        .cluster("a")
+        .left(0)
+        .work(Step::Platform, work(0).succeeded())
+        .record(record(Phase::Partial).stage(Stage::Platform, 0));
+    let policy = policy().edited("r2", &[Step::Operators]).operators();
+    refused(Kind::StartedBarred, 10, policy, left, |plan| {
+        plan.actions.push(create("a", Step::Operators, 10));
+    });
+}
+
+#[test]
 fn starts_of_clusters_that_must_not_start() {
     let barred = [
         fleet().cluster("a").blocked(Reason::InvalidClusterID),
