@@ -34,6 +34,7 @@ pub fn take(hall: &Hall, state: &mut State, job: Job, outcome: &Outcome) {
         }
         return;
     };
+    desk.skew = hall.skew();
     match effect {
         Effect::Create {
             cluster,

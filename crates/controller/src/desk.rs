@@ -114,6 +114,8 @@ pub struct Desk {
     pub skew: Option<TimeDelta>,
     /// What is kept in place of almost all of the above while it is finished.
     pub archive: Option<Box<Archive>>,
+    /// When it was put back to work from the archive.
+    pub unarchived: Option<Instant>,
     /// A look is due.
     pub dirty: bool,
     /// When it was last looked at, and how long that took.
@@ -186,6 +188,7 @@ impl Desk {
             taken: ActionLimit::default(),
             skew: None,
             archive: None,
+            unarchived: None,
             dirty: true,
             looked: None,
             wake_at: None,
@@ -433,10 +436,12 @@ impl Desk {
 
     /// The hub said no, or has no such work: earlier tries may still come about for a while.
     fn rule_out(&mut self, cluster: &str, now: DateTime<Utc>) {
-        if self
-            .unsettled
-            .get(cluster)
-            .is_some_and(|unsettled| unsettled.is_over(now))
+        // By a clock that has jumped nothing is over.
+        if self.skew.is_none()
+            && self
+                .unsettled
+                .get(cluster)
+                .is_some_and(|unsettled| unsettled.is_over(now))
         {
             self.unsettled.remove(cluster);
         }

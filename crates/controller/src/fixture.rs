@@ -173,6 +173,7 @@ pub(crate) fn hall(clusters: &[&str]) -> Hall {
         &Readiness::new(),
     );
     hall.with(|state| {
+        state.owns_records = true;
         for name in clusters {
             state.index.cluster(&Change::Applied(cluster(name)));
         }

@@ -69,6 +69,8 @@ pub struct State {
     ended: AHashSet<Uid>,
     /// The records of this replica count, not those of the hub.
     pub(crate) owns_records: bool,
+    /// When selections of archived upgrades may be compared again.
+    pub(crate) compare_at: Instant,
     /// What the flags say.
     pub settings: Settings,
 }
@@ -82,6 +84,7 @@ impl State {
             strangers: AHashMap::new(),
             ended: AHashSet::new(),
             owns_records: false,
+            compare_at: Instant::now(),
             settings,
         }
     }
@@ -143,6 +146,7 @@ impl Hall {
     pub fn tell(&self, change: impl FnOnce(&mut State)) {
         let wake = self.with(|state| {
             change(state);
+            state.forget_news_of_others();
             state.index.all_dirty || !state.index.dirty.is_empty() || state.desks.values().any(Desk::is_due)
         });
         if wake {
@@ -166,10 +170,14 @@ impl Hall {
         self.clock.distrusted(tokio::time::Instant::now(), Utc::now())
     }
 
-    /// Domain time, in whole milliseconds as annotations carry it.
+    /// Domain time, in whole milliseconds as annotations carry it. While the clocks differ it is the later one: what begins
+    /// meanwhile must not be over too early, whichever of them is wrong.
     #[must_use]
     pub fn now(&self) -> DateTime<Utc> {
-        Utc::now().trunc_subsecs(3)
+        let behind = self
+            .skew()
+            .map_or(TimeDelta::zero(), |ahead| (-ahead).max(TimeDelta::zero()));
+        (Utc::now() + behind).trunc_subsecs(3)
     }
 
     /// True while this replica may write.
@@ -317,7 +325,7 @@ impl State {
             desk.status.observe(view.status.good());
             if let Some(archive) = &mut desk.archive {
                 if archive::concerns(&old, &view) {
-                    archive.want();
+                    archive.want(crate::run::now());
                 }
                 return;
             }
@@ -331,6 +339,9 @@ impl State {
             }
             let same_spec = old.metadata.generation == view.metadata.generation && old.spec == view.spec;
             if same_spec && old.has_too_many_finalizers() == view.has_too_many_finalizers() {
+                if !self.owns_records || !self.settings.serves(&desk.namespace) {
+                    desk.archive_as_told();
+                }
                 return;
             }
             let generation = |view: &Upgrade| view.metadata.generation.unwrap_or(0);
@@ -341,7 +352,7 @@ impl State {
         let brief = policy::brief(&upgrade, &self.settings.works, self.settings.operators_grace);
         if let Some(desk) = self.desks.get_mut(uid.as_str()) {
             desk.take_spec(brief, followed);
-            if !self.owns_records {
+            if !self.owns_records || !self.settings.serves(&desk.namespace) {
                 desk.archive_as_told();
             }
         }
@@ -372,6 +383,14 @@ impl State {
         let uid = upgrade.metadata.uid.as_deref().unwrap_or_default();
         if self.desks.contains_key(uid) {
             self.apply_upgrade(upgrade);
+        }
+    }
+
+    /// A replica that does not plan looks at everything when it begins to, so it keeps no list of what changed.
+    fn forget_news_of_others(&mut self) {
+        if !self.owns_records {
+            self.index.dirty.clear();
+            self.index.ended.clear();
         }
     }
 

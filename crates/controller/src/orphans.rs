@@ -263,7 +263,11 @@ impl State {
     pub fn may_take_over(&self, upgrade: &str, cluster: &str) -> bool {
         let known = self.desks.values().find(|desk| *desk.key == *upgrade);
         known.is_none_or(|desk| {
-            let looked = desk.looked.is_some() && desk.archive.is_none() && desk.brief.is_ok();
+            if let Some(archive) = &desk.archive {
+                let bindings = self.settings.require_bindings;
+                return archive.may_select(&desk.namespace, cluster, &self.index, bindings);
+            }
+            let looked = desk.looked.is_some() && desk.brief.is_ok();
             let concerns = desk.selected.clusters.contains_key(cluster) || desk.rows.get(cluster).is_some();
             !looked || concerns || desk.origin != Origin::Own || desk.selected.clusters.is_empty()
         })

@@ -56,9 +56,12 @@ impl Desktop {
     /// Looks at every upgrade that is due, however short ago it was looked at; returns the jobs.
     fn look(&self) -> Vec<Job> {
         let now = self.hall.now();
-        let due = self
-            .hall
-            .with(|state| state.due(now, Instant::now() + Duration::from_mins(1), false));
+        let due = self.hall.with(|state| {
+            let later = Instant::now() + Duration::from_mins(1);
+            state.compare(later);
+            state.compare_at = Instant::now();
+            state.due(now, later, false)
+        });
         for uid in due {
             look(&self.hall, &self.events, &uid);
         }

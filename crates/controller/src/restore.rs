@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use api::ManagedClustersUpgradeStatus;
+use api::mcu::UpgradeState;
 use api::names::{ANNOTATION_COMPLETED, ANNOTATION_RESUME_RESTORED, ANNOTATION_UPGRADE_UID};
 use api::time::{parse_rfc3339, to_rfc3339};
 use api::views::Upgrade;
@@ -103,6 +104,12 @@ pub(crate) fn is_noted_complete(desk: &Desk, revision: &str) -> bool {
     own && completed(desk).is_some_and(|noted| noted.is_ok_and(|noted| noted.revision == revision))
 }
 
+/// True when the object notes that it was complete before it was restored as this one.
+pub(crate) fn is_carried_over(desk: &Desk) -> bool {
+    let noted = completed(desk).and_then(Result::ok);
+    noted.is_some_and(|noted| noted.carried.as_deref() == Some(&*desk.uid))
+}
+
 /// True when nothing on the object tells that it was ever looked at: neither the UID it was taken up with, nor a status.
 pub(crate) fn is_unmarked(desk: &Desk) -> bool {
     annotation(&desk.view, ANNOTATION_UPGRADE_UID).is_none() && is_unknown(&desk.status.previous())
@@ -138,7 +145,10 @@ pub(crate) fn judge(desk: &Desk, idle: bool) -> Origin {
             .is_some_and(|brief| *brief.policy.revision == *completed.revision);
         let retried = !unknown && pending_retry(&desk.view, status.observed_retry.as_deref()).is_some();
         let carried = completed.carried.as_deref() == Some(uid);
-        if present && !retried && (foreign || unknown || carried) {
+        // Its records are gone, but it was complete and says so.
+        let told = status.state == Some(UpgradeState::Complete)
+            && status.observed_generation == desk.view.metadata.generation;
+        if present && !retried && (foreign || unknown || carried || told) {
             return Origin::CompletedBefore(completed.clone());
         }
     }

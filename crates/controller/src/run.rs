@@ -194,6 +194,7 @@ async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize)
             trusted = !trusted;
             hall.with(|state| state.index.all_dirty = true);
         }
+        attend_archives(hall, client, &mut reads);
         let behind = hall.lanes.backlog() > writers * BEHIND;
         let (due, upgrades) = hall.with(|state| {
             let due = state.due(hall.now(), now(), behind);
@@ -208,7 +209,6 @@ async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize)
             parts.readiness.beat();
             tokio::task::yield_now().await;
         }
-        attend_archives(hall, client, &mut reads);
         if !due.is_empty() || counted != Some(upgrades) {
             gauges::set(hall);
             counted = Some(upgrades);
@@ -224,15 +224,16 @@ async fn serve(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize)
     }
 }
 
-/// Archives what is at rest, compares one that is archived, and begins to read those that are to be worked on again.
+/// Archives what is at rest, compares what is archived, and begins to read what is to be worked on again.
 fn attend_archives(hall: &Arc<Hall>, client: &Client, reads: &mut JoinSet<()>) {
     while reads.try_join_next().is_some() {}
     if !hall.freshness.is_open() {
         return;
     }
     let wanted = hall.with(|state| {
+        state.hear_selection_news();
         state.archive_at_rest(now());
-        state.compare_one(now());
+        state.compare(now());
         state.to_be_read(now())
     });
     for one in wanted {

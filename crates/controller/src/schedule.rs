@@ -37,16 +37,16 @@ impl State {
     /// Upgrades to look at now, the oldest first. `behind`: a long queue waits for the writers.
     pub fn due(&mut self, wall: DateTime<Utc>, now: Instant, behind: bool) -> Vec<Arc<str>> {
         let all = std::mem::take(&mut self.index.all_dirty);
-        self.hear_selection_news();
         let vacated = std::mem::take(&mut self.index.vacated);
         for uid in std::mem::take(&mut self.index.dirty) {
             if let Some(desk) = self.desks.get_mut(&uid) {
                 desk.dirty = true;
                 if let Some(archive) = &mut desk.archive {
-                    archive.want();
+                    archive.want(now);
                 }
             }
         }
+        let unresolved = self.oldest_unresolved(now);
         let mut due: Vec<_> = Vec::new();
         for desk in self.desks.values_mut() {
             if !self.settings.serves(&desk.namespace) || desk.archive.is_some() {
@@ -55,7 +55,11 @@ impl State {
             }
             desk.dirty |= all || (vacated && desk.contested);
             desk.dirty |= desk.wake_at.is_some_and(|wake| wake <= wall);
-            if desk.dirty && desk.rested(now, behind) {
+            // What an older one may lay claim to is not known yet.
+            let waits = unresolved
+                .as_ref()
+                .is_some_and(|older| desk.order() > (older.0, &*older.1));
+            if desk.dirty && !waits && desk.rested(now, behind) {
                 due.push((desk.created, Arc::clone(&desk.key), Arc::clone(&desk.uid)));
             }
         }

@@ -95,13 +95,18 @@ async fn verdicts(
     let settings = hall.with(|state| state.settings.clone());
     let mut verdicts = Vec::new();
     for one in suspects {
-        let verdict = match hall.lanes.pass(read(client, &one)).await? {
-            Some(work) => {
+        let verdict = match hall.lanes.pass(read(client, &one)).await {
+            Ok(Some(work)) => {
                 let takes_over =
                     |upgrade: &str| hall.with(|state| state.may_take_over(upgrade, &one.cluster));
                 judge(&work, &one, &living, &settings, takes_over)
             }
-            None => Verdict::Leave,
+            Ok(None) => Verdict::Leave,
+            Err(error) => {
+                let cluster = &*one.cluster;
+                tracing::warn!(cluster, %error, "a work without an upgrade cannot be read, trying again later");
+                Verdict::Leave
+            }
         };
         verdicts.push((one, verdict));
     }

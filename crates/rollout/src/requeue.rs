@@ -320,9 +320,7 @@ fn revise(
     let own = || Record::clone(&record);
     Arc::new(match record.phase {
         // A cluster that is not selected any more ends what it was given while it was.
-        Phase::PreAction | Phase::Initialized | Phase::Partial | Phase::Operators if !selected => {
-            return record;
-        }
+        Phase::Initialized | Phase::Partial | Phase::Operators if !selected => return record,
         Phase::PreAction if same(Step::PreAction) => on_new_revision(cluster, own(), policy),
         Phase::Initialized | Phase::Partial if same(Step::Platform) => {
             on_new_revision(cluster, own(), policy)

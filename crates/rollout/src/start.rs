@@ -91,11 +91,17 @@ impl Machine<'_> {
         let Some(work) = self.cluster.slot(Step::Platform).ours() else {
             return false;
         };
-        let updating = work.attempt.revision != self.out.record.attempt.revision
+        // Agents can edit their works, so a start that the work tells does not count beside what the record says.
+        let record = &self.out.record;
+        let recorded = record
+            .stage(Stage::Platform)
+            .map_or(record.since, |stage| stage.started);
+        let until = recorded.min(work.started) + self.policy.timeout(Step::Platform);
+        let updating = work.attempt.revision != record.attempt.revision
             && work.reading == Reading::Running
-            && self.now < work.started + self.policy.timeout(Step::Platform);
+            && self.now < until;
         if updating {
-            self.wake_at(work.started + self.policy.timeout(Step::Platform));
+            self.wake_at(until);
             self.phase(
                 Phase::Partial,
                 Reason::Running,

@@ -84,6 +84,18 @@ impl Gate {
         self.under_way += 1;
     }
 
+    /// True when no other request may begin before one has ended.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        self.under_way >= self.limit
+    }
+
+    /// True when only one more request may begin.
+    #[must_use]
+    pub const fn is_last(&self) -> bool {
+        self.under_way + 1 >= self.limit
+    }
+
     /// True while fewer requests may be under way than there are writers.
     #[must_use]
     pub const fn is_narrowed(&self) -> bool {

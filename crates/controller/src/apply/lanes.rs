@@ -45,6 +45,8 @@ struct Queues {
     gate: Gate,
     /// The last job was a record.
     recorded: bool,
+    /// Requests that are no jobs and wait at the gate.
+    waiting: usize,
 }
 
 /// What a writer finds.
@@ -52,6 +54,22 @@ enum Found {
     Job(Job),
     /// Nothing before this time, as far as is known.
     Nothing(Option<Instant>),
+}
+
+/// A request that is no job and waits at the gate.
+struct Waiting<'a>(&'a Lanes);
+
+impl<'a> Waiting<'a> {
+    fn new(lanes: &'a Lanes) -> Waiting<'a> {
+        lanes.queues().waiting += 1;
+        Waiting(lanes)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.queues().waiting -= 1;
+    }
 }
 
 /// A request that is under way; its end is told even when it is given up.
@@ -119,7 +137,7 @@ impl Lanes {
     pub fn ended(&self, begun: Instant, load: Load) -> (usize, bool) {
         let (narrowed, told) = {
             let gate = &mut self.queues().gate;
-            let narrowed = gate.is_narrowed();
+            let narrowed = gate.is_narrowed() || gate.is_full();
             let paused = gate.end(begun, Instant::now(), load);
             (narrowed, (gate.limit(), paused))
         };
@@ -136,22 +154,7 @@ impl Lanes {
     /// # Errors
     /// Those of the request.
     pub async fn pass<T>(&self, request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        loop {
-            let now = Instant::now();
-            let opening = {
-                let gate = &mut self.queues().gate;
-                let opening = gate.opens(now);
-                if opening == Opening::Now {
-                    gate.begin();
-                }
-                opening
-            };
-            match opening {
-                Opening::Now => break,
-                Opening::At(at) => tokio::time::sleep_until(at.into()).await,
-                Opening::AfterAnother => tokio::time::sleep(PATIENCE).await,
-            }
-        }
+        self.wait_to_pass().await;
         let mut passing = Passing {
             lanes: self,
             begun: Instant::now(),
@@ -160,6 +163,26 @@ impl Lanes {
         let answer = request.await;
         passing.load = answer.as_ref().map_or_else(load, |_| Load::Served);
         answer
+    }
+
+    /// Begins a request that is no job. While one waits, the writers leave room for it.
+    async fn wait_to_pass(&self) {
+        let _waiting = Waiting::new(self);
+        loop {
+            let opening = {
+                let gate = &mut self.queues().gate;
+                let opening = gate.opens(Instant::now());
+                if opening == Opening::Now {
+                    gate.begin();
+                }
+                opening
+            };
+            match opening {
+                Opening::Now => return,
+                Opening::At(at) => tokio::time::sleep_until(at.into()).await,
+                Opening::AfterAnother => tokio::time::sleep(PATIENCE).await,
+            }
+        }
     }
 
     /// How many jobs wait that somebody waits for: all but tidying up.
@@ -176,8 +199,10 @@ impl Lanes {
             pace,
             gate,
             recorded,
+            waiting,
         } = &mut *queues;
         match gate.opens(now) {
+            Opening::Now if *waiting > 0 && gate.is_last() => return Found::Nothing(Some(now + PATIENCE)),
             Opening::Now => {}
             Opening::At(at) => return Found::Nothing(Some(at)),
             Opening::AfterAnother => return Found::Nothing(None),

@@ -16,26 +16,29 @@ use api::names::report_name;
 use api::report::Phase;
 use api::stored::StoredRow;
 use api::views::{Report, Upgrade};
+use chrono::{DateTime, Utc};
 
 pub use read::{Wanted, read};
 use selector::Selector;
 
 use crate::desk::Desk;
 use crate::hall::{Belonging, State, belongs};
-use crate::index::SelectionNews;
+use crate::index::{Index, SelectionNews};
 use crate::pipeline::has_finalizer;
-use crate::policy::{self, pending_retry};
+use crate::policy::{self, Brief, pending_retry};
 use crate::report::kept::is_stand_in;
 use crate::report::rows::Rows;
 use crate::restore::{self, Origin};
-use crate::selection::Selected;
+use crate::selection::{Clusters, Selected};
 
 /// How long an upgrade must have been at rest before it is archived.
 const REST: Duration = Duration::from_secs(5);
-/// Shortest time between two comparisons of one upgrade's selection with its records.
-const INTERVAL: Duration = Duration::from_secs(1);
-/// How long to wait after an upgrade could not be read.
-const RETRY: Duration = Duration::from_secs(5);
+/// Shortest time between two comparisons of selections with records, and how many times longer than one it is.
+const INTERVAL: (Duration, u32) = (Duration::from_millis(25), 4);
+/// So long younger upgrades wait for what is not known yet of an archived one.
+const DEFERENCE: Duration = Duration::from_secs(10);
+/// First and longest wait after an upgrade could not be read.
+const RETRY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(1));
 /// Most upgrades that are read at a time: each is in memory as a whole meanwhile.
 const READS: usize = 4;
 
@@ -53,11 +56,18 @@ pub struct Archive {
     notes: Option<u64>,
     /// The selection or the records may have changed: they are to be compared.
     stale: bool,
+    /// Clusters with a record that have left the selection: their records go with them.
+    left: Vec<Arc<str>>,
     /// The object and its reports are to be read from the hub.
     wanted: bool,
+    /// The object does not say yet that it was complete: they are to be read when there is nothing else to do.
+    unnoted: bool,
+    /// Since when it is stale or wanted.
+    unresolved: Option<Instant>,
     /// They are being read.
     reading: bool,
-    /// They could not be read; not to be tried again before then.
+    /// So often they could not be read, and when to try again.
+    failures: u32,
     retry_at: Option<Instant>,
 }
 
@@ -119,10 +129,13 @@ impl Archive {
                 ..Shard::default()
             })
             .collect();
+        let mut left = Vec::new();
         for (name, row) in rows.all() {
             let shard = &mut shards[row.shard()];
             shard.rows += 1;
-            if !row.left {
+            if row.left {
+                left.push(Arc::clone(name));
+            } else {
                 let one = members(std::iter::once((&**name, row.canary)));
                 shard.members = shard.members.wrapping_add(one);
             }
@@ -133,8 +146,12 @@ impl Archive {
             shards,
             notes,
             stale: true,
+            left,
             wanted: false,
+            unnoted: false,
+            unresolved: None,
             reading: false,
+            failures: 0,
             retry_at: None,
         }
     }
@@ -152,13 +169,15 @@ impl Archive {
     }
 
     /// The object and its reports are to be read from the hub.
-    pub const fn want(&mut self) {
+    pub fn want(&mut self, now: Instant) {
         self.wanted = true;
+        self.unresolved.get_or_insert(now);
     }
 
     /// A term begins: reports are told anew.
     pub fn begin_term(&mut self) {
         self.shards.clear();
+        self.left.clear();
         self.stale = true;
         self.end_term();
     }
@@ -166,7 +185,9 @@ impl Archive {
     /// A term ends, and with it what is being read.
     pub const fn end_term(&mut self) {
         self.reading = false;
+        self.failures = 0;
         self.retry_at = None;
+        self.unresolved = None;
     }
 
     /// Takes a report; `None` when it is gone. True when it is news.
@@ -186,6 +207,11 @@ impl Archive {
             },
             |report| Shard::of(report, version, revision),
         );
+        if let Some(report) = report {
+            let readable = report.rows.rows.iter().filter_map(|row| row.row.as_ref().ok());
+            let left = readable.filter(|row| row.left_selection);
+            self.left.extend(left.map(|row| Arc::from(row.cluster.as_str())));
+        }
         self.stale = true;
         true
     }
@@ -208,9 +234,11 @@ impl Archive {
             .is_some_and(|selector| selector.is_concerned(news, namespace));
     }
 
-    /// True when the records are all of clusters that are complete, and of exactly those that are selected.
-    fn is_confirmed(&mut self, selected: Option<&Selected>) -> bool {
-        if self.shards.iter().any(|shard| shard.unfinished) {
+    /// True when the records are all of clusters that are complete, and of exactly those that are selected. `clusters`: all
+    /// there are.
+    fn is_confirmed(&mut self, selected: Option<&Selected>, clusters: &Clusters) -> bool {
+        let unfinished = self.shards.iter().any(|shard| shard.unfinished);
+        if unfinished || self.left.iter().any(|name| !clusters.contains_key(name)) {
             return false;
         }
         let Some(selected) = selected else {
@@ -238,16 +266,33 @@ impl Archive {
     }
 
     fn is_to_be_read(&self, now: Instant) -> bool {
-        self.wanted && !self.reading && self.retry_at.is_none_or(|at| at <= now)
+        (self.wanted || self.unnoted) && !self.reading && self.retry_at.is_none_or(|at| at <= now)
+    }
+
+    /// Notes that it could not be read: it is tried again ever less often.
+    fn fail(&mut self, now: Instant) {
+        let wait = RETRY.0.saturating_mul(1 << self.failures.min(10));
+        self.reading = false;
+        self.retry_at = Some(now + wait.min(RETRY.1));
+        self.failures += 1;
     }
 
     /// True when one of the shards is known in a newer version than `read` says.
     fn is_newer_than(&self, read: &[(u64, bool)]) -> bool {
-        let mut shards = self.shards.iter().enumerate().filter(|(_, shard)| shard.exists);
-        shards.any(|(number, shard)| {
-            read.get(number)
-                .is_none_or(|(version, _)| *version < shard.version)
+        let mut shards = self.shards.iter().enumerate();
+        shards.any(|(number, shard)| match read.get(number) {
+            Some((version, _)) if *version > 0 => *version < shard.version,
+            _ => shard.exists,
         })
+    }
+
+    /// True when the selection may contain a cluster.
+    #[must_use]
+    pub fn may_select(&self, namespace: &str, cluster: &str, index: &Index, require_bindings: bool) -> bool {
+        let selected = |selector: &Selector| selector.select(namespace, index, require_bindings);
+        self.selector
+            .as_ref()
+            .is_none_or(|selector| selected(selector).clusters.contains_key(cluster))
     }
 }
 
@@ -263,7 +308,13 @@ fn is_told_complete(desk: &Desk) -> bool {
         && !desk.is_deleting()
         && has_finalizer(desk)
         && pending_retry(view, status.observed_retry.as_deref()).is_none()
-        && restore::is_noted_complete(desk, &brief.policy.revision)
+        && brief.generation == view.metadata.generation.unwrap_or(0)
+}
+
+/// True when the object notes in its annotations, too, that it was complete.
+fn is_noted(desk: &Desk) -> bool {
+    let noted = |brief: &Arc<Brief>| restore::is_noted_complete(desk, &brief.policy.revision);
+    desk.brief.as_ref().is_ok_and(noted)
 }
 
 /// True when news of the object may change what a look would find.
@@ -275,20 +326,24 @@ impl Desk {
     /// Archives an upgrade that comes from the hub as complete.
     pub fn archive_as_told(&mut self) {
         if self.archive.is_none() && is_told_complete(self) {
-            let selector = self.brief.as_ref().ok().map(|brief| Selector::new(brief));
-            self.put_away(Archive::new(selector, &self.rows, None));
+            let runs_no_more = restore::is_carried_over(self);
+            let brief = self.brief.as_ref().ok().filter(|_| !runs_no_more);
+            let selector = brief.map(|brief| Selector::new(brief));
+            let mut archive = Archive::new(selector, &self.rows, None);
+            archive.unnoted = !is_noted(self);
+            self.put_away(archive);
         }
     }
 
     /// Archives an upgrade of which everything is written and nothing is to come. `idle`: it has no works.
-    fn archive_at_rest(&mut self, idle: bool, now: Instant) {
+    fn archive_at_rest(&mut self, idle: bool, clusters: &Clusters, now: Instant) {
         let rested = self.looked.is_some_and(|(at, _)| at + REST <= now);
         let waits = self.dirty || self.wake_at.is_some() || self.finalizing || self.hurdle.is_some();
         let restored = matches!(self.origin, Origin::Restored(_));
         if self.archive.is_some() || !rested || waits || restored || !idle || self.has_open_matters() {
             return;
         }
-        if !is_told_complete(self) || !self.status.is_settled() {
+        if !is_told_complete(self) || !is_noted(self) || !self.status.is_settled() {
             return;
         }
         let Ok(brief) = self.brief.clone() else { return };
@@ -299,7 +354,7 @@ impl Desk {
         let selector = (!before).then(|| Selector::new(&brief));
         let notes = digest_of_notes(&self.selected);
         let mut archive = Archive::new(selector, &self.rows, Some(notes));
-        if archive.is_confirmed((!before).then_some(&self.selected)) {
+        if archive.is_confirmed((!before).then_some(&self.selected), clusters) {
             self.put_away(archive);
         }
     }
@@ -314,6 +369,26 @@ impl Desk {
         empty.dirty = false;
         empty.archive = Some(Box::new(archive));
         *self = empty;
+    }
+
+    /// What to read of it.
+    fn begin_reading(&mut self) -> Option<Wanted> {
+        let archive = self.archive.as_mut()?;
+        archive.reading = true;
+        // A report that the watch calls deleted may only have lost its label.
+        let shards = archive
+            .shards
+            .iter()
+            .enumerate()
+            .filter(|(_, shard)| shard.version > 0);
+        Some(Wanted {
+            uid: Arc::clone(&self.uid),
+            namespace: Arc::clone(&self.namespace),
+            name: Arc::clone(&self.name),
+            reports: shards
+                .map(|(number, _)| report_name(&self.name, number + 1))
+                .collect(),
+        })
     }
 
     /// Puts an archived upgrade back to work, as it was read from the hub. False when it has changed since: it must be read
@@ -335,6 +410,7 @@ impl Desk {
         self.view = Arc::new(upgrade.clone().without_spec_text());
         self.status.observe(self.view.status.good());
         self.looked = None;
+        self.unarchived = Some(now);
         self.dirty = true;
         true
     }
@@ -351,8 +427,8 @@ impl State {
         } = self;
         for desk in desks.values_mut().filter(|desk| settings.serves(&desk.namespace)) {
             if desk.archive.is_none() && desk.looked.is_some_and(|(at, _)| at + REST <= now) {
-                let idle = index.clusters_of(&desk.uid).is_empty();
-                desk.archive_at_rest(idle, now);
+                let idle = !index.has_works(&desk.uid);
+                desk.archive_at_rest(idle, &index.clusters, now);
             }
         }
     }
@@ -370,70 +446,100 @@ impl State {
         }
     }
 
-    /// Compares the selection of one archived upgrade with its records, if there is one for which that is due. One at a time:
-    /// many that are archived hold up none that is not.
-    pub fn compare_one(&mut self, now: Instant) {
+    /// Compares the selections of archived upgrades that may have changed with their records.
+    pub fn compare(&mut self, now: Instant) {
+        if self.compare_at > now {
+            return;
+        }
+        let begun = Instant::now();
         let State {
             index,
             desks,
             settings,
             ..
         } = self;
-        let due = |desk: &&mut Desk| {
-            settings.serves(&desk.namespace) && compare_at(desk, now).is_some_and(|at| at <= now)
-        };
-        let Some(desk) = desks.values_mut().find(due) else {
-            return;
-        };
-        let idle = index.clusters_of(&desk.uid).is_empty();
-        let Some(archive) = &mut desk.archive else { return };
-        let begun = Instant::now();
-        let selected = archive
-            .selector
-            .as_ref()
-            .map(|selector| selector.select(&desk.namespace, index, settings.require_bindings));
-        archive.stale = false;
-        archive.wanted |= !idle || !archive.is_confirmed(selected.as_ref());
-        desk.looked = Some((now, begun.elapsed()));
-    }
-
-    /// When the next archived upgrade is to be compared or read, if one is.
-    pub(crate) fn archives_at(&self, now: Instant) -> Option<Instant> {
-        let served = self
-            .desks
-            .values()
-            .filter(|desk| self.settings.serves(&desk.namespace));
-        let at = |desk: &Desk| {
-            let archive = desk.archive.as_ref()?;
-            let read = (archive.wanted && !archive.reading).then(|| archive.retry_at.unwrap_or(now));
-            compare_at(desk, now).into_iter().chain(read).min()
-        };
-        served.filter_map(at).min()
-    }
-
-    /// The archived upgrades to read from the hub now; they count as being read.
-    pub fn to_be_read(&mut self, now: Instant) -> Vec<Wanted> {
-        let archives = self.desks.values().filter_map(|desk| desk.archive.as_ref());
-        let free = READS.saturating_sub(archives.filter(|archive| archive.reading).count());
-        let State { desks, settings, .. } = self;
-        let mut found = Vec::new();
-        for desk in desks.values_mut().filter(|desk| settings.serves(&desk.namespace)) {
-            if let Some(archive) = &mut desk.archive
-                && found.len() < free
-                && archive.is_to_be_read(now)
-            {
-                archive.reading = true;
-                let shards = archive.shards.iter().enumerate();
-                let shards = shards.filter(|(_, shard)| shard.exists).map(|(number, _)| number);
-                found.push(Wanted {
-                    uid: Arc::clone(&desk.uid),
-                    namespace: Arc::clone(&desk.namespace),
-                    name: Arc::clone(&desk.name),
-                    reports: shards.map(|number| report_name(&desk.name, number + 1)).collect(),
-                });
+        for desk in desks.values_mut() {
+            let Some(archive) = &mut desk.archive else {
+                continue;
+            };
+            if archive.wanted {
+                archive.unresolved.get_or_insert(now);
+            }
+            if !archive.stale {
+                continue;
+            }
+            archive.stale = false;
+            archive.unresolved.get_or_insert(now);
+            let selected = archive
+                .selector
+                .as_ref()
+                .map(|selector| selector.select(&desk.namespace, index, settings.require_bindings));
+            let idle = !index.has_works(&desk.uid);
+            archive.wanted |= !idle || !archive.is_confirmed(selected.as_ref(), &index.clusters);
+            if !archive.wanted {
+                archive.unresolved = None;
             }
         }
-        found
+        self.compare_at = now + INTERVAL.0.max(begun.elapsed() * INTERVAL.1);
+    }
+
+    /// The oldest archived upgrade of which it is not known yet whether it goes on; younger ones wait for that, but not for
+    /// ever.
+    pub(crate) fn oldest_unresolved(&self, now: Instant) -> Option<(DateTime<Utc>, Arc<str>)> {
+        let open = |desk: &&Desk| {
+            desk.archive.as_ref().is_some_and(|archive| {
+                let since = archive.unresolved.unwrap_or(now);
+                (archive.stale || archive.wanted) && now < since + DEFERENCE
+            })
+        };
+        let oldest = self.desks.values().filter(open).min_by_key(|desk| desk.order())?;
+        Some((oldest.created, Arc::clone(&oldest.key)))
+    }
+
+    /// When archived upgrades are to be compared or read next, if any is.
+    pub(crate) fn archives_at(&self, now: Instant) -> Option<Instant> {
+        let at = |desk: &Desk| {
+            let archive = desk.archive.as_ref()?;
+            let compare = archive.stale.then(|| self.compare_at.max(now));
+            let read = (archive.wanted && !archive.reading).then(|| archive.retry_at.unwrap_or(now));
+            let deferred = archive
+                .wanted
+                .then(|| archive.unresolved.map(|since| since + DEFERENCE))?;
+            compare
+                .into_iter()
+                .chain(read)
+                .chain(deferred.filter(|at| *at > now))
+                .min()
+        };
+        self.desks.values().filter_map(at).min()
+    }
+
+    /// The archived upgrades to read from the hub now; they count as being read. Those that are only to be noted come last.
+    pub fn to_be_read(&mut self, now: Instant) -> Vec<Wanted> {
+        let in_memory = |desk: &&Desk| match &desk.archive {
+            Some(archive) => archive.reading,
+            None => desk.unarchived.is_some_and(|at| now < at + REST + INTERVAL.0),
+        };
+        let free = READS.saturating_sub(self.desks.values().filter(in_memory).count());
+        let mut due: Vec<&mut Desk> = self
+            .desks
+            .values_mut()
+            .filter(|desk| {
+                desk.archive
+                    .as_ref()
+                    .is_some_and(|archive| archive.is_to_be_read(now))
+            })
+            .collect();
+        due.sort_by_key(|desk| {
+            (
+                desk.archive.as_ref().is_none_or(|archive| !archive.wanted),
+                desk.created,
+            )
+        });
+        due.into_iter()
+            .take(free)
+            .filter_map(Desk::begin_reading)
+            .collect()
     }
 
     /// Takes an archived upgrade and its reports as they were read from the hub; `None` when that failed, or it is not there.
@@ -442,8 +548,7 @@ impl State {
             return;
         };
         let Some(archive) = &mut desk.archive else { return };
-        archive.reading = false;
-        archive.retry_at = Some(now + RETRY);
+        archive.fail(now);
         let Some((upgrade, reports)) = found else { return };
         let same = upgrade.metadata.uid.as_deref() == Some(uid);
         if !same || crate::hall::version(&upgrade) < crate::hall::version(&desk.view) {
@@ -454,13 +559,6 @@ impl State {
             desk.take_spec(brief, false);
         }
     }
-}
-
-/// When the selection of an archived upgrade is to be compared with its records, if it is.
-fn compare_at(desk: &Desk, now: Instant) -> Option<Instant> {
-    let archive = desk.archive.as_ref()?;
-    let due = archive.stale && !archive.wanted;
-    due.then(|| desk.looked.map_or(now, |(at, _)| at + INTERVAL))
 }
 
 #[cfg(test)]

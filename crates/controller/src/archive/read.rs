@@ -9,7 +9,7 @@ use kube::{Api, Client, Error};
 use crate::hall::Hall;
 use crate::run::now;
 
-/// Longest time of all requests.
+/// Longest time of one request, its wait at the gate included.
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// What is to be read.
@@ -36,16 +36,15 @@ pub async fn read(hall: Arc<Hall>, client: Client, wanted: Wanted) {
             "a finished upgrade cannot be read, trying again"
         );
     };
-    let found = match tokio::time::timeout(LIMIT, fetch(&hall, &client, &wanted)).await {
-        Ok(Ok(found)) => found,
-        Ok(Err(error)) => {
-            fail(&error.to_string());
+    // What another hub said before its storage was replaced counts no more.
+    let view = hall.freshness.view();
+    let found = tokio::select! {
+        biased;
+        () = view.cancelled() => return,
+        found = fetch(&hall, &client, &wanted) => found.unwrap_or_else(|error| {
+            fail(&error);
             None
-        }
-        Err(_) => {
-            fail("no answer in time");
-            None
-        }
+        }),
     };
     hall.tell(|state| state.was_read(&wanted.uid, found, now()));
 }
@@ -55,15 +54,22 @@ async fn fetch(
     hall: &Hall,
     client: &Client,
     wanted: &Wanted,
-) -> Result<Option<(Upgrade, Vec<Report>)>, Error> {
+) -> Result<Option<(Upgrade, Vec<Report>)>, String> {
     let upgrades: Api<Upgrade> = Api::namespaced(client.clone(), &wanted.namespace);
-    let Some(upgrade) = hall.lanes.pass(upgrades.get_opt(&wanted.name)).await? else {
+    let Some(upgrade) = limited(hall.lanes.pass(upgrades.get_opt(&wanted.name))).await? else {
         return Ok(None);
     };
     let all: Api<Report> = Api::namespaced(client.clone(), &wanted.namespace);
     let mut reports = Vec::with_capacity(wanted.reports.len());
     for name in &wanted.reports {
-        reports.extend(hall.lanes.pass(all.get_opt(name)).await?);
+        reports.extend(limited(hall.lanes.pass(all.get_opt(name))).await?);
     }
     Ok(Some((upgrade, reports)))
+}
+
+async fn limited<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
+    match tokio::time::timeout(LIMIT, request).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err("no answer in time".to_owned()),
+    }
 }

@@ -82,8 +82,8 @@ fn wanted(hall: &Hall) -> Vec<String> {
     hall.with(|state| {
         state.hear_selection_news();
         state.index.dirty.clear();
-        state.desks.get_mut("u1").unwrap().looked = None;
-        state.compare_one(later(10));
+        state.compare_at = Instant::now();
+        state.compare(later(10));
         let found = state.to_be_read(later(10));
         found.into_iter().flat_map(|one| one.reports).collect()
     })
@@ -142,7 +142,7 @@ fn a_finished_upgrade_is_read_again_when_its_records_say_something_else() {
         assert_eq!(wanted(&led(&[told])), ["u1-report-1"]);
     }
     led(&[]).with(|state| {
-        state.compare_one(later(10));
+        state.compare(later(10));
         assert_eq!(state.to_be_read(later(10)).len(), 1, "no report at all");
     });
 }
@@ -157,7 +157,8 @@ fn a_finished_upgrade_is_read_again_when_its_report_is_changed_or_removed() {
     assert!(wanted(&hall).is_empty());
     hall.with(|state| {
         state.retain_reports(&ahash::AHashSet::new(), 9, true);
-        state.compare_one(later(60));
+        state.compare_at = Instant::now();
+        state.compare(later(60));
         assert_eq!(state.to_be_read(later(10)).len(), 1);
     });
 }
@@ -258,8 +259,9 @@ fn what_was_read_is_worked_on_with_all_its_records() {
         assert!(state.to_be_read(later(0)).is_empty(), "not again at once");
         assert_eq!(state.to_be_read(later(6)).len(), 1);
         state.was_read("u1", None, later(6));
-        assert_eq!(state.to_be_read(later(12)).len(), 1);
-        state.was_read("u1", read(9), later(12));
+        assert!(state.to_be_read(later(12)).is_empty(), "ever less often");
+        assert_eq!(state.to_be_read(later(17)).len(), 1);
+        state.was_read("u1", read(9), later(17));
         let desk = &state.desks["u1"];
         assert!(desk.archive.is_none() && desk.dirty && desk.brief.is_ok());
         assert_eq!(desk.rows.all().len(), 2);
@@ -286,7 +288,6 @@ fn a_report_that_changed_while_it_was_read_is_read_again() {
 fn resting() -> Hall {
     let hall = hall(&["c1", "c2"]);
     hall.with(|state| {
-        state.owns_records = true;
         state.apply_upgrade(upgrade(object(2, &two())));
         let desk = state.desks.get_mut("u1").unwrap();
         refresh_selection(desk, &state.index, false);
@@ -361,15 +362,156 @@ fn an_upgrade_with_something_left_to_do_is_not_archived() {
 }
 
 #[test]
-fn without_a_note_of_its_completion_on_the_object_an_upgrade_is_not_archived() {
-    let hall = hall(&["c1", "c2"]);
-    hall.with(|state| {
+fn an_upgrade_that_an_earlier_release_finished_is_read_once_to_note_that() {
+    let bare = || {
         let mut bare = object(2, &two());
         bare["metadata"]["annotations"] = json!({});
-        state.apply_upgrade(upgrade(bare));
+        upgrade(bare)
+    };
+    let hall = hall(&["c1", "c2"]);
+    hall.with(|state| {
         state.begin_term();
-        assert!(state.desks["u1"].archive.is_none());
+        state.apply_upgrade(bare());
+        state.observe_report(&complete(), false, false);
+        state.owns_records = true;
+        state.compare(later(1));
+        assert!(state.desks["u1"].archive.is_some() && state.oldest_unresolved(later(1)).is_none());
+        assert_eq!(state.to_be_read(later(1)).len(), 1);
+        state.was_read("u1", Some((bare(), vec![complete()])), later(1));
+        let desk = state.desks.get_mut("u1").unwrap();
+        assert!(desk.archive.is_none());
+        desk.dirty = false;
+        desk.looked = Some((later(1), Duration::ZERO));
+        state.archive_at_rest(later(10));
+        assert!(state.desks["u1"].archive.is_none(), "the note is not written yet");
     });
+}
+
+#[test]
+fn a_few_finished_upgrades_at_a_time_are_in_memory_to_be_noted() {
+    let hall = hall(&["c1", "c2"]);
+    hall.with(|state| {
+        state.begin_term();
+        for number in 0..20 {
+            let mut bare = object(2, &two());
+            bare["metadata"]["annotations"] = json!({});
+            bare["metadata"]["name"] = json!(format!("u{number}"));
+            bare["metadata"]["uid"] = json!(format!("u{number}"));
+            state.apply_upgrade(upgrade(bare));
+        }
+        let first = state.to_be_read(later(0));
+        assert_eq!(first.len(), READS);
+        for one in first {
+            let mut read = object(2, &two());
+            read["metadata"]["name"] = json!(&*one.name);
+            read["metadata"]["uid"] = json!(&*one.uid);
+            state.was_read(&one.uid, Some((upgrade(read), Vec::new())), later(0));
+        }
+        assert!(state.to_be_read(later(1)).is_empty(), "those are not at rest yet");
+        assert_eq!(state.to_be_read(later(6)).len(), READS);
+    });
+}
+
+#[test]
+fn younger_upgrades_wait_until_it_is_known_whether_an_archived_one_goes_on_but_not_for_ever() {
+    let hall = led(&[complete()]);
+    hall.with(|state| {
+        let mut younger = object(5, &two());
+        for (field, value) in [
+            ("name", "u2"),
+            ("uid", "u2"),
+            ("creationTimestamp", "2026-05-29T10:00:00Z"),
+        ] {
+            younger["metadata"][field] = json!(value);
+        }
+        younger["status"] = Value::Null;
+        state.apply_upgrade(upgrade(younger));
+        let due = |state: &mut State, at: Instant| {
+            let due = state.due(chrono::Utc::now(), at, false);
+            due.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert!(
+            due(state, later(1)).is_empty(),
+            "the records of the older one were not compared yet"
+        );
+        state.compare(later(1));
+        assert_eq!(due(state, later(1)), ["u2"]);
+        let mut edited = object(9, &two());
+        edited["metadata"]["generation"] = json!(2);
+        state.apply_upgrade(upgrade(edited));
+        assert!(
+            due(state, later(2)).is_empty(),
+            "the older one may want its clusters"
+        );
+        assert!(state.archives_at(later(2)).is_some());
+        assert_eq!(due(state, later(12)), ["u2"]);
+    });
+}
+
+#[test]
+fn a_follower_archives_what_becomes_complete() {
+    let hall = hall(&["c1", "c2"]);
+    hall.with(|state| {
+        state.end_term();
+        let mut running = object(2, &two());
+        running["status"] = json!({"observedGeneration": 1, "state": "Running"});
+        state.apply_upgrade(upgrade(running));
+        state.observe_report(&complete(), false, false);
+        assert!(state.desks["u1"].archive.is_none());
+        state.apply_upgrade(upgrade(object(4, &two())));
+        assert_eq!(state.desks["u1"].archive.as_ref().unwrap().rows(), 2);
+    });
+}
+
+#[test]
+fn a_finished_upgrade_of_a_namespace_that_is_not_served_is_read_again_when_it_goes_on() {
+    let hall = led(&[complete()]);
+    hall.with(|state| state.settings.namespaces = vec![Arc::from("elsewhere")]);
+    assert!(wanted(&hall).is_empty());
+    hall.with(|state| {
+        let mut edited = object(9, &two());
+        edited["metadata"]["generation"] = json!(2);
+        state.apply_upgrade(upgrade(edited));
+        assert_eq!(state.to_be_read(later(10)).len(), 1);
+    });
+}
+
+#[test]
+fn evidence_of_a_work_that_is_gone_keeps_nothing_in_memory() {
+    let hall = resting();
+    hall.with(|state| {
+        let mut gone = crate::fixture::finished("c1", "u1", 7);
+        state
+            .index
+            .work(&Change::Applied(gone.clone()), chrono::Utc::now());
+        state.archive_at_rest(later(6));
+        assert!(state.desks["u1"].archive.is_none());
+        gone.metadata.resource_version = Some("8".to_owned());
+        state.index.work(&Change::Deleted(gone), chrono::Utc::now());
+        state.archive_at_rest(later(6));
+        assert!(state.desks["u1"].archive.is_some());
+    });
+}
+
+#[test]
+fn a_finished_upgrade_is_read_again_when_a_cluster_that_left_it_is_deleted() {
+    let mut left = row("c2", "Complete");
+    left["leftSelection"] = json!(true);
+    let mut one = object(2, &spec(&["c1"]));
+    let revised = |row: &mut Value| row["revision"] = json!(revision(&spec(&["c1"])));
+    let mut first = row("c1", "Complete");
+    revised(&mut first);
+    one["metadata"]["resourceVersion"] = json!("2");
+    let hall = hall(&["c1", "c2"]);
+    hall.with(|state| {
+        state.begin_term();
+        state.apply_upgrade(upgrade(one));
+        state.observe_report(&report(3, &[first, left]), false, false);
+        state.owns_records = true;
+    });
+    assert!(wanted(&hall).is_empty());
+    index(&hall, |index| index.cluster(&Change::Deleted(cluster("c2"))));
+    assert_eq!(wanted(&hall), ["u1-report-1"]);
 }
 
 #[test]

@@ -193,7 +193,9 @@ impl Index {
         };
         view.listing = self.listing;
         let namespace = self.pool.share(namespace);
-        let slot = &mut self.works.entry(Arc::clone(&namespace)).or_default()[slot_of(view.step)];
+        let mut changed_hands = None;
+        let slots = self.works.entry(Arc::clone(&namespace)).or_default();
+        let slot = &mut slots[slot_of(view.step)];
         if let Some(before) = slot {
             if before.version > view.version {
                 return;
@@ -207,6 +209,7 @@ impl Index {
             if before.upgrade != view.upgrade {
                 self.dirty.insert(Arc::clone(&before.upgrade));
                 self.vacated = true;
+                changed_hands = Some(Arc::clone(&before.upgrade));
             }
         }
         if slot.as_ref().is_none_or(|before| before.differs(&view)) {
@@ -214,6 +217,15 @@ impl Index {
         }
         let upgrade = Arc::clone(&view.upgrade);
         *slot = Some(Arc::new(view));
+        if let Some(before) =
+            changed_hands.filter(|before| slots.iter().flatten().all(|view| view.upgrade != *before))
+            && let Some(clusters) = self.owned.get_mut(&before)
+        {
+            clusters.remove(&namespace);
+            if clusters.is_empty() {
+                self.owned.remove(&before);
+            }
+        }
         self.owned.entry(upgrade).or_default().insert(namespace);
     }
 
@@ -320,6 +332,16 @@ impl Index {
             self.owned.remove(upgrade);
         }
         found
+    }
+
+    /// True when works of an upgrade are there, not only evidence of what is gone.
+    #[must_use]
+    pub fn has_works(&mut self, upgrade: &str) -> bool {
+        let clusters = self.clusters_of(upgrade);
+        let works = clusters.iter().filter_map(|cluster| self.works(cluster));
+        works
+            .flat_map(|slots| slots.iter().flatten())
+            .any(|view| *view.upgrade == *upgrade && !view.work.vanished)
     }
 
     /// UIDs of the upgrades that works are known of, or were.

@@ -144,7 +144,9 @@ impl WorkView {
             },
             hash: pool.share(attempt(ANNOTATION_STEP_HASH)),
             started,
-            soak_started: parse_rfc3339(note(ANNOTATION_SOAK_STARTED_AT)),
+            // A soak that begins in the future would never end.
+            soak_started: parse_rfc3339(note(ANNOTATION_SOAK_STARTED_AT))
+                .filter(|began| *began <= now + CLOCKS_APART),
             terminating: meta.deletion_timestamp.is_some(),
             vanished: false,
             applied: reading.applied,

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use api::report::{ReportRow, ReportStep, StepOutcome};
+use api::report::{Phase, ReportRow, ReportStep, StepOutcome};
 use chrono::{DateTime, Datelike, NaiveTime, Timelike, Utc};
 use rollout::{Attempt, Outcome, Reason, Record, Stage, StepRecord};
 use serde::{Serialize, Serializer};
@@ -143,10 +143,16 @@ pub(super) fn to_record(row: &ReportRow) -> Record {
             }),
         });
     }
+    let needs_reason = matches!(
+        row.phase,
+        Phase::Failed | Phase::PreActionDegraded | Phase::Blocked
+    );
     let known = match row.reason.as_str() {
         "" => Some(Reason::None),
         text => Reason::parse(text),
     };
+    // The planner gives every cluster that does not move a reason; a row that somebody wrote may have none.
+    let known = known.filter(|known| !needs_reason || *known != Reason::None);
     Record {
         attempt: Attempt {
             revision: Arc::from(row.revision.as_str()),
@@ -154,7 +160,13 @@ pub(super) fn to_record(row: &ReportRow) -> Record {
         },
         phase: from_row_phase(row.phase),
         reason: known.unwrap_or(Reason::Other),
-        other_reason: known.is_none().then(|| Arc::from(row.reason.as_str())),
+        other_reason: known.is_none().then(|| {
+            Arc::from(if row.reason.is_empty() {
+                "Unknown"
+            } else {
+                &*row.reason
+            })
+        }),
         message: Arc::from(row.message.as_str()),
         since: row.since,
         stages,

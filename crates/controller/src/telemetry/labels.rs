@@ -144,6 +144,8 @@ impl WriteOutcome {
                 401 | 403 => Self::Forbidden,
                 404 | 410 => Self::NotFound,
                 409 => Self::Conflict,
+                // It came too late for a proxy, which says nothing of the API server.
+                408 => Self::Error,
                 429 => Self::Overloaded,
                 500..=599 => Self::Unavailable,
                 400..=499 => Self::Invalid,

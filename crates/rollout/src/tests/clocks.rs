@@ -30,6 +30,28 @@ fn no_deadline_fires_by_a_clock_that_is_not_trusted() {
 }
 
 #[test]
+fn a_work_whose_attempt_and_start_an_agent_edits_moves_no_deadline() {
+    let edited = |read: bool| {
+        let edited = fleet()
+            .cluster("a")
+            .work(Step::Platform, work(1_000_000_000).revision("beef").running())
+            .record(record(Phase::Partial).stage(Stage::Platform, 0));
+        let edited = if read {
+            edited.read(Step::Platform, 60)
+        } else {
+            edited
+        };
+        edited.cluster("b")
+    };
+    let asked = || policy().timeouts(60, 60).window(2);
+    let plan = planned(30, asked(), edited(false));
+    assert_eq!(plan.wake_at, Some(at(60)));
+    assert_eq!(writes(&plan), ["create b/Platform"], "the others go on");
+    let plan = planned(60, asked(), edited(true));
+    assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::ClusterUpgradeTimeout));
+}
+
+#[test]
 fn no_job_counts_as_failed_by_a_clock_that_is_not_trusted() {
     let suspect = || {
         let since = Reading::Suspect(at(10));

@@ -70,6 +70,19 @@ fn a_leaver_in_flight_goes_on_to_its_end_and_counts() {
 }
 
 #[test]
+fn an_edit_while_a_cluster_is_out_for_a_moment_does_not_repeat_its_pre_action() {
+    let fleet = fleet()
+        .cluster("a")
+        .left(9)
+        .work(Step::PreAction, work(0))
+        .record(record(Phase::PreAction).stage(Stage::PreAction, 0));
+    let edited = policy().pre_action().edited("r2", &[Step::Platform]);
+    let plan = planned(10, edited, fleet);
+    assert_eq!(stand(&plan, "a").0, Phase::PreAction);
+    assert_eq!(writes(&plan), NOTHING);
+}
+
+#[test]
 fn a_leaver_is_given_no_new_revision() {
     let fleet = fleet()
         .cluster("a")
