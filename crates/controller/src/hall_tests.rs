@@ -386,3 +386,15 @@ fn a_leader_restores_the_ownership_of_its_reports() {
         assert!(rows.get("c1").unwrap().written.is_none() && rows.due_at().is_some());
     });
 }
+
+#[test]
+fn while_the_clocks_differ_nothing_begins_before_either_of_them() {
+    let hours = |hours| Utc::now() + TimeDelta::hours(hours);
+    for (hub, now) in [(1, 1), (-1, 0), (0, 0)] {
+        let hall = hall(&[]);
+        let (at, took) = (tokio::time::Instant::now(), std::time::Duration::from_millis(20));
+        hall.clock.answered(at, Utc::now(), took, hours(hub));
+        let apart = (hall.now() - hours(now)).abs();
+        assert!(apart < TimeDelta::seconds(5), "{hub}: {apart}");
+    }
+}

@@ -122,3 +122,22 @@ async fn a_start_that_shows_up_while_paused_holds_its_slot_and_is_not_sent_again
     assert_eq!(of_works(&desktop.look_at("u1")), [""; 0], "the slot is held");
     desktop.version += 1;
 }
+
+#[test]
+fn by_a_clock_that_has_jumped_no_lost_creation_is_over() {
+    let index = crate::index::Index::default();
+    let mut desk = upgrade("u1", &["c1"]).desk(&index);
+    let (c1, now) = (Arc::<str>::from("c1"), Utc::now());
+    let attempt = rollout::Attempt {
+        revision: Arc::from("r1"),
+        retry: Arc::from(""),
+    };
+    desk.weigh(&c1, api::names::Step::Platform, &attempt, &Outcome::GivenUp, now);
+    let later = now + chrono::TimeDelta::hours(1);
+    desk.skew = Some(chrono::TimeDelta::hours(1));
+    desk.note_reading(&c1, api::names::Step::Platform, later, later, &index);
+    assert!(desk.unsettled.contains_key(&c1));
+    desk.skew = None;
+    desk.note_reading(&c1, api::names::Step::Platform, later, later, &index);
+    assert!(desk.unsettled.is_empty());
+}

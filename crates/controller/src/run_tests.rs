@@ -371,6 +371,24 @@ async fn a_finished_upgrade_costs_no_request_and_goes_on_when_a_cluster_joins() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cluster_that_joins_two_upgrades_goes_to_the_older_one_though_that_is_archived() {
+    let hub = finished();
+    let mut younger = upgrade(&["c1", "c2"]);
+    younger["metadata"]["name"] = json!("v");
+    younger["metadata"]["creationTimestamp"] = json!("2026-05-29T10:00:00Z");
+    younger["spec"]["clusterVersion"]["version"] = json!("4.13.0");
+    let controller = Controller::elected(&hub);
+    sleep(Duration::from_mins(1)).await;
+    hub.put(UPGRADES, younger);
+    controller.works(&["c1"]).await;
+    hub.put(CLUSTERS, cluster("c2"));
+    controller.works(&["c1", "c2"]).await;
+    let work = hub.get(WORKS, "c2", "c2-cluster-upgrade").unwrap();
+    assert_eq!(work["metadata"]["labels"][api::names::LABEL_MCU_UID], "uid-ns-u");
+    controller.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_finished_upgrade_that_cannot_be_read_is_read_when_it_can() {
     let hub = finished();
     let controller = Controller::elected(&hub);

@@ -90,9 +90,10 @@ pub(crate) trait Watched: Sized {
 
 /// Objects that only the index holds: those missing from a list are told to it as deleted.
 macro_rules! indexed {
-    ($kind:ty, $watch:expr, $change:ident, $known:ident, |$object:ident| $unreadable:expr) => {
+    ($kind:ty, $watch:expr, $page:expr, $change:ident, $known:ident, |$object:ident| $unreadable:expr) => {
         impl Watched for $kind {
             const KIND: WatchKind = $watch;
+            const PAGE: u32 = $page;
 
             fn unreadable(&self) -> Option<&str> {
                 let $object = self;
@@ -114,6 +115,7 @@ macro_rules! indexed {
 indexed!(
     ManagedCluster,
     WatchKind::Cluster,
+    500,
     cluster,
     retain_clusters,
     |object| object.spec.error().or_else(|| object.status.error())
@@ -121,6 +123,7 @@ indexed!(
 indexed!(
     Placement,
     WatchKind::Placement,
+    50,
     placement,
     retain_placements,
     |_object| None
@@ -128,6 +131,7 @@ indexed!(
 indexed!(
     PlacementDecision,
     WatchKind::Decision,
+    50,
     decision,
     retain_decisions,
     |object| object.status.error()
@@ -135,6 +139,7 @@ indexed!(
 indexed!(
     ManagedClusterSet,
     WatchKind::ClusterSet,
+    50,
     set,
     retain_sets,
     |object| object.spec.error()
@@ -142,6 +147,7 @@ indexed!(
 indexed!(
     ManagedClusterSetBinding,
     WatchKind::Binding,
+    50,
     binding,
     retain_bindings,
     |object| object.spec.error()

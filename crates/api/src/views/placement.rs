@@ -1,7 +1,10 @@
 //! Placement, PlacementDecision, ManagedClusterSet and ManagedClusterSetBinding.
 
+use std::fmt;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-use serde::Deserialize;
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::{Condition, owned_meta, resource, slim_meta};
 use crate::lenient::Lenient;
@@ -31,7 +34,35 @@ resource!(
 #[serde(rename_all = "camelCase", default)]
 pub struct PlacementSpec {
     /// Cluster sets to decide from; empty: all that are bound in its namespace.
+    #[serde(deserialize_with = "a_few")]
     pub cluster_sets: Vec<String>,
+}
+
+/// Most cluster sets of a Placement; more than any hub has use for.
+const MAX_SETS: usize = 1000;
+
+/// A list of bounded length: tenants write Placements, and OCM's schema sets no bound.
+fn a_few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    struct Few;
+    impl<'de> Visitor<'de> for Few {
+        type Value = Vec<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "at most {MAX_SETS} names")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<Self::Value, A::Error> {
+            let mut few = Vec::new();
+            while let Some(name) = names.next_element()? {
+                if few.len() == MAX_SETS {
+                    return Err(A::Error::custom(format!("more than {MAX_SETS} names")));
+                }
+                few.push(name);
+            }
+            Ok(few)
+        }
+    }
+    deserializer.deserialize_seq(Few)
 }
 
 /// A PlacementDecision (`v1beta1`), labelled with its Placement and owned by it.
@@ -145,4 +176,26 @@ pub struct BindingSpec {
 pub struct BindingStatus {
     /// Condition `Bound`.
     pub conditions: Vec<Condition>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_placement_costs_is_bounded_whatever_its_author_writes() {
+        let placement = |sets: usize| -> Placement {
+            let names = vec![""; sets];
+            serde_json::from_value(json!({"metadata": {"name": "p"}, "spec": {"clusterSets": names}}))
+                .unwrap()
+        };
+        assert_eq!(
+            placement(MAX_SETS).spec.good().unwrap().cluster_sets.len(),
+            MAX_SETS
+        );
+        let error = placement(500_000).spec.error().unwrap().to_owned();
+        assert!(error.contains("more than 1000 names"), "{error}");
+    }
 }

@@ -251,3 +251,70 @@ fn call(waiting: &Notify, jobs: usize) {
         waiting.notify_waiters();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::Effect;
+
+    fn start(cluster: &str) -> Job {
+        Job {
+            upgrade: std::sync::Arc::from("u1"),
+            effect: Effect::MarkSoak {
+                cluster: std::sync::Arc::from(cluster),
+                step: api::names::Step::Platform,
+                uid: std::sync::Arc::from("w1"),
+                patch: serde_json::Value::Null,
+            },
+        }
+    }
+
+    async fn pops(lanes: &Lanes) -> bool {
+        tokio::time::timeout(Duration::from_secs(1), lanes.pop(false))
+            .await
+            .is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_writer_goes_on_when_a_read_that_was_in_its_way_has_ended() {
+        let lanes = std::sync::Arc::new(Lanes::default());
+        lanes.set_writers(1);
+        let (release, released) = tokio::sync::oneshot::channel::<()>();
+        let reading = tokio::spawn({
+            let lanes = std::sync::Arc::clone(&lanes);
+            async move { lanes.pass(async { Ok(released.await.is_ok()) }).await }
+        });
+        tokio::task::yield_now().await;
+        lanes.push([start("c1")]);
+        let writer = tokio::spawn({
+            let lanes = std::sync::Arc::clone(&lanes);
+            async move { pops(&lanes).await }
+        });
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        release.send(()).unwrap();
+        assert!(reading.await.unwrap().unwrap());
+        assert!(writer.await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_gets_its_turn_among_writers_that_never_rest() {
+        let lanes = std::sync::Arc::new(Lanes::default());
+        lanes.set_writers(1);
+        let busy = tokio::spawn({
+            let lanes = std::sync::Arc::clone(&lanes);
+            async move {
+                loop {
+                    lanes.push([start("c1")]);
+                    lanes.pop(false).await;
+                    let begun = Instant::now();
+                    tokio::time::sleep(Duration::from_millis(30)).await;
+                    lanes.ended(begun, Load::Served);
+                }
+            }
+        });
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let read = lanes.pass(async { Ok::<_, Error>(()) });
+        assert!(tokio::time::timeout(Duration::from_secs(5), read).await.is_ok());
+        busy.abort();
+    }
+}

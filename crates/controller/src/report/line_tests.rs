@@ -130,6 +130,18 @@ proptest! {
 }
 
 #[test]
+fn a_row_that_fails_without_a_reason_gets_one() {
+    for phase in ["Failed", "PreActionDegraded", "Blocked"] {
+        for reason in ["", "None"] {
+            let row = json!({"cluster": "c1", "phase": phase, "reason": reason, "since": "2026-05-28T10:00:00Z", "revision": "r1"});
+            let record = to_record(&serde_json::from_value(row).unwrap());
+            assert_eq!(record.reason, Reason::Other, "{phase} {reason}");
+            assert!(!record.reason_text().is_empty());
+        }
+    }
+}
+
+#[test]
 fn the_reason_of_a_newer_release_is_carried_as_text() {
     let row: ReportRow = serde_json::from_value(json!({
         "cluster": "c1", "phase": "Failed", "reason": "EtcdQuorumLost", "message": "m",
