@@ -320,7 +320,17 @@ fn revise(
     let own = || Record::clone(&record);
     Arc::new(match record.phase {
         // A cluster that is not selected any more ends what it was given while it was.
-        Phase::Initialized | Phase::Partial | Phase::Operators if !selected => return record,
+        Phase::Initialized
+        | Phase::Partial
+        | Phase::Operators
+        | Phase::Soaking
+        | Phase::PostAction
+        | Phase::Complete
+        | Phase::Failed
+            if !selected =>
+        {
+            return record;
+        }
         Phase::PreAction if same(Step::PreAction) => on_new_revision(cluster, own(), policy),
         Phase::Initialized | Phase::Partial if same(Step::Platform) => {
             on_new_revision(cluster, own(), policy)
@@ -343,7 +353,6 @@ fn revise(
         }
         // What is past its start finishes the step it is in; only then is it queued again.
         Phase::Initialized | Phase::Partial | Phase::Operators => return record,
-        Phase::Soaking | Phase::PostAction | Phase::Complete | Phase::Failed if !selected => return record,
         Phase::Pending
         | Phase::Blocked
         | Phase::PreAction

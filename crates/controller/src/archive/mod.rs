@@ -47,6 +47,7 @@ static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// An archived upgrade, beside its metadata and status.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one upgrade")]
 pub struct Archive {
     /// What selects its clusters. `None`: it was complete before it was restored, and selects none.
     selector: Option<Selector>,
