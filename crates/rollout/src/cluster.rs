@@ -158,7 +158,16 @@ impl Machine<'_> {
             self.finish_old_revision();
         }
         if self.leaving {
-            self.wait(Reason::LeftSelection, "the cluster is not selected any more");
+            // What is in the way of its next step does not concern it any more.
+            let phase = match self.out.record.phase {
+                Phase::Blocked => Phase::Pending,
+                phase => phase,
+            };
+            self.phase(
+                phase,
+                Reason::LeftSelection,
+                "the cluster is not selected any more",
+            );
             self.out.wish = Wish::Nothing;
             return self.clean_up_leaver();
         }
@@ -297,11 +306,10 @@ impl Machine<'_> {
         if let Selection::Left(since) = self.cluster.selection {
             self.leaving = true;
             self.wake_at(since + LEAVE_DEBOUNCE);
-        } else {
-            self.before = Phase::Pending;
-            self.holds = false;
-            self.take_steps();
         }
+        self.before = Phase::Pending;
+        self.holds = false;
+        self.take_steps();
     }
 
     pub(crate) fn wait(&mut self, reason: Reason, message: &str) {

@@ -345,6 +345,8 @@ fn revise(
         // What is past its start finishes the step it is in; only then is it queued again.
         Phase::Initialized | Phase::Partial | Phase::Operators => return record,
         Phase::Soaking | Phase::PostAction | Phase::Complete | Phase::Failed if !selected => return record,
+        // Nor is one that is under way and has an obstacle before its next step: its work is kept, so it cannot be dropped.
+        Phase::Blocked if !selected && is_under_way(cluster, &record) => return record,
         Phase::Pending
         | Phase::Blocked
         | Phase::PreAction
