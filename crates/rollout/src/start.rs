@@ -91,11 +91,15 @@ impl Machine<'_> {
         let Some(work) = self.cluster.slot(Step::Platform).ours() else {
             return false;
         };
+        // An earlier change that was carried out late may have a later clock than the attempt itself.
+        let stage = self.out.record.stage(Stage::Platform);
+        let started = stage.map_or(work.started, |stage| stage.started.min(work.started));
+        let until = started + self.policy.timeout(Step::Platform);
         let updating = work.attempt.revision != self.out.record.attempt.revision
             && work.reading == Reading::Running
-            && self.now < work.started + self.policy.timeout(Step::Platform);
+            && self.now < until;
         if updating {
-            self.wake_at(work.started + self.policy.timeout(Step::Platform));
+            self.wake_at(until);
             self.phase(
                 Phase::Partial,
                 Reason::Running,
