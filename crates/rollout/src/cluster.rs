@@ -178,7 +178,7 @@ impl Machine<'_> {
     /// A start of an earlier revision may have come about: the cluster goes on from there, or is queued anew, when that is
     /// known.
     fn wait_for_answer(&mut self) {
-        if self.cluster.unsettled.is_none() {
+        if !self.cluster.is_in_doubt() {
             return;
         }
         let failed = self.cluster.backoff.as_ref();
@@ -210,7 +210,7 @@ impl Machine<'_> {
         }
         let has_pre_action = self.cluster.slot(Step::PreAction).ours().is_some();
         // Without its record the cluster is out of sight: a deletion under way may still fail and be needed again.
-        let writing = self.cluster.busy.is_some() || self.cluster.awaits_start();
+        let writing = self.cluster.busy.is_some() || self.cluster.is_in_doubt();
         self.leaving = self.now < until || writing || has_pre_action;
         !self.leaving
     }
