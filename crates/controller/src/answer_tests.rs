@@ -399,72 +399,9 @@ fn failed(counted: WriteOutcome) -> Outcome {
     Outcome::Failed("no".to_owned(), counted)
 }
 
-fn is_unsettled(hall: &Hall) -> bool {
-    with_desk(hall, |desk| desk.unsettled.contains_key(&cluster()))
-}
-
-/// Lets the time pass after which what was given up on does not come any more.
-fn outlast(hall: &Hall) {
-    with_desk(hall, |desk| {
-        let unsettled = desk.unsettled.get_mut(&cluster()).unwrap();
-        unsettled.given_up = unsettled.given_up.map(|at| at - TimeDelta::seconds(91));
-    });
-}
-
 fn tried(hall: &Hall, outcome: &Outcome) {
     with_desk(hall, |desk| desk.begin(&cluster(), true));
     answered(hall, create(hall), outcome);
-}
-
-#[test]
-fn a_creation_that_may_have_been_carried_out_is_not_settled_by_a_later_no() {
-    for doubtful in [
-        failed(WriteOutcome::Timeout),
-        failed(WriteOutcome::Unavailable),
-        failed(WriteOutcome::Error),
-        Outcome::GivenUp,
-    ] {
-        let hall = writing();
-        tried(&hall, &doubtful);
-        assert!(is_unsettled(&hall), "{doubtful:?}");
-        for no in [
-            failed(WriteOutcome::Forbidden),
-            failed(WriteOutcome::Overloaded),
-            Outcome::NotLeading,
-            Outcome::Refused("bad".to_owned()),
-        ] {
-            tried(&hall, &no);
-            assert!(is_unsettled(&hall), "{doubtful:?} then {no:?}");
-        }
-        hall.with(|state| {
-            state.end_term();
-            state.begin_term();
-        });
-        assert!(is_unsettled(&hall), "a new term knows no better");
-        outlast(&hall);
-        tried(&hall, &failed(WriteOutcome::Forbidden));
-        assert!(!is_unsettled(&hall));
-    }
-}
-
-#[test]
-fn a_creation_that_was_put_off_is_settled_by_the_first_definite_answer() {
-    for put_off in [WriteOutcome::Overloaded, WriteOutcome::Unreachable] {
-        let hall = writing();
-        tried(&hall, &failed(put_off));
-        assert!(is_unsettled(&hall), "it is tried again first");
-        tried(&hall, &failed(WriteOutcome::Forbidden));
-        assert!(!is_unsettled(&hall));
-    }
-    let hall = writing();
-    tried(&hall, &failed(WriteOutcome::Timeout));
-    tried(
-        &hall,
-        &Outcome::Work(Box::new(work("c1", Step::Platform, "u1", 5))),
-    );
-    assert!(!is_unsettled(&hall));
-    tried(&hall, &Outcome::NotLeading);
-    assert!(!is_unsettled(&hall), "it was never sent");
 }
 
 #[test]
@@ -490,29 +427,6 @@ fn read(hall: &Hall, uid: Option<&str>, outcome: &Outcome) {
         asked: hall.now(),
     };
     answered(hall, effect, outcome);
-}
-
-#[test]
-fn reading_settles_what_it_finds_at_once_and_what_it_does_not_find_after_a_while() {
-    let hall = writing();
-    tried(&hall, &failed(WriteOutcome::Timeout));
-    read(&hall, None, &Outcome::Gone);
-    assert!(is_unsettled(&hall), "it may come yet");
-    with_desk(&hall, |desk| assert!(desk.backoff.contains_key(&cluster())));
-    read(&hall, None, &failed(WriteOutcome::Timeout));
-    assert!(is_unsettled(&hall));
-    outlast(&hall);
-    read(&hall, None, &Outcome::Gone);
-    assert!(!is_unsettled(&hall));
-    with_desk(&hall, |desk| assert!(desk.backoff.is_empty()));
-
-    tried(&hall, &failed(WriteOutcome::Timeout));
-    read(
-        &hall,
-        None,
-        &Outcome::Work(Box::new(work("c1", Step::Platform, "u1", 5))),
-    );
-    assert!(!is_unsettled(&hall) && is_indexed(&hall));
 }
 
 #[test]
@@ -569,3 +483,6 @@ fn only_a_deletion_that_the_hub_has_taken_leaves_the_work_doomed() {
         assert_eq!(found, terminating, "{outcome:?}");
     }
 }
+
+#[path = "answer_unsettled_tests.rs"]
+mod unsettled;

@@ -8,6 +8,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use rollout::Attempt;
 
 use crate::apply::Outcome;
+use crate::index::{Index, Uid};
 use crate::telemetry::labels::WriteOutcome;
 
 /// First and longest wait after a failed write.
@@ -65,12 +66,12 @@ impl Backoff {
     }
 }
 
-/// The creation of a work, or the change of one, that the hub put off or that was given up on. It may have taken a slot.
+/// Creations of a work, or changes of one, that the hub put off or that were given up on. They may have taken a slot.
 #[derive(Clone, Debug)]
 pub struct Unsettled {
     /// The step.
     pub step: Step,
-    /// The attempt that the work carries if it was carried out.
+    /// The attempt that the work carries if the last try was carried out.
     pub attempt: Attempt,
     /// When the last try that may have been carried out was given up on; `None`: all were put off.
     pub given_up: Option<DateTime<Utc>>,
@@ -81,6 +82,14 @@ impl Unsettled {
     #[must_use]
     pub fn is_over(&self, now: DateTime<Utc>) -> bool {
         self.given_up.is_none_or(|at| at + SETTLED <= now)
+    }
+
+    /// True when the work of the last try is there: no other can be created beside it.
+    #[must_use]
+    pub fn has_landed(&self, cluster: &str, uid: &Uid, index: &Index) -> bool {
+        index.work_of(cluster, self.step).is_some_and(|view| {
+            view.upgrade == *uid && view.work.attempt == self.attempt && !view.work.vanished
+        })
     }
 }
 

@@ -86,8 +86,8 @@ pub struct Desk {
     pub busy: AHashMap<Arc<str>, Writes>,
     /// Failed writes, by cluster.
     pub backoff: AHashMap<Arc<str>, Backoff>,
-    /// Creations and changes of works of which it is not known whether they were carried out, by cluster.
-    pub unsettled: AHashMap<Arc<str>, Unsettled>,
+    /// Creations and changes of works that may have been carried out, or may be yet, by cluster: one per step, in order.
+    pub unsettled: AHashMap<Arc<str>, Vec<Unsettled>>,
     /// The last readings of works, by cluster.
     readings: AHashMap<Arc<str>, LastReading>,
     /// What stands in the way of a step, found when its work was to be created.
@@ -319,10 +319,12 @@ impl Desk {
         (self.created, &self.key)
     }
 
-    /// When the next cluster whose namespace was missing is to be looked at again; those that are due are forgotten.
-    pub fn look_for_missing(&mut self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    /// When something is due that no plan tells of: the next cluster whose namespace was missing is to be looked at again (those
+    /// that are due are forgotten), or a doubt ends by time alone.
+    pub fn due_at(&mut self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         self.missing.retain(|_, since| now < *since + MISSING);
-        self.missing.values().min().map(|since| *since + MISSING)
+        let missing = self.missing.values().min().map(|since| *since + MISSING);
+        missing.into_iter().chain(self.settles_at(now)).min()
     }
 
     /// Notes that writes for a cluster begin.
@@ -380,7 +382,7 @@ impl Desk {
         for obstacle in self.obstacles.values_mut() {
             obstacle.retry_at = obstacle.retry_at.min(now + OBSTACLE.1);
         }
-        for unsettled in self.unsettled.values_mut() {
+        for unsettled in self.unsettled.values_mut().flatten() {
             unsettled.given_up = unsettled.given_up.map(|at| at.min(now));
         }
         for since in self.missing.values_mut().chain(self.left.values_mut()) {
@@ -414,48 +416,79 @@ impl Desk {
         outcome: &Outcome,
         now: DateTime<Utc>,
     ) {
-        let certainty = certainty(outcome);
-        let given_up = match certainty {
+        let given_up = match certainty(outcome) {
             Certainty::Unsent => return,
+            // An earlier try may come about yet, should this work go.
             Certainty::Done => {
-                self.unsettled.remove(cluster);
-                return;
+                let mut known = self.unsettled.get_mut(cluster).into_iter().flatten();
+                if let Some(before) = known.find(|unsettled| unsettled.step == step) {
+                    before.attempt = attempt.clone();
+                }
+                return self.rule_out(cluster, step, now);
             }
-            Certainty::Refused => return self.rule_out(cluster, now),
+            Certainty::Refused => return self.rule_out(cluster, step, now),
             Certainty::PutOff => None,
             Certainty::Unknown => Some(now),
         };
-        let before = self.unsettled.remove(cluster).and_then(|before| before.given_up);
-        let unsettled = Unsettled {
+        let known = self.unsettled.entry(Arc::clone(cluster)).or_default();
+        let before = known.extract_if(.., |unsettled| unsettled.step == step).last();
+        known.push(Unsettled {
             step,
             attempt: attempt.clone(),
-            given_up: given_up.or(before),
-        };
-        self.unsettled.insert(Arc::clone(cluster), unsettled);
+            given_up: given_up.or(before.and_then(|before| before.given_up)),
+        });
+        known.sort_by_key(|unsettled| unsettled.step);
     }
 
-    /// The hub said no, or has no such work: earlier tries may still come about for a while.
-    fn rule_out(&mut self, cluster: &str, now: DateTime<Utc>) {
+    /// The hub did it, said no, or has no such work: earlier tries may still come about for a while.
+    fn rule_out(&mut self, cluster: &str, step: Step, now: DateTime<Utc>) {
         // By a clock that has jumped nothing is over.
-        if self.skew.is_none()
-            && self
-                .unsettled
-                .get(cluster)
-                .is_some_and(|unsettled| unsettled.is_over(now))
-        {
-            self.unsettled.remove(cluster);
+        if self.skew.is_some() {
+            return;
+        }
+        if let Some(known) = self.unsettled.get_mut(cluster) {
+            known.retain(|unsettled| unsettled.step != step || !unsettled.is_over(now));
+            if known.is_empty() {
+                self.unsettled.remove(cluster);
+            }
         }
     }
 
-    /// What turns out to have been carried out is settled.
-    pub fn settle(&mut self, index: &Index) {
+    /// What turns out to have been carried out is settled as soon as no earlier try of it can come about any more. True when
+    /// something was settled.
+    pub fn settle(&mut self, index: &Index, now: DateTime<Utc>) -> bool {
         let uid = &self.uid;
-        self.unsettled.retain(|cluster, unsettled| {
-            let landed = index.work_of(cluster, unsettled.step).is_some_and(|view| {
-                view.upgrade == *uid && view.work.attempt == unsettled.attempt && !view.work.vanished
-            });
-            !landed
+        let mut settled = false;
+        self.unsettled.retain(|cluster, known| {
+            let before = known.len();
+            known.retain(|unsettled| !unsettled.is_over(now) || !unsettled.has_landed(cluster, uid, index));
+            settled |= known.len() < before;
+            !known.is_empty()
         });
+        settled
+    }
+
+    /// The step of which it is not known whether its work was created or changed, and another of which a creation may come
+    /// about yet should its work go.
+    #[must_use]
+    pub fn doubts(&self, cluster: &str, index: &Index) -> (Option<Step>, Option<Step>) {
+        let known = || self.unsettled.get(cluster).into_iter().flatten();
+        let open = known().find(|unsettled| !unsettled.has_landed(cluster, &self.uid, index));
+        let open = open.map(|unsettled| unsettled.step);
+        let late = known()
+            .map(|unsettled| unsettled.step)
+            .find(|step| Some(*step) != open);
+        (open, late)
+    }
+
+    /// When time alone settles something next.
+    fn settles_at(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let given_up = self
+            .unsettled
+            .values()
+            .flatten()
+            .filter_map(|unsettled| unsettled.given_up);
+        given_up.map(|at| at + SETTLED).filter(|over| *over > now).min()
     }
 
     /// Notes that a work was read: what was found the index knows already.
@@ -473,18 +506,12 @@ impl Desk {
             answered: now,
         };
         self.readings.insert(Arc::clone(cluster), reading);
-        self.settle(index);
-        if self
-            .unsettled
-            .get(cluster)
-            .is_some_and(|unsettled| unsettled.step == step)
-        {
-            self.rule_out(cluster, now);
-        }
-        let Some(unsettled) = self.unsettled.get(cluster) else {
+        self.rule_out(cluster, step, now);
+        let mut known = self.unsettled.get(cluster).into_iter().flatten();
+        let Some(open) = known.find(|unsettled| !unsettled.has_landed(cluster, &self.uid, index)) else {
             return self.succeed(cluster);
         };
-        let over = unsettled.given_up.map_or(now, |at| at + SETTLED);
+        let over = open.given_up.map_or(now, |at| at + SETTLED);
         let text = self.backoff.get(cluster).map_or_else(
             || Arc::from("the answer to a write was lost"),
             |backoff| Arc::clone(&backoff.text),

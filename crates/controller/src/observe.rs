@@ -340,6 +340,7 @@ impl View<'_> {
             Some(_) => Selection::In,
             None => Selection::Left(desk.left.get(name).copied().unwrap_or(self.now)),
         };
+        let (unsettled, late) = desk.doubts(name, self.index);
         Cluster {
             name: Arc::clone(name),
             selection,
@@ -363,10 +364,8 @@ impl View<'_> {
                 error: Arc::clone(&backoff.text),
                 lasting: backoff.forbidden >= LASTING,
             }),
-            unsettled: desk
-                .unsettled
-                .get(name)
-                .map(|unsettled| to_rollout(unsettled.step)),
+            unsettled: unsettled.map(to_rollout),
+            late: late.map(to_rollout),
             read: desk
                 .reading(name, self.now)
                 .map(|(step, asked)| (to_rollout(step), asked)),

@@ -188,7 +188,9 @@ fn observe_desk(hall: &Hall, state: &mut State, desk: &mut Desk, now: DateTime<U
         }
     }
     observe::note_proven(desk, &state.index);
-    desk.settle(&state.index);
+    if desk.settle(&state.index, now) {
+        wake_contested(&mut state.desks);
+    }
     let mut owned = owned;
     if !desk.unsettled.is_empty() {
         owned.extend(desk.unsettled.keys().cloned());
@@ -341,11 +343,7 @@ fn take(state: &mut State, uid: &str, observed: &Observed, plan: &Plan, begun: I
         // Planned for a spec that is not the latest any more; the desk is dirty already.
         return Taken::default();
     }
-    desk.wake_at = plan
-        .wake_at
-        .into_iter()
-        .chain(desk.look_for_missing(observed.now))
-        .min();
+    desk.wake_at = plan.wake_at.into_iter().chain(desk.due_at(observed.now)).min();
     let mut jobs: Vec<Job> = plan
         .actions
         .iter()

@@ -88,6 +88,7 @@ async fn a_start_that_shows_up_while_paused_holds_its_slot_and_is_not_sent_again
         state.desks["u1"]
             .unsettled
             .values()
+            .flatten()
             .next()
             .unwrap()
             .attempt

@@ -107,7 +107,8 @@ pub enum ViolationKind {
     DeadlinePassed,
     /// A cluster fails because its time is over, and its work was not read from the hub after the deadline.
     FailedUnread,
-    /// A cluster is given a new attempt, or another step is begun, while it is not known whether a start was carried out.
+    /// A cluster is given a new attempt, or another step is begun, while it is not known whether a start was carried out; or it
+    /// starts while one that was given up on may be carried out yet.
     UnsettledPassed,
     /// The plan does not wake for a deadline.
     WakeMissed,

@@ -158,7 +158,16 @@ impl Machine<'_> {
             self.finish_old_revision();
         }
         if self.leaving {
-            self.wait(Reason::LeftSelection, "the cluster is not selected any more");
+            // What is in the way of its next step does not concern it any more.
+            let phase = match self.out.record.phase {
+                Phase::Blocked => Phase::Pending,
+                phase => phase,
+            };
+            self.phase(
+                phase,
+                Reason::LeftSelection,
+                "the cluster is not selected any more",
+            );
             self.out.wish = Wish::Nothing;
             return self.clean_up_leaver();
         }
@@ -169,7 +178,7 @@ impl Machine<'_> {
     /// A start of an earlier revision may have come about: the cluster goes on from there, or is queued anew, when that is
     /// known.
     fn wait_for_answer(&mut self) {
-        if self.cluster.unsettled.is_none() {
+        if !self.cluster.is_in_doubt() {
             return;
         }
         let failed = self.cluster.backoff.as_ref();
@@ -201,7 +210,7 @@ impl Machine<'_> {
         }
         let has_pre_action = self.cluster.slot(Step::PreAction).ours().is_some();
         // Without its record the cluster is out of sight: a deletion under way may still fail and be needed again.
-        let writing = self.cluster.busy.is_some() || self.cluster.awaits_start();
+        let writing = self.cluster.busy.is_some() || self.cluster.is_in_doubt();
         self.leaving = self.now < until || writing || has_pre_action;
         !self.leaving
     }
@@ -297,11 +306,10 @@ impl Machine<'_> {
         if let Selection::Left(since) = self.cluster.selection {
             self.leaving = true;
             self.wake_at(since + LEAVE_DEBOUNCE);
-        } else {
-            self.before = Phase::Pending;
-            self.holds = false;
-            self.take_steps();
         }
+        self.before = Phase::Pending;
+        self.holds = false;
+        self.take_steps();
     }
 
     pub(crate) fn wait(&mut self, reason: Reason, message: &str) {

@@ -43,6 +43,9 @@ pub struct Cluster {
     /// A creation, or a change in place, of this step's work was put off or may have been carried out: until that is known it
     /// counts as carried out.
     pub unsettled: Option<Step>,
+    /// An earlier creation of this step's work may be carried out yet, though a later one was, or one of a step after
+    /// `unsettled`: should the work go, it may come back.
+    pub late: Option<Step>,
     /// The step whose work was last read from the hub itself, not from a watch, and a time that the reading is not older
     /// than.
     pub read: Option<(Step, DateTime<Utc>)>,
@@ -66,10 +69,17 @@ impl Cluster {
         &self.works[step.index()]
     }
 
-    /// True while a write that takes a slot is under way, or it is not known whether such a write was carried out.
+    /// True while a write that takes a slot is under way, or one that was given up on may have been carried out, or may be yet.
     #[must_use]
     pub fn awaits_start(&self) -> bool {
-        self.busy == Some(Busy::Starting) || self.unsettled.is_some_and(|step| step != Step::PostAction)
+        let mut doubts = [self.unsettled, self.late].into_iter().flatten();
+        self.busy == Some(Busy::Starting) || doubts.any(|step| step != Step::PostAction)
+    }
+
+    /// True while a creation that was given up on may have been carried out, or may be yet.
+    #[must_use]
+    pub const fn is_in_doubt(&self) -> bool {
+        self.unsettled.is_some() || self.late.is_some()
     }
 }
 

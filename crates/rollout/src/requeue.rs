@@ -248,10 +248,12 @@ pub(crate) fn requeue(
     }
 }
 
-/// True while it is not known whether the cluster has started: a new attempt would take what shows up later for the work of an
-/// earlier one, which holds no slot.
+/// True while it is not known whether the cluster has started, or what was sent earlier may be carried out yet: a new attempt
+/// would take what shows up later for the work of an earlier one, which holds no slot, or, where an edit is taken back, the work
+/// of an earlier one for its own.
 pub(crate) fn is_frozen(cluster: &Cluster, record: &Record) -> bool {
-    cluster.awaits_start() && matches!(record.phase, Phase::Pending | Phase::Blocked)
+    (cluster.awaits_start() || cluster.is_in_doubt())
+        && matches!(record.phase, Phase::Pending | Phase::Blocked)
 }
 
 /// The kept work of an earlier attempt of a cluster that was queued again and has not started.
@@ -353,6 +355,8 @@ fn revise(
         }
         // What is past its start finishes the step it is in; only then is it queued again.
         Phase::Initialized | Phase::Partial | Phase::Operators => return record,
+        // Nor is one that is under way and has an obstacle before its next step: its work is kept, so it cannot be dropped.
+        Phase::Blocked if !selected && is_under_way(cluster, &record) => return record,
         Phase::Pending
         | Phase::Blocked
         | Phase::PreAction

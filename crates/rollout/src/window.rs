@@ -9,6 +9,10 @@ use crate::plan::superseded;
 use crate::policy::{Hold, Policy};
 use crate::reason::Reason;
 
+/// Why a cluster does not start in which an earlier creation may be carried out yet.
+const LATE: &str =
+    "a write that was given up on may be carried out yet; it starts when that is out of the question";
+
 /// How the canaries fare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Canaries {
@@ -147,13 +151,13 @@ impl Window {
                     continue;
                 }
                 // It counts as holding a slot already, for the step that was tried; any other must wait until that is settled.
-                let repeats = cluster.unsettled.is_some();
-                if repeats && !is_repeat(cluster, derived) {
+                if cluster.unsettled.is_some() && !is_repeat(cluster, derived) {
                     continue;
                 }
                 let verdict = match self.gate(policy, cluster.canary) {
                     Some(shut) => Some(shut),
-                    None if free == 0 && !(repeats && cluster.awaits_start()) => {
+                    None if cluster.late.is_some() => Some((Reason::WriteFailed, LATE)),
+                    None if free == 0 && !cluster.awaits_start() => {
                         Some((Reason::WaitingForSlot, "waits for a free slot of maxConcurrency"))
                     }
                     None => None,

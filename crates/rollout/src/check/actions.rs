@@ -195,6 +195,10 @@ impl Checker<'_> {
             self.report(ViolationKind::ClockReset, Some(cluster), text);
         }
         if is_start(action, state) {
+            if let Some(late) = cluster.late {
+                let text = format!("{step:?} while {late:?} may be carried out yet");
+                self.report(ViolationKind::UnsettledPassed, Some(cluster), text);
+            }
             self.check_may_start(cluster, state);
         } else if clock.is_some_and(|clock| clock != started) {
             let text = format!("{step:?} with a clock of {started} instead of {clock:?}");

@@ -11,13 +11,10 @@ use crate::policy::Limit;
 use crate::reason::Reason;
 use crate::record::Record;
 
-/// A write that takes a slot is under way, or how one ended is not known.
+/// A write that takes a slot is under way, or how one ended is not known, or it may be carried out yet.
 fn may_have_started(cluster: &Cluster) -> bool {
-    cluster.busy == Some(Busy::Starting)
-        || matches!(
-            cluster.unsettled,
-            Some(Step::PreAction | Step::Platform | Step::Operators)
-        )
+    let takes_slot = |step| matches!(step, Some(Step::PreAction | Step::Platform | Step::Operators));
+    cluster.busy == Some(Busy::Starting) || takes_slot(cluster.unsettled) || takes_slot(cluster.late)
 }
 
 /// Of a cluster whose record cannot be read, every work that has not ended may be at work.

@@ -142,8 +142,8 @@ impl Checker<'_> {
             .is_some_and(|record| record.phase.is_initialized());
         let left = matches!(cluster.selection, Selection::Left(since)
             if since + TimeDelta::seconds(5) <= self.now);
-        let unsettled = cluster.unsettled.is_some_and(|step| step != Step::PostAction);
-        if !cluster.gone && (!left || started || unsettled) {
+        let doubt = cluster.unsettled.is_some() || cluster.late.is_some();
+        if !cluster.gone && (!left || started || doubt) {
             let text = format!(
                 "dropped from {:?}",
                 cluster.record.as_deref().map(|record| record.phase)
@@ -167,7 +167,12 @@ impl Checker<'_> {
             }
             return;
         }
-        let waits = cluster.unsettled.is_some_and(|step| step != Step::PostAction);
+        // A start that is there is in flight, and an edit may change it like any other.
+        let begun = || {
+            let mut works = Step::ALL.into_iter().filter_map(|step| own(cluster, step));
+            works.any(|work| work.attempt == before.attempt)
+        };
+        let waits = cluster.unsettled.is_some() || (cluster.late.is_some() && !begun());
         if waits && matches!(before.phase, Phase::Pending | Phase::Blocked) {
             let text = format!("{:?} became {:?}", before.attempt, record.attempt);
             self.report(ViolationKind::UnsettledPassed, Some(cluster), text);

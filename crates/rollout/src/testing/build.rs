@@ -206,6 +206,7 @@ impl FleetBuilder {
             busy: None,
             backoff: None,
             unsettled: None,
+            late: None,
             read: None,
             version: Arc::from("4.11.0"),
         });
@@ -321,6 +322,11 @@ impl FleetBuilder {
     /// It is not known whether a write that begins a step was carried out.
     pub fn unsettled(self, step: Step) -> Self {
         self.last(|cluster| cluster.unsettled = Some(step))
+    }
+
+    /// A creation that was given up on may be carried out yet, though a later one was.
+    pub fn late(self, step: Step) -> Self {
+        self.last(|cluster| cluster.late = Some(step))
     }
 
     /// A step's work was read from the hub then (seconds).

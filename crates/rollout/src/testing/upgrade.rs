@@ -46,12 +46,26 @@ pub(super) struct Write {
     pub(super) late: bool,
 }
 
-/// A write that takes a slot, may have been carried out, and may be carried out yet.
+/// Writes of a step's work that were given up on: each may have been carried out, and may be carried out yet.
 #[derive(Clone, Debug)]
 pub(super) struct Unsettled {
-    step: Step,
+    /// The attempt that was tried last.
     attempt: Attempt,
+    /// When the last one was given up on.
     last: DateTime<Utc>,
+}
+
+impl Unsettled {
+    fn over(&self) -> DateTime<Utc> {
+        self.last + SETTLED
+    }
+
+    /// True when the work that was tried last is there: another one cannot be created beside it.
+    fn has_landed(&self, index: usize, hub: &Hub, name: &str, step: Step) -> bool {
+        let spoke = hub.spokes.get(name);
+        let work = spoke.and_then(|spoke| spoke.works[step.index()].as_ref());
+        work.is_some_and(|work| work.owner == Owner::Upgrade(index) && work.attempt == self.attempt)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -69,7 +83,7 @@ pub(super) struct Upgrade {
     pub(super) due: BTreeMap<Arc<str>, DateTime<Utc>>,
     pub(super) writes: Vec<Write>,
     pub(super) backoff: BTreeMap<Arc<str>, DateTime<Utc>>,
-    pub(super) unsettled: BTreeMap<Arc<str>, Unsettled>,
+    pub(super) unsettled: BTreeMap<(Arc<str>, Step), Unsettled>,
     pub(super) read: BTreeMap<Arc<str>, (Step, DateTime<Utc>)>,
     /// Its watches are silent: the hub as they told it last, and as answers told it since.
     pub(super) deaf: Option<Hub>,
@@ -180,9 +194,15 @@ impl Upgrade {
     }
 
     /// When memory alone causes something next.
-    pub(super) fn next(&self) -> Option<DateTime<Utc>> {
+    pub(super) fn next(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let landings = self.writes.iter().map(|write| write.lands);
-        landings.chain(self.due.values().copied()).chain(self.wake).min()
+        let doubts = self.unsettled.values().map(Unsettled::over);
+        let doubts = doubts.filter(|over| *over > now);
+        landings
+            .chain(self.due.values().copied())
+            .chain(self.wake)
+            .chain(doubts)
+            .min()
     }
 
     /// Notes that a work is gone; its success is remembered until it is written.
@@ -197,32 +217,54 @@ impl Upgrade {
         }
     }
 
-    /// Notes that a write which takes a slot was given up on.
-    pub(super) fn doubt(&mut self, write: &Write, now: DateTime<Utc>) {
-        let (step, attempt) = match &write.action {
-            Action::Create { step, attempt, .. } => (*step, attempt.clone()),
-            Action::Update { attempt, .. } => (Step::Platform, attempt.clone()),
-            _ => return,
+    /// Takes what the answer to a creation or change, or its loss, says of whether it was carried out.
+    pub(super) fn weigh(&mut self, write: &Write, now: DateTime<Utc>) {
+        let (Action::Create { attempt, .. } | Action::Update { attempt, .. }) = &write.action else {
+            return;
         };
-        let unsettled = Unsettled {
-            step,
-            attempt,
-            last: now,
-        };
-        self.unsettled.insert(Arc::clone(&write.cluster), unsettled);
+        let key = (Arc::clone(&write.cluster), write.action.step());
+        let attempt = attempt.clone();
+        match write.landing {
+            Landing::Lost | Landing::Late(_) => {
+                self.unsettled.insert(key, Unsettled { attempt, last: now });
+            }
+            Landing::Done => {
+                if let Some(unsettled) = self.unsettled.get_mut(&key) {
+                    unsettled.attempt = attempt;
+                }
+            }
+            Landing::Refused => {}
+        }
     }
 
-    /// Takes what a look at the hub tells of writes that were given up on; `asked`: the hub said no to another try, or that
-    /// nothing is there.
-    pub(super) fn settle(&mut self, index: usize, hub: &Hub, now: DateTime<Utc>, asked: Option<&str>) {
-        self.unsettled.retain(|name, unsettled| {
-            let spoke = hub.spokes.get(name);
-            let work = spoke.and_then(|spoke| spoke.works[unsettled.step.index()].as_ref());
-            let landed = work
-                .is_some_and(|work| work.owner == Owner::Upgrade(index) && work.attempt == unsettled.attempt);
-            let over = asked == Some(&**name) && unsettled.last + SETTLED <= now;
-            !landed && !over
+    /// Takes what a look at the hub tells of writes that were given up on; `asked`: the hub said no to another try of this
+    /// step, or what is there.
+    pub(super) fn settle(
+        &mut self,
+        index: usize,
+        hub: &Hub,
+        now: DateTime<Utc>,
+        asked: Option<(&str, Step)>,
+    ) {
+        self.unsettled.retain(|(name, step), unsettled| {
+            let known = asked == Some((&**name, *step)) || unsettled.has_landed(index, hub, name, *step);
+            !known || now < unsettled.over()
         });
+    }
+
+    /// The step of which it is not known whether its work was created, and another of which a creation may be carried out yet.
+    pub(super) fn doubts(&self, index: usize, hub: &Hub, name: &str) -> (Option<Step>, Option<Step>) {
+        let doubts = || {
+            self.unsettled
+                .iter()
+                .filter(|((cluster, _), _)| **cluster == *name)
+        };
+        let open = doubts().find(|((_, step), unsettled)| !unsettled.has_landed(index, hub, name, *step));
+        let open = open.map(|((_, step), _)| *step);
+        let late = doubts()
+            .map(|((_, step), _)| *step)
+            .find(|step| Some(*step) != open);
+        (open, late)
     }
 
     fn slot(&self, index: usize, hub: &Hub, name: &Arc<str>, step: Step) -> Slot {
@@ -260,7 +302,7 @@ impl Upgrade {
     fn owns(&self, index: usize, hub: &Hub, name: &Arc<str>) -> bool {
         let works = hub.spokes.get(name).map(|spoke| &spoke.works);
         self.busy(name) == Some(Busy::Starting)
-            || self.unsettled.contains_key(name)
+            || self.unsettled.keys().any(|(cluster, _)| cluster == name)
             || works.is_some_and(|works| {
                 works
                     .iter()
@@ -316,7 +358,7 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
     let mut names: BTreeSet<Arc<str>> = upgrade.rows.keys().cloned().collect();
     names.extend(upgrade.drafts.keys().cloned());
     names.extend(upgrade.writes.iter().map(|write| Arc::clone(&write.cluster)));
-    names.extend(upgrade.unsettled.keys().cloned());
+    names.extend(upgrade.unsettled.keys().map(|(name, _)| Arc::clone(name)));
     for (name, spoke) in &hub.spokes {
         let owned = spoke
             .works
@@ -330,7 +372,8 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
     let clusters = names
         .iter()
         .filter_map(|name| Some((name, hub.spokes.get(name)?)))
-        .map(|(name, spoke)| Cluster {
+        .map(|(name, spoke)| (name, spoke, upgrade.doubts(index, hub, name)))
+        .map(|(name, spoke, (unsettled, late))| Cluster {
             name: Arc::clone(name),
             selection: upgrade
                 .selection
@@ -350,7 +393,8 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
                 error: Arc::from("the write failed"),
                 lasting: false,
             }),
-            unsettled: upgrade.unsettled.get(name).map(|unsettled| unsettled.step),
+            unsettled,
+            late,
             read: upgrade.read.get(name).copied(),
             version: Arc::clone(&spoke.version),
         })

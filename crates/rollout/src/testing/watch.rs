@@ -224,6 +224,11 @@ impl Watch {
         if finished {
             self.fault(now, &format!("a finished step is created again: {key:?}"));
         }
+        // The same is so of its clock: a later try may have had another, which the record keeps.
+        if late {
+            self.clocks.entry(key).or_insert(started);
+            return;
+        }
         if let Some(clock) = self.clocks.get(&key)
             && *clock != started
             && !starts

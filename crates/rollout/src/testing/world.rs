@@ -365,7 +365,7 @@ impl World {
     }
 
     fn next(&self) -> Option<DateTime<Utc>> {
-        let upgrades = self.upgrades.iter().filter_map(Upgrade::next);
+        let upgrades = self.upgrades.iter().filter_map(|upgrade| upgrade.next(self.now));
         let late = self.late.iter().map(|(at, ..)| *at);
         upgrades.chain(late).chain(self.hub.next(self.now)).min()
     }
@@ -510,7 +510,8 @@ impl World {
         };
         self.say(&format!("{cluster}  {what}"));
         self.actions += 1;
-        let repeats = self.upgrades[index].unsettled.contains_key(cluster);
+        let key = (Arc::clone(cluster), step);
+        let repeats = self.upgrades[index].unsettled.contains_key(&key);
         self.upgrades[index].writes.push(Write {
             issued: self.now,
             repeats,

@@ -95,6 +95,23 @@ fn an_old_update_that_began_just_before_the_repointing_is_finished_first() {
 }
 
 #[test]
+fn an_old_update_that_was_carried_out_late_moves_no_deadline() {
+    let late = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(50).running())
+        .record(
+            record(Phase::Initialized)
+                .revision("r2")
+                .stage(Stage::Platform, 40),
+        );
+    let asked = r2().timeouts(20, 20);
+    let plan = planned(55, asked.clone(), late.clone());
+    assert_eq!(stand(&plan, "a").0, Phase::Partial);
+    assert_eq!(plan.wake_at, Some(at(60)));
+    assert_eq!(writes(&planned(60, asked, late)), ["read a/Platform"]);
+}
+
+#[test]
 fn an_edit_that_does_not_concern_the_running_step_changes_nothing_for_it() {
     let fleet = fleet()
         .cluster("a")

@@ -522,6 +522,34 @@ fn a_cluster_that_may_have_started_is_neither_dropped_nor_given_another_attempt(
 }
 
 #[test]
+fn while_an_earlier_creation_may_be_carried_out_yet_a_cluster_keeps_its_slot_and_its_attempt() {
+    let ended = |phase| {
+        let record = record(phase).reason(Reason::ClusterUpgradeTimeout);
+        let ended = fleet().cluster("dev1").record(record);
+        ended.late(Step::Platform).cluster("dev2")
+    };
+    for phase in [Phase::Complete, Phase::Failed] {
+        let plan = planned(60, policy().window(1), ended(phase));
+        assert_eq!(writes(&plan), NOTHING, "{phase:?}");
+        assert_eq!(plan.summary.in_flight, 1);
+    }
+    let plan = planned(60, policy().window(3), ended(Phase::Pending));
+    assert_eq!(writes(&plan), ["create dev2/Platform"]);
+    assert_eq!(stand(&plan, "dev1"), (Phase::Pending, Reason::WriteFailed));
+    for step in [Step::PreAction, Step::PostAction] {
+        let queued = fleet()
+            .cluster("dev1")
+            .record(record(Phase::Pending).revision("r0"))
+            .late(step);
+        let plan = planned(60, policy(), queued);
+        assert_eq!(&*record_of(&plan, "dev1").attempt.revision, "r0", "{step:?}");
+        assert_eq!(stand(&plan, "dev1").1, Reason::WriteFailed);
+        let left = fleet().cluster("dev1").left(0).record(record(Phase::Pending));
+        assert!(planned(60, policy(), left.late(step)).dropped.is_empty());
+    }
+}
+
+#[test]
 fn before_a_deadline_fails_a_cluster_its_work_is_read() {
     let late = || {
         fleet()

@@ -1,7 +1,7 @@
 //! Clusters that join, leave or go (`reference/mcu.md` §4 "Membership"; cases 57 to 62).
 
 use super::{planned, record_of, stand, writes};
-use crate::fleet::Busy;
+use crate::fleet::{Busy, Slot};
 use crate::phase::{Phase, Step};
 use crate::reason::Reason;
 use crate::record::Stage;
@@ -158,6 +158,38 @@ fn a_queued_leaver_whose_kept_work_forbids_dropping_it_falls_back_to_where_it_st
     assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::LeftSelection));
     assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
     assert_eq!(writes(&plan), NOTHING);
+}
+
+#[test]
+fn a_leaver_with_an_obstacle_before_its_next_step_is_neither_revised_nor_dropped() {
+    let blocked = fleet()
+        .cluster("a")
+        .left(0)
+        .work(Step::Platform, work(0).succeeded())
+        .slot(Step::Operators, Slot::Foreign { retry_at: at(120) })
+        .record(record(Phase::Blocked).stage(Stage::Platform, 0));
+    let plan = planned(100, r2().operators(), blocked);
+    assert!(plan.dropped.is_empty());
+    assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
+    assert_eq!(
+        stand(&plan, "a"),
+        (Phase::Failed, Reason::LeftSelection),
+        "the spec has changed since"
+    );
+    assert_eq!(writes(&plan), NOTHING);
+}
+
+#[test]
+fn a_leaver_whose_pre_action_is_gone_is_not_blocked_by_what_is_in_the_way_of_another() {
+    let leaver = fleet()
+        .cluster("a")
+        .left(0)
+        .blocked(Reason::InvalidClusterID)
+        .unsettled(Step::PreAction)
+        .record(record(Phase::PreAction).stage(Stage::PreAction, 0));
+    let plan = planned(10, policy().pre_action(), leaver);
+    assert_eq!(stand(&plan, "a"), (Phase::Pending, Reason::LeftSelection));
+    assert_eq!(writes(&plan), ["read a/PreAction"]);
 }
 
 #[test]

@@ -116,6 +116,14 @@ fn clusters_lost_on_the_way() {
     };
     refused(Kind::LostCluster, 0, policy(), fleet().cluster("a"), drop);
     refused(Kind::LostCluster, 100, policy(), partial(work(0)).left(0), drop);
+    let late = fleet().cluster("a").left(0).record(record(Phase::Pending));
+    refused(
+        Kind::LostCluster,
+        100,
+        policy(),
+        late.late(Step::PostAction),
+        drop,
+    );
 }
 
 #[test]
@@ -572,4 +580,27 @@ fn starts_beside_one_whose_outcome_is_not_known() {
             .retain(|action| !matches!(action, Action::Read { .. }));
         plan.actions.push(create("c", Step::Platform, 10));
     });
+}
+
+#[test]
+fn starts_while_an_earlier_creation_may_be_carried_out_yet() {
+    let late = || fleet().cluster("a").late(Step::Platform).cluster("b");
+    refused(Kind::WindowExceeded, 10, policy().window(1), late(), |plan| {
+        plan.actions.push(create("b", Step::Platform, 10));
+    });
+    refused(Kind::UnsettledPassed, 10, policy(), late(), |plan| {
+        plan.actions.push(create("a", Step::Platform, 10));
+    });
+    let queued = fleet().cluster("a").record(record(Phase::Pending).revision("r0"));
+    refused(
+        Kind::UnsettledPassed,
+        10,
+        policy(),
+        queued.late(Step::Platform),
+        |plan| {
+            let state = &mut plan.clusters[0];
+            Arc::make_mut(&mut state.record).attempt.revision = "r1".into();
+            state.urgent = true;
+        },
+    );
 }

@@ -211,6 +211,7 @@ fn cluster(name: &str, stand: Stand) -> Cluster {
         busy: None,
         backoff: None,
         unsettled: None,
+        late: None,
         read: None,
         version: "4.11.9".into(),
     }

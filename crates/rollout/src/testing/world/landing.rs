@@ -76,16 +76,20 @@ impl World {
         let upgrade = &mut self.upgrades[index];
         let moves = matches!(write.action, Action::Create { .. } | Action::Update { .. });
         let reads = matches!(write.action, Action::Read { .. });
-        match write.landing {
-            Landing::Lost | Landing::Late(_) => upgrade.doubt(write, now),
-            Landing::Refused if moves => upgrade.settle(index, &self.hub, now, Some(cluster)),
-            Landing::Done if moves || reads => upgrade.settle(index, &self.hub, now, Some(cluster)),
-            Landing::Refused | Landing::Done => {}
+        upgrade.weigh(write, now);
+        let told = match write.landing {
+            Landing::Refused => moves,
+            Landing::Done => moves || reads,
+            Landing::Lost | Landing::Late(_) => false,
+        };
+        if told {
+            upgrade.settle(index, &self.hub, now, Some((&**cluster, step)));
         }
         if reads && write.landing == Landing::Done {
             upgrade.read.insert(Arc::clone(cluster), (step, write.issued));
         }
-        if write.landing == Landing::Done && !upgrade.unsettled.contains_key(cluster) {
+        let (unsettled, _) = upgrade.doubts(index, &self.hub, cluster);
+        if write.landing == Landing::Done && unsettled.is_none() {
             upgrade.backoff.remove(cluster);
         } else {
             upgrade.backoff.insert(Arc::clone(cluster), now + WRITE_BACKOFF);
