@@ -1,7 +1,6 @@
 //! The work agent of one cluster, played by hand: conditions and feedback as an agent of OCM writes them.
 //!
-//! Owns the shape of a ManifestWork's status (`reference/ocm.md` 2.3, 2.4). Refuses to apply anything: the test says
-//! what the cluster answers.
+//! Owns the shape of a ManifestWork's status. Refuses to apply anything: the test says what the cluster answers.
 
 use anyhow::{Context as _, Result};
 use api::names::Step;

@@ -1,7 +1,7 @@
 //! What must hold of every status an upgrade ever shows, and of every report.
 //!
-//! Owns the rules of `reference/mcu.md` §3 (counters, conditions) and §3.1 (bounds) as checks over one status and the
-//! one before it. Refuses to wait or to ask: each check is a pure function.
+//! Owns the rules of counters, conditions and bounds (`docs/design/rules.md#status-and-reports`) as checks over one status
+//! and the one before it. Refuses to wait or to ask: each check is a pure function.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Specs that tests start from: the seed's example, actions, operators.
+//! Specs that tests start from: a small complete upgrade, actions, operators.
 
 use serde_json::{Value, json};
 

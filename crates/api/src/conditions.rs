@@ -1,4 +1,4 @@
-//! Condition types and reasons of a `ManagedClustersUpgrade` (`reference/mcu.md` §3 and §3.1).
+//! Condition types and reasons of a `ManagedClustersUpgrade` (`docs/design/rules.md#eight-conditions`).
 //!
 //! Reasons are part of the contract with pipelines and dashboards: a closed set, never built from input.
 

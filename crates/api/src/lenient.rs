@@ -1,8 +1,9 @@
 //! Decoding that never stops a watch: a subtree that does not have the expected shape is kept as its error.
 //!
-//! One unreadable object must make one cluster Unknown, not end the list it came with (`design/house.md`). API servers take
-//! JSON that is nested ten thousand levels deep, JSON parsers here read [`MAX_DEPTH`]. So a subtree is first taken as text,
-//! which works at any depth, and then parsed by itself.
+//! One unreadable object must make one cluster Unknown and must not end the list that it came with
+//! (`docs/design/rules.md#one-object-alone`). API servers accept JSON that is nested ten thousand levels deep, while the
+//! JSON parsers used here read [`MAX_DEPTH`] levels. So a subtree is first taken as text, which works at any depth, and
+//! then parsed by itself.
 
 use std::fmt;
 

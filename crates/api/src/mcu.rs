@@ -1,5 +1,5 @@
-//! `ManagedClustersUpgrade` (`mcu`): spec and status of the design seed, its spelling included, plus the
-//! optional additions of `reference/mcu.md` §3.1.
+//! `ManagedClustersUpgrade` (`mcu`): its spec and status. The published API spells `clustersSummery` and
+//! `canaryClustersSummery` so.
 
 // These comments are what kubectl explain shows; backticks would be noise there.
 #![allow(clippy::doc_markdown)]

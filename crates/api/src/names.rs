@@ -1,7 +1,7 @@
 //! Names on the wire: labels, annotations, finalizer, work names, claims.
 //!
-//! ManifestWorks are the controller's durable record (`reference/mcu.md` §2), so their labels and annotations are
-//! part of the contract between controller versions.
+//! ManifestWorks are part of the controller's durable record (`docs/design/rules.md#works-and-rows`), so their labels and
+//! annotations are part of the contract between controller versions.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ pub const ANNOTATION_STEP_HASH: &str = "cluster.open-cluster-management.io/upgra
 pub const ANNOTATION_TARGET_VERSION: &str = "cluster.open-cluster-management.io/upgrade-target-version";
 /// Annotation on a platform work: the image it asks for, if any.
 pub const ANNOTATION_TARGET_IMAGE: &str = "cluster.open-cluster-management.io/upgrade-target-image";
-/// Annotation on an MCU: any new value requeues its failed clusters (`reference/mcu.md` §3.1).
+/// Annotation on an MCU: any new value requeues its failed clusters (`docs/design/rules.md#retry`).
 pub const ANNOTATION_RETRY_FAILED: &str = "cluster.open-cluster-management.io/retry-failed";
 /// Annotation on an MCU: UID of the object that the controller took up, written with the finalizer. Another UID than the
 /// object's own tells that the object was restored from a backup, or copied.
@@ -48,7 +48,8 @@ pub const LABEL_CLUSTER_SET: &str = "cluster.open-cluster-management.io/clusters
 pub const LABEL_PLACEMENT: &str = "cluster.open-cluster-management.io/placement";
 /// Label of the ManagedCluster that is the hub itself.
 pub const LABEL_LOCAL_CLUSTER: &str = "local-cluster";
-/// Convention label that carries a cluster's name; selectors fall back to `metadata.name` (A7).
+/// Label that carries a cluster's name by convention. Plain OCM does not set it, so selectors fall back to `metadata.name`
+/// (`docs/design/rules.md#name-key`).
 pub const LABEL_NAME: &str = "name";
 /// Key of a selector that matches the name of the ManagedCluster alone, never a label: labels are written by the cluster.
 pub const KEY_METADATA_NAME: &str = "metadata.name";
@@ -67,7 +68,7 @@ pub const CLAIM_PRODUCT: &str = "product.open-cluster-management.io";
 /// Cluster claim with the OpenShift version.
 pub const CLAIM_VERSION: &str = "version.openshift.io";
 
-/// Longest MCU name: the report label carries it (`reference/mcu.md` §3.2).
+/// Longest MCU name. A label of the reports carries the name, and a label takes no more.
 pub const MAX_MCU_NAME: usize = 63;
 
 /// A step that is carried out by one ManifestWork per cluster.

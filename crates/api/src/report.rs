@@ -1,7 +1,7 @@
 //! `ManagedClustersUpgradeReport` (`mcur`): the per-cluster record of an MCU, in shards of at most 250 rows.
 //!
 //! The report is the durable record of finished clusters and the only place where CLI and dashboards read per-cluster
-//! state (`design/product.md`, `reference/mcu.md` A1).
+//! state (`docs/design/rules.md#report-shards`).
 
 // These comments are what kubectl explain shows; backticks would be noise there.
 #![allow(clippy::doc_markdown)]
@@ -147,7 +147,7 @@ pub enum StepOutcome {
     Failed,
 }
 
-/// Phase of a cluster (`reference/mcu.md` §3).
+/// Phase of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, Serialize, JsonSchema)]
 pub enum Phase {
     /// Selected, not started.

@@ -1,5 +1,6 @@
 //! CRD generation and the schema pieces that derive macros cannot say: CEL rules, bounds and list types
-//! (`reference/mcu.md` §3.2). Every rule names its field (by position) and the remedy (in its message).
+//! (`docs/design/rules.md#one-set-of-spec-rules`). Every rule names its field (by position) and the
+//! remedy (in its message).
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,

@@ -1,7 +1,7 @@
 //! Acceptance of a release: from the request to the payload that is reconciled.
 //!
 //! Owns what a request means, the steps of `ReleaseAccepted` with their texts, what is recorded as accepted, and that a
-//! request that was refused proceeds by itself when what stood against it is gone (`reference/clusterversion.md` §6, §8).
+//! request that was refused proceeds by itself when what stood against it is gone (`docs/design/cvo.md#release-accepted`).
 //! While a release is not accepted, nothing else of the status changes.
 
 use chrono::TimeDelta;

@@ -1,6 +1,6 @@
 //! The cache of evaluated rules: one query at a time, each at most so often, the stalest first.
 //!
-//! Owns the three clocks (`reference/clusterversion.md` §5.1): between any two queries, between two of the same query, and
+//! Owns the three clocks (`docs/design/cvo.md#query-cache`): between any two queries, between two of the same query, and
 //! expiry. Keyed by the query, so that a query shared by risks and targets is asked once. Failures are cached like answers.
 //! The evaluation itself is the caller's: [`Cache::ask`] says what to evaluate, [`Cache::record`] takes the answer.
 

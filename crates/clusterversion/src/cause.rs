@@ -1,8 +1,8 @@
 //! Why a cluster does not move, in the words of its own ClusterVersion.
 //!
 //! Owns the closed set of reasons and their order. Refuses to decide: a cause explains a wait, it never fails a
-//! cluster. A transient Invalid=True in particular is normal, since channel and version change together
-//! (`reference/mcu.md` §4, CVO facts).
+//! cluster (`docs/design/rules.md#causes-never-fail`). A transient Invalid=True in particular is normal, since channel and
+//! version change together.
 
 use crate::feedback::{Feedback, Target};
 use crate::progress::started;

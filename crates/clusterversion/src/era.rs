@@ -1,5 +1,4 @@
-//! Eras: what a release line does in its own way, one question each (`reference/clusterversion.md` §2 and the release
-//! branches it names).
+//! Eras: what a release line does in its own way, one question each (`docs/design/cvo.md#eras`).
 //!
 //! A fleet mixes release lines, so the era is a value and never a compile-time choice. Where minor releases of one line
 //! differ, the era is that of the line's newest.

@@ -1,7 +1,7 @@
 //! What keeps a payload from being applied, as one error.
 //!
 //! Owns the kinds of errors with their reasons and texts, how several become one, and the summary of a reason
-//! (`reference/clusterversion.md` §10).
+//! (`docs/design/cvo.md#failing-threshold`).
 
 use std::collections::BTreeMap;
 

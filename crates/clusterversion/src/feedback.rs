@@ -1,10 +1,10 @@
 //! The values a hub learns of a ClusterVersion: their names, their paths and their types.
 //!
-//! Owns the list of feedback rules (`reference/mcu.md` §2.1), so that what is asked for and what is read cannot drift
-//! apart. Refuses to interpret them: that is the business of `progress` and `cause`.
+//! Owns the list of feedback rules, so that what a platform work asks for and what is read cannot drift apart. Refuses
+//! to interpret them: that is the business of `progress` and `cause`.
 
-/// Name and JSONPath of each value of ClusterVersion `version`, in the order of the rules. The first four are the
-/// seed's, `message` with the path that exists.
+/// Name and JSONPath of each value of ClusterVersion `version`, in the order of the rules. `message` is that of condition
+/// Progressing, since entries of the history have none.
 pub const RULES: [(&str, &str); 22] = [
     ("version", ".status.history[0].version"),
     ("state", ".status.history[0].state"),

@@ -1,7 +1,7 @@
 //! Admin gates and their acknowledgments.
 //!
 //! Owns the two `ConfigMaps`: which gates apply to a version, which are not acknowledged, which acknowledgments belong to no
-//! gate, and what is put back when one is removed (`reference/clusterversion.md` §7.2).
+//! gate, and what is put back when one is removed (`docs/design/cvo.md#gates`).
 
 use std::collections::BTreeMap;
 

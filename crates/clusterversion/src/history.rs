@@ -1,6 +1,6 @@
 //! The history: which release is being or was applied, newest first, and which entries are worth keeping.
 //!
-//! Owns the merge of a release into the history and the weighted pruning (`reference/clusterversion.md` §9).
+//! Owns the merge of a release into the history and the weighted pruning (`docs/design/cvo.md#history`).
 
 use crate::types::{COMPLETED, HistoryEntry, PARTIAL, Release, Status, Time};
 

@@ -1,6 +1,6 @@
 //! The metrics that alerts and risks read, as samples.
 //!
-//! Owns names, labels and values (`reference/clusterversion.md` §11). Refuses to serve them; who scrapes them must add the
+//! Owns names, labels and values (`docs/design/cvo.md#metrics`). Refuses to serve them; who scrapes them must add the
 //! labels `job="cluster-version-operator"`, `endpoint="metrics"` and `namespace="openshift-cluster-version"`.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 //! Preconditions of a loaded payload: rollback, giant hop, Upgradeable, recommended.
 //!
-//! Owns who is blocked by what, the texts, and what force does (`reference/clusterversion.md` §8). All of them run; one that
-//! only warns goes to the accepted risks of the history.
+//! Owns who is blocked by what, the texts, and what force does (`docs/design/cvo.md#preconditions`). All of them
+//! run; one that only warns goes to the accepted risks of the history.
 
 use update_graph::Version;
 

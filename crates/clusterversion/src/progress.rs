@@ -1,4 +1,4 @@
-//! Where a cluster stands against a target, by the one staleness rule (`reference/mcu.md` §4, Reading feedback).
+//! Where a cluster stands against a target, by the one rule of staleness (`docs/design/rules.md#fresh-feedback`).
 //!
 //! Owns the comparison of versions, images and generations. Refuses to guess: what is missing or contradictory is
 //! [`Progress::NotYet`], which is neither success nor another version.

@@ -1,7 +1,7 @@
 //! Progressing, Failing and Available, through an update and after it.
 //!
 //! Owns the texts, and the graces after which waiting becomes suspicion (30 minutes, machine-config 90) or failure (40
-//! minutes for a degraded operator) (`reference/clusterversion.md` §10).
+//! minutes for a degraded operator) (`docs/design/cvo.md#failing-threshold`).
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,7 @@
 //! The answer protocol of a risk's query: what Prometheus says, and what a cluster makes of it.
 //!
 //! Owns the reading of the query API's JSON and the rule "a vector of exactly one sample of 0 or 1". Every other answer
-//! is an evaluation failure with the shipped text (`reference/clusterversion.md` §5.1).
+//! is an evaluation failure with the shipped text (`docs/design/cvo.md#promql-answers`).
 
 use serde::Deserialize;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! Condition `Recommended` of a conditional update, from the verdicts of its risks.
 //!
-//! Owns status, reason and message as shipped (`reference/clusterversion.md` §5.2). Refuses to evaluate: a verdict per
-//! risk is passed in.
+//! Owns status, reason and message as shipped (`docs/design/cvo.md#recommended-condition`). Refuses to evaluate:
+//! a verdict per risk is passed in.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! What a recorded object says of the risks that were evaluated for it.
 //!
-//! Owns the way back from a condition's message to the verdict of each risk (`reference/clusterversion.md` §5.2). A hub or a
-//! person who has only the object learns from it which of several risks apply.
+//! Owns the way back from a condition's message to the verdict of each risk (`docs/design/cvo.md#recommended-condition`).
+//! A hub or a person who has only the object learns from it which of several risks apply.
 
 use std::collections::{BTreeMap, BTreeSet};
 

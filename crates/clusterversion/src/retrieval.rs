@@ -1,7 +1,7 @@
 //! The client of the update service: what it asks, and what it makes of the answer.
 //!
 //! Owns the query, the reasons and texts of `RetrievedUpdates`, and the rules by which edges become updates
-//! (`reference/clusterversion.md` §3, §4). Refuses to send: the answer is passed in. It reads the protocol's JSON itself
+//! (`docs/design/cvo.md#fetching-updates`). Refuses to send: the answer is passed in. It reads the protocol's JSON itself
 //! and not by `update_graph::v1`, because a client is lenient and strict in other places than a service: it takes the
 //! first of two equal nodes, and drops a target, not the graph, over a risk it cannot evaluate.
 
@@ -183,7 +183,7 @@ impl GraphAnswer {
 }
 
 /// What came back, and from where: the service, the channel or the architecture may have changed meanwhile, and the answer
-/// for the old ones says nothing of the new ones (`reference/clusterversion.md` §4).
+/// for the old ones says nothing of the new ones (`docs/design/cvo.md#asking-again`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphReply {
     /// The URL that was asked.
@@ -487,8 +487,8 @@ fn refine(current: Release, mut updates: Vec<Release>, mut conditional: Vec<Cond
     }
 }
 
-/// Takes out the targets that the schema of status would refuse (`reference/clusterversion.md` §5): one such target would
-/// cost the whole status.
+/// Takes out the targets that the schema of status would refuse (`docs/design/cvo.md#publishable-updates`): one such
+/// target would cost the whole status.
 pub fn keep_publishable(conditional: &mut Vec<ConditionalUpdate>, diagnostics: &mut Vec<Diagnostic>) {
     conditional.retain(|update| {
         let refused = refusal(update);

@@ -1,6 +1,6 @@
 //! Risks: which rules an operator can evaluate, and whether a cluster is exposed.
 //!
-//! Owns pruning and matching (`reference/clusterversion.md` §3, §5.1). The verdict of a query is asked of the caller,
+//! Owns pruning and matching (`docs/design/cvo.md#risk-evaluation`). The verdict of a query is asked of the caller,
 //! usually of the [`cache`](crate::cache).
 
 use crate::promql::Verdict;

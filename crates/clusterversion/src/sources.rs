@@ -1,7 +1,7 @@
 //! Risks that the cluster itself sees: firing alerts, and what makes Upgradeable False in 4.23 and later.
 //!
-//! Owns their names and texts (`reference/clusterversion.md` §5.2, §7.3) and how they are merged into the updates they
-//! concern.
+//! Owns their names and texts (`docs/design/cvo.md#risks-of-the-cluster-itself`) and how they are merged into the updates
+//! that they concern.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,8 @@
 //! The lists of updates in the operator's memory: fetched, kept or cleared, and evaluated.
 //!
 //! Owns when the update service is asked, what becomes of the lists when it fails, and the evaluation of all risks with
-//! promotion and order (`reference/clusterversion.md` §4, §5). Refuses to fetch and to query: it asks, and takes answers.
+//! promotion and order (`docs/design/cvo.md#conditional-updates`). Refuses to fetch and to query: it asks, and takes
+//! answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 

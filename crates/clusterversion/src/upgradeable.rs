@@ -1,6 +1,6 @@
 //! Condition Upgradeable: what stands against an update to another minor or major version.
 //!
-//! Owns the checks, their order, their texts and how several become one (`reference/clusterversion.md` §7): as
+//! Owns the checks, their order, their texts and how several become one (`docs/design/cvo.md#upgradeable`): as
 //! sub-conditions up to 4.22, from risk sources later. Whom it blocks is the business of
 //! [`precondition`](crate::precondition).
 
@@ -89,7 +89,7 @@ pub const fn overrides_text(era: Era) -> &'static str {
 }
 
 /// Whether Upgradeable=False stands against patch updates as well: overrides do, up to 4.21
-/// (`reference/clusterversion.md` §7.1).
+/// (`docs/design/cvo.md#overrides`).
 #[must_use]
 pub fn all_updates_wait(object: &ClusterVersion) -> bool {
     object.has_overrides() && Era::of(&object.status.desired.version).overrides_block_patches()

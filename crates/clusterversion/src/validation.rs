@@ -1,6 +1,6 @@
 //! Validation of a request: what the operator refuses as `Invalid`, beyond what the schema refuses.
 //!
-//! Owns the field errors and their texts (`reference/clusterversion.md` §6).
+//! Owns the field errors and their texts (`docs/design/cvo.md#update-requests`).
 
 use std::fmt::{self, Write as _};
 

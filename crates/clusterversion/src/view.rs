@@ -1,7 +1,7 @@
 //! What an administrator wants to know of one cluster's updates, and the request for one.
 //!
 //! Owns the rows, what blocks, what runs, and when a request is refused, after the habits of `oc adm upgrade`
-//! (`reference/clusterversion.md` §15). Refuses to print and to send.
+//! (`docs/design/cvo.md#what-oc-adm-upgrade-does`). Refuses to print and to send.
 
 use std::collections::BTreeMap;
 
@@ -178,7 +178,7 @@ fn is_recommended(update: &ConditionalUpdate) -> bool {
 }
 
 /// The recommended updates, newest first. Of a target with risks its condition alone decides, whatever list it is in
-/// besides (`reference/clusterversion.md` §14).
+/// besides (`docs/design/cvo.md#which-updates-are-recommended`).
 fn recommended(object: &ClusterVersion) -> Vec<Release> {
     let status = &object.status;
     let conditional = &status.conditional_updates;

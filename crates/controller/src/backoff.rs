@@ -13,7 +13,7 @@ use crate::telemetry::labels::WriteOutcome;
 
 /// First and longest wait after a failed write.
 pub(crate) const BACKOFF: (TimeDelta, TimeDelta) = (TimeDelta::seconds(1), TimeDelta::seconds(60));
-/// First and longest wait before a step with an obstacle is tried again (`reference/mcu.md` §4, Creation).
+/// First and longest wait before a step with an obstacle is tried again (`docs/design/rules.md#foreign-works`).
 pub(crate) const OBSTACLE: (TimeDelta, TimeDelta) = (TimeDelta::seconds(30), TimeDelta::seconds(300));
 /// So long after the last try was given up on a write is certainly not carried out any more. The API server gives up by itself
 /// 60 s after it has received a request; the rest is for what its store had taken by then.

@@ -176,7 +176,7 @@ fn at_work(owner: &Desk, cluster: &Arc<str>) -> RivalHold {
     }
 }
 
-/// What the owner of a rival work does with the cluster (`reference/mcu.md` §4, Ownership).
+/// What the owner of a rival work does with the cluster (`docs/design/rules.md#giving-way`).
 fn hold_of(desk: &Desk, owner: Option<&Desk>, cluster: &Arc<str>) -> RivalHold {
     let Some(owner) = owner else {
         return RivalHold::Yielding;

@@ -1,4 +1,4 @@
-//! Which clusters an upgrade selects (`reference/mcu.md` §4 "Selection and permission", A4 to A8).
+//! Which clusters an upgrade selects (`docs/design/rules.md#selection-sources`).
 //!
 //! The union of all placements' decisions and of the selector. The selector sees only clusters of cluster sets
 //! bound in the upgrade's namespace, a Placement those of sets bound in its own; that is OCM's border between tenants, and
@@ -238,7 +238,7 @@ fn is_in(cluster: &ClusterView, sets: &[(&Arc<str>, &SetSelector)]) -> bool {
     sets.iter().any(|(name, set)| belongs(cluster, name, set))
 }
 
-/// Membership in a set: by the exclusive label or by the set's own selector (`reference/ocm.md` 2.9).
+/// Membership in a set: by the exclusive label or by the set's own selector (`docs/design/rules.md#set-bindings`).
 fn belongs(cluster: &ClusterView, name: &str, set: &SetSelector) -> bool {
     if set.selector_type == "LabelSelector" {
         return set

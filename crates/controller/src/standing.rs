@@ -1,4 +1,4 @@
-//! Whether a cluster may start (`reference/mcu.md` §4 Eligibility).
+//! Whether a cluster may start (`docs/design/rules.md#eligibility`).
 
 use std::sync::Arc;
 

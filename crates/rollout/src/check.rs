@@ -1,7 +1,8 @@
 //! The independent checker: refuses a plan that breaks a safety rule.
 //!
 //! Written apart from the planner: it shares types with it and no code, and recomputes what it needs from the input. It
-//! says what must never be done; what should be done is the planner's business. A violation stops the writes.
+//! says what must never be done; what should be done is the planner's business. A violation stops the writes
+//! (`docs/design/rules.md#checked-plans`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -47,17 +48,17 @@ pub enum ViolationKind {
     LostCluster,
     /// Counters do not add up.
     Counters,
-    /// More slots than maxConcurrency, and something starts (R8).
+    /// More slots than maxConcurrency, and something starts.
     WindowExceeded,
     /// A cluster holds a slot that neither its record nor a work accounts for.
     UnfoundedSlot,
     /// A start while paused, while the spec is invalid, or after a restore that nobody has acknowledged.
     StartedWhilePaused,
-    /// A start after a canary failed (R5).
+    /// A start after a canary failed.
     StartedAfterCanaryFailure,
-    /// A start of another cluster before every canary was complete (R4).
+    /// A start of another cluster before every canary was complete.
     StartedBeforeCanaries,
-    /// A start though the canary selector matches nothing (A8).
+    /// A start though the canary selector matches nothing.
     StartedWithoutCanary,
     /// A start past maxFailures.
     StartedPastMaxFailures,
@@ -75,7 +76,7 @@ pub enum ViolationKind {
     UpdateUnfounded,
     /// Several writes begin or advance one cluster.
     DoubleStart,
-    /// A step before the one it follows has succeeded (R1, R6, R9), or one that is not requested.
+    /// A step before the one it follows has succeeded, or one that is not requested.
     StepOrder,
     /// A write of an attempt that the written record does not announce.
     Unannounced,
@@ -93,7 +94,7 @@ pub enum ViolationKind {
     UnreadableTouched,
     /// A cluster does not move and no reason is given.
     NoReason,
-    /// A terminal state changed within its attempt (A18 excepted).
+    /// A terminal state changed within its attempt, except when a post-action recovers.
     TerminalReversed,
     /// A new attempt that neither the policy nor a work accounts for.
     AttemptUnfounded,

@@ -1,4 +1,4 @@
-//! The state machine of one cluster (`reference/mcu.md` §3): from what was observed to its phase and its next wish.
+//! The state machine of one cluster: from what was observed to its phase and its next wish.
 //! The steps are judged in [`crate::steps`], their beginnings in [`crate::start`]; attempts are [`crate::requeue`]'s.
 
 use std::sync::Arc;
@@ -15,9 +15,10 @@ use crate::requeue;
 use crate::wording::cut;
 
 /// How long a cluster may be missing from the selection before it counts as gone: PlacementDecisions are rewritten
-/// non-atomically (`reference/ocm.md` 2.8).
+/// non-atomically (`docs/design/rules.md#leave-debounce`).
 pub const LEAVE_DEBOUNCE: TimeDelta = TimeDelta::seconds(5);
-/// How long a Job must look failed without saying so before it counts as failed (A30).
+/// How long a Job must look failed without saying so before it counts as failed
+/// (`docs/design/rules.md#approval-job`).
 pub const SUSPECT_GRACE: TimeDelta = TimeDelta::seconds(15);
 
 /// What a cluster asks the window for.
@@ -130,7 +131,7 @@ pub(crate) fn is_upgraded(record: &Record) -> bool {
     matches!(record.phase, Phase::Complete | Phase::PostAction) || has_failed_after(record)
 }
 
-/// True when only the post-action failed (A18).
+/// True when only the post-action failed, from which a cluster may recover (`docs/design/rules.md#post-action`).
 pub(crate) fn has_failed_after(record: &Record) -> bool {
     record.phase == Phase::Failed
         && matches!(
@@ -192,7 +193,8 @@ impl Machine<'_> {
         self.out.record.attempt.revision == self.policy.revision
     }
 
-    /// R7b: a cluster that left the selection before its upgrade started is dropped, after a debounce.
+    /// A cluster that left the selection before its upgrade started is dropped, after a debounce
+    /// (`docs/design/rules.md#leavers`).
     fn has_left(&mut self) -> bool {
         let Selection::Left(since) = self.cluster.selection else {
             return false;
@@ -226,7 +228,8 @@ impl Machine<'_> {
         }
     }
 
-    /// The record says it is complete and is written: platform and operators works may go (A19).
+    /// The record says that the cluster is complete, and is written: platform and operators works may go
+    /// (`docs/design/rules.md#terminal-row-first`).
     fn clean_up_finished(&mut self) {
         let record = &self.out.record;
         let written = self

@@ -129,7 +129,7 @@ pub enum RivalHold {
     Active,
     /// It holds the cluster until a human acts (`PreActionDegraded`, an invalid spec, or a newer upgrade that failed).
     Stuck,
-    /// It is done with the cluster and only kept works: they give way (`reference/mcu.md` §4, Ownership).
+    /// It is done with the cluster and only kept works: they give way (`docs/design/rules.md#giving-way`).
     Yielding,
 }
 
@@ -274,6 +274,6 @@ pub enum Reading {
     Succeeded,
     /// Failed, with its text.
     Failed(Arc<str>),
-    /// The Job has failed pods and neither active nor succeeded ones since then; a failure once that lasts 15 s (A30).
+    /// The Job has failed pods and neither active nor succeeded ones since then; a failure once that lasts 15 s.
     Suspect(DateTime<Utc>),
 }

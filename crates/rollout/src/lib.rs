@@ -4,7 +4,7 @@
 //! write next, where every cluster stands and why it does not move. It has no clock, no client and no random order:
 //! equal input gives an equal [`Plan`]. [`check`] is written apart from it and refuses a plan that breaks a safety rule.
 //!
-//! The rules are those of `reference/mcu.md` §3 to §5; comments cite them as R1..R11 (the seed's sequence) and A1..A31.
+//! The rules are explained in `docs/design/rules.md`, which comments link to.
 
 pub mod check;
 mod cluster;

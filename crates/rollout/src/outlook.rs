@@ -1,5 +1,5 @@
-//! The whole fleet in a few numbers: counters of the status and whether anything will move by itself
-//! (`reference/mcu.md` §3 Counters, §3.1).
+//! The whole fleet in a few numbers: counters of the status (`docs/design/rules.md#counters`) and whether anything will
+//! move by itself (`docs/design/rules.md#stalled`).
 
 use crate::fleet::{Cluster, RivalHold, Selection, Slot};
 use crate::phase::{Phase, Step};

@@ -1,4 +1,4 @@
-//! Steps and phases of a cluster (`reference/mcu.md` §3).
+//! Steps and phases of a cluster.
 
 /// A step carried out by one ManifestWork, in the order a cluster takes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -52,7 +52,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// True while the cluster holds a slot of `maxConcurrency`.
+    /// True while the cluster holds a slot of `maxConcurrency` (`docs/design/rules.md#slots`).
     #[must_use]
     pub const fn holds_slot(self) -> bool {
         matches!(
@@ -76,13 +76,15 @@ impl Phase {
         )
     }
 
-    /// True when the upgrade proper has started: such a cluster goes on when it leaves the selection (R7a).
+    /// True when the upgrade proper has started: such a cluster goes on when it leaves the selection
+    /// (`docs/design/rules.md#leavers`).
     #[must_use]
     pub const fn is_started(self) -> bool {
         self.is_initialized()
     }
 
-    /// True when nothing further happens to the cluster within its attempt (but see A18).
+    /// True when nothing further happens to the cluster within its attempt, unless its post-action recovers
+    /// (`docs/design/rules.md#terminal-phases`).
     #[must_use]
     pub const fn is_terminal(self) -> bool {
         matches!(self, Phase::Complete | Phase::Failed)

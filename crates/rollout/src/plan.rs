@@ -108,9 +108,9 @@ pub enum UpdateKind {
 /// Why a work is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeleteReason {
-    /// The cluster's upgrade is complete (A19).
+    /// The cluster's upgrade is complete.
     Complete,
-    /// Every cluster is complete: pre- and post-actions go (R3, R11).
+    /// Every cluster is complete: pre- and post-actions go.
     AllComplete,
     /// It serves an earlier attempt and cannot be changed in place.
     Leftover,
@@ -331,7 +331,7 @@ pub(crate) fn superseded(cluster: &Cluster, step: Step, starts: bool) -> Vec<Act
         .collect()
 }
 
-/// R3, R11, A17: action works go when every cluster is complete, and their records say so durably.
+/// Action works go when every cluster is complete and the written records say so (`docs/design/rules.md#action-clean-up`).
 fn clean_up_actions(now: DateTime<Utc>, states: &[(&Cluster, &ClusterState)]) -> Vec<Action> {
     let all = |allowed: &[Phase]| {
         !states.is_empty()

@@ -1,5 +1,5 @@
-//! Which attempt a cluster is in: settling a record that lags behind its works, new revisions of the spec, retries
-//! (`reference/mcu.md` §4 "Spec edits", §3.1 "Retry").
+//! Which attempt a cluster is in: a record that lags behind its works is brought up to them
+//! (`docs/design/rules.md#restart`), new revisions of the spec (`docs/design/rules.md#spec-edits`), retries (`docs/design/rules.md#retry`).
 
 use std::sync::Arc;
 

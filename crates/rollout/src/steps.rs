@@ -211,7 +211,7 @@ impl Machine<'_> {
         }
     }
 
-    /// R9, R10: after the upgrade, without a slot.
+    /// The post-action comes after the upgrade and takes no slot (`docs/design/rules.md#post-action`).
     fn post_action(&mut self) {
         let failed = has_failed_after(&self.out.record);
         if !self.policy.wants(Step::PostAction) || self.out.record.succeeded(Stage::PostAction) {

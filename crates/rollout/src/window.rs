@@ -1,4 +1,5 @@
-//! Who starts: canaries first, then by name, as many as slots are free, unless a gate is shut (R4, R5, R8).
+//! Who starts: canaries first, then by name, as many as slots are free, unless a gate is shut
+//! (`docs/design/rules.md#slots-and-gates`).
 
 use std::collections::BTreeSet;
 

@@ -6,7 +6,7 @@ use smol_str::SmolStr;
 
 /// A risk, serialised in the form that shipped: `{url, name, message, matchingRules}`.
 ///
-/// It is read in that form, and in the form of the enhancement's draft: `reason` for `name`, `clusters.promql` or
+/// It is read in that form, and in the form of an early draft of the protocol: `reason` for `name`, `clusters.promql` or
 /// `blockedClusters.promql` for the rules, no such key for `Always`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Risk {

@@ -1,4 +1,4 @@
-//! Cases 23 and 24, and what else admission refuses, with words that name field and remedy.
+//! What admission refuses, with words that name field and remedy.
 
 use anyhow::{Context as _, Result};
 use e2e::{Scenario, sample};
@@ -8,7 +8,6 @@ async fn refusal(s: &Scenario, change: Value) -> Result<String> {
     s.up().refused(change).await
 }
 
-/// Case 23.
 #[tokio::test]
 async fn timeouts_that_are_no_positive_duration_are_refused() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -28,7 +27,6 @@ async fn timeouts_that_are_no_positive_duration_are_refused() -> Result<()> {
     Ok(())
 }
 
-/// Case 24.
 #[tokio::test]
 async fn a_concurrency_below_one_is_refused() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -46,7 +44,6 @@ async fn a_concurrency_below_one_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// Case 24.
 #[tokio::test]
 async fn without_a_strategy_the_defaults_are_in_the_object() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -78,7 +75,7 @@ fn bogus_action() -> Value {
     action
 }
 
-/// A23, A24 and §2 of the issue: each refusal names its field.
+/// Each refusal names its field.
 #[tokio::test]
 async fn a_spec_that_cannot_work_is_refused_with_its_field() -> Result<()> {
     let s = Scenario::new(1).await?;

@@ -1,4 +1,4 @@
-//! Cases 26 to 29: the window.
+//! How many clusters are in flight, and in which order they start.
 
 use anyhow::{Context as _, Result};
 use api::names::Step::Platform;
@@ -10,7 +10,7 @@ fn window(size: usize) -> serde_json::Value {
     json!({"upgradeStrategy": {"maxConcurrency": size}})
 }
 
-/// Case 26. That no status ever shows more in flight than the window is an invariant of every test.
+/// That no status ever shows more clusters in flight than `maxConcurrency` is an invariant of every test.
 #[tokio::test]
 async fn never_more_clusters_than_the_window_are_in_flight_and_all_finish() -> Result<()> {
     let s = Scenario::new(10).await?;
@@ -35,7 +35,6 @@ async fn never_more_clusters_than_the_window_are_in_flight_and_all_finish() -> R
     Ok(())
 }
 
-/// Case 27.
 #[tokio::test]
 async fn a_changed_window_acts_at_once_and_aborts_nobody() -> Result<()> {
     let s = Scenario::new(8).await?;
@@ -67,7 +66,6 @@ async fn a_changed_window_acts_at_once_and_aborts_nobody() -> Result<()> {
     Ok(())
 }
 
-/// Case 28.
 #[tokio::test]
 async fn a_failed_cluster_does_not_stop_the_rest() -> Result<()> {
     let s = Scenario::new(3).await?;
@@ -84,7 +82,7 @@ async fn a_failed_cluster_does_not_stop_the_rest() -> Result<()> {
     Ok(())
 }
 
-/// Case 29: by name, in every run.
+/// Clusters start by name in every run.
 #[tokio::test]
 async fn the_same_fleet_starts_in_the_same_order() -> Result<()> {
     let s = Scenario::new(5).await?;

@@ -1,4 +1,4 @@
-//! Cases 30 to 36: canaries first, and nobody after a failed one.
+//! Canaries go first, and no cluster starts after a failed one.
 
 use anyhow::{Context as _, Result};
 use api::names::Step::{Operators, Platform, PostAction};
@@ -11,7 +11,6 @@ fn canary(s: &Scenario, numbers: &[usize], strategy: &Value) -> Value {
     spec
 }
 
-/// Case 30.
 #[tokio::test]
 async fn the_others_start_when_the_canary_is_complete() -> Result<()> {
     let s = Scenario::new(4).await?;
@@ -45,7 +44,6 @@ async fn the_others_start_when_the_canary_is_complete() -> Result<()> {
     Ok(())
 }
 
-/// Case 31.
 #[tokio::test]
 async fn a_canary_is_upgraded_once() -> Result<()> {
     let s = Scenario::new(3).await?;
@@ -64,7 +62,6 @@ async fn a_canary_is_upgraded_once() -> Result<()> {
     Ok(())
 }
 
-/// Case 32.
 #[tokio::test]
 async fn a_canary_that_times_out_stops_all_others() -> Result<()> {
     let s = Scenario::new(3).await?;
@@ -86,7 +83,6 @@ async fn a_canary_that_times_out_stops_all_others() -> Result<()> {
     Ok(())
 }
 
-/// Case 33.
 #[tokio::test]
 async fn with_two_canaries_one_is_not_enough() -> Result<()> {
     let s = Scenario::new(4).await?;
@@ -101,7 +97,6 @@ async fn with_two_canaries_one_is_not_enough() -> Result<()> {
     Ok(())
 }
 
-/// Case 34.
 #[tokio::test]
 async fn a_canary_selector_that_matches_nothing_starts_nothing_and_says_so() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -115,7 +110,6 @@ async fn a_canary_selector_that_matches_nothing_starts_nothing_and_says_so() -> 
     Ok(())
 }
 
-/// Case 35.
 #[tokio::test]
 async fn a_canary_whose_operators_fail_stops_all_others() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -131,7 +125,6 @@ async fn a_canary_whose_operators_fail_stops_all_others() -> Result<()> {
     Ok(())
 }
 
-/// Case 36.
 #[tokio::test]
 async fn a_canary_outside_the_selection_joins_it_and_goes_first() -> Result<()> {
     let s = Scenario::new(4).await?;
@@ -153,7 +146,7 @@ async fn a_canary_outside_the_selection_joins_it_and_goes_first() -> Result<()> 
     Ok(())
 }
 
-/// A10: canaries in flight finish when one fails; no further canary starts.
+/// Canaries in flight finish when one fails; no further canary starts.
 #[tokio::test]
 async fn after_a_failed_canary_no_other_canary_starts() -> Result<()> {
     let s = Scenario::new(4).await?;
@@ -170,7 +163,7 @@ async fn after_a_failed_canary_no_other_canary_starts() -> Result<()> {
     Ok(())
 }
 
-/// The gate waits for the canary's post-action too; see case 56 for its failure.
+/// The gate waits for the canary's post-action too. What happens when that fails is shown in `post_action`.
 #[tokio::test]
 async fn the_gate_opens_only_after_the_post_action_of_the_canary() -> Result<()> {
     let s = Scenario::new(2).await?;

@@ -159,7 +159,7 @@ async fn a_work_that_cannot_be_applied_and_a_silent_agent_are_causes() -> Result
     Ok(())
 }
 
-/// §4, Eligibility, by product and by place.
+/// Product and place of a cluster decide (`docs/design/rules.md#eligibility`).
 #[tokio::test]
 async fn clusters_that_are_not_ours_to_upgrade_are_blocked_with_their_cause() -> Result<()> {
     let s = Scenario::of(&World::shared().await?, 5, |number, cluster| match number {

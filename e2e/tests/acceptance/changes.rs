@@ -1,4 +1,4 @@
-//! Cases 57 to 64: membership and spec change while the upgrade runs.
+//! Membership and spec change while the upgrade runs.
 
 use anyhow::{Context as _, Result};
 use api::names::Step::{Operators, Platform, PostAction, PreAction};
@@ -18,7 +18,6 @@ async fn placed(s: &Scenario, change: Value) -> Result<()> {
     s.create(spec).await
 }
 
-/// Case 57.
 #[tokio::test]
 async fn a_partial_cluster_that_leaves_goes_through_all_its_steps_and_counts() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -48,7 +47,6 @@ async fn a_partial_cluster_that_leaves_goes_through_all_its_steps_and_counts() -
     Ok(())
 }
 
-/// Case 58.
 #[tokio::test]
 async fn an_initialized_cluster_that_leaves_continues() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -64,7 +62,6 @@ async fn an_initialized_cluster_that_leaves_continues() -> Result<()> {
     Ok(())
 }
 
-/// Case 59.
 #[tokio::test]
 async fn a_cluster_that_leaves_before_its_start_is_dropped() -> Result<()> {
     let s = Scenario::new(3).await?;
@@ -102,7 +99,6 @@ async fn a_cluster_that_is_missing_for_a_moment_is_not_dropped() -> Result<()> {
     Ok(())
 }
 
-/// Case 60.
 #[tokio::test]
 async fn a_cluster_that_leaves_in_its_pre_action_loses_it() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -116,7 +112,6 @@ async fn a_cluster_that_leaves_in_its_pre_action_loses_it() -> Result<()> {
     Ok(())
 }
 
-/// Case 61.
 #[tokio::test]
 async fn a_cluster_that_joins_is_upgraded_and_complete_is_false_until_then() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -147,7 +142,6 @@ async fn a_cluster_that_joins_is_upgraded_and_complete_is_false_until_then() -> 
     Ok(())
 }
 
-/// Case 62.
 #[tokio::test]
 async fn when_the_placement_is_deleted_clusters_in_flight_finish() -> Result<()> {
     let s = Scenario::new(3).await?;
@@ -180,7 +174,6 @@ async fn when_the_placement_is_deleted_clusters_in_flight_finish() -> Result<()>
     Ok(())
 }
 
-/// Case 63.
 #[tokio::test]
 async fn a_new_version_reaches_every_cluster_whatever_its_phase() -> Result<()> {
     let s = Scenario::new(4).await?;
@@ -244,7 +237,6 @@ async fn a_new_version_reaches_every_cluster_whatever_its_phase() -> Result<()> 
     Ok(())
 }
 
-/// Case 64, before the Job.
 #[tokio::test]
 async fn operators_edited_before_their_job_are_in_its_list() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -268,7 +260,7 @@ async fn operators_edited_before_their_job_are_in_its_list() -> Result<()> {
     Ok(())
 }
 
-/// Case 64, while the Job runs: its template is immutable.
+/// The Job's template is immutable, so the work is deleted and created anew.
 #[tokio::test]
 async fn operators_edited_while_their_job_runs_get_a_new_job() -> Result<()> {
     let s = Scenario::new(1).await?;

@@ -1,8 +1,7 @@
-//! The acceptance cases of the design, one named test each, against a real hub that all of them share.
+//! What the controller promises (`docs/design/rules.md`), one named test each, against a real hub that all of them share.
 //!
 //! The controller runs beside them as the `ServiceAccount` of `deploy/`. Each test has its own namespace and clusters
 //! and plays placement controller and work agents by writing PlacementDecisions and the status of ManifestWorks.
-//! "Case n" in a comment is the n-th acceptance case.
 
 mod admission;
 mod batching;

@@ -1,4 +1,4 @@
-//! Cases 37 to 44: operators, after the platform.
+//! Operators are upgraded after the platform.
 
 use std::time::Duration;
 
@@ -24,7 +24,6 @@ async fn at_operators(s: &Scenario, change: Value) -> Result<()> {
     Ok(())
 }
 
-/// Case 37.
 #[tokio::test]
 async fn the_operators_work_comes_after_the_platform_with_job_account_and_deadlines() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -66,7 +65,6 @@ async fn the_operators_work_comes_after_the_platform_with_job_account_and_deadli
     Ok(())
 }
 
-/// Case 38.
 #[tokio::test]
 async fn all_named_operators_are_in_the_lists_and_approve_all_ignores_the_include_list() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -105,7 +103,6 @@ async fn all_named_operators_are_in_the_lists_and_approve_all_ignores_the_includ
     Ok(())
 }
 
-/// Cases 39: active, then succeeded.
 #[tokio::test]
 async fn an_active_job_is_not_complete_and_a_succeeded_one_is() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -130,7 +127,7 @@ async fn an_active_job_is_not_complete_and_a_succeeded_one_is() -> Result<()> {
     s.gone(1, Operators).await
 }
 
-/// Cases 39 and 40: what looks failed is failed after 15 s, whatever the order of values; what says so, at once.
+/// A Job that only looks failed counts as failed after 15 s, whatever the order of its values; one that says so, at once.
 #[tokio::test]
 async fn a_job_without_active_pods_fails_after_its_grace_and_at_once_when_it_says_so() -> Result<()> {
     let s = Scenario::new(4).await?;
@@ -180,7 +177,6 @@ async fn a_job_without_active_pods_fails_after_its_grace_and_at_once_when_it_say
     Ok(())
 }
 
-/// Case 41.
 #[tokio::test]
 async fn without_operators_to_approve_the_platform_is_all() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -199,7 +195,6 @@ async fn without_operators_to_approve_the_platform_is_all() -> Result<()> {
     Ok(())
 }
 
-/// Case 42.
 #[tokio::test]
 async fn operators_alone_start_at_once_and_complete() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -220,7 +215,7 @@ async fn operators_alone_start_at_once_and_complete() -> Result<()> {
     Ok(())
 }
 
-/// Case 43. 90 s belong to the Job's own deadline and 30 s to the controller's grace.
+/// 90 s belong to the Job's own deadline and 30 s to the controller's grace.
 #[tokio::test]
 async fn operators_that_never_report_fail_when_their_time_is_over() -> Result<()> {
     let s = Scenario::new(1).await?.within(Duration::from_mins(4));
@@ -253,7 +248,6 @@ async fn operators_that_never_report_are_not_failed_by_whoever_sets_their_start_
     Ok(())
 }
 
-/// Case 44.
 #[tokio::test]
 async fn operators_are_not_touched_when_the_platform_failed() -> Result<()> {
     let s = Scenario::new(1).await?;

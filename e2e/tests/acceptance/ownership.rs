@@ -50,7 +50,7 @@ async fn a_foreign_work_blocks_its_cluster_only_and_is_left_alone() -> Result<()
     Ok(())
 }
 
-/// Case 65, the half that needs no crash: a work with our UID that nobody remembers is adopted.
+/// A work with our UID that no record speaks of is adopted. The crash tests show the same after a crash.
 #[tokio::test]
 async fn a_work_of_ours_that_is_already_there_is_adopted() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -306,7 +306,6 @@ async fn a_deleted_upgrade_takes_its_works_with_it_and_waits_for_no_dead_agent()
     s.gone(2, Platform).await
 }
 
-/// §2, Coexistence: what no upgrade concerns receives no write.
 #[tokio::test]
 async fn objects_that_no_upgrade_concerns_are_not_written() -> Result<()> {
     let s = Scenario::new(3).await?;

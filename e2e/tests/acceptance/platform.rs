@@ -1,4 +1,4 @@
-//! Cases 10 to 22 and 25: the platform work, its feedback, its clock.
+//! The platform work, its feedback, its clock.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,6 @@ fn feedback_names(work: &Value) -> BTreeSet<String> {
         .collect()
 }
 
-/// Case 10.
 #[tokio::test]
 async fn the_platform_work_carries_clusterversion_and_binding_and_orphans_clusterversion() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -69,7 +68,6 @@ async fn the_platform_work_carries_clusterversion_and_binding_and_orphans_cluste
     Ok(())
 }
 
-/// Case 11.
 #[tokio::test]
 async fn the_platform_work_asks_for_the_feedback_of_clusterversion() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -87,7 +85,6 @@ async fn the_platform_work_asks_for_the_feedback_of_clusterversion() -> Result<(
     Ok(())
 }
 
-/// Case 12.
 #[tokio::test]
 async fn image_and_upstream_are_written_when_set_and_only_then() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -114,7 +111,6 @@ async fn image_and_upstream_are_written_when_set_and_only_then() -> Result<()> {
     Ok(())
 }
 
-/// Case 13.
 #[tokio::test]
 async fn the_cluster_id_comes_from_claim_or_label() -> Result<()> {
     let ids = [
@@ -136,7 +132,6 @@ async fn the_cluster_id_comes_from_claim_or_label() -> Result<()> {
     Ok(())
 }
 
-/// Case 14.
 #[tokio::test]
 async fn without_a_cluster_id_it_is_left_out_and_a_malformed_one_blocks_until_it_is_mended() -> Result<()> {
     let s = Scenario::of(&World::shared().await?, 3, |number, cluster| match number {
@@ -168,7 +163,7 @@ async fn without_a_cluster_id_it_is_left_out_and_a_malformed_one_blocks_until_it
     Ok(())
 }
 
-/// Cases 15, 16, 17 and 18 are one life of a cluster.
+/// The four tests that follow show each of these states by itself.
 #[tokio::test]
 async fn a_cluster_is_initialized_then_partial_then_complete_as_its_feedback_says() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -197,7 +192,6 @@ async fn a_cluster_is_initialized_then_partial_then_complete_as_its_feedback_say
     s.gone(1, Platform).await
 }
 
-/// Case 15.
 #[tokio::test]
 async fn a_cluster_without_feedback_is_initialized_and_not_in_progress() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -214,7 +208,6 @@ async fn a_cluster_without_feedback_is_initialized_and_not_in_progress() -> Resu
     Ok(())
 }
 
-/// Case 16.
 #[tokio::test]
 async fn a_completed_older_version_is_not_completion() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -231,7 +224,6 @@ async fn a_completed_older_version_is_not_completion() -> Result<()> {
     Ok(())
 }
 
-/// Case 17.
 #[tokio::test]
 async fn a_partial_target_is_in_progress() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -245,7 +237,6 @@ async fn a_partial_target_is_in_progress() -> Result<()> {
     Ok(())
 }
 
-/// Case 18.
 #[tokio::test]
 async fn all_clusters_completed_is_complete() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -264,7 +255,6 @@ async fn all_clusters_completed_is_complete() -> Result<()> {
     Ok(())
 }
 
-/// Case 19.
 #[tokio::test]
 async fn a_cluster_at_the_target_is_complete_by_its_first_feedback() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -285,7 +275,6 @@ async fn a_cluster_at_the_target_is_complete_by_its_first_feedback() -> Result<(
     Ok(())
 }
 
-/// Case 20.
 #[tokio::test]
 async fn feedback_of_wrong_types_and_unknown_names_harms_nobody() -> Result<()> {
     let s = Scenario::new(3).await?;
@@ -320,7 +309,7 @@ async fn feedback_of_wrong_types_and_unknown_names_harms_nobody() -> Result<()> 
     Ok(())
 }
 
-/// Case 21, and the clock of it: exact to the second.
+/// The recorded times are exact to the second.
 #[tokio::test]
 async fn a_silent_cluster_fails_at_its_deadline_and_gives_its_slot_to_the_next() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -357,7 +346,6 @@ async fn a_silent_cluster_fails_at_its_deadline_and_gives_its_slot_to_the_next()
     Ok(())
 }
 
-/// Case 22.
 #[tokio::test]
 async fn a_cluster_stuck_in_partial_fails_at_the_same_deadline() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -386,7 +374,7 @@ async fn a_cluster_stuck_in_partial_fails_at_the_same_deadline() -> Result<()> {
     Ok(())
 }
 
-/// Case 25: one write of the work brings both the completion and a start long ago.
+/// One write of the work brings both the completion and a start long ago.
 #[tokio::test]
 async fn completion_seen_together_with_the_deadline_wins() -> Result<()> {
     let s = Scenario::new(1).await?;

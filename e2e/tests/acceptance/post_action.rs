@@ -1,4 +1,4 @@
-//! Cases 53 to 56: what happens after the upgrade of a cluster.
+//! What happens after the upgrade of a cluster.
 
 use anyhow::Result;
 use api::names::Step::{Operators, Platform, PostAction};
@@ -12,7 +12,6 @@ fn check(change: &Value) -> Value {
     spec
 }
 
-/// Case 53.
 #[tokio::test]
 async fn the_post_action_comes_on_complete_clusters_after_their_operators() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -31,7 +30,6 @@ async fn the_post_action_comes_on_complete_clusters_after_their_operators() -> R
     Ok(())
 }
 
-/// Case 54, A18: it fails the cluster, and heals it when it recovers.
 #[tokio::test]
 async fn a_degraded_post_action_fails_its_cluster_and_a_late_recovery_heals_it() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -61,7 +59,6 @@ async fn a_degraded_post_action_fails_its_cluster_and_a_late_recovery_heals_it()
     Ok(())
 }
 
-/// Case 55.
 #[tokio::test]
 async fn with_all_post_actions_available_it_is_complete_and_they_are_deleted() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -86,7 +83,6 @@ async fn with_all_post_actions_available_it_is_complete_and_they_are_deleted() -
     Ok(())
 }
 
-/// Case 56.
 #[tokio::test]
 async fn a_canary_with_a_degraded_post_action_stops_all_others() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -102,7 +98,7 @@ async fn a_canary_with_a_degraded_post_action_stops_all_others() -> Result<()> {
     Ok(())
 }
 
-/// A20: the post-action has a clock of its own.
+/// The clock of the post-action starts when its work is created.
 #[tokio::test]
 async fn a_post_action_that_never_ends_fails_its_cluster() -> Result<()> {
     let s = Scenario::new(1).await?;

@@ -1,4 +1,4 @@
-//! Cases 45 to 52: what happens before the upgrade of a cluster.
+//! What happens before the upgrade of a cluster.
 
 use anyhow::Result;
 use api::names::Step::{Platform, PreAction};
@@ -12,7 +12,6 @@ fn backup(change: &Value) -> Value {
     spec
 }
 
-/// Case 45.
 #[tokio::test]
 async fn the_pre_action_comes_first_and_is_counted() -> Result<()> {
     let s = Scenario::new(4).await?;
@@ -38,7 +37,6 @@ async fn the_pre_action_comes_first_and_is_counted() -> Result<()> {
     Ok(())
 }
 
-/// Case 46.
 #[tokio::test]
 async fn an_available_pre_action_starts_its_own_cluster_only() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -52,7 +50,6 @@ async fn an_available_pre_action_starts_its_own_cluster_only() -> Result<()> {
     Ok(())
 }
 
-/// Case 47.
 #[tokio::test]
 async fn a_degraded_pre_action_holds_back_its_own_cluster_only() -> Result<()> {
     let s = Scenario::new(3).await?;
@@ -75,7 +72,6 @@ async fn a_degraded_pre_action_holds_back_its_own_cluster_only() -> Result<()> {
     Ok(())
 }
 
-/// Case 48.
 #[tokio::test]
 async fn a_recovered_pre_action_lets_its_cluster_proceed() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -89,7 +85,6 @@ async fn a_recovered_pre_action_lets_its_cluster_proceed() -> Result<()> {
     Ok(())
 }
 
-/// Case 49.
 #[tokio::test]
 async fn a_degraded_pre_action_gives_its_slot_to_the_next() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -102,7 +97,6 @@ async fn a_degraded_pre_action_gives_its_slot_to_the_next() -> Result<()> {
     Ok(())
 }
 
-/// Case 50.
 #[tokio::test]
 async fn pre_actions_are_deleted_when_all_clusters_are_complete() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -128,7 +122,6 @@ async fn pre_actions_are_deleted_when_all_clusters_are_complete() -> Result<()> 
     Ok(())
 }
 
-/// Case 51.
 #[tokio::test]
 async fn after_a_failure_pre_actions_stay_until_the_upgrade_is_deleted() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -152,7 +145,7 @@ async fn after_a_failure_pre_actions_stay_until_the_upgrade_is_deleted() -> Resu
     s.gone(2, PreAction).await
 }
 
-/// Case 52, and A15: a Job of an action must have succeeded; that it exists is not enough.
+/// A Job of an action must have succeeded; that it exists is not enough.
 #[tokio::test]
 async fn a_job_of_an_action_counts_when_it_succeeded_and_is_degraded_when_it_failed() -> Result<()> {
     let s = Scenario::new(4).await?;
@@ -192,7 +185,7 @@ async fn a_job_of_an_action_counts_when_it_succeeded_and_is_degraded_when_it_fai
     Ok(())
 }
 
-/// A16, A20: an action has the cluster's timeout, from the creation of its work.
+/// An action has the cluster's timeout, counted from the creation of its work.
 #[tokio::test]
 async fn a_pre_action_that_never_ends_is_degraded_at_its_deadline() -> Result<()> {
     let s = Scenario::new(1).await?;

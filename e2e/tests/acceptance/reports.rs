@@ -89,7 +89,7 @@ async fn a_terminal_row_is_written_before_the_work_is_removed() -> Result<()> {
     Ok(())
 }
 
-/// A1: at most 250 rows a report, each cluster in one of them for good; the status stays small (an invariant).
+/// A report has at most 250 rows, and a cluster stays in its report. That the status stays small is an invariant.
 #[tokio::test]
 async fn reports_are_sharded_and_stable() -> Result<()> {
     let s = Scenario::new(260).await?;

@@ -1,4 +1,4 @@
-//! Cases 1 to 9: which clusters an upgrade is about.
+//! Which clusters an upgrade is about.
 
 use anyhow::Result;
 use api::names::Step::Platform;
@@ -15,7 +15,6 @@ fn managed_clusters(scenario: &Scenario) -> Api<DynamicObject> {
     Api::all_with(scenario.client().clone(), &ApiResource::from_gvk(&kind))
 }
 
-/// Case 1.
 #[tokio::test]
 async fn a_selector_by_name_selects_those_clusters_of_its_set() -> Result<()> {
     let s = Scenario::new(4).await?;
@@ -30,7 +29,6 @@ async fn a_selector_by_name_selects_those_clusters_of_its_set() -> Result<()> {
     Ok(())
 }
 
-/// Case 2.
 #[tokio::test]
 async fn an_upgrade_that_matches_no_cluster_selects_and_applies_nothing() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -44,7 +42,6 @@ async fn an_upgrade_that_matches_no_cluster_selects_and_applies_nothing() -> Res
     Ok(())
 }
 
-/// Case 3.
 #[tokio::test]
 async fn a_placement_selects_the_clusters_it_decided_for() -> Result<()> {
     let s = Scenario::new(4).await?;
@@ -59,7 +56,6 @@ async fn a_placement_selects_the_clusters_it_decided_for() -> Result<()> {
     Ok(())
 }
 
-/// Case 3, A5: the example of the design refers to a placement of another namespace.
 #[tokio::test]
 async fn a_placement_of_another_namespace_may_be_referred_to() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -75,7 +71,6 @@ async fn a_placement_of_another_namespace_may_be_referred_to() -> Result<()> {
     Ok(())
 }
 
-/// Case 4.
 #[tokio::test]
 async fn overlapping_placements_and_a_selector_make_a_union() -> Result<()> {
     let s = Scenario::new(5).await?;
@@ -98,7 +93,6 @@ async fn overlapping_placements_and_a_selector_make_a_union() -> Result<()> {
     Ok(())
 }
 
-/// Case 5.
 #[tokio::test]
 async fn all_decisions_of_a_placement_count() -> Result<()> {
     let s = Scenario::new(250).await?;
@@ -113,7 +107,6 @@ async fn all_decisions_of_a_placement_count() -> Result<()> {
     Ok(())
 }
 
-/// Case 6.
 #[tokio::test]
 async fn a_set_is_selected_from_only_while_it_is_bound_in_the_namespace() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -141,7 +134,6 @@ async fn create_when_one_is_left(s: &Scenario) -> Result<()> {
     s.edit(json!({"paused": false})).await
 }
 
-/// Case 7.
 #[tokio::test]
 async fn a_terminating_cluster_is_not_selected() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -177,7 +169,6 @@ async fn a_cluster_the_hub_did_not_accept_is_not_selected() -> Result<()> {
     Ok(())
 }
 
-/// Case 8.
 #[tokio::test]
 async fn labels_and_expressions_select_alike() -> Result<()> {
     let label = |number, cluster: ClusterSpec| match number {
@@ -208,7 +199,6 @@ async fn labels_and_expressions_select_alike() -> Result<()> {
     Ok(())
 }
 
-/// Case 9.
 #[tokio::test]
 async fn without_placement_and_selector_nothing_is_selected() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -219,7 +209,6 @@ async fn without_placement_and_selector_nothing_is_selected() -> Result<()> {
     Ok(())
 }
 
-/// A7: an empty selector selects all bound clusters, and `name` falls back to the object's name.
 #[tokio::test]
 async fn an_empty_selector_selects_all_bound_clusters_and_the_name_needs_no_label() -> Result<()> {
     let bare = |_, mut cluster: ClusterSpec| {

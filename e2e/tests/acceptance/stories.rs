@@ -1,4 +1,4 @@
-//! The five user stories of the design, each as its user would live it.
+//! Five user stories, each as its user would live it.
 
 use anyhow::{Context as _, Result};
 use api::names::Step::{Operators, Platform, PostAction, PreAction};

@@ -1,4 +1,4 @@
-//! kill -9 at any write, then a restart: nothing is done twice, lost or reset (cases 65 and 66).
+//! kill -9 at any write, then a restart: nothing is done twice, lost or reset.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -145,7 +145,6 @@ async fn killed_between_any_two_writes_a_slow_rollout_completes_with_every_work_
     .await
 }
 
-/// Case 65.
 #[tokio::test]
 async fn a_work_whose_creation_was_the_last_act_is_adopted() -> Result<()> {
     let rig = Rig::new(&world().await?, 2).await?;
@@ -184,7 +183,7 @@ async fn a_work_whose_creation_was_the_last_act_is_adopted() -> Result<()> {
     Ok(())
 }
 
-/// Case 66. The window is an invariant of every status.
+/// That `maxConcurrency` holds is an invariant of every status.
 #[tokio::test]
 async fn a_rollout_survives_restart_after_restart() -> Result<()> {
     let rig = Rig::new(&world().await?, 5).await?;
@@ -212,7 +211,7 @@ async fn a_rollout_survives_restart_after_restart() -> Result<()> {
     rig.once_and_unreset(&[Platform, Operators], &clocks).await
 }
 
-/// Case 66: a deadline is a point in time, not a countdown of the process.
+/// A deadline is a point in time, not a countdown of the process.
 #[tokio::test]
 async fn a_restart_does_not_move_a_deadline() -> Result<()> {
     let rig = Rig::new(&world().await?, 1).await?;

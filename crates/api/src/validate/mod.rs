@@ -1,8 +1,8 @@
 //! The rules a spec must obey, once: the controller, admission tests and `kubectl mcu lint` share them.
 //!
 //! Admission (schema and CEL) refuses most bad input before it is stored; these rules repeat all of it, because an
-//! object may have been stored under an older CRD, and add what CEL cannot say (`reference/mcu.md` §3.2): the size of
-//! an action, namespaces and duplicates of its manifests, names and labels that cannot exist.
+//! object may have been stored under an older CRD, and add what CEL cannot say: the size of an action, namespaces and
+//! duplicates of its manifests, names and labels that cannot exist (`docs/design/rules.md#one-set-of-spec-rules`).
 
 mod grammar;
 mod selection;

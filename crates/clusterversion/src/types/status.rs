@@ -186,7 +186,7 @@ impl HistoryEntry {
 
 impl Status {
     /// The version a gate or a report means by "current": the newest that was completed, else the oldest entry, which
-    /// is the one installed (`reference/clusterversion.md` §7.2). Empty without a history.
+    /// is the one installed (`docs/design/cvo.md#current-version`). Empty without a history.
     #[must_use]
     pub fn current_version(&self) -> &str {
         let completed = self.history.iter().find(|entry| entry.is_completed());

@@ -165,7 +165,7 @@ impl Effect {
         }
     }
 
-    /// Order of lanes: halt, record, start, clean up (`design/house.md`).
+    /// The lane of the job, by how urgent it is (`docs/design/rules.md#write-priority`).
     #[must_use]
     pub const fn lane(&self) -> Lane {
         match self {

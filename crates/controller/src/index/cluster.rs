@@ -129,7 +129,8 @@ impl ClusterView {
         Some(&self.labels[index].1)
     }
 
-    /// Value of a label for selectors: `name` falls back to the cluster's name (A7), `metadata.name` is that name.
+    /// Value of a label for selectors: `name` falls back to the cluster's name, `metadata.name` is that name
+    /// (`docs/design/rules.md#name-key`).
     #[must_use]
     pub fn selectable_label(&self, key: &str) -> Option<&str> {
         if key == KEY_METADATA_NAME {

@@ -151,7 +151,7 @@ impl Placements {
         self.sets.remove(&key.1).is_some()
     }
 
-    /// Notes a ManagedClusterSetBinding; one without a status counts as bound (`reference/mcu.md` §4).
+    /// Notes a ManagedClusterSetBinding; one without a status counts as bound (`docs/design/rules.md#set-bindings`).
     pub fn apply_binding(&mut self, binding: &ManagedClusterSetBinding, pool: &mut Pool) -> bool {
         let key = key(binding, pool);
         let Some(spec) = binding.spec.good() else {

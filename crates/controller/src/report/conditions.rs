@@ -1,4 +1,5 @@
-//! The eight conditions of an upgrade: the seed's five and kstatus' three (`reference/mcu.md` §3, §3.1). Pure.
+//! The eight conditions of an upgrade (`docs/design/rules.md#eight-conditions`). Five tell facts; Ready, Reconciling and
+//! Stalled are those of kstatus. Pure.
 
 use api::ManagedClustersUpgradeStatus;
 use api::conditions::{self as types, reason};
@@ -367,7 +368,7 @@ fn stalled(plan: &Plan, facts: &Facts<'_>) -> Verdict {
     verdict(types::STALLED, true, reason, text)
 }
 
-/// A number of clusters in words. (The seed's own sentence, of Selected, has no singular.)
+/// A number of clusters in words. (The message of Selected is older and has no singular.)
 fn clusters(number: usize) -> String {
     format!("{number} cluster{}", if number == 1 { "" } else { "s" })
 }

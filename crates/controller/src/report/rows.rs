@@ -15,7 +15,7 @@ use super::kept::Kept;
 use super::line::{Line, to_row};
 use super::refusals::Refusals;
 
-/// How long changes of a shard are gathered before it is written (`reference/mcu.md` §3.1).
+/// How long changes of a shard are gathered before it is written (`docs/design/rules.md#report-shards`).
 const COALESCE: Duration = Duration::from_secs(2);
 /// Most shards: more than any hub has clusters for.
 const MAX_SHARDS: usize = 100_000;

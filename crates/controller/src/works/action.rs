@@ -1,5 +1,6 @@
 //! Action works: the user's `ManifestWorkSpec`, copied, with feedback added for Jobs that have none
-//! (`reference/mcu.md` §2.3), and the success checks that it declares (§5, A15).
+//! (`docs/design/rules.md#actions-are-copied`), and the success checks that it declares
+//! (`docs/design/rules.md#action-success`).
 //!
 //! Owns which check a manifest declares and how a reported value counts. Refuses to change anything else of the
 //! user's work.

@@ -1,4 +1,4 @@
-//! The four ManifestWorks that a cluster gets, as JSON (`reference/mcu.md` §2), and their reading ([`reading`]).
+//! The four ManifestWorks that a cluster gets, as JSON (`docs/design/works.md`), and their reading ([`reading`]).
 //!
 //! Owns every byte the controller sends to a cluster: the constant parts are rendered once per revision of a spec, and
 //! a body is put together per cluster without rendering them again. Refuses to send anything and to decide when:
@@ -21,13 +21,14 @@ use serde_json::{Value, json};
 
 pub use reading::{Outcome, Reading, read};
 
-/// Annotation on an action work: the success checks that its manifests declare, as JSON (`reference/mcu.md` §5, A15).
+/// Annotation on an action work: the success checks that its manifests declare, as JSON
+/// (`docs/design/rules.md#action-success`).
 pub const ANNOTATION_CHECKS: &str = "cluster.open-cluster-management.io/upgrade-checks";
 
 /// What the platform work carries so that the work agent may write ClusterVersion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SpokeRbac {
-    /// `ClusterRoleBinding` `admin-ocm`: the agent becomes cluster-admin, as in the seed. It goes with the work.
+    /// `ClusterRoleBinding` `admin-ocm`: the agent becomes cluster-admin. It goes with the work.
     #[default]
     AdminOcm,
     /// A least-privilege `ClusterRole` that OCM aggregates into the agent's own; it stays when the work is deleted.
@@ -145,7 +146,7 @@ impl Templates {
     }
 
     /// Hash (16 hex digits) of the part of the spec that the step is rendered from. `None`: the step is not requested
-    /// (`reference/mcu.md` §5, A22 and A23).
+    /// (`docs/design/rules.md#operator-lists`).
     #[must_use]
     pub fn step_hash(&self, step: Step) -> Option<&str> {
         self.template(step).map(|template| template.hash.as_str())

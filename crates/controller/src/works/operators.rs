@@ -1,5 +1,5 @@
 //! The operators work: a Job on the cluster that approves the InstallPlans of the selected Subscriptions
-//! (`reference/mcu.md` §2.2).
+//! (`docs/design/rules.md#approval-job`).
 //!
 //! Owns the script, its inputs and the permissions it runs with. Refuses changes in place: a Job's pod template is
 //! immutable, so a changed work is deleted and created anew.
@@ -23,7 +23,7 @@ const DEADLINE_MARGIN: i64 = 90;
 /// The default of `operatorsUpgradeTimeout`, in seconds.
 const DEFAULT_WAIT: i64 = 20 * 60;
 
-/// `None`: nothing is to be approved, because the include list is empty and approveAllUpgrades is not set (A22).
+/// `None`: nothing is to be approved, because the include list is empty and approveAllUpgrades is not set.
 pub(super) fn template(spec: &ManagedClustersUpgradeSpec, flags: &WorkFlags) -> Option<Template> {
     let operators = spec.ocp_operators.as_ref()?;
     if !operators.approve_all_upgrades && operators.include.is_empty() {

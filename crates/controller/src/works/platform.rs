@@ -1,5 +1,5 @@
 //! The platform work: ClusterVersion, applied server-side, and the agent's permission to do so
-//! (`reference/mcu.md` §2.1).
+//! (`docs/design/works.md#platform`).
 //!
 //! Owns the orphaning rules that keep ClusterVersion alive when the work goes, and the fields that are always written.
 //! Refuses fields the MCU does not speak of: under server-side apply they stay what they are on the spoke.
@@ -71,7 +71,7 @@ fn request(version: &ClusterVersionSpec) -> Map<String, Value> {
 fn delete_option(rbac: SpokeRbac) -> Value {
     let mut rules = vec![
         json!({ "group": "config.openshift.io", "resource": "clusterversions", "name": "version", "namespace": "" }),
-        // The seed's literal. Agents compare exactly, so it matches nothing.
+        // Names the kind where agents expect the plural resource, so it matches nothing and does no harm.
         json!({ "group": "", "resource": "ClusterVersion.config.openshift.io", "name": "version", "namespace": "" }),
     ];
     if rbac == SpokeRbac::Aggregate {

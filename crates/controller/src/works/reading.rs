@@ -70,7 +70,7 @@ pub enum Outcome {
     Succeeded,
     /// Failed; an action may recover while its work exists.
     Failed(Cause),
-    /// The approver's Job has failed pods, and none is active: failed once that lasts 15 s (A30).
+    /// The approver's Job has failed pods, and none is active: failed once that lasts 15 s.
     Suspect,
 }
 

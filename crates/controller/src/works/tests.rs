@@ -40,7 +40,7 @@ fn backup() -> Value {
     })
 }
 
-/// The seed's example: platform, one operator, ten minutes.
+/// An upgrade of the platform and of one operator that takes ten minutes.
 fn seed() -> ManagedClustersUpgradeSpec {
     let mut spec = ManagedClustersUpgradeSpec {
         cluster_version: Some(ClusterVersionSpec {

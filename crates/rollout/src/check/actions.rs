@@ -359,7 +359,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Every listed cluster is complete, and written so (R3, R11, A17).
+    /// Every listed cluster is complete, and written so (`docs/design/rules.md#action-clean-up`).
     fn all_complete(&self, step: Step) -> bool {
         self.plan.clusters.iter().all(|state| {
             state.record.phase == Phase::Complete

@@ -57,7 +57,7 @@ impl Checker<'_> {
         }
     }
 
-    /// R8, counting assumed starts and slots whose release is not written yet.
+    /// `docs/design/rules.md#max-concurrency`, counting assumed starts and slots whose release is not written yet.
     fn check_window(&mut self, cases: &[Case<'_>], starts: usize) {
         let held = cases
             .iter()

@@ -261,7 +261,7 @@ pub(super) fn busy(action: &Action) -> Busy {
     }
 }
 
-/// True when a terminal state changed within its attempt (A18 excepted).
+/// True when a terminal state changed within its attempt, except when a post-action recovers.
 fn reverses(before: &Record, after: &Record) -> bool {
     let recovered = matches!(
         before.reason,

@@ -1,5 +1,4 @@
-//! Change under way: spec edits, retries, works deleted by hand, restarts, clean-up (`reference/mcu.md` §4,
-//! §3.1; cases 50, 51, 55, 63 to 66).
+//! Change under way: spec edits, retries, works deleted by hand, restarts, clean-up.
 
 use std::sync::Arc;
 

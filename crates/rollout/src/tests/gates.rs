@@ -1,4 +1,4 @@
-//! Who may start: window, canaries, failures, eligibility, rivals, foreign works (`reference/mcu.md` §4, A8 to A11, A28).
+//! Who may start: slots, canaries, failures, eligibility, rivals, foreign works.
 
 use super::{planned, record_of, stand, writes};
 use crate::fleet::{Busy, Fleet, RivalHold, Slot};

@@ -1,4 +1,4 @@
-//! Clusters that join, leave or go (`reference/mcu.md` §4 "Membership"; cases 57 to 62).
+//! Clusters that join, leave or go (`docs/design/rules.md#leavers`).
 
 use super::{planned, record_of, stand, writes};
 use crate::fleet::{Busy, Slot};

@@ -1,4 +1,4 @@
-//! The table of transitions (`reference/mcu.md` §3), row by row.
+//! The transitions between phases, one by one.
 
 use super::{planned, record_of, stand, writes};
 use crate::fleet::Reading;

@@ -328,8 +328,8 @@ pub(super) fn outcome(
     }
 }
 
-/// The rule of the reference: risks make an edge conditional, else a silent block removes it. A broken block removes it in
-/// any case, and so do risks that no client accepts together.
+/// Risks make an edge conditional; without any, a silent block removes it (`docs/design/update-graph.md#rules`). A broken
+/// block removes it in any case, and so do risks that no client accepts together.
 fn decide<'b>(
     shared: &Shared<'_>,
     hits: impl Iterator<Item = (u32, &'b Block)>,

@@ -80,7 +80,7 @@ struct NodeDocument {
 #[derive(Deserialize)]
 struct Group {
     edges: Vec<Pair>,
-    /// `qualifiers` in the enhancement's draft.
+    /// `qualifiers` in an early draft of the protocol.
     #[serde(alias = "qualifiers", default)]
     risks: Vec<MaybeRisk>,
 }

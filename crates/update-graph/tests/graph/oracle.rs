@@ -1,5 +1,5 @@
-//! The rules once more, as plainly as they can be written and sharing nothing with the crate: a channel's body from the
-//! files, by the ten lines at the end of chapter 4 of the reference.
+//! The rules of `docs/design/update-graph.md` once more, as plainly as they can be written and sharing nothing with the
+//! crate: a channel's body, made from the files.
 
 use std::collections::{BTreeMap, BTreeSet};
 

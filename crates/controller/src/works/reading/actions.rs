@@ -1,4 +1,4 @@
-//! Reading of action works (`reference/mcu.md` §5, A15 and A16).
+//! Reading of action works (`docs/design/rules.md#action-success`, `docs/design/rules.md#action-degraded`).
 //!
 //! Owns when an action is done: Available=True and every declared success check passes. Refuses to take Available for
 //! success of a Job, since it proves only that the Job exists, and refuses to take the condition rule Complete for it

@@ -1,4 +1,5 @@
-//! Reading of Jobs: the values a Job's feedback delivers, and the approver's Job (`reference/mcu.md` §5, A30).
+//! Reading of Jobs: the values a Job's feedback delivers, and the approver's Job
+//! (`docs/design/rules.md#approval-job`).
 //!
 //! Owns the meaning of succeeded, failed and active together, whatever their order. Refuses values of other types.
 

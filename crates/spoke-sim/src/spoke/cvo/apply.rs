@@ -82,7 +82,7 @@ impl Apply {
     }
 
     /// Goes on as far as the operators let it. `held`: a manifest of the release fails, until then if not longer, so that
-    /// the count stays at its run level (`reference/clusterversion.md` §10).
+    /// the count stays at its run level (`docs/design/cvo.md#run-levels`).
     pub fn advance(&mut self, statuses: &Statuses, held: Option<Time>, now: Time) -> Progress {
         let total = manifests(&self.version);
         if self.completed {

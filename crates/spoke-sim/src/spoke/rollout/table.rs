@@ -153,7 +153,7 @@ mod tests {
                 })
                 .sum()
         };
-        // Minutes of the reference's table, less the 1.5 that pass before the new operator runs.
+        // Minutes of real updates, less the 1.5 that pass before the new operator runs.
         for (stage, low, high) in [
             (0, 3.0, 7.0),
             (1, 10.0, 13.0),
