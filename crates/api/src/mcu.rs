@@ -163,7 +163,7 @@ pub struct ClusterVersionSpec {
     /// Update channel, such as stable-4.12. Empty: the channel is left alone.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 128))]
-    #[x_kube(validation = Rule::new("!self.matches('[[:space:]]')").message("must be without white space, such as stable-4.12"))]
+    #[x_kube(validation = Rule::new("!self.matches('[^!-~]')").message("must be a channel such as stable-4.12, in printable ASCII characters without white space"))]
     pub channel: String,
     /// Version to upgrade to, such as 4.12.0. With an image the release image must have this version.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -173,13 +173,13 @@ pub struct ClusterVersionSpec {
     /// URL of the update service. Empty: the upstream of the cluster is left alone.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 2048))]
-    #[x_kube(validation = Rule::new("self == '' || self.matches('^https?://[^ ]+$')").message("must be an http or https URL"))]
+    #[x_kube(validation = Rule::new("self == '' || self.matches('^https?://[!-~]+$')").message("must be an http or https URL, in printable ASCII characters without white space"))]
     pub upstream: String,
     /// Release image, by digest. Needed for releases that are not recommended to a cluster; the cluster does not check
     /// such a request against its recommended updates.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
-    #[x_kube(validation = Rule::new("!self.matches('[[:space:]]')").message("must be the pull spec of a release image, without white space"))]
+    #[x_kube(validation = Rule::new("!self.matches('[^!-~]')").message("must be the pull spec of a release image, in printable ASCII characters without white space"))]
     pub image: String,
     /// True: clusters that run a newer version than the one asked for are upgraded all the same. Otherwise they are
     /// blocked, reason NewerThanTarget. Clusters themselves refuse most downgrades.

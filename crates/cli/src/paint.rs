@@ -1,11 +1,18 @@
 //! Colour: only where a human looks at a terminal, and never where `NO_COLOR` is set.
 
 use std::borrow::Cow;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
 
 use api::text::is_steering;
 
 /// The end of a colour, and the colours: green, yellow, red, bold.
 const CODES: [&str; 5] = ["\u{1b}[0m", "\u{1b}[32m", "\u{1b}[33m", "\u{1b}[31m", "\u{1b}[1m"];
+
+/// Begins a colour until [`Paint::clean`] puts its code there; the digit after it is the code's index. It is another one
+/// in every process, so that no text of others can hold it, and it never leaves the process.
+static MARK: LazyLock<String> =
+    LazyLock::new(|| format!("\u{1b}{:016x}", RandomState::new().hash_one(CODES)));
 
 /// What a piece of text means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,16 +57,17 @@ impl Paint {
     pub fn tone(self, tone: Tone, text: &str) -> String {
         let code = match (self, tone) {
             (Paint::Never, _) | (_, Tone::Plain) => return text.to_owned(),
-            (_, Tone::Good) => CODES[1],
-            (_, Tone::Warn) => CODES[2],
-            (_, Tone::Bad) => CODES[3],
-            (_, Tone::Bold) => CODES[4],
+            (_, Tone::Good) => 1,
+            (_, Tone::Warn) => 2,
+            (_, Tone::Bad) => 3,
+            (_, Tone::Bold) => 4,
         };
-        format!("{code}{text}{}", CODES[0])
+        let mark = MARK.as_str();
+        format!("{mark}{code}{text}{mark}0")
     }
 
     /// What may go to a terminal: the text without anything that would steer it, but for line breaks, tabs and the
-    /// colours of this module where they are wanted. Everything that is printed passes here, whoever wrote it.
+    /// colours of [`Paint::tone`] where they are wanted. Everything that is printed passes here, whoever wrote it.
     #[must_use]
     pub fn clean(self, text: &str) -> Cow<'_, str> {
         let harmless = |c: char| !is_steering(c) || matches!(c, '\n' | '\t');
@@ -67,17 +75,21 @@ impl Paint {
             return Cow::Borrowed(text);
         }
         let mut clean = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(next) = rest.chars().next() {
-            let colour = CODES
+        for (index, part) in text.split(MARK.as_str()).enumerate() {
+            let code = CODES
                 .iter()
-                .find(|code| self == Paint::Ansi && rest.starts_with(*code));
-            let taken = colour.map_or(next.len_utf8(), |code| code.len());
-            match colour {
-                Some(code) => clean.push_str(code),
-                None => clean.push(if harmless(next) { next } else { ' ' }),
-            }
-            rest = &rest[taken..];
+                .zip('0'..)
+                .find(|(_, digit)| part.starts_with(*digit));
+            let part = match code {
+                Some((code, _)) if index > 0 => {
+                    if self == Paint::Ansi {
+                        clean.push_str(code);
+                    }
+                    &part[1..]
+                }
+                _ => part,
+            };
+            clean.extend(part.chars().map(|c| if harmless(c) { c } else { ' ' }));
         }
         Cow::Owned(clean)
     }
@@ -100,14 +112,50 @@ mod tests {
     fn plain_text_stays_as_it_is() {
         assert_eq!(Paint::Ansi.tone(Tone::Plain, "x"), "x");
         assert_eq!(Paint::Never.tone(Tone::Bad, "x"), "x");
-        assert_eq!(Paint::Ansi.tone(Tone::Bad, "x"), "\u{1b}[31mx\u{1b}[0m");
+    }
+
+    #[test]
+    fn a_tone_becomes_a_colour_where_colours_are_wanted() {
+        for (tone, expected) in [
+            (Tone::Good, "\u{1b}[32m"),
+            (Tone::Warn, "\u{1b}[33m"),
+            (Tone::Bad, "\u{1b}[31m"),
+            (Tone::Bold, "\u{1b}[1m"),
+        ] {
+            let toned = format!("a\tb\n{}1", Paint::Ansi.tone(tone, "0x"));
+            assert_eq!(Paint::Ansi.clean(&toned), format!("a\tb\n{expected}0x\u{1b}[0m1"));
+            assert_eq!(Paint::Never.clean(&toned), "a\tb\n0x1");
+        }
+    }
+
+    #[test]
+    fn colours_of_others_are_no_colours() {
+        for code in CODES {
+            let foreign = format!("{code}Complete");
+            for paint in [Paint::Ansi, Paint::Never] {
+                assert_eq!(paint.clean(&foreign), foreign.replace('\u{1b}', " "));
+            }
+            let toned = Paint::Ansi
+                .clean(&Paint::Ansi.tone(Tone::Bad, &foreign))
+                .into_owned();
+            assert_eq!(
+                toned,
+                format!("\u{1b}[31m{}\u{1b}[0m", foreign.replace('\u{1b}', " "))
+            );
+        }
+        let guess = "\u{1b}00000000000000003Complete";
+        assert_eq!(Paint::Ansi.clean(guess), guess.replace('\u{1b}', " "));
+    }
+
+    #[test]
+    fn what_steers_is_the_same_for_texts_of_clusters_and_of_graphs() {
+        for c in '\0'..=char::MAX {
+            assert_eq!(is_steering(c), update_graph::text::is_steering(c), "{c:?}");
+        }
     }
 
     #[test]
     fn nothing_but_our_own_colours_steers_a_terminal() {
-        let toned = format!("a\tb\n{}", Paint::Ansi.tone(Tone::Bad, "x"));
-        assert_eq!(Paint::Ansi.clean(&toned), toned);
-        assert_eq!(Paint::Never.clean(&toned), "a\tb\n [31mx [0m");
         let hostile = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}2J\u{202e}4.16\r\u{2028}";
         for paint in [Paint::Ansi, Paint::Never] {
             let clean = paint.clean(hostile);

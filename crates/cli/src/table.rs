@@ -136,8 +136,8 @@ mod tests {
             "NAME          N     REASON\na-long-name   1     Because\nb             22\n"
         );
         assert!(
-            table
-                .render(Paint::Ansi, 2)
+            Paint::Ansi
+                .clean(&table.render(Paint::Ansi, 2))
                 .contains("  b             \u{1b}[31m22\u{1b}[0m\n")
         );
     }

@@ -12,6 +12,7 @@ mod problem;
 pub mod query;
 mod release;
 mod risk;
+pub mod text;
 mod unpack;
 pub mod v1;
 mod version;

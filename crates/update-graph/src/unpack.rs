@@ -3,8 +3,11 @@
 use std::borrow::Cow;
 use std::io::Read;
 
-/// More than this is no graph: real graph-data has 1 MB, a whole graph of five architectures 11 MB.
-pub(crate) const MAX_UNPACKED: u64 = 256 << 20;
+use crate::text::is_steering;
+
+/// More than this is no graph: real graph-data has 2 MB as an archive, a whole graph of five architectures 11 MB. What is
+/// unpacked is in memory, and the files of an archive are there a second time.
+pub(crate) const MAX_UNPACKED: u64 = 64 << 20;
 
 /// Why bytes were not unpacked.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +27,7 @@ fn words(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.chars()
         .take(80)
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if is_steering(c) { ' ' } else { c })
         .collect()
 }
 
@@ -69,4 +72,32 @@ pub(crate) fn untar(
         files.push((path, content));
     }
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    fn gzip_of_zeros(bytes: u64) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        std::io::copy(&mut std::io::repeat(0).take(bytes), &mut encoder).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn a_small_archive_that_unpacks_to_more_than_64_mib_is_refused() {
+        let packed = gzip_of_zeros((64 << 20) + 1);
+        assert!(packed.len() < 1 << 20);
+        assert!(matches!(gunzip(&packed), Err(UnpackError::TooLarge)));
+        assert!(matches!(untar(&packed, |_| true), Err(UnpackError::TooLarge)));
+    }
+
+    #[test]
+    fn an_archive_that_is_quoted_in_an_error_does_not_steer_a_terminal() {
+        let error = std::io::Error::other("\u{1b}]0;x\u{7} \u{202e}\u{9b}2J");
+        assert_eq!(words(&error), " ]0;x    2J");
+    }
 }

@@ -16,6 +16,7 @@ mod fixture;
 pub mod keep;
 pub mod logs;
 pub mod metrics;
+pub mod output;
 pub mod refresh;
 pub mod serve;
 pub mod snapshot;

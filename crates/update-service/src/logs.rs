@@ -3,14 +3,14 @@
 //! Owns the subscriber and the grammar of its filter. Refuses filters it does not fully understand: a mistyped level
 //! must not silence or flood the log.
 
-use std::io::IsTerminal;
-
 use clap::ValueEnum;
 use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::SetGlobalDefaultError;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
+
+use crate::output;
 
 /// Form of the log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
@@ -64,8 +64,9 @@ pub fn parse(text: &str) -> Result<EnvFilter, BadFilter> {
 /// When one is installed already.
 pub fn install(format: Format, filter: EnvFilter) -> Result<(), SetGlobalDefaultError> {
     let lines = fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
+        .with_writer(|| output::Log)
+        // Colours would be indistinguishable from those that a text brings along.
+        .with_ansi(false);
     let lines = match format {
         Format::Text => lines.boxed(),
         Format::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use update_service::command::CommandLine;
+use update_service::output;
 
 fn main() -> ExitCode {
     let line = CommandLine::parse();
@@ -12,7 +13,7 @@ fn main() -> ExitCode {
     match line.run() {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            output::complain(&format!("{error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -172,6 +172,42 @@ async fn names_that_cannot_exist_are_refused_with_their_field() -> Result<()> {
     refused_with(&s, cases).await
 }
 
+/// They are written into works and shown on terminals.
+#[tokio::test]
+async fn channel_upstream_and_image_are_refused_with_anything_but_printable_ascii() -> Result<()> {
+    let s = Scenario::new(1).await?;
+    let many = "\u{e9}".repeat(600);
+    for (field, start) in [
+        ("channel", "stable"),
+        ("upstream", "https://a/"),
+        ("image", "quay.io/r"),
+    ] {
+        let tails = [
+            "\u{1b}[2J",
+            "\u{7f}",
+            "\u{9b}2J",
+            "\u{202e}",
+            "\u{a0}",
+            "\u{e9}",
+            "\n",
+            " ",
+        ];
+        for tail in tails {
+            let said = refusal(&s, json!({"clusterVersion": {field: format!("{start}{tail}")}})).await?;
+            for word in [field, "printable ASCII"] {
+                assert!(said.contains(word), "{field} {tail:?}: no {word:?} in {said}");
+            }
+        }
+    }
+    let said = refusal(
+        &s,
+        json!({"clusterVersion": {"image": format!("quay.io/{many}")}}),
+    )
+    .await?;
+    assert!(said.contains("clusterVersion.image"), "{said}");
+    Ok(())
+}
+
 /// The report's label carries the name.
 #[tokio::test]
 async fn a_name_of_64_characters_is_refused_and_one_of_63_works() -> Result<()> {

@@ -111,24 +111,6 @@ fn check_target(spec: &ManagedClustersUpgradeSpec, found: &mut Vec<Violation>) {
             "set version (such as 4.12.0) or image",
         ));
     }
-    if target.channel.contains(char::is_whitespace) {
-        found.push(violation(
-            "spec.clusterVersion.channel",
-            format!(
-                "{:?} must be a channel such as stable-4.12, without white space",
-                target.channel
-            ),
-        ));
-    }
-    if target.image.contains(char::is_whitespace) {
-        found.push(violation(
-            "spec.clusterVersion.image",
-            format!(
-                "{:?} must be the pull spec of a release image, without white space",
-                target.image
-            ),
-        ));
-    }
     if !target.version.is_empty() && semver::Version::parse(&target.version).is_err() {
         found.push(violation(
             "spec.clusterVersion.version",
@@ -138,14 +120,25 @@ fn check_target(spec: &ManagedClustersUpgradeSpec, found: &mut Vec<Violation>) {
             ),
         ));
     }
-    if !target.upstream.is_empty()
-        && !target.upstream.starts_with("https://")
-        && !target.upstream.starts_with("http://")
-    {
-        found.push(violation(
-            "spec.clusterVersion.upstream",
-            "must be an http or https URL",
-        ));
+    // Channel and image go into annotations and messages, and what a work may carry is counted in bytes.
+    for (field, text, most, what) in [
+        ("channel", &target.channel, 128, "a channel such as stable-4.12"),
+        ("upstream", &target.upstream, 2048, "an http or https URL"),
+        ("image", &target.image, 1024, "the pull spec of a release image"),
+    ] {
+        let is_url = || {
+            let rest = text.strip_prefix("https://").or(text.strip_prefix("http://"));
+            text.is_empty() || rest.is_some_and(|rest| !rest.is_empty())
+        };
+        let printable = text.bytes().all(|byte| byte.is_ascii_graphic());
+        if !printable || text.len() > most || (field == "upstream" && !is_url()) {
+            found.push(violation(
+                format!("spec.clusterVersion.{field}"),
+                format!(
+                    "{text:?} must be {what}, in at most {most} printable ASCII characters without white space"
+                ),
+            ));
+        }
     }
 }
 
@@ -494,6 +487,44 @@ mod tests {
             ),
         ] {
             assert_eq!(found(&spec), [field], "{spec}");
+        }
+    }
+
+    #[test]
+    fn channel_upstream_and_image_are_printable_ascii_of_bounded_length() {
+        let (e_acute, long) = ("\u{e9}".repeat(600), "a".repeat(2050));
+        for (field, good, start) in [
+            ("channel", "stable-4.12", "stable"),
+            ("upstream", "https://updates.example.com/graph", "https://a/"),
+            ("image", "registry.example.com/ocp/release@sha256:0", "r/i"),
+        ] {
+            let spec = |text: &str| json!({"clusterVersion": {"version": "4.12.0", field: text}});
+            assert_eq!(found(&spec(good)), Vec::<String>::new());
+            assert_eq!(found(&spec("")), Vec::<String>::new());
+            for tail in [
+                "\u{1b}[2J",
+                "\u{7f}",
+                "\u{9b}2J",
+                "\u{202e}",
+                "\u{a0}",
+                " ",
+                "\n",
+                &e_acute,
+                &long,
+            ] {
+                let spec = serde_json::from_value(spec(&format!("{start}{tail}"))).unwrap();
+                let violations = validate("mcu", &spec);
+                let [one] = violations.as_slice() else {
+                    panic!("{field} {tail:?}: {violations:?}");
+                };
+                assert_eq!(one.field, format!("spec.clusterVersion.{field}"));
+                assert!(one.message.contains("printable ASCII"), "{one}");
+                assert!(!one.message.chars().any(crate::text::is_steering), "{one:?}");
+            }
+        }
+        for upstream in ["updates", "https://", "ftp://a"] {
+            let spec = json!({"clusterVersion": {"version": "4.12.0", "upstream": upstream}});
+            assert_eq!(found(&spec), ["spec.clusterVersion.upstream"]);
         }
     }
 

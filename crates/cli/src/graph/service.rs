@@ -5,7 +5,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use reqwest::{Client, StatusCode, Url, header};
+use reqwest::redirect::{Action, Attempt, Policy};
+use reqwest::{Client, ClientBuilder, StatusCode, Url, header};
 use serde::Deserialize;
 use update_graph::Arch;
 
@@ -15,6 +16,8 @@ use crate::failure::Failure;
 const ENDPOINTS: [&str; 2] = ["/v1/graph", "/graph"];
 /// The largest answer that is read: many times the largest real one.
 const LARGEST: usize = 64 << 20;
+/// Most redirects that are followed for one request.
+const MAX_REDIRECTS: usize = 5;
 
 /// A service under a base address.
 #[derive(Clone, Debug)]
@@ -52,7 +55,7 @@ impl Service {
     /// A service; it is not contacted.
     pub(crate) fn new(address: &str, timeout: Option<Duration>) -> Result<Self, Failure> {
         let base = base(address)?;
-        let mut builder = Client::builder().user_agent(concat!("kubectl-mcu/", env!("CARGO_PKG_VERSION")));
+        let mut builder = client();
         if let Some(limit) = timeout {
             builder = builder.timeout(limit);
         }
@@ -129,6 +132,24 @@ impl Service {
     }
 }
 
+fn client() -> ClientBuilder {
+    Client::builder()
+        .user_agent(concat!("kubectl-mcu/", env!("CARGO_PKG_VERSION")))
+        .redirect(Policy::custom(redirect))
+}
+
+/// Follows a redirect, but never from HTTPS to plain HTTP: what was asked for safely must not arrive unprotected.
+fn redirect(attempt: Attempt<'_>) -> Action {
+    let was_safe = attempt.previous().iter().any(|url| url.scheme() == "https");
+    if was_safe && attempt.url().scheme() != "https" {
+        attempt.error("it redirects from https to plain http, which is not followed")
+    } else if attempt.previous().len() > MAX_REDIRECTS {
+        attempt.error(format!("more than {MAX_REDIRECTS} redirects"))
+    } else {
+        attempt.follow()
+    }
+}
+
 fn base(address: &str) -> Result<String, Failure> {
     let mut base = address.trim_end_matches('/');
     for ending in ENDPOINTS {
@@ -163,7 +184,92 @@ fn causes(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use rcgen::{CertifiedKey, generate_simple_self_signed};
+    use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+    use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
     use super::*;
+
+    async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, answer: &str) {
+        let mut head = [0; 4096];
+        let _ = stream.read(&mut head).await;
+        let text = format!("HTTP/1.1 {answer}\r\nconnection: close\r\n\r\n");
+        let _ = stream.write_all(text.as_bytes()).await;
+        let _ = stream.shutdown().await;
+    }
+
+    /// A plain server, with the requests that it gets; they are redirected where `location` says so.
+    async fn plain(location: Option<String>) -> (u16, UnboundedReceiver<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (asked, requests) = unbounded_channel();
+        tokio::spawn(async move {
+            let said = location.map_or_else(
+                || "200 OK\r\ncontent-length: 0".to_owned(),
+                |to| format!("302 Found\r\nlocation: {to}"),
+            );
+            while let Ok((stream, _)) = listener.accept().await {
+                let _ = asked.send(());
+                answer(stream, &said).await;
+            }
+        });
+        (port, requests)
+    }
+
+    /// A server over TLS that redirects to `location`, and a service that trusts it.
+    async fn safe(location: String) -> Service {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let CertifiedKey { cert, signing_key } =
+            generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
+        let config = rustls::ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], key)
+            .unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                if let Ok(stream) = acceptor.accept(stream).await {
+                    answer(stream, &format!("302 Found\r\nlocation: {location}")).await;
+                }
+            }
+        });
+        let trusted = reqwest::Certificate::from_der(cert.der()).unwrap();
+        let client = client().tls_certs_only([trusted]).build().unwrap();
+        Service { base, client }
+    }
+
+    #[tokio::test]
+    async fn no_redirect_leads_from_https_to_plain_http() {
+        let (port, mut requests) = plain(None).await;
+        let service = safe(format!("http://127.0.0.1:{port}/v1/graph")).await;
+        let Err(Failure::Unreachable(why)) = service.graph("stable-4.1", &Arch::amd64()).await else {
+            panic!("it was followed");
+        };
+        assert!(why.contains("from https to plain http"), "{why}");
+        assert!(requests.try_recv().is_err(), "the plain server was asked");
+    }
+
+    #[tokio::test]
+    async fn other_redirects_are_followed_up_to_a_bound() {
+        let (end, mut requests) = plain(None).await;
+        let (start, _) = plain(Some(format!("http://127.0.0.1:{end}/"))).await;
+        let service = Service::new(&format!("http://127.0.0.1:{start}"), None).unwrap();
+        assert_eq!(service.graph("stable-4.1", &Arch::amd64()).await, Ok(Vec::new()));
+        assert!(requests.try_recv().is_ok());
+        let (circle, _) = plain(Some("/".to_owned())).await;
+        let service = Service::new(&format!("http://127.0.0.1:{circle}"), None).unwrap();
+        let Err(Failure::Unreachable(why)) = service.graph("stable-4.1", &Arch::amd64()).await else {
+            panic!("it never ends");
+        };
+        assert!(why.contains("more than 5 redirects"), "{why}");
+    }
 
     #[test]
     fn the_address_of_an_endpoint_leads_to_its_service() {

@@ -9,12 +9,17 @@ use crate::args::Output;
 use crate::table::lines;
 use crate::upgrade::{TYPE_AND_GROUP, Upgrade};
 
-/// Pretty JSON, ended by a newline. JSON lets control characters beyond ASCII and marks of direction stand as they are;
-/// they are escaped, so that the value stays what it was and no terminal acts on it.
+/// Pretty JSON, ended by a newline.
 #[must_use]
 pub fn to_json(value: &Value) -> String {
-    let mut text = String::new();
-    for c in format!("{value:#}\n").chars() {
+    escaped(&format!("{value:#}\n"))
+}
+
+/// JSON with escapes for the control characters beyond ASCII and the marks of direction that it lets stand as they are:
+/// the value stays what it was, and no terminal acts on it.
+pub(super) fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
         if is_steering(c) && c != '\n' {
             let _ = write!(text, "\\u{:04x}", u32::from(c));
         } else {
@@ -24,14 +29,69 @@ pub fn to_json(value: &Value) -> String {
     text
 }
 
-/// YAML, ended by a newline.
+/// YAML, ended by a newline. The writer lets stand what a terminal acts on; a text that holds such characters is written
+/// in double quotes with the escapes of JSON, which mean the same in YAML.
 #[must_use]
 pub fn to_yaml(value: &Value) -> String {
-    let mut text = serde_saphyr::to_string(value).unwrap_or_else(|error| format!("# {error}\n"));
+    let whole = value.to_string();
+    // No text holds the mark, so that each place where the written YAML holds it is one of ours.
+    let mark = (0..)
+        .map(|number| format!("q{number}q"))
+        .find(|mark| !whole.contains(mark));
+    let mut marked = Marked {
+        mark: mark.unwrap_or_default(),
+        texts: Vec::new(),
+    };
+    let value = marked.without_steering(value);
+    let written = serde_saphyr::to_string(&value).unwrap_or_else(|error| format!("# {error}\n"));
+    let mut text = marked.filled_in(&written);
     if !text.ends_with('\n') {
         text.push('\n');
     }
     text
+}
+
+/// Texts that a stand-in takes the place of while YAML is written: the mark, the number of the text, and `q`.
+struct Marked {
+    mark: String,
+    texts: Vec<String>,
+}
+
+impl Marked {
+    fn without_steering(&mut self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.stand_in(text)),
+            Value::Array(items) => items.iter().map(|item| self.without_steering(item)).collect(),
+            Value::Object(fields) => fields
+                .iter()
+                .map(|(key, value)| (self.stand_in(key), self.without_steering(value)))
+                .collect(),
+            plain => plain.clone(),
+        }
+    }
+
+    fn stand_in(&mut self, text: &str) -> String {
+        if !text.chars().any(|c| is_steering(c) && !matches!(c, '\n' | '\t')) {
+            return text.to_owned();
+        }
+        self.texts.push(escaped(&Value::from(text).to_string()));
+        format!("{}{}q", self.mark, self.texts.len() - 1)
+    }
+
+    fn filled_in(&self, written: &str) -> String {
+        let mut parts = written.split(&self.mark);
+        let mut filled = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let (number, rest) = part.split_once('q').unwrap_or_default();
+            let text = number
+                .parse()
+                .ok()
+                .and_then(|number: usize| self.texts.get(number));
+            filled.push_str(text.map_or("", String::as_str));
+            filled.push_str(rest);
+        }
+        filled
+    }
 }
 
 /// A `v1` List.
@@ -74,7 +134,10 @@ pub fn upgrades(output: Option<Output>, upgrades: &[Upgrade]) -> Option<String> 
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Map;
+
     use super::*;
+    use crate::paint::Paint;
     use crate::render::fixtures::{complete, running};
 
     #[test]
@@ -83,6 +146,40 @@ mod tests {
         let text = to_json(&hostile);
         assert!(!text.chars().any(|c| is_steering(c) && c != '\n'), "{text:?}");
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), hostile);
+    }
+
+    #[test]
+    fn yaml_of_others_reaches_a_pipe_and_a_terminal_as_the_values_that_it_holds() {
+        let texts = [
+            "\u{202e}4.16",
+            "a\u{9b}2J: b",
+            "\u{1b}[32mComplete\u{1b}[0m",
+            "\u{7f}\u{85}\u{2028}\u{2066} \"quoted\" \\u202e \\",
+            "lines\n  of\u{200f}\n\ttext\n",
+            "q0q0q and \u{202e}",
+            "q0q0q",
+            "tab\tand\nline\n",
+            "\u{feff}\u{1f680}\u{202d}",
+        ];
+        let long = format!("{}\u{202e}{}", "word ".repeat(40), "word ".repeat(40));
+        let by_key: Map<String, Value> = texts
+            .iter()
+            .map(|text| ((*text).to_owned(), json!([text])))
+            .collect();
+        let hostile = json!({"texts": texts, "long": long, "byKey": by_key, "count": 1, "none": null});
+        let yaml = to_yaml(&hostile);
+        assert!(
+            !yaml.chars().any(|c| is_steering(c) && !matches!(c, '\n' | '\t')),
+            "{yaml:?}"
+        );
+        for paint in [Paint::Ansi, Paint::Never] {
+            let printed = paint.clean(&yaml);
+            assert_eq!(
+                serde_saphyr::from_str::<Value>(&printed).unwrap(),
+                hostile,
+                "{printed}"
+            );
+        }
     }
 
     #[test]

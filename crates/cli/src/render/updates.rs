@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use clusterversion::view::{Gate, Offered, View, wants_attention};
 use serde_json::{Value, json};
 
-use super::objects::{to_json, to_yaml};
+use super::objects::{escaped, to_json, to_yaml};
 use crate::args::Output;
 use crate::paint::{Paint, Tone};
 use crate::table::{Cell, Table, lines, one_line, or_none};
@@ -111,18 +111,10 @@ pub fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// JSON as one word of a shell. Control characters that JSON leaves as they are become escapes.
+/// JSON as one word of a shell.
 #[must_use]
 pub fn quoted_json(value: &Value) -> String {
-    let mut text = String::new();
-    for char in value.to_string().chars() {
-        if char.is_control() {
-            let _ = write!(text, "\\u{:04x}", u32::from(char));
-        } else {
-            text.push(char);
-        }
-    }
-    quoted(&text)
+    quoted(&escaped(&value.to_string()))
 }
 
 fn gates(text: &mut String, view: &View, paint: Paint) {
@@ -299,9 +291,12 @@ status:
 
     #[test]
     fn json_for_a_shell_is_one_word_and_the_same_json() {
-        let value = json!({"image": "x'; touch pwn; '\u{9b}2J\u{1b}"});
+        let value = json!({"image": "x'; touch pwn; '\u{9b}2J\u{1b}\u{202e}"});
         let word = quoted_json(&value);
-        assert_eq!(word, r#"'{"image":"x'\''; touch pwn; '\''\u009b2J\u001b"}'"#);
+        assert_eq!(
+            word,
+            r#"'{"image":"x'\''; touch pwn; '\''\u009b2J\u001b\u202e"}'"#
+        );
         let inside = word[1..word.len() - 1].replace(r"'\''", "'");
         assert_eq!(serde_json::from_str::<Value>(&inside).unwrap(), value);
     }

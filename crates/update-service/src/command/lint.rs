@@ -1,7 +1,6 @@
 //! `update-service lint`: what is wrong with graph-data, for people, programs and pipelines.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,6 +9,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use update_graph::{Arch, Builder, GraphData, Problem, Severity};
 
+use crate::output;
 use crate::refresh::releases::read_lists;
 use crate::refresh::threads;
 use crate::source::graph_data::files_at;
@@ -91,13 +91,11 @@ struct Report<'a> {
 pub fn run(flags: &LintFlags) -> anyhow::Result<ExitCode> {
     let problems = problems(flags)?;
     let form = if flags.json { Output::Json } else { flags.output };
-    let text = match form {
+    output::print(&match form {
         Output::Text => text(&problems),
         Output::Json => json(flags, &problems)?,
         Output::Github => github(flags, &problems),
-    };
-    // A reader that has seen enough, such as head, is no failure.
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    });
     let worst = problems.iter().map(Problem::severity).max();
     let fails = worst.is_some_and(|worst| worst >= flags.fail_on.severity());
     Ok(ExitCode::from(u8::from(fails)))
@@ -140,7 +138,9 @@ fn count(problems: &[Problem], severity: Severity) -> usize {
 fn text(problems: &[Problem]) -> String {
     let mut out = String::new();
     for problem in problems {
-        let _ = writeln!(out, "{problem}\n    {}", problem.remedy());
+        // Only the first line of a finding begins at the margin, whatever is in its file's name.
+        let finding = problem.to_string().replace('\n', "\n    ");
+        let _ = writeln!(out, "{finding}\n    {}", problem.remedy());
     }
     let (errors, warnings) = (
         count(problems, Severity::Error),

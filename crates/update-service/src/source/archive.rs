@@ -17,10 +17,16 @@ const MAX_NAME_RECORD: u64 = 64 * 1024;
 pub struct Limits {
     /// Largest wanted member.
     pub member: u64,
-    /// Sum of all wanted members.
+    /// Sum of what all wanted members take by [`taken_by`].
     pub kept: u64,
     /// Size of the archive when unpacked, wanted or not.
     pub unpacked: u64,
+}
+
+/// What a file takes in memory: its content, its path, and what goes with every file however small it is.
+#[must_use]
+pub fn taken_by(path: &str, size: u64) -> u64 {
+    size + path.len() as u64 + 512
 }
 
 /// An archive that cannot be read.
@@ -319,7 +325,7 @@ impl Tar {
             let text = format!("{path} has {size} bytes, more than {limit}");
             return Err(ArchiveError::TooLarge(text));
         }
-        self.kept += size;
+        self.kept += taken_by(path, size);
         if self.kept > self.limits.kept {
             let limit = self.limits.kept;
             return Err(ArchiveError::TooLarge(format!("its files exceed {limit} bytes")));

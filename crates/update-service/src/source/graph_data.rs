@@ -3,11 +3,13 @@
 //! Owns reading it whole: a directory that changes while it is read is read again later, an archive and an image are
 //! what they are. Refuses nothing by itself; whether the files are good graph-data is decided where they are parsed.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::Path;
 
 use update_graph::graph_data::{self, wanted};
 
-use super::archive::Limits;
+use super::archive::{Limits, taken_by};
 use super::fetch::{FetchError, Fetched, Fetcher, Fingerprint};
 use super::location::Location;
 use super::registry::client::Client;
@@ -18,9 +20,10 @@ use super::registry::name::{Digest, Image};
 /// Where images keep graph-data, as every recipe for them does.
 pub const IMAGE_DIRECTORY: &str = "var/lib/cincinnati-graph-data/";
 
+/// Real graph-data takes 2 MiB. What may be kept is the sum over all layers of an image.
 const LIMITS: Limits = Limits {
     member: 16 * 1024 * 1024,
-    kept: 256 * 1024 * 1024,
+    kept: 64 * 1024 * 1024,
     unpacked: 16 * 1024 * 1024 * 1024,
 };
 
@@ -143,29 +146,35 @@ impl GraphDataSource {
 
 /// The files of the topmost layer that holds a whole data set, with those of the layers above over them.
 async fn image_files(client: &Client, image: &ImageManifest) -> Result<Files, image::ImageError> {
-    let mut above: Files = Vec::new();
+    let mut above = BTreeMap::new();
+    let mut limits = LIMITS;
     for layer in image.layers.iter().rev() {
-        let files = layer_files(client, layer).await?;
+        let files = layer_files(client, layer, limits).await?;
         let whole = files.iter().any(|(path, _)| path == "version");
         for (path, content) in files {
-            if !above.iter().any(|(known, _)| *known == path) {
-                above.push((path, content));
+            if let Entry::Vacant(free) = above.entry(path) {
+                limits.kept -= taken_by(free.key(), content.len() as u64);
+                free.insert(content);
             }
         }
         if whole {
             break;
         }
     }
-    Ok(above)
+    Ok(above.into_iter().collect())
 }
 
-async fn layer_files(client: &Client, layer: &Descriptor) -> Result<Files, image::ImageError> {
+async fn layer_files(
+    client: &Client,
+    layer: &Descriptor,
+    limits: Limits,
+) -> Result<Files, image::ImageError> {
     let below = |path: &str| path.strip_prefix(IMAGE_DIRECTORY).map(str::to_owned);
     let members = image::layer_members(
         client,
         layer,
         move |path| below(path).is_some_and(|path| wanted(&path)),
-        LIMITS,
+        limits,
     )
     .await?;
     Ok(members
@@ -205,7 +214,7 @@ pub fn files_at(path: &Path) -> Result<Files, FetchError> {
         let bytes = super::fetch::file(path)?;
         return graph_data::tar_files(&bytes).map_err(|why| FetchError::new(path.display(), why));
     }
-    let mut files = Vec::new();
+    let (mut files, mut taken) = (Vec::new(), 0);
     let mut left = vec![(String::new(), path.to_owned())];
     while let Some((name, place)) = left.pop() {
         for entry in std::fs::read_dir(&place).map_err(|why| error(&place, why))? {
@@ -221,6 +230,11 @@ pub fn files_at(path: &Path) -> Result<Files, FetchError> {
             if metadata.is_dir() && directory {
                 left.push((below, target));
             } else if metadata.is_file() && wanted(&below) {
+                taken += taken_by(&below, metadata.len());
+                if taken > LIMITS.kept {
+                    let why = format!("its files exceed {} bytes", LIMITS.kept);
+                    return Err(FetchError::new(path.display(), why));
+                }
                 let bytes = std::fs::read(&target).map_err(|why| error(&target, why))?;
                 files.push((below, bytes));
             }

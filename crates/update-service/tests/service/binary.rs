@@ -196,3 +196,83 @@ fn a_wrong_setting_is_named_before_anything_runs() {
         );
     }
 }
+
+/// The name of a file that clears a screen, sets a title, and turns what follows around.
+const HOSTILE: &str = "\u{1b}]0;x\u{7}\u{7f}\u{9b}2J\u{202e}\u{2066}\nerror: forged";
+
+fn steering(bytes: &[u8]) -> Option<char> {
+    let text = std::str::from_utf8(bytes).unwrap();
+    let is_steering = |c: &char| update_graph::text::is_steering(*c) && *c != '\n';
+    text.chars().find(is_steering)
+}
+
+#[test]
+fn the_name_of_a_file_steers_no_terminal_in_any_form_of_the_findings() {
+    let directory = tempfile::tempdir().unwrap();
+    data::graph_data(directory.path(), &["4.1.0"], &[(HOSTILE, "to: 4.1.0\n")]);
+    for form in ["text", "json", "github"] {
+        let output = Command::new(PROGRAM)
+            .args(["lint", "--output", form])
+            .arg(directory.path())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{form}");
+        assert_eq!(steering(&output.stdout), None, "{form}: {:?}", output.stdout);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(!text.contains("\nerror: forged"), "{form}: {text}");
+        if form == "json" {
+            let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let file = format!("blocked-edges/{HOSTILE}");
+            let problems = report["problems"].as_array().unwrap();
+            assert!(
+                problems.iter().any(|problem| problem["file"] == *file),
+                "the name is changed: {text}"
+            );
+        } else {
+            assert!(
+                text.contains(r"\u001b]0;x\u0007\u007f\u009b2J\u202e\u2066"),
+                "{form}: {text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_name_of_a_member_of_an_archive_steers_no_terminal_in_errors_and_log_lines() {
+    let directory = tempfile::tempdir().unwrap();
+    let archive = directory.path().join("graph-data.tar");
+    let mut builder = tar::Builder::new(std::fs::File::create(&archive).unwrap());
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(tar::EntryType::Symlink);
+    header.set_size(0);
+    builder
+        .append_link(&mut header, format!("blocked-edges/{HOSTILE}"), "target")
+        .unwrap();
+    builder.finish().unwrap();
+    drop(builder);
+    let releases = directory.path().join("releases.json");
+    std::fs::write(&releases, data::list(&["4.1.0"])).unwrap();
+    let text = |path: &Path| path.display().to_string();
+    let (archive, releases, out) = (text(&archive), text(&releases), path(directory.path(), "out"));
+    let lint = vec!["lint", &archive];
+    let build = vec![
+        "build",
+        "--releases",
+        &releases,
+        "--graph-data",
+        &archive,
+        "--out",
+        &out,
+    ];
+    for args in [lint, build] {
+        let output = Command::new(PROGRAM).args(&args).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert_eq!(steering(&output.stderr), None, "{args:?}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            text.contains(r"\u001b]0;x") && text.contains("is a link"),
+            "{text}"
+        );
+        assert!(!text.contains("\nerror: forged"), "{text}");
+    }
+}

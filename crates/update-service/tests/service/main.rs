@@ -8,6 +8,7 @@
 )]
 
 mod binary;
+mod bounds;
 mod chain;
 mod data;
 mod fake;

@@ -13,7 +13,7 @@ use update_service::source::registry::credentials::Login;
 use crate::fake::{Auth, Fake, Fault, layer, metadata};
 use crate::running::{QUICK, install_ring};
 
-fn client(fake: &Fake, login: Option<&str>) -> Client {
+pub fn client(fake: &Fake, login: Option<&str>) -> Client {
     install_ring();
     let login = login.map(|login| {
         let (username, password) = login.split_once(':').unwrap();
@@ -30,7 +30,7 @@ fn client(fake: &Fake, login: Option<&str>) -> Client {
     Client::new(fake.name().parse().unwrap(), login, &settings).unwrap()
 }
 
-fn registry(fake: &Fake) -> Registry {
+pub fn registry(fake: &Fake) -> Registry {
     Registry::new(client(fake, None), Cache::in_memory(), 4)
 }
 
@@ -38,14 +38,14 @@ fn on_disk(fake: &Fake, directory: &Path) -> Registry {
     Registry::new(client(fake, None), Cache::on_disk(directory).unwrap(), 4)
 }
 
-fn names(listing: &Listing) -> Vec<String> {
+pub fn names(listing: &Listing) -> Vec<String> {
     let releases = listing.releases.iter().map(|listed| &listed.release);
     releases
         .map(|release| format!("{}+{}", release.version, release.arch))
         .collect()
 }
 
-fn unreadable(listing: &Listing) -> Vec<&str> {
+pub fn unreadable(listing: &Listing) -> Vec<&str> {
     listing
         .unreadable
         .iter()

@@ -17,6 +17,9 @@ use super::name::Digest;
 /// Form of the files; another one counts as absent.
 const FORMAT: u32 = 1;
 
+/// How much of the entries is held in memory, in bytes. A real one has a few KiB.
+const MAX_HELD: usize = 64 * 1024 * 1024;
+
 /// What an image is, as far as the graph is concerned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Content {
@@ -42,7 +45,30 @@ struct Entry {
 #[derive(Debug, Default)]
 pub struct Cache {
     directory: Option<PathBuf>,
-    memory: Mutex<HashMap<Digest, Arc<Content>>>,
+    memory: Mutex<Memory>,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    entries: HashMap<Digest, Arc<Content>>,
+    bytes: usize,
+}
+
+impl Memory {
+    /// Starts anew where there is no room: entries of images that are gone would stay for ever otherwise.
+    fn insert(&mut self, digest: Digest, content: Arc<Content>) {
+        let bytes = size_of::<(Digest, Content)>()
+            + match &*content {
+                Content::Release { document, .. } => document.len(),
+                Content::NoRelease => 0,
+            };
+        if self.bytes + bytes > MAX_HELD {
+            *self = Self::default();
+        }
+        if self.entries.insert(digest, content).is_none() {
+            self.bytes += bytes;
+        }
+    }
 }
 
 impl Cache {
@@ -67,7 +93,7 @@ impl Cache {
     /// What is known of a digest.
     #[must_use]
     pub fn get(&self, digest: &Digest) -> Option<Arc<Content>> {
-        if let Some(content) = self.lock().get(digest) {
+        if let Some(content) = self.lock().entries.get(digest) {
             return Some(Arc::clone(content));
         }
         let path = self.path(digest)?;
@@ -95,7 +121,7 @@ impl Cache {
         content
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Digest, Arc<Content>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -170,6 +196,22 @@ mod tests {
         // A file under another name is not believed.
         fs::copy(&path, directory.path().join(other.hex())).unwrap();
         assert_eq!(Cache::on_disk(directory.path()).unwrap().get(&other), None);
+    }
+
+    #[test]
+    fn what_is_held_in_memory_is_bounded_and_the_rest_is_read_from_disk() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::on_disk(directory.path()).unwrap();
+        let large = release(&"x".repeat(256 * 1024));
+        for number in 0..300_u32 {
+            cache.put(Digest::of(&number.to_le_bytes()), large.clone());
+            let held: usize = cache.lock().entries.len() * 256 * 1024;
+            assert!(held <= MAX_HELD, "{held} bytes after {number} entries");
+        }
+        for number in [0_u32, 150, 299] {
+            let digest = Digest::of(&number.to_le_bytes());
+            assert_eq!(cache.get(&digest).as_deref(), Some(&large));
+        }
     }
 
     #[test]

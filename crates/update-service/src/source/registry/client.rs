@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Method, StatusCode, header};
 use serde::Deserialize;
+use update_graph::text::is_steering;
 
 use super::challenge::{self, Challenge};
 use super::credentials::Login;
@@ -18,8 +19,10 @@ use crate::source::tls;
 
 /// Tags asked for per page; registries may give fewer.
 const PAGE: usize = 1000;
-/// Most tags of one repository that are read.
-const MAX_TAGS: usize = 1_000_000;
+/// What the tags of one repository may take in memory, in bytes: there is room for more than 100,000.
+const MAX_TAGS: usize = 64 * 1024 * 1024;
+/// What a tag takes besides its text: its place in the list, and what is said of it if it cannot be read.
+const TAG_OVERHEAD: usize = 512;
 /// Largest manifest, image config, tag page or token answer, in bytes.
 const MAX_DOCUMENT: usize = 4 * 1024 * 1024;
 /// A token that does not say how long it lasts lasts this long (distribution token specification).
@@ -191,17 +194,20 @@ impl Client {
     /// # Errors
     /// [`RegistryError`] when any page cannot be had: a part of the list is worth nothing.
     pub async fn tags(&self) -> Result<Vec<String>, RegistryError> {
-        let mut tags = Vec::new();
+        let (mut tags, mut taken) = (Vec::new(), 0);
         let mut url = self.inner.repository.url(&format!("tags/list?n={PAGE}"));
         loop {
             let (headers, bytes) = self.document(&url, "application/json", |_| None).await?;
             let page: TagPage = serde_json::from_slice(&bytes).map_err(|error| answer(&url, &error))?;
             let page = page.tags.unwrap_or_default();
             let empty = page.is_empty();
-            tags.extend(page);
-            if tags.len() > MAX_TAGS {
-                return Err(answer(&url, &format!("more than {MAX_TAGS} tags")));
+            taken += page.iter().map(|tag| tag.len() + TAG_OVERHEAD).sum::<usize>();
+            if taken > MAX_TAGS {
+                let why =
+                    format!("its tags take more than {MAX_TAGS} bytes, {TAG_OVERHEAD} of them for each");
+                return Err(answer(&url, &why));
             }
+            tags.extend(page);
             match next_page(&headers) {
                 None => return Ok(tags),
                 // A page that is empty and yet has a successor would go on for ever.
@@ -496,7 +502,7 @@ async fn excerpt(mut response: reqwest::Response) -> String {
     match response.chunk().await {
         Ok(Some(bytes)) if !bytes.is_empty() => {
             let text = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
-            format!(": {}", text.replace(|c: char| c.is_control(), " ").trim())
+            format!(": {}", text.replace(is_steering, " ").trim())
         }
         _ => String::new(),
     }

@@ -19,8 +19,8 @@ pub const METADATA_PATH: &str = "release-manifests/release-metadata";
 const MAX_LAYER: u64 = 4 * 1024 * 1024 * 1024;
 
 const LIMITS: Limits = Limits {
-    member: 4 * 1024 * 1024,
-    kept: 8 * 1024 * 1024,
+    member: 256 * 1024,
+    kept: 1024 * 1024,
     unpacked: 16 * 1024 * 1024 * 1024,
 };
 
@@ -216,5 +216,32 @@ async fn read_layer(
     match trouble {
         Some(error) => Err(error.into()),
         None => Ok(unpacker.finish()?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One header for an empty file.
+    fn empty(path: &str) -> Vec<u8> {
+        let mut header = tar::Header::new_gnu();
+        header.set_path(path).unwrap();
+        header.set_size(0);
+        header.set_cksum();
+        header.as_bytes().to_vec()
+    }
+
+    #[test]
+    fn a_layer_of_a_million_empty_metadata_files_is_refused() {
+        for path in [METADATA_PATH, "release-manifests/.wh.release-metadata"] {
+            let thousand = empty(path).repeat(1000);
+            let mut unpacker = Unpacker::new(Box::new(is_metadata), LIMITS);
+            let refused = (0..1000).find_map(|_| unpacker.push(&thousand).err());
+            assert!(
+                matches!(refused, Some(ArchiveError::TooLarge(_))),
+                "{path}: {refused:?}"
+            );
+        }
     }
 }

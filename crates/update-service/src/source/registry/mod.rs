@@ -12,7 +12,7 @@ pub mod image;
 pub mod manifest;
 pub mod name;
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use futures::StreamExt;
 use update_graph::metadata::key;
@@ -27,6 +27,8 @@ use super::{Listed, Listing, Trouble};
 
 /// So many failures of the registry without a success between them end a scrape.
 const BREAKER: u32 = 24;
+/// What the release metadata of one repository may take, in bytes. Those of one release have a few KiB.
+const MAX_METADATA: usize = 64 * 1024 * 1024;
 
 /// Scrapes one repository.
 #[derive(Debug)]
@@ -34,6 +36,25 @@ pub struct Registry {
     client: Client,
     cache: Cache,
     concurrency: usize,
+}
+
+/// What ends a scrape early.
+#[derive(Default)]
+struct Brakes {
+    /// Failures of the registry without a success between them.
+    failures: AtomicU32,
+    /// Bytes of release metadata so far.
+    metadata: AtomicUsize,
+}
+
+impl Brakes {
+    fn failed(&self) -> bool {
+        self.failures.load(Ordering::Relaxed) >= BREAKER
+    }
+
+    fn full(&self) -> bool {
+        self.metadata.load(Ordering::Relaxed) > MAX_METADATA
+    }
 }
 
 /// What one tag turned out to be.
@@ -63,35 +84,39 @@ impl Registry {
     /// When the tags cannot be listed, or the registry fails again and again in between.
     pub async fn list(&self) -> Result<Listing, RegistryError> {
         let tags = self.client.tags().await?;
-        let breaker = AtomicU32::new(0);
+        let brakes = Brakes::default();
         let outcomes: Vec<(String, Outcome)> =
             futures::stream::iter(tags.into_iter().filter(|tag| names_an_image(tag)))
                 .map(|tag| async {
-                    let outcome = self.tag(&tag, &breaker).await;
+                    let outcome = self.tag(&tag, &brakes).await;
                     (tag, outcome)
                 })
                 .buffer_unordered(self.concurrency)
                 .collect()
                 .await;
-        if breaker.load(Ordering::Relaxed) >= BREAKER {
-            return Err(RegistryError::Answer {
-                url: self.client.repository().origin(),
-                why: format!("the registry failed {BREAKER} times in a row; the scrape was given up"),
-            });
-        }
-        Ok(listing(outcomes))
+        let why = if brakes.failed() {
+            format!("the registry failed {BREAKER} times in a row; the scrape was given up")
+        } else if brakes.full() {
+            format!("the release metadata of its images exceed {MAX_METADATA} bytes; the scrape was given up")
+        } else {
+            return Ok(listing(outcomes));
+        };
+        Err(RegistryError::Answer {
+            url: self.client.repository().origin(),
+            why,
+        })
     }
 
-    async fn tag(&self, tag: &str, breaker: &AtomicU32) -> Outcome {
-        if breaker.load(Ordering::Relaxed) >= BREAKER {
+    async fn tag(&self, tag: &str, brakes: &Brakes) -> Outcome {
+        if brakes.failed() || brakes.full() {
             return Outcome::Skipped;
         }
         let read = image::read(&self.client, &self.cache, tag).await;
         let outage = matches!(&read, Err(ImageError::Registry(error)) if error.is_outage());
         if outage {
-            breaker.fetch_add(1, Ordering::Relaxed);
-        } else if breaker.load(Ordering::Relaxed) < BREAKER {
-            breaker.store(0, Ordering::Relaxed);
+            brakes.failures.fetch_add(1, Ordering::Relaxed);
+        } else if !brakes.failed() {
+            brakes.failures.store(0, Ordering::Relaxed);
         }
         match read {
             Err(error) => Outcome::Unreadable(Trouble {
@@ -103,7 +128,10 @@ impl Registry {
                 Content::Release {
                     architecture,
                     document,
-                } => self.release(tag, digest, architecture, document),
+                } => {
+                    brakes.metadata.fetch_add(document.len(), Ordering::Relaxed);
+                    self.release(tag, digest, architecture, document)
+                }
             },
         }
     }
