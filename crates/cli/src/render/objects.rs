@@ -35,7 +35,7 @@ pub(super) fn escaped(json: &str) -> String {
 pub fn to_yaml(value: &Value) -> String {
     let whole = value.to_string();
     // No text holds the mark, so that each place where the written YAML holds it is one of ours.
-    let mark = (0..)
+    let mark = (0..=whole.len())
         .map(|number| format!("q{number}q"))
         .find(|mark| !whole.contains(mark));
     let mut marked = Marked {
