@@ -1,6 +1,7 @@
 //! Output for machines: JSON, YAML and names.
 
 use std::fmt::Write as _;
+use std::hash::{BuildHasher, RandomState};
 
 use api::text::is_steering;
 use serde_json::{Value, json};
@@ -33,13 +34,9 @@ pub(super) fn escaped(json: &str) -> String {
 /// in double quotes with the escapes of JSON, which mean the same in YAML.
 #[must_use]
 pub fn to_yaml(value: &Value) -> String {
-    let whole = value.to_string();
-    // No text holds the mark, so that each place where the written YAML holds it is one of ours.
-    let mark = (0..=whole.len())
-        .map(|number| format!("q{number}q"))
-        .find(|mark| !whole.contains(mark));
     let mut marked = Marked {
-        mark: mark.unwrap_or_default(),
+        // Nobody can guess it, so that no text holds it.
+        mark: format!("q{:016x}q", RandomState::new().hash_one(())),
         texts: Vec::new(),
     };
     let value = marked.without_steering(value);
