@@ -3,7 +3,9 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 /// Group of the API of admission policies.
 pub const POLICY_GROUP: &str = "admissionregistration.k8s.io";
@@ -13,6 +15,8 @@ pub const POLICY_VERSION: &str = "v1";
 pub const POLICY_KIND: &str = "ValidatingAdmissionPolicy";
 /// Kind of what binds a policy.
 pub const BINDING_KIND: &str = "ValidatingAdmissionPolicyBinding";
+/// The label that the shipped policies and their bindings have, as a selector.
+pub const POLICY_LABEL: &str = "app.kubernetes.io/name=mcu-controller";
 /// The shipped policies; each is bound by a `ValidatingAdmissionPolicyBinding` of the same name.
 pub const POLICIES: [&str; 4] = [
     "managedclustersupgrade-references",
@@ -20,33 +24,190 @@ pub const POLICIES: [&str; 4] = [
     "managedclustersupgrade-reports",
     "managedclustersupgrade-hub",
 ];
+/// [`digest`] of each.
+const DIGESTS: [&str; 4] = [
+    "5872d0a6f5749227e61b0c2a8bc7df4aad2cc042c0baa04e10a3a1b642793878",
+    "9e3ed9040930fcfaeb5d537e2e7753fbde26a92c42f7447d7bd3e7834e541e11",
+    "b6ed971311136ad76f26c049269cb9930fa9ee604d96923ef4e2391ffe85a424",
+    "1c608a00c28204422d987ee7cf9b5446ab1dd5cd1a810d51b397d18ddfe6bd31",
+];
+/// The match condition that exempts the controller, whose account depends on the installation.
+const EXEMPTION: &str = "not-the-controller";
 
 /// Whether a hub enforces a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Enforcement {
-    /// It exists and its binding denies what breaks it.
+    /// It is as shipped, and its binding denies what breaks it.
     Enforced,
     /// It does not exist.
     Missing,
     /// It exists, and no binding of its name denies anything by it.
     Unbound,
+    /// Its binding leaves some requests out.
+    Narrowed,
+    /// What it cannot evaluate it admits.
+    Ignoring,
+    /// It checks something else than the one that this release ships.
+    Altered,
+    /// It exempts other accounts than the controller's own.
+    OtherAccount,
     /// It cannot be read; the text says why.
     Unreadable(String),
 }
 
-/// Judges a policy by whether it exists and by the binding of the same name.
+impl Enforcement {
+    /// What is wrong, in front of the names of the policies.
+    const fn told(&self) -> Option<&'static str> {
+        match self {
+            Self::Enforced => None,
+            Self::Missing => Some("missing"),
+            Self::Unbound => Some("not bound with Deny"),
+            Self::Narrowed => Some("bound to some requests only"),
+            Self::Ignoring => Some("without failurePolicy Fail"),
+            Self::Altered => Some("not as this release ships them"),
+            Self::OtherAccount => Some("made for another account than the controller's"),
+            Self::Unreadable(_) => Some("cannot be read"),
+        }
+    }
+}
+
+/// Judges all shipped policies by what the hub has; `account` is the controller's user name, where it is known.
 #[must_use]
-pub fn judge(name: &str, exists: bool, binding: Option<&Value>) -> Enforcement {
-    let binds = |binding: &Value| {
-        let actions = binding["spec"]["validationActions"].as_array();
-        binding["spec"]["policyName"] == name
+pub fn judge_all(
+    policies: &[DynamicObject],
+    bindings: &[DynamicObject],
+    account: Option<&str>,
+) -> Vec<(&'static str, Enforcement)> {
+    let spec = |objects: &[DynamicObject], name: &str| {
+        let mut named = objects
+            .iter()
+            .filter(|one| one.metadata.name.as_deref() == Some(name));
+        named.next().map(|one| one.data["spec"].clone())
+    };
+    let judged = POLICIES.into_iter().zip(DIGESTS).map(|(name, shipped)| {
+        let (policy, binding) = (spec(policies, name), spec(bindings, name));
+        (
+            name,
+            judge(name, shipped, policy.as_ref(), binding.as_ref(), account),
+        )
+    });
+    judged.collect()
+}
+
+/// Judges a policy by its spec and by that of the binding of the same name.
+fn judge(
+    name: &str,
+    shipped: &str,
+    policy: Option<&Value>,
+    binding: Option<&Value>,
+    account: Option<&str>,
+) -> Enforcement {
+    let Some(policy) = policy else {
+        return Enforcement::Missing;
+    };
+    let denies = |binding: &&Value| {
+        let actions = binding["validationActions"].as_array();
+        binding["policyName"] == name
             && actions.is_some_and(|actions| actions.iter().any(|action| action == "Deny"))
     };
-    match binding {
-        _ if !exists => Enforcement::Missing,
-        Some(binding) if binds(binding) => Enforcement::Enforced,
-        _ => Enforcement::Unbound,
+    let Some(binding) = binding.filter(denies) else {
+        return Enforcement::Unbound;
+    };
+    if !binding["paramRef"].is_null() || matched(&binding["matchResources"]) != matched(&Value::Null) {
+        return Enforcement::Narrowed;
     }
+    if !(policy["failurePolicy"].is_null() || policy["failurePolicy"] == "Fail") {
+        return Enforcement::Ignoring;
+    }
+    if digest(policy) != shipped {
+        return Enforcement::Altered;
+    }
+    match exemption(policy).map(exempt) {
+        Some(None) => Enforcement::Altered,
+        Some(Some(exempt)) if account.is_some_and(|account| !exempt.contains(&account)) => {
+            Enforcement::OtherAccount
+        }
+        _ => Enforcement::Enforced,
+    }
+}
+
+/// Which requests are matched, with the defaults of the API server filled in.
+fn matched(constraints: &Value) -> Value {
+    let or = |value: &Value, default: Value| if value.is_null() { default } else { value.clone() };
+    let rules = |field: &str| -> Vec<Value> {
+        let rules = constraints[field].as_array().into_iter().flatten();
+        let parts = [
+            "apiGroups",
+            "apiVersions",
+            "operations",
+            "resources",
+            "resourceNames",
+        ];
+        rules
+            .map(|rule| {
+                json!([
+                    parts.map(|part| rule[part].clone()),
+                    or(&rule["scope"], json!("*"))
+                ])
+            })
+            .collect()
+    };
+    json!([
+        rules("resourceRules"),
+        rules("excludeResourceRules"),
+        or(&constraints["namespaceSelector"], json!({})),
+        or(&constraints["objectSelector"], json!({})),
+        or(&constraints["matchPolicy"], json!("Equivalent")),
+    ])
+}
+
+/// Digest of all that decides what a policy denies. Neither messages nor the exempt accounts belong to it, nor what an API
+/// server fills in by itself.
+fn digest(policy: &Value) -> String {
+    let expressions = |field: &str| -> Vec<Value> {
+        let parts = policy[field].as_array().into_iter().flatten();
+        parts
+            .map(|part| {
+                let exempts = field == "matchConditions" && part["name"] == EXEMPTION;
+                json!([
+                    part["name"],
+                    if exempts {
+                        &Value::Null
+                    } else {
+                        &part["expression"]
+                    }
+                ])
+            })
+            .collect()
+    };
+    let decides = json!([
+        policy["paramKind"],
+        matched(&policy["matchConstraints"]),
+        expressions("matchConditions"),
+        expressions("variables"),
+        expressions("validations"),
+    ]);
+    format!("{:x}", Sha256::digest(decides.to_string()))
+}
+
+/// The expression that exempts the controller, of a policy that does.
+fn exemption(policy: &Value) -> Option<&str> {
+    let mut conditions = policy["matchConditions"].as_array()?.iter();
+    let found = conditions.find(|condition| condition["name"] == EXEMPTION)?;
+    Some(found["expression"].as_str().unwrap_or_default())
+}
+
+/// The accounts that it exempts; `None` when it is anything else than a list of `ServiceAccounts`.
+fn exempt(expression: &str) -> Option<Vec<&str>> {
+    let list = expression
+        .trim()
+        .strip_prefix("!(request.userInfo.username in [")?
+        .strip_suffix("])")?;
+    let accounts = list.split(',').map(|text| {
+        let name = text.trim().strip_prefix('\'')?.strip_suffix('\'')?;
+        (name.starts_with("system:serviceaccount:") && !name.contains(['\'', '\\'])).then_some(name)
+    });
+    accounts.collect()
 }
 
 /// Number of policies that are not known to be enforced.
@@ -61,23 +222,20 @@ pub fn lacking(found: &[(&'static str, Enforcement)]) -> usize {
 /// What is not enforced, on one line, with the remedy; `None` when all is.
 #[must_use]
 pub fn describe(found: &[(&'static str, Enforcement)]) -> Option<String> {
-    let named = |wanted: fn(&Enforcement) -> bool| {
-        let names = found.iter().filter(|(_, one)| wanted(one)).map(|(name, _)| *name);
-        names.collect::<Vec<_>>().join(", ")
-    };
-    let missing = named(|one| *one == Enforcement::Missing);
-    let unbound = named(|one| *one == Enforcement::Unbound);
-    let unreadable = named(|one| matches!(one, Enforcement::Unreadable(_)));
-    let mut text = String::new();
-    for (what, names) in [
-        ("missing", &missing),
-        ("not bound with Deny", &unbound),
-        ("cannot be read", &unreadable),
-    ] {
-        if !names.is_empty() {
-            let _ = write!(text, "{}{what}: {names}", if text.is_empty() { "" } else { "; " });
+    let mut told: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (name, enforcement) in found {
+        let Some(what) = enforcement.told() else {
+            continue;
+        };
+        match told.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, names)) => names.push(name),
+            None => told.push((what, vec![name])),
         }
     }
+    let parts = told
+        .iter()
+        .map(|(what, names)| format!("{what}: {}", names.join(", ")));
+    let mut text = parts.collect::<Vec<_>>().join("; ");
     let cause = found.iter().find_map(|(_, one)| match one {
         Enforcement::Unreadable(cause) => Some(cause),
         _ => None,
@@ -89,50 +247,5 @@ pub fn describe(found: &[(&'static str, Enforcement)]) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn binding(policy: &str, actions: &Value) -> Value {
-        json!({"spec": {"policyName": policy, "validationActions": actions}})
-    }
-
-    #[test]
-    fn a_policy_is_enforced_only_with_a_binding_that_denies() {
-        let good = binding("p", &json!(["Audit", "Deny"]));
-        assert_eq!(judge("p", true, Some(&good)), Enforcement::Enforced);
-        assert_eq!(judge("p", false, Some(&good)), Enforcement::Missing);
-        for binding in [
-            binding("p", &json!(["Warn"])),
-            binding("p", &json!([])),
-            binding("q", &json!(["Deny"])),
-            json!({}),
-        ] {
-            assert_eq!(
-                judge("p", true, Some(&binding)),
-                Enforcement::Unbound,
-                "{binding}"
-            );
-        }
-        assert_eq!(judge("p", true, None), Enforcement::Unbound);
-    }
-
-    #[test]
-    fn what_is_not_enforced_is_named_with_the_remedy() {
-        let found = [
-            ("a", Enforcement::Enforced),
-            ("b", Enforcement::Missing),
-            ("c", Enforcement::Missing),
-            ("d", Enforcement::Unbound),
-            ("e", Enforcement::Unreadable("forbidden".to_owned())),
-        ];
-        assert_eq!(lacking(&found), 4);
-        assert_eq!(
-            describe(&found).as_deref(),
-            Some(
-                "missing: b, c; not bound with Deny: d; cannot be read: e (forbidden); apply deploy/, which ships them"
-            )
-        );
-        assert_eq!(describe(&found[..1]), None);
-    }
-}
+#[path = "admission_tests.rs"]
+mod tests;

@@ -2,29 +2,23 @@
 
 use std::time::Duration;
 
-use api::admission::{BINDING_KIND, POLICIES, POLICY_GROUP, POLICY_KIND, POLICY_VERSION, describe, judge};
-use futures::future::try_join_all;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use api::admission::{
+    BINDING_KIND, POLICY_GROUP, POLICY_KIND, POLICY_LABEL, POLICY_VERSION, describe, judge_all,
+};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Api, Client};
 
 /// An answer is not waited for longer: what was asked for stands on the screen already.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The warning, one line. A user who may not read the policies is told nothing, nor is anybody when the hub does not answer.
+/// Policies have no namespace, so this is for users with rights on the whole hub.
 pub async fn warning(client: &Client) -> Option<String> {
     let found = tokio::time::timeout(PATIENCE, async {
-        // Whoever may not read the first one is asked for no other.
-        let first = read(client, POLICY_KIND, POLICIES[0]).await?;
-        let others = POLICIES[1..].iter().map(|name| read(client, POLICY_KIND, name));
-        let bindings = POLICIES.iter().map(|name| read(client, BINDING_KIND, name));
-        let (others, bindings) = tokio::try_join!(try_join_all(others), try_join_all(bindings))?;
-        let exist = std::iter::once(first).chain(others);
-        let judged = POLICIES.into_iter().zip(exist).zip(bindings);
-        let found = judged.map(|((name, policy), binding)| {
-            let binding = binding.as_ref().map(|binding| &binding.data);
-            (name, judge(name, policy.is_some(), binding))
-        });
-        Ok::<_, kube::Error>(found.collect::<Vec<_>>())
+        // Whoever may not read the policies is not asked for more.
+        let policies = list(client, POLICY_KIND).await?;
+        let bindings = list(client, BINDING_KIND).await?;
+        Ok::<_, kube::Error>(judge_all(&policies, &bindings, None))
     });
     let text = describe(&found.await.ok()?.ok()?)?;
     Some(format!(
@@ -32,11 +26,10 @@ pub async fn warning(client: &Client) -> Option<String> {
     ))
 }
 
-async fn read(client: &Client, kind: &str, name: &str) -> kube::Result<Option<DynamicObject>> {
+async fn list(client: &Client, kind: &str) -> kube::Result<Vec<DynamicObject>> {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(POLICY_GROUP, POLICY_VERSION, kind));
-    Api::<DynamicObject>::all_with(client.clone(), &resource)
-        .get_opt(name)
-        .await
+    let all = Api::<DynamicObject>::all_with(client.clone(), &resource);
+    Ok(all.list(&ListParams::default().labels(POLICY_LABEL)).await?.items)
 }
 
 #[cfg(test)]
@@ -47,7 +40,21 @@ mod tests {
 
     use http::{Request, Response};
     use kube::client::Body;
-    use serde_json::json;
+    use serde_json::{Value, json};
+
+    /// Policies and bindings of `deploy/`.
+    fn shipped() -> Vec<Value> {
+        let files = [
+            include_str!("../../../deploy/admission-policy.yaml"),
+            include_str!("../../../deploy/admission-works.yaml"),
+            include_str!("../../../deploy/admission-reports.yaml"),
+            include_str!("../../../deploy/admission-hub.yaml"),
+        ];
+        let documents = files.iter().flat_map(|file| file.split("\n---\n"));
+        documents
+            .map(|text| serde_saphyr::from_str(text).unwrap())
+            .collect()
+    }
 
     /// A hub that enforces all policies but `without`, or lets nobody read them; and how often it was asked.
     async fn warned(without: Option<&'static str>, forbidden: bool) -> (Option<String>, usize) {
@@ -55,25 +62,21 @@ mod tests {
         let counted = Arc::clone(&asked);
         let service = tower::service_fn(move |request: Request<Body>| {
             counted.fetch_add(1, Ordering::SeqCst);
-            let name = request
-                .uri()
-                .path()
-                .rsplit('/')
-                .next()
-                .unwrap_or_default()
-                .to_owned();
-            let failed = |code: u16, reason: &str| {
-                let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no",
-                    "reason": reason, "code": code});
-                (code, status)
-            };
             let (code, body) = if forbidden {
-                failed(403, "Forbidden")
-            } else if without == Some(name.as_str()) {
-                failed(404, "NotFound")
+                let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "no",
+                    "reason": "Forbidden", "code": 403});
+                (403, status)
             } else {
-                let spec = json!({"policyName": name, "validationActions": ["Deny"]});
-                (200, json!({"metadata": {"name": name}, "spec": spec}))
+                let bindings = request.uri().path().ends_with("policybindings");
+                let listed = |object: &Value| {
+                    bindings == (object["kind"] == BINDING_KIND)
+                        && (bindings || without.is_none_or(|name| object["metadata"]["name"] != name))
+                };
+                let items: Vec<Value> = shipped().into_iter().filter(listed).collect();
+                (
+                    200,
+                    json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": items}),
+                )
             };
             let body = Body::from(body.to_string().into_bytes());
             let answer = Response::builder().status(code).body(body);
@@ -96,7 +99,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_said_where_all_is_well_or_the_user_may_not_know() {
-        assert_eq!(warned(None, false).await, (None, 8));
+        assert_eq!(warned(None, false).await, (None, 2));
         assert_eq!(
             warned(None, true).await,
             (None, 1),

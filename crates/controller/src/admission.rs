@@ -1,16 +1,17 @@
 //! Whether the hub enforces the admission policies that `deploy/` ships. The controller works without them, but then believes
 //! what others may write; so it says so: on `/readyz`, in the log once per change, and by a metric.
 //!
-//! An idle controller asks the hub nothing: the policies are read at the start, at the begin of a term, and when somebody
-//! asks for readiness and what is known is old.
+//! They are read at the start, at the begin of a term, and when somebody asks for readiness and what is known is old: by one
+//! list of policies and one of bindings. A controller that nobody asks does not ask the hub.
 
 use std::time::Duration;
 
 use api::admission::{
-    BINDING_KIND, Enforcement, POLICIES, POLICY_GROUP, POLICY_KIND, POLICY_VERSION, describe, judge, lacking,
+    BINDING_KIND, Enforcement, POLICIES, POLICY_GROUP, POLICY_KIND, POLICY_LABEL, POLICY_VERSION, describe,
+    judge_all, lacking,
 };
-use futures::future::join_all;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams};
 use kube::{Api, Client, Error};
 use tokio::time::Instant;
 
@@ -20,12 +21,8 @@ use crate::telemetry::metrics::Metrics;
 
 /// Name of the finding on `/readyz`.
 const FINDING: &str = "policies";
-/// After this time what is known is old.
-const OLD: Duration = Duration::from_mins(10);
-/// The same where a policy could not be read.
-const OLD_UNREADABLE: Duration = Duration::from_mins(1);
-/// The begin of a term asks again only after this time: the first one begins right after the start.
-const RECENT: Duration = Duration::from_mins(1);
+/// After this time what is known is old. Who removes a policy is to see it on `/readyz` within a minute.
+const OLD: Duration = Duration::from_secs(30);
 /// Longest time of one reading.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -33,10 +30,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub async fn follow(client: &Client, readiness: &Readiness, metrics: &Metrics, leadership: &lease::Handle) {
     let mut terms = leadership.subscribe();
     let mut electing = true;
+    let mut account = None;
     let mut told = None;
     loop {
         terms.mark_unchanged();
-        let found = read_all(client).await;
+        let found = read_all(client, &mut account).await;
         let read_at = Instant::now();
         let text = describe(&found);
         metrics.set_policies_missing(lacking(&found));
@@ -52,20 +50,16 @@ pub async fn follow(client: &Client, readiness: &Readiness, metrics: &Metrics, l
             }
             told = text;
         }
-        let unreadable = found
-            .iter()
-            .any(|(_, enforcement)| matches!(enforcement, Enforcement::Unreadable(_)));
-        let old = if unreadable { OLD_UNREADABLE } else { OLD };
         loop {
             tokio::select! {
                 changed = terms.changed(), if electing => {
                     electing = changed.is_ok();
                     let leads = terms.borrow_and_update().term().is_some();
-                    if electing && leads && read_at.elapsed() >= RECENT {
+                    if electing && leads && read_at.elapsed() >= OLD {
                         break;
                     }
                 }
-                () = readiness.asked() => if read_at.elapsed() >= old {
+                () = readiness.asked() => if read_at.elapsed() >= OLD {
                     break;
                 }
             }
@@ -73,36 +67,39 @@ pub async fn follow(client: &Client, readiness: &Readiness, metrics: &Metrics, l
     }
 }
 
-/// Reads all policies and their bindings.
-async fn read_all(client: &Client) -> Vec<(&'static str, Enforcement)> {
-    let reads = POLICIES.map(|name| async move {
-        let (policy, binding) =
-            tokio::join!(read(client, POLICY_KIND, name), read(client, BINDING_KIND, name));
-        let enforcement = match (policy, binding) {
-            (Err(cause), _) | (Ok(Some(_)), Err(cause)) => Enforcement::Unreadable(cause),
-            (Ok(policy), binding) => {
-                let binding = binding.ok().flatten();
-                judge(
-                    name,
-                    policy.is_some(),
-                    binding.as_ref().map(|binding| &binding.data),
-                )
-            }
-        };
-        (name, enforcement)
-    });
-    join_all(reads).await
+/// Reads all policies and their bindings, and once, when there is any, whose account this controller has.
+async fn read_all(client: &Client, account: &mut Option<String>) -> Vec<(&'static str, Enforcement)> {
+    let read = async {
+        let (policies, bindings) = tokio::try_join!(list(client, POLICY_KIND), list(client, BINDING_KIND))?;
+        if account.is_none() && !policies.is_empty() {
+            *account = own_account(client).await;
+        }
+        Ok(judge_all(&policies, &bindings, account.as_deref()))
+    };
+    let cause = match tokio::time::timeout(PATIENCE, read).await {
+        Ok(Ok(found)) => return found,
+        Ok(Err(Error::Api(status))) => format!("{} ({})", status.message, status.code),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer within {} s", PATIENCE.as_secs()),
+    };
+    POLICIES
+        .map(|name| (name, Enforcement::Unreadable(cause.clone())))
+        .to_vec()
 }
 
-async fn read(client: &Client, kind: &str, name: &str) -> Result<Option<DynamicObject>, String> {
+async fn list(client: &Client, kind: &str) -> kube::Result<Vec<DynamicObject>> {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(POLICY_GROUP, POLICY_VERSION, kind));
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    match tokio::time::timeout(PATIENCE, api.get_opt(name)).await {
-        Ok(Ok(object)) => Ok(object),
-        Ok(Err(Error::Api(status))) => Err(format!("{} ({})", status.message, status.code)),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
-    }
+    Ok(api.list(&ListParams::default().labels(POLICY_LABEL)).await?.items)
+}
+
+/// The user name that the hub knows this process by, if it says so.
+async fn own_account(client: &Client) -> Option<String> {
+    let reviews = Api::<SelfSubjectReview>::all(client.clone());
+    let review = reviews
+        .create(&PostParams::default(), &SelfSubjectReview::default())
+        .await;
+    review.ok()?.status?.user_info?.username
 }
 
 #[cfg(test)]

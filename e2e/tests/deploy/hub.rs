@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use kube::Client;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::actors::denied;
@@ -107,6 +107,14 @@ async fn a_selector_of_ten_thousand_names_is_within_the_policys_budget() -> Resu
     try_create(&editor, "team-a", "x", &spec)
         .await
         .map_err(anyhow::Error::msg)?;
+    upgrades(&editor, "team-a")
+        .create(&PostParams::default(), &upgrade("of-ten-thousand", &spec))
+        .await?;
+    names[0] = "edge-x".to_owned();
+    let other = json!({"spec": {"clusterSelector": selector(&names)}});
+    patch(&editor, "of-ten-thousand", other)
+        .await
+        .map_err(anyhow::Error::msg)?;
     names[9_999] = "local-cluster".to_owned();
     denied(
         try_create(&editor, "team-a", "x", &as_selector(&selector(&names))).await,
@@ -164,7 +172,73 @@ async fn what_an_upgrade_does_on_the_hub_is_changed_by_those_alone_who_may_upgra
         .await
         .map_err(ok)?;
     }
-    let away = json!({"spec": {"clusterSelector": {"matchLabels": {"name": "spoke1"}}}});
-    patch(&editor, "of-the-hub", away).await.map_err(ok)?;
+    Ok(())
+}
+
+/// The hub may be under way: it goes through all its steps though it is selected no more, and gets the new action.
+#[tokio::test]
+async fn an_upgrade_is_taken_away_from_the_hub_by_those_alone_who_may_upgrade_it() -> Result<()> {
+    let installed = installed().await?;
+    let (editor, upgrader) = (
+        installed.as_user(EDITOR).await?,
+        installed.as_user(HUB_UPGRADER).await?,
+    );
+    let ok = anyhow::Error::msg;
+    let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
+    let action = json!({"manifestWork": {"workload": {"manifests": [manifest]}}});
+    let (hub, other) = (
+        json!({"matchLabels": {"name": "local-cluster"}}),
+        json!({"matchLabels": {"name": "spoke1"}}),
+    );
+    let canaries =
+        |selector: &Value| json!({"upgradeStrategy": {"canaryClusters": {"clusterSelector": selector}}});
+    for (name, field, spec, away) in [
+        (
+            "from-the-hub",
+            "spec.clusterSelector: names the hub",
+            as_selector(&hub),
+            vec![
+                json!({"clusterSelector": other}),
+                json!({"clusterSelector": null, "placement": [{"name": "p"}]}),
+            ],
+        ),
+        (
+            "from-the-hubs-canary",
+            "spec.upgradeStrategy.canaryClusters.clusterSelector: names the hub",
+            as_canaries(&hub),
+            vec![canaries(&other), json!({"upgradeStrategy": null})],
+        ),
+    ] {
+        upgrades(&upgrader, "team-a")
+            .create(&PostParams::default(), &upgrade(name, &spec))
+            .await?;
+        for alone in &away {
+            let mut with_action = alone.clone();
+            with_action["postUpgradeAction"] = action.clone();
+            for change in [alone, &with_action] {
+                denied(
+                    patch(&editor, name, json!({"spec": change})).await,
+                    &[
+                        field,
+                        "before this change or after it, which edith may not upgrade",
+                        "leave what the upgrade selects and does as it is (to pause or delete it is allowed), or ask for",
+                    ],
+                );
+            }
+        }
+        patch(&editor, name, json!({"spec": {"paused": true}}))
+            .await
+            .map_err(ok)?;
+        patch(&upgrader, name, json!({"spec": away[0]}))
+            .await
+            .map_err(ok)?;
+        patch(&editor, name, json!({"spec": {"postUpgradeAction": action}}))
+            .await
+            .map_err(ok)?;
+        patch(&upgrader, name, json!({"spec": spec})).await.map_err(ok)?;
+        upgrades(&editor, "team-a")
+            .delete(name, &DeleteParams::default())
+            .await?;
+    }
     Ok(())
 }

@@ -130,15 +130,71 @@ fn each_recipe_pins_its_base_to_the_toolchain_and_fetches_nothing_by_url() -> Re
     for image in &IMAGES {
         let recipe = read(image)?;
         assert!(!recipe.iter().any(|instruction| instruction.keyword == "ADD"));
-        // The build argument names the base, so that a digest can take the place of the tag.
-        assert_eq!(recipe[0].keyword, "ARG");
-        let (argument, default) = recipe[0].rest.split_once('=').context("NAME=IMAGE")?;
-        assert!(default.starts_with(&base), "{default} is not {base}…");
-        for image in recipe.iter().filter(|instruction| instruction.keyword == "FROM") {
-            let name = image.rest.split_whitespace().next().unwrap_or_default();
-            assert!(name == "scratch" || name == format!("${{{argument}}}"), "{name}");
+        for name in bases(&recipe) {
+            assert!(name == "scratch" || name.starts_with(&base), "{name}");
         }
     }
+    Ok(())
+}
+
+/// Names of the images that a recipe begins with.
+fn bases(recipe: &[Instruction]) -> Vec<&str> {
+    let froms = recipe.iter().filter(|instruction| instruction.keyword == "FROM");
+    froms
+        .filter_map(|from| from.rest.split_whitespace().next())
+        .collect()
+}
+
+/// An image that can never be another one.
+fn by_digest(image: &str) -> bool {
+    let digest = image.split_once("@sha256:").map(|(_, digest)| digest);
+    digest.is_some_and(|digest| {
+        digest.len() == 64
+            && digest
+                .chars()
+                .all(|digit| digit.is_ascii_digit() || ('a'..='f').contains(&digit))
+    })
+}
+
+#[test]
+fn no_recipe_builds_from_an_image_without_digest() -> Result<()> {
+    for image in &IMAGES {
+        let recipe = read(image)?;
+        for name in bases(&recipe).into_iter().filter(|name| *name != "scratch") {
+            // The digest is an argument without a default, and nothing but a digest can stand in its place.
+            let argument = name
+                .strip_suffix('}')
+                .and_then(|name| name.split_once("@${"))
+                .map(|(_, argument)| argument);
+            let refuses = argument.is_some_and(|argument| {
+                let mut arguments = recipe.iter().filter(|instruction| instruction.keyword == "ARG");
+                arguments.any(|instruction| instruction.rest == argument)
+                    && !recipe.iter().any(|instruction| {
+                        instruction.keyword == "ARG" && instruction.rest.starts_with(&format!("{argument}="))
+                    })
+            });
+            assert!(by_digest(name) || refuses, "{}: {name}", image.recipe);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_image_in_the_guide_and_the_examples_is_named_by_digest() -> Result<()> {
+    let mut found = 0;
+    for directory in ["docs/guide", "deploy/examples"] {
+        for entry in std::fs::read_dir(root().join(directory))? {
+            let path = entry?.path();
+            let text = std::fs::read_to_string(&path)?;
+            for line in text.lines().filter(|line| line.contains("image: ")) {
+                let image = line.split("image: ").nth(1).unwrap_or_default();
+                let image = image.trim_end_matches([' ', '}', '"']).trim_start_matches('"');
+                assert!(by_digest(image), "{}: {line}", path.display());
+                found += 1;
+            }
+        }
+    }
+    assert!(found >= 2, "{found}");
     Ok(())
 }
 

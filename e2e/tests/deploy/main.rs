@@ -11,6 +11,7 @@ mod limits;
 mod policy;
 mod reports;
 mod roles;
+mod run;
 mod strict;
 mod update_service;
 mod works;

@@ -13,12 +13,7 @@ use crate::installed::{
 const CLUSTER: &str = "cluster.open-cluster-management.io";
 const WORK: &str = "work.open-cluster-management.io";
 const ADMISSION: &str = "admissionregistration.k8s.io";
-const POLICIES: [&str; 4] = [
-    "managedclustersupgrade-references",
-    "managedclustersupgrade-works",
-    "managedclustersupgrade-reports",
-    "managedclustersupgrade-hub",
-];
+const POLICY: &str = "managedclustersupgrade-works";
 const LEASES: &str = "coordination.k8s.io";
 const NIL_EXECUTOR: &str = "system:serviceaccount::klusterlet-work-sa";
 
@@ -124,7 +119,7 @@ async fn the_controller_may_do_its_work() -> Result<()> {
         Ask::of("create", LEASES, "leases", "mcu-system"),
     ]);
     for resource in ["validatingadmissionpolicies", "validatingadmissionpolicybindings"] {
-        questions.extend(POLICIES.map(|name| Ask::of("get", ADMISSION, resource, "").named(name)));
+        questions.push(Ask::of("list", ADMISSION, resource, ""));
     }
     for verb in ["get", "watch", "update"] {
         questions.push(Ask::of(verb, LEASES, "leases", "mcu-system").named("mcu-controller"));
@@ -149,10 +144,10 @@ async fn the_controller_may_do_nothing_else() -> Result<()> {
         Ask::of("execute-as", WORK, "manifestworks", "spoke1"),
         Ask::of("execute-as", WORK, "manifestworks", "spoke1").named(EXECUTOR),
         Ask::of("upgrade", CLUSTER, "managedclusters", "").named("local-cluster"),
-        Ask::of("get", ADMISSION, "validatingadmissionpolicies", "").named("another"),
-        Ask::of("list", ADMISSION, "validatingadmissionpolicies", ""),
-        Ask::of("patch", ADMISSION, "validatingadmissionpolicies", "").named(POLICIES[0]),
-        Ask::of("delete", ADMISSION, "validatingadmissionpolicybindings", "").named(POLICIES[0]),
+        Ask::of("watch", ADMISSION, "validatingadmissionpolicies", ""),
+        Ask::of("create", ADMISSION, "validatingadmissionpolicybindings", ""),
+        Ask::of("patch", ADMISSION, "validatingadmissionpolicies", "").named(POLICY),
+        Ask::of("delete", ADMISSION, "validatingadmissionpolicybindings", "").named(POLICY),
         Ask::of("get", "", "secrets", "mcu-system"),
         Ask::of("get", "", "configmaps", "mcu-system"),
         Ask::of("get", "", "namespaces", ""),

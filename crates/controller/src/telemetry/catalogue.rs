@@ -125,7 +125,7 @@ series! {
     LEASE_TRANSITIONS = "mcu_lease_transitions_total", Kind::Counter, [],
         "Times this replica acquired or lost the lease";
     POLICIES_MISSING = "mcu_admission_policies_missing", Kind::Gauge, [],
-        "Admission policies of deploy/ that are missing, not bound with Deny, or cannot be read, when last looked at";
+        "Admission policies of deploy/ that are missing, altered, not bound with Deny for every request, or cannot be read, when last looked at";
     BUILD = "mcu_build_info", Kind::Info, [VERSION],
         "The running version";
     PROCESS_CPU = "process_cpu_seconds_total", Kind::Counter, [],

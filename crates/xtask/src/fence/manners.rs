@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-use super::rooms;
+use super::{promises, rooms};
 use crate::workspace::Metadata;
 
 /// Most lines of a file that is written by hand.
@@ -33,13 +33,18 @@ const IMPURE: [&str; 6] = [
 /// A file or directory cannot be read.
 pub(super) fn violations(root: &Path, metadata: &Metadata) -> Result<Vec<String>> {
     let mut found = Vec::new();
+    let mut sources = Vec::new();
     for path in files(root)? {
         let Ok(text) = std::fs::read_to_string(&path) else {
             continue;
         };
         let name = path.strip_prefix(root).unwrap_or(&path);
         found.extend(in_file(name, &text));
+        if name.extension().is_some_and(|extension| extension == "rs") {
+            sources.push(text);
+        }
     }
+    found.extend(promises::violations(root, &sources)?);
     let shared = std::fs::read_to_string(root.join("clippy.toml")).context("clippy.toml")?;
     let pure = rooms::pure(metadata);
     for package in &metadata.packages {

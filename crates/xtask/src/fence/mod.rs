@@ -3,6 +3,7 @@
 //! Owns the table of rooms. Refuses to mend anything: it names what is wrong and where.
 
 mod manners;
+mod promises;
 mod purity;
 mod rooms;
 
