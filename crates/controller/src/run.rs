@@ -145,7 +145,12 @@ async fn lead(hall: &Arc<Hall>, client: &Client, parts: &Parts, writers: usize) 
             gauges::clear(hall);
         }
     };
-    let policies = admission::follow(client, &parts.readiness, &parts.metrics, &parts.leadership);
+    let policies = Box::pin(admission::follow(
+        client,
+        &parts.readiness,
+        &parts.metrics,
+        &parts.leadership,
+    ));
     tokio::join!(alive, terms, policies);
 }
 
