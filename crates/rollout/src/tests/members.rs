@@ -1,6 +1,8 @@
 //! Clusters that join, leave or go (`docs/design/rules.md#leavers`).
 
+use super::violations::{create, refused};
 use super::{planned, record_of, stand, writes};
+use crate::check::ViolationKind;
 use crate::fleet::{Busy, Slot};
 use crate::phase::{Phase, Step};
 use crate::reason::Reason;
@@ -240,4 +242,17 @@ fn a_cluster_that_joins_takes_back_complete() {
     let plan = planned(10, policy(), fleet);
     assert!(!plan.outlook.complete);
     assert_eq!(writes(&plan), ["create b/Platform"]);
+}
+
+#[test]
+fn a_step_of_a_new_spec_for_a_cluster_that_had_left() {
+    let left = fleet()
+        .cluster("a")
+        .left(0)
+        .work(Step::Platform, work(0).succeeded())
+        .record(record(Phase::Partial).stage(Stage::Platform, 0));
+    let policy = policy().edited("r2", &[Step::Operators]).operators();
+    refused(ViolationKind::StartedBarred, 10, policy, left, |plan| {
+        plan.actions.push(create("a", Step::Operators, 10));
+    });
 }

@@ -40,7 +40,7 @@ fn first() -> Attempt {
     }
 }
 
-fn create(cluster: &str, step: Step, started: i64) -> Action {
+pub(super) fn create(cluster: &str, step: Step, started: i64) -> Action {
     Action::Create {
         cluster: Arc::from(cluster),
         step,
@@ -220,19 +220,6 @@ fn starts_behind_a_shut_gate() {
         breach,
         start("b"),
     );
-}
-
-#[test]
-fn a_step_of_a_new_spec_for_a_cluster_that_had_left() {
-    let left = fleet()
-        .cluster("a")
-        .left(0)
-        .work(Step::Platform, work(0).succeeded())
-        .record(record(Phase::Partial).stage(Stage::Platform, 0));
-    let policy = policy().edited("r2", &[Step::Operators]).operators();
-    refused(Kind::StartedBarred, 10, policy, left, |plan| {
-        plan.actions.push(create("a", Step::Operators, 10));
-    });
 }
 
 #[test]
