@@ -488,10 +488,11 @@ impl State {
     /// ever.
     pub(crate) fn oldest_unresolved(&self, now: Instant) -> Option<(DateTime<Utc>, Arc<str>)> {
         let open = |desk: &&Desk| {
-            desk.archive.as_ref().is_some_and(|archive| {
-                let since = archive.unresolved.unwrap_or(now);
-                (archive.stale || archive.wanted) && now < since + DEFERENCE
-            })
+            !desk.is_deleting()
+                && desk.archive.as_ref().is_some_and(|archive| {
+                    let since = archive.unresolved.unwrap_or(now);
+                    (archive.stale || archive.wanted) && now < since + DEFERENCE
+                })
         };
         let oldest = self.desks.values().filter(open).min_by_key(|desk| desk.order())?;
         Some((oldest.created, Arc::clone(&oldest.key)))
@@ -517,30 +518,30 @@ impl State {
 
     /// The archived upgrades to read from the hub now; they count as being read. Those that are only to be noted come last.
     pub fn to_be_read(&mut self, now: Instant) -> Vec<Wanted> {
-        let in_memory = |desk: &&Desk| match &desk.archive {
-            Some(archive) => archive.reading,
-            None => desk.unarchived.is_some_and(|at| now < at + REST + INTERVAL.0),
-        };
-        let free = READS.saturating_sub(self.desks.values().filter(in_memory).count());
-        let mut due: Vec<&mut Desk> = self
-            .desks
-            .values_mut()
-            .filter(|desk| {
-                desk.archive
-                    .as_ref()
-                    .is_some_and(|archive| archive.is_to_be_read(now))
-            })
-            .collect();
-        due.sort_by_key(|desk| {
-            (
-                desk.archive.as_ref().is_none_or(|archive| !archive.wanted),
-                desk.created,
-            )
-        });
-        due.into_iter()
-            .take(free)
-            .filter_map(Desk::begin_reading)
-            .collect()
+        let reading = |desk: &&Desk| desk.archive.as_ref().is_some_and(|archive| archive.reading);
+        let recent = |desk: &&Desk| desk.unarchived.is_some_and(|at| now < at + REST + INTERVAL.0);
+        let recent = self.desks.values().filter(recent).count();
+        let mut free = READS.saturating_sub(self.desks.values().filter(reading).count());
+        let mut due: Vec<(bool, &mut Desk)> = Vec::new();
+        for desk in self.desks.values_mut() {
+            if let Some(archive) = desk.archive.as_ref().filter(|archive| archive.is_to_be_read(now)) {
+                due.push((!archive.wanted, desk));
+            }
+        }
+        due.sort_by_key(|(only_to_note, desk)| (*only_to_note, desk.created));
+        let mut found = Vec::new();
+        for (only_to_note, desk) in due {
+            let room = if only_to_note {
+                free.saturating_sub(recent)
+            } else {
+                free
+            };
+            if room > 0 {
+                free -= 1;
+                found.extend(desk.begin_reading());
+            }
+        }
+        found
     }
 
     /// Takes an archived upgrade and its reports as they were read from the hub; `None` when that failed, or it is not there.
