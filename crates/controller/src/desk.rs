@@ -313,6 +313,12 @@ impl Desk {
         self.rested_at(now, behind) <= now
     }
 
+    /// True when it comes after this order.
+    #[must_use]
+    pub fn is_younger_than(&self, older: Option<&(DateTime<Utc>, Arc<str>)>) -> bool {
+        older.is_some_and(|(created, key)| self.order() > (*created, &**key))
+    }
+
     /// Order among upgrades: the older goes first, then by namespace and name.
     #[must_use]
     pub fn order(&self) -> (DateTime<Utc>, &str) {

@@ -55,10 +55,7 @@ impl State {
             }
             desk.dirty |= all || (vacated && desk.contested);
             desk.dirty |= desk.wake_at.is_some_and(|wake| wake <= wall);
-            // What an older one may lay claim to is not known yet.
-            let waits = unresolved
-                .as_ref()
-                .is_some_and(|older| desk.order() > (older.0, &*older.1));
+            let waits = desk.is_younger_than(unresolved.as_ref());
             if desk.dirty && !waits && desk.rested(now, behind) {
                 due.push((desk.created, Arc::clone(&desk.key), Arc::clone(&desk.uid)));
             }
@@ -70,6 +67,7 @@ impl State {
     /// When to turn again, if nothing happens before.
     #[must_use]
     pub fn next(&self, wall: DateTime<Utc>, now: Instant, behind: bool) -> Instant {
+        let unresolved = self.oldest_unresolved(now);
         let mut next = self
             .archives_at(now)
             .map_or(now + LONGEST, |at| at.min(now + LONGEST));
@@ -79,7 +77,10 @@ impl State {
             .filter(|desk| self.settings.serves(&desk.namespace))
         {
             if desk.dirty {
-                next = next.min(desk.rested_at(now, behind));
+                // What waits for an older one is looked at when that is known.
+                if !desk.is_younger_than(unresolved.as_ref()) {
+                    next = next.min(desk.rested_at(now, behind));
+                }
             } else if let Some(wake) = desk.wake_at {
                 let left = (wake - wall).to_std().unwrap_or(Duration::ZERO);
                 next = next.min(now + left);

@@ -191,14 +191,14 @@ impl Archive {
         self.unresolved = None;
     }
 
-    /// Takes a report; `None` when it is gone. True when it is news.
-    pub fn observe(&mut self, shard: usize, version: u64, report: Option<&Report>) -> bool {
+    /// Takes a report; `None` when it is gone.
+    pub fn observe(&mut self, shard: usize, version: u64, report: Option<&Report>) {
         if self.shards.len() <= shard {
             self.shards.resize(shard + 1, Shard::default());
         }
         let known = &mut self.shards[shard];
         if version <= known.version {
-            return false;
+            return;
         }
         let revision = self.selector.as_ref().map(Selector::revision);
         *known = report.map_or(
@@ -214,7 +214,6 @@ impl Archive {
             self.left.extend(left.map(|row| Arc::from(row.cluster.as_str())));
         }
         self.stale = true;
-        true
     }
 
     /// Takes a complete list of reports, of which `seen` tells the numbers and `newest` the newest version.
@@ -484,8 +483,8 @@ impl State {
         self.compare_at = now + INTERVAL.0.max(begun.elapsed() * INTERVAL.1);
     }
 
-    /// The oldest archived upgrade of which it is not known yet whether it goes on; younger ones wait for that, but not for
-    /// ever.
+    /// The order of the oldest archived upgrade of which it is not known yet whether it goes on; younger ones wait for that,
+    /// but not for ever.
     pub(crate) fn oldest_unresolved(&self, now: Instant) -> Option<(DateTime<Utc>, Arc<str>)> {
         let open = |desk: &&Desk| {
             !desk.is_deleting()
@@ -498,20 +497,16 @@ impl State {
         Some((oldest.created, Arc::clone(&oldest.key)))
     }
 
-    /// When archived upgrades are to be compared or read next, if any is.
+    /// When archived upgrades are to be compared or read next, or are waited for no longer, if any is.
     pub(crate) fn archives_at(&self, now: Instant) -> Option<Instant> {
         let at = |desk: &Desk| {
             let archive = desk.archive.as_ref()?;
             let compare = archive.stale.then(|| self.compare_at.max(now));
             let read = (archive.wanted && !archive.reading).then(|| archive.retry_at.unwrap_or(now));
-            let deferred = archive
-                .wanted
-                .then(|| archive.unresolved.map(|since| since + DEFERENCE))?;
-            compare
-                .into_iter()
-                .chain(read)
-                .chain(deferred.filter(|at| *at > now))
-                .min()
+            let deferred = archive.unresolved.filter(|_| archive.wanted);
+            let deferred = deferred.map(|since| since + DEFERENCE);
+            let deferred = deferred.filter(|at| *at > now);
+            [compare, read, deferred].into_iter().flatten().min()
         };
         self.desks.values().filter_map(at).min()
     }

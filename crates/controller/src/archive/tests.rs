@@ -444,6 +444,12 @@ fn younger_upgrades_wait_until_it_is_known_whether_an_archived_one_goes_on_but_n
             "the older one may want its clusters"
         );
         assert!(state.archives_at(later(2)).is_some());
+        assert_eq!(state.to_be_read(later(2)).len(), 1);
+        let next = state.next(chrono::Utc::now(), later(2), false);
+        assert!(
+            next > later(5),
+            "nothing is to be done until it was read, or the wait is over"
+        );
         assert_eq!(due(state, later(12)), ["u2"]);
     });
 }
