@@ -37,7 +37,7 @@ impl Players {
     pub fn paced(scenario: &Scenario, clusters: Vec<String>, pace: Duration) -> Self {
         let scenario = scenario.clone();
         let task = tokio::spawn(async move {
-            let mut events = scenario.world().view().events();
+            let mut events = scenario.test_hub().view().events();
             let mut answered = BTreeSet::new();
             loop {
                 for (cluster, step, work) in unanswered(&scenario, &clusters, &answered) {
@@ -61,7 +61,7 @@ fn unanswered(
     clusters: &[String],
     answered: &BTreeSet<(String, i64)>,
 ) -> Vec<(String, Step, Work)> {
-    scenario.world().view().look(|known| {
+    scenario.test_hub().view().look(|known| {
         let mut found = Vec::new();
         for cluster in clusters {
             for step in Step::ALL {

@@ -2,66 +2,37 @@
 //!
 //! Refuses a release build of one beside a debug build of another: the profile is that of the test.
 
-use std::collections::BTreeMap;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use tokio::process::Command;
+use repository::{Profile, Programs};
+use tokio::sync::Mutex;
 
-/// What was built by this process.
-static BUILT: LazyLock<Mutex<BTreeMap<&'static str, PathBuf>>> = LazyLock::new(Mutex::default);
-/// One build at a time.
-static BUILDING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+/// The programs, once this process has built them. The lock is held while it does.
+static BUILT: Mutex<Option<Programs>> = Mutex::const_new(None);
 
 /// The binary of a package that has its name: the one that the environment variable names, or that of this workspace,
 /// built if it is not fresh.
 ///
 /// # Errors
-/// The build fails, or the test does not run from cargo's target directory.
+/// The build fails.
 pub async fn binary(package: &'static str, variable: &str) -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(variable) {
         return Ok(PathBuf::from(path));
     }
-    let _one = BUILDING.lock().await;
-    let known = BUILT
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .get(package)
-        .cloned();
-    if let Some(path) = known {
-        return Ok(path);
+    let mut built = BUILT.lock().await;
+    if let Some(programs) = &*built {
+        return Ok(programs.path(package));
     }
-    let path = build(package).await?;
-    BUILT
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .insert(package, path.clone());
+    let programs = tokio::task::spawn_blocking(|| Programs::build(Profile::own())).await??;
+    let path = programs.path(package);
+    *built = Some(programs);
     Ok(path)
-}
-
-async fn build(package: &str) -> Result<PathBuf> {
-    let here = std::env::current_exe()?;
-    let profile = here
-        .parent()
-        .and_then(Path::parent)
-        .ok_or_else(|| anyhow!("{} is in no target directory", here.display()))?;
-    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build
-        .args(["build", "--quiet", "--package", package, "--bin", package])
-        .current_dir(env!("CARGO_MANIFEST_DIR"));
-    if profile.ends_with("release") {
-        build.arg("--release");
-    }
-    if !build.status().await.context("cargo does not start")?.success() {
-        bail!("{package} does not build");
-    }
-    Ok(profile.join(package))
 }
 
 /// An address nobody listens on. Another process may take it first; the start then fails with a clear message.

@@ -19,9 +19,9 @@ use crate::agent::Agent;
 use crate::player::Players;
 use crate::sample;
 use crate::seen::{Seen, Work};
+use crate::test_hub::{TestHub, unique};
 use crate::upgrade::Upgrade;
 use crate::view::{Kind, Known};
-use crate::world::{World, unique};
 
 /// Field manager of everything a test writes.
 pub const FIELD_MANAGER: &str = "e2e";
@@ -29,7 +29,7 @@ pub const FIELD_MANAGER: &str = "e2e";
 /// See the module.
 #[derive(Clone)]
 pub struct Scenario {
-    world: Arc<World>,
+    test_hub: Arc<TestHub>,
     client: Client,
     id: String,
     set: String,
@@ -53,15 +53,15 @@ impl Scenario {
     /// # Errors
     /// The hub does not start, or refuses a write.
     pub async fn new(count: usize) -> Result<Self> {
-        Self::on(&World::shared().await?, count).await
+        Self::on(&TestHub::shared().await?, count).await
     }
 
     /// As [`Scenario::new`], on another hub.
     ///
     /// # Errors
     /// As [`Scenario::new`].
-    pub async fn on(world: &Arc<World>, count: usize) -> Result<Self> {
-        Self::of(world, count, |_, cluster| cluster).await
+    pub async fn on(test_hub: &Arc<TestHub>, count: usize) -> Result<Self> {
+        Self::of(test_hub, count, |_, cluster| cluster).await
     }
 
     /// As [`Scenario::on`], with a change to each cluster by its number.
@@ -69,7 +69,7 @@ impl Scenario {
     /// # Errors
     /// As [`Scenario::new`].
     pub async fn of(
-        world: &Arc<World>,
+        test_hub: &Arc<TestHub>,
         count: usize,
         mut change: impl FnMut(usize, ClusterSpec) -> ClusterSpec,
     ) -> Result<Self> {
@@ -78,7 +78,7 @@ impl Scenario {
         let names: Vec<String> = (1..=count)
             .map(|number| format!("{id}-dev{number:0width$}"))
             .collect();
-        let client = world.client().await?;
+        let client = test_hub.client().await?;
         let clusters = names
             .iter()
             .enumerate()
@@ -89,7 +89,7 @@ impl Scenario {
             bindings: vec![(id.clone(), id.clone())],
         };
         let scenario = Self {
-            world: Arc::clone(world),
+            test_hub: Arc::clone(test_hub),
             client,
             set: id.clone(),
             id,
@@ -110,15 +110,20 @@ impl Scenario {
     ///
     /// # Errors
     /// As [`Scenario::new`].
-    pub async fn over(world: &Arc<World>, set: &str, names: &[&str], patience: Duration) -> Result<Self> {
+    pub async fn over(
+        test_hub: &Arc<TestHub>,
+        set: &str,
+        names: &[&str],
+        patience: Duration,
+    ) -> Result<Self> {
         let scenario = Self {
-            world: Arc::clone(world),
-            client: world.client().await?,
+            test_hub: Arc::clone(test_hub),
+            client: test_hub.client().await?,
             id: unique("t"),
             set: set.to_owned(),
             names: names.iter().map(|&name| name.to_owned()).collect(),
             patience,
-            before: world.view().look(|known| {
+            before: test_hub.view().look(|known| {
                 let pairs = names.iter().flat_map(|&name| Step::ALL.map(|step| (name, step)));
                 pairs
                     .map(|(name, step)| ((name.to_owned(), step), known.created(name, step)))
@@ -146,8 +151,8 @@ impl Scenario {
 
     /// The hub it lives on.
     #[must_use]
-    pub const fn world(&self) -> &Arc<World> {
-        &self.world
+    pub const fn test_hub(&self) -> &Arc<TestHub> {
+        &self.test_hub
     }
 
     /// A client of the administrator.
@@ -295,7 +300,7 @@ impl Scenario {
     /// True while a work exists.
     #[must_use]
     pub fn has(&self, number: usize, step: Step) -> bool {
-        self.world
+        self.test_hub
             .view()
             .look(|known| known.work(self.c(number), step).is_some())
     }
@@ -304,7 +309,7 @@ impl Scenario {
     #[must_use]
     pub fn created(&self, number: usize, step: Step) -> usize {
         let cluster = self.c(number);
-        let all = self.world.view().look(|known| known.created(cluster, step));
+        let all = self.test_hub.view().look(|known| known.created(cluster, step));
         let before = self.before.get(&(cluster.to_owned(), step));
         all - before.copied().unwrap_or_default()
     }
@@ -322,7 +327,7 @@ impl Scenario {
     /// # Errors
     /// It does not come in time; the message shows everything of the scenario.
     pub async fn wait<T>(&self, what: &str, probe: impl FnMut(&Known) -> Option<T>) -> Result<T> {
-        match self.world.view().wait(self.patience, probe).await {
+        match self.test_hub.view().wait(self.patience, probe).await {
             Some(found) => Ok(found),
             None => bail!("not within {:?}: {what}\n{}", self.patience, self.dump()),
         }
@@ -381,7 +386,7 @@ impl Scenario {
     }
 
     async fn as_controller(&self, cluster: &str) -> Result<Api<DynamicObject>> {
-        let client = self.world.identity().client().await?;
+        let client = self.test_hub.identity().client().await?;
         Ok(Api::namespaced_with(client, cluster, &Kind::Work.resource()))
     }
 
@@ -401,11 +406,11 @@ impl Scenario {
     #[must_use]
     pub fn dump(&self) -> String {
         let mut text = self
-            .world
+            .test_hub
             .view()
             .look(|known| crate::dump::of(known, &self.id, &self.names));
         text.push_str("\ncontroller:\n");
-        text.push_str(&self.world.log_lines(&self.id, 20));
+        text.push_str(&self.test_hub.log_lines(&self.id, 20));
         text
     }
 }

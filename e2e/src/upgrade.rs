@@ -131,7 +131,7 @@ impl<'a> Upgrade<'a> {
     /// # Errors
     /// One did.
     pub fn sound(&self) -> Result<()> {
-        let view = self.scenario.world().view();
+        let view = self.scenario.test_hub().view();
         let broken = view.look(|known| known.broken(self.scenario.id(), self.name).to_vec());
         if broken.is_empty() {
             return Ok(());
@@ -148,7 +148,7 @@ impl<'a> Upgrade<'a> {
     /// # Errors
     /// It does not exist.
     pub fn now(&self) -> Result<Seen> {
-        let view = self.scenario.world().view();
+        let view = self.scenario.test_hub().view();
         view.look(|known| self.see(known))
             .context("the upgrade does not exist")
     }
@@ -156,7 +156,7 @@ impl<'a> Upgrade<'a> {
     /// Every version of it that was seen.
     #[must_use]
     pub fn history(&self) -> Vec<Seen> {
-        self.scenario.world().view().look(|known| {
+        self.scenario.test_hub().view().look(|known| {
             known
                 .track(Kind::Upgrade, self.scenario.id(), self.name)
                 .map(|track| track.versions.iter().map(|(_, raw)| Seen::new(raw)).collect())
@@ -182,7 +182,7 @@ impl<'a> Upgrade<'a> {
     /// The rows of its reports by cluster.
     #[must_use]
     pub fn rows(&self) -> BTreeMap<String, ReportRow> {
-        self.scenario.world().view().look(|known| self.rows_in(known))
+        self.scenario.test_hub().view().look(|known| self.rows_in(known))
     }
 
     /// Waits until the row of a cluster satisfies a condition.

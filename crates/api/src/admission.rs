@@ -1,5 +1,5 @@
-//! The admission policies that `deploy/` ships. They keep what the controller believes to those who may write it; this
-//! module judges whether a hub enforces them.
+//! The admission policies that `deploy/` ships. They ensure that only permitted accounts write what the controller
+//! relies on. This module checks whether a hub enforces them.
 
 use std::fmt::Write as _;
 
@@ -7,15 +7,15 @@ use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// Group of the API of admission policies.
+/// API group of admission policies.
 pub const POLICY_GROUP: &str = "admissionregistration.k8s.io";
-/// Version of that API.
+/// API version of admission policies.
 pub const POLICY_VERSION: &str = "v1";
 /// Kind of a policy.
 pub const POLICY_KIND: &str = "ValidatingAdmissionPolicy";
-/// Kind of what binds a policy.
+/// Kind of a policy's binding.
 pub const BINDING_KIND: &str = "ValidatingAdmissionPolicyBinding";
-/// The label that the shipped policies and their bindings have, as a selector.
+/// Selector of the label that the shipped policies and their bindings have.
 pub const POLICY_LABEL: &str = "app.kubernetes.io/name=mcu-controller";
 /// The shipped policies; each is bound by a `ValidatingAdmissionPolicyBinding` of the same name.
 pub const POLICIES: [&str; 4] = [
@@ -24,56 +24,57 @@ pub const POLICIES: [&str; 4] = [
     "managedclustersupgrade-reports",
     "managedclustersupgrade-hub",
 ];
-/// [`digest`] of each.
+/// The [`digest`] of each policy.
 const DIGESTS: [&str; 4] = [
     "5872d0a6f5749227e61b0c2a8bc7df4aad2cc042c0baa04e10a3a1b642793878",
     "9e3ed9040930fcfaeb5d537e2e7753fbde26a92c42f7447d7bd3e7834e541e11",
     "b6ed971311136ad76f26c049269cb9930fa9ee604d96923ef4e2391ffe85a424",
     "1c608a00c28204422d987ee7cf9b5446ab1dd5cd1a810d51b397d18ddfe6bd31",
 ];
-/// The match condition that exempts the controller, whose account depends on the installation.
+/// The match condition that exempts the controller. Which account that is depends on the installation.
 const EXEMPTION: &str = "not-the-controller";
 
 /// Whether a hub enforces a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Enforcement {
-    /// It is as shipped, and its binding denies what breaks it.
+    /// The policy is as shipped, and its binding denies every request that violates it.
     Enforced,
-    /// It does not exist.
+    /// The policy does not exist.
     Missing,
-    /// It exists, and no binding of its name denies anything by it.
+    /// The policy exists, but no binding of the same name denies requests by it.
     Unbound,
-    /// Its binding leaves some requests out.
+    /// The binding leaves some requests out.
     Narrowed,
-    /// What it cannot evaluate it admits.
+    /// The policy admits requests that it cannot evaluate.
     Ignoring,
-    /// It checks something else than the one that this release ships.
+    /// The policy checks something else than the one that this release ships.
     Altered,
-    /// It exempts other accounts than the controller's own.
+    /// The policy exempts accounts other than the controller's.
     OtherAccount,
-    /// It cannot be read; the text says why.
+    /// The policy cannot be read; the text says why.
     Unreadable(String),
 }
 
 impl Enforcement {
-    /// What is wrong, in front of the names of the policies.
-    const fn told(&self) -> Option<&'static str> {
+    /// What is wrong, as the heading for the names of the policies.
+    const fn problem(&self) -> Option<&'static str> {
         match self {
             Self::Enforced => None,
             Self::Missing => Some("missing"),
             Self::Unbound => Some("not bound with Deny"),
             Self::Narrowed => Some("bound to some requests only"),
             Self::Ignoring => Some("without failurePolicy Fail"),
-            Self::Altered => Some("not as this release ships them"),
-            Self::OtherAccount => Some("made for another account than the controller's"),
+            Self::Altered => Some("changed or from another release"),
+            Self::OtherAccount => Some("written for another account than the controller's"),
             Self::Unreadable(_) => Some("cannot be read"),
         }
     }
 }
 
-/// Judges all shipped policies by what the hub has; `account` is the controller's user name, where it is known.
+/// Evaluates all shipped policies against what the hub has. `account` is the controller's user name, where it is
+/// known.
 #[must_use]
-pub fn judge_all(
+pub fn evaluate_all(
     policies: &[DynamicObject],
     bindings: &[DynamicObject],
     account: Option<&str>,
@@ -84,18 +85,18 @@ pub fn judge_all(
             .filter(|one| one.metadata.name.as_deref() == Some(name));
         named.next().map(|one| one.data["spec"].clone())
     };
-    let judged = POLICIES.into_iter().zip(DIGESTS).map(|(name, shipped)| {
+    let evaluated = POLICIES.into_iter().zip(DIGESTS).map(|(name, shipped)| {
         let (policy, binding) = (spec(policies, name), spec(bindings, name));
         (
             name,
-            judge(name, shipped, policy.as_ref(), binding.as_ref(), account),
+            evaluate(name, shipped, policy.as_ref(), binding.as_ref(), account),
         )
     });
-    judged.collect()
+    evaluated.collect()
 }
 
-/// Judges a policy by its spec and by that of the binding of the same name.
-fn judge(
+/// Evaluates a policy by its spec and by the spec of the binding of the same name.
+fn evaluate(
     name: &str,
     shipped: &str,
     policy: Option<&Value>,
@@ -131,7 +132,7 @@ fn judge(
     }
 }
 
-/// Which requests are matched, with the defaults of the API server filled in.
+/// The requests that are matched, with the defaults of the API server filled in.
 fn matched(constraints: &Value) -> Value {
     let or = |value: &Value, default: Value| if value.is_null() { default } else { value.clone() };
     let rules = |field: &str| -> Vec<Value> {
@@ -161,8 +162,8 @@ fn matched(constraints: &Value) -> Value {
     ])
 }
 
-/// Digest of all that decides what a policy denies. Neither messages nor the exempt accounts belong to it, nor what an API
-/// server fills in by itself.
+/// Digest of everything that decides what a policy denies. It leaves out messages, exempt accounts and defaults that
+/// an API server fills in.
 fn digest(policy: &Value) -> String {
     let expressions = |field: &str| -> Vec<Value> {
         let parts = policy[field].as_array().into_iter().flatten();
@@ -190,14 +191,14 @@ fn digest(policy: &Value) -> String {
     format!("{:x}", Sha256::digest(decides.to_string()))
 }
 
-/// The expression that exempts the controller, of a policy that does.
+/// The expression that exempts the controller, if the policy has one.
 fn exemption(policy: &Value) -> Option<&str> {
     let mut conditions = policy["matchConditions"].as_array()?.iter();
     let found = conditions.find(|condition| condition["name"] == EXEMPTION)?;
     Some(found["expression"].as_str().unwrap_or_default())
 }
 
-/// The accounts that it exempts; `None` when it is anything else than a list of `ServiceAccounts`.
+/// The accounts that the expression exempts; `None` when it is not a plain list of `ServiceAccounts`.
 fn exempt(expression: &str) -> Option<Vec<&str>> {
     let list = expression
         .trim()
@@ -219,20 +220,20 @@ pub fn lacking(found: &[(&'static str, Enforcement)]) -> usize {
     lacking.count()
 }
 
-/// What is not enforced, on one line, with the remedy; `None` when all is.
+/// The policies that are not enforced, on one line with the remedy; `None` when all are enforced.
 #[must_use]
 pub fn describe(found: &[(&'static str, Enforcement)]) -> Option<String> {
-    let mut told: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut problems: Vec<(&str, Vec<&str>)> = Vec::new();
     for (name, enforcement) in found {
-        let Some(what) = enforcement.told() else {
+        let Some(what) = enforcement.problem() else {
             continue;
         };
-        match told.iter_mut().find(|(known, _)| *known == what) {
+        match problems.iter_mut().find(|(known, _)| *known == what) {
             Some((_, names)) => names.push(name),
-            None => told.push((what, vec![name])),
+            None => problems.push((what, vec![name])),
         }
     }
-    let parts = told
+    let parts = problems
         .iter()
         .map(|(what, names)| format!("{what}: {}", names.join(", ")));
     let mut text = parts.collect::<Vec<_>>().join("; ");
@@ -243,7 +244,7 @@ pub fn describe(found: &[(&'static str, Enforcement)]) -> Option<String> {
     if let Some(cause) = cause {
         let _ = write!(text, " ({cause})");
     }
-    (!text.is_empty()).then(|| text + "; apply deploy/, which ships them")
+    (!text.is_empty()).then(|| text + "; apply deploy/, which contains them")
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@ use super::*;
 
 const ACCOUNT: &str = "system:serviceaccount:mcu-system:mcu-controller";
 
-/// Policies and bindings of `deploy/`.
+/// The policies and bindings of `deploy/`.
 fn shipped() -> (Vec<DynamicObject>, Vec<DynamicObject>) {
     let files = [
         include_str!("../../../deploy/admission-policy.yaml"),
@@ -16,11 +16,11 @@ fn shipped() -> (Vec<DynamicObject>, Vec<DynamicObject>) {
         .partition(|object| object.types.as_ref().unwrap().kind == POLICY_KIND)
 }
 
-/// What becomes of the policy `works` when it, or its binding, is changed.
+/// The result for the policy `works` after it, or its binding, was changed.
 fn changed(change: impl FnOnce(&mut Value, &mut Value), account: Option<&str>) -> Enforcement {
     let (mut policies, mut bindings) = shipped();
     change(&mut policies[1].data["spec"], &mut bindings[1].data["spec"]);
-    let found = judge_all(&policies, &bindings, account);
+    let found = evaluate_all(&policies, &bindings, account);
     let mut others = found.iter().filter(|(name, _)| *name != POLICIES[1]);
     assert!(others.all(|(_, one)| *one == Enforcement::Enforced), "{found:?}");
     found[1].1.clone()
@@ -30,12 +30,9 @@ fn changed(change: impl FnOnce(&mut Value, &mut Value), account: Option<&str>) -
 fn the_policies_of_deploy_are_those_that_this_release_ships() {
     let (policies, bindings) = shipped();
     let digests: Vec<String> = policies.iter().map(|one| digest(&one.data["spec"])).collect();
-    assert_eq!(
-        digests, DIGESTS,
-        "after a change of deploy/ these are the new DIGESTS"
-    );
+    assert_eq!(digests, DIGESTS, "deploy/ has changed: these are the new DIGESTS");
     for account in [Some(ACCOUNT), None] {
-        let found = judge_all(&policies, &bindings, account);
+        let found = evaluate_all(&policies, &bindings, account);
         assert_eq!(found, POLICIES.map(|name| (name, Enforcement::Enforced)));
     }
     let labels = policies
@@ -45,7 +42,7 @@ fn the_policies_of_deploy_are_those_that_this_release_ships() {
     let (key, value) = POLICY_LABEL.split_once('=').unwrap();
     assert!(
         labels.into_iter().all(|labels| labels[key] == value),
-        "they are found by it"
+        "POLICY_LABEL selects them all"
     );
 }
 
@@ -53,9 +50,12 @@ fn the_policies_of_deploy_are_those_that_this_release_ships() {
 fn a_policy_that_does_not_exist_is_missing_whatever_binds_it() {
     let (mut policies, bindings) = shipped();
     policies.remove(1);
-    assert_eq!(judge_all(&policies, &bindings, None)[1].1, Enforcement::Missing);
     assert_eq!(
-        judge_all(&[], &[], None),
+        evaluate_all(&policies, &bindings, None)[1].1,
+        Enforcement::Missing
+    );
+    assert_eq!(
+        evaluate_all(&[], &[], None),
         POLICIES.map(|name| (name, Enforcement::Missing))
     );
 }
@@ -64,7 +64,10 @@ fn a_policy_that_does_not_exist_is_missing_whatever_binds_it() {
 fn a_policy_is_enforced_only_with_a_binding_that_denies_every_request() {
     let (policies, mut bindings) = shipped();
     bindings.remove(1);
-    assert_eq!(judge_all(&policies, &bindings, None)[1].1, Enforcement::Unbound);
+    assert_eq!(
+        evaluate_all(&policies, &bindings, None)[1].1,
+        Enforcement::Unbound
+    );
     let cases = [
         (
             "validationActions",
@@ -107,20 +110,23 @@ fn a_policy_is_enforced_only_with_a_binding_that_denies_every_request() {
         ("paramRef", json!({"name": "x"}), Enforcement::Narrowed),
     ];
     for (field, value, expected) in cases {
-        let judged = changed(|_, binding| binding[field] = value.clone(), Some(ACCOUNT));
-        assert_eq!(judged, expected, "{field}: {value}");
+        let evaluated = changed(|_, binding| binding[field] = value.clone(), Some(ACCOUNT));
+        assert_eq!(evaluated, expected, "{field}: {value}");
     }
 }
 
 #[test]
 fn a_policy_that_checks_something_else_is_not_the_shipped_one() {
-    let judged = |pointer: &str, value: Value| {
+    let evaluated = |pointer: &str, value: Value| {
         changed(
             |policy, _| *policy.pointer_mut(pointer).unwrap() = value,
             Some(ACCOUNT),
         )
     };
-    assert_eq!(judged("/failurePolicy", json!("Ignore")), Enforcement::Ignoring);
+    assert_eq!(
+        evaluated("/failurePolicy", json!("Ignore")),
+        Enforcement::Ignoring
+    );
     for (pointer, value) in [
         ("/validations", json!([])),
         ("/validations/0/expression", json!("true")),
@@ -147,7 +153,7 @@ fn a_policy_that_checks_something_else_is_not_the_shipped_one() {
         ),
     ] {
         assert_eq!(
-            judged(pointer, value.clone()),
+            evaluated(pointer, value.clone()),
             Enforcement::Altered,
             "{pointer}: {value}"
         );
@@ -156,7 +162,7 @@ fn a_policy_that_checks_something_else_is_not_the_shipped_one() {
 
 #[test]
 fn what_an_api_server_fills_in_and_what_a_message_says_make_no_difference() {
-    let judged = changed(
+    let evaluated = changed(
         |policy, _| {
             policy["failurePolicy"].take();
             for field in ["matchPolicy", "namespaceSelector", "objectSelector"] {
@@ -171,12 +177,12 @@ fn what_an_api_server_fills_in_and_what_a_message_says_make_no_difference() {
         },
         Some(ACCOUNT),
     );
-    assert_eq!(judged, Enforcement::Enforced);
+    assert_eq!(evaluated, Enforcement::Enforced);
 }
 
 #[test]
 fn the_controllers_own_account_must_be_exempt_and_nobody_but_service_accounts_may() {
-    let judged = |expression: &str, account| {
+    let evaluated = |expression: &str, account| {
         changed(
             |policy, _| policy["matchConditions"][0]["expression"] = json!(expression),
             account,
@@ -201,7 +207,7 @@ fn the_controllers_own_account_must_be_exempt_and_nobody_but_service_accounts_ma
             Enforcement::Altered,
         ),
     ] {
-        assert_eq!(judged(expression, account), expected, "{expression}");
+        assert_eq!(evaluated(expression, account), expected, "{expression}");
     }
 }
 
@@ -218,7 +224,7 @@ fn what_is_not_enforced_is_named_with_the_remedy() {
     assert_eq!(
         describe(&found).as_deref(),
         Some(
-            "missing: b, d; not bound with Deny: c; cannot be read: e (forbidden); apply deploy/, which ships them"
+            "missing: b, d; not bound with Deny: c; cannot be read: e (forbidden); apply deploy/, which contains them"
         )
     );
     assert_eq!(describe(&found[..1]), None);

@@ -1,28 +1,29 @@
 //! Condition types and reasons of a `ManagedClustersUpgrade` (`docs/design/rules.md#eight-conditions`).
 //!
-//! Reasons are part of the contract with pipelines and dashboards: a closed set, never built from input.
+//! Pipelines and dashboards rely on the reasons, so they are a closed set and never built from input.
 
 /// At least one cluster is selected.
 pub const SELECTED: &str = "Selected";
-/// At least one pre action or upgrade configuration was applied; stays True.
+/// At least one pre-action or upgrade was applied to a cluster. Stays True.
 pub const APPLIED: &str = "Applied";
-/// At least one cluster is in partial upgrade.
+/// At least one cluster is updating its platform or its operators.
 pub const IN_PROGRESS: &str = "InProgress";
-/// At least one cluster is selected and all are complete, post actions included.
+/// At least one cluster is selected and all are complete, including their post-actions.
 pub const COMPLETE: &str = "Complete";
 /// At least one cluster failed.
 pub const FAILED: &str = "Failed";
-/// kstatus: equals Complete.
+/// Ready for kstatus. Equals Complete.
 pub const READY: &str = "Ready";
-/// kstatus: something is in flight or will start without a human.
+/// Reconciling for kstatus. A cluster is in flight or will start without a human.
 pub const RECONCILING: &str = "Reconciling";
-/// kstatus: neither complete nor paused, and nothing will move without a human.
+/// Stalled for kstatus. The upgrade is neither complete nor paused, and nothing will move until a human acts.
 pub const STALLED: &str = "Stalled";
 
-/// The controller's clock differs from the hub's by more than 30 seconds, so no deadline fires. Listed only while it is so.
+/// The controller's clock differs from the hub's by more than 30 seconds, so no deadline fires. Listed only while
+/// this is the case.
 pub const CLOCK_SKEW: &str = "ClockSkew";
 
-/// Every condition type that is always there, in the order in which the status lists them.
+/// Every condition type that is always present, in the order in which the status lists them.
 pub const TYPES: [&str; 8] = [
     SELECTED,
     APPLIED,
@@ -48,36 +49,36 @@ pub mod reason {
     pub const COMPLETE: &str = "ManagedClustersUpgradeComplete";
     /// Failed.
     pub const FAILED: &str = "ManagedClustersUpgradeFailed";
-    /// Complete and Ready: it was complete before the object was restored, and is not run again.
+    /// Complete and Ready: the upgrade was complete before its object was restored, and does not run again.
     pub const COMPLETED_BEFORE: &str = "CompletedBefore";
-    /// Stalled=True and Ready=False: the object was restored or copied, and starts nothing until it is resumed.
+    /// Stalled=True and Ready=False: the object was restored or copied. No cluster starts until a human resumes it.
     pub const RESTORED: &str = "Restored";
     /// Ready=False while paused.
     pub const PAUSED: &str = "Paused";
     /// Reconciling=True.
     pub const RECONCILING: &str = "UpgradeRunning";
-    /// Reconciling=False: nothing is in flight and nothing starts by itself.
+    /// Reconciling=False: no cluster is in flight and none will start without a human.
     pub const IDLE: &str = "NothingToDo";
     /// Stalled=False.
     pub const MOVING: &str = "NotStalled";
-    /// Stalled=True, Ready=False and Reconciling=False: the spec breaks a rule.
+    /// Stalled=True, Ready=False and Reconciling=False: the spec violates a rule.
     pub const INVALID_SPEC: &str = "InvalidSpec";
     /// The upgrade is being deleted.
     pub const DELETING: &str = "Deleting";
-    /// Stalled=True: a write that the deletion needs is refused.
+    /// Stalled=True: the hub refuses a write that the deletion needs.
     pub const DELETION_REFUSED: &str = "DeletionRefused";
     /// Stalled=True: the hub refuses to store the record of a cluster.
     pub const RECORD_REFUSED: &str = "RecordRefused";
     /// Stalled=True: the selection is empty.
     pub const NOTHING_SELECTED: &str = "NothingSelected";
-    /// Stalled=True: a canary failed or its pre action is degraded.
+    /// Stalled=True: a canary failed or its pre-action is degraded.
     pub const CANARY_FAILED: &str = "CanaryFailed";
     /// Stalled=True: more clusters failed than `maxFailures` allows.
     pub const MAX_FAILURES_EXCEEDED: &str = "MaxFailuresExceeded";
-    /// Stalled=True: only failed or degraded clusters are left.
+    /// Stalled=True: all other clusters are done; only failed or degraded ones remain.
     pub const CLUSTERS_FAILED: &str = "ClustersFailed";
     /// `ClockSkew=True`.
     pub const CLOCK_SKEW: &str = "ClockSkew";
-    /// Stalled=True: only blocked clusters are left.
+    /// Stalled=True: all other clusters are done; only blocked ones remain.
     pub const CLUSTERS_BLOCKED: &str = "ClustersBlocked";
 }

@@ -1,9 +1,9 @@
-//! Decoding that never stops a watch: a subtree that does not have the expected shape is kept as its error.
+//! Decoding that never stops a watch. A subtree that does not have the expected shape is kept as an error text.
 //!
-//! One unreadable object must make one cluster Unknown and must not end the list that it came with
-//! (`docs/design/rules.md#one-object-alone`). API servers accept JSON that is nested ten thousand levels deep, while the
-//! JSON parsers used here read [`MAX_DEPTH`] levels. So a subtree is first taken as text, which works at any depth, and
-//! then parsed by itself.
+//! One unreadable object makes one cluster Unknown, and the other objects of its list are still read
+//! (`docs/design/rules.md#one-object-alone`). API servers accept JSON that is nested ten thousand levels deep, while
+//! the JSON parsers used here read [`MAX_DEPTH`] levels. So a subtree is first captured as text, which works at any
+//! depth, and then parsed separately.
 
 use std::fmt;
 
@@ -12,11 +12,12 @@ use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// How many levels of lists and objects are read.
+/// Number of nested lists and objects that the parser reads.
 pub const MAX_DEPTH: usize = 127;
-/// Levels that [`shallow`] reads; the document around the value may add some of its own.
+/// Number of levels that [`shallow`] reads. It is less than [`MAX_DEPTH`] because the document around the value adds
+/// levels.
 const SHOWN_DEPTH: usize = 100;
-/// Longest text of an error, in bytes: it may repeat what stood at the wrong place.
+/// Longest error text, in bytes. The parser's text may quote the wrong value, however long that is.
 const LONGEST_ERROR: usize = 256;
 
 /// A value that was decoded, was absent, or could not be decoded.
@@ -25,9 +26,9 @@ pub enum Lenient<T> {
     /// The key was missing or null.
     #[default]
     Absent,
-    /// Decoded.
+    /// The value was decoded.
     Good(T),
-    /// The subtree exists but has another shape; the text says what was wrong.
+    /// The subtree exists but has another shape; the text says what is wrong.
     Broken(String),
 }
 
@@ -48,7 +49,7 @@ impl<T> Lenient<T> {
         }
     }
 
-    /// What was wrong with the subtree, if anything.
+    /// The error text of a broken subtree.
     pub fn error(&self) -> Option<&str> {
         match self {
             Lenient::Broken(error) => Some(error),
@@ -74,16 +75,16 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Lenient<T> {
     }
 }
 
-/// What is wrong with a text, in bounded words and with the remedy where it is not obvious.
+/// What is wrong with a JSON text, in a text of limited length, with the remedy where it is not obvious.
 #[must_use]
 pub fn explain(error: &serde_json::Error) -> String {
     let text = error.to_string();
     if text.starts_with("recursion limit exceeded") {
         return format!(
-            "is nested deeper than {MAX_DEPTH} levels; nest it less, or carry the deep part as text in a string"
+            "is nested deeper than {MAX_DEPTH} levels; nest it less, or store the deep part as text in a string"
         );
     }
-    // The position is that in the subtree, which nobody but the parser sees as a text of its own.
+    // The position is one in the subtree, which only the parser sees as a text, so it does not help a reader.
     let mut text = text
         .rfind(" at line ")
         .map_or(text.as_str(), |at| &text[..at])
@@ -96,16 +97,16 @@ pub fn explain(error: &serde_json::Error) -> String {
     text
 }
 
-/// Takes a subtree as its text, whatever its depth and shape.
+/// Captures a subtree as its text, whatever its depth and shape.
 ///
 /// # Errors
-/// When the text is no JSON.
+/// When the text is not JSON.
 pub fn capture<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<RawValue>, D::Error> {
     Box::<RawValue>::deserialize(Bridge(deserializer))
 }
 
-/// A deserializer that can be asked for a raw value even where it is not that of `serde_json`, such as the buffer that
-/// serde makes for tagged enums whose tag does not come first: there the text is made from a `Value`.
+/// A deserializer that supports raw values even where it is not `serde_json`'s. For example, serde buffers a tagged
+/// enum whose tag does not come first; the raw text is then made from a `Value`.
 struct Bridge<D>(D);
 
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for Bridge<D> {
@@ -152,12 +153,12 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Bridged<V> {
     }
 }
 
-/// How large a JSON text is. It is measured without building anything from it.
+/// The size of a JSON text, measured without building anything from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
     /// Bytes of the text.
     pub bytes: usize,
-    /// Lists, objects and what they hold; keys do not count.
+    /// Number of lists, objects and values in them. Keys do not count.
     pub values: usize,
 }
 
@@ -172,7 +173,7 @@ pub fn measure(text: &str) -> Size {
         }
         match byte {
             b' ' | b'\t' | b'\r' | b'\n' => continue,
-            // What follows an opening bracket is its first child, and what follows a comma the next one.
+            // The first byte after an opening bracket begins its first child, and a comma announces the next child.
             b']' | b'}' => {}
             _ if opened => values += 1,
             _ => {}
@@ -187,15 +188,15 @@ pub fn measure(text: &str) -> Size {
     }
 }
 
-/// Reads a JSON value of any depth. Below a hundred levels a list or object is replaced by a text that says so.
+/// Reads a JSON value of any depth. A list or object below a hundred levels is replaced by a text that says so.
 ///
 /// # Errors
-/// When the text is no JSON.
+/// When the text is not JSON.
 pub fn shallow<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
     Shallow(SHOWN_DEPTH).deserialize(deserializer)
 }
 
-/// Reads so many more levels.
+/// Reads this many more levels.
 #[derive(Clone, Copy)]
 struct Shallow(usize);
 

@@ -28,7 +28,7 @@ fn a_subtree_of_another_shape_is_kept_as_its_error() {
     );
 }
 
-/// So many levels of objects and lists in turn.
+/// This many levels of objects and lists in turn.
 fn nested(levels: usize) -> String {
     let (open, close) = ([r#"{"a":"#, "["], ["}", "]"]);
     let mut text: String = (0..levels).map(|level| open[level % 2]).collect();
@@ -133,7 +133,7 @@ fn a_shallow_value_says_what_it_leaves_out() {
     );
 }
 
-/// Any shape, at any depth that an API server takes.
+/// JSON of any shape, at any depth that an API server accepts.
 fn anything() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("null".to_owned()),
@@ -164,7 +164,7 @@ fn anything() -> impl Strategy<Value = String> {
     })
 }
 
-/// Reads a list whose second object is as it is, and returns the names of all.
+/// Reads a list whose second object contains `odd`, and returns the names of all objects.
 fn names<K>(part: &str, odd: &str) -> Vec<String>
 where
     K: Clone + DeserializeOwned + kube::Resource,

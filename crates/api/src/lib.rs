@@ -1,7 +1,7 @@
-//! The words everybody uses: our custom resources, slim views of Open Cluster Management (OCM) kinds,
-//! labels, annotations, condition types and reasons, and the rules a spec must obey.
+//! The vocabulary of the project: our custom resources, slim views of Open Cluster Management (OCM) kinds, labels,
+//! annotations, condition types and reasons, and the rules that a spec must obey.
 //!
-//! No client and no clock live here; every type is plain data.
+//! This crate has no client and no clock; every type is plain data.
 
 pub mod admission;
 pub mod conditions;

@@ -1,7 +1,7 @@
-//! `ManagedClustersUpgrade` (`mcu`): its spec and status. The published API spells `clustersSummery` and
-//! `canaryClustersSummery` so.
+//! The spec and status of `ManagedClustersUpgrade` (`mcu`). The spellings `clustersSummery` and
+//! `canaryClustersSummery` are those of the published API.
 
-// These comments are what kubectl explain shows; backticks would be noise there.
+// kubectl explain shows these comments; backticks would only clutter them.
 #![allow(clippy::doc_markdown)]
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use crate::report::Phase;
 use crate::schema;
 
-/// Which clusters to upgrade, to which release, and how carefully.
+/// Which clusters to upgrade, to which release, and with which precautions.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[kube(
     group = "cluster.open-cluster-management.io",
@@ -31,34 +31,35 @@ use crate::schema;
     status = "ManagedClustersUpgradeStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "ManagedClustersUpgrade upgrades a fleet of OpenShift clusters: canaries first, then a window of clusters at a time, each through pre-action, platform, operators and post-action.",
-    validation = Rule::new("self.metadata.name.size() <= 63").message("metadata.name must be at most 63 characters, since the labels of its reports carry it"),
+    doc = "ManagedClustersUpgrade upgrades a fleet of OpenShift clusters: canaries first, then at most maxConcurrency clusters at a time. Each cluster goes through pre-action, platform, operators and post-action.",
+    validation = Rule::new("self.metadata.name.size() <= 63").message("metadata.name must be at most 63 characters, because the labels of its reports contain the name"),
     printcolumn(name = "Target", type_ = "string", json_path = ".spec.clusterVersion.version", description = "Version to upgrade to"),
-    printcolumn(name = "State", type_ = "string", json_path = ".status.state", description = "Where the upgrade stands"),
-    printcolumn(name = "Done", type_ = "string", json_path = ".status.progress", description = "Complete clusters of all selected clusters"),
+    printcolumn(name = "State", type_ = "string", json_path = ".status.state", description = "State of the upgrade"),
+    printcolumn(name = "Done", type_ = "string", json_path = ".status.progress", description = "Complete clusters out of all selected clusters"),
     printcolumn(name = "Failed", type_ = "integer", json_path = ".status.clustersSummery.failed", description = "Failed clusters"),
     printcolumn(name = "Channel", type_ = "string", json_path = ".spec.clusterVersion.channel", description = "Update channel", priority = 1),
     printcolumn(name = "In-Flight", type_ = "integer", json_path = ".status.inFlight", description = "Clusters that hold a slot", priority = 1),
-    printcolumn(name = "Window", type_ = "integer", json_path = ".status.effectiveMaxConcurrency", description = "Clusters that may be in flight at once", priority = 1),
-    printcolumn(name = "Pending", type_ = "integer", json_path = ".status.clustersSummery.pending", description = "Clusters not started", priority = 1),
+    printcolumn(name = "Slots", type_ = "integer", json_path = ".status.effectiveMaxConcurrency", description = "Clusters that may be in flight at once", priority = 1),
+    printcolumn(name = "Pending", type_ = "integer", json_path = ".status.clustersSummery.pending", description = "Clusters that have not started", priority = 1),
     printcolumn(name = "Canaries", type_ = "integer", json_path = ".status.canaryClustersSummery.complete", description = "Complete canaries", priority = 1),
-    printcolumn(name = "Stalled", type_ = "string", json_path = ".status.conditions[?(@.type==\"Stalled\")].reason", description = "Why nothing will move without a human", priority = 1),
+    printcolumn(name = "Stalled", type_ = "string", json_path = ".status.conditions[?(@.type==\"Stalled\")].reason", description = "Why the upgrade will not continue until a human acts", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.clusterVersion) || (has(self.ocpOperators) && ((has(self.ocpOperators.approveAllUpgrades) && self.ocpOperators.approveAllUpgrades) || (has(self.ocpOperators.include) && self.ocpOperators.include.size() > 0)))").message("nothing to do: set spec.clusterVersion, or spec.ocpOperators.approveAllUpgrades, or name operators in spec.ocpOperators.include"))]
 pub struct ManagedClustersUpgradeSpec {
-    /// Placements whose decisions select clusters; the union of all of them and of clusterSelector is upgraded.
+    /// Placements whose decisions select clusters. The upgrade covers the union of all their clusters and those of
+    /// clusterSelector.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
     pub placement: Vec<PlacementRef>,
 
-    /// Selects clusters of the ManagedClusterSets that are bound to this namespace. An empty selector selects all
-    /// of them, an absent one none.
+    /// Selects clusters of the ManagedClusterSets that are bound to this namespace. An empty selector selects all of
+    /// them; without a selector none is selected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_selector: Option<ClusterSelector>,
 
-    /// The release to upgrade to. Absent: only operators are upgraded.
+    /// The release to upgrade to. If unset, only operators are upgraded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_version: Option<ClusterVersionSpec>,
 
@@ -70,17 +71,18 @@ pub struct ManagedClustersUpgradeSpec {
     #[serde(default)]
     pub upgrade_strategy: UpgradeStrategy,
 
-    /// Manifests applied to a cluster before its upgrade; the upgrade starts when they are available and their Jobs
-    /// succeeded.
+    /// Manifests applied to a cluster before its upgrade. The upgrade starts when they are available and their Jobs
+    /// have succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pre_upgrade_action: Option<UpgradeAction>,
 
-    /// Manifests applied to a cluster after its upgrade; the cluster is done when they are available and their Jobs
-    /// succeeded.
+    /// Manifests applied to a cluster after its upgrade. The cluster is complete when they are available and their
+    /// Jobs have succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub post_upgrade_action: Option<UpgradeAction>,
 
-    /// True: no further cluster starts. Clusters in flight run all their steps, and clocks run on.
+    /// If true, no further cluster starts. Clusters in flight finish all their steps, and their timeouts keep
+    /// running.
     #[serde(default, skip_serializing_if = "is_false")]
     pub paused: bool,
 }
@@ -97,21 +99,21 @@ pub struct PlacementRef {
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(validation = Rule::new("self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')").message("must be the name of a Placement: lower-case letters, digits, dots and dashes"))]
     pub name: String,
-    /// Namespace of the Placement; defaults to the namespace of this object. Referring to another namespace needs
-    /// permission to get the Placement there.
+    /// Namespace of the Placement; defaults to the namespace of this object. To refer to a Placement in another
+    /// namespace you need permission to get it there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     #[x_kube(validation = Rule::new("self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')").message("must be the namespace of a Placement: lower-case letters, digits and -"))]
     pub namespace: Option<String>,
 }
 
-/// Selects clusters by set, labels and expressions; all given parts must match. The key `metadata.name` matches the name
-/// of the ManagedCluster; the key `name` matches the label of that name, which a cluster can change itself, or, where a
-/// cluster has none, the name of the ManagedCluster.
+/// Selects clusters by set, labels and expressions; a cluster must match all parts that are given. The key
+/// `metadata.name` matches the name of the ManagedCluster. The key `name` matches the label of that name, which a
+/// cluster can change itself; if a cluster has no such label, it matches the name of the ManagedCluster.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSelector {
-    /// ManagedClusterSets to choose from; each must be bound to this namespace. Empty: all bound sets.
+    /// ManagedClusterSets to choose from; each must be bound to this namespace. If empty, all bound sets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
     #[x_kube(validation = Rule::new("self.all(one, one.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'))").message("must be names of ManagedClusterSets: lower-case letters, digits, dots and dashes"))]
@@ -130,13 +132,14 @@ pub struct ClusterSelector {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, KubeSchema)]
 #[x_kube(validation = Rule::new("self.operator in ['In', 'NotIn'] ? has(self.values) && self.values.size() > 0 : !has(self.values) || self.values.size() == 0").message("values must name at least one value for operator In or NotIn, and must be left out for Exists and DoesNotExist"))]
 pub struct LabelExpression {
-    /// Label key. `metadata.name` is the name of the ManagedCluster; `name` falls back to it where there is no such label.
+    /// Label key. `metadata.name` is the name of the ManagedCluster; `name` falls back to it if the cluster has no
+    /// such label.
     #[schemars(length(min = 1, max = 317))]
     #[x_kube(validation = Rule::new("self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')").message("must be a label key such as region or example.com/region"))]
     pub key: String,
-    /// How key and values relate.
+    /// How the label's value must relate to the values.
     pub operator: LabelOperator,
-    /// Values for In and NotIn; empty for Exists and DoesNotExist.
+    /// Values for In and NotIn. Must be empty for Exists and DoesNotExist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10000), inner(length(max = 253)), extend("x-kubernetes-list-type" = "atomic"))]
     pub values: Vec<String>,
@@ -155,50 +158,50 @@ pub enum LabelOperator {
     DoesNotExist,
 }
 
-/// What is written into each cluster's ClusterVersion.
+/// The update that is requested in each cluster's ClusterVersion.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("(has(self.version) && self.version != '') || (has(self.image) && self.image != '')").message("set version (such as 4.12.0) or image"))]
 pub struct ClusterVersionSpec {
-    /// Update channel, such as stable-4.12. Empty: the channel is left alone.
+    /// Update channel, such as stable-4.12. If empty, the cluster keeps its channel.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 128))]
     #[x_kube(validation = Rule::new("!self.matches('[^!-~]')").message("must be a channel such as stable-4.12, in printable ASCII characters without white space"))]
     pub channel: String,
-    /// Version to upgrade to, such as 4.12.0. With an image the release image must have this version.
+    /// Version to upgrade to, such as 4.12.0. If an image is given as well, the release image must have this version.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 128))]
     #[x_kube(validation = Rule::new("self == '' || self.matches('^(0|[1-9][0-9]{0,8})[.](0|[1-9][0-9]{0,8})[.](0|[1-9][0-9]{0,8})(-[0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?([+][0-9A-Za-z-]+([.][0-9A-Za-z-]+)*)?$')").message("must be a full semantic version such as 4.12.0, without a leading v"))]
     pub version: String,
-    /// URL of the update service. Empty: the upstream of the cluster is left alone.
+    /// URL of the update service. If empty, the cluster keeps its upstream.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 2048))]
     #[x_kube(validation = Rule::new("self == '' || self.matches('^https?://[!-~]+$')").message("must be an http or https URL, in printable ASCII characters without white space"))]
     pub upstream: String,
-    /// Release image, by digest. Needed for releases that are not recommended to a cluster; the cluster does not check
-    /// such a request against its recommended updates.
+    /// Release image, by digest. Needed for releases that are not recommended to a cluster: the cluster does not
+    /// check such a request against its recommended updates.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     #[x_kube(validation = Rule::new("!self.matches('[^!-~]')").message("must be the pull spec of a release image, in printable ASCII characters without white space"))]
     pub image: String,
-    /// True: clusters that run a newer version than the one asked for are upgraded all the same. Otherwise they are
-    /// blocked, reason NewerThanTarget. Clusters themselves refuse most downgrades.
+    /// If true, clusters that run a newer version than the one requested are started as well. Otherwise they are
+    /// blocked with reason NewerThanTarget. Clusters themselves refuse most downgrades.
     #[serde(default, skip_serializing_if = "is_false")]
     pub allow_downgrade: bool,
 }
 
-/// Which operators to upgrade. The exclude list always wins; approveAllUpgrades ignores the include list.
+/// Which operators to upgrade. The exclude list always wins. With approveAllUpgrades the include list is ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OcpOperators {
-    /// Approve the pending InstallPlans of all operators that are not excluded.
+    /// Approves the pending InstallPlans of all operators that are not excluded.
     #[serde(default)]
     pub approve_all_upgrades: bool,
-    /// Operators to upgrade; one that a cluster does not have is not waited for.
+    /// Operators to upgrade. A cluster that does not have one of them does not wait for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace", "name"]))]
     pub include: Vec<OperatorRef>,
-    /// Operators never to upgrade.
+    /// Operators that are never upgraded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace", "name"]))]
     pub exclude: Vec<OperatorRef>,
@@ -217,32 +220,33 @@ pub struct OperatorRef {
     pub namespace: String,
 }
 
-/// How carefully the fleet is upgraded.
+/// With which precautions the fleet is upgraded.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpgradeStrategy {
     /// Clusters that are upgraded first; all of them must complete before any other cluster starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary_clusters: Option<CanaryClusters>,
-    /// Longest time of a cluster's platform upgrade, and of an action, such as 90m; 3h by default.
+    /// Time limit for a cluster's platform upgrade, and for an action, such as 90m; 3h by default.
     #[serde(default = "default_cluster_timeout")]
     #[schemars(schema_with = "schema::duration")]
     pub cluster_upgrade_timeout: String,
-    /// Clusters that may be in flight at once: a number, or a percentage of all selected clusters, rounded up;
-    /// 10 by default.
+    /// Clusters that may be in flight at once: a number, or a percentage of all selected clusters, rounded up; 10 by
+    /// default.
     #[serde(default = "default_max_concurrency")]
     #[schemars(schema_with = "schema::max_concurrency")]
     pub max_concurrency: IntOrString,
-    /// Longest time of a cluster's operator upgrades, such as 1h; 20m by default.
+    /// Time limit for a cluster's operator upgrades, such as 1h; 20m by default.
     #[serde(default = "default_operators_timeout")]
     #[schemars(schema_with = "schema::duration")]
     pub operators_upgrade_timeout: String,
-    /// Failed clusters, canaries excluded, after which no further cluster starts: a number, or a percentage of all
-    /// selected clusters, rounded up. Unset: no limit.
+    /// Failed clusters that are tolerated, not counting canaries: a number, or a percentage of all selected clusters,
+    /// rounded up. When more clusters fail, no further cluster starts. If unset, there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::max_failures")]
     pub max_failures: Option<IntOrString>,
-    /// How long an upgraded cluster must stay healthy before it counts as complete, such as 30m. Unset: not at all.
+    /// How long an upgraded cluster must stay healthy before it counts as complete, such as 30m. If unset, it counts
+    /// at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::duration_or_zero")]
     pub min_success_time: Option<String>,
@@ -277,8 +281,8 @@ impl Default for UpgradeStrategy {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CanaryClusters {
-    /// Selects the canaries; one outside the main selection is added to it. A selector that matches no cluster starts
-    /// nothing.
+    /// Selects the canaries. Canaries that the main selection does not contain are added to it. If the selector
+    /// matches no cluster, no cluster starts.
     pub cluster_selector: ClusterSelector,
 }
 
@@ -290,14 +294,15 @@ pub struct UpgradeAction {
     pub manifest_work: ActionWork,
 }
 
-/// A ManifestWorkSpec. Only the manifests are typed here, so that newer fields of OCM survive.
+/// A ManifestWorkSpec. Only the manifests are typed here, so that newer fields of OCM are kept.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true, "maxProperties" = 16))]
 pub struct ActionWork {
     /// The workload to deploy.
     pub workload: ActionWorkload,
-    /// Everything else of the ManifestWorkSpec: deleteOption, manifestConfigs, executor. It counts in the 500 KiB, too.
+    /// All other fields of the ManifestWorkSpec: deleteOption, manifestConfigs, executor. They count towards the 500
+    /// KiB as well.
     #[serde(flatten)]
     #[schemars(skip)]
     pub rest: Map<String, Value>,
@@ -306,57 +311,57 @@ pub struct ActionWork {
 /// The manifests of an action.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct ActionWorkload {
-    /// Manifests to apply, each with apiVersion, kind and metadata.name; 500 KiB in total at most, with the rest of
-    /// manifestWork.
+    /// Manifests to apply, each with apiVersion, kind and metadata.name. Together with the other fields of
+    /// manifestWork they may have at most 500 KiB.
     #[schemars(schema_with = "schema::manifests")]
     pub manifests: Vec<Value>,
 }
 
-/// Where the upgrade stands. Bounded: below 16 KiB as JSON at any fleet size.
+/// Status of the upgrade. It stays below 16 KiB as JSON, whatever the size of the fleet.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagedClustersUpgradeStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// One word for where the upgrade stands: Invalid, Pending, Canary, Upgrading, Paused, Stalled, Complete or Deleting. A newer
-    /// release may write others.
+    /// State of the upgrade in one word: Invalid, Pending, Canary, Upgrading, Paused, Stalled, Complete or Deleting.
+    /// A newer release may write other words.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "known")]
     #[schemars(schema_with = "schema::word")]
     pub state: Option<UpgradeState>,
-    /// Complete clusters of all selected ones, such as 12/24.
+    /// Complete clusters out of all selected ones, such as 12/24.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
     /// Clusters that hold a slot of maxConcurrency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<i64>,
-    /// maxConcurrency as the number in force.
+    /// The number of slots that maxConcurrency amounts to now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effective_max_concurrency: Option<i64>,
-    /// Pre-actions over all clusters.
+    /// Counts of the pre-actions of all clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pre_upgrade_action_summary: Option<ActionSummary>,
-    /// Upgrades of the canaries.
+    /// Counts of the canaries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary_clusters_summery: Option<ClustersSummary>,
-    /// Upgrades of all clusters, canaries included.
+    /// Counts of all clusters, including canaries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clusters_summery: Option<ClustersSummary>,
-    /// Post-actions over all clusters.
+    /// Counts of the post-actions of all clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub post_upgrade_action_summary: Option<ActionSummary>,
-    /// The first failed clusters by name, with their cause; all of them are in the reports.
+    /// The first failed clusters by name, with their cause. The reports list all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
     #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
     pub failed_clusters: Vec<ClusterNote>,
-    /// The first clusters by name that wait for something, with their cause; all of them are in the reports.
+    /// The first waiting clusters by name, with their cause. The reports list all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
     #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
     pub waiting_clusters: Vec<ClusterNote>,
-    /// How many clusters the two lists leave out.
+    /// How many clusters the two lists leave out, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<Truncated>,
-    /// Value of the retry-failed annotation that was carried out last.
+    /// Value of the retry-failed annotation that was handled last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_retry: Option<String>,
     /// Conditions Selected, Applied, InProgress, Complete, Failed, Ready, Reconciling and Stalled.
@@ -365,24 +370,25 @@ pub struct ManagedClustersUpgradeStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// A word that this release knows; one of a newer release counts as none, for the rest of the status must stay readable: the
-/// retry that was carried out, above all.
+/// Reads a word that this release knows. An unknown word of a newer release counts as none, because the rest of the
+/// status must stay readable: above all, which retry was handled last.
 fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<UpgradeState>, D::Error> {
     let value = Value::deserialize(deserializer)?;
     Ok(UpgradeState::deserialize(value).ok())
 }
 
-/// The entries that this release can read. The status is written anew from the truth, so nothing is lost.
+/// Reads the entries that this release knows. The others are not lost: the controller rewrites the status from its
+/// records.
 fn readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ClusterNote>, D::Error> {
     let values = Option::<Vec<Value>>::deserialize(deserializer)?.unwrap_or_default();
     let notes = values.into_iter().map(ClusterNote::deserialize);
     Ok(notes.filter_map(Result::ok).collect())
 }
 
-/// One word for where an upgrade stands.
+/// State of an upgrade in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum UpgradeState {
-    /// The spec breaks a rule; see condition Stalled.
+    /// The spec violates a rule; see condition Stalled.
     Invalid,
     /// Clusters wait to start and none is in flight.
     Pending,
@@ -390,9 +396,9 @@ pub enum UpgradeState {
     Canary,
     /// Clusters are being upgraded.
     Upgrading,
-    /// Nothing further starts until it is resumed.
+    /// No further cluster starts until the upgrade is resumed.
     Paused,
-    /// Nothing moves without a human; see condition Stalled.
+    /// Nothing will move until a human acts; see condition Stalled.
     Stalled,
     /// All clusters are complete.
     Complete,
@@ -400,13 +406,13 @@ pub enum UpgradeState {
     Deleting,
 }
 
-/// Counts of clusters; total = initialized + pending always.
+/// Counts of clusters. The total is always initialized + pending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClustersSummary {
     /// Clusters selected.
     pub total: i64,
-    /// Clusters whose upgrade was initialized (cumulative).
+    /// Clusters whose upgrade has started, now or earlier.
     pub initialized: i64,
     /// Clusters whose upgrade is in progress.
     pub partial_upgrade: i64,
@@ -418,13 +424,13 @@ pub struct ClustersSummary {
     pub pending: i64,
 }
 
-/// Counts of action works.
+/// Counts of an action's ManifestWorks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ActionSummary {
-    /// Clusters the action was created for.
+    /// Clusters for which the action was created.
     pub total: i64,
-    /// Clusters that applied the action (cumulative).
+    /// Clusters that have applied the action, now or earlier.
     pub applied: i64,
     /// Clusters where the action is done.
     pub available: i64,
@@ -434,30 +440,30 @@ pub struct ActionSummary {
     pub degraded: i64,
 }
 
-/// A cluster and why it stands where it stands.
+/// A cluster, with its phase and the cause.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct ClusterNote {
     /// Name of the ManagedCluster.
     pub name: String,
-    /// Phase of the cluster: Pending, Blocked, PreAction, PreActionDegraded, Initialized, Partial, Operators, Soaking, Complete,
-    /// PostAction or Failed. A newer release may write others.
+    /// Phase of the cluster: Pending, Blocked, PreAction, PreActionDegraded, Initialized, Partial, Operators,
+    /// Soaking, Complete, PostAction or Failed. A newer release may write other words.
     #[schemars(schema_with = "schema::word")]
     pub phase: Phase,
     /// Machine-readable cause.
     pub reason: String,
-    /// What happened and what would mend it; at most 256 bytes.
+    /// What happened and how to fix it; at most 256 bytes.
     pub message: String,
     /// Since when the cluster has been in this phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
 }
 
-/// What capped lists leave out.
+/// How many clusters the capped lists leave out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub struct Truncated {
-    /// Failed clusters that failedClusters leaves out.
+    /// Failed clusters that are missing in failedClusters.
     pub failed: i64,
-    /// Waiting clusters that waitingClusters leaves out.
+    /// Waiting clusters that are missing in waitingClusters.
     pub waiting: i64,
 }
 

@@ -5,15 +5,15 @@
 
 use std::fmt;
 
-/// Label on a ManifestWork: UID of the MCU that owns it. One selector on this key bounds the controller's watch.
+/// Label on a ManifestWork: UID of the MCU that owns it. The controller watches only works that have this key.
 pub const LABEL_MCU_UID: &str = "cluster.open-cluster-management.io/managedclustersupgrade-uid";
-/// Label on a ManifestWork: the step it performs, see [`Step::as_str`].
+/// Label on a ManifestWork: the step that it performs, see [`Step::as_str`].
 pub const LABEL_STEP: &str = "cluster.open-cluster-management.io/upgrade-step";
 /// Label on a report shard: name of its MCU.
 pub const LABEL_MCU: &str = "cluster.open-cluster-management.io/managedclustersupgrade";
 /// Annotation on a ManifestWork: `namespace/name` of the owning MCU.
 pub const ANNOTATION_OWNER: &str = "cluster.open-cluster-management.io/managedclustersupgrade-owner";
-/// Annotation on a ManifestWork: revision of the MCU spec that the work serves.
+/// Annotation on a ManifestWork: revision of the MCU spec that the work is for.
 pub const ANNOTATION_REVISION: &str = "cluster.open-cluster-management.io/upgrade-revision";
 /// Annotation on a ManifestWork: the retry token of the attempt, absent for the first one.
 pub const ANNOTATION_ATTEMPT: &str = "cluster.open-cluster-management.io/upgrade-retry";
@@ -23,43 +23,44 @@ pub const ANNOTATION_STARTED_AT: &str = "cluster.open-cluster-management.io/upgr
 pub const ANNOTATION_SOAK_STARTED_AT: &str = "cluster.open-cluster-management.io/upgrade-soak-started-at";
 /// Annotation on a ManifestWork: hash of the part of the MCU spec that the step is rendered from.
 pub const ANNOTATION_STEP_HASH: &str = "cluster.open-cluster-management.io/upgrade-step-hash";
-/// Annotation on a platform work: the version it asks for; absent when only an image is asked for. A work that serves an
-/// earlier revision is still judged by its own target.
+/// Annotation on a platform work: the version that it requests; absent when it requests only an image. A work of an
+/// earlier revision is evaluated by this target, not by that of the current spec.
 pub const ANNOTATION_TARGET_VERSION: &str = "cluster.open-cluster-management.io/upgrade-target-version";
-/// Annotation on a platform work: the image it asks for, if any.
+/// Annotation on a platform work: the image that it requests, if any.
 pub const ANNOTATION_TARGET_IMAGE: &str = "cluster.open-cluster-management.io/upgrade-target-image";
-/// Annotation on an MCU: any new value requeues its failed clusters (`docs/design/rules.md#retry`).
+/// Annotation on an MCU: any new value queues its failed clusters again (`docs/design/rules.md#retry`).
 pub const ANNOTATION_RETRY_FAILED: &str = "cluster.open-cluster-management.io/retry-failed";
-/// Annotation on an MCU: UID of the object that the controller took up, written with the finalizer. Another UID than the
-/// object's own tells that the object was restored from a backup, or copied.
+/// Annotation on an MCU: the object's UID when the controller first saw it, written together with the finalizer. If
+/// the object has another UID now, it was restored from a backup or copied.
 pub const ANNOTATION_UPGRADE_UID: &str = "cluster.open-cluster-management.io/upgrade-uid";
-/// Annotation on an MCU: that it was complete, as JSON: at which revision, when, with how many clusters.
+/// Annotation on an MCU that was complete: at which revision, when, and with how many clusters, as JSON.
 pub const ANNOTATION_COMPLETED: &str = "cluster.open-cluster-management.io/upgrade-completed";
-/// Annotation on an MCU: the object's own UID here says that it is to go on although it was restored or copied.
+/// Annotation on an MCU: if it has the object's UID, the upgrade continues although it was restored or copied.
 pub const ANNOTATION_RESUME_RESTORED: &str = "cluster.open-cluster-management.io/resume-restored";
 /// Finalizer of an MCU.
 pub const FINALIZER: &str = "cluster.open-cluster-management.io/managedclustersupgrade";
-/// Field manager of every server-side apply of the controller.
+/// Field manager of all server-side applies of the controller.
 pub const FIELD_MANAGER: &str = "mcu-controller";
 
-/// Label of a ManagedCluster that names its (exclusive) ManagedClusterSet.
+/// Label of a ManagedCluster: name of its (exclusive) ManagedClusterSet.
 pub const LABEL_CLUSTER_SET: &str = "cluster.open-cluster-management.io/clusterset";
-/// Label of a PlacementDecision that names its Placement.
+/// Label of a PlacementDecision: name of its Placement.
 pub const LABEL_PLACEMENT: &str = "cluster.open-cluster-management.io/placement";
 /// Label of the ManagedCluster that is the hub itself.
 pub const LABEL_LOCAL_CLUSTER: &str = "local-cluster";
-/// Label that carries a cluster's name by convention. Plain OCM does not set it, so selectors fall back to `metadata.name`
-/// (`docs/design/rules.md#name-key`).
+/// Label that has a cluster's name by convention. Plain OCM does not set it, so selectors fall back to
+/// `metadata.name` (`docs/design/rules.md#name-key`).
 pub const LABEL_NAME: &str = "name";
-/// Key of a selector that matches the name of the ManagedCluster alone, never a label: labels are written by the cluster.
+/// Selector key that matches the name of the ManagedCluster and never a label, because a cluster can write its
+/// labels.
 pub const KEY_METADATA_NAME: &str = "metadata.name";
 /// Usual name of the ManagedCluster that is the hub itself.
 pub const LOCAL_CLUSTER: &str = "local-cluster";
-/// Label fallback of the cluster ID.
+/// Label that has the cluster ID if there is no claim.
 pub const LABEL_CLUSTER_ID: &str = "clusterID";
-/// Label fallback of the product.
+/// Label that has the product if there is no claim.
 pub const LABEL_VENDOR: &str = "vendor";
-/// Label fallback of the OpenShift version.
+/// Label that has the OpenShift version if there is no claim.
 pub const LABEL_OPENSHIFT_VERSION: &str = "openshiftVersion";
 /// Cluster claim with the OpenShift cluster ID.
 pub const CLAIM_ID: &str = "id.openshift.io";
@@ -68,10 +69,10 @@ pub const CLAIM_PRODUCT: &str = "product.open-cluster-management.io";
 /// Cluster claim with the OpenShift version.
 pub const CLAIM_VERSION: &str = "version.openshift.io";
 
-/// Longest MCU name. A label of the reports carries the name, and a label takes no more.
+/// Longest MCU name. It is the longest label value, because the labels of the reports contain the name.
 pub const MAX_MCU_NAME: usize = 63;
 
-/// A step that is carried out by one ManifestWork per cluster.
+/// A step of a cluster's upgrade. One ManifestWork per cluster carries it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Step {
     /// The user's action before the upgrade.
@@ -85,8 +86,14 @@ pub enum Step {
 }
 
 impl Step {
-    /// All steps in the order in which a cluster takes them.
+    /// All steps, in the order in which a cluster goes through them.
     pub const ALL: [Step; 4] = [Step::PreAction, Step::Platform, Step::Operators, Step::PostAction];
+
+    /// Position in [`Step::ALL`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
 
     /// Value of [`LABEL_STEP`].
     #[must_use]

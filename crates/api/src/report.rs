@@ -1,9 +1,9 @@
-//! `ManagedClustersUpgradeReport` (`mcur`): the per-cluster record of an MCU, in shards of at most 250 rows.
+//! `ManagedClustersUpgradeReport` (`mcur`): the per-cluster records of an MCU, in shards of at most 250 rows.
 //!
-//! The report is the durable record of finished clusters and the only place where CLI and dashboards read per-cluster
-//! state (`docs/design/rules.md#report-shards`).
+//! Reports are the durable record of finished clusters. The CLI and dashboards read per-cluster state only here
+//! (`docs/design/rules.md#report-shards`).
 
-// These comments are what kubectl explain shows; backticks would be noise there.
+// kubectl explain shows these comments; backticks would only clutter them.
 #![allow(clippy::doc_markdown)]
 
 use std::fmt;
@@ -13,12 +13,13 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::names::Step;
 use crate::schema;
 
-/// Most rows of one report.
+/// Largest number of rows in one report.
 pub const MAX_ROWS: usize = 250;
 
-/// Rows of one shard.
+/// The rows of one shard.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[kube(
     group = "cluster.open-cluster-management.io",
@@ -33,7 +34,7 @@ pub const MAX_ROWS: usize = 250;
     no_spec,
     derive = "Default",
     derive = "PartialEq",
-    doc = "ManagedClustersUpgradeReport records where each cluster of a ManagedClustersUpgrade stands, at most 250 clusters each.",
+    doc = "ManagedClustersUpgradeReport records the state of each cluster of a ManagedClustersUpgrade, for at most 250 clusters per report.",
     printcolumn(
         name = "Upgrade",
         type_ = "string",
@@ -43,51 +44,56 @@ pub const MAX_ROWS: usize = 250;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 pub struct ManagedClustersUpgradeReportRows {
-    /// One row per selected cluster; a cluster keeps its report.
+    /// One row per selected cluster. A cluster stays in the same report.
     #[serde(default)]
     #[schemars(length(max = 250), extend("x-kubernetes-list-type" = "atomic"))]
     pub rows: Vec<ReportRow>,
 }
 
-/// Where one cluster stands.
+/// The state of one cluster.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReportRow {
     /// Name of the ManagedCluster.
     #[schemars(length(max = 253))]
     pub cluster: String,
-    /// Phase of the cluster: Pending, Blocked, PreAction, PreActionDegraded, Initialized, Partial, Operators, Soaking, Complete,
-    /// PostAction or Failed. A newer release may write others.
+    /// Phase of the cluster: Pending, Blocked, PreAction, PreActionDegraded, Initialized, Partial, Operators,
+    /// Soaking, Complete, PostAction or Failed. A newer release may write other words.
     #[schemars(schema_with = "schema::word")]
     pub phase: Phase,
     /// True for a canary.
     #[serde(default, skip_serializing_if = "is_false")]
     pub canary: bool,
-    /// True when the cluster has left the selection and goes on because its upgrade had started.
+    /// True when the cluster has left the selection but continues, because its upgrade had already started.
     #[serde(default, skip_serializing_if = "is_false")]
     pub left_selection: bool,
     /// Machine-readable cause of the phase.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 128))]
     pub reason: String,
-    /// What the cluster waits for, or what happened.
+    /// What the cluster is waiting for, or what happened.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub message: String,
-    /// Version before the upgrade, where known.
+    /// The step whose ManifestWork the hub refused, while the reason is WorkRefused: PreAction, Platform, Operators
+    /// or PostAction. A newer release may write other words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::word")]
+    pub refused_step: Option<Stage>,
+    /// Version before the upgrade, if known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 128))]
     pub from_version: String,
-    /// Version the cluster is upgraded to; empty when only an image or only operators are asked for.
+    /// Version that the cluster is upgraded to; empty when the spec requests only an image or only operators.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 128))]
     pub to_version: String,
-    /// Since when the cluster has been in this phase.
+    /// Time at which the cluster entered this phase.
     pub since: DateTime<Utc>,
-    /// Revision of the MCU's spec that the row speaks of.
+    /// Revision of the MCU's spec that the row is about.
     #[schemars(length(max = 64))]
     pub revision: String,
-    /// Value of the retry-failed annotation that requeued the cluster last.
+    /// Value of the retry-failed annotation that queued the cluster last.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 256))]
     pub retry: String,
@@ -106,33 +112,33 @@ fn is_false(value: &bool) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReportStep {
-    /// The step: PreAction, Platform, Operators, Soak or PostAction. A newer release may write others.
+    /// The step: PreAction, Platform, Operators, Soak or PostAction. A newer release may write other words.
     #[schemars(schema_with = "schema::word")]
-    pub name: StepName,
-    /// Start of the step's clock.
+    pub name: Stage,
+    /// When the step's time began.
     pub started_at: DateTime<Utc>,
-    /// When the cluster was first seen to have applied the step's ManifestWork.
+    /// When the controller first saw that the cluster had applied the step's ManifestWork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_at: Option<DateTime<Utc>>,
-    /// End of the step.
+    /// When the step ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<DateTime<Utc>>,
-    /// How the step ended: Succeeded or Failed. A newer release may write others.
+    /// How the step ended: Succeeded or Failed. A newer release may write other words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::word")]
-    pub outcome: Option<StepOutcome>,
+    pub outcome: Option<Outcome>,
 }
 
-/// Steps of a cluster, the soak included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-pub enum StepName {
+/// Stages of a cluster's upgrade, in order: the four steps, and the soak between the operators and the post-action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, Serialize, JsonSchema)]
+pub enum Stage {
     /// The user's action before the upgrade.
     PreAction,
     /// The ClusterVersion update.
     Platform,
     /// Approval of the operators' InstallPlans.
     Operators,
-    /// The time an upgraded cluster must stay healthy.
+    /// The time for which an upgraded cluster must stay healthy.
     Soak,
     /// The user's action after the upgrade.
     PostAction,
@@ -140,38 +146,78 @@ pub enum StepName {
 
 /// How a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-pub enum StepOutcome {
-    /// It did what it should.
+pub enum Outcome {
+    /// The step succeeded.
     Succeeded,
-    /// It failed or ran out of time.
+    /// The step failed or ran out of time.
     Failed,
 }
 
 /// Phase of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, Serialize, JsonSchema)]
 pub enum Phase {
-    /// Selected, not started.
+    /// The cluster is selected and has not started.
     Pending,
-    /// Cannot start; the reason says why.
+    /// The cluster cannot start; the reason says why.
     Blocked,
-    /// The pre-action runs.
+    /// The pre-action is running.
     PreAction,
     /// The pre-action failed or timed out.
     PreActionDegraded,
-    /// The update is requested; the cluster has not accepted it yet.
+    /// The update is requested, and the cluster has not accepted it yet.
     Initialized,
     /// The cluster is updating.
     Partial,
-    /// Operators are being upgraded.
+    /// The cluster's operators are being upgraded.
     Operators,
-    /// Upgraded, and watched for minSuccessTime.
+    /// The cluster is upgraded and is watched for minSuccessTime.
     Soaking,
-    /// Upgraded.
+    /// The cluster is upgraded.
     Complete,
-    /// Upgraded; the post-action runs.
+    /// The cluster is upgraded and its post-action is running.
     PostAction,
-    /// Failed; the reason says why.
+    /// The upgrade of the cluster failed; the reason says why.
     Failed,
+}
+
+impl Stage {
+    /// All stages, in order.
+    pub const ALL: [Stage; 5] = [
+        Stage::PreAction,
+        Stage::Platform,
+        Stage::Operators,
+        Stage::Soak,
+        Stage::PostAction,
+    ];
+
+    /// Position in [`Stage::ALL`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The step of the stage; `None` for the soak.
+    #[must_use]
+    pub const fn step(self) -> Option<Step> {
+        match self {
+            Stage::PreAction => Some(Step::PreAction),
+            Stage::Platform => Some(Step::Platform),
+            Stage::Operators => Some(Step::Operators),
+            Stage::Soak => None,
+            Stage::PostAction => Some(Step::PostAction),
+        }
+    }
+}
+
+impl From<Step> for Stage {
+    fn from(step: Step) -> Self {
+        match step {
+            Step::PreAction => Stage::PreAction,
+            Step::Platform => Stage::Platform,
+            Step::Operators => Stage::Operators,
+            Step::PostAction => Stage::PostAction,
+        }
+    }
 }
 
 impl Phase {
@@ -190,7 +236,7 @@ impl Phase {
         Phase::Failed,
     ];
 
-    /// The phase as written in rows.
+    /// The phase as it is written in rows.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -206,6 +252,40 @@ impl Phase {
             Phase::PostAction => "PostAction",
             Phase::Failed => "Failed",
         }
+    }
+}
+
+impl Phase {
+    /// True while the cluster holds a slot of `maxConcurrency` (`docs/design/rules.md#slots`).
+    #[must_use]
+    pub const fn holds_slot(self) -> bool {
+        matches!(
+            self,
+            Phase::PreAction | Phase::Initialized | Phase::Partial | Phase::Operators
+        )
+    }
+
+    /// True when the update itself has started. Status counters count such a cluster as initialized and the others as
+    /// pending. If it leaves the selection, it continues (`docs/design/rules.md#leavers`).
+    #[must_use]
+    pub const fn is_started(self) -> bool {
+        matches!(
+            self,
+            Phase::Initialized
+                | Phase::Partial
+                | Phase::Operators
+                | Phase::Soaking
+                | Phase::Complete
+                | Phase::PostAction
+                | Phase::Failed
+        )
+    }
+
+    /// True when the phase is final within the attempt, unless the post-action recovers
+    /// (`docs/design/rules.md#terminal-phases`).
+    #[must_use]
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Phase::Complete | Phase::Failed)
     }
 }
 

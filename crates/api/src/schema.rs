@@ -1,6 +1,6 @@
-//! CRD generation and the schema pieces that derive macros cannot say: CEL rules, bounds and list types
-//! (`docs/design/rules.md#one-set-of-spec-rules`). Every rule names its field (by position) and the
-//! remedy (in its message).
+//! Generates the CRDs, with what derive macros cannot express: CEL rules, bounds and list types
+//! (`docs/design/rules.md#one-set-of-spec-rules`). Every rule names its field (by its position) and the remedy (in
+//! its message).
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
@@ -10,7 +10,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 
 use crate::{ManagedClustersUpgrade, ManagedClustersUpgradeReport};
 
-/// Our CRDs, in the order in which they are installed.
+/// Our CRDs, in the order of installation.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
     let mut crds = vec![ManagedClustersUpgrade::crd(), ManagedClustersUpgradeReport::crd()];
@@ -26,9 +26,9 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     crds
 }
 
-/// Undoes what derive macros leave in a schema, at every depth.
+/// Removes what derive macros leave in a schema, at every depth.
 fn tidy(schema: &mut JSONSchemaProps) {
-    // Source lines end where rustfmt ends them; kubectl explain wraps paragraphs itself.
+    // rustfmt decides where source lines end, but kubectl explain wraps paragraphs itself, so line ends are removed.
     if let Some(description) = &mut schema.description {
         *description = description
             .split("\n\n")
@@ -36,7 +36,7 @@ fn tidy(schema: &mut JSONSchemaProps) {
             .collect::<Vec<_>>()
             .join("\n\n");
     }
-    // Null where null is not allowed is dropped by the API server, and then defaulted: null means absent.
+    // Where null is not allowed, the API server drops it and then sets the default, so null means absent.
     schema.nullable = None;
     if schema.x_kubernetes_int_or_string == Some(true) {
         schema.any_of = Some(["integer", "string"].map(of_type).to_vec());
@@ -63,7 +63,7 @@ fn of_type(name: &str) -> JSONSchemaProps {
     }
 }
 
-/// A Go duration above zero and at most a year (`2h`, `90m`, `1h30m`).
+/// A Go duration of at least one second and at most a year (`2h`, `90m`, `1h30m`).
 pub(crate) fn duration(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",
@@ -113,7 +113,7 @@ fn int_or_percent(rule: &str, message: &str) -> Schema {
     })
 }
 
-/// Embedded manifests of an action's ManifestWork, kept as the user wrote them.
+/// The embedded manifests of an action's ManifestWork, kept as the user wrote them.
 pub(crate) fn manifests(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -132,8 +132,8 @@ pub(crate) fn manifests(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// A word of a set that grows with releases. Not an enum: what a newer release has written must be storable after a rollback,
-/// byte for byte, and one object must not be refused for a word in it.
+/// A word of a set that grows with releases. It is not an enum: after a rollback the API server must still store what
+/// a newer release has written, byte for byte, and must not refuse an object because of one word.
 pub(crate) fn word(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",
@@ -142,7 +142,7 @@ pub(crate) fn word(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Conditions as a map by type, so that other writers can own their own types.
+/// Conditions as a map by type, so that other writers can own conditions of other types.
 pub(crate) fn conditions(generator: &mut SchemaGenerator) -> Schema {
     let item = generator.subschema_for::<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>();
     json_schema!({

@@ -1,7 +1,7 @@
-//! Rows of a report as they are stored: read one by one, and kept byte for byte.
+//! The rows of a report as they are stored: each is read separately and kept byte for byte.
 //!
-//! A row may have been written by a newer release. One that cannot be read spoils neither the others nor itself: its text
-//! is kept and can be written back as it was.
+//! A newer release may have written a row that this release cannot read. The other rows are still read, and the text
+//! of this one is kept and can be written back unchanged.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::report::ReportRow;
 /// The rows of a report.
 #[derive(Clone, Debug, Default)]
 pub struct StoredRows {
-    /// The rows, in their order.
+    /// The rows, in the order of the report.
     pub rows: Vec<StoredRow>,
-    /// What was wrong with the list as a whole, when there are no rows because it is none.
+    /// The error when the field is not a list; there are no rows then.
     pub error: Option<String>,
 }
 
@@ -27,20 +27,20 @@ pub struct StoredRows {
 pub struct StoredRow {
     /// The row, byte for byte.
     pub text: Arc<RawValue>,
-    /// The row as this release reads it, or what could not be read.
+    /// The row as this release reads it, or why it cannot be read.
     pub row: Result<ReportRow, Unreadable>,
-    /// It has fields that this release does not know.
+    /// True when the row has fields that this release does not know.
     pub has_more: bool,
 }
 
-/// What is known of a row that cannot be read.
+/// What is known about a row that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// Name of the cluster, if that can be read.
+    /// Name of the cluster, if it can be read.
     pub cluster: Option<String>,
-    /// Since when it is in its phase, if that can be read.
+    /// Time at which the cluster entered its phase, if it can be read.
     pub since: Option<DateTime<Utc>>,
-    /// What could not be read.
+    /// Why the row cannot be read.
     pub error: String,
 }
 
@@ -50,7 +50,7 @@ impl StoredRows {
         self.rows.iter().filter_map(|stored| stored.row.as_ref().ok())
     }
 
-    /// What could not be read, if anything.
+    /// The first error, if any.
     #[must_use]
     pub fn error(&self) -> Option<&str> {
         let mut rows = self.rows.iter().filter_map(|stored| stored.row.as_ref().err());
@@ -95,12 +95,13 @@ fn read_row(text: &str) -> Result<ReportRow, Unreadable> {
     Err(Unreadable {
         cluster: name.filter(|name| !name.is_empty()),
         since: field("since").and_then(|text| serde_json::from_str(text).ok()),
-        error: told(&error, &fields),
+        error: describe(&error, &fields),
     })
 }
 
-/// The error, with the words that were read, for they say which release wrote them. Positions within a row help nobody.
-fn told(error: &str, fields: &BTreeMap<String, Box<RawValue>>) -> String {
+/// The error without its position, which does not help a reader. An unknown phase is named, because it shows which
+/// release wrote the row.
+fn describe(error: &str, fields: &BTreeMap<String, Box<RawValue>>) -> String {
     let error = error.split(" at line ").next().unwrap_or(error);
     let word = fields
         .get("phase")
@@ -109,13 +110,13 @@ fn told(error: &str, fields: &BTreeMap<String, Box<RawValue>>) -> String {
     match word {
         Some(word) => {
             let word: String = word.chars().take(64).collect();
-            format!("phase {word} is not known")
+            format!("phase {word} is unknown")
         }
         None => error.to_owned(),
     }
 }
 
-/// Fields of a row and of a step, as they are written.
+/// The fields that this release writes in a row and in a step.
 const ROW: [&str; 12] = [
     "cluster",
     "phase",

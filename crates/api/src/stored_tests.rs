@@ -64,7 +64,7 @@ fn a_row_of_any_depth_spoils_no_other() {
     assert_eq!(rows.good().count(), 1);
     assert_eq!(rows.rows[1].cluster(), Some("c2"));
     assert_eq!(rows.rows[1].text.get(), text);
-    // A field that is not known is no reason not to read the others, however deep it is.
+    // An unknown field must not prevent reading the others, however deep it is.
     let text = format!(
         r#"{{"cluster":"c2","phase":"Complete","since":"2026-03-01T10:00:00Z","revision":"r1","x":{deep}}}"#
     );
@@ -126,7 +126,7 @@ fn a_list_that_is_none_and_no_list_at_all_are_told_apart() {
 
 #[test]
 fn rows_are_read_from_whatever_serde_has_buffered() {
-    // The type of a watch event may come after its object.
+    // The type of a watch event may come after its object, and serde then buffers the object.
     let object = json!({"metadata": {"name": "up-report-1"}, "rows": [row("c1", "Complete"), row("c2", "Hibernating")]});
     for text in [
         format!(r#"{{"object": {object}, "type": "ADDED"}}"#),

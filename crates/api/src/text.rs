@@ -1,9 +1,9 @@
-//! Texts that others wrote: clusters, authors, servers. They must not steer the terminal of whoever reads them.
+//! Texts that others wrote (clusters, authors, servers). They must not control the terminal of the reader.
 
 use std::borrow::Cow;
 
-/// True for a character that a terminal or an editor acts on rather than shows: control characters (C0, DEL, C1), the
-/// marks that change the direction of text, and the separators that break lines.
+/// True for a character that controls a terminal or editor instead of being shown: control characters (C0, DEL, C1),
+/// marks that change the direction of text, and separators that break lines.
 #[must_use]
 pub const fn is_steering(c: char) -> bool {
     matches!(c,
@@ -12,7 +12,7 @@ pub const fn is_steering(c: char) -> bool {
         | '\u{2028}' | '\u{2029}')
 }
 
-/// The text with each steering character replaced by a space; line breaks and tabs, too.
+/// The text with each such character, including line breaks and tabs, replaced by a space.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
     if text.chars().any(is_steering) {

@@ -1,9 +1,9 @@
-//! The one place where kube's `jiff` time meets the domain's `chrono` time.
+//! Conversion between kube's `jiff` time and our `chrono` time. No other code converts them.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// Converts a Kubernetes timestamp to domain time. Out-of-range values (years beyond 262143) give `None`.
+/// Converts a Kubernetes timestamp to our time. Years beyond 262143 give `None`.
 #[must_use]
 pub fn to_chrono(time: &Time) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp(
@@ -12,8 +12,8 @@ pub fn to_chrono(time: &Time) -> Option<DateTime<Utc>> {
     )
 }
 
-/// Converts domain time to a Kubernetes timestamp, cut to whole seconds as `metav1.Time` is on the wire.
-/// Times outside jiff's range give the Unix epoch; no real clock produces one.
+/// Converts our time to a Kubernetes timestamp, cut to whole seconds like `metav1.Time` on the wire. Times outside
+/// jiff's range, which no real clock produces, give the Unix epoch.
 #[must_use]
 pub fn from_chrono(time: DateTime<Utc>) -> Time {
     Time(jiff::Timestamp::from_second(time.timestamp()).unwrap_or(jiff::Timestamp::UNIX_EPOCH))

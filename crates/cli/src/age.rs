@@ -1,9 +1,9 @@
-//! Lengths of time as kubectl writes them: `42s`, `5m12s`, `3h20m`, `2d4h`, `400d`.
+//! Durations as kubectl writes them: `42s`, `5m12s`, `3h20m`, `2d4h`, `400d`.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// Writes a length with at most two units, coarser as it grows. Up to a second in the future (clock skew) counts as
-/// `0s`; anything further is `<invalid>`.
+/// Writes a duration with at most two units; longer durations get coarser units. A duration down to -1 s, which clock skew
+/// can cause, is `0s`; anything below is `<invalid>`.
 #[must_use]
 pub fn human(length: TimeDelta) -> String {
     let seconds = length.num_seconds();
@@ -42,7 +42,7 @@ fn two(large: i64, large_unit: &str, small: i64, small_unit: &str) -> String {
     }
 }
 
-/// Age at `now` of something that began at `since`; `<unknown>` where that is not known.
+/// The time from `since` to `now`; `<unknown>` without `since`.
 #[must_use]
 pub fn since(now: DateTime<Utc>, since: Option<DateTime<Utc>>) -> String {
     since.map_or_else(|| "<unknown>".to_owned(), |since| human(now - since))

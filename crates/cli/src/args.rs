@@ -7,7 +7,7 @@ use chrono::TimeDelta;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// Help that follows the list of commands.
+/// The help text after the list of commands.
 pub const AFTER_HELP: &str = "\
 Examples:
   # Follow an upgrade until it is Ready (exit 0) or Stalled (exit 3)
@@ -20,29 +20,29 @@ Examples:
   # Check a manifest before it is committed
   kubectl mcu lint -f upgrade.yaml
 
-  # What one cluster may update to, what stands against it, and the request for an update
+  # List the updates of one cluster, and what blocks them
   kubectl mcu updates --context edge-17 --include-not-recommended
 
-  # Which way leads from one release to another
+  # Find a path from one release to another
   kubectl mcu graph path 4.12.0 4.16 --url https://updates.example.com/api/upgrades_info
 
 Exit codes:
-  0    done; with status -w: the upgrade is Ready
-  1    hub or cluster refused, something was not found, lint found violations, no path exists, or an update is refused
-  2    the command line is wrong
-  3    status -w: the upgrade is Stalled, nothing moves without a human
-  4    status -w: the time of --timeout passed first
-  130  interrupted by Ctrl-C
+  0    the command succeeded; with status -w, the upgrade is Ready
+  1    the hub or the cluster rejected the request, an object was not found, lint found violations, no path exists, or the requested update is not allowed
+  2    the command line is invalid
+  3    status -w: the upgrade is Stalled and needs somebody to act
+  4    status -w: the time limit of --timeout passed first
+  130  the command was interrupted by Ctrl-C
 
 `kubectl mcu <Tab>` needs an executable kubectl_complete-mcu in PATH: see `kubectl mcu completion --help`.";
 
 const STATUS_EXAMPLES: &str = "\
 Examples:
-  # All upgrades of the namespace, of all namespaces
+  # List the upgrades of the namespace, then those of all namespaces
   kubectl mcu status
   kubectl mcu status -A -o wide
 
-  # One upgrade: counts, window, what it waits for and what would help
+  # Show one upgrade: its counts, its slots, what it is waiting for, and what to do
   kubectl mcu status spring -n upgrades
 
   # In a pipeline: exit 0 on Ready, 3 on Stalled, 4 after two hours
@@ -69,7 +69,7 @@ Examples:
 
 const RETRY_EXAMPLES: &str = "\
 Examples:
-  # See what failed, mend it, retry it
+  # List the failed clusters, fix them, then retry them
   kubectl mcu clusters spring --phase Failed --phase PreActionDegraded
   kubectl mcu retry spring";
 
@@ -81,64 +81,64 @@ Examples:
 
 const UPDATES_EXAMPLES: &str = "\
 Examples:
-  # A cluster by its own kubeconfig, and one by its ClusterVersion in a file
+  # Read a cluster through its own kubeconfig, or its ClusterVersion from a file
   kubectl mcu updates --kubeconfig edge-17.kubeconfig
   oc get clusterversion version -o yaml | kubectl mcu updates -f - --include-not-recommended
 
-  # Ask for an update; one that is not recommended only after reading why
+  # Request an update; read the risks before you request one that is not recommended
   kubectl mcu updates --context edge-17 --to 4.14.9
   kubectl mcu updates --context edge-17 --to 4.14.10 --allow-not-recommended";
 
 const ORPHANS_EXAMPLES: &str = "\
 Examples:
-  # Of all upgrades that do not exist any more, and of those of one namespace
+  # List what all deleted upgrades left over, then only what those of one namespace left over
   kubectl mcu orphans
   kubectl mcu orphans -n upgrades -o wide";
 
 const COMPLETION_EXAMPLES: &str = "\
 Examples:
-  # Completion of kubectl-mcu itself
+  # Complete kubectl-mcu itself
   source <(kubectl mcu completion bash)
 
-  # Completion of `kubectl mcu`, by kubectl's own completion
+  # Complete `kubectl mcu` through kubectl's own completion
   kubectl mcu completion kubectl > ~/.local/bin/kubectl_complete-mcu
   chmod +x ~/.local/bin/kubectl_complete-mcu";
 
-/// Upgrades fleets of OpenShift clusters: shows where they stand, and steers them.
+/// Shows and controls the upgrades of OpenShift fleets.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "kubectl-mcu", bin_name = "kubectl mcu", version, after_help = AFTER_HELP)]
 #[command(disable_help_subcommand = true, arg_required_else_help = true)]
 pub struct Cli {
-    /// Flags that all commands share.
+    /// Flags that all commands have in common.
     #[command(flatten)]
     pub common: Common,
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// Flags that all commands share.
+/// Flags that all commands have in common.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Common {
-    /// Namespace of the upgrade; the context's namespace by default.
+    /// Namespace of the upgrade. The default is the namespace of the context.
     #[arg(short, long, global = true, value_name = "NAMESPACE", value_parser = namespace)]
     pub namespace: Option<String>,
-    /// All namespaces; only where upgrades are listed.
+    /// Use all namespaces. This works only when upgrades are listed.
     #[arg(short = 'A', long, global = true, conflicts_with = "namespace")]
     pub all_namespaces: bool,
     /// Output format.
     #[arg(short, long, global = true, value_enum, value_name = "FORMAT")]
     pub output: Option<Output>,
-    /// Kubeconfig file; KUBECONFIG, ~/.kube/config or the pod's own by default.
+    /// Kubeconfig file. The default is KUBECONFIG, then ~/.kube/config, then the service account of the pod.
     #[arg(long, global = true, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig.
+    /// Context of the kubeconfig to use.
     #[arg(long, global = true, value_name = "CONTEXT")]
     pub context: Option<String>,
     /// User to impersonate.
     #[arg(long = "as", global = true, value_name = "USER")]
     pub impersonate: Option<String>,
-    /// Group to impersonate; may be repeated.
+    /// Group to impersonate. May be repeated.
     #[arg(
         long = "as-group",
         global = true,
@@ -146,15 +146,15 @@ pub struct Common {
         requires = "impersonate"
     )]
     pub impersonate_group: Vec<String>,
-    /// Longest time of one request to hub or cluster, such as 30s; watches excluded. 0: no limit.
+    /// Time limit of one request to the hub or the cluster, such as 30s. It does not apply to watches. 0 means no limit.
     #[arg(long, global = true, value_name = "DURATION", default_value = "30s", value_parser = request_timeout)]
     pub request_timeout: TimeDelta,
 }
 
-/// How to print.
+/// Output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
-    /// A table with more columns.
+    /// A table with additional columns.
     Wide,
     /// JSON.
     Json,
@@ -164,43 +164,43 @@ pub enum Output {
     Name,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Show where an upgrade stands; without NAME, list upgrades.
+    /// Show the status of an upgrade. Without NAME, list upgrades.
     #[command(after_help = STATUS_EXAMPLES)]
     Status(StatusArgs),
-    /// List the clusters of an upgrade, from its reports.
+    /// List the clusters of an upgrade with their phases.
     #[command(after_help = CLUSTERS_EXAMPLES)]
     Clusters(ClustersArgs),
-    /// Explain one cluster: phase, cause, history, and what would move it.
+    /// Explain one cluster: its phase, the cause, its history, and the next step.
     #[command(after_help = WHY_EXAMPLES)]
     Why(WhyArgs),
-    /// Stop starting clusters; those in flight run all their steps.
+    /// Stop starting clusters. Clusters in flight finish all their steps.
     #[command(after_help = PAUSE_EXAMPLES)]
     Pause(NameArgs),
     /// Start clusters again.
     #[command(after_help = RESUME_EXAMPLES)]
     Resume(NameArgs),
-    /// Requeue the clusters that failed or whose pre-action is degraded.
+    /// Retry the clusters that failed or whose pre-action is degraded.
     #[command(after_help = RETRY_EXAMPLES)]
     Retry(RetryArgs),
-    /// Check manifests offline by admission's rules and by the controller's own.
+    /// Check manifests offline against the rules of admission and of the controller.
     #[command(after_help = LINT_EXAMPLES)]
     Lint(LintArgs),
-    /// Ask an update graph: which updates there are, which way leads where, and why not.
+    /// Query an update graph: list updates, find paths, and explain why an update is not offered.
     #[command(after_help = crate::graph::args::EXAMPLES, arg_required_else_help = true)]
     Graph(Box<crate::graph::args::GraphArgs>),
-    /// Show what one cluster may update to and what stands against it, or request an update.
+    /// Show the updates of one cluster and what blocks them, or request an update.
     #[command(after_help = UPDATES_EXAMPLES)]
     Updates(UpdatesArgs),
-    /// List ManifestWorks that are left over from upgrades that do not exist any more.
+    /// List ManifestWorks that are left over from upgrades that no longer exist.
     #[command(after_help = ORPHANS_EXAMPLES)]
     Orphans,
     /// Print a completion script.
     #[command(after_help = COMPLETION_EXAMPLES)]
     Completion(CompletionArgs),
-    /// Candidates for kubectl's completion of plugins.
+    /// Print candidates for kubectl's completion of plugins.
     #[command(name = "__complete", hide = true)]
     Complete(CompleteArgs),
 }
@@ -219,10 +219,10 @@ pub struct StatusArgs {
     /// Name of the upgrade.
     #[arg(value_parser = object_name)]
     pub name: Option<String>,
-    /// Follow the upgrade until it is Ready or Stalled: redrawn on a terminal, a line per change otherwise.
+    /// Follow the upgrade until it is Ready or Stalled. A terminal is redrawn; any other output gets one line per change.
     #[arg(short, long, requires = "name")]
     pub watch: bool,
-    /// Longest time to follow, such as 90m or 6h; 0 means no limit.
+    /// Time limit for following the upgrade, such as 90m or 6h. 0 means no limit.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration, requires = "watch")]
     pub timeout: TimeDelta,
 }
@@ -233,7 +233,7 @@ pub struct ClustersArgs {
     /// Name of the upgrade.
     #[arg(value_parser = object_name)]
     pub name: String,
-    /// Only clusters in this phase; may be repeated.
+    /// Show only clusters in this phase. May be repeated.
     #[arg(long = "phase", value_name = "PHASE", ignore_case = true, value_parser = phases())]
     pub phases: Vec<Phase>,
 }
@@ -255,7 +255,7 @@ pub struct RetryArgs {
     /// Name of the upgrade.
     #[arg(value_parser = object_name)]
     pub name: String,
-    /// Set the annotation even where the reports show nothing to retry.
+    /// Set the annotation even if the reports show no cluster to retry.
     #[arg(long)]
     pub force: bool,
 }
@@ -263,10 +263,10 @@ pub struct RetryArgs {
 /// Flags of `lint`.
 #[derive(Clone, Debug, Args)]
 pub struct LintArgs {
-    /// File of YAML or JSON documents, a directory of such files, or - for standard input; may be repeated.
+    /// File with YAML or JSON documents, a directory of such files, or - for standard input. May be repeated.
     #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// What unknown fields are, as in kubectl: strict makes them violations.
+    /// How to treat unknown fields, as in kubectl: strict reports them as violations.
     #[arg(long, value_enum, default_value = "strict", value_name = "LEVEL")]
     pub validate: UnknownFields,
 }
@@ -274,32 +274,32 @@ pub struct LintArgs {
 /// Flags of `updates`.
 #[derive(Clone, Debug, Args)]
 pub struct UpdatesArgs {
-    /// File with the cluster's ClusterVersion as YAML or JSON, or - for standard input; without it the cluster is asked.
+    /// File with the ClusterVersion of the cluster as YAML or JSON, or - for standard input. Without it, the plugin reads the cluster itself.
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Also show supported updates that are not recommended, with reason and message.
+    /// Also show supported updates that are not recommended, with the reason and the message of each.
     #[arg(long, conflicts_with = "to")]
     pub include_not_recommended: bool,
-    /// Request the update to this version; with a file, only judge it and print the patch.
+    /// Request the update to this version. With a file, only check the request and print the patch.
     #[arg(long, value_name = "VERSION")]
     pub to: Option<String>,
-    /// Request the update although it is not recommended.
+    /// Request the update even if it is not recommended.
     #[arg(long, requires = "to")]
     pub allow_not_recommended: bool,
-    /// Request the update although the cluster fails, is updating, or refuses its present request.
+    /// Request the update even if the cluster is failing, is updating, or rejects its current request.
     #[arg(long, requires = "to")]
     pub allow_upgrade_with_warnings: bool,
 }
 
-/// What an unknown field is.
+/// How unknown fields are reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum UnknownFields {
-    /// A violation, as for `kubectl apply` by default.
+    /// Report unknown fields as violations, as `kubectl apply` does by default.
     #[default]
     Strict,
-    /// A warning.
+    /// Report unknown fields as warnings.
     Warn,
-    /// Nothing.
+    /// Ignore unknown fields.
     Ignore,
 }
 
@@ -311,7 +311,7 @@ pub struct CompletionArgs {
     pub shell: Shell,
 }
 
-/// What completes.
+/// The programs that a completion script is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Shell {
     /// bash.
@@ -320,11 +320,11 @@ pub enum Shell {
     Zsh,
     /// fish.
     Fish,
-    /// kubectl's completion of plugins, in any shell.
+    /// kubectl's completion of plugins, which works in any shell.
     Kubectl,
 }
 
-/// The words of a command line to complete; the last one is unfinished.
+/// The words of the command line to complete. The last word is unfinished.
 #[derive(Clone, Debug, Args)]
 pub struct CompleteArgs {
     /// Words after `kubectl mcu`.
@@ -344,10 +344,10 @@ fn phases() -> impl TypedValueParser<Value = Phase> {
 
 fn duration(text: &str) -> Result<TimeDelta, String> {
     api::validate::parse_duration(text)
-        .ok_or_else(|| "must be a duration such as 30s, 90m or 1h30m (days are not a unit)".to_owned())
+        .ok_or_else(|| "must be a duration such as 30s, 90m or 1h30m (days are not supported)".to_owned())
 }
 
-/// Like kubectl's: a number alone is seconds.
+/// A duration, or a number of seconds as in kubectl.
 fn request_timeout(text: &str) -> Result<TimeDelta, String> {
     let seconds = text.parse::<u32>().ok();
     seconds.map_or_else(
@@ -356,7 +356,7 @@ fn request_timeout(text: &str) -> Result<TimeDelta, String> {
     )
 }
 
-/// Empty, as from an unset variable in a script, means none.
+/// The name of a namespace. An empty text means none, because a script may pass an unset variable.
 fn namespace(text: &str) -> Result<String, String> {
     if text.is_empty() {
         return Ok(String::new());
@@ -364,9 +364,9 @@ fn namespace(text: &str) -> Result<String, String> {
     object_name(text)
 }
 
-/// The name of an object as the API server takes it; others would make paths that mean something else.
+/// The name of an object as the API server accepts it. Other texts could change the path of the request.
 fn object_name(text: &str) -> Result<String, String> {
-    let message = "a name has at most 253 lower-case letters, digits, - and . only, and begins and ends with a letter or digit";
+    let message = "a name consists of at most 253 lower-case letters, digits, - and ., and begins and ends with a letter or a digit";
     let name = api::validate::is_subdomain(text).then(|| text.to_owned());
     name.ok_or_else(|| message.to_owned())
 }

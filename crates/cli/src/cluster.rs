@@ -1,7 +1,7 @@
-//! One cluster, by its own kubeconfig: its ClusterVersion and the two `ConfigMaps` of gates and acknowledgments.
+//! One cluster, through its own kubeconfig: its ClusterVersion and the two `ConfigMaps` of gates and acknowledgments.
 //!
-//! Owns what `updates` reads of a cluster and the one thing it writes, `spec.desiredUpdate`. Judging is the business of
-//! `clusterversion`.
+//! This module reads what `updates` needs, and writes `spec.desiredUpdate` only. The crate `clusterversion` decides what the
+//! objects mean.
 
 use clusterversion::ClusterVersion;
 use clusterversion::gates::{self, ConfigMap};
@@ -20,17 +20,17 @@ use crate::hub::FIELD_MANAGER;
 const PLURAL: &str = "clusterversions";
 const NAME: &str = "version";
 
-/// A cluster.
+/// A connection to a cluster.
 #[derive(Clone)]
 pub struct Cluster {
     connection: Connection,
 }
 
 impl Cluster {
-    /// Connects as kubectl would; see [`Connection::open`].
+    /// Connects as kubectl does; see [`Connection::open`].
     ///
     /// # Errors
-    /// When no cluster is configured or its configuration is wrong.
+    /// No cluster is configured, or its configuration is invalid.
     pub async fn connect(common: &Common) -> Result<Cluster, Failure> {
         let connection = Connection::open(common, Peer::Cluster).await?;
         Ok(Cluster { connection })
@@ -47,13 +47,13 @@ impl Cluster {
     /// The ClusterVersion.
     ///
     /// # Errors
-    /// When the cluster has none, refuses, or gives one that cannot be read.
+    /// The cluster has no ClusterVersion, rejects the request, or returns an object that cannot be read.
     pub async fn version(&self) -> Result<ClusterVersion, Failure> {
         let object = self.connection.bound(self.versions().get(NAME), PLURAL).await;
         read(object.map_err(|failure| explained(failure, "get"))?)
     }
 
-    /// `ConfigMaps` of gates and acknowledgments, as far as they can be read.
+    /// The `ConfigMaps` of gates and of acknowledgments. One that the user may not read is `Unreadable`.
     pub async fn gates_and_acks(&self) -> (ConfigMap, ConfigMap) {
         futures::join!(self.config_map(gates::GATES), self.config_map(gates::ACKS))
     }
@@ -67,10 +67,10 @@ impl Cluster {
         }
     }
 
-    /// Merges a patch into the ClusterVersion, if it is still the one that was judged.
+    /// Merges a patch into the ClusterVersion, if the object has not changed since it was checked.
     ///
     /// # Errors
-    /// When the cluster refuses, or the object has changed meanwhile.
+    /// The cluster rejects the request, or the object has changed in the meantime.
     pub async fn request(&self, judged: &ClusterVersion, mut patch: Value) -> Result<(), Failure> {
         if let Some(revision) = judged.metadata.other.get("resourceVersion") {
             patch["metadata"]["resourceVersion"] = revision.clone();
@@ -96,34 +96,36 @@ fn read(object: DynamicObject) -> Result<ClusterVersion, Failure> {
     serde_json::from_value(value).map_err(unreadable)
 }
 
-/// The one ClusterVersion of a text.
+/// Reads a text that contains exactly one ClusterVersion.
 ///
 /// # Errors
-/// When the text cannot be read or holds none, or several.
+/// The text cannot be read, or contains no ClusterVersion or several.
 pub fn read_text(text: &str) -> Result<ClusterVersion, Failure> {
     let mut objects = read_documents(text).map_err(|error| Failure::Other(error.to_string()))?;
     match (objects.len(), objects.pop()) {
         (1, Some(object)) => Ok(object),
         (count, _) => Err(Failure::Other(format!(
-            "expected one ClusterVersion, found {count}; give the file of one cluster"
+            "expected one ClusterVersion, found {count}; give a file with the ClusterVersion of one cluster"
         ))),
     }
 }
 
-/// A failure to read or write the ClusterVersion, with what would mend it.
+/// Adds the remedy to a failure to read or write the ClusterVersion.
 fn explained(failure: Failure, verb: &str) -> Failure {
-    const ANOTHER: &str = "--context or --kubeconfig name another";
+    const ANOTHER: &str = "choose another one with --context or --kubeconfig";
     match failure {
         Failure::NoResourceType { .. } => Failure::Other(format!(
-            "the cluster has no ClusterVersions, it is not OpenShift; {ANOTHER}"
+            "the server is not an OpenShift cluster, because it has no ClusterVersions; {ANOTHER}"
         )),
         Failure::Server { reason, message } => {
             let remedy = match reason.as_str() {
-                "NotFound" => format!("the cluster was not installed as OpenShift clusters are; {ANOTHER}"),
+                "NotFound" => format!(
+                    "the cluster is not a complete OpenShift cluster, because its ClusterVersion is missing; {ANOTHER}"
+                ),
                 "Forbidden" | "Unauthorized" => {
-                    format!("it takes a user who may {verb} ClusterVersion {NAME}; {ANOTHER}")
+                    format!("this needs a user who may {verb} ClusterVersion {NAME}; {ANOTHER}")
                 }
-                "Conflict" => "it has changed meanwhile; look at it again".to_owned(),
+                "Conflict" => "the ClusterVersion has changed in the meantime; check it again".to_owned(),
                 _ => return Failure::Server { reason, message },
             };
             Failure::Server {
@@ -152,7 +154,7 @@ mod tests {
             ("kind: List\nitems: []\n", "expected one ClusterVersion, found 0"),
             (
                 "kind: ClusterVersion\n---\nkind: ClusterVersion\n",
-                "expected one ClusterVersion, found 2; give the file of one cluster",
+                "expected one ClusterVersion, found 2; give a file with the ClusterVersion of one cluster",
             ),
         ] {
             let error = read_text(text).unwrap_err().to_string();
@@ -177,10 +179,10 @@ mod tests {
             "get",
         )
         .to_string();
-        assert!(failure.contains("it is not OpenShift"), "{failure}");
+        assert!(failure.contains("is not an OpenShift cluster"), "{failure}");
         assert!(told("NotFound").contains("--context or --kubeconfig"));
         assert!(told("Forbidden").contains("may get ClusterVersion version"));
-        assert!(told("Conflict").contains("look at it again"));
+        assert!(told("Conflict").contains("check it again"));
         assert_eq!(told("Invalid"), "Error from server (Invalid): no");
     }
 }

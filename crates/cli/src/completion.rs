@@ -1,17 +1,17 @@
 //! Shell completion: scripts for the shells, and candidates for kubectl's own completion of plugins.
 //!
-//! kubectl asks an executable `kubectl_complete-mcu` with the words typed so far; its answer is one candidate per line
-//! and, last, a directive (`:4`: do not complete file names, `:0`: do).
+//! kubectl runs the executable `kubectl_complete-mcu` with the words typed so far. It prints one candidate per line, then a
+//! directive: `:0` also completes file names, `:4` does not.
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
 
 use crate::args::{Cli, Shell};
 use crate::table::lines;
 
-/// The executable `kubectl_complete-mcu`.
-const KUBECTL: &str = "#!/bin/sh\n# Put this into PATH as kubectl_complete-mcu, executable.\nexec kubectl-mcu __complete \"$@\"\n";
+/// The content of the executable `kubectl_complete-mcu`.
+const KUBECTL: &str = "#!/bin/sh\n# Save this as the executable kubectl_complete-mcu in a directory of PATH.\nexec kubectl-mcu __complete \"$@\"\n";
 
-/// Arguments that are files.
+/// Names of the arguments that take a file.
 const FILES: [&str; 8] = [
     "file",
     "files",
@@ -23,7 +23,7 @@ const FILES: [&str; 8] = [
     "new",
 ];
 
-/// A completion script.
+/// The completion script for a shell.
 #[must_use]
 pub fn script(shell: Shell) -> String {
     let shell = match shell {
@@ -37,20 +37,20 @@ pub fn script(shell: Shell) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// What can stand at the end of a command line.
+/// What may follow on a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// One of these words.
     Words(Vec<String>),
-    /// Name of an MCU.
+    /// Name of an upgrade.
     Upgrade,
-    /// Name of a cluster of this MCU.
+    /// Name of a cluster of this upgrade.
     Cluster(String),
     /// A file.
     File,
 }
 
-/// What can stand in place of the last word.
+/// What the last word may be completed to.
 #[must_use]
 pub fn expected(words: &[String]) -> Expected {
     let root = Cli::command();
@@ -93,7 +93,7 @@ pub fn expected(words: &[String]) -> Expected {
     }
 }
 
-/// The candidates that begin with the last word, in kubectl's form.
+/// The candidates that begin with the last word, in the format of kubectl.
 #[must_use]
 pub fn answer(candidates: &[String], last: &str, files: bool) -> String {
     let mut text = lines(candidates.iter().filter(|candidate| candidate.starts_with(last)));
@@ -101,7 +101,7 @@ pub fn answer(candidates: &[String], last: &str, files: bool) -> String {
     text
 }
 
-/// The flag of a command, or of one that it belongs to.
+/// The flag of this name, of a command or of one of its parents.
 fn flag<'a>(path: &[&'a Command], word: &str) -> Option<&'a Arg> {
     let name = word.trim_start_matches('-');
     let mut all = path.iter().rev().flat_map(|command| command.get_arguments());

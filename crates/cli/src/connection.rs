@@ -1,5 +1,5 @@
-//! A connection to an API server as kubectl makes it, each request with a time limit. What it is connected to, the hub or
-//! a cluster, it knows only for its errors.
+//! A connection to an API server, configured as in kubectl, with a time limit for each request. It knows whether the server
+//! is the hub or a cluster only for its error messages.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -12,15 +12,16 @@ use kube::{Client, Config};
 use crate::args::Common;
 use crate::failure::{Failure, with_cause};
 
-/// Longest silence of a connection that is waited on; a healthy watch is renewed more often ([`crate::hub::RENEWAL`]).
-const SILENCE: Duration = Duration::from_mins(1);
+/// How long a connection may be silent before it counts as lost. A healthy watch is renewed more often than that
+/// ([`crate::hub::RENEWAL`]).
+const SILENCE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What a connection goes to.
+/// The server of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// The hub of the fleet.
     Hub,
-    /// One cluster, by its own kubeconfig.
+    /// One cluster, through its own kubeconfig.
     Cluster,
 }
 
@@ -32,17 +33,17 @@ impl Peer {
         }
     }
 
-    /// What makes a server know a resource that it does not.
+    /// What the user can do if the server does not serve a resource.
     const fn remedy(self) -> Option<&'static str> {
         match self {
             Peer::Hub => Some("install the CRDs (kubectl apply -k deploy)"),
-            // Nothing of ours makes a cluster serve a kind.
+            // This project installs no CRDs on clusters.
             Peer::Cluster => None,
         }
     }
 }
 
-/// A client, a namespace, and how long an answer may take.
+/// A client with its namespace and its time limit.
 #[derive(Clone)]
 pub struct Connection {
     client: Client,
@@ -55,10 +56,11 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects as kubectl would: `--kubeconfig`, KUBECONFIG, `~/.kube/config`, then the pod's own account.
+    /// Connects as kubectl does: through `--kubeconfig`, KUBECONFIG, `~/.kube/config` or the service account of the pod, in this
+    /// order.
     ///
     /// # Errors
-    /// When nothing is configured or the configuration is wrong. The server itself is not contacted.
+    /// Nothing is configured, or the configuration is invalid. This function does not contact the server.
     pub async fn open(common: &Common, peer: Peer) -> Result<Connection, Failure> {
         let mut config = config(common, peer).await?;
         let request_timeout = common
@@ -66,8 +68,8 @@ impl Connection {
             .to_std()
             .ok()
             .filter(|limit| !limit.is_zero());
-        // For watches, too: one that is silent for longer has lost its server.
-        config.read_timeout = request_timeout.map(|limit| limit.max(SILENCE));
+        // This also applies to watches: a watch that is silent for longer has lost its server.
+        config.read_timeout = request_timeout.map(|limit| limit.max(SILENCE_TIMEOUT));
         config.reset_reader_on_write = true;
         if let Some(user) = &common.impersonate {
             config.auth_info.impersonate = Some(user.clone());
@@ -89,16 +91,16 @@ impl Connection {
         })
     }
 
-    /// The client, for objects of any kind.
+    /// The client.
     #[must_use]
     pub const fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The answer to a request about resources of this plural, if it comes in time.
+    /// Runs a request for resources of this plural, within the time limit.
     ///
     /// # Errors
-    /// When the server refuses, or does not answer.
+    /// The server rejects the request, or does not answer in time.
     pub async fn bound<T>(
         &self,
         request: impl Future<Output = Result<T, kube::Error>>,
@@ -107,7 +109,7 @@ impl Connection {
         let answer = match self.request_timeout {
             Some(limit) => tokio::time::timeout(limit, request).await.map_err(|_| {
                 Failure::Unreachable(format!(
-                    "{}: no answer within {limit:?}; --request-timeout sets the limit",
+                    "{}: the server did not answer within {limit:?}; --request-timeout sets the limit",
                     self.server
                 ))
             })?,
@@ -150,7 +152,7 @@ async fn config(common: &Common, peer: Peer) -> Result<Config, Failure> {
     })
 }
 
-/// The files of KUBECONFIG that exist, merged; like kubectl, it takes the others for empty. `None` if there are none.
+/// The files of KUBECONFIG, merged. Missing files count as empty, as in kubectl. `None` if no file exists.
 fn present(listed: &OsStr) -> Result<Option<Kubeconfig>, KubeconfigError> {
     let mut found: Option<Kubeconfig> = None;
     for file in std::env::split_paths(listed).filter(|file| !file.as_os_str().is_empty()) {
@@ -163,7 +165,7 @@ fn present(listed: &OsStr) -> Result<Option<Kubeconfig>, KubeconfigError> {
     Ok(found)
 }
 
-/// What KUBECONFIG says; empty is as good as unset.
+/// The value of KUBECONFIG; `None` if it is unset or empty.
 fn variable() -> Option<String> {
     std::env::var("KUBECONFIG").ok().filter(|files| !files.is_empty())
 }
@@ -172,23 +174,26 @@ async fn from_file(file: &Path, options: &KubeConfigOptions) -> Result<Config, K
     Config::from_custom_kubeconfig(Kubeconfig::read_from(file)?, options).await
 }
 
-/// `variable`: what KUBECONFIG says.
+/// The failure if nothing is configured. `variable` is the value of KUBECONFIG.
 fn unconfigured(cause: &str, variable: Option<&str>, peer: Peer) -> Failure {
     let word = peer.word();
     Failure::Other(match variable {
         Some(files) => {
-            format!("no {word} is configured by KUBECONFIG={files} ({cause}); set another, or --kubeconfig")
+            format!(
+                "KUBECONFIG={files} does not configure a {word} ({cause}); set KUBECONFIG to another file, or use --kubeconfig"
+            )
         }
-        None => format!("no {word} is configured ({cause}); set KUBECONFIG or --kubeconfig"),
+        None => format!("no {word} is configured ({cause}); set KUBECONFIG, or use --kubeconfig"),
     })
 }
 
-/// `file`: that of `--kubeconfig`, or those of KUBECONFIG. Some causes name no file, such as one that is not YAML.
+/// The failure if a kubeconfig cannot be used. `file` is the value of `--kubeconfig` or KUBECONFIG; the message names it
+/// because some causes, such as invalid YAML, do not.
 fn unusable(error: &KubeconfigError, file: Option<&str>) -> Failure {
     if let KubeconfigError::LoadContext(context) = error {
         let of = file.map_or_else(String::new, |file| format!(" in the kubeconfig {file}"));
         return Failure::Other(format!(
-            "context {context:?} does not exist{of}; kubectl config get-contexts lists those that do"
+            "context {context:?} does not exist{of}; run kubectl config get-contexts to list the contexts"
         ));
     }
     let cause = with_cause(error);
@@ -196,7 +201,7 @@ fn unusable(error: &KubeconfigError, file: Option<&str>) -> Failure {
         .filter(|file| !cause.contains(file))
         .map_or_else(String::new, |file| format!(" {file}"));
     Failure::Other(format!(
-        "the kubeconfig{named} cannot be used: {cause}; give another by --kubeconfig, --context or KUBECONFIG"
+        "the kubeconfig{named} cannot be used: {cause}; choose another one with --kubeconfig, --context or KUBECONFIG"
     ))
 }
 
@@ -225,8 +230,8 @@ mod tests {
         std::fs::write(&broken, "clusters: [").expect("a file");
         std::fs::write(&empty, "apiVersion: v1\nkind: Config\n").expect("a file");
         for (file, context, remedy) in [
-            (&absent, None, "give another by --kubeconfig"),
-            (&broken, None, "give another by --kubeconfig"),
+            (&absent, None, "choose another one with --kubeconfig"),
+            (&broken, None, "choose another one with --kubeconfig"),
             (&empty, Some("elsewhere"), "context \"elsewhere\" does not exist"),
         ] {
             let text = refused(file, context, Peer::Hub).await;
@@ -290,11 +295,11 @@ mod tests {
         let said = |variable, peer| unconfigured("no such file", variable, peer).to_string();
         assert_eq!(
             said(None, Peer::Cluster),
-            "error: no cluster is configured (no such file); set KUBECONFIG or --kubeconfig"
+            "error: no cluster is configured (no such file); set KUBECONFIG, or use --kubeconfig"
         );
         assert_eq!(
             said(Some("a:b"), Peer::Hub),
-            "error: no hub is configured by KUBECONFIG=a:b (no such file); set another, or --kubeconfig"
+            "error: KUBECONFIG=a:b does not configure a hub (no such file); set KUBECONFIG to another file, or use --kubeconfig"
         );
     }
 

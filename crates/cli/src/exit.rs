@@ -1,41 +1,47 @@
-//! Exit codes: what scripts and pipelines may rely on.
+//! Exit codes. Scripts and pipelines rely on them.
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It did what was asked; with `status -w`: the upgrade is Ready.
+    /// The command succeeded. With `status -w`, the upgrade is Ready.
     Done,
-    /// Hub or cluster refused, something was not found, `lint` found violations, `graph path` found no path, or
-    /// `updates --to` refused.
+    /// The hub or the cluster rejected the request, an object was not found, `lint` found violations, `graph path` found no
+    /// path, or `updates --to` did not allow the update.
     Error,
-    /// The command line was wrong. clap exits with this code by itself.
+    /// The command line is invalid. clap itself exits with this code.
     Usage,
-    /// `status -w`: the upgrade is Stalled; nothing moves without a human.
+    /// `status -w`: the upgrade is Stalled and needs somebody to act.
     Stalled,
-    /// `status -w --timeout`: the time passed first.
+    /// `status -w --timeout`: the time limit passed first.
     TimedOut,
     /// Interrupted by Ctrl-C.
     Interrupted,
 }
 
 impl Exit {
-    /// Every exit with its meaning, in the order of the codes.
+    /// Every exit with its meaning, ordered by code.
     pub const ALL: [(Exit, &'static str); 6] = [
-        (Exit::Done, "done; with status -w: the upgrade is Ready"),
+        (
+            Exit::Done,
+            "the command succeeded; with status -w, the upgrade is Ready",
+        ),
         (
             Exit::Error,
-            "hub or cluster refused, something was not found, lint found violations, no path exists, or an update is refused",
+            "the hub or the cluster rejected the request, an object was not found, lint found violations, no path exists, or the requested update is not allowed",
         ),
-        (Exit::Usage, "the command line is wrong"),
+        (Exit::Usage, "the command line is invalid"),
         (
             Exit::Stalled,
-            "status -w: the upgrade is Stalled, nothing moves without a human",
+            "status -w: the upgrade is Stalled and needs somebody to act",
         ),
-        (Exit::TimedOut, "status -w: the time of --timeout passed first"),
-        (Exit::Interrupted, "interrupted by Ctrl-C"),
+        (
+            Exit::TimedOut,
+            "status -w: the time limit of --timeout passed first",
+        ),
+        (Exit::Interrupted, "the command was interrupted by Ctrl-C"),
     ];
 
-    /// The code that the process ends with.
+    /// The exit code of the process.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {

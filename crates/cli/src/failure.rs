@@ -1,36 +1,36 @@
-//! What goes wrong between the plugin and the hub, worded as kubectl words it.
+//! The errors of the plugin, worded as kubectl words them.
 
 use crate::exit::Exit;
 
-/// A command that could not do what was asked.
+/// Why a command failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The API server refused: its reason (may be empty) and message.
+    /// The API server rejected the request.
     Server {
-        /// Such as `NotFound` or `Forbidden`.
+        /// The reason, such as `NotFound` or `Forbidden`; may be empty.
         reason: String,
-        /// The API server's own sentence.
+        /// The message of the API server.
         message: String,
     },
-    /// The server does not know the resource.
+    /// The API server does not serve this resource.
     NoResourceType {
-        /// Such as `clusterversions`.
+        /// The plural of the resource, such as `clusterversions`.
         plural: &'static str,
-        /// What would make it known, if anything.
+        /// What the user can do so that the server serves it, if anything.
         remedy: Option<&'static str>,
     },
     /// The server could not be reached.
     Unreachable(String),
-    /// The time of `status -w --timeout` passed.
+    /// The time limit of `status -w --timeout` passed.
     TimedOut(String),
-    /// Ctrl-C.
+    /// The user pressed Ctrl-C.
     Interrupted,
-    /// Anything else; the text is a sentence with its remedy.
+    /// Any other error. The text says what is wrong and what to do.
     Other(String),
 }
 
 impl Failure {
-    /// The code that this failure ends the process with.
+    /// The exit code for this failure.
     #[must_use]
     pub const fn exit(&self) -> Exit {
         match self {
@@ -40,7 +40,7 @@ impl Failure {
         }
     }
 
-    /// What happened, to be said within a text of one's own: without the `error: ` that a line of its own begins with.
+    /// The text of the failure, without the prefix `error: `, so that it can be part of another text.
     #[must_use]
     pub fn sentence(&self) -> String {
         match self {
@@ -59,7 +59,7 @@ impl Failure {
         }
     }
 
-    /// An object that is not there.
+    /// The failure for an object that does not exist.
     #[must_use]
     pub fn not_found(plural: &str, name: &str) -> Failure {
         Failure::Server {
@@ -68,7 +68,8 @@ impl Failure {
         }
     }
 
-    /// An answer of an API server about resources of this plural, and what would make it know them.
+    /// The failure for an error that an API server returned for resources of this plural. `remedy` is used if the server does
+    /// not serve the resource.
     #[must_use]
     pub fn from_answer(error: &kube::Error, plural: &'static str, remedy: Option<&'static str>) -> Failure {
         match error {
@@ -80,14 +81,14 @@ impl Failure {
                 message: status.message.clone(),
             },
             kube::Error::SerdeError(error) => {
-                Failure::Other(format!("the server's answer could not be read: {error}"))
+                Failure::Other(format!("the answer of the server cannot be read: {error}"))
             }
             error => Failure::Unreachable(with_cause(error)),
         }
     }
 }
 
-/// A 404 for an object names it in its details; one for a path that the API server does not serve does not.
+/// Whether a status names an object. A 404 for a missing object does; a 404 for a path that is not served does not.
 fn names_object(status: &kube::core::Status) -> bool {
     status
         .details
@@ -95,7 +96,7 @@ fn names_object(status: &kube::core::Status) -> bool {
         .is_some_and(|details| !details.name.is_empty())
 }
 
-/// The innermost cause says most; the outer layers only name the library that reports it.
+/// An error with its innermost cause, which says most. The layers in between only name libraries, so they are left out.
 pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

@@ -1,4 +1,4 @@
-//! Talking to the hub: upgrades and their reports. It renders nothing.
+//! Requests to the hub for upgrades, reports and works. This module renders nothing.
 
 use api::names::LABEL_MCU_UID;
 use api::{ManagedClustersUpgrade, ManagedClustersUpgradeReport};
@@ -18,25 +18,25 @@ use crate::policies;
 use crate::rows::{self, Rows};
 use crate::upgrade::{self, Upgrade};
 
-/// Field manager of the plugin's writes.
+/// Field manager for the writes of the plugin.
 pub const FIELD_MANAGER: &str = "kubectl-mcu";
-/// Seconds after which the hub ends a watch, which is then renewed.
+/// Seconds after which the hub ends a watch. The client then starts a new one.
 pub const RENEWAL: u32 = 45;
 
-/// Objects per page where all are listed.
+/// Maximum number of objects in a page of a list.
 const PAGE: u32 = 500;
 
-/// A hub, seen from one namespace.
+/// A connection to the hub, with the namespace of the upgrades.
 #[derive(Clone)]
 pub struct Hub {
     connection: Connection,
 }
 
 impl Hub {
-    /// Connects as kubectl would; see [`Connection::open`].
+    /// Connects as kubectl does; see [`Connection::open`].
     ///
     /// # Errors
-    /// When no hub is configured or its configuration is wrong. The hub itself is not contacted.
+    /// No hub is configured, or its configuration is invalid. This function does not contact the hub.
     pub async fn connect(common: &Common) -> Result<Hub, Failure> {
         let connection = Connection::open(common, Peer::Hub).await?;
         Ok(Hub { connection })
@@ -53,10 +53,10 @@ impl Hub {
         Api::namespaced_with(self.connection.client().clone(), self.namespace(), &resource)
     }
 
-    /// One MCU.
+    /// The upgrade of this name.
     ///
     /// # Errors
-    /// When there is none of this name, or the hub refuses.
+    /// No upgrade has this name, or the hub rejects the request.
     pub async fn upgrade(&self, name: &str) -> Result<Upgrade, Failure> {
         let object = self
             .connection
@@ -65,10 +65,10 @@ impl Hub {
         Ok(Upgrade::read(object.into_value()))
     }
 
-    /// All MCUs of the namespace, or of all namespaces, by namespace and name.
+    /// All upgrades of the namespace or of all namespaces, ordered by namespace and name.
     ///
     /// # Errors
-    /// When the hub refuses.
+    /// The hub rejects the request.
     pub async fn list(&self, all_namespaces: bool) -> Result<Vec<Upgrade>, Failure> {
         let resource = ApiResource::erase::<ManagedClustersUpgrade>(&());
         let api: Api<Object> = if all_namespaces {
@@ -97,7 +97,7 @@ impl Hub {
     /// The metadata of all ManifestWorks that carry the UID of an upgrade, of all clusters.
     ///
     /// # Errors
-    /// When the hub refuses.
+    /// The hub rejects the request.
     pub async fn works(&self) -> Result<Vec<Value>, Failure> {
         let kind = GroupVersionKind::gvk("work.open-cluster-management.io", "v1", "ManifestWork");
         let params = ListParams::default().labels(LABEL_MCU_UID);
@@ -108,7 +108,7 @@ impl Hub {
     /// UIDs and names of all upgrades of all namespaces.
     ///
     /// # Errors
-    /// When the hub refuses.
+    /// The hub rejects the request.
     pub async fn upgrade_names(&self) -> Result<Vec<Name>, Failure> {
         let resource = ApiResource::erase::<ManagedClustersUpgrade>(&());
         let all = self
@@ -155,10 +155,10 @@ impl Hub {
         }
     }
 
-    /// The report rows of an MCU.
+    /// The report rows of an upgrade.
     ///
     /// # Errors
-    /// When the hub refuses.
+    /// The hub rejects the request.
     pub async fn rows(&self, upgrade: &Upgrade) -> Result<Rows, Failure> {
         let resource = ApiResource::erase::<ManagedClustersUpgradeReport>(&());
         let api: Api<Object> =
@@ -169,10 +169,10 @@ impl Hub {
         Ok(Rows::merge(&shards, &upgrade.uid))
     }
 
-    /// Merges a JSON patch into an MCU and returns what the hub stored.
+    /// Applies a merge patch to an upgrade and returns the object that the hub stored.
     ///
     /// # Errors
-    /// When there is none of this name, or the hub refuses.
+    /// No upgrade has this name, or the hub rejects the request.
     pub async fn patch(&self, name: &str, patch: &Value) -> Result<Upgrade, Failure> {
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
@@ -186,7 +186,7 @@ impl Hub {
         Ok(Upgrade::read(object.into_value()))
     }
 
-    /// Every state of an MCU from now on; `None` once it is gone. Lost connections are made again, with back-off.
+    /// Every state of an upgrade from now on, and `None` when it is deleted. A lost connection is restored, with backoff.
     pub fn follow(&self, name: &str) -> impl Stream<Item = Result<Option<Upgrade>, String>> + Send + use<> {
         let config = watcher::Config::default()
             .fields(&format!("metadata.name={name}"))

@@ -1,12 +1,14 @@
 //! `kubectl mcu`: the kubectl plugin for `ManagedClustersUpgrade`.
 //!
-//! It reads upgrades and their reports, changes `spec.paused` and the retry annotation, and checks manifests offline.
-//! Per-cluster state is read from the report shards only; for them the plugin never looks at a ManifestWork or at a cluster.
-//! Only to list those whose upgrade is gone it reads the metadata of ManifestWorks ([`orphans`]).
-//! Besides, it asks update graphs, of a service or of files, without any hub; and for one cluster at a time, by that
-//! cluster's own kubeconfig, it shows what the cluster may update to ([`cluster`]).
+//! The plugin reads upgrades and their reports, changes `spec.paused` and the retry annotation, and checks manifests offline.
+//! It reads the state of clusters from the reports only, never from ManifestWorks or from the clusters. There are three
+//! exceptions, each with commands that need no upgrade:
 //!
-//! Rendering is pure (objects and a clock reading in, text out); [`command`] holds the thin part that talks to the hub.
+//! - [`orphans`] reads the metadata of ManifestWorks, to find those whose upgrade no longer exists.
+//! - [`graph`] queries the update graph of a service or of files, without a hub.
+//! - [`cluster`] shows the updates of one cluster, through the cluster's own kubeconfig.
+//!
+//! Rendering is pure: it turns objects and the current time into text. [`command`] contains the part that talks to the hub.
 
 pub mod age;
 pub mod args;

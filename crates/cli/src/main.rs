@@ -1,4 +1,4 @@
-//! The binary `kubectl-mcu`: flags in, exit code out; everything else is in the library.
+//! The binary `kubectl-mcu`. It parses the flags and sets the exit code; everything else is in the library.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use kubectl_mcu::args::Cli;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    // A second provider would make rustls refuse to choose; an error only says that one is installed already.
+    // rustls needs a default provider because several are linked. An error only means that one is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let exit = match runtime {

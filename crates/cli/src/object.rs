@@ -1,5 +1,5 @@
-//! An object of ours as the hub sends it. Reading one never fails, whatever its author wrote: one odd object must not hide
-//! the others of its list.
+//! An upgrade, report or work as the hub sends it. Reading an object never fails, because one malformed object must not hide
+//! the other objects of a list.
 
 use std::borrow::Cow;
 
@@ -11,16 +11,16 @@ use kube::core::DynamicResourceScope;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-/// Any object, read to a depth that is safe.
+/// Any object. Values that are nested too deeply are cut off, so that reading it cannot overflow the stack.
 #[derive(Clone, Debug)]
 pub struct Object {
-    /// Name, namespace, UID and resource version.
+    /// Only name, namespace, UID and resource version.
     metadata: ObjectMeta,
     value: Value,
 }
 
 impl Object {
-    /// The object as JSON with its type, which the items of a list do not carry.
+    /// The object as JSON. It always has `apiVersion` and `kind`, which the items of a list lack.
     #[must_use]
     pub fn into_value(self) -> Value {
         let mut value = self.value;

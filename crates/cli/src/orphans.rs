@@ -1,11 +1,11 @@
-//! Which ManifestWorks carry the UID of an upgrade that does not exist.
+//! Finds ManifestWorks that have the UID of an upgrade that no longer exists.
 
 use api::names::{ANNOTATION_OWNER, LABEL_MCU_UID, Step};
 use api::time::parse_rfc3339;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
-/// An upgrade that exists.
+/// The identity of an upgrade that exists.
 #[derive(Clone, Debug, Default)]
 pub struct Name {
     /// Its UID.
@@ -14,7 +14,7 @@ pub struct Name {
     pub key: String,
 }
 
-/// A ManifestWork without its upgrade.
+/// A ManifestWork whose upgrade no longer exists.
 #[derive(Clone, Debug)]
 pub struct Orphan {
     /// Its metadata as JSON, with its type.
@@ -23,7 +23,7 @@ pub struct Orphan {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// `namespace/name` of the upgrade that it says it is of; may be empty.
+    /// `namespace/name` of the upgrade, from the annotation of the work; may be empty.
     pub owner: String,
     /// UID of that upgrade.
     pub upgrade: String,
@@ -31,28 +31,28 @@ pub struct Orphan {
     pub uid: String,
     /// When it was created.
     pub created: Option<DateTime<Utc>>,
-    /// It is being deleted.
+    /// The work is being deleted.
     pub terminating: bool,
-    /// Another upgrade has the name of its owner now.
+    /// Another upgrade now has the name of the old one.
     pub renewed: bool,
 }
 
 impl Orphan {
-    /// What becomes of it.
+    /// What will happen to the work.
     #[must_use]
     pub const fn outlook(&self) -> &'static str {
         if self.terminating {
             "is being deleted"
         } else if self.renewed {
-            "stays: another upgrade of that name exists"
+            "is kept because another upgrade has this name now"
         } else {
-            "goes once its upgrade has been gone for ten minutes"
+            "will be deleted when its upgrade has been gone for ten minutes"
         }
     }
 }
 
-/// The works, by their metadata, whose upgrade is not among `upgrades`; by namespace and name. `of`: only those of upgrades of
-/// this namespace.
+/// The works whose upgrade is not in `upgrades`, ordered by namespace and name. `works` is their metadata. With `of`, only
+/// works of upgrades from this namespace.
 #[must_use]
 pub fn find(works: Vec<Value>, upgrades: &[Name], of: Option<&str>) -> Vec<Orphan> {
     let read = |metadata: Value| -> Option<Orphan> {
@@ -127,9 +127,9 @@ mod tests {
     fn an_orphan_says_what_becomes_of_it() {
         let mut going = work("c1", "c1-cluster-upgrade", "gone", "upgrades/spring");
         let outlook = |work: &Value| find(vec![work.clone()], &upgrades(), None)[0].outlook();
-        assert!(outlook(&going).starts_with("stays"));
+        assert!(outlook(&going).starts_with("is kept"));
         going["annotations"] = json!({});
-        assert!(outlook(&going).starts_with("goes"));
+        assert!(outlook(&going).starts_with("will be deleted"));
         going["deletionTimestamp"] = json!("2026-03-01T10:00:00Z");
         assert_eq!(outlook(&going), "is being deleted");
     }

@@ -1,4 +1,4 @@
-//! Colour: only where a human looks at a terminal, and never where `NO_COLOR` is set.
+//! Colours. They are used only on a terminal, and never if `NO_COLOR` is set.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
@@ -6,31 +6,31 @@ use std::sync::LazyLock;
 
 use api::text::is_steering;
 
-/// The end of a colour, and the colours: green, yellow, red, bold.
+/// The code that ends a colour, then green, yellow, red and bold.
 const CODES: [&str; 5] = ["\u{1b}[0m", "\u{1b}[32m", "\u{1b}[33m", "\u{1b}[31m", "\u{1b}[1m"];
 
-/// Begins a colour until [`Paint::clean`] puts its code there; the digit after it is the code's index. It is another one
-/// in every process, so that no text of others can hold it, and it never leaves the process.
+/// A placeholder for a colour code. The digit that follows it is the index of the code in [`CODES`]; [`Paint::clean`] replaces
+/// both. The placeholder is random for each process, so that texts from elsewhere cannot contain it. It is never printed.
 static MARK: LazyLock<String> =
     LazyLock::new(|| format!("\u{1b}{:016x}", RandomState::new().hash_one(CODES)));
 
-/// What a piece of text means.
+/// The meaning of a piece of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing special.
+    /// No special meaning.
     #[default]
     Plain,
-    /// It is as it should be.
+    /// A good state.
     Good,
-    /// Somebody should look.
+    /// A state that somebody should check.
     Warn,
-    /// It is broken.
+    /// An error.
     Bad,
     /// A heading.
     Bold,
 }
 
-/// Whether to colour.
+/// Whether to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Paint {
     /// Plain text.
@@ -41,7 +41,7 @@ pub enum Paint {
 }
 
 impl Paint {
-    /// Colours on a terminal, unless `NO_COLOR` has a value or the terminal is `dumb`.
+    /// Uses colours on a terminal, unless `NO_COLOR` has a value or the terminal is `dumb`.
     #[must_use]
     pub fn choose(terminal: bool, no_color: Option<&str>, term: Option<&str>) -> Paint {
         let refused = no_color.is_some_and(|value| !value.is_empty()) || term == Some("dumb");
@@ -52,7 +52,7 @@ impl Paint {
         }
     }
 
-    /// The text in its tone.
+    /// The text in a tone. Pass the result to [`Paint::clean`] before it is printed.
     #[must_use]
     pub fn tone(self, tone: Tone, text: &str) -> String {
         let code = match (self, tone) {
@@ -66,8 +66,8 @@ impl Paint {
         format!("{mark}{code}{text}{mark}0")
     }
 
-    /// What may go to a terminal: the text without anything that would steer it, but for line breaks, tabs and the
-    /// colours of [`Paint::tone`] where they are wanted. Everything that is printed passes here, whoever wrote it.
+    /// Makes a text safe to print: removes every character that could control the terminal, except line breaks, tabs and the
+    /// colours from [`Paint::tone`]. All output passes through here, because it may contain texts from clusters and users.
     #[must_use]
     pub fn clean(self, text: &str) -> Cow<'_, str> {
         let harmless = |c: char| !is_steering(c) || matches!(c, '\n' | '\t');

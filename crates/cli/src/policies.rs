@@ -1,28 +1,28 @@
-//! Whether the hub enforces the admission policies that `deploy/` ships, for those users who may read them.
+//! Checks whether the hub enforces the admission policies from `deploy/`, if the user may read them.
 
 use std::time::Duration;
 
 use api::admission::{
-    BINDING_KIND, POLICY_GROUP, POLICY_KIND, POLICY_LABEL, POLICY_VERSION, describe, judge_all,
+    BINDING_KIND, POLICY_GROUP, POLICY_KIND, POLICY_LABEL, POLICY_VERSION, describe, evaluate_all,
 };
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Api, Client};
 
-/// An answer is not waited for longer: what was asked for stands on the screen already.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time limit for the check. It is short because the output of the command is already on the screen.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The warning, one line. A user who may not read the policies is told nothing, nor is anybody when the hub does not answer.
-/// Policies have no namespace, so this is for users with rights on the whole hub.
+/// The warning as one line. `None` if all policies are enforced, if the user may not read them, or if the hub does not answer.
+/// Policies have no namespace, so only users with permissions on the whole hub get the warning.
 pub async fn warning(client: &Client) -> Option<String> {
-    let found = tokio::time::timeout(PATIENCE, async {
-        // Whoever may not read the policies is not asked for more.
+    let found = tokio::time::timeout(TIMEOUT, async {
+        // A user who may not read the policies causes no second request.
         let policies = list(client, POLICY_KIND).await?;
         let bindings = list(client, BINDING_KIND).await?;
-        Ok::<_, kube::Error>(judge_all(&policies, &bindings, None))
+        Ok::<_, kube::Error>(evaluate_all(&policies, &bindings, None))
     });
     let text = describe(&found.await.ok()?.ok()?)?;
     Some(format!(
-        "Warning: admission policies of the hub are not enforced, so that others may write what the controller believes: {text}\n"
+        "Warning: the hub does not enforce all admission policies, so other users may be able to forge what the controller trusts: {text}\n"
     ))
 }
 

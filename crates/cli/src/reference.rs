@@ -1,4 +1,4 @@
-//! The CLI reference for docs/reference, generated from the command line itself.
+//! Generates the CLI reference in docs/reference from the definition of the command line.
 
 use std::fmt::Write as _;
 
@@ -29,7 +29,7 @@ fn visible(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|command| !command.is_hide_set())
 }
 
-/// The table of a command's commands.
+/// The table of subcommands.
 fn contents(text: &mut String, command: &Command, path: &str) {
     text.push_str("| Command | What it does |\n|---|---|\n");
     for command in visible(command) {
@@ -39,7 +39,7 @@ fn contents(text: &mut String, command: &Command, path: &str) {
     }
 }
 
-/// A command with its flags, and its own commands one heading below.
+/// The section of a command, followed by those of its subcommands, one heading level below.
 fn section(text: &mut String, command: &Command, parent: &str, heading: &str) {
     let path = format!("{parent} {}", command.get_name());
     let _ = writeln!(text, "{heading} {path}\n");
@@ -127,7 +127,7 @@ fn meaning(arg: &Arg) -> String {
     text
 }
 
-/// Help that follows the flags: sections of a title line and indented lines.
+/// The help text after the flags. It consists of title lines and indented lines.
 fn sections(text: &mut String, command: &Command) {
     let help = command
         .get_after_help()

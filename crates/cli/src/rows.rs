@@ -1,4 +1,4 @@
-//! Report rows: the rows of all shards of one MCU, merged and sorted by cluster name.
+//! Report rows: the rows of all reports of one upgrade, merged and sorted by cluster name.
 
 use api::names::LABEL_MCU;
 use api::report::{Phase, ReportRow};
@@ -8,24 +8,25 @@ use serde_json::Value;
 /// Plural of the report in URLs and messages.
 pub const PLURAL: &str = "managedclustersupgradereports";
 
-/// Label selector of the shards of an MCU.
+/// Label selector for the reports of an upgrade.
 #[must_use]
 pub fn selector(mcu: &str) -> String {
     format!("{LABEL_MCU}={mcu}")
 }
 
-/// The rows of an MCU.
+/// The rows of an upgrade.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rows {
-    /// One row per cluster, by name.
+    /// One row per cluster, ordered by name.
     pub rows: Vec<ReportRow>,
-    /// Rows that could not be read. One that names its cluster is listed as the controller treats it: blocked.
+    /// Number of rows that cannot be read. If such a row names its cluster, `rows` has the cluster as Blocked, as in the
+    /// controller.
     pub unreadable: usize,
 }
 
 impl Rows {
-    /// Merges shards. A shard that another MCU of the same name owned (deleted, not yet collected) is left out; of two
-    /// rows for one cluster the newer one counts.
+    /// Merges reports. A report is ignored if its owner is an earlier upgrade of the same name, which was deleted but not yet
+    /// garbage-collected. If a cluster has two rows, the newer one counts.
     #[must_use]
     pub fn merge(shards: &[Value], uid: &str) -> Rows {
         let mut found = Rows::default();
@@ -40,7 +41,7 @@ impl Rows {
                 }
             }
         }
-        // What cannot be read may be newer than anything else that is said of its cluster.
+        // A row that cannot be read may be newer than all other rows of its cluster, so it comes first.
         let rank = |row: &ReportRow| (row.reason == UNREADABLE, row.since);
         found
             .rows
@@ -49,7 +50,7 @@ impl Rows {
         found
     }
 
-    /// The rows in one of these phases; all of them when none is given.
+    /// The rows in one of these phases. Without phases, all rows.
     #[must_use]
     pub fn in_phases(&self, phases: &[Phase]) -> Vec<&ReportRow> {
         self.rows
@@ -64,7 +65,7 @@ impl Rows {
         self.rows.iter().find(|row| row.cluster == cluster)
     }
 
-    /// Clusters that a retry would requeue.
+    /// Names of the clusters that a retry applies to.
     #[must_use]
     pub fn retryable(&self) -> Vec<&str> {
         self.in_phases(&[Phase::Failed, Phase::PreActionDegraded])
@@ -82,7 +83,8 @@ fn read(row: &Value) -> Result<ReportRow, Option<Unreadable>> {
     StoredRow::read(text).row.map_err(Some)
 }
 
-/// How the controller treats a cluster whose row cannot be read, if the row names it.
+/// The row of a cluster whose stored row cannot be read: Blocked, as in the controller. `None` if the stored row does not name
+/// its cluster.
 fn blocked(unreadable: Option<Unreadable>) -> Option<ReportRow> {
     let unreadable = unreadable?;
     Some(ReportRow {
@@ -91,7 +93,11 @@ fn blocked(unreadable: Option<Unreadable>) -> Option<ReportRow> {
         canary: false,
         left_selection: false,
         reason: UNREADABLE.to_owned(),
-        message: format!("the row of the cluster cannot be read: {}", unreadable.error),
+        message: format!(
+            "the report row of the cluster cannot be read: {}",
+            unreadable.error
+        ),
+        refused_step: None,
         from_version: String::new(),
         to_version: String::new(),
         since: unreadable.since.unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! Standard output and standard error. A reader that went away (`| head`) ends the output, not the program with a panic.
+//! Standard output and standard error. If the reader closes the pipe (`| head`), the output ends without a panic.
 
 use std::io::{IsTerminal, Write};
 
@@ -10,12 +10,12 @@ const HOME: &str = "\u{1b}[H";
 const CLEAR_LINE: &str = "\u{1b}[K";
 const CLEAR_BELOW: &str = "\u{1b}[J";
 
-/// Where output goes.
+/// The destination of the output.
 #[derive(Clone, Copy, Debug)]
 pub struct Screen {
-    /// Colours.
+    /// Whether to use colours.
     pub paint: Paint,
-    /// True when standard output is a terminal that can be redrawn.
+    /// True if standard output is a terminal that can be redrawn.
     pub redraws: bool,
 }
 
@@ -37,20 +37,21 @@ impl Screen {
         let _ = self.deliver(text);
     }
 
-    /// Writes to standard output; false when nobody reads it any more.
+    /// Writes to standard output. Returns false if nobody reads it any more.
     #[must_use]
     pub fn deliver(self, text: &str) -> bool {
         send(&self.paint.clean(text))
     }
 
-    /// Writes to standard error, as kubectl does with everything that is not the answer.
+    /// Writes to standard error, as kubectl does with everything that is not the result.
     pub fn note(self, text: &str) {
         let text = self.paint.clean(text);
         let mut out = std::io::stderr().lock();
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 
-    /// Switches to a screen of its own until the guard is dropped, so that the scrollback survives a live view.
+    /// Switches to the alternate screen of the terminal until the guard is dropped, so that a live view leaves the scrollback
+    /// intact.
     #[must_use]
     pub fn live(self) -> LiveScreen {
         if self.redraws {
@@ -60,20 +61,20 @@ impl Screen {
     }
 }
 
-/// Writes to standard output as it is; false when nobody reads it any more.
+/// Writes to standard output without changes. Returns false if nobody reads it any more.
 fn send(text: &str) -> bool {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
 }
 
-/// The alternate screen of a terminal; dropped, the terminal is as it was.
+/// The alternate screen of a terminal. When it is dropped, the terminal shows its previous content again.
 #[derive(Debug)]
 pub struct LiveScreen {
     screen: Screen,
 }
 
 impl LiveScreen {
-    /// Replaces what is shown, without flicker; false when the terminal is gone.
+    /// Replaces the content without flicker. Returns false if the terminal is gone.
     #[must_use]
     pub fn draw(&self, text: &str) -> bool {
         let mut frame = HOME.to_owned();

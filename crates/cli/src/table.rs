@@ -7,7 +7,7 @@ use api::text::visible;
 use crate::paint::{Paint, Tone};
 
 const GAP: usize = 3;
-/// Narrowest column, its gap included.
+/// Minimum width of a column, including its gap.
 const NARROWEST: usize = 6;
 
 /// One cell.
@@ -18,7 +18,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A cell in a tone.
+    /// A cell with a tone.
     #[must_use]
     pub fn toned(tone: Tone, text: impl Into<String>) -> Cell {
         let text: String = text.into();
@@ -35,13 +35,13 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
-/// Text without line breaks and control characters, so that a message can neither break a table nor steer a terminal.
+/// The text on one line without control characters, so that a message can neither break a table nor control the terminal.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     visible(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Each item on a line of its own.
+/// One line per item.
 pub fn lines(items: impl IntoIterator<Item: std::fmt::Display>) -> String {
     let mut text = String::new();
     for item in items {
@@ -50,13 +50,13 @@ pub fn lines(items: impl IntoIterator<Item: std::fmt::Display>) -> String {
     text
 }
 
-/// The text, or `<none>` where there is none.
+/// The text, or `<none>` if it is empty.
 #[must_use]
 pub fn or_none(text: &str) -> &str {
     if text.is_empty() { "<none>" } else { text }
 }
 
-/// Rows under headers. A row shorter than the headers is filled with empty cells.
+/// Rows below headers. A row may have fewer cells than there are headers.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     headers: Vec<&'static str>,
@@ -83,13 +83,13 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// True without rows.
+    /// True if the table has no rows.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Headers and rows, each line ended by a newline and begun by `indent` spaces.
+    /// The table as text. Each line begins with `indent` spaces and ends with a newline.
     #[must_use]
     pub fn render(&self, paint: Paint, indent: usize) -> String {
         let headers: Vec<Cell> = self.headers.iter().map(|header| Cell::from(*header)).collect();

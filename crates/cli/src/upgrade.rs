@@ -1,7 +1,7 @@
-//! An MCU as the plugin sees it: the object as the hub sent it, and the parts that are shown.
+//! An upgrade as the hub sent it, and the parts of it that the plugin shows.
 //!
-//! Reading is tolerant: an object that was stored under an older CRD must still be shown, so the spec is read field by
-//! field, and a status that cannot be read decides nothing and is said to be unreadable.
+//! Reading is tolerant, because the plugin must still show an object that was stored under an older CRD. The spec is read
+//! field by field. A status that cannot be read is reported as unreadable and has no influence on exit codes.
 
 use api::conditions;
 use api::lenient::Lenient;
@@ -13,15 +13,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-/// Plural of the MCU in URLs and messages.
+/// Plural of the kind in URLs and messages.
 pub const PLURAL: &str = "managedclustersupgrades";
 /// `TYPE.GROUP` as `kubectl -o name` writes it.
 pub const TYPE_AND_GROUP: &str = "managedclustersupgrade.cluster.open-cluster-management.io";
 
-/// An MCU.
+/// An upgrade (a `ManagedClustersUpgrade`).
 #[derive(Clone, Debug, Default)]
 pub struct Upgrade {
-    /// The object as JSON, without managed fields.
+    /// The object as JSON without managed fields.
     pub object: Value,
     /// Its namespace.
     pub namespace: String,
@@ -29,32 +29,32 @@ pub struct Upgrade {
     pub name: String,
     /// Its UID.
     pub uid: String,
-    /// Generation of its spec.
+    /// Its generation.
     pub generation: i64,
     /// When it was created.
     pub created: Option<DateTime<Utc>>,
-    /// True once deletion was asked for.
+    /// True if its deletion was requested.
     pub deleting: bool,
     /// `spec.paused`.
     pub paused: bool,
-    /// It was restored or copied and is on hold.
+    /// True if it was restored or copied and waits to be resumed.
     pub restored: bool,
     /// Value of the retry annotation.
     pub retry: String,
-    /// Its status; `None` until the controller has written one.
+    /// Its status. `None` before the controller has written it, and if it cannot be read.
     pub status: Option<ManagedClustersUpgradeStatus>,
-    /// What is wrong with a status that cannot be read.
+    /// Why the status cannot be read.
     pub unreadable: Option<String>,
 }
 
-/// Whether a watcher may go.
+/// Whether `status -w` may end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It moves, is paused, or the controller has not looked at the newest spec or retry yet.
+    /// It continues, is paused, or the controller has not processed the newest spec or retry yet.
     Open,
-    /// Ready.
+    /// The upgrade is Ready.
     Ready,
-    /// Stalled: reason and message.
+    /// The upgrade is Stalled, with reason and message.
     Stalled(String, String),
 }
 
@@ -113,7 +113,7 @@ impl Upgrade {
         }
     }
 
-    /// A string of the spec; empty where it is absent.
+    /// The string at a JSON pointer within the spec; empty if it is absent.
     #[must_use]
     pub fn spec_text(&self, pointer: &str) -> &str {
         self.object
@@ -123,7 +123,7 @@ impl Upgrade {
             .unwrap_or_default()
     }
 
-    /// The version asked for, else the image, else `<operators only>`.
+    /// The requested version, or else the image, or else `<operators only>`.
     #[must_use]
     pub fn target(&self) -> String {
         let (version, image) = (
@@ -139,7 +139,7 @@ impl Upgrade {
         }
     }
 
-    /// True when the spec has this action.
+    /// True if the spec has this action.
     #[must_use]
     pub fn has_action(&self, field: &str) -> bool {
         self.object
@@ -147,7 +147,7 @@ impl Upgrade {
             .is_some_and(|action| !action.is_null())
     }
 
-    /// A condition by its type.
+    /// The condition of this type.
     #[must_use]
     pub fn condition(&self, type_: &str) -> Option<&Condition> {
         self.status.as_ref().and_then(|status| {
@@ -158,14 +158,14 @@ impl Upgrade {
         })
     }
 
-    /// True when a condition is True.
+    /// True if the condition of this type is True.
     #[must_use]
     pub fn is(&self, type_: &str) -> bool {
         self.condition(type_)
             .is_some_and(|condition| condition.status == "True")
     }
 
-    /// The state in one word; `Deleting`, `<unreadable>` and `<unknown>` where the status does not say it.
+    /// The state in one word. It is `Deleting`, `<unreadable>` or `<unknown>` if the status does not contain it.
     #[must_use]
     pub fn state(&self) -> String {
         if self.deleting {
@@ -180,7 +180,7 @@ impl Upgrade {
             .map_or_else(|| "<unknown>".to_owned(), |state| format!("{state:?}"))
     }
 
-    /// True when the status speaks of the newest spec.
+    /// True if the status describes the newest spec.
     #[must_use]
     pub fn is_observed(&self) -> bool {
         self.status
@@ -189,7 +189,7 @@ impl Upgrade {
             .is_some_and(|observed| observed >= self.generation)
     }
 
-    /// True when the newest value of the retry annotation was carried out.
+    /// True if the controller has processed the newest value of the retry annotation.
     #[must_use]
     pub fn is_retry_handled(&self) -> bool {
         let observed = self
@@ -199,7 +199,7 @@ impl Upgrade {
         self.retry.is_empty() || observed == Some(self.retry.as_str())
     }
 
-    /// Whether a watcher may go. A status that does not yet speak of the newest spec or retry decides nothing.
+    /// Whether `status -w` may end. It may not end before the status describes the newest spec and retry.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         if self.deleting || !self.is_observed() || !self.is_retry_handled() {
@@ -217,7 +217,7 @@ impl Upgrade {
     }
 }
 
-/// When a condition changed last.
+/// When the status of a condition last changed.
 #[must_use]
 pub fn changed_at(condition: &Condition) -> Option<DateTime<Utc>> {
     to_chrono(&condition.last_transition_time)

@@ -1,7 +1,7 @@
-//! Where a cluster stands by its whole ClusterVersion, in one word, with a cause for people.
+//! The state of a cluster by its whole ClusterVersion: one word and a cause for people.
 //!
-//! Owns the states and their order. The hub judges by [`feedback`](crate::feedback), which has less; this is for who has
-//! the object: the command line, reports, simulations.
+//! This needs the object, which the command line has. The hub has only the values of [`feedback`](crate::feedback) and
+//! judges by those.
 
 use std::fmt;
 
@@ -9,36 +9,37 @@ use chrono::TimeDelta;
 
 use crate::cause::Cause;
 use crate::types::{
-    AVAILABLE, ClusterVersion, Condition, ConditionStatus, Conditions, FAILING, HistoryEntry, INVALID,
-    PROGRESSING, RELEASE_ACCEPTED, RETRIEVED_UPDATES, Status, Time, UPGRADEABLE,
+    AVAILABLE, ClusterOperatorCondition, ClusterVersion, ConditionStatus, Conditions, FAILING, HistoryEntry,
+    INVALID, PROGRESSING, RELEASE_ACCEPTED, RETRIEVED_UPDATES, Status, Time, UPGRADEABLE,
 };
 use crate::upgradeable;
 
-/// An error that lasts this long in an update no longer passes by itself: real ones that do take 1 to 8 minutes.
-const PASSING: TimeDelta = TimeDelta::minutes(30);
-/// Longer than this takes one real update in twenty.
-const ENDLESS: TimeDelta = TimeDelta::hours(24);
+/// An error during an update that lasts this long is not expected to pass by itself. Errors of real updates that did pass
+/// took 1 to 8 minutes.
+const MAX_TRANSIENT_ERROR: TimeDelta = TimeDelta::minutes(30);
+/// An update that runs this long is stalled. Only one real update in twenty takes longer.
+const MAX_UPDATE_DURATION: TimeDelta = TimeDelta::hours(24);
 
-/// A state.
+/// The state of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum State {
-    /// A release is applied, and nothing stands against an update. Only with positive evidence of both.
+pub enum ClusterVersionState {
+    /// A release is applied and nothing blocks an update. Both need positive evidence.
     Idle,
     /// A release is being applied.
     Updating,
-    /// Nothing runs, and a request is refused, or updates to another minor version are.
+    /// No update runs, and the cluster refuses the requested one or all updates to another minor version.
     Blocked,
-    /// Something fails: a release that is applied cannot be kept so, or an update meets an error that may still pass.
+    /// Something fails: the operator cannot reconcile the applied release, or an update has an error that may still pass.
     Failing,
-    /// An update does not get on.
+    /// An update makes no progress.
     Stalled,
-    /// A release is applied but for the worker nodes.
+    /// A release is applied except on worker nodes.
     WorkersPending,
-    /// The object does not say enough for any other state. Never a success.
+    /// The object does not say enough for any other state. This is never a success.
     Unknown,
 }
 
-impl fmt::Display for State {
+impl fmt::Display for ClusterVersionState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Idle => "Idle",
@@ -52,18 +53,18 @@ impl fmt::Display for State {
     }
 }
 
-/// Where a cluster stands.
+/// What the object says about the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assessment {
-    /// In one word.
-    pub state: State,
-    /// Why, in one line.
+    /// The state.
+    pub state: ClusterVersionState,
+    /// The reason for the state, in one line.
     pub cause: String,
-    /// What else is worth knowing, a line each.
+    /// Other things worth knowing, one line each.
     pub notes: Vec<String>,
 }
 
-/// Judges an object. Without `now` the newest time in the object is taken for it, the least that it can be.
+/// Judges an object. Without `now`, the newest time in the object stands in for it: the current time cannot be earlier.
 #[must_use]
 pub fn assess(object: &ClusterVersion, now: Option<Time>) -> Assessment {
     let status = &object.status;
@@ -95,8 +96,8 @@ fn newest_time(object: &ClusterVersion) -> Option<Time> {
     conditions.chain(history).flatten().max()
 }
 
-/// `Reason: message`, whichever there are.
-fn spoken(condition: &Condition) -> String {
+/// `Reason: message`, or the one of the two that exists.
+fn spoken(condition: &ClusterOperatorCondition) -> String {
     match (condition.reason.as_str(), condition.message.trim()) {
         ("", "") => format!("{}={}", condition.kind, condition.status),
         (text, "") | ("", text) => text.to_owned(),
@@ -104,20 +105,24 @@ fn spoken(condition: &Condition) -> String {
     }
 }
 
-fn failing(conditions: &Conditions) -> Option<&Condition> {
+fn failing(conditions: &Conditions) -> Option<&ClusterOperatorCondition> {
     conditions.get(FAILING).filter(|condition| condition.is_true())
 }
 
-/// The newest entry of the history, if it is not completed.
+/// The newest history entry, if it is not completed.
 fn open_entry(status: &Status) -> Option<&HistoryEntry> {
     status.history.first().filter(|entry| !entry.is_completed())
 }
 
-fn unavailable(conditions: &Conditions) -> Option<&Condition> {
+fn unavailable(conditions: &Conditions) -> Option<&ClusterOperatorCondition> {
     conditions.get(AVAILABLE).filter(|condition| condition.is_false())
 }
 
-fn in_update(conditions: &Conditions, entry: Option<&HistoryEntry>, at: Option<Time>) -> (State, String) {
+fn in_update(
+    conditions: &Conditions,
+    entry: Option<&HistoryEntry>,
+    at: Option<Time>,
+) -> (ClusterVersionState, String) {
     let progress = conditions
         .get(PROGRESSING)
         .map(|condition| condition.message.as_str())
@@ -125,103 +130,111 @@ fn in_update(conditions: &Conditions, entry: Option<&HistoryEntry>, at: Option<T
         .unwrap_or("an update is in progress");
     let lasts = |since: Option<Time>| at.zip(since).map(|(at, since)| at - since);
     if let Some(failing) = failing(conditions) {
-        // Degraded operators fail an update only after a grace of 40 minutes.
+        // A degraded operator fails an update only after 40 minutes.
         let given_up = progress.contains("wait has exceeded")
-            || lasts(failing.last_transition_time).is_some_and(|span| span >= PASSING);
-        let state = if given_up { State::Stalled } else { State::Failing };
+            || lasts(failing.last_transition_time).is_some_and(|span| span >= MAX_TRANSIENT_ERROR);
+        let state = if given_up {
+            ClusterVersionState::Stalled
+        } else {
+            ClusterVersionState::Failing
+        };
         return (state, format!("{} ({progress})", spoken(failing)));
     }
     let span = entry.and_then(|entry| lasts(entry.started_time));
-    if let Some(span) = span.filter(|span| *span >= ENDLESS) {
+    if let Some(span) = span.filter(|span| *span >= MAX_UPDATE_DURATION) {
         return (
-            State::Stalled,
+            ClusterVersionState::Stalled,
             format!("{progress} (for {} hours)", span.num_hours()),
         );
     }
-    (State::Updating, progress.to_owned())
+    (ClusterVersionState::Updating, progress.to_owned())
 }
 
-fn at_rest(object: &ClusterVersion) -> (State, String) {
+fn at_rest(object: &ClusterVersion) -> (ClusterVersionState, String) {
     let status = &object.status;
     let conditions = &status.conditions;
     let version = &status.desired.version;
     if let Some(invalid) = conditions.get(INVALID).filter(|condition| condition.is_true()) {
-        return (State::Blocked, invalid.message.clone());
+        return (ClusterVersionState::Blocked, invalid.message.clone());
     }
     if let Some(refused) = conditions
         .get(RELEASE_ACCEPTED)
         .filter(|condition| condition.is_false())
     {
-        return (State::Blocked, spoken(refused));
+        return (ClusterVersionState::Blocked, spoken(refused));
     }
     if let Some(failing) = failing(conditions) {
         let applied = status.history.first().is_some_and(HistoryEntry::is_completed);
         if applied && names_machine_config_only(failing) {
-            let text = format!("{version} is applied but for nodes: {}", spoken(failing));
-            return (State::WorkersPending, text);
+            let text = format!("{version} is applied except on some nodes: {}", spoken(failing));
+            return (ClusterVersionState::WorkersPending, text);
         }
-        return (State::Failing, spoken(failing));
+        return (ClusterVersionState::Failing, spoken(failing));
     }
     if let Some(down) = unavailable(conditions) {
-        return (State::Failing, spoken(down));
+        return (ClusterVersionState::Failing, spoken(down));
     }
     if conditions
         .get(RELEASE_ACCEPTED)
         .is_some_and(|condition| condition.status == ConditionStatus::Unknown)
     {
         let text = conditions.get(RELEASE_ACCEPTED).map(spoken).unwrap_or_default();
-        return (State::Updating, text);
+        return (ClusterVersionState::Updating, text);
     }
     if let Some(entry) = open_entry(status) {
-        return (State::Stalled, standstill(conditions, entry));
+        return (ClusterVersionState::Stalled, standstill(conditions, entry));
     }
     if let Some(missing) = missing(status) {
-        return (State::Unknown, missing);
+        return (ClusterVersionState::Unknown, missing);
     }
     match conditions
         .get(UPGRADEABLE)
         .filter(|condition| condition.is_false())
     {
         Some(gate) if names_pools(gate) => (
-            State::WorkersPending,
-            format!("{version} is applied but for nodes: {}", spoken(gate)),
+            ClusterVersionState::WorkersPending,
+            format!("{version} is applied except on some nodes: {}", spoken(gate)),
         ),
         Some(gate) if gate.reason != "UpdateInProgress" => (
-            State::Blocked,
-            format!("{version} runs; {} are blocked: {}", gated(object), spoken(gate)),
+            ClusterVersionState::Blocked,
+            format!(
+                "the cluster runs {version}; {} are blocked: {}",
+                gated(object),
+                spoken(gate)
+            ),
         ),
-        _ => (State::Idle, rest(conditions, version)),
+        _ => (ClusterVersionState::Idle, rest(conditions, version)),
     }
 }
 
-/// The updates that Upgradeable=False stands against.
+/// The updates that Upgradeable=False blocks.
 fn gated(object: &ClusterVersion) -> &'static str {
-    if upgradeable::all_updates_wait(object) {
+    if upgradeable::blocks_patch_updates(object) {
         "all updates"
     } else {
         "updates to another minor version"
     }
 }
 
-/// An entry that is not completed, and nobody who works on it.
+/// The text for a history entry that is not completed although no update runs.
 fn standstill(conditions: &Conditions, entry: &HistoryEntry) -> String {
     let release = match (entry.version.as_str(), entry.image.as_str()) {
         ("", "") => "the newest release",
         ("", text) | (text, _) => text,
     };
-    let text = format!("{release} is not completed, and Progressing is not True");
+    let text = format!("{release} is not fully applied, but Progressing is not True");
     match conditions.get(PROGRESSING).map(spoken) {
         Some(said) => format!("{text}: {said}"),
         None => text,
     }
 }
 
-/// What an object lacks to be called at rest: a release that is applied, and an operator that says it is done.
+/// What the object lacks to be called idle: an applied release, and an operator that reports that it is done.
 fn missing(status: &Status) -> Option<String> {
     let has_conditions = status.conditions.iter().next().is_some();
     if status.history.is_empty() {
         let what = if has_conditions {
-            "the history is empty, so that no release is known to be applied"
+            "the history is empty, so it is not known whether any release is applied"
         } else {
             "the object has no status"
         };
@@ -245,16 +258,16 @@ fn rest(conditions: &Conditions, version: &str) -> String {
         .unwrap_or_else(|| format!("Cluster version is {version}"))
 }
 
-/// Whether machine-config is degraded, and it alone: nodes that do not take up a release show so. One that is not
-/// available fails like any other.
-fn names_machine_config_only(failing: &Condition) -> bool {
+/// Whether machine-config is the only degraded operator, which is how nodes that cannot move to a release show. If it is not
+/// Available, that is a failure like that of any other operator.
+fn names_machine_config_only(failing: &ClusterOperatorCondition) -> bool {
     failing
         .message
         .starts_with("Cluster operator machine-config is degraded")
 }
 
-/// Whether pools that are being updated are all that a gate speaks of.
-fn names_pools(gate: &Condition) -> bool {
+/// Whether Upgradeable=False is only about pools that are being updated.
+fn names_pools(gate: &ClusterOperatorCondition) -> bool {
     let updating = |text: &str| text.contains("machine config pools are updating");
     let lines: Vec<&str> = gate
         .message
@@ -264,7 +277,7 @@ fn names_pools(gate: &Condition) -> bool {
     gate.reason == "PoolUpdating" || updating(&gate.message) && lines.iter().all(|line| updating(line))
 }
 
-fn notes(object: &ClusterVersion, state: State, updating: bool, cause: &str) -> Vec<String> {
+fn notes(object: &ClusterVersion, state: ClusterVersionState, updating: bool, cause: &str) -> Vec<String> {
     let status = &object.status;
     let conditions = &status.conditions;
     let mut notes = Vec::new();
@@ -299,10 +312,14 @@ fn notes(object: &ClusterVersion, state: State, updating: bool, cause: &str) -> 
         .get(UPGRADEABLE)
         .filter(|condition| condition.is_false())
     {
-        let told = matches!(state, State::Blocked | State::WorkersPending)
-            && conditions.get(INVALID).is_none()
+        let told = matches!(
+            state,
+            ClusterVersionState::Blocked | ClusterVersionState::WorkersPending
+        ) && conditions.get(INVALID).is_none()
             && failing(conditions).is_none()
-            && !conditions.get(RELEASE_ACCEPTED).is_some_and(Condition::is_false);
+            && !conditions
+                .get(RELEASE_ACCEPTED)
+                .is_some_and(ClusterOperatorCondition::is_false);
         if !told {
             add(&format!("{} are blocked: {}", gated(object), spoken(gate)));
         }
@@ -311,11 +328,11 @@ fn notes(object: &ClusterVersion, state: State, updating: bool, cause: &str) -> 
         .get(RETRIEVED_UPDATES)
         .filter(|condition| condition.is_false())
     {
-        add(&format!("no updates are retrieved: {}", spoken(retrieved)));
+        add(&format!("updates cannot be retrieved: {}", spoken(retrieved)));
     }
     if status.observed_generation < object.metadata.generation {
         add(&format!(
-            "the operator has taken up generation {} of {}",
+            "the cluster-version operator has observed generation {} of {}",
             status.observed_generation, object.metadata.generation
         ));
     }

@@ -1,34 +1,34 @@
-//! Why a cluster does not move, in the words of its own ClusterVersion.
+//! Why a cluster does not move, as its own ClusterVersion explains it.
 //!
-//! Owns the closed set of reasons and their order. Refuses to decide: a cause explains a wait, it never fails a
-//! cluster (`docs/design/rules.md#causes-never-fail`). A transient Invalid=True in particular is normal, since channel and
+//! The reasons are a closed set with an order of priority. A cause explains why an upgrade waits; it never makes a cluster
+//! fail (`docs/design/rules.md#causes-never-fail`). For example, Invalid=True for a short time is normal, because channel and
 //! version change together.
 
 use crate::feedback::{Feedback, Target};
 use crate::progress::started;
 
-/// Longest message in bytes.
+/// Maximum length of a message in bytes.
 pub const MAX_MESSAGE: usize = 256;
 
 /// The reasons [`cause`] gives, in the order of their priority.
 pub mod reason {
-    /// The CVO refuses the request as it stands, such as a version that is not among its available updates.
+    /// The CVO refuses the request, for example because the version is not among its available updates.
     pub const INVALID_UPDATE: &str = "InvalidUpdate";
-    /// The release could not be retrieved, verified or loaded, or a precondition failed. The CVO retries.
+    /// The release could not be retrieved, verified or loaded, or a precondition failed. The CVO tries again.
     pub const RELEASE_NOT_ACCEPTED: &str = "ReleaseNotAccepted";
-    /// Reconciling fails, such as on a cluster operator that is not available or degraded.
+    /// The CVO cannot reconcile, for example because a cluster operator is degraded or not available.
     pub const FAILING: &str = "Failing";
-    /// Upgradeable=False and the target is another minor or major version.
+    /// Upgradeable is False, and the target is another minor or major version.
     pub const NOT_UPGRADEABLE: &str = "NotUpgradeable";
-    /// The update service gave no updates, so that a request by version cannot be resolved.
+    /// The CVO could not retrieve updates from the update service, so it cannot resolve a request by version.
     pub const UPDATES_NOT_RETRIEVED: &str = "UpdatesNotRetrieved";
-    /// The release is being retrieved and verified.
+    /// The CVO is retrieving and verifying the release.
     pub const RETRIEVING_RELEASE: &str = "RetrievingRelease";
-    /// Failing=Unknown: an operator takes longer than expected. Not a failure.
+    /// Failing is Unknown: an operator takes longer than expected. This is not a failure.
     pub const SLOW_CLUSTER_OPERATOR: &str = "SlowClusterOperator";
-    /// The update is being applied.
+    /// The CVO is applying the update.
     pub const PROGRESSING: &str = "Progressing";
-    /// The CVO has not begun; the message is what it says of the present release.
+    /// The CVO has not started the update. The message is what it says about the current release.
     pub const NOT_STARTED: &str = "NotStarted";
 
     /// All of them.
@@ -48,14 +48,14 @@ pub mod reason {
 /// A reason from a closed set and a text for humans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// CamelCase word of a closed set.
+    /// One of [`reason::ALL`].
     pub reason: &'static str,
     /// One line of at most [`MAX_MESSAGE`] bytes.
     pub message: String,
 }
 
 impl Cause {
-    /// Makes a cause: white space is collapsed to single blanks, and a text that is too long is cut on a character
+    /// Makes a cause. White space in the text is collapsed to single spaces. A text that is too long is cut at a character
     /// boundary and ends in `…`.
     #[must_use]
     pub fn new(reason: &'static str, text: &str) -> Cause {
@@ -83,10 +83,10 @@ fn one_line(text: &str) -> String {
     line
 }
 
-/// Why a cluster that was told to run `target` does not (yet); `None` when its values give no hint.
+/// Why a cluster that was told to run `target` does not run it yet. `None` if the values give no hint.
 ///
-/// Conditions that can only stop an update before it begins (Upgradeable, `RetrievedUpdates`, retrieval) are left out
-/// once the target is in the history.
+/// Some conditions can only stop an update before it starts: Upgradeable, `RetrievedUpdates`, and the retrieval of the
+/// release. They are ignored once the target is in the history.
 #[must_use]
 pub fn cause(feedback: &Feedback<'_>, target: &Target<'_>) -> Option<Cause> {
     let begun = started(feedback, target);
@@ -112,7 +112,7 @@ pub fn unhealthy(feedback: &Feedback<'_>) -> Option<Cause> {
 fn refused(feedback: &Feedback<'_>, target: &Target<'_>, begun: bool) -> Option<Cause> {
     if feedback.invalid == Some("True") {
         let text = filled(feedback.invalid_message).unwrap_or("the cluster version is invalid");
-        // A service that gives no updates leaves nothing to choose from: the root of most refusals by version.
+        // Most requests by version are refused because the update service gave no updates to choose from.
         let root = (!begun && target.image.is_empty())
             .then(|| not_retrieved(feedback))
             .flatten();
@@ -184,7 +184,7 @@ fn moving(feedback: &Feedback<'_>, begun: bool) -> Option<Cause> {
     filled(feedback.message).map(|text| Cause::new(reason, text))
 }
 
-/// `Reason: message`, whichever of the two exist.
+/// `Reason: message`, the one of the two that exists, or `otherwise`.
 fn spoken(reason: &'static str, theirs: Option<&str>, message: Option<&str>, otherwise: &str) -> Cause {
     match (filled(theirs), filled(message)) {
         (Some(theirs), Some(message)) => Cause::new(reason, &format!("{theirs}: {message}")),
@@ -197,7 +197,7 @@ fn filled(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.trim().is_empty())
 }
 
-/// Whether a message about a release is about the target. One that names no release is.
+/// Whether a message is about the target. A message that names no release is taken to be.
 fn speaks_of(text: &str, target: &Target<'_>) -> bool {
     let named = |key: &str| {
         let rest = text.split_once(key)?.1;
@@ -209,7 +209,7 @@ fn speaks_of(text: &str, target: &Target<'_>) -> bool {
     !differs(target.version, "version=\"") && !differs(target.image, "image=\"")
 }
 
-/// Leaves out the preamble that repeats version and image, so that the point survives the cut.
+/// Leaves out the introduction that repeats version and image, so that the actual reason is not cut off.
 fn essence(text: &str) -> &str {
     const POINTS: [(&str, usize); 3] = [
         (" failure=", " failure=".len()),

@@ -1,10 +1,10 @@
-//! The values a hub learns of a ClusterVersion: their names, their paths and their types.
+//! The values that a hub learns of a ClusterVersion: their names, paths and types.
 //!
-//! Owns the list of feedback rules, so that what a platform work asks for and what is read cannot drift apart. Refuses
-//! to interpret them: that is the business of `progress` and `cause`.
+//! The platform work is rendered from the same list of feedback rules that is read here, so that the two cannot differ. The
+//! modules `progress` and `cause` interpret the values.
 
-/// Name and JSONPath of each value of ClusterVersion `version`, in the order of the rules. `message` is that of condition
-/// Progressing, since entries of the history have none.
+/// Name and JSONPath of each value of the ClusterVersion `version`, in the order of the rules. `message` is that of condition
+/// Progressing, because history entries have no message.
 pub const RULES: [(&str, &str); 22] = [
     ("version", ".status.history[0].version"),
     ("state", ".status.history[0].state"),
@@ -69,9 +69,9 @@ pub const RULES: [(&str, &str); 22] = [
     ),
 ];
 
-/// One delivered value.
+/// One reported value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value<'a> {
+pub enum ReportedValue<'a> {
     /// A string.
     Text(&'a str),
     /// An integer.
@@ -80,7 +80,7 @@ pub enum Value<'a> {
     Flag(bool),
 }
 
-/// The delivered values. `None`: not delivered, or delivered with another type.
+/// The reported values. `None`: not reported, or reported with another type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Feedback<'a> {
     /// Version of the newest history entry; empty until the payload is loaded.
@@ -130,16 +130,16 @@ pub struct Feedback<'a> {
 }
 
 impl<'a> Feedback<'a> {
-    /// Files a value under the name of its rule. An unknown name or a wrong type changes nothing; the first value of a
-    /// name stands.
-    pub fn put(&mut self, name: &str, value: Value<'a>) {
+    /// Stores a value under the name of its rule. An unknown name or a wrong type changes nothing. Of several values with the
+    /// same name the first one is kept.
+    pub fn put(&mut self, name: &str, value: ReportedValue<'a>) {
         match value {
-            Value::Text(text) => {
+            ReportedValue::Text(text) => {
                 if let Some(slot) = self.text_slot(name) {
                     slot.get_or_insert(text);
                 }
             }
-            Value::Number(number) => {
+            ReportedValue::Number(number) => {
                 let slot = match name {
                     "generation" => &mut self.generation,
                     "observedGeneration" => &mut self.observed_generation,
@@ -147,7 +147,7 @@ impl<'a> Feedback<'a> {
                 };
                 slot.get_or_insert(number);
             }
-            Value::Flag(flag) => {
+            ReportedValue::Flag(flag) => {
                 if name == "verified" {
                     self.verified.get_or_insert(flag);
                 }
@@ -155,7 +155,7 @@ impl<'a> Feedback<'a> {
         }
     }
 
-    /// Whether no value was delivered at all.
+    /// Whether no value was reported at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Feedback::default()
@@ -187,8 +187,8 @@ impl<'a> Feedback<'a> {
     }
 }
 
-impl<'a> FromIterator<(&'a str, Value<'a>)> for Feedback<'a> {
-    fn from_iter<I: IntoIterator<Item = (&'a str, Value<'a>)>>(values: I) -> Self {
+impl<'a> FromIterator<(&'a str, ReportedValue<'a>)> for Feedback<'a> {
+    fn from_iter<I: IntoIterator<Item = (&'a str, ReportedValue<'a>)>>(values: I) -> Self {
         let mut feedback = Feedback::default();
         for (name, value) in values {
             feedback.put(name, value);
@@ -197,7 +197,7 @@ impl<'a> FromIterator<(&'a str, Value<'a>)> for Feedback<'a> {
     }
 }
 
-/// The release a cluster was told to run. At least one field is set in a valid request.
+/// The release that a cluster was told to run. At least one field is set in a valid request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Target<'a> {
     /// Version; empty when only an image was given.
@@ -207,7 +207,7 @@ pub struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// Whether nothing was asked for.
+    /// Whether no release was requested.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.version.is_empty() && self.image.is_empty()
@@ -221,7 +221,11 @@ mod tests {
     #[test]
     fn every_rule_is_read_with_its_type_and_no_other() {
         for (name, _) in RULES {
-            let values = [Value::Text("x"), Value::Number(7), Value::Flag(true)];
+            let values = [
+                ReportedValue::Text("x"),
+                ReportedValue::Number(7),
+                ReportedValue::Flag(true),
+            ];
             let taken = values.map(|value| !Feedback::from_iter([(name, value)]).is_empty());
             let expected = match name {
                 "generation" | "observedGeneration" => [false, true, false],
@@ -243,10 +247,10 @@ mod tests {
     #[test]
     fn an_unknown_name_changes_nothing_and_the_first_value_of_a_name_stands() {
         let mut feedback = Feedback::default();
-        feedback.put("colour", Value::Text("blue"));
+        feedback.put("colour", ReportedValue::Text("blue"));
         assert!(feedback.is_empty());
-        feedback.put("version", Value::Text("4.12.0"));
-        feedback.put("version", Value::Text("4.13.0"));
+        feedback.put("version", ReportedValue::Text("4.12.0"));
+        feedback.put("version", ReportedValue::Text("4.13.0"));
         assert_eq!(feedback.version, Some("4.12.0"));
     }
 }

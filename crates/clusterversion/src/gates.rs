@@ -1,36 +1,34 @@
-//! Admin gates and their acknowledgments.
-//!
-//! Owns the two `ConfigMaps`: which gates apply to a version, which are not acknowledged, which acknowledgments belong to no
-//! gate, and what is put back when one is removed (`docs/design/cvo.md#gates`).
+//! Admin gates and their acknowledgments: which gates apply to a version, and which are not acknowledged
+//! (`docs/design/cvo.md#gates`).
 
 use std::collections::BTreeMap;
 
 use crate::era::Era;
 use crate::version;
 
-/// The gates: namespace and name.
+/// Namespace and name of the `ConfigMap` of gates.
 pub const GATES: (&str, &str) = ("openshift-config-managed", "admin-gates");
-/// The acknowledgments: namespace and name.
+/// Namespace and name of the `ConfigMap` of acknowledgments.
 pub const ACKS: (&str, &str) = ("openshift-config", "admin-acks");
 
-/// Pattern of a gate's name up to 4.22, as texts quote it.
+/// Pattern of gate names up to 4.22, as messages quote it.
 const PATTERN: &str = "^ack-[4-5][.]([0-9]{1,})-[^-]";
-/// The same from 4.23 on.
+/// Pattern of gate names from 4.23 on.
 const PATTERN_WITH_MAJOR: &str = "^ack-([4-5][.][0-9]{1,})-[^-]";
 
-/// A `ConfigMap` as the operator finds it.
+/// A `ConfigMap` as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigMap {
     /// Its data.
     Found(BTreeMap<String, String>),
-    /// There is none.
+    /// It does not exist.
     Missing,
-    /// It cannot be read, with the error.
+    /// It cannot be read, because of this error.
     Unreadable(String),
 }
 
 impl ConfigMap {
-    /// Data out of pairs.
+    /// A `ConfigMap` with these keys and values.
     pub fn of<K: Into<String>, V: Into<String>>(pairs: impl IntoIterator<Item = (K, V)>) -> Self {
         Self::Found(
             pairs
@@ -40,7 +38,7 @@ impl ConfigMap {
         )
     }
 
-    /// The data, if there are any to be read.
+    /// The data, if it was read.
     #[must_use]
     pub const fn data(&self) -> Option<&BTreeMap<String, String>> {
         match self {
@@ -80,29 +78,30 @@ fn applies(gate: (u64, u64), current: &str, era: Era) -> bool {
     })
 }
 
-/// A gate that stands against an update to another minor version.
+/// A gate that blocks updates to another minor version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Unacknowledged {
-    /// Reason up to 4.22.
+pub struct UnacknowledgedGate {
+    /// Reason of Upgradeable, as up to 4.22.
     pub reason: &'static str,
-    /// The gate's text, or what is wrong with the gate.
+    /// The text of the gate, or what is wrong with the gate.
     pub message: String,
-    /// The gate's key.
+    /// The key of the gate.
     pub key: String,
 }
 
-/// The gates that apply to the current version and are not acknowledged by exactly `true`, in the order of their keys.
+/// The gates that apply to the current version and are not acknowledged, in the order of their keys. Only the value `true`
+/// acknowledges a gate.
 #[must_use]
 pub fn unacknowledged(
     gates: &BTreeMap<String, String>,
     acks: &BTreeMap<String, String>,
     current: &str,
     era: Era,
-) -> Vec<Unacknowledged> {
+) -> Vec<UnacknowledgedGate> {
     let mut found = Vec::new();
     for (key, text) in gates {
         let mut add = |reason, message: String| {
-            found.push(Unacknowledged {
+            found.push(UnacknowledgedGate {
                 reason,
                 message,
                 key: key.clone(),
@@ -130,29 +129,6 @@ fn malformed(key: &str, era: Era) -> String {
     } else {
         format!("admin-gates configmap gate name {key} has invalid format; must comply with {PATTERN:?}.")
     }
-}
-
-/// The keys of the acknowledgments that no gate has. They have no effect.
-pub fn unrecognized<'a>(
-    gates: &'a BTreeMap<String, String>,
-    acks: &'a BTreeMap<String, String>,
-) -> impl Iterator<Item = &'a str> {
-    acks.keys()
-        .filter(|key| !gates.contains_key(*key))
-        .map(String::as_str)
-}
-
-/// The data to write when the gates differ from those of the payload: keys are put back, foreign ones stay. `None` when
-/// there is nothing to do, or when the `ConfigMap` cannot be read.
-#[must_use]
-pub fn restored(shipped: &BTreeMap<String, String>, live: &ConfigMap) -> Option<BTreeMap<String, String>> {
-    let mut data = match live {
-        ConfigMap::Found(data) => data.clone(),
-        ConfigMap::Missing => BTreeMap::new(),
-        ConfigMap::Unreadable(_) => return None,
-    };
-    data.extend(shipped.iter().map(|(key, value)| (key.clone(), value.clone())));
-    (live.data() != Some(&data)).then_some(data)
 }
 
 #[cfg(test)]
@@ -241,21 +217,6 @@ mod tests {
                     "admin-gates configmap gate name ack-4.x--foo has invalid format; must comply with \"^ack-[4-5][.]([0-9]{1,})-[^-]\"."
                 ),
             ]
-        );
-    }
-
-    #[test]
-    fn unrecognised_acknowledgments_are_named_and_removed_gates_are_put_back() {
-        let gates = map(&[("ack-4.12-a", "A")]);
-        let acks = map(&[("ack-4.12-a", "true"), ("ack-4.12-typo", "true")]);
-        assert_eq!(unrecognized(&gates, &acks).collect::<Vec<_>>(), ["ack-4.12-typo"]);
-        assert_eq!(restored(&gates, &ConfigMap::Missing), Some(gates.clone()));
-        assert_eq!(restored(&gates, &ConfigMap::Found(gates.clone())), None);
-        assert_eq!(restored(&gates, &ConfigMap::Unreadable("down".to_owned())), None);
-        let edited = map(&[("ack-4.12-a", "edited"), ("mine", "x")]);
-        assert_eq!(
-            restored(&gates, &ConfigMap::Found(edited)),
-            Some(map(&[("ack-4.12-a", "A"), ("mine", "x")]))
         );
     }
 }

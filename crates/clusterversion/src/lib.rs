@@ -1,43 +1,26 @@
-//! The law: what the cluster-version operator (CVO) does with a ClusterVersion, and what the values it publishes mean.
+//! What a ClusterVersion says about its cluster.
 //!
-//! One step of the operator is [`law::step`]; its parts are usable alone. Of a hub's side this owns the feedback rules it
-//! asks for ([`feedback::RULES`]), their reading against a target ([`progress`]) and the reason why a cluster does not move
-//! ([`cause`]). Refuses clocks, clients and ManifestWorks: times, graphs, query results and payloads are passed in, and
-//! whether a value is fresh on the level of the work is judged by the caller.
+//! A hub learns some values of it by feedback rules ([`feedback::RULES`]), compares them with the target of an upgrade
+//! ([`progress`]) and explains why a cluster does not move ([`cause`]). The command line has the whole object: it judges the
+//! state of the cluster ([`assess`]) and lists its updates with their risks and what blocks them ([`updates`]).
+//!
+//! This crate reads no clock and sends no request: the caller passes times, `ConfigMaps` and the object in, and decides
+//! whether a feedback value is current. How the cluster-version operator arrives at these values is modelled in `cvo-model`.
 
-pub mod acceptance;
 pub mod assess;
-pub mod cache;
 pub mod cause;
-pub mod diagnostic;
 pub mod era;
-pub mod failure;
 pub mod feedback;
 pub mod gates;
-pub mod history;
-pub mod law;
-pub mod metrics;
-pub mod precondition;
 pub mod progress;
-pub mod progressing;
-pub mod promql;
-pub mod recommended;
-pub mod recorded;
-pub mod retrieval;
-pub mod risk;
-pub mod sources;
-#[cfg(any(test, feature = "testing"))]
-pub mod testing;
+pub mod risks;
 pub mod types;
 pub mod updates;
 pub mod upgradeable;
-pub mod validation;
 pub mod version;
-pub mod view;
 
 pub use cause::{Cause, cause, unhealthy};
 pub use era::Era;
-pub use feedback::{Feedback, Target, Value};
-pub use law::{Effect, Inputs, Memory, Outcome, Settings, step};
+pub use feedback::{Feedback, ReportedValue, Target};
 pub use progress::{Progress, progress};
 pub use types::{ClusterVersion, Time};

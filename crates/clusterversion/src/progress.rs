@@ -1,16 +1,16 @@
-//! Where a cluster stands against a target, by the one rule of staleness (`docs/design/rules.md#fresh-feedback`).
+//! How far a cluster is on its way to a target.
 //!
-//! Owns the comparison of versions, images and generations. Refuses to guess: what is missing or contradictory is
-//! [`Progress::NotYet`], which is neither success nor another version.
+//! Versions, images and generations are compared by the rule of fresh feedback (`docs/design/rules.md#fresh-feedback`).
+//! Nothing is guessed: missing or contradictory values are [`Progress::NotYet`], which is neither success nor another version.
 
 use crate::feedback::{Feedback, Target};
 
-/// Where a cluster stands.
+/// How far a cluster is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress<'a> {
-    /// Nothing can be said: values are missing, stale, or contradict each other.
+    /// Unknown: values are missing, stale, or contradict each other.
     NotYet,
-    /// The cluster's newest history entry is another release.
+    /// The newest history entry of the cluster is another release.
     Other {
         /// Its version.
         version: &'a str,
@@ -23,9 +23,8 @@ pub enum Progress<'a> {
 
 /// Compares feedback with the target.
 ///
-/// `current` tells whether the values were reported for the current generation of the ManifestWork. Absent
-/// `desiredVersion`, generations and `image` never count as stale; present and contradicting ones do. An image is
-/// compared only when the target names one.
+/// `current`: whether the values were reported for the current generation of the ManifestWork. Absent `desiredVersion`,
+/// generations and `image` never count as stale, but contradicting ones do. Images are compared only if the target names one.
 #[must_use]
 pub fn progress<'a>(feedback: &Feedback<'a>, target: &Target<'_>, current: bool) -> Progress<'a> {
     if !current || behind(feedback) || target.is_empty() {
@@ -34,52 +33,52 @@ pub fn progress<'a>(feedback: &Feedback<'a>, target: &Target<'_>, current: bool)
     let version = feedback.version.filter(|version| !version.is_empty());
     let desired = feedback.desired_version.filter(|version| !version.is_empty());
     match entry(feedback, target, version) {
-        Match::Same if contradicts(desired, target) => Progress::NotYet,
-        Match::Same => match feedback.state {
-            // The version is empty only until the payload is loaded, long before the end.
+        ReleaseMatch::Same if contradicts(desired, target) => Progress::NotYet,
+        ReleaseMatch::Same => match feedback.state {
+            // The version is empty only until the payload is loaded, long before the update ends.
             Some("Completed") if version.is_some() || target.version.is_empty() => Progress::Completed,
             Some("Partial") => Progress::Partial,
             _ => Progress::NotYet,
         },
-        Match::Unknown => Progress::NotYet,
-        Match::Different => match version {
-            // Desired and history are written together: a difference means one of them is old.
+        ReleaseMatch::Unknown => Progress::NotYet,
+        ReleaseMatch::Different => match version {
+            // The CVO writes `desired` and history together, so a difference means that one of them is stale.
             Some(version) if desired.is_none_or(|desired| desired == version) => Progress::Other { version },
             _ => Progress::NotYet,
         },
     }
 }
 
-/// Whether the newest history entry is the target; the version is `None` while it is empty or missing.
+/// Whether the newest history entry is the target.
 #[must_use]
 pub(crate) fn started(feedback: &Feedback<'_>, target: &Target<'_>) -> bool {
     let version = feedback.version.filter(|version| !version.is_empty());
-    entry(feedback, target, version) == Match::Same
+    entry(feedback, target, version) == ReleaseMatch::Same
 }
 
 /// How the newest history entry compares with the target.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Match {
+enum ReleaseMatch {
     Same,
     Different,
     Unknown,
 }
 
-fn entry(feedback: &Feedback<'_>, target: &Target<'_>, version: Option<&str>) -> Match {
+fn entry(feedback: &Feedback<'_>, target: &Target<'_>, version: Option<&str>) -> ReleaseMatch {
     let by_image = match (target.image, feedback.image) {
-        ("", _) | (_, None | Some("")) => Match::Unknown,
-        (wanted, Some(seen)) if wanted == seen => Match::Same,
-        _ => Match::Different,
+        ("", _) | (_, None | Some("")) => ReleaseMatch::Unknown,
+        (wanted, Some(seen)) if wanted == seen => ReleaseMatch::Same,
+        _ => ReleaseMatch::Different,
     };
     let by_version = match (target.version, version) {
-        ("", _) | (_, None) => Match::Unknown,
-        (wanted, Some(seen)) if wanted == seen => Match::Same,
-        _ => Match::Different,
+        ("", _) | (_, None) => ReleaseMatch::Unknown,
+        (wanted, Some(seen)) if wanted == seen => ReleaseMatch::Same,
+        _ => ReleaseMatch::Different,
     };
     match (by_version, by_image) {
-        (Match::Different, _) | (_, Match::Different) => Match::Different,
-        (Match::Same, _) | (_, Match::Same) => Match::Same,
-        (Match::Unknown, Match::Unknown) => Match::Unknown,
+        (ReleaseMatch::Different, _) | (_, ReleaseMatch::Different) => ReleaseMatch::Different,
+        (ReleaseMatch::Same, _) | (_, ReleaseMatch::Same) => ReleaseMatch::Same,
+        (ReleaseMatch::Unknown, ReleaseMatch::Unknown) => ReleaseMatch::Unknown,
     }
 }
 

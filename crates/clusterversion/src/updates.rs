@@ -1,513 +1,566 @@
-//! The lists of updates in the operator's memory: fetched, kept or cleared, and evaluated.
+//! One cluster's updates for its administrator: what is offered, what runs and what blocks, and the request for an update.
 //!
-//! Owns when the update service is asked, what becomes of the lists when it fails, and the evaluation of all risks with
-//! promotion and order (`docs/design/cvo.md#conditional-updates`). Refuses to fetch and to query: it asks, and takes
-//! answers.
+//! This follows `oc adm upgrade` (`docs/design/cvo.md#what-oc-adm-upgrade-does`). The caller prints and sends.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use chrono::TimeDelta;
+use serde::Serialize;
+use serde_json::{Value, json};
 
-use crate::cache::{Ask, Cache, Clocks};
-use crate::diagnostic::Diagnostic;
+use crate::assess::{ClusterVersionState, assess};
 use crate::era::Era;
-use crate::promql::{self, Verdict};
-use crate::recommended::{is_reason, recommend, unknown_text};
-use crate::retrieval::{self, Failure, GraphReply, Question};
-use crate::risk;
-use crate::sources::{self, Sourced};
+use crate::gates::{self, ConfigMap};
+use crate::risks;
 use crate::types::{
-    APPLIES, Condition, ConditionStatus, ConditionalUpdate, MatchingRule, Release, Risk, Time,
+    ClusterOperatorCondition, ClusterVersion, ConditionStatus, ConditionalUpdate, FAILING, INVALID, PARTIAL,
+    PROGRESSING, RELEASE_ACCEPTED, RETRIEVED_UPDATES, Release, Status, Time, UPGRADEABLE, field::timestamp,
 };
-use crate::version::{parse, sort_conditional, sort_releases};
+use crate::upgradeable;
+use crate::version;
 
-/// Age at which lists that could not be renewed are given up.
-pub const MAX_AGE: TimeDelta = TimeDelta::hours(24);
-/// Time limit of a fetch.
-pub const FETCH_TIMEOUT: TimeDelta = TimeDelta::minutes(60);
-/// Time limit of a query.
-pub const QUERY_TIMEOUT: TimeDelta = TimeDelta::minutes(5);
-
-/// Most updates with risks, and most risks, that the schema takes.
-pub const MOST_UPDATES: usize = 500;
-
-/// What is asked of the caller.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    /// GET this URL.
-    Graph(String),
-    /// Ask Prometheus this.
-    Query(String),
+/// An update that the cluster offers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OfferedUpdate {
+    /// Version.
+    pub version: String,
+    /// Pull specification.
+    pub image: String,
+    /// URL of the errata page. It may be empty.
+    pub url: String,
+    /// Channels that contain the release.
+    pub channels: Vec<String>,
+    /// `True`, or for a conditional update the status of its condition `Recommended`.
+    pub recommended: String,
+    /// Reason of the condition `Recommended`. It is empty for an update without risks.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Message of the condition `Recommended`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// Names of the risks because of which the update is not recommended: the cluster is exposed to them, or they could not be
+    /// evaluated.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub risks: Vec<String>,
+    /// Whether Upgradeable=False blocks the update.
+    pub blocked: bool,
 }
 
-/// What the lists depend on besides the graph.
-#[derive(Clone, Debug)]
-pub struct Circumstances<'a> {
-    /// What would be asked.
-    pub question: Question,
-    /// Release line.
-    pub era: Era,
-    /// Clocks of the cache.
-    pub clocks: Clocks,
-    /// Between two fetches.
-    pub interval: TimeDelta,
-    /// Names of the risks that are accepted; `None` while the gate is closed.
-    pub accepted: Option<BTreeSet<String>>,
-    /// Risks that the cluster itself sees; empty while the gate is closed.
-    pub sourced: &'a [Sourced],
-    /// Whether the cluster's id is put into queries.
-    pub inject_cluster_id: bool,
+/// A condition that blocks updates.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpdateBlock {
+    /// The condition, as `Upgradeable=False`.
+    pub condition: String,
+    /// Its reason. It may be empty.
+    pub reason: String,
+    /// Its message.
+    pub message: String,
 }
 
-/// What the last fetch left.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Known {
-    question: Question,
-    last_attempt: Option<Time>,
-    last_change: Option<Time>,
-    current: Release,
-    upstream: Vec<Release>,
-    upstream_conditional: Vec<ConditionalUpdate>,
-    failure: Option<Failure>,
-    since: Option<Time>,
+/// A gate that the administrator has to acknowledge.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AdminGate {
+    /// Key to set to `true` in `ConfigMap` admin-acks of namespace openshift-config.
+    pub key: String,
+    /// What the administrator acknowledges.
+    pub text: String,
 }
 
-/// The lists that are published, and what they come from.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Updates {
-    known: Option<Known>,
-    fetching: Option<(Time, Question, bool)>,
-    querying: Option<(Time, String)>,
-    cache: Cache,
-    /// What the evaluated lists were evaluated with.
-    evaluated_with: Option<(Option<BTreeSet<String>>, Vec<Sourced>)>,
+/// The running update.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunningUpdate {
+    /// Its version, or its image while the version is not known.
+    pub version: String,
+    /// When it started.
+    pub since: Option<String>,
+    /// Its progress.
+    pub message: String,
+}
+
+/// The updates of one cluster. What is not known is left out and never shown as empty.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterUpdates {
+    /// UUID of the cluster.
+    pub cluster_id: String,
+    /// Version that the cluster runs or is being updated to.
+    pub version: String,
+    /// Channel; empty if none is set.
+    pub channel: String,
+    /// Channels that contain this version.
+    pub channels: Vec<String>,
+    /// State of the cluster, one word.
+    pub state: String,
+    /// Reason for the state.
+    pub cause: String,
+    /// Other things worth knowing.
+    pub notes: Vec<String>,
+    /// The running update.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<RunningUpdate>,
+    /// What blocks updates.
+    pub blocks: Vec<UpdateBlock>,
+    /// Gates to acknowledge; left out if they are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gates: Option<Vec<AdminGate>>,
+    /// Why the gates are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gates_unknown: Option<String>,
     /// Recommended updates, newest first.
-    available: Vec<Release>,
-    /// Updates with risks, newest first.
-    conditional: Vec<ConditionalUpdate>,
-    /// Condition `Applies` by risk.
-    applies: BTreeMap<String, Condition>,
-    /// An evaluation waits for a query.
-    unfinished: bool,
+    pub recommended: Vec<OfferedUpdate>,
+    /// Supported but not recommended updates, newest first.
+    pub not_recommended: Vec<OfferedUpdate>,
 }
 
-impl Updates {
-    /// Takes over from a status what an operator that starts knows of the one before: the conditions, so that their
-    /// transition times last.
-    pub fn resume(&mut self, conditional: &[ConditionalUpdate]) {
-        if self.known.is_none() && self.conditional.is_empty() {
-            self.conditional = conditional.to_vec();
-        }
-    }
+/// The `ConfigMaps` of gates and acknowledgments, if they are known.
+pub type Acks<'a> = Option<(&'a ConfigMap, &'a ConfigMap)>;
 
-    /// The recommended updates and those with risks, newest first; `None` until they are evaluated for the first time.
-    #[must_use]
-    pub fn lists(&self) -> Option<(&[Release], &[ConditionalUpdate])> {
-        self.evaluated_with.as_ref()?;
-        Some((&self.available, &self.conditional))
-    }
-
-    /// The running release as the graph knows it.
-    #[must_use]
-    pub fn current(&self) -> Option<&Release> {
-        self.known.as_ref().map(|known| &known.current)
-    }
-
-    /// Whether the lists are those of a question, and evaluated: else they are not published.
-    #[must_use]
-    pub fn answers(&self, question: &Question) -> bool {
-        let finished = !self.unfinished;
-        self.known.as_ref().filter(|_| finished).is_some_and(|known| {
-            known.question.channel == question.channel && known.question.service == question.service
-        })
-    }
-
-    /// Condition `RetrievedUpdates`; `None` before the first attempt.
-    #[must_use]
-    pub fn condition(&self) -> Option<Condition> {
-        let known = self.known.as_ref()?;
-        Some(retrieval::condition(known.since?, known.failure.as_ref()))
-    }
-
-    /// When the updates were last retrieved, or the service, channel or architecture changed: what
-    /// `cluster_version_operator_update_retrieval_timestamp_seconds` says.
-    #[must_use]
-    pub fn last_change(&self) -> Option<Time> {
-        self.known.as_ref().and_then(|known| known.last_change)
-    }
-
-    /// Takes the answer of the update service to what was asked last; one to an earlier question is dropped, and the answer
-    /// to the last one is still waited for.
-    pub fn take_graph(
-        &mut self,
-        now: Time,
-        reply: &GraphReply,
-        around: &Circumstances<'_>,
-        diagnostics: &mut Vec<Diagnostic>,
-    ) {
-        let answered = |question: &Question| question.url().is_ok_and(|url| url == reply.url);
-        let Some((_, question, keep)) = self.fetching.take_if(|(_, asked, _)| answered(asked)) else {
-            return;
-        };
-        if question != around.question {
-            // The question has changed meanwhile: this is no answer to it.
-            return;
-        }
-        let outcome = retrieval::read(&question, &reply.answer);
-        self.settle(now, question, outcome, keep, around, diagnostics);
-    }
-
-    /// Takes the answer of Prometheus to a query.
-    pub fn take_query(&mut self, now: Time, query: &str, verdict: Verdict) {
-        if self.querying.as_ref().is_some_and(|(_, asked)| asked == query) {
-            self.querying = None;
-        }
-        self.cache.record(now, query, verdict);
-    }
-
-    /// Goes on: asks for the graph when it is due, evaluates the risks, and says what is wanted of the caller.
-    pub fn advance(
-        &mut self,
-        now: Time,
-        around: &Circumstances<'_>,
-        diagnostics: &mut Vec<Diagnostic>,
-    ) -> Vec<Wanted> {
-        let mut wanted = Vec::new();
-        if let Some(keep) = self.is_fetch_due(now, around) {
-            match around.question.url() {
-                Ok(url) => {
-                    self.fetching = Some((now, around.question.clone(), keep));
-                    wanted.push(Wanted::Graph(url));
-                }
-                Err(failure) => {
-                    self.fetching = None;
-                    let question = around.question.clone();
-                    self.settle(now, question, Err(failure), keep, around, diagnostics);
-                }
-            }
-        }
-        if self.is_evaluation_due(now, around) {
-            wanted.extend(self.evaluate(now, around, diagnostics));
-        }
-        wanted
-    }
-
-    /// Whether a fetch is due, and if so whether the lists may be kept should it fail.
-    fn is_fetch_due(&self, now: Time, around: &Circumstances<'_>) -> Option<bool> {
-        if let Some((since, question, _)) = &self.fetching
-            && *question == around.question
-            && now < *since + FETCH_TIMEOUT
-        {
-            return None;
-        }
-        let Some(known) = &self.known else {
-            return Some(false);
-        };
-        if known.question != around.question {
-            return Some(false);
-        }
-        if known.last_change.is_none_or(|at| now - at >= MAX_AGE) && self.is_past_interval(now, around) {
-            return Some(false);
-        }
-        self.is_past_interval(now, around)
-            .then_some(around.era.keeps_lists())
-    }
-
-    fn is_past_interval(&self, now: Time, around: &Circumstances<'_>) -> bool {
-        let last = self.known.as_ref().and_then(|known| known.last_attempt);
-        last.is_none_or(|at| now - at >= around.interval)
-    }
-
-    fn settle(
-        &mut self,
-        now: Time,
-        question: Question,
-        outcome: Result<retrieval::Retrieved, Failure>,
-        keep: bool,
-        around: &Circumstances<'_>,
-        diagnostics: &mut Vec<Diagnostic>,
-    ) {
-        let before = self.known.take().unwrap_or_default();
-        let changed = before.question != question;
-        let success = outcome.is_ok();
-        let mut known = Known {
-            question,
-            last_attempt: Some(now),
-            last_change: if success || changed {
-                Some(now)
-            } else {
-                before.last_change
-            },
-            since: if before.since.is_some() && before.failure.is_none() == success {
-                before.since
-            } else {
-                Some(now)
-            },
-            ..Known::default()
-        };
-        match outcome {
-            Ok(mut retrieved) => {
-                diagnostics.append(&mut retrieved.diagnostics);
-                if !around.era.checks_risk_names() {
-                    keep_reasonable(&mut retrieved.conditional, diagnostics);
-                }
-                if around.inject_cluster_id {
-                    inject(&mut retrieved.conditional, &around.question.cluster_id);
-                }
-                known.current = retrieved.current;
-                known.upstream = retrieved.updates;
-                known.upstream_conditional = retrieved.conditional;
-            }
-            Err(failure) => {
-                if keep && failure.is_of_service() {
-                    known.current = before.current;
-                    known.upstream = before.upstream;
-                    known.upstream_conditional = before.upstream_conditional;
-                }
-                known.failure = Some(failure);
-            }
-        }
-        self.known = Some(known);
-        self.unfinished = true;
-    }
-
-    fn is_evaluation_due(&self, now: Time, around: &Circumstances<'_>) -> bool {
-        if self.known.is_none() {
-            return false;
-        }
-        let stale = self.evaluated_with.as_ref().is_none_or(|(accepted, sourced)| {
-            *accepted != around.accepted || sourced.as_slice() != around.sourced
-        });
-        self.unfinished
-            || stale
-            || self.is_in_doubt() && self.query_wake(now, around).is_some_and(|at| at <= now)
-    }
-
-    /// Whether an update is neither recommended nor not.
-    fn is_in_doubt(&self) -> bool {
-        self.conditional.iter().any(is_unknown)
-    }
-
-    /// When asking the cache again may end a doubt.
-    fn query_wake(&self, now: Time, around: &Circumstances<'_>) -> Option<Time> {
-        let doubtful = self.conditional.iter().filter(|update| is_unknown(update));
-        let unknown = doubtful.flat_map(|update| &update.risks).filter(|risk| {
-            self.applies
-                .get(&risk.name)
-                .is_none_or(|applies| applies.status == ConditionStatus::Unknown)
-        });
-        self.cache
-            .wake_at(now, unknown.flat_map(risk::queries), &around.clocks)
-    }
-
-    /// Evaluates all risks and publishes the lists, unless a query has to be asked first.
-    fn evaluate(
-        &mut self,
-        now: Time,
-        around: &Circumstances<'_>,
-        diagnostics: &mut Vec<Diagnostic>,
-    ) -> Option<Wanted> {
-        if let Some((since, query)) = &self.querying {
-            if now < *since + QUERY_TIMEOUT {
-                return None;
-            }
-            let query = query.clone();
-            let late = format!(
-                "executing PromQL query: no answer within {} minutes",
-                QUERY_TIMEOUT.num_minutes()
-            );
-            self.take_query(now, &query, Err(late));
-        }
-        let known = self.known.as_ref()?;
-        let mut available = known.upstream.clone();
-        let mut conditional = known.upstream_conditional.clone();
-        let mut told = Vec::new();
-        sources::merge(
-            &around.question.version,
-            &mut available,
-            &mut conditional,
-            around.sourced,
-            &mut told,
-        );
-        // What the cluster sees itself may be too much for a target of the graph.
-        retrieval::keep_publishable(&mut conditional, &mut told);
-        // A pass that has to wait for a query leaves no trace but the query.
-        let mut cache = self.cache.clone();
-        let mut verdicts: BTreeMap<String, Verdict> = BTreeMap::new();
-        for risk in in_order(&conditional) {
-            let mut query_first = None;
-            let verdict = risk::matches(&risk.matching_rules, |query| {
-                match cache.ask(now, query, &around.clocks, around.era) {
-                    Ask::Verdict(verdict) => verdict,
-                    Ask::Evaluate(query) => {
-                        query_first.get_or_insert(query);
-                        Err(String::new())
-                    }
-                }
-            });
-            if let Some(query) = query_first {
-                self.querying = Some((now, query.clone()));
-                self.unfinished = true;
-                return Some(Wanted::Query(query));
-            }
-            verdicts.insert(risk::identity(risk), verdict);
-        }
-        self.cache = cache;
-        diagnostics.append(&mut told);
-        self.publish(now, available, conditional, &verdicts, around);
-        None
-    }
-
-    fn publish(
-        &mut self,
-        now: Time,
-        mut available: Vec<Release>,
-        mut conditional: Vec<ConditionalUpdate>,
-        verdicts: &BTreeMap<String, Verdict>,
-        around: &Circumstances<'_>,
-    ) {
-        let nobody = BTreeSet::new();
-        let accepted = around.accepted.as_ref().unwrap_or(&nobody);
-        let verdict_of = |risk: &Risk| verdicts.get(&risk::identity(risk)).cloned().unwrap_or(Ok(false));
-        self.applies = self.applies(now, &conditional, verdicts, around);
-        for update in &mut conditional {
-            let before = self
-                .conditional
-                .iter()
-                .find(|old| old.release.image == update.release.image);
-            if let Some(before) = before {
-                update.conditions = before.conditions.clone();
-            }
-            let recommendation = recommend(&update.risks, verdict_of, accepted, around.era);
-            promote(&mut available, update, recommendation.status);
-            update.conditions.set(recommendation.condition(now));
-            if around.accepted.is_some() {
-                let names: BTreeSet<&String> = update.risks.iter().map(|risk| &risk.name).collect();
-                update.risk_names = names.into_iter().cloned().collect();
-                for risk in &mut update.risks {
-                    risk.conditions.0 = self.applies.get(&risk.name).cloned().into_iter().collect();
-                }
-            }
-        }
-        sort_releases(&mut available);
-        sort_conditional(&mut conditional);
-        conditional.truncate(MOST_UPDATES);
-        self.available = available;
-        self.conditional = conditional;
-        self.evaluated_with = Some((around.accepted.clone(), around.sourced.to_vec()));
-        self.unfinished = false;
-    }
-
-    /// Condition `Applies` of each risk; one that a source gave, or that was there, keeps its transition time.
-    fn applies(
-        &self,
-        now: Time,
-        conditional: &[ConditionalUpdate],
-        verdicts: &BTreeMap<String, Verdict>,
-        around: &Circumstances<'_>,
-    ) -> BTreeMap<String, Condition> {
-        let mut all = BTreeMap::new();
-        for risk in conditional.iter().flat_map(|update| &update.risks) {
-            let (status, reason, message) = match verdicts.get(&risk::identity(risk)) {
-                Some(Ok(true)) => (ConditionStatus::True, "Match", String::new()),
-                Some(Err(error)) => (
-                    ConditionStatus::Unknown,
-                    "EvaluationFailed",
-                    unknown_text(risk, error, around.era),
-                ),
-                Some(Ok(false)) | None => (ConditionStatus::False, "NotMatch", String::new()),
-            };
-            let mut condition = Condition::new(now, APPLIES, status, reason, message);
-            let given = risk
-                .conditions
-                .get(APPLIES)
-                .filter(|given| given.status == status);
-            if let Some(given) = given {
-                condition = given.clone();
-            } else if let Some(before) = self.applies.get(&risk.name).filter(|old| old.status == status) {
-                condition.last_transition_time = before.last_transition_time;
-            }
-            all.entry(risk.name.clone()).or_insert(condition);
-        }
-        all
-    }
-
-    /// When something is due, besides when something changes.
-    #[must_use]
-    pub fn wake_at(&self, now: Time, around: &Circumstances<'_>) -> Option<Time> {
-        let fetch = match (&self.fetching, &self.known) {
-            (Some((since, ..)), _) => Some(*since + FETCH_TIMEOUT),
-            (None, Some(known)) => known.last_attempt.map(|at| at + around.interval),
-            (None, None) => Some(now),
-        };
-        let query = match &self.querying {
-            Some((since, _)) => Some(*since + QUERY_TIMEOUT),
-            None if self.evaluated_with.is_some() && self.is_in_doubt() => self.query_wake(now, around),
-            None => None,
-        };
-        [fetch, query].into_iter().flatten().min()
+/// Describes the updates of a cluster. Without `now`, the newest time in the object stands in for it.
+#[must_use]
+pub fn cluster_updates(object: &ClusterVersion, acks: Acks<'_>, now: Option<Time>) -> ClusterUpdates {
+    let status = &object.status;
+    let assessment = assess(object, now);
+    let progressing = status
+        .conditions
+        .get(PROGRESSING)
+        .filter(|condition| condition.is_true());
+    let running = progressing.map(|condition| running(status, condition));
+    let (gates, gates_unknown) = match gates_to_acknowledge(object, acks) {
+        Ok(gates) => (Some(gates), None),
+        Err(why) => (None, Some(why)),
+    };
+    let mut notes = assessment.notes;
+    notes.extend(unusable(object));
+    ClusterUpdates {
+        cluster_id: object.spec.cluster_id.clone(),
+        version: status.desired.version.clone(),
+        channel: object.spec.channel.clone(),
+        channels: status.desired.channels.clone(),
+        state: assessment.state.to_string(),
+        cause: assessment.cause,
+        notes,
+        running,
+        blocks: blocks(object),
+        gates,
+        gates_unknown,
+        recommended: recommended(object)
+            .iter()
+            .map(|release| without_risks(object, release))
+            .collect(),
+        not_recommended: status
+            .conditional_updates
+            .iter()
+            .filter(|update| !is_recommended(update))
+            .map(|update| with_risks(object, update))
+            .collect(),
     }
 }
 
-fn is_unknown(update: &ConditionalUpdate) -> bool {
+/// The update that the operator reports. The history may not contain it yet.
+fn running(status: &Status, progressing: &ClusterOperatorCondition) -> RunningUpdate {
+    let entry = status.history.first().filter(|entry| !entry.is_completed());
+    let (version, image) = entry.map_or((&status.desired.version, &status.desired.image), |entry| {
+        (&entry.version, &entry.image)
+    });
+    let since = entry.map_or(progressing.last_transition_time, |entry| entry.started_time);
+    RunningUpdate {
+        version: if version.is_empty() { image } else { version }.clone(),
+        since: since.map(timestamp),
+        message: progressing.message.clone(),
+    }
+}
+
+fn is_recommended(update: &ConditionalUpdate) -> bool {
     update
         .recommended()
-        .is_none_or(|condition| !condition.is_true() && !condition.is_false())
+        .is_some_and(ClusterOperatorCondition::is_true)
 }
 
-/// Puts a recommended update among the available ones, and takes any other out.
-pub fn promote(available: &mut Vec<Release>, update: &ConditionalUpdate, status: ConditionStatus) {
-    let image = &update.release.image;
-    let is_there = available.iter().any(|release| release.image == *image);
-    match status {
-        ConditionStatus::True if is_there => {}
-        ConditionStatus::True => available.push(update.release.clone()),
-        _ => available.retain(|release| release.image != *image),
+/// The recommended updates, newest first. For a conditional update only its condition decides, even if it is also in the list
+/// of available updates (`docs/design/cvo.md#which-updates-are-recommended`).
+fn recommended(object: &ClusterVersion) -> Vec<Release> {
+    let status = &object.status;
+    let conditional = &status.conditional_updates;
+    let without_risks = status.available_updates.iter().filter(|release| {
+        conditional
+            .iter()
+            .all(|update| !is_same(&update.release, release))
+    });
+    let cleared = conditional
+        .iter()
+        .filter(|update| is_recommended(update))
+        .map(|update| &update.release);
+    let mut releases: Vec<Release> = without_risks
+        .chain(cleared)
+        .filter(|release| is_usable(release))
+        .cloned()
+        .collect();
+    version::sort_releases(&mut releases);
+    releases
+}
+
+/// Whether two releases are the same: by image, or by version if one has no image.
+fn is_same(one: &Release, other: &Release) -> bool {
+    if one.image.is_empty() || other.image.is_empty() {
+        one.version == other.version
+    } else {
+        one.image == other.image
     }
 }
 
-/// Each set of rules once, in the order in which they are evaluated: those of newer updates first, then by name.
-fn in_order(conditional: &[ConditionalUpdate]) -> Vec<&Risk> {
-    let mut newest: BTreeMap<String, (Option<update_graph::Version>, &Risk)> = BTreeMap::new();
-    for update in conditional {
-        let version = parse(&update.release.version);
-        for risk in &update.risks {
-            let entry = newest
-                .entry(risk::identity(risk))
-                .or_insert_with(|| (version.clone(), risk));
-            if version > entry.0 {
-                *entry = (version.clone(), risk);
+/// Whether a release can be requested.
+fn is_usable(release: &Release) -> bool {
+    !release.version.is_empty() && !release.image.is_empty()
+}
+
+/// A note about listed updates that cannot be requested.
+fn unusable(object: &ClusterVersion) -> Option<String> {
+    let listed = object.status.available_updates.iter();
+    match listed.filter(|release| !is_usable(release)).count() {
+        0 => None,
+        1 => Some("1 listed update has no version or no image and cannot be requested".to_owned()),
+        count => Some(format!(
+            "{count} listed updates have no version or no image and cannot be requested"
+        )),
+    }
+}
+
+fn is_blocked(object: &ClusterVersion, version: &str) -> bool {
+    let status = &object.status;
+    let gate = status
+        .conditions
+        .get(UPGRADEABLE)
+        .is_some_and(ClusterOperatorCondition::is_false);
+    gate && (upgradeable::blocks_patch_updates(object)
+        || upgradeable::blocks(&status.desired.version, version))
+}
+
+fn without_risks(object: &ClusterVersion, release: &Release) -> OfferedUpdate {
+    OfferedUpdate {
+        version: release.version.clone(),
+        image: release.image.clone(),
+        url: release.url.clone(),
+        channels: release.channels.clone(),
+        recommended: "True".to_owned(),
+        reason: String::new(),
+        message: String::new(),
+        risks: Vec::new(),
+        blocked: is_blocked(object, &release.version),
+    }
+}
+
+fn with_risks(object: &ClusterVersion, update: &ConditionalUpdate) -> OfferedUpdate {
+    let condition = update.recommended();
+    let standing = risks::open_risks(update, Era::recorded(object));
+    let mut risks: Vec<String> = standing.into_iter().map(|(risk, _)| risk.name.clone()).collect();
+    if risks.is_empty() {
+        // The message cannot be read, so any of the risks may be the reason.
+        risks = update.risks.iter().map(|risk| risk.name.clone()).collect();
+    }
+    OfferedUpdate {
+        recommended: condition
+            .map_or("Unknown", |condition| condition.status.as_str())
+            .to_owned(),
+        reason: condition
+            .map(|condition| condition.reason.clone())
+            .unwrap_or_default(),
+        message: condition
+            .map(|condition| condition.message.clone())
+            .unwrap_or_default(),
+        risks,
+        ..without_risks(object, &update.release)
+    }
+}
+
+/// The conditions that block updates, in the order in which an administrator should look at them.
+fn blocks(object: &ClusterVersion) -> Vec<UpdateBlock> {
+    let conditions = &object.status.conditions;
+    let stands = |kind: &str, status: ConditionStatus| {
+        conditions
+            .get(kind)
+            .filter(|condition| condition.status == status)
+            .map(|condition| UpdateBlock {
+                condition: format!("{kind}={status}"),
+                reason: condition.reason.clone(),
+                message: condition.message.clone(),
+            })
+    };
+    [
+        stands(INVALID, ConditionStatus::True),
+        stands(RELEASE_ACCEPTED, ConditionStatus::False),
+        stands(FAILING, ConditionStatus::True),
+        stands(UPGRADEABLE, ConditionStatus::False),
+        stands(RETRIEVED_UPDATES, ConditionStatus::False),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The gates to acknowledge. The error says why they are not known. If admin-acks is missing, nothing is acknowledged.
+fn gates_to_acknowledge(object: &ClusterVersion, acks: Acks<'_>) -> Result<Vec<AdminGate>, String> {
+    let Some((gates, acks)) = acks else {
+        return Err("a ClusterVersion alone does not show them; connect to the cluster".to_owned());
+    };
+    let nothing = BTreeMap::new();
+    let gates = match gates {
+        ConfigMap::Found(data) => data,
+        ConfigMap::Missing => return Err(format!("ConfigMap {} not found", named(gates::GATES))),
+        ConfigMap::Unreadable(error) => return Err(unreadable(gates::GATES, error)),
+    };
+    let acks = match acks {
+        ConfigMap::Found(data) => data,
+        ConfigMap::Missing => &nothing,
+        ConfigMap::Unreadable(error) => return Err(unreadable(gates::ACKS, error)),
+    };
+    let status = &object.status;
+    let era = Era::of(&status.desired.version);
+    let current = if era.has_risk_sources() {
+        status.desired.version.as_str()
+    } else {
+        status.current_version()
+    };
+    if version::parse(current).is_none() {
+        return Err(format!(
+            "{current:?} is not a version, so gates cannot be compared with it"
+        ));
+    }
+    let standing = gates::unacknowledged(gates, acks, current, era);
+    let required = standing
+        .into_iter()
+        .filter(|gate| gate.reason == "AdminAckRequired");
+    let gates = required.map(|gate| AdminGate {
+        key: gate.key,
+        text: gate.message,
+    });
+    Ok(gates.collect())
+}
+
+fn named((namespace, name): (&str, &str)) -> String {
+    format!("{name} of namespace {namespace}")
+}
+
+fn unreadable(map: (&str, &str), error: &str) -> String {
+    format!("ConfigMap {} cannot be read: {error}", named(map))
+}
+
+/// What a request may ignore.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestOptions {
+    /// That the update is supported but not recommended.
+    pub not_recommended: bool,
+    /// That the cluster is failing or updating, or refuses its current request.
+    pub warnings: bool,
+}
+
+/// A request that may be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpdateRequest {
+    /// JSON merge patch for the ClusterVersion.
+    pub patch: Value,
+    /// What the administrator should know.
+    pub notes: Vec<String>,
+}
+
+/// The request for an update to a version.
+///
+/// A recommended update is requested by version alone: if a risk comes up before the cluster acts, the cluster refuses. An
+/// update that is not recommended is requested with its image, which the cluster accepts and records.
+///
+/// # Errors
+/// All reasons against the request, one sentence each, with the flag that would allow the request if there is one.
+pub fn update_request(
+    object: &ClusterVersion,
+    version: &str,
+    allowed: RequestOptions,
+) -> Result<UpdateRequest, Vec<String>> {
+    let status = &object.status;
+    let mut reasons = Vec::new();
+    if status.desired.version == version {
+        let updating = status.history.first().is_some_and(|entry| entry.state == PARTIAL);
+        let text = if updating {
+            "is already being updated to"
+        } else {
+            "already runs"
+        };
+        return Err(vec![format!("the cluster {text} {version}")]);
+    }
+    if version::parse(version).is_none() {
+        return Err(vec![format!(
+            "{version:?} is not a version; expected one such as 4.14.9"
+        )]);
+    }
+    if !allowed.warnings {
+        reasons.extend(warnings(object));
+    }
+    let image = image_of(object, version, allowed, &mut reasons);
+    if !reasons.is_empty() {
+        return Err(reasons);
+    }
+    let mut notes = Vec::new();
+    if is_blocked(object, version) {
+        let gate = status.conditions.get(UPGRADEABLE).map(said).unwrap_or_default();
+        let what = if upgradeable::blocks(&status.desired.version, version) {
+            "is another minor version and therefore blocked"
+        } else {
+            "is blocked like every update"
+        };
+        notes.push(format!(
+            "{version} {what}. The cluster starts the update when it is no longer blocked: {gate}"
+        ));
+    }
+    // Blank values undo those of an older request. Accepted risks and the mode stay as the administrator set them.
+    let update = json!({"version": version, "image": image, "architecture": "", "force": false});
+    Ok(UpdateRequest {
+        patch: json!({"spec": {"desiredUpdate": update}}),
+        notes,
+    })
+}
+
+/// The image for the request, or an empty text if the version is enough. Adds the reasons against the request.
+fn image_of(
+    object: &ClusterVersion,
+    version: &str,
+    allowed: RequestOptions,
+    reasons: &mut Vec<String>,
+) -> String {
+    let status = &object.status;
+    let of_version = |release: &&Release| release.version == version;
+    let recommended = recommended(object);
+    let open: Vec<&Release> = recommended.iter().filter(of_version).collect();
+    let risky: Vec<&ConditionalUpdate> = status
+        .conditional_updates
+        .iter()
+        .filter(|update| update.release.version == version && !is_recommended(update))
+        .collect();
+    match (open.as_slice(), risky.as_slice()) {
+        ([one], []) => {
+            let mut listed = status.available_updates.iter();
+            // The cluster finds a version only in the list of available updates.
+            if listed.any(|release| release.image == one.image) {
+                String::new()
+            } else {
+                one.image.clone()
             }
         }
-    }
-    let mut risks: Vec<_> = newest.into_values().collect();
-    risks.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.name.cmp(&b.1.name)));
-    risks.into_iter().map(|(_, risk)| risk).collect()
-}
-
-/// Takes out targets whose risks' names cannot stand as a reason, where the raw name is the reason: the schema would refuse
-/// the whole status.
-fn keep_reasonable(conditional: &mut Vec<ConditionalUpdate>, diagnostics: &mut Vec<Diagnostic>) {
-    conditional.retain(|update| {
-        let odd = update.risks.iter().find(|risk| !is_reason(&risk.name));
-        diagnostics.extend(odd.map(|risk| Diagnostic::TargetRefused {
-            version: update.release.version.clone(),
-            why: format!(
-                "has the risk {:?}, whose name is no reason of a condition",
-                risk.name
-            ),
-        }));
-        odd.is_none()
-    });
-}
-
-fn inject(conditional: &mut [ConditionalUpdate], cluster_id: &str) {
-    let risks = conditional.iter_mut().flat_map(|update| &mut update.risks);
-    for rule in risks.flat_map(|risk| &mut risk.matching_rules) {
-        if let Some(query) = &rule.promql {
-            *rule = MatchingRule::promql(promql::inject_cluster_id(&query.promql, cluster_id));
+        ([], [update]) => {
+            if !allowed.not_recommended {
+                reasons.push(not_recommended(update));
+            }
+            if update.release.image.is_empty() {
+                reasons.push(format!(
+                    "{version} is listed without an image, but an update that is not recommended must be requested by image"
+                ));
+            }
+            update.release.image.clone()
+        }
+        ([], []) => {
+            reasons.push(not_offered(object, version));
+            String::new()
+        }
+        (open, risky) => {
+            reasons.push(format!(
+                "{version} is listed with {} different images, so it cannot be requested by version",
+                open.len() + risky.len()
+            ));
+            String::new()
         }
     }
+}
+
+fn said(condition: &ClusterOperatorCondition) -> String {
+    match (condition.reason.as_str(), condition.message.as_str()) {
+        ("", text) | (text, "") => text.to_owned(),
+        (reason, message) => format!("{reason}: {message}"),
+    }
+}
+
+fn warnings(object: &ClusterVersion) -> Vec<String> {
+    const ALLOW: &str = "use --allow-upgrade-with-warnings to request it anyway";
+    let conditions = &object.status.conditions;
+    let stands = |kind: &str, text: &str| {
+        let condition = conditions.get(kind).filter(|condition| condition.is_true());
+        condition.map(|condition| format!("{text}: {} ({ALLOW})", said(condition)))
+    };
+    [
+        stands(INVALID, "the current request is refused"),
+        stands(FAILING, "the cluster is failing"),
+        stands(PROGRESSING, "an update is already running"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn not_recommended(update: &ConditionalUpdate) -> String {
+    const ALLOW: &str = "use --allow-not-recommended to request it anyway";
+    let version = &update.release.version;
+    let Some(condition) = update.recommended() else {
+        return format!(
+            "it is not known whether {version} is recommended, because its risks are not evaluated yet ({ALLOW})"
+        );
+    };
+    let reason = match condition.reason.as_str() {
+        "" => String::new(),
+        reason => format!(", {reason}"),
+    };
+    let message = match condition.message.as_str() {
+        "" => String::new(),
+        message => format!(": {message}"),
+    };
+    format!(
+        "{version} is not recommended (Recommended={}{reason}; {ALLOW}){message}",
+        condition.status
+    )
+}
+
+fn not_offered(object: &ClusterVersion, version: &str) -> String {
+    let status = &object.status;
+    if let Some(failed) = status
+        .conditions
+        .get(RETRIEVED_UPDATES)
+        .filter(|condition| !condition.is_true())
+    {
+        return format!(
+            "{version} is not an available update, and the cluster could not retrieve updates: {}",
+            said(failed)
+        );
+    }
+    let offered: Vec<&str> = status
+        .available_updates
+        .iter()
+        .chain(status.conditional_updates.iter().map(|update| &update.release))
+        .map(|release| release.version.as_str())
+        .take(5)
+        .collect();
+    if offered.is_empty() {
+        format!(
+            "{version} is not an available update; channel {:?} offers no updates",
+            object.spec.channel
+        )
+    } else {
+        format!(
+            "{version} is not an available update of channel {:?}; available are for example {}",
+            object.spec.channel,
+            offered.join(", ")
+        )
+    }
+}
+
+/// Whether a state needs the attention of a person.
+#[must_use]
+pub fn wants_attention(state: &str) -> bool {
+    [
+        ClusterVersionState::Blocked,
+        ClusterVersionState::Failing,
+        ClusterVersionState::Stalled,
+        ClusterVersionState::Unknown,
+    ]
+    .iter()
+    .any(|each| each.to_string() == state)
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
-//! Versions as the operator compares them: by semver without build; what is no version compares with nothing.
+//! Versions as the cluster-version operator compares them: by semver, ignoring build metadata.
 
 use update_graph::Version;
 
 use crate::types::{ConditionalUpdate, Release};
 
-/// How far an update leads.
+/// How far an update goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hop {
-    /// Back, or nowhere.
+    /// To the same or an earlier version.
     None,
-    /// Within the minor version.
+    /// To a later patch version.
     Patch,
     /// To a later minor version.
     Minor,
@@ -17,12 +17,13 @@ pub enum Hop {
     Major,
 }
 
-/// Reads a version.
-pub(crate) fn parse(text: &str) -> Option<Version> {
+/// Parses a version. `None` if the text is not one.
+#[must_use]
+pub fn parse(text: &str) -> Option<Version> {
     Version::parse(text).ok()
 }
 
-/// How far an update leads.
+/// How far an update goes.
 #[must_use]
 pub fn hop(from: &Version, to: &Version) -> Hop {
     if from.major() < to.major() {
@@ -36,27 +37,17 @@ pub fn hop(from: &Version, to: &Version) -> Hop {
     }
 }
 
-/// Whether Upgradeable=False would stand against an update: it leads to another minor or major version, or that
-/// cannot be ruled out.
-#[must_use]
-pub fn is_gated(from: &str, to: &str) -> bool {
-    match (parse(from), parse(to)) {
-        (Some(from), Some(to)) => matches!(hop(&from, &to), Hop::Minor | Hop::Major),
-        _ => true,
-    }
-}
-
-/// Sorts releases as status lists them: newest first.
+/// Sorts releases as the status lists them: newest first.
 pub fn sort_releases(releases: &mut [Release]) {
     sort_descending(releases, |release| release.version.as_str());
 }
 
-/// Sorts updates with risks as status lists them: newest first.
+/// Sorts conditional updates as the status lists them: newest first.
 pub fn sort_conditional(updates: &mut [ConditionalUpdate]) {
     sort_descending(updates, |update| update.release.version.as_str());
 }
 
-/// Sorts by version, newest first; what is no version comes last.
+/// Sorts by version, newest first. Items without a valid version come last.
 fn sort_descending<T>(items: &mut [T], version_of: impl Fn(&T) -> &str) {
     items.sort_by_key(|item| std::cmp::Reverse(parse(version_of(item))));
 }
@@ -82,6 +73,5 @@ mod tests {
                 "{from} {to}"
             );
         }
-        assert!(is_gated("4.14.1", "nightly"));
     }
 }

@@ -1,14 +1,16 @@
-//! Whether the hub enforces the admission policies that `deploy/` ships. The controller works without them, but then believes
-//! what others may write; so it says so: on `/readyz`, in the log once per change, and by a metric.
+//! Checks whether the hub enforces the admission policies that `deploy/` ships. The controller works without
+//! them, but then it trusts everything that others may write. It therefore reports missing policies on
+//! `/readyz`, by a metric, and in the log once per change.
 //!
-//! They are read at the start, at the begin of a term, and when somebody asks for readiness and what is known is old: by one
-//! list of policies and one of bindings. A controller that nobody asks does not ask the hub.
+//! The policies are read when the process starts, when a term begins, and when someone requests `/readyz` and
+//! the last result is too old: one list of policies and one list of bindings. If nobody requests `/readyz`,
+//! the hub is not asked.
 
 use std::time::Duration;
 
 use api::admission::{
     BINDING_KIND, Enforcement, POLICIES, POLICY_GROUP, POLICY_KIND, POLICY_LABEL, POLICY_VERSION, describe,
-    judge_all, lacking,
+    evaluate_all, lacking,
 };
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams};
@@ -21,17 +23,17 @@ use crate::telemetry::metrics::Metrics;
 
 /// Name of the finding on `/readyz`.
 const FINDING: &str = "policies";
-/// After this time what is known is old. Who removes a policy is to see it on `/readyz` within a minute.
-const OLD: Duration = Duration::from_secs(30);
-/// Longest time of one reading.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Age at which a result is too old. If someone removes a policy, `/readyz` must show it within a minute.
+const MAX_AGE: Duration = Duration::from_secs(30);
+/// Longest time that one read may take.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Follows the policies for as long as the process lives.
+/// Checks the policies until the process ends.
 pub async fn follow(client: &Client, readiness: &Readiness, metrics: &Metrics, leadership: &lease::Handle) {
     let mut terms = leadership.subscribe();
     let mut electing = true;
     let mut account = None;
-    let mut told = None;
+    let mut last_text = None;
     loop {
         terms.mark_unchanged();
         let found = read_all(client, &mut account).await;
@@ -39,27 +41,27 @@ pub async fn follow(client: &Client, readiness: &Readiness, metrics: &Metrics, l
         let text = describe(&found);
         metrics.set_policies_missing(lacking(&found));
         readiness.warn(FINDING, text.as_deref());
-        if text != told {
+        if text != last_text {
             if let Some(text) = &text {
                 tracing::warn!(
                     policies = text,
-                    "admission policies are not enforced: others may write what the controller believes"
+                    "admission policies are not enforced, so others may write objects that the controller trusts"
                 );
             } else {
                 tracing::info!("all admission policies are enforced");
             }
-            told = text;
+            last_text = text;
         }
         loop {
             tokio::select! {
                 changed = terms.changed(), if electing => {
                     electing = changed.is_ok();
                     let leads = terms.borrow_and_update().term().is_some();
-                    if electing && leads && read_at.elapsed() >= OLD {
+                    if electing && leads && read_at.elapsed() >= MAX_AGE {
                         break;
                     }
                 }
-                () = readiness.asked() => if read_at.elapsed() >= OLD {
+                () = readiness.asked() => if read_at.elapsed() >= MAX_AGE {
                     break;
                 }
             }
@@ -67,20 +69,20 @@ pub async fn follow(client: &Client, readiness: &Readiness, metrics: &Metrics, l
     }
 }
 
-/// Reads all policies and their bindings, and once, when there is any, whose account this controller has.
+/// Reads all policies and their bindings. If there are any, also reads the account of this controller, once.
 async fn read_all(client: &Client, account: &mut Option<String>) -> Vec<(&'static str, Enforcement)> {
     let read = async {
         let (policies, bindings) = tokio::try_join!(list(client, POLICY_KIND), list(client, BINDING_KIND))?;
         if account.is_none() && !policies.is_empty() {
             *account = own_account(client).await;
         }
-        Ok(judge_all(&policies, &bindings, account.as_deref()))
+        Ok(evaluate_all(&policies, &bindings, account.as_deref()))
     };
-    let cause = match tokio::time::timeout(PATIENCE, read).await {
+    let cause = match tokio::time::timeout(READ_TIMEOUT, read).await {
         Ok(Ok(found)) => return found,
         Ok(Err(Error::Api(status))) => format!("{} ({})", status.message, status.code),
         Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("no answer within {} s", PATIENCE.as_secs()),
+        Err(_) => format!("no response within {} s", READ_TIMEOUT.as_secs()),
     };
     POLICIES
         .map(|name| (name, Enforcement::Unreadable(cause.clone())))
@@ -93,7 +95,7 @@ async fn list(client: &Client, kind: &str) -> kube::Result<Vec<DynamicObject>> {
     Ok(api.list(&ListParams::default().labels(POLICY_LABEL)).await?.items)
 }
 
-/// The user name that the hub knows this process by, if it says so.
+/// The user name under which the hub knows this process, if the hub returns it.
 async fn own_account(client: &Client) -> Option<String> {
     let reviews = Api::<SelfSubjectReview>::all(client.clone());
     let review = reviews
@@ -103,5 +105,4 @@ async fn own_account(client: &Client) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "admission_tests.rs"]
 mod tests;

@@ -1,8 +1,9 @@
-//! Whether this machine's clock can be trusted: it is compared with the `Date` header of the hub's answers.
+//! Checks whether the clock of this machine can be trusted, by comparing it with the `Date` header of the
+//! hub's responses.
 //!
-//! Deadlines are kept by the wall clock of whoever leads. A clock that jumps (a virtual machine that resumes, a bad time
-//! server) would fail every cluster in flight at once, or none ever. So no deadline fires while the two clocks differ by
-//! more than [`MAX_SKEW`].
+//! The leader's clock decides when a deadline has passed. If it jumps (for example after a virtual machine
+//! resumes, or because of a wrong time server), every cluster in flight would fail at once, or no cluster
+//! would ever fail. So no deadline fires while the two clocks differ by more than [`MAX_SKEW`].
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,21 +16,21 @@ use tokio::time::Instant;
 
 /// Largest difference between the hub's clock and ours at which deadlines fire.
 pub const MAX_SKEW: TimeDelta = TimeDelta::seconds(30);
-/// A `Date` header is cut to whole seconds.
+/// A `Date` header has a resolution of one second.
 const RESOLUTION: TimeDelta = TimeDelta::seconds(1);
-/// A comparison that is younger than this is not replaced by one that is less exact.
-const FRESH: Duration = Duration::from_mins(1);
+/// A comparison that is younger than this is not replaced by a less exact one.
+const SAMPLE_MAX_AGE: Duration = Duration::from_mins(1);
 
-/// What is known of the hub's clock.
+/// What is known about the hub's clock.
 #[derive(Debug, Default)]
 pub struct HubClock {
-    sample: Mutex<Option<Sample>>,
+    sample: Mutex<Option<ClockSample>>,
 }
 
-/// One comparison of the clocks. How far ours was ahead lies between `least` and `most`, since nobody knows when exactly
-/// between request and answer the hub read its clock.
+/// One comparison of the clocks. Nobody knows when exactly between request and response the hub read its
+/// clock, so the lead of our clock lies between `least` and `most`.
 #[derive(Clone, Copy, Debug)]
-struct Sample {
+struct ClockSample {
     at: Instant,
     wall: DateTime<Utc>,
     least: TimeDelta,
@@ -37,12 +38,12 @@ struct Sample {
 }
 
 impl HubClock {
-    /// Learns from an answer that arrived at `at`, our clock showing `wall`, to a request that was sent `took` before and
-    /// carries the hub's `date`.
+    /// Compares the clocks by a response. It arrived at `at`, when our clock showed `wall`; the request was
+    /// sent `took` earlier, and the response carries the hub's `date`.
     pub fn answered(&self, at: Instant, wall: DateTime<Utc>, took: Duration, date: DateTime<Utc>) {
         let took = TimeDelta::from_std(took).unwrap_or(TimeDelta::MAX);
         let most = wall - date;
-        let new = Sample {
+        let new = ClockSample {
             at,
             wall,
             least: most.checked_sub(&took).unwrap_or(TimeDelta::MIN) - RESOLUTION,
@@ -50,15 +51,16 @@ impl HubClock {
         };
         let mut sample = self.sample.lock().unwrap_or_else(PoisonError::into_inner);
         let keep = sample.is_some_and(|old| {
-            at.duration_since(old.at) < FRESH && new.most - new.least > old.most - old.least + RESOLUTION
+            at.duration_since(old.at) < SAMPLE_MAX_AGE
+                && new.most - new.least > old.most - old.least + RESOLUTION
         });
         if !keep {
             *sample = Some(new);
         }
     }
 
-    /// How far our clock, which shows `wall` at `now`, is ahead of the hub's (negative: behind), as far as that is certain.
-    /// Zero when the hub has told no time yet. What our clock has jumped since the last comparison counts.
+    /// How far our clock, which shows `wall` at `now`, is certainly ahead of the hub's (negative: behind).
+    /// Includes a jump of our clock since the last comparison. Zero before the first comparison.
     #[must_use]
     pub fn skew(&self, now: Instant, wall: DateTime<Utc>) -> TimeDelta {
         let sample = *self.sample.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,7 +77,7 @@ impl HubClock {
         }
     }
 
-    /// The difference, if deadlines must not fire because of it.
+    /// The difference between the clocks if it is so large that no deadline may fire.
     #[must_use]
     pub fn distrusted(&self, now: Instant, wall: DateTime<Utc>) -> Option<TimeDelta> {
         let skew = self.skew(now, wall);
@@ -83,7 +85,7 @@ impl HubClock {
     }
 }
 
-/// A client whose answers tell the hub's time.
+/// Wraps a client so that its responses are compared with our clock.
 #[must_use]
 pub fn watched(client: &Client, clock: &Arc<HubClock>) -> Client {
     let (inner, clock) = (client.clone(), Arc::clone(clock));
@@ -106,6 +108,11 @@ fn date(headers: &HeaderMap) -> Option<DateTime<Utc>> {
     DateTime::parse_from_rfc2822(text)
         .ok()
         .map(|date| date.with_timezone(&Utc))
+}
+
+/// The current time of the runtime's clock.
+pub(crate) fn now() -> std::time::Instant {
+    tokio::time::Instant::now().into_std()
 }
 
 #[cfg(test)]
@@ -170,7 +177,7 @@ mod tests {
         clock.answered(now, wall(100), QUICK, wall(0));
         clock.answered(now, wall(100), Duration::from_secs(200), wall(0));
         assert!(clock.distrusted(now, wall(100)).is_some());
-        let later = now + FRESH;
+        let later = now + SAMPLE_MAX_AGE;
         clock.answered(later, wall(160), Duration::from_secs(200), wall(60));
         assert!(clock.distrusted(later, wall(160)).is_none());
     }

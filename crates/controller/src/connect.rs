@@ -1,7 +1,7 @@
-//! The client of the hub, whose connections notice that their peer is gone.
+//! The client of the hub, which notices when the other end of a connection is gone.
 //!
-//! kube's own client knows no TCP keep-alive: a connection whose other end vanished without a word (a node that lost
-//! power, a load balancer that forgot it) would look alive for as long as nobody writes to it.
+//! kube's client does not use TCP keep-alive. If the other end vanishes silently (a node loses power, a load
+//! balancer drops the connection), the connection looks alive until someone writes to it.
 
 use std::time::Duration;
 
@@ -16,21 +16,21 @@ use kube::{Client, Config};
 use tower::util::option_layer;
 use tower::{BoxError, ServiceExt};
 
-/// An idle connection is probed after so long, and again after so long.
+/// How long a connection is idle before it is probed, and the time between two probes.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(10));
-/// So many probes in a row without an answer end the connection.
+/// Number of unanswered probes that ends the connection.
 const PROBES: u32 = 3;
-/// What was sent must be acknowledged within this time.
+/// Sent data must be acknowledged within this time.
 #[cfg(target_os = "linux")]
 const ACKNOWLEDGED: Duration = Duration::from_secs(30);
 
-/// A client of the hub.
+/// Creates a client of the hub without contacting it.
 ///
 /// # Errors
-/// When the configuration is wrong, or names a proxy of a kind that is not supported. The hub itself is not contacted.
+/// Returns an error if the configuration is wrong or names an unsupported kind of proxy.
 pub fn client(config: Config) -> anyhow::Result<Client> {
     if config.proxy_url.is_some() {
-        // The way through a proxy is kube's.
+        // kube connects through proxies.
         return Client::try_from(config).context("client of the hub");
     }
     let mut tcp = HttpConnector::new();

@@ -1,4 +1,4 @@
-//! Objects as the hub would show them, and parts of the hall, for unit tests.
+//! Objects as the hub would return them, and a context, for unit tests.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,12 +9,13 @@ use chrono::TimeDelta;
 use rollout::{ClusterState, Plan, Record};
 use serde_json::{Value, json};
 
-use crate::desk::Desk;
-use crate::hall::{Hall, Settings};
-use crate::index::{Change, Index};
 use crate::lease;
-use crate::observe::Desks;
-use crate::policy;
+use crate::observe::index::{Change, Index};
+use crate::spec;
+use crate::state::context::Context;
+use crate::state::settings::Settings;
+use crate::state::upgrade::UpgradeEntry;
+use crate::state::upgrade::Upgrades;
 use crate::telemetry::health::Readiness;
 use crate::telemetry::metrics::Metrics;
 use crate::works::WorkFlags;
@@ -71,19 +72,19 @@ impl Given {
         .unwrap()
     }
 
-    /// Its desk, the spec checked and the selection made without borders.
-    pub(crate) fn desk(&self, index: &Index) -> Desk {
+    /// Its entry, with the spec validated and the selection computed without set bindings.
+    pub(crate) fn entry(&self, index: &Index) -> UpgradeEntry {
         let view = Arc::new(self.view());
-        let mut desk = Desk::new(Arc::clone(&view)).unwrap();
-        let brief = policy::brief(&view, &WorkFlags::default(), TimeDelta::seconds(30));
-        desk.take_spec(brief, false);
-        crate::observe::refresh_selection(&mut desk, index, false);
-        desk
+        let mut entry = UpgradeEntry::new(Arc::clone(&view)).unwrap();
+        let spec = spec::resolve(&view, &WorkFlags::default(), TimeDelta::seconds(30));
+        entry.take_spec(spec, false);
+        crate::observe::fleet::refresh_selection(&mut entry, index, false);
+        entry
     }
 }
 
-/// Gives a desk the record of a cluster.
-pub(crate) fn note(desk: &mut Desk, cluster: &str, record: impl Into<Record>) {
+/// Adds the record of a cluster to an entry.
+pub(crate) fn note(entry: &mut UpgradeEntry, cluster: &str, record: impl Into<Record>) {
     let plan = Plan {
         clusters: vec![ClusterState {
             name: Arc::from(cluster),
@@ -94,16 +95,18 @@ pub(crate) fn note(desk: &mut Desk, cluster: &str, record: impl Into<Record>) {
         ..Plan::default()
     };
     let policy = rollout::testing::policy().build();
-    desk.rows.take(&plan, &policy, Instant::now(), |_| (false, false));
+    entry
+        .rows
+        .take(&plan, &policy, Instant::now(), |_| (false, false));
 }
 
-pub(crate) fn desks(all: impl IntoIterator<Item = Desk>) -> Desks {
+pub(crate) fn upgrades(all: impl IntoIterator<Item = UpgradeEntry>) -> Upgrades {
     all.into_iter()
-        .map(|desk| (Arc::clone(&desk.uid), desk))
+        .map(|entry| (Arc::clone(&entry.uid), entry))
         .collect()
 }
 
-/// An index with these clusters, accepted and available.
+/// An index with these clusters, which are accepted and available.
 pub(crate) fn index(clusters: &[&str]) -> Index {
     let mut index = Index::default();
     for name in clusters {
@@ -164,27 +167,27 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
-/// A hall that leads, knows these clusters, and has seen all lists.
-pub(crate) fn hall(clusters: &[&str]) -> Hall {
-    let hall = Hall::new(
+/// The context of a leader that knows these clusters and has received all lists.
+pub(crate) fn context(clusters: &[&str]) -> Context {
+    let context = Context::new(
         settings(),
         lease::Handle::always().fence(),
         Arc::new(Metrics::new()),
         &Readiness::new(),
     );
-    hall.with(|state| {
+    context.with(|state| {
         state.owns_records = true;
         for name in clusters {
             state.index.cluster(&Change::Applied(cluster(name)));
         }
     });
-    hall
+    context
 }
 
-/// Puts the records of a desk on the hub.
-pub(crate) fn write(desk: &mut Desk) {
+/// Marks the records of an entry as written on the hub.
+pub(crate) fn write(entry: &mut UpgradeEntry) {
     let later = Instant::now() + std::time::Duration::from_mins(1);
-    for due in desk.rows.due(later) {
-        desk.rows.wrote(due, Some(1), later);
+    for due in entry.rows.due(later) {
+        entry.rows.wrote(due, Some(1), later);
     }
 }

@@ -1,7 +1,7 @@
 //! The command line of `mcu-controller`.
 //!
-//! Owns every flag, its default, unit and help, and the client configuration that follows from them. Refuses values
-//! that contradict each other before anything runs.
+//! Defines every flag with its default, unit and help, and derives the client configuration from them.
+//! Contradicting values are rejected at startup.
 
 #![expect(
     clippy::doc_markdown,
@@ -14,6 +14,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use ::telemetry::listen::ListenAddr;
+use ::telemetry::logs::{self, Format};
 use anyhow::Context;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Parser};
@@ -21,48 +23,48 @@ use http::header::{HeaderValue, USER_AGENT};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::lease;
-use crate::telemetry::logs::{self, Format};
-use crate::telemetry::server::ListenAddr;
 use crate::works::{SpokeRbac, WorkFlags};
 
-/// Namespace of the Lease when nothing else says one.
+/// Namespace of the Lease if neither a flag nor the environment names one.
 const DEFAULT_NAMESPACE: &str = "mcu-system";
 /// Time limit for connecting to the API server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest silence of a connection that is waited on: longer than a healthy watch is ever silent.
+/// How long a connection may be silent. A healthy watch is never silent for this long.
 const READ_TIMEOUT: Duration = Duration::from_mins(1);
 /// Time limit for a single write to the connection.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Upgrades fleets of OpenShift clusters from an Open Cluster Management hub.
 ///
-/// Watches ManagedClustersUpgrades and carries them out by ManifestWorks. Every replica watches; the one that holds
-/// the Lease writes. Durations are written like 500ms, 30s, 20m or 3h.
+/// Watches ManagedClustersUpgrades and carries them out by creating ManifestWorks. Every replica watches, but
+/// only the replica that holds the Lease writes. Durations are written like 500ms, 30s, 20m or 3h.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mcu-controller", version, max_term_width = 100)]
 pub struct Flags {
-    /// Kubeconfig file of the hub. Without it: KUBECONFIG, then ~/.kube/config, then the pod's service account.
+    /// Kubeconfig file of the hub. Default: the files in KUBECONFIG, then ~/.kube/config, then the pod's
+    /// service account.
     #[arg(long, value_name = "FILE", help_heading = "Hub")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// Context of the kubeconfig; without it the current context.
+    /// Context of the kubeconfig. Default: the current context.
     #[arg(long, value_name = "NAME", help_heading = "Hub")]
     pub context: Option<String>,
 
-    /// Carry out only upgrades of this namespace; may be repeated. Without it all namespaces.
+    /// Process only upgrades in this namespace; may be repeated. Default: all namespaces.
     #[arg(long = "watch-namespace", value_name = "NAMESPACE", help_heading = "Hub")]
     pub watch_namespaces: Vec<String>,
 
-    /// Most writes to the hub that are under way at a time.
+    /// Largest number of concurrent writes to the hub.
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = parse_concurrency, help_heading = "Hub")]
     pub write_concurrency: usize,
 
-    /// Contend for the Lease before writing. Switch off only where a single replica runs.
+    /// Acquire the Lease before writing. Disable this only if a single replica runs.
     #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1,
           require_equals = true, action = ArgAction::Set, help_heading = "Leader election")]
     pub leader_elect: bool,
 
-    /// Namespace of the Lease. Without it the namespace of the pod or of the kubeconfig's context, else mcu-system.
+    /// Namespace of the Lease. Default: the namespace of the pod or of the kubeconfig's context, or else
+    /// mcu-system.
     #[arg(
         long,
         value_name = "NAMESPACE",
@@ -80,27 +82,29 @@ pub struct Flags {
     )]
     pub lease_name: String,
 
-    /// How long a dead leader's claim keeps its successor waiting; whole seconds.
+    /// How long a new leader waits after the old leader has stopped renewing the Lease; whole seconds.
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = humantime::parse_duration,
           help_heading = "Leader election")]
     pub lease_duration: Duration,
 
-    /// How long a leader that cannot renew goes on writing; shorter than the lease duration. Without it two thirds of
-    /// the lease duration.
+    /// How long a leader that cannot renew the Lease keeps writing; must be shorter than the lease duration.
+    /// Default: two thirds of the lease duration.
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, help_heading = "Leader election")]
     pub lease_renew_deadline: Option<Duration>,
 
-    /// Pause between attempts to acquire or renew after a failure. Without it two fifteenths of the lease duration.
+    /// Pause between attempts to acquire or renew the Lease after a failure. Default: two fifteenths of the
+    /// lease duration.
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, help_heading = "Leader election")]
     pub lease_retry_period: Option<Duration>,
 
-    /// What lets the work agent write ClusterVersion: the ClusterRoleBinding admin-ocm (cluster-admin), a
-    /// least-privilege ClusterRole aggregated into the agent's own, or nothing because the spokes are prepared.
+    /// How the work agent gets the permission to write ClusterVersion: admin-ocm creates a ClusterRoleBinding
+    /// to cluster-admin, aggregate creates a least-privilege ClusterRole that is aggregated into the agent's
+    /// role, none creates nothing because the clusters are prepared.
     #[arg(long, value_name = "MODE", default_value = "admin-ocm", value_parser = spoke_rbac_parser(),
           help_heading = "Clusters")]
     pub spoke_rbac: SpokeRbac,
 
-    /// Service account of the work agent on the spokes, the subject of admin-ocm.
+    /// Service account of the work agent on the clusters, the subject of the ClusterRoleBinding admin-ocm.
     #[arg(
         long,
         value_name = "NAMESPACE/NAME",
@@ -109,7 +113,7 @@ pub struct Flags {
     )]
     pub agent_service_account: ServiceAccount,
 
-    /// Image of the Job that approves InstallPlans; needs bash and oc.
+    /// Image of the Job that approves InstallPlans; it must contain bash and oc.
     #[arg(
         long,
         value_name = "IMAGE",
@@ -119,25 +123,27 @@ pub struct Flags {
     )]
     pub approver_image: String,
 
-    /// Time granted to the operators' step beyond operatorsUpgradeTimeout and the Job's own 90 s.
+    /// Extra time for the operators step, in addition to operatorsUpgradeTimeout and the 90 s of the Job.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration,
           help_heading = "Clusters")]
     pub operators_grace: Duration,
 
-    /// Select only from ManagedClusterSets that are bound to the upgrade's namespace (clusterSelector) or the Placement's.
-    /// Switched off, every author of an upgrade may select every cluster of the hub.
+    /// Select clusters only from ManagedClusterSets that are bound to the namespace of the upgrade
+    /// (clusterSelector) or of the Placement. If disabled, every author of an upgrade can select every
+    /// cluster of the hub.
     #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1,
           require_equals = true, action = ArgAction::Set, help_heading = "Clusters")]
     pub require_set_bindings: bool,
 
-    /// Upgrade the hub itself, too, where a selector names it. Its author also needs the verb upgrade on
-    /// managedclusters/local-cluster, which the shipped admission policy asks for. Without it the hub is never upgraded.
+    /// Also upgrade the hub if a selector names it. The author of the upgrade also needs the verb upgrade on
+    /// managedclusters/local-cluster, which the shipped admission policy checks. If disabled, the hub is
+    /// never upgraded.
     #[arg(long, value_name = "BOOL", env = "MCU_ALLOW_HUB", default_value_t = false, default_missing_value = "true",
           num_args = 0..=1, require_equals = true, action = ArgAction::Set, help_heading = "Clusters")]
     pub allow_hub: bool,
 
-    /// Address of metrics, health and log level: HOST:PORT, or :PORT for all interfaces. Port 0 picks a free one; the
-    /// log says which.
+    /// Address for metrics, health and log level: HOST:PORT, or :PORT for all interfaces. Port 0 picks a free
+    /// port, which the log reports.
     #[arg(
         long,
         value_name = "ADDR",
@@ -146,12 +152,12 @@ pub struct Flags {
     )]
     pub listen: ListenAddr,
 
-    /// Form of the log on standard error.
+    /// Format of the log on standard error.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Text, help_heading = "Telemetry")]
     pub log_format: Format,
 
-    /// Log filter: LEVEL or TARGET=LEVEL, separated by commas; levels are off, error, warn, info, debug, trace. Can be
-    /// changed while running by PUT /log-level.
+    /// Log filter: LEVEL or TARGET=LEVEL, separated by commas; levels are off, error, warn, info, debug,
+    /// trace. PUT /log-level changes it at runtime.
     #[arg(long, value_name = "FILTER", env = "RUST_LOG", default_value = "info", value_parser = parse_filter,
           help_heading = "Telemetry")]
     pub log_level: String,
@@ -188,12 +194,12 @@ impl FromStr for ServiceAccount {
 }
 
 impl Flags {
-    /// The hub's client configuration: connecting, reading and writing are bounded in time, and failed requests are not
-    /// repeated behind the caller's back (kube would repeat 429, 503 and 504 up to 15 times); every caller bounds and
-    /// repeats its own.
+    /// The client configuration for the hub. Connecting, reading and writing have time limits. Failed
+    /// requests are not repeated automatically (kube would repeat 429, 503 and 504 up to 15 times); every
+    /// caller limits and repeats its own requests.
     ///
     /// # Errors
-    /// When no configuration is found, or the one named cannot be read.
+    /// Returns an error if no configuration is found or the named one cannot be read.
     pub async fn client_config(&self) -> anyhow::Result<kube::Config> {
         let options = KubeConfigOptions {
             context: self.context.clone(),
@@ -216,13 +222,13 @@ impl Flags {
                 .await
                 .context("kubeconfig")?
         } else {
-            kube::Config::infer()
-                .await
-                .context("no kubeconfig and not in a cluster; set --kubeconfig")?
+            kube::Config::infer().await.context(
+                "no kubeconfig was found and the process does not run in a cluster; set --kubeconfig",
+            )?
         };
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.read_timeout = Some(READ_TIMEOUT);
-        // Else a request on a connection that has been idle would have only what is left of its limit.
+        // Otherwise a request on an idle connection would only have the rest of the time limit.
         config.reset_reader_on_write = true;
         config.write_timeout = Some(WRITE_TIMEOUT);
         config.default_retry = false;
@@ -231,10 +237,11 @@ impl Flags {
         Ok(config)
     }
 
-    /// The election's configuration; `default_namespace` is the client configuration's.
+    /// The configuration of the leader election. `default_namespace` is the namespace of the client
+    /// configuration.
     ///
     /// # Errors
-    /// When the durations contradict each other; the message names them.
+    /// Returns an error that names the durations that contradict each other.
     pub fn lease_config(&self, default_namespace: &str) -> Result<lease::Config, lease::BadTiming> {
         let duration = self.lease_duration;
         let timing = lease::Timing::new(
@@ -260,7 +267,7 @@ impl Flags {
         })
     }
 
-    /// The flags that show in works.
+    /// The flags that affect works.
     #[must_use]
     pub fn work_flags(&self) -> WorkFlags {
         let ServiceAccount { namespace, name } = self.agent_service_account.clone();
@@ -272,7 +279,8 @@ impl Flags {
     }
 }
 
-/// The files of KUBECONFIG that exist, merged; like kubectl, it takes the others for empty. `None` if there are none.
+/// Merges the files in KUBECONFIG that exist. Like kubectl, it treats missing files as empty. `None` if no
+/// file exists.
 fn present(listed: &OsStr) -> Result<Option<Kubeconfig>, KubeconfigError> {
     let mut found: Option<Kubeconfig> = None;
     for file in std::env::split_paths(listed).filter(|file| !file.as_os_str().is_empty()) {
@@ -300,13 +308,8 @@ fn parse_concurrency(text: &str) -> Result<usize, String> {
     }
 }
 
-/// An empty filter, as from an empty `RUST_LOG`, is the default.
 fn parse_filter(text: &str) -> Result<String, logs::BadFilter> {
-    let text = if text.trim().is_empty() {
-        "info"
-    } else {
-        text.trim()
-    };
+    let text = logs::or_default(text);
     logs::parse(text).map(|_| text.to_owned())
 }
 
@@ -368,7 +371,7 @@ mod tests {
             (&["--agent-service-account=sa"], "NAMESPACE/NAME"),
             (&["--agent-service-account=a/b/c"], "NAMESPACE/NAME"),
             (&["--listen=8080"], ":8080"),
-            (&["--log-level=chatty"], "no level"),
+            (&["--log-level=chatty"], "not a level"),
             (&["--operators-grace=soon"], "operators-grace"),
             (&["--write-concurrency=0"], "1 to 1024"),
         ] {

@@ -1,30 +1,32 @@
-//! Numbers of the whole hub for the metrics, taken from the state after a look.
+//! Counts of objects on the hub, exported as metrics after each pass.
 
 use api::mcu::UpgradeState as State;
 use rollout::Phase;
 
-use crate::desk::Desk;
-use crate::hall::{self, Hall};
+use crate::state::context::{self, Context};
+use crate::state::upgrade::UpgradeEntry;
 use crate::telemetry::labels::{ClusterPhase, UpgradeState, WatchKind};
 
 /// Sets every gauge that counts objects.
-pub fn set(hall: &Hall) {
-    let metrics = &hall.metrics;
-    let skew = hall.clock.skew(tokio::time::Instant::now(), chrono::Utc::now());
+pub fn set(context: &Context) {
+    let metrics = &context.metrics;
+    let skew = context
+        .clock
+        .skew(tokio::time::Instant::now(), chrono::Utc::now());
     metrics.set_clock_skew(skew.num_seconds());
-    hall.with(|state| {
-        let mut phases = [0_usize; ALL_PHASES.len()];
+    context.with(|state| {
+        let mut phases = [0_usize; Phase::ALL.len()];
         let mut kinds = [0_usize; UpgradeState::ALL.len()];
         let (mut used, mut slots) = (0, 0);
         let (mut refused, mut unreadable) = (0, 0);
-        for desk in state.desks.values() {
-            phases[Phase::Complete as usize] += desk.archive.as_ref().map_or(0, |archive| archive.rows());
-            for row in desk.rows.all().values() {
+        for entry in state.upgrades.values() {
+            phases[Phase::Complete as usize] += entry.archive.as_ref().map_or(0, |archive| archive.rows());
+            for row in entry.rows.all().values() {
                 phases[row.record.phase as usize] += 1;
                 unreadable += usize::from(row.record.is_unreadable());
             }
-            refused += desk.rows.refused_count();
-            let status = desk.status.previous();
+            refused += entry.rows.refused_count();
+            let status = entry.status.previous();
             let kind = kind_of(status.state);
             if let Some(position) = UpgradeState::ALL.iter().position(|known| *known == kind) {
                 kinds[position] += 1;
@@ -34,58 +36,44 @@ pub fn set(hall: &Hall) {
                 slots += usize::try_from(status.effective_max_concurrency.unwrap_or(0)).unwrap_or(0);
             }
         }
-        for phase in ALL_PHASES {
-            metrics.set_clusters(ClusterPhase::from(phase), phases[phase as usize]);
+        for phase in Phase::ALL {
+            metrics.set_clusters(ClusterPhase(phase), phases[phase as usize]);
         }
         for (kind, count) in UpgradeState::ALL.iter().zip(kinds) {
             metrics.set_upgrades(*kind, count);
         }
         metrics.set_slots(used, slots);
         metrics.set_records(refused, unreadable);
-        set_indexed(hall, state);
+        set_indexed(context, state);
     });
 }
 
-/// A replica that does not lead counts no clusters and no upgrades: what it knew when its term ended would stand for
-/// ever, beside the count of its successor.
-pub fn clear(hall: &Hall) {
-    for phase in ALL_PHASES {
-        hall.metrics.set_clusters(ClusterPhase::from(phase), 0);
+/// Clears the counts of a replica that does not lead. Otherwise its last values would be exported forever,
+/// beside those of the new leader.
+pub fn clear(context: &Context) {
+    for phase in Phase::ALL {
+        context.metrics.set_clusters(ClusterPhase(phase), 0);
     }
     for kind in UpgradeState::ALL {
-        hall.metrics.set_upgrades(*kind, 0);
+        context.metrics.set_upgrades(*kind, 0);
     }
-    hall.metrics.set_slots(0, 0);
-    hall.metrics.set_records(0, 0);
-    hall.metrics.set_orphans(0);
+    context.metrics.set_slots(0, 0);
+    context.metrics.set_records(0, 0);
+    context.metrics.set_orphans(0);
 }
 
-const ALL_PHASES: [Phase; 11] = [
-    Phase::Pending,
-    Phase::Blocked,
-    Phase::PreAction,
-    Phase::PreActionDegraded,
-    Phase::Initialized,
-    Phase::Partial,
-    Phase::Operators,
-    Phase::Soaking,
-    Phase::Complete,
-    Phase::PostAction,
-    Phase::Failed,
-];
-
-fn set_indexed(hall: &Hall, state: &hall::State) {
-    let metrics = &hall.metrics;
+fn set_indexed(context: &Context, state: &context::State) {
+    let metrics = &context.metrics;
     let [placements, decisions, sets, bindings] = state.index.placements.counts();
-    let archived = |desk: &Desk| desk.archive.as_ref().map(|archive| archive.shard_count());
-    let shards = state.desks.values();
+    let archived = |entry: &UpgradeEntry| entry.archive.as_ref().map(|archive| archive.shard_count());
+    let shards = state.upgrades.values();
     let shards = shards
-        .map(|desk| archived(desk).unwrap_or_else(|| desk.rows.shard_count()))
+        .map(|entry| archived(entry).unwrap_or_else(|| entry.rows.shard_count()))
         .sum();
     for (kind, count) in [
         (WatchKind::Cluster, state.index.clusters.len()),
         (WatchKind::Work, state.index.work_count()),
-        (WatchKind::Upgrade, state.desks.len()),
+        (WatchKind::Upgrade, state.upgrades.len()),
         (WatchKind::Report, shards),
         (WatchKind::Placement, placements),
         (WatchKind::Decision, decisions),
@@ -109,32 +97,36 @@ const fn kind_of(state: Option<State>) -> UpgradeState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{hall, note, upgrade};
+    use crate::fixture::{context, note, upgrade};
     use rollout::testing::record;
 
-    fn shows(hall: &Hall, lines: [&str; 2]) -> bool {
-        let text = hall.metrics.encode_classic().unwrap();
+    fn shows(context: &Context, lines: [&str; 2]) -> bool {
+        let text = context.metrics.encode_classic().unwrap();
         lines.iter().all(|line| text.lines().any(|shown| shown == *line))
     }
 
     #[test]
     fn what_a_leader_counts_is_cleared_when_its_term_ends() {
-        let hall = hall(&["c1"]);
-        hall.with(|state| {
+        let context = context(&["c1"]);
+        context.with(|state| {
             state.apply_upgrade(upgrade("u1", &["c1"]).view());
-            note(state.desks.get_mut("u1").unwrap(), "c1", record(Phase::Complete));
+            note(
+                state.upgrades.get_mut("u1").unwrap(),
+                "c1",
+                record(Phase::Complete),
+            );
         });
-        set(&hall);
+        set(&context);
         assert!(shows(
-            &hall,
+            &context,
             [
                 "mcu_clusters{phase=\"Complete\"} 1",
                 "mcu_upgrades{state=\"running\"} 1"
             ]
         ));
-        clear(&hall);
+        clear(&context);
         assert!(shows(
-            &hall,
+            &context,
             [
                 "mcu_clusters{phase=\"Complete\"} 0",
                 "mcu_upgrades{state=\"running\"} 0"

@@ -1,6 +1,6 @@
 //! `mcu-controller`: upgrades fleets of OpenShift clusters from an Open Cluster Management hub.
 //!
-//! Puts the parts together and takes them down in order: pipeline, Events, Lease. Everything else is in the library.
+//! Starts the parts and stops them in order: main loop, Events, Lease. Everything else is in the library.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Parser;
 use controller::connect;
+use controller::controller::{self as daemon, Parts};
 use controller::events::Publisher;
 use controller::flags::Flags;
 use controller::lease;
-use controller::run::{self, Parts};
 use controller::shutdown;
 use controller::telemetry::health::Readiness;
-use controller::telemetry::logs::{self, LogControl};
 use controller::telemetry::metrics::Metrics;
 use controller::telemetry::server::{self, Admin};
+use telemetry::logs::{self, LogControl};
 use tokio_util::sync::CancellationToken;
 
 fn main() -> ExitCode {
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(error = format!("{error:#}"), "mcu-controller ends");
+            tracing::error!(error = format!("{error:#}"), "mcu-controller failed");
             ExitCode::FAILURE
         }
     }
@@ -46,14 +46,14 @@ fn prepare(flags: &Flags) -> anyhow::Result<LogControl> {
 }
 
 async fn serve(flags: &Flags, logs: LogControl) -> anyhow::Result<()> {
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), "mcu-controller starts");
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "mcu-controller is starting");
     if !flags.approver_image.contains("@sha256:") {
         tracing::warn!(
             image = flags.approver_image,
-            "the image of the InstallPlan approver has no digest, so what runs on the clusters can change; name it as IMAGE@sha256:DIGEST in --approver-image"
+            "the image of the InstallPlan approver has no digest, so the code that runs on the clusters can change; set --approver-image to IMAGE@sha256:DIGEST"
         );
     }
-    let end = shutdown::on_signal()?;
+    let end = telemetry::shutdown::on_signal()?;
     let metrics = Arc::new(Metrics::new());
     let readiness = Arc::new(Readiness::new());
     let admin = Admin {
@@ -63,10 +63,15 @@ async fn serve(flags: &Flags, logs: LogControl) -> anyhow::Result<()> {
     };
     let listener = flags
         .listen
-        .bind()
-        .await
+        .bind(server::LIMITS.backlog)
         .with_context(|| format!("--listen {}", flags.listen))?;
-    let server = tokio::spawn(server::serve(listener, admin, CancellationToken::new()));
+    let server = tokio::spawn(telemetry::server::serve(
+        listener,
+        server::router(admin),
+        server::LIMITS,
+        telemetry::server::ServerMetrics::default(),
+        CancellationToken::new(),
+    ));
 
     let config = flags.client_config().await?;
     let lease_config = flags.lease_config(&config.default_namespace)?;
@@ -81,13 +86,13 @@ async fn serve(flags: &Flags, logs: LogControl) -> anyhow::Result<()> {
         (lease::Handle::always(), None)
     };
     tokio::spawn(Arc::clone(&metrics).follow_election(leadership.subscribe()));
-    let hush = CancellationToken::new();
-    let (events, post) = Publisher::start(
+    let stop_events = CancellationToken::new();
+    let (events, event_task) = Publisher::start(
         client.clone(),
         leadership.fence(),
         Arc::clone(&metrics),
         identity,
-        hush.clone(),
+        stop_events.clone(),
     );
 
     let parts = Parts {
@@ -97,16 +102,17 @@ async fn serve(flags: &Flags, logs: LogControl) -> anyhow::Result<()> {
         events,
         shutdown: end.clone(),
     };
-    let outcome = shutdown::bounded(run::run(client, flags, parts), &end).await;
+    let outcome = shutdown::bounded(daemon::run(client, flags, parts), &end).await;
 
-    // Writing has stopped: what is left to say is said while the lease is still ours, then it is given up.
-    hush.cancel();
-    post.await.context("events")?;
+    // No more writes are running. The remaining Events are sent while this replica still holds the lease,
+    // which is released afterwards.
+    stop_events.cancel();
+    event_task.await.context("events")?;
     resign.cancel();
     if let Some(election) = election {
         election.await.context("election")?;
     }
     server.abort();
-    tracing::info!("mcu-controller has ended");
+    tracing::info!("mcu-controller has stopped");
     outcome
 }

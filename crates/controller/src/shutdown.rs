@@ -1,37 +1,16 @@
-//! The end of the process: who asks for it, and how long the pipeline may take.
-//!
-//! Owns the signals and the pipeline's budget. Refuses order: what ends after what is said in `main`.
+//! Limits how long the main loop may take to stop. `main` defines the order in which everything else ends.
 
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// How long the pipeline may take to stop before it is dropped where it stands.
+/// How long the main loop may take to stop before it is dropped.
 pub const STOP_BUDGET: Duration = Duration::from_millis(1500);
 
-/// A token that is cancelled by the first SIGTERM or SIGINT. Must be called within a tokio runtime.
+/// Runs the main loop to its end. After `shutdown` it has [`STOP_BUDGET`] to return, then it is dropped.
 ///
 /// # Errors
-/// When the signals cannot be caught.
-pub fn on_signal() -> std::io::Result<CancellationToken> {
-    let shutdown = CancellationToken::new();
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let token = shutdown.clone();
-    tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
-            _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
-        }
-        token.cancel();
-    });
-    Ok(shutdown)
-}
-
-/// Runs the pipeline to its end; after `shutdown` it has [`STOP_BUDGET`] to return, then it is dropped.
-///
-/// # Errors
-/// Those of the pipeline.
+/// Returns the error of the main loop.
 pub async fn bounded(
     pipeline: impl Future<Output = anyhow::Result<()>>,
     shutdown: &CancellationToken,
@@ -43,7 +22,7 @@ pub async fn bounded(
     tokio::select! {
         outcome = pipeline => outcome,
         () = overdue => {
-            tracing::warn!("the pipeline did not stop in time; its writes in flight are dropped");
+            tracing::warn!("the main loop did not stop in time; its running writes are dropped");
             Ok(())
         }
     }

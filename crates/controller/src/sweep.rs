@@ -1,4 +1,5 @@
-//! Reads works without an upgrade, and the list of all upgrades, from the hub before any of them is removed.
+//! Reads works without an upgrade, and the list of all upgrades, from the hub before any of these works is
+//! removed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,22 +12,22 @@ use kube::{Client, Error, Resource};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::hall::Hall;
-use crate::orphans::{Living, Suspect, Verdict, judge};
-use crate::run::now;
+use crate::clock::now;
+use crate::state::context::Context;
+use crate::state::orphans::{Living, OrphanVerdict, Suspect, evaluate};
 
-/// Longest time of all reads.
+/// Longest time of all reads together.
 const READ: Duration = Duration::from_mins(2);
 /// Upgrades per page.
 const PAGE: u32 = 500;
 
-/// A page of the metadata of upgrades. What else an object says is passed over, however deep it is: one upgrade must not
-/// hide the others.
+/// A page of the metadata of upgrades. Other fields are skipped, however deeply they are nested, so that one
+/// upgrade cannot hide the others.
 #[derive(Deserialize)]
-struct Page {
+struct WorkPage {
     #[serde(default)]
     metadata: PageMetadata,
-    items: Vec<Item>,
+    items: Vec<ListedItem>,
 }
 
 #[derive(Default, Deserialize)]
@@ -36,76 +37,76 @@ struct PageMetadata {
 }
 
 #[derive(Deserialize)]
-struct Item {
-    metadata: Metadata,
+struct ListedItem {
+    metadata: ListedMetadata,
 }
 
 #[derive(Deserialize)]
-struct Metadata {
+struct ListedMetadata {
     uid: Option<String>,
     namespace: Option<String>,
     name: Option<String>,
 }
 
-/// A work, read to a depth that is safe.
+/// A work, parsed to a safe depth.
 #[derive(Deserialize)]
-struct Work(#[serde(deserialize_with = "shallow")] Value);
+struct ListedWork(#[serde(deserialize_with = "shallow")] Value);
 
-/// Judges works by what the hub has now, and asks for the deletion of those that may go.
-pub async fn sweep(hall: Arc<Hall>, client: Client, suspects: Vec<Suspect>) {
-    let verdicts = match tokio::time::timeout(READ, verdicts(&hall, &client, suspects)).await {
+/// Evaluates works by the current state of the hub, and queues the deletion of those that may be removed.
+pub async fn sweep(context: Arc<Context>, client: Client, suspects: Vec<Suspect>) {
+    let verdicts = match tokio::time::timeout(READ, verdicts(&context, &client, suspects)).await {
         Ok(Ok(verdicts)) => verdicts,
         Ok(Err(error)) => {
-            tracing::warn!(%error, "works without an upgrade cannot be read, trying again");
+            tracing::warn!(%error, "works without an upgrade cannot be read; trying again");
             Vec::new()
         }
         Err(_) => {
-            tracing::warn!("works without an upgrade cannot be read in time, trying again");
+            tracing::warn!("works without an upgrade cannot be read in time; trying again");
             Vec::new()
         }
     };
-    let (jobs, told) = hall.with(|state| state.judged(verdicts, now()));
-    for (work, why) in told {
+    let (jobs, messages) = context.with(|state| state.record_verdicts(verdicts, now()));
+    for (work, why) in messages {
         let name = work.step.work_name(&work.cluster);
         tracing::warn!(
             namespace = &*work.cluster,
             name,
             upgrade = &*work.upgrade,
             why,
-            "a work whose upgrade does not exist any more is not removed; see kubectl mcu orphans"
+            "a work whose upgrade no longer exists is kept; see kubectl mcu orphans"
         );
     }
     for job in &jobs {
         tracing::warn!(
             namespace = job.effect.cluster().map(|cluster| &**cluster),
             upgrade = &*job.upgrade,
-            lane = ?job.effect.lane(),
+            priority = ?job.effect.priority(),
             "removing a work whose upgrade has not existed for ten minutes"
         );
     }
-    hall.lanes.push(jobs);
+    context.queue.push(jobs);
 }
 
 async fn verdicts(
-    hall: &Hall,
+    context: &Context,
     client: &Client,
     suspects: Vec<Suspect>,
-) -> Result<Vec<(Suspect, Verdict)>, Error> {
-    let living = living(hall, client).await?;
-    let settings = hall.with(|state| state.settings.clone());
+) -> Result<Vec<(Suspect, OrphanVerdict)>, Error> {
+    let living = living(context, client).await?;
+    let settings = context.with(|state| state.settings.clone());
     let mut verdicts = Vec::new();
     for one in suspects {
-        let verdict = match hall.lanes.pass(read(client, &one)).await {
+        let verdict = match context.queue.pass(read(client, &one)).await {
             Ok(Some(work)) => {
                 let takes_over =
-                    |upgrade: &str| hall.with(|state| state.may_take_over(upgrade, &one.cluster));
-                judge(&work, &one, &living, &settings, takes_over)
+                    |upgrade: &str| context.with(|state| state.may_take_over(upgrade, &one.cluster));
+                evaluate(&work, &one, &living, &settings, takes_over)
             }
-            Ok(None) => Verdict::Leave,
+            Ok(None) => OrphanVerdict::Leave,
             Err(error) => {
                 let cluster = &*one.cluster;
-                tracing::warn!(cluster, %error, "a work without an upgrade cannot be read, trying again later");
-                Verdict::Leave
+                tracing::warn!(cluster, %error, "a work without an upgrade cannot be read; trying again later");
+                OrphanVerdict::Leave
             }
         };
         verdicts.push((one, verdict));
@@ -113,14 +114,14 @@ async fn verdicts(
     Ok(verdicts)
 }
 
-/// All upgrades that the hub has now. Of their metadata alone: what their specs say does not matter here.
-async fn living(hall: &Hall, client: &Client) -> Result<Living, Error> {
+/// All upgrades that exist on the hub. Only their metadata is read, because their specs do not matter here.
+async fn living(context: &Context, client: &Client) -> Result<Living, Error> {
     let upgrades = Requests::new(Upgrade::url_path(&(), None));
     let mut living = Living::default();
     let mut params = ListParams::default().limit(PAGE);
     loop {
         let request = upgrades.list_metadata(&params).map_err(Error::BuildRequest)?;
-        let page: Page = hall.lanes.pass(client.request(request)).await?;
+        let page: WorkPage = context.queue.pass(client.request(request)).await?;
         for upgrade in page.items {
             let meta = upgrade.metadata;
             let (namespace, name) = (meta.namespace.unwrap_or_default(), meta.name.unwrap_or_default());
@@ -134,20 +135,19 @@ async fn living(hall: &Hall, client: &Client) -> Result<Living, Error> {
     }
 }
 
-/// The whole work, its manifests included.
+/// The whole work including its manifests.
 async fn read(client: &Client, one: &Suspect) -> Result<Option<Value>, Error> {
     let path = ManifestWork::url_path(&(), Some(&one.cluster));
     let uri = format!("{path}/{}", one.step.work_name(&one.cluster));
     let request = Request::get(uri)
         .body(Vec::new())
         .map_err(|error| Error::Service(error.into()))?;
-    match client.request::<Work>(request).await {
-        Ok(Work(work)) => Ok(Some(work)),
+    match client.request::<ListedWork>(request).await {
+        Ok(ListedWork(work)) => Ok(Some(work)),
         Err(Error::Api(status)) if status.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }
 }
 
 #[cfg(test)]
-#[path = "sweep_tests.rs"]
 mod tests;

@@ -1,6 +1,7 @@
-//! The watches: they feed the index and nothing else. Every replica runs them, so a follower is warm.
+//! The watches, which update the index and the upgrade entries. Every replica runs them, so a follower can
+//! take over at once.
 //!
-//! This file knows how each kind enters the state; [`source`] lists and watches.
+//! This file defines how each kind is added to the state; [`source`] lists and watches.
 
 mod source;
 
@@ -16,79 +17,67 @@ use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
-use crate::hall::Hall;
-use crate::index::{Change, Key, step_of};
+use crate::observe::index::{Change, Key, step_of};
+use crate::state::context::Context;
 use crate::telemetry::labels::WatchKind;
 
-/// Object kinds whose lists must have arrived before anything is planned.
-pub const KINDS: [WatchKind; 8] = [
-    WatchKind::Cluster,
-    WatchKind::Work,
-    WatchKind::Placement,
-    WatchKind::Decision,
-    WatchKind::ClusterSet,
-    WatchKind::Binding,
-    WatchKind::Upgrade,
-    WatchKind::Report,
-];
-
-/// Starts all watches. None ends by itself: one that does has panicked, and what it would tell is seen no more.
+/// Starts all watches. They never end, so a watch that ends has panicked and delivers nothing any more.
 #[must_use]
-pub fn start(hall: &Arc<Hall>, client: &Client) -> JoinSet<()> {
+pub fn start(context: &Arc<Context>, client: &Client) -> JoinSet<()> {
     let mut watches = JoinSet::new();
     let set = &mut watches;
-    spawn::<ManagedCluster>(set, hall, client, None);
-    spawn::<ManifestWork>(set, hall, client, Some(LABEL_MCU_UID));
-    spawn::<Placement>(set, hall, client, None);
-    spawn::<PlacementDecision>(set, hall, client, None);
-    spawn::<ManagedClusterSet>(set, hall, client, None);
-    spawn::<ManagedClusterSetBinding>(set, hall, client, None);
-    spawn::<Upgrade>(set, hall, client, None);
-    spawn::<Report>(set, hall, client, Some(LABEL_MCU));
+    spawn::<ManagedCluster>(set, context, client, None);
+    spawn::<ManifestWork>(set, context, client, Some(LABEL_MCU_UID));
+    spawn::<Placement>(set, context, client, None);
+    spawn::<PlacementDecision>(set, context, client, None);
+    spawn::<ManagedClusterSet>(set, context, client, None);
+    spawn::<ManagedClusterSetBinding>(set, context, client, None);
+    spawn::<Upgrade>(set, context, client, None);
+    spawn::<Report>(set, context, client, Some(LABEL_MCU));
     watches
 }
 
-fn spawn<K>(watches: &mut JoinSet<()>, hall: &Arc<Hall>, client: &Client, label: Option<&'static str>)
+fn spawn<K>(watches: &mut JoinSet<()>, context: &Arc<Context>, client: &Client, label: Option<&'static str>)
 where
     K: Watched + Resource<DynamicType = ()> + DeserializeOwned + Send + 'static,
 {
-    let source = source::Source::<K>::new(Arc::clone(hall), client.clone(), label);
+    let source = source::Source::<K>::new(Arc::clone(context), client.clone(), label);
     watches.spawn(source.run());
 }
 
-/// How a kind enters the state.
+/// How a kind is added to the state.
 pub(crate) trait Watched: Sized {
-    /// What could not be read of an object.
+    /// The error if the object could not be read completely.
     fn unreadable(&self) -> Option<&str>;
-    /// The watch that tells of it.
+    /// The name of the watch.
     const KIND: WatchKind;
-    /// A kind that must be listed before this one, since only with it this one is understood.
+    /// A kind that must be listed before this one, because this one is interpreted with its help.
     const AFTER: Option<WatchKind> = None;
-    /// Objects per page of a list, so that a page fits into memory however large its objects are.
+    /// Objects per page of a list. A page must fit into memory even if its objects are large.
     const PAGE: u32 = 500;
 
-    /// Kind of an object that could not be read in full.
+    /// The kind, if the object could not be read completely.
     fn error(change: &Change<Self>) -> Option<WatchKind> {
         let (Change::Applied(object) | Change::Deleted(object)) = change;
         object.unreadable().map(|_| Self::KIND)
     }
 
-    /// Takes a change.
-    fn change(state: &mut crate::hall::State, hall: &Hall, change: Change<Self>);
+    /// Handles a change.
+    fn change(state: &mut crate::state::context::State, context: &Context, change: Change<Self>);
 
-    /// A list begins.
-    fn begin_list(_: &mut crate::hall::State) {}
+    /// Prepares for a complete list.
+    fn begin_list(_: &mut crate::state::context::State) {}
 
-    /// Takes an object of a list.
-    fn listed(state: &mut crate::hall::State, hall: &Hall, object: Self) {
-        Self::change(state, hall, Change::Applied(object));
+    /// Handles an object of a list.
+    fn listed(state: &mut crate::state::context::State, context: &Context, object: Self) {
+        Self::change(state, context, Change::Applied(object));
     }
 
-    /// Forgets what a fresh list of version `newest` did not contain.
-    fn retain(state: &mut crate::hall::State, hall: &Hall, seen: &AHashSet<Key>, newest: u64);
+    /// Removes everything that a complete list of version `newest` did not contain.
+    fn retain(state: &mut crate::state::context::State, context: &Context, seen: &AHashSet<Key>, newest: u64);
 }
 
-/// Objects that only the index holds: those missing from a list are told to it as deleted.
+/// Kinds that are kept only in the index: objects that are missing from a list are handled as deleted.
 macro_rules! indexed {
     ($kind:ty, $watch:expr, $page:expr, $change:ident, $known:ident, |$object:ident| $unreadable:expr) => {
         impl Watched for $kind {
@@ -100,12 +89,12 @@ macro_rules! indexed {
                 $unreadable
             }
 
-            fn change(state: &mut crate::hall::State, hall: &Hall, change: Change<Self>) {
-                hall.count_unreadable(Self::error(&change));
+            fn change(state: &mut crate::state::context::State, context: &Context, change: Change<Self>) {
+                context.count_unreadable(Self::error(&change));
                 state.index.$change(&change);
             }
 
-            fn retain(state: &mut crate::hall::State, _: &Hall, seen: &AHashSet<Key>, _: u64) {
+            fn retain(state: &mut crate::state::context::State, _: &Context, seen: &AHashSet<Key>, _: u64) {
                 state.index.$known(seen);
             }
         }
@@ -160,23 +149,23 @@ impl Watched for ManifestWork {
         self.status.error()
     }
 
-    fn change(state: &mut crate::hall::State, hall: &Hall, change: Change<Self>) {
-        hall.count_unreadable(Self::error(&change));
-        state.index.work(&change, hall.now());
+    fn change(state: &mut crate::state::context::State, context: &Context, change: Change<Self>) {
+        context.count_unreadable(Self::error(&change));
+        state.index.work(&change, context.now());
     }
 
-    fn begin_list(state: &mut crate::hall::State) {
+    fn begin_list(state: &mut crate::state::context::State) {
         state.index.relist_works();
     }
 
-    fn listed(state: &mut crate::hall::State, hall: &Hall, object: Self) {
+    fn listed(state: &mut crate::state::context::State, context: &Context, object: Self) {
         if object.unreadable().is_some() {
-            hall.count_unreadable(Some(Self::KIND));
+            context.count_unreadable(Some(Self::KIND));
         }
-        state.index.listed_work(&object, hall.now());
+        state.index.listed_work(&object, context.now());
     }
 
-    fn retain(state: &mut crate::hall::State, _: &Hall, seen: &AHashSet<Key>, newest: u64) {
+    fn retain(state: &mut crate::state::context::State, _: &Context, seen: &AHashSet<Key>, newest: u64) {
         let steps = seen
             .iter()
             .filter_map(|(namespace, name)| Some((Arc::clone(namespace), step_of(namespace, name)?)))
@@ -193,8 +182,8 @@ impl Watched for Upgrade {
         self.spec.error().or_else(|| self.status.error())
     }
 
-    fn change(state: &mut crate::hall::State, hall: &Hall, change: Change<Self>) {
-        hall.count_unreadable(Self::error(&change));
+    fn change(state: &mut crate::state::context::State, context: &Context, change: Change<Self>) {
+        context.count_unreadable(Self::error(&change));
         match change {
             Change::Applied(upgrade) => state.apply_upgrade(upgrade),
             Change::Deleted(upgrade) => {
@@ -203,7 +192,7 @@ impl Watched for Upgrade {
         }
     }
 
-    fn retain(state: &mut crate::hall::State, _: &Hall, seen: &AHashSet<Key>, _: u64) {
+    fn retain(state: &mut crate::state::context::State, _: &Context, seen: &AHashSet<Key>, _: u64) {
         state.retain_upgrades(seen);
     }
 }
@@ -217,19 +206,23 @@ impl Watched for Report {
         self.rows.error()
     }
 
-    fn change(state: &mut crate::hall::State, hall: &Hall, change: Change<Self>) {
-        hall.count_unreadable(Self::error(&change));
+    fn change(state: &mut crate::state::context::State, context: &Context, change: Change<Self>) {
+        context.count_unreadable(Self::error(&change));
         match change {
-            Change::Applied(report) => state.observe_report(&report, false, hall.owns_records()),
-            Change::Deleted(report) => state.observe_report(&report, true, hall.owns_records()),
+            Change::Applied(report) => state.observe_report(&report, false, context.owns_records()),
+            Change::Deleted(report) => state.observe_report(&report, true, context.owns_records()),
         }
     }
 
-    fn retain(state: &mut crate::hall::State, hall: &Hall, seen: &AHashSet<Key>, newest: u64) {
-        state.retain_reports(seen, newest, hall.owns_records());
+    fn retain(
+        state: &mut crate::state::context::State,
+        context: &Context,
+        seen: &AHashSet<Key>,
+        newest: u64,
+    ) {
+        state.retain_reports(seen, newest, context.owns_records());
     }
 }
 
 #[cfg(test)]
-#[path = "watch_tests.rs"]
 mod tests;

@@ -1,7 +1,9 @@
-//! The approver's script, run by bash as the Job runs it, against a stub `oc` whose cluster is a directory of files.
+//! Tests of the approval script. bash runs it like the Job does, with a stub `oc` whose cluster is a
+//! directory of files.
 //!
-//! The stub answers the calls that the script makes and writes each one down; whatever else is asked of it is an error,
-//! so that a new call shows. `sleep` is a stub too: waiting costs nothing, while the script's clock stays real.
+//! The stub responds to the calls that the script makes and records each one. All other calls are errors, so
+//! that a new call is noticed. `sleep` is a stub too: waiting costs nothing, while the script uses the real
+//! clock.
 #![allow(
     clippy::unwrap_used,
     reason = "a test fails by panicking, and clippy exempts only the test functions themselves"
@@ -16,10 +18,11 @@ use tempfile::TempDir;
 
 const SCRIPT: &str = include_str!("../src/works/script.sh");
 
-/// Subscriptions are files `subs/<name>,<namespace>` that hold the name of their install plan (empty: none yet);
-/// install plans are files `plans/<namespace>_<name>` that hold `spec.approved`. A file `deny` refuses every call with
-/// its text, `deny-patch` every patch, `flaky` holds how many calls still fail, `warn` is written to stderr beside
-/// each answer, `stubborn` keeps patches from having an effect.
+/// Subscriptions are files `subs/<name>,<namespace>` that contain the name of their install plan (empty: none
+/// yet). Install plans are files `plans/<namespace>_<name>` that contain `spec.approved`. A file `deny`
+/// rejects every call with its text, and `deny-patch` rejects every patch. `flaky` contains how many calls
+/// still fail, `warn` is written to stderr with each response, and `stubborn` prevents patches from taking
+/// effect.
 const OC: &str = r#"#!/bin/bash
 set -u
 cd "$STATE" || exit 9
@@ -55,8 +58,8 @@ case "$*" in
 esac
 "#;
 
-/// Keeps the interval it was asked for and, when told to, lets the cluster change while the script waits. A short real
-/// pause stands for the interval, so that a loop up to WAITTIME does not run hot.
+/// Records the requested interval and, if asked to, changes the cluster while the script waits. A short real
+/// pause replaces the interval, so that a loop that runs until WAITTIME does not use much CPU.
 const SLEEP: &str = r#"#!/bin/bash
 cd "$STATE" || exit 9
 echo "$1" >> sleeps
@@ -64,9 +67,9 @@ if [[ -e on-sleep ]]; then bash on-sleep; fi
 exec "$REAL_SLEEP" 0.05
 "#;
 
-/// A WAITTIME that no test reaches unless it fails, in seconds.
+/// A WAITTIME in seconds that no test reaches unless it fails.
 const AMPLE: u32 = 60;
-/// A WAITTIME that a test reaches: long enough that even a busy machine gives the script time for several looks.
+/// A WAITTIME that a test reaches. It is so long that the script runs several times even on a busy machine.
 const SHORT: u32 = 8;
 
 struct Cluster {
@@ -96,7 +99,7 @@ impl Cluster {
         self
     }
 
-    /// A subscription `name,namespace` with a plan that waits for approval.
+    /// Adds a subscription `name,namespace` with a plan that waits for approval.
     fn waiting(self, subscription: &str) -> Cluster {
         self.with_plan(subscription, "false")
     }
@@ -146,7 +149,7 @@ impl Cluster {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Subscriptions whose plan is approved now, by name.
+    /// Names of the subscriptions whose plan is approved now.
     fn approved(&self) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(self.dir.path().join("plans"))
             .unwrap()

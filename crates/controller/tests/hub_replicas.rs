@@ -1,6 +1,7 @@
-//! Two replicas of the real binary against a real API server: who leads, how leading passes on, and what it costs.
+//! Two replicas of the real binary with a real API server: which one leads, how leadership passes from one to
+//! the other, and how many requests that takes.
 //!
-//! Here the election meets the server that its unit tests only imitate.
+//! The unit tests of the election only imitate this server.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -25,9 +26,10 @@ use tokio_util::sync::CancellationToken;
 const PATIENCE: Duration = Duration::from_mins(1);
 const NAMESPACE: &str = "mcu-system";
 const NAME: &str = "mcu-controller";
-/// Short, so that the end of a dead leader's claim can be waited for; long beside what a loaded machine takes for anything.
+/// Short enough to wait for the end of a dead leader's claim, but long compared with delays on a loaded
+/// machine.
 const LEASE_SECONDS: i64 = 15;
-/// What it may take.
+/// How much longer than expected a takeover may take.
 const STALL: TimeDelta = TimeDelta::seconds(8);
 
 struct Replica {
@@ -55,7 +57,8 @@ impl Replica {
                 break address.trim().to_owned();
             }
         };
-        // Read to its end, so that the process never waits for a reader; shown when the test fails.
+        // Reads the output to its end, so that the process never waits for a reader. It is shown when the
+        // test fails.
         tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
                 eprintln!("{line}");
@@ -109,14 +112,14 @@ struct LeaseRequest {
     verb: String,
     stage: String,
     code: u64,
-    /// When it arrived.
+    /// Time of the request.
     at: DateTime<Utc>,
 }
 
 fn lease_requests(hub: &Hub) -> Result<Vec<LeaseRequest>> {
     let text = std::fs::read_to_string(hub.audit_log().context("audit log")?)?;
     let mut found = Vec::new();
-    // A line that is being written is left for the next look.
+    // A line that is still being written is read the next time.
     for event in text
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
@@ -135,7 +138,8 @@ fn lease_requests(hub: &Hub) -> Result<Vec<LeaseRequest>> {
     Ok(found)
 }
 
-/// When the last leader wrote the Lease last (to renew or to release it), and when the present one acquired it.
+/// When the last leader wrote the Lease for the last time (to renew or release it), and when the present
+/// leader acquired it.
 async fn passed_on(hub: &Hub) -> Result<(DateTime<Utc>, DateTime<Utc>)> {
     let lease = Api::<Lease>::namespaced(hub.client().clone(), NAMESPACE)
         .get(NAME)
@@ -153,7 +157,8 @@ async fn passed_on(hub: &Hub) -> Result<(DateTime<Utc>, DateTime<Utc>)> {
     Ok((written.context("somebody led before")?, acquired))
 }
 
-/// Waits until so many watches of the Lease have begun: a follower that watches has seen the claim it waits for.
+/// Waits until this number of watches of the Lease were started. A follower that watches has seen the claim
+/// for whose end it waits.
 async fn watched(hub: &Hub, times: usize) -> Result<()> {
     wait_until("followers watch the Lease", PATIENCE, || async {
         let requests = lease_requests(hub)?;
@@ -202,7 +207,7 @@ async fn leading_passes_on_at_once_after_sigterm_and_within_the_lease_after_a_ki
     let refused: Vec<_> = requests.iter().filter(|request| request.code >= 400).collect();
     ensure!(
         matches!(refused[..], [one] if one.verb == "get" && one.code == 404),
-        "only the first look finds nothing: {refused:?}"
+        "only the first read finds nothing: {refused:?}"
     );
     hub.stop().await
 }

@@ -1,5 +1,5 @@
-//! What upgrades cost in memory, whatever their authors write. Each case is measured in a process of its own, in which
-//! nothing else happens.
+//! How much memory upgrades need, whatever their authors write. Each case is measured in a separate process
+//! in which nothing else happens.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -8,23 +8,24 @@ use std::process::Command;
 use std::sync::Arc;
 
 use api::views::Upgrade;
-use controller::hall::{Hall, Settings};
 use controller::lease;
+use controller::state::context::Context;
+use controller::state::settings::Settings;
 use controller::telemetry::health::Readiness;
 use controller::telemetry::metrics::Metrics;
 use controller::works::WorkFlags;
 use serde_json::{Value, json};
 
-/// Names the file with the spec for the process that measures.
+/// Environment variable with the path of the spec, for the process that measures.
 const SPEC: &str = "MCU_MEMORY_TEST_SPEC";
-/// Upgrades that warm the allocator up, and those that are measured.
+/// Number of upgrades that warm up the allocator, and of those that are measured.
 const WARM: usize = 8;
 const MEASURED: usize = 16;
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-fn hall() -> Hall {
+fn context() -> Context {
     let settings = Settings {
         works: WorkFlags::default(),
         operators_grace: chrono::TimeDelta::zero(),
@@ -32,7 +33,7 @@ fn hall() -> Hall {
         allow_hub: false,
         namespaces: Vec::new(),
     };
-    Hall::new(
+    Context::new(
         settings,
         lease::Handle::always().fence(),
         Arc::new(Metrics::new()),
@@ -40,18 +41,18 @@ fn hall() -> Hall {
     )
 }
 
-/// Brings an upgrade to a hall as a watch does.
-fn bring(hall: &Hall, number: usize, spec: &str) {
+/// Adds an upgrade to a context like a watch.
+fn add_upgrade(context: &Context, number: usize, spec: &str) {
     let meta = format!(
         r#"{{"name":"u{number}","namespace":"ns","uid":"u{number}","resourceVersion":"1","generation":1,
             "creationTimestamp":"2026-05-28T10:00:00Z","managedFields":[{{"fieldsV1":{spec}}}]}}"#
     );
     let text = format!(r#"{{"metadata":{meta},"spec":{spec}}}"#);
     let upgrade: Upgrade = serde_json::from_str(&text).unwrap();
-    hall.with(|state| state.apply_upgrade(upgrade));
+    context.with(|state| state.apply_upgrade(upgrade));
 }
 
-/// A line of what the kernel knows of this process, in bytes.
+/// A value from the kernel's status of this process, in bytes.
 fn resident(key: &str) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
@@ -64,18 +65,19 @@ fn resident(key: &str) -> usize {
 #[ignore = "run by the other test of this file"]
 fn measure() {
     let spec = std::fs::read_to_string(std::env::var(SPEC).unwrap()).unwrap();
-    let hall = hall();
+    let context = context();
     let before = resident("VmRSS");
-    (0..WARM).for_each(|number| bring(&hall, number, &spec));
+    (0..WARM).for_each(|number| add_upgrade(&context, number, &spec));
     let (warm, peak) = (resident("VmRSS"), resident("VmHWM"));
-    (WARM..WARM + MEASURED).for_each(|number| bring(&hall, number, &spec));
+    (WARM..WARM + MEASURED).for_each(|number| add_upgrade(&context, number, &spec));
     let kept = resident("VmRSS").saturating_sub(warm) / MEASURED;
-    let valid = hall.with(|state| state.desks.values().all(|desk| desk.brief.is_ok()));
-    assert_eq!(hall.with(|state| state.desks.len()), WARM + MEASURED);
+    let valid = context.with(|state| state.upgrades.values().all(|entry| entry.spec.is_ok()));
+    assert_eq!(context.with(|state| state.upgrades.len()), WARM + MEASURED);
     println!("\nMEASURED {kept} {} {valid}", peak - before);
 }
 
-/// What one upgrade of this spec costs for good, and what eight of them need at the same time; and whether it is valid.
+/// How much memory one upgrade with this spec needs permanently, how much eight of them need at the same
+/// time, and whether the spec is valid.
 fn cost(directory: &Path, spec: &Value) -> (usize, usize, bool) {
     let file = directory.join("spec.json");
     std::fs::write(&file, spec.to_string()).unwrap();
@@ -88,7 +90,7 @@ fn cost(directory: &Path, spec: &Value) -> (usize, usize, bool) {
             "--test-threads=1",
         ])
         .env(SPEC, &file)
-        // What the allocator keeps for later is not what an upgrade costs.
+        // Memory that the allocator keeps for later is not part of the cost of an upgrade.
         .env("MALLOC_MMAP_THRESHOLD_", "65536")
         .env("MALLOC_TRIM_THRESHOLD_", "65536")
         .output()
@@ -146,7 +148,7 @@ fn what_an_upgrade_costs_is_bounded_whatever_its_author_writes() {
         ),
         ("too many objects", with_rest(&objects(25_000)), refused),
         (
-            "many broken rules",
+            "many violated rules",
             json!({"clusterSelector": {"matchExpressions": vec![expression; 9_000]}}),
             refused,
         ),

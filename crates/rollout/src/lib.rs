@@ -1,26 +1,15 @@
-//! The study: pure planning of a fleet upgrade.
+//! Pure planning of a fleet upgrade.
 //!
-//! [`plan`] takes a [`Fleet`] (what was observed), a [`Policy`] (what was asked for) and the time, and says what to
-//! write next, where every cluster stands and why it does not move. It has no clock, no client and no random order:
-//! equal input gives an equal [`Plan`]. [`check`] is written apart from it and refuses a plan that breaks a safety rule.
+//! [`plan`] takes a [`Fleet`] (what was observed), a [`Policy`] (what was requested) and the time. It returns what to
+//! write next, the state of every cluster, and why a cluster does not move. It has no clock, no client and no random
+//! order, so equal input gives an equal [`Plan`]. [`check`] is written independently and refuses a plan that violates
+//! a safety rule.
 //!
-//! The rules are explained in `docs/design/rules.md`, which comments link to.
+//! Comments link to `docs/design/rules.md`, which explains the rules.
 
 pub mod check;
-mod cluster;
-mod downgrade;
-pub mod fleet;
-mod outlook;
-pub mod phase;
-mod plan;
-pub mod policy;
-pub mod reason;
-pub mod record;
-mod requeue;
-mod start;
-mod steps;
-mod window;
-mod wording;
+pub mod model;
+mod planner;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -28,10 +17,5 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use fleet::{Backoff, Busy, Cluster, Fleet, Reading, Rival, RivalHold, Selection, Slot, Standing, Work};
-pub use outlook::{ActionCounts, Counts, Outlook, StallReason, Summary};
-pub use phase::{Phase, Step};
-pub use plan::{Action, ClusterState, DeleteReason, Plan, UpdateKind, plan};
-pub use policy::{Hold, Limit, Policy, StepHash};
-pub use reason::Reason;
-pub use record::{Attempt, LONGEST_RETRY, Outcome, Record, Stage, StepRecord};
+pub use model::*;
+pub use planner::plan;

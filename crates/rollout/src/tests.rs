@@ -1,11 +1,11 @@
-//! Tests of the planner: by rule, by sequence, by property; and of the checker, by bad plans.
+//! Tests of the planner (by rule, by sequence, by property) and of the checker (by bad plans).
 
+mod blockers;
 mod clocks;
 mod downgrade;
 mod edits;
 mod gates;
 mod members;
-mod obstacles;
 mod properties;
 mod sequences;
 mod transitions;
@@ -13,15 +13,11 @@ mod unreadable;
 mod violations;
 
 use crate::check::check;
-use crate::fleet::Fleet;
-use crate::phase::Phase;
-use crate::plan::{Action, Plan, plan};
-use crate::policy::Policy;
-use crate::reason::Reason;
-use crate::record::Record;
+use crate::model::{Action, Fleet, Phase, Plan, Policy, Reason, Record};
+use crate::planner::plan;
 use crate::testing::{FleetBuilder, PolicyBuilder, at};
 
-/// The plan at a second, which the checker must find safe.
+/// The plan at this second. The checker must find it safe.
 fn planned(seconds: i64, policy: PolicyBuilder, fleet: FleetBuilder) -> Plan {
     plan_of(seconds, &policy.build(), &fleet.build())
 }
@@ -49,7 +45,7 @@ fn stand(plan: &Plan, name: &str) -> (Phase, Reason) {
     (record.phase, record.reason)
 }
 
-/// The writes, one text each.
+/// The writes as one text each.
 fn writes(plan: &Plan) -> Vec<String> {
     plan.actions.iter().map(write).collect()
 }

@@ -1,7 +1,7 @@
-//! Which kinds a simulated cluster serves: kind to plural resource and scope.
+//! The kinds that a simulated cluster serves, with their plural resource and scope.
 //!
-//! The built-in table is what an OpenShift cluster with OLM has; `CustomResourceDefinition`s applied later
-//! add to it. Schemas are not kept: kinds differ here only by name and scope.
+//! The built-in table is that of an OpenShift cluster with OLM, and `CustomResourceDefinition`s that are applied later add to
+//! it. Schemas are not kept: kinds differ here only by name and scope.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::fields;
 
-/// Short text, borrowed from the program where it can be.
+/// A short text, static if possible.
 pub type Text = Cow<'static, str>;
 
 /// One served resource.
@@ -305,7 +305,7 @@ impl Catalog {
         })
     }
 
-    /// Serves what a `CustomResourceDefinition` defines; objects that are no such definition are ignored.
+    /// Serves the kind that a `CustomResourceDefinition` defines. Other objects are ignored.
     pub fn define(&mut self, definition: &Value) {
         let kind = fields::text(definition, &["spec", "names", "kind"]);
         let plural = fields::text(definition, &["spec", "names", "plural"]);

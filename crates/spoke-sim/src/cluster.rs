@@ -1,4 +1,4 @@
-//! One simulated cluster: its objects, its controllers, what is wrong with it, and the agent's own records.
+//! One simulated cluster: its objects, its controllers, its faults, and the records of its agent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::catalog::Catalog;
-use crate::dice::Dice;
 use crate::fault::Faults;
 use crate::fields::{self, Time};
-use crate::platform::clusterversion::{self, Birth};
-use crate::platform::{Controller, Ground, Pace, Platform};
+use crate::platform::cvo::{self, Installation};
+use crate::platform::{Controller, ControllerContext, Pace, Platform};
+use crate::seeded_rng::SeededRng;
 use crate::store::{ApiError, ObjectKey, Store};
 
 /// One simulated cluster.
@@ -18,77 +18,77 @@ use crate::store::{ApiError, ObjectKey, Store};
 pub struct Cluster {
     /// Name of the ManagedCluster.
     pub name: Arc<str>,
-    /// What it serves.
+    /// The kinds it serves.
     pub catalog: Catalog,
     /// Its objects.
     pub store: Store,
-    /// What is wrong with it.
+    /// Its faults.
     pub faults: Faults,
     /// The agent's `AppliedManifestWorks`, by work name.
     pub applied: BTreeMap<Arc<str>, AppliedWork>,
-    /// When the latest apply was asked for on the hub, until the controllers have seen it.
+    /// When the hub requested the latest apply. It is cleared when the controllers have seen the apply.
     pub asked: Option<Time>,
     platform: Platform,
-    dice: Dice,
+    rng: SeededRng,
 }
 
-/// What the agent keeps of a work on the cluster (`AppliedManifestWork`).
+/// The agent's record of a work on the cluster (`AppliedManifestWork`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AppliedWork {
-    /// Its uid, by which objects name it as an owner.
+    /// Its uid, which the owner references of objects contain.
     pub uid: String,
     /// `status.appliedResources` with their uids.
     pub resources: Vec<(ObjectKey, String)>,
-    /// What was last PUT by the Update strategy: hash of the manifest and revision of the object.
+    /// What strategy Update last PUT: hash of the manifest and revision of the object.
     pub puts: Vec<(ObjectKey, u64, u64)>,
 }
 
 impl Cluster {
-    /// A cluster as installed: with a ClusterVersion when `birth` is given, else one that is not OpenShift.
+    /// A new cluster. With `installation` it has a ClusterVersion, without it is not OpenShift.
     #[must_use]
-    pub fn new(name: &str, birth: Option<&Birth>, dice: Dice, now: Time) -> Self {
-        let mut store = Store::new(dice.of("store"));
-        if let Some(birth) = birth {
-            // The key is free and the object complete, so that nothing can refuse it.
+    pub fn new(name: &str, installation: Option<&Installation>, rng: SeededRng, now: Time) -> Self {
+        let mut store = Store::new(rng.of("store"));
+        if let Some(installation) = installation {
+            // This cannot fail, because the key is free and the object is complete.
             let _ = store.create(
-                &clusterversion::key(),
-                &clusterversion::newborn(birth, now),
+                &cvo::key(),
+                &cvo::new_cluster_version(installation, now),
                 "cluster-bootstrap",
                 now,
             );
         }
         Self {
             name: name.into(),
-            catalog: Catalog::new(birth.is_some()),
+            catalog: Catalog::new(installation.is_some()),
             store,
             faults: Faults::default(),
             applied: BTreeMap::new(),
             asked: None,
             platform: Platform::default(),
-            dice,
+            rng,
         }
     }
 
-    /// Lets the cluster's controllers act. Returns when they next want to.
+    /// Lets the cluster's controllers act. Returns when they next need to.
     pub fn advance(&mut self, pace: &Pace, now: Time) -> Option<Time> {
         let asked = self.asked.take().unwrap_or(now);
-        let mut ground = Ground {
+        let mut context = ControllerContext {
             store: &mut self.store,
             faults: &self.faults,
             pace,
-            dice: self.dice,
+            rng: self.rng,
             asked,
         };
-        self.platform.advance(&mut ground, now)
+        self.platform.advance(&mut context, now)
     }
 
-    /// The cluster's own draws.
+    /// The random numbers of this cluster.
     #[must_use]
-    pub fn dice(&self) -> Dice {
-        self.dice
+    pub fn rng(&self) -> SeededRng {
+        self.rng
     }
 
-    /// Changes an object as a user of the cluster would (GET, change, PUT), e.g. `oc adm upgrade`.
+    /// Changes an object as a user of the cluster would (GET, change, PUT), for example by `oc adm upgrade`.
     ///
     /// # Errors
     /// The object does not exist or the change is invalid.
@@ -103,7 +103,7 @@ impl Cluster {
         self.store.replace(key, &object, manager)
     }
 
-    /// Creates or replaces an object with its status, and serves the kind that it may define.
+    /// Creates or replaces an object with its status. A `CustomResourceDefinition` is served from then on.
     ///
     /// # Errors
     /// The kind is not served, or the object is invalid.
@@ -138,7 +138,7 @@ impl Cluster {
         Ok(placed)
     }
 
-    /// Whether RBAC refuses the agent an object right now.
+    /// Whether RBAC currently denies the agent access to an object.
     #[must_use]
     pub fn forbids(&self, key: &ObjectKey) -> bool {
         if key.resource != "clusterversions" || key.group != "config.openshift.io" {
@@ -149,7 +149,7 @@ impl Cluster {
             .is_some_and(|always| always || !self.is_granted())
     }
 
-    /// A binding `admin-ocm`, or a `ClusterRole` that is aggregated to the agent.
+    /// Whether there is a binding `admin-ocm`, or a `ClusterRole` that is aggregated to the agent.
     fn is_granted(&self) -> bool {
         let rbac = "rbac.authorization.k8s.io";
         self.store

@@ -1,14 +1,12 @@
-//! Reading and writing single fields of unstructured objects.
-//!
-//! Owns the small vocabulary every other module uses on `serde_json::Value`; knows no kind and no rule.
+//! Reads and writes single fields of unstructured objects, whatever their kind.
 
 use chrono::{DateTime, SecondsFormat, TimeZone, Utc};
 use serde_json::{Map, Value};
 
-/// Instants of the simulation: wall-clock UTC, always passed in.
+/// Points in time, UTC. They are always passed in.
 pub type Time = DateTime<Utc>;
 
-/// Shorthand for the map type of JSON objects.
+/// The map type of JSON objects.
 pub type Object = Map<String, Value>;
 
 /// The value at `path`, if every step is an object that has the key.
@@ -37,7 +35,7 @@ pub fn list<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
         .map_or(&[], Vec::as_slice)
 }
 
-/// The object at `path`, created (replacing what is no object) on the way.
+/// The object at `path`. Missing objects are created, and values that are not objects are replaced.
 pub fn object_at<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Object {
     let mut current = into_object(value);
     for key in path {
@@ -46,7 +44,7 @@ pub fn object_at<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Object {
     current
 }
 
-/// The array under `key`, created (replacing what is no array) when needed.
+/// The array under `key`. It is created if it is missing, and replaces a value that is not an array.
 pub fn array_at<'a>(object: &'a mut Object, key: &str) -> &'a mut Vec<Value> {
     let slot = object.entry(key).or_insert(Value::Null);
     if !slot.is_array() {
@@ -74,7 +72,7 @@ pub fn timestamp(at: Time) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// Reads an RFC 3339 timestamp.
+/// Parses an RFC 3339 timestamp.
 #[must_use]
 pub fn parse_timestamp(text: &str) -> Option<Time> {
     DateTime::parse_from_rfc3339(text)
@@ -97,14 +95,14 @@ pub struct Cond<'a> {
     pub kind: &'a str,
     /// `True`, `False` or `Unknown`.
     pub status: &'a str,
-    /// Reason; left out when empty.
+    /// Reason. It is left out if it is empty.
     pub reason: &'a str,
-    /// Message; left out when empty.
+    /// Message. It is left out if it is empty.
     pub message: &'a str,
 }
 
-/// Sets a condition by type, keeping insertion order; `lastTransitionTime` moves only when the status flips.
-/// Returns whether anything changed.
+/// Sets a condition by type and keeps the order of insertion. `lastTransitionTime` changes only with the status. Returns
+/// whether anything changed.
 pub fn set_condition(object: &mut Value, cond: Cond<'_>, now: Time) -> bool {
     let conditions = array_at(object_at(object, &["status"]), "conditions");
     let existing = conditions.iter_mut().find(|c| text(c, &["type"]) == cond.kind);

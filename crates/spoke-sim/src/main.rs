@@ -17,11 +17,11 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Plays the work agents of clusters on a hub
-    #[command(long_about = agents::LONG)]
+    /// Simulates the work agents of clusters on a hub
+    #[command(long_about = agents::long_about())]
     Agents(Box<agents::AgentsArgs>),
-    /// Plays what runs on one OpenShift cluster on its real API server
-    #[command(long_about = cluster::LONG)]
+    /// Simulates what runs on one OpenShift cluster on its real API server
+    #[command(long_about = cluster::long_about())]
     Cluster(Box<cluster::ClusterArgs>),
 }
 

@@ -1,12 +1,12 @@
 //! Scenarios: which simulated cluster is installed with what, and which faults it has from the start.
 //!
-//! A scenario is a YAML file; flags add rules to it. Selection is repeatable: it depends on the seed, the
-//! cluster's name, labels and index only.
+//! A scenario is a YAML file, and flags add rules to it. Selection is reproducible: it depends only on the seed and on the
+//! cluster's name, labels and index.
 //!
 //! ```yaml
-//! version: 4.11.9            # installed version of clusters whose ManagedCluster does not tell
+//! version: 4.11.9            # installed version of clusters whose ManagedCluster does not contain it
 //! channel: stable-4.11
-//! updates: [4.12.0]          # status.availableUpdates; every version asked for is accepted all the same
+//! updates: [4.12.0]          # status.availableUpdates; every requested version is accepted nevertheless
 //! rules:                     # in order, later ones override field by field
 //! - match: {percent: 10}
 //!   fault: slow=3
@@ -24,9 +24,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use crate::dice::Dice;
-use crate::fault::{Faults, parse_duration};
+use crate::fault::{self, Faults, Simulator, parse_duration};
 use crate::platform::JobRule;
+use crate::seeded_rng::SeededRng;
 use crate::work::wildcard;
 
 /// A scenario.
@@ -35,13 +35,13 @@ use crate::work::wildcard;
 pub struct Scenario {
     /// Installed version.
     pub version: String,
-    /// Channel at installation; that of the version's minor when empty.
+    /// Channel at installation. If it is empty, the stable channel of the minor version.
     pub channel: String,
     /// `status.availableUpdates`.
     pub updates: Vec<String>,
-    /// Deviations.
+    /// Exceptions for certain clusters.
     pub rules: Vec<Rule>,
-    /// Jobs with durations and failures of their own.
+    /// Durations and failures of certain Jobs.
     pub jobs: Vec<JobEntry>,
 }
 
@@ -57,14 +57,15 @@ impl Default for Scenario {
     }
 }
 
-/// One deviation.
+/// One exception.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Rule {
     /// Which clusters.
     #[serde(rename = "match")]
     pub selector: Selector,
-    /// Their faults, as in [`Faults::from_str`].
+    /// Their faults, as [`Faults::parse`] reads them.
+    #[serde(deserialize_with = "fault::read_for_agents")]
     pub fault: Option<Faults>,
     /// Their installed version.
     pub version: Option<String>,
@@ -72,22 +73,22 @@ pub struct Rule {
     pub channel: Option<String>,
     /// Their offered updates.
     pub updates: Option<Vec<String>>,
-    /// False for clusters without ClusterVersion and the other kinds of OpenShift.
+    /// False for clusters without the kinds of OpenShift.
     pub openshift: Option<bool>,
 }
 
-/// Selects clusters: every part that is given must match; none given matches all.
+/// Selects clusters. All given parts must match. Without any part all clusters match.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Selector {
-    /// Pattern for the name; `*` stands for any run of characters.
+    /// Pattern for the name, in which `*` matches any characters.
     pub name: Option<String>,
     /// Labels of the ManagedCluster.
     pub labels: BTreeMap<String, String>,
-    /// Positions in the sorted list of played clusters, from 0.
+    /// Positions in the sorted list of simulated clusters, from 0.
     #[serde(deserialize_with = "one_or_many")]
     pub index: Vec<usize>,
-    /// Share of the clusters, 0–100, drawn by name.
+    /// Percentage of the clusters, 0 to 100, chosen at random by name.
     pub percent: Option<f64>,
 }
 
@@ -120,7 +121,7 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duratio
     let text = String::deserialize(deserializer)?;
     parse_duration(&text)
         .map(Some)
-        .ok_or_else(|| serde::de::Error::custom(format!("\"{text}\" is no duration like 30s")))
+        .ok_or_else(|| serde::de::Error::custom(format!("\"{text}\" is not a duration such as 30s")))
 }
 
 /// A scenario that cannot be read.
@@ -131,12 +132,12 @@ pub enum ScenarioError {
     Parse(String),
     /// A `--fault` flag is wrong.
     #[error(
-        "--fault \"{0}\": wanted SELECTOR:FAULT with SELECTOR one of name=PATTERN, label=KEY=VALUE, index=N, percent=P"
+        "--fault \"{0}\": expected SELECTOR:FAULT, where SELECTOR is one of name=PATTERN, label=KEY=VALUE, index=N, percent=P"
     )]
     Flag(String),
     /// The fault of a flag is wrong.
     #[error(transparent)]
-    Fault(#[from] crate::fault::FaultError),
+    Fault(#[from] fault::FaultError),
 }
 
 impl FromStr for Scenario {
@@ -150,9 +151,9 @@ impl FromStr for Scenario {
     }
 }
 
-/// What one cluster is like at the start.
+/// The properties of one cluster at the start.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Character {
+pub struct Profile {
     /// Faults.
     pub faults: Faults,
     /// Installed version, if the scenario says so for this cluster.
@@ -166,7 +167,7 @@ pub struct Character {
 }
 
 impl Scenario {
-    /// A rule that gives faults to the clusters of a selector.
+    /// Adds a rule that gives faults to the clusters of a selector.
     #[must_use]
     pub fn with(mut self, selector: Selector, faults: impl Into<Faults>) -> Self {
         self.rules.push(Rule {
@@ -177,7 +178,7 @@ impl Scenario {
         self
     }
 
-    /// Adds a rule written `SELECTOR:FAULT`, e.g. `percent=10:slow=3`.
+    /// Adds a rule in the form `SELECTOR:FAULT`, for example `percent=10:slow=3`.
     ///
     /// # Errors
     /// The text is not of that form.
@@ -198,22 +199,22 @@ impl Scenario {
         }
         self.rules.push(Rule {
             selector,
-            fault: Some(fault.parse()?),
+            fault: Some(Faults::parse(fault, Simulator::Agents)?),
             ..Rule::default()
         });
         Ok(())
     }
 
-    /// What a cluster is like.
+    /// The properties of a cluster.
     #[must_use]
-    pub fn character(
+    pub fn profile(
         &self,
-        dice: Dice,
+        rng: SeededRng,
         name: &str,
         index: usize,
         labels: &BTreeMap<String, String>,
-    ) -> Character {
-        let mut character = Character {
+    ) -> Profile {
+        let mut profile = Profile {
             faults: Faults::default(),
             version: None,
             channel: (!self.channel.is_empty()).then(|| self.channel.clone()),
@@ -221,19 +222,19 @@ impl Scenario {
             openshift: true,
         };
         for (n, rule) in self.rules.iter().enumerate() {
-            let draw = dice.of(name).nth(n as u64).unit() * 100.0;
+            let draw = rng.of(name).nth(n as u64).unit() * 100.0;
             if !rule.selector.matches(name, index, labels, draw) {
                 continue;
             }
             if let Some(faults) = &rule.fault {
-                character.faults = faults.clone();
+                profile.faults = faults.clone();
             }
-            character.version = rule.version.clone().or(character.version);
-            character.channel = rule.channel.clone().or(character.channel);
-            character.updates = rule.updates.clone().unwrap_or(character.updates);
-            character.openshift = rule.openshift.unwrap_or(character.openshift);
+            profile.version = rule.version.clone().or(profile.version);
+            profile.channel = rule.channel.clone().or(profile.channel);
+            profile.updates = rule.updates.clone().unwrap_or(profile.updates);
+            profile.openshift = rule.openshift.unwrap_or(profile.openshift);
         }
-        character
+        profile
     }
 
     /// The rules for Jobs.
@@ -258,7 +259,7 @@ impl Selector {
         }
     }
 
-    /// Selects by positions in the sorted list of played clusters.
+    /// Selects by positions in the sorted list of simulated clusters.
     #[must_use]
     pub fn index(positions: &[usize]) -> Self {
         Self {
@@ -267,7 +268,7 @@ impl Selector {
         }
     }
 
-    /// Selects a share of the clusters, 0–100.
+    /// Selects a percentage of the clusters, 0 to 100.
     #[must_use]
     pub fn percent(percent: f64) -> Self {
         Self {
@@ -292,8 +293,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::{Scenario, Selector};
-    use crate::dice::Dice;
     use crate::fault::Fault;
+    use crate::seeded_rng::SeededRng;
 
     fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs
@@ -316,14 +317,15 @@ rules:
 "
         .parse()
         .unwrap();
-        let character =
-            |name: &str, index, l: &[(&str, &str)]| scenario.character(Dice::new(1), name, index, &labels(l));
-        let prod = character("spoke-1", 0, &[("env", "prod")]);
+        let profile = |name: &str, index, l: &[(&str, &str)]| {
+            scenario.profile(SeededRng::new(1), name, index, &labels(l))
+        };
+        let prod = profile("spoke-1", 0, &[("env", "prod")]);
         assert!(prod.faults.offline());
         assert_eq!(prod.version.as_deref(), Some("4.11.1"));
         assert!(prod.openshift);
-        assert!(character("other", 0, &[]).faults.is_empty());
-        assert!(!character("other", 7, &[]).openshift);
+        assert!(profile("other", 0, &[]).faults.is_empty());
+        assert!(!profile("other", 7, &[]).openshift);
     }
 
     #[test]
@@ -334,7 +336,7 @@ rules:
                 .filter(|n| {
                     let name = format!("c-{n}");
                     !scenario
-                        .character(Dice::new(seed), &name, *n, &BTreeMap::new())
+                        .profile(SeededRng::new(seed), &name, *n, &BTreeMap::new())
                         .faults
                         .is_empty()
                 })

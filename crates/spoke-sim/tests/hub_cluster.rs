@@ -482,7 +482,7 @@ async fn a_single_node_takes_its_api_along_and_comes_back() {
     let scenario =
         "version: 4.16.1\nmasters: 1\nworkers: 0\ndurations: {operators: 0.1, reboot: 30m, handover: 10s}";
     let world = World::new(scenario, 600.0, graph(&[OLD, PATCH], &[])).await;
-    assert!(world.reaches_door().await);
+    assert!(world.reaches_proxy().await);
     world
         .until("the update is offered", |v| {
             v["status"]["availableUpdates"][0]["version"] == PATCH
@@ -491,9 +491,9 @@ async fn a_single_node_takes_its_api_along_and_comes_back() {
     world
         .patch_version(&json!({"spec": {"desiredUpdate": {"version": PATCH}}}))
         .await;
-    world.until_door(false).await;
+    world.until_proxy(false).await;
     // What was under way when the servers went away may still arrive, and nothing after it.
-    let written = world.versions_while_door_is_closed().await;
+    let written = world.versions_while_proxy_is_closed().await;
     assert!(written.len() <= 2, "{written:?}");
     world.until("it is completed", |v| completed(v, PATCH)).await;
     world.stop().await;

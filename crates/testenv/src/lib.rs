@@ -1,4 +1,4 @@
-//! The gate: real hubs for tests, the demo and the bench.
+//! Real hubs for tests, the demo and the bench.
 //!
 //! Owns finding or building etcd, kube-apiserver, kube-controller-manager, kubectl, OCM and Prometheus ([`assets`]),
 //! running them as plain processes that never outlive their parent ([`process`], [`hub`], [`spoke`], [`prometheus`]),
@@ -19,6 +19,7 @@
 
 pub mod apply;
 pub mod assets;
+pub mod console;
 pub mod crds;
 pub mod detached;
 pub mod fleet;

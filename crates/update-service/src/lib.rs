@@ -14,7 +14,6 @@ pub mod durable;
 #[cfg(test)]
 mod fixture;
 pub mod keep;
-pub mod logs;
 pub mod metrics;
 pub mod output;
 pub mod refresh;

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwapOption;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -19,18 +19,13 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+use telemetry::{exposition, process, server};
 
 use crate::keep::Reason;
 
-pub use labels::{Closed, Source};
+pub use labels::Source;
 
 mod labels;
-mod process;
-
-/// Content type of [`Metrics::openmetrics`].
-pub const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Content type of [`Metrics::classic`].
-pub const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct UriPath {
@@ -200,13 +195,24 @@ struct Own {
     last_error: Family<One, Gauge>,
     problems: Family<One, Gauge>,
     body_duration: Histogram,
-    connections: Gauge,
-    closed: Family<One, Counter>,
+    server: server::ServerMetrics,
 }
 
 impl Own {
     fn new(r: &mut Registrar) -> Self {
+        let server = server::ServerMetrics::default();
+        r.add(
+            "update_service_connections",
+            "Open connections",
+            server.open.clone(),
+        );
+        r.add(
+            "update_service_closed_connections",
+            "Connections that were ended for their clients' sake or lack of it, by reason",
+            server.closed.clone(),
+        );
         Self {
+            server,
             snapshots: r.add(
                 "update_service_snapshots",
                 "Snapshots published",
@@ -246,12 +252,6 @@ impl Own {
                 "update_service_body_seconds",
                 "Time to make a body that was not ready",
                 Histogram::new([0.0005, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5]),
-            ),
-            connections: r.add("update_service_connections", "Open connections", Gauge::default()),
-            closed: r.add(
-                "update_service_closed_connections",
-                "Connections that were ended for their clients' sake or lack of it, by reason",
-                Family::default(),
             ),
         }
     }
@@ -318,9 +318,6 @@ impl Metrics {
         for source in Source::ALL {
             drop(self.own.failed.get_or_create(&[("source", source.as_str())]));
             drop(self.own.last_error.get_or_create(&[("source", source.as_str())]));
-        }
-        for reason in Closed::ALL {
-            drop(self.own.closed.get_or_create(&reason.label()));
         }
     }
 
@@ -415,14 +412,16 @@ impl Metrics {
         self.own.body_duration.observe(took.as_secs_f64());
     }
 
-    /// So many connections are open.
-    pub fn set_connections(&self, count: usize) {
-        self.own.connections.set(whole(count));
+    /// The series of the HTTP server.
+    #[must_use]
+    pub fn server(&self) -> &server::ServerMetrics {
+        &self.own.server
     }
 
-    /// A connection was ended by us.
-    pub fn connection_closed(&self, reason: Closed) {
-        self.own.closed.get_or_create(&reason.label()).inc();
+    /// Every series.
+    #[must_use]
+    pub fn registry(&self) -> &Registry {
+        &self.registry
     }
 
     /// Everything as `OpenMetrics` text.
@@ -430,43 +429,16 @@ impl Metrics {
     /// # Errors
     /// [`fmt::Error`] when a value cannot be encoded.
     pub fn openmetrics(&self) -> Result<String, fmt::Error> {
-        let mut out = String::with_capacity(16 * 1024);
-        text::encode(&mut out, &self.registry)?;
-        Ok(out)
+        exposition::openmetrics(&self.registry)
     }
 
-    /// Everything in the classic text format, where the name of a counter in its `TYPE` line is the name of its sample,
-    /// an info is a gauge, and there is no end marker.
+    /// Everything in the classic text format.
     ///
     /// # Errors
     /// [`fmt::Error`] when a value cannot be encoded.
     pub fn classic(&self) -> Result<String, fmt::Error> {
-        Ok(classic(&self.openmetrics()?))
+        exposition::classic(&self.registry)
     }
-}
-
-fn classic(openmetrics: &str) -> String {
-    let mut out = String::with_capacity(openmetrics.len());
-    let mut help: Option<(&str, &str)> = None;
-    for line in openmetrics.lines() {
-        if let Some(rest) = line.strip_prefix("# HELP ") {
-            help = rest.split_once(' ');
-        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' '))
-        {
-            let (suffix, kind) = match kind {
-                "counter" => ("_total", "counter"),
-                "info" => ("_info", "gauge"),
-                other => ("", other),
-            };
-            if let Some((_, text)) = help.take() {
-                out.extend(["# HELP ", name, suffix, " ", text, "\n"]);
-            }
-            out.extend(["# TYPE ", name, suffix, " ", kind, "\n"]);
-        } else if !line.starts_with('#') {
-            out.extend([line, "\n"]);
-        }
-    }
-    out
 }
 
 fn whole(count: usize) -> i64 {

@@ -1,27 +1,28 @@
 //! cargo-deny at a pinned version: bans, licences and sources always, advisories where their database is reachable.
 //!
-//! Owns the pin and the place of the tool: the tool cache, outside the repository. Refuses another version.
+//! The tool is built once, into the tool cache outside the repository, in exactly this version.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use testenv::assets::ToolCache;
-
-use crate::workspace::{cargo, root};
+use repository::{cargo, root, tool_cache};
 
 const VERSION: &str = "0.20.2";
 /// How long the advisory database may take to arrive.
-const PATIENCE: Duration = Duration::from_mins(1);
+const FETCH_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Checks the dependencies against `deny.toml`.
 ///
 /// # Errors
 /// The tool cannot be installed, or a check fails; its findings have been shown.
 pub fn run() -> Result<()> {
-    let tool = tool(ToolCache::from_env()?.dir())?;
+    let cache = tool_cache()?;
+    std::fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
+    let tool = tool(&cache)?;
     check(&tool, &["bans", "licenses", "sources"])?;
+    eprintln!("$ cargo deny fetch db");
     if fetch(&tool)? {
         check(&tool, &["advisories", "--disable-fetch"])
     } else {
@@ -41,7 +42,7 @@ fn tool(cache: &Path) -> Result<PathBuf> {
     let status = cargo()
         .args(["install", "--locked", "cargo-deny", "--version", VERSION, "--root"])
         .arg(&home)
-        // Its build belongs to no workspace, and its progress to the reader.
+        // Not in this workspace: it has its own dependencies.
         .current_dir(cache)
         .env_remove("CARGO_TARGET_DIR")
         .status()
@@ -85,7 +86,7 @@ fn fetch(tool: &Path) -> Result<bool> {
         // A private repository would ask for a password and wait.
         .env("GIT_TERMINAL_PROMPT", "0")
         .spawn()?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + FETCH_TIMEOUT;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status.success());

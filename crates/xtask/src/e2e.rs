@@ -1,20 +1,14 @@
-//! `cargo xtask e2e`: the tests on real spokes.
-//!
-//! Owns which tests those are and what they need before they start: the binaries of OCM and Prometheus, and the programs
-//! of the workspace. `cargo xtask test` runs them as one of its steps.
+//! `cargo xtask e2e`: the tests on real clusters beside the hub, which are those that need feature `spoke-tests`.
 
 use std::process::Command;
 
 use anyhow::Result;
 use clap::Args;
-use testenv::assets::ToolCache;
-use testenv::{Assets, Tool, stderr_progress};
+use repository::{
+    CONTROLLER, FEATURES, Metadata, Profile, Programs, SPOKE_SIM, SPOKE_TESTS, UPDATE_SERVICE, cargo,
+};
 
-use crate::suite::command;
-use crate::workspace::{AGENTS, Binaries, CONTROLLER, Profile, UPDATE_SERVICE, cargo};
-
-/// Test targets of package `e2e` that need spokes.
-pub const TESTS: [&str; 2] = ["conformance", "fleet"];
+use crate::program::{self, command, tests_with};
 
 /// What to run.
 #[derive(Debug, Default, Args)]
@@ -26,17 +20,16 @@ pub struct E2eArgs {
     skip: Vec<String>,
 }
 
-/// Runs the tests on real spokes.
+/// Runs the tests on real clusters.
 ///
 /// # Errors
 /// A binary is missing and cannot be built, or a test fails; the output has been shown.
 pub fn run(args: &E2eArgs) -> Result<()> {
     tools()?;
     let mut tests = cargo_test()?;
-    // Not of the package alone: other features would be chosen, and half the tree compiled again.
-    tests.args(["--workspace", "--no-fail-fast"]);
-    for test in TESTS {
-        tests.args(["--test", test]);
+    tests.arg("--no-fail-fast");
+    for name in tests_with(&Metadata::load()?.packages, Some(SPOKE_TESTS)) {
+        tests.args(["--test", &name]);
     }
     tests.arg("--").args(&args.filters);
     for name in &args.skip {
@@ -50,11 +43,7 @@ pub fn run(args: &E2eArgs) -> Result<()> {
 /// # Errors
 /// One is missing and cannot be built.
 pub fn tools() -> Result<()> {
-    let located = async {
-        let cache = ToolCache::from_env()?;
-        Assets::locate_or_build_in(&cache, &Tool::ALL, &stderr_progress).await
-    };
-    tokio::runtime::Runtime::new()?.block_on(located).map(drop)
+    program::require("testenv", &["assets"])
 }
 
 /// `cargo test` for tests that wait more than they work, with the programs of the workspace built.
@@ -62,14 +51,16 @@ pub fn tools() -> Result<()> {
 /// # Errors
 /// They do not build.
 pub fn cargo_test() -> Result<Command> {
-    let binaries = Binaries::build(Profile::own())?;
+    let programs = Programs::build(Profile::Dev)?;
     let mut tests = cargo();
     tests
-        .arg("test")
+        // Not of one package alone: cargo would choose other features, and compile half of the dependencies again.
+        .args(["test", "--workspace"])
+        .args(FEATURES)
         // Far more of them than there are cores can run at once.
         .env("RUST_TEST_THREADS", "16")
-        .env("MCU_CONTROLLER", binaries.path(CONTROLLER))
-        .env("MCU_SPOKE_SIM", binaries.path(AGENTS))
-        .env("MCU_UPDATE_SERVICE", binaries.path(UPDATE_SERVICE));
+        .env("MCU_CONTROLLER", programs.path(CONTROLLER))
+        .env("MCU_SPOKE_SIM", programs.path(SPOKE_SIM))
+        .env("MCU_UPDATE_SERVICE", programs.path(UPDATE_SERVICE));
     Ok(tests)
 }

@@ -1,29 +1,20 @@
-//! The toolbox: everything that is done to this repository by hand or by CI, as `cargo xtask COMMAND`.
+//! `cargo xtask COMMAND`: everything that a developer or CI does to this repository.
 //!
-//! Owns the commands and the way errors are shown. Refuses to be depended on: no crate of the product knows it.
+//! It contains the test suite's steps and the fence, and starts other programs of the workspace for everything else: `demo`,
+//! `bench`, `testenv` (hubs) and `generate` (CRDs and reference). So it compiles in seconds.
 
-mod bench;
-mod crds;
-mod demo;
 mod deny;
-mod docs;
 mod e2e;
 mod fence;
-mod hub;
-mod stage;
+mod program;
 mod suite;
-mod workspace;
 
-use std::io::IsTerminal as _;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
-use workspace::root;
-
-/// The client's complaints are left out: while a hub starts, asking in vain is how it is waited for.
-const LOG: &str = "warn,kube_client=off";
+use clap::{Args, Parser, Subcommand};
+use repository::Profile;
 
 /// Tools of this repository.
 #[derive(Debug, Parser)]
@@ -35,44 +26,36 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Upgrade a fleet of simulated clusters on a real hub, before your eyes.
-    Demo(demo::DemoArgs),
+    /// Upgrade a fleet of simulated clusters on a real hub while you watch.
+    Demo(Arguments),
     /// Run what CI runs: format, lints, fence, drift, dependencies, all tests and a short bench.
     Test(suite::TestArgs),
-    /// Upgrade real spokes: a hub, three clusters with OCM's own agents, and everything that can go wrong.
+    /// Upgrade real clusters: a hub, three clusters with OCM's own agents, and everything that can go wrong.
     E2e(e2e::E2eArgs),
-    /// A hub for hands and scripts.
-    #[command(subcommand)]
-    Hub(hub::HubCommand),
-    /// Generate the CRDs in crds/.
-    Crds {
-        /// Only compare; fail if they differ.
-        #[arg(long)]
-        check: bool,
-    },
-    /// Generate the reference in docs/reference/.
-    Docs {
-        /// Only compare; fail if it differs.
-        #[arg(long)]
-        check: bool,
-    },
-    /// Check which room depends on which, what pure rooms reach, and house manners.
+    /// Start and stop a hub by hand, or print where its programs are.
+    Hub(Arguments),
+    /// Generate the CRDs in crds/; with --check only compare.
+    Crds(Arguments),
+    /// Generate the reference in docs/reference/; with --check only compare.
+    Docs(Arguments),
+    /// Check dependencies between crates, what pure crates use, imports, names, style, and references to texts.
     Fence,
-    /// Measure against the bars of docs/benchmarks.md.
-    #[command(subcommand)]
-    Bench(bench::BenchCommand),
+    /// Check licences, bans and advisories of dependencies with cargo-deny.
+    Deny,
+    /// Measure against the thresholds of docs/benchmarks.md.
+    Bench(Arguments),
+}
+
+/// Arguments of the program that a command starts, which also answers to --help.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+struct Arguments {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+    arguments: Vec<OsString>,
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    // Fails when a provider is installed already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_env_filter(EnvFilter::new(LOG))
-        .init();
-    match run(cli.command) {
+    match run(Cli::parse().command) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -82,17 +65,22 @@ fn main() -> ExitCode {
 }
 
 fn run(command: Command) -> Result<ExitCode> {
+    let start = |name, before: &[&str], Arguments { arguments }: Arguments| {
+        let all = before.iter().map(OsString::from).chain(arguments);
+        program::start(name, Profile::Dev, &all.collect::<Vec<_>>())
+    };
     match command {
-        Command::Demo(args) => return demo::run(&args),
-        Command::Bench(bench) => return bench::run(&bench),
+        Command::Demo(arguments) => return start("demo", &[], arguments),
+        Command::Hub(arguments) => return start("testenv", &[], arguments),
+        Command::Crds(arguments) => return start("generate", &["crds"], arguments),
+        Command::Docs(arguments) => return start("generate", &["docs"], arguments),
+        Command::Bench(Arguments { arguments }) => {
+            return program::start("bench", program::bench_profile(&arguments), &arguments);
+        }
         Command::Test(args) => suite::run(args)?,
         Command::E2e(args) => e2e::run(&args)?,
-        Command::Hub(command) => tokio::runtime::Runtime::new()?.block_on(hub::run(command))?,
-        Command::Crds { check: true } => crds::check(root())?,
-        Command::Crds { check: false } => crds::write(root())?,
-        Command::Docs { check: true } => docs::check(root())?,
-        Command::Docs { check: false } => docs::write(root())?,
         Command::Fence => fence::run()?,
+        Command::Deny => deny::run()?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -105,5 +93,26 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn programs_get_their_arguments_as_they_are_help_included() {
+        for line in [
+            "demo --clusters 4 --json",
+            "bench fleet --help",
+            "hub --help",
+            "crds --check",
+        ] {
+            let words = ["cargo xtask"].into_iter().chain(line.split(' '));
+            let (Command::Demo(Arguments { arguments })
+            | Command::Bench(Arguments { arguments })
+            | Command::Hub(Arguments { arguments })
+            | Command::Crds(Arguments { arguments })) = Cli::try_parse_from(words).unwrap().command
+            else {
+                panic!("{line}");
+            };
+            let passed: Vec<OsString> = line.split(' ').skip(1).map(OsString::from).collect();
+            assert_eq!(arguments, passed);
+        }
     }
 }

@@ -1,17 +1,16 @@
 //! `cargo xtask test`: what CI runs, in the order in which failures are cheapest.
 //!
-//! Owns the steps and their order. Hub tests are the test targets whose name begins with `hub`, and all of package
-//! `e2e`; everything else runs without a hub.
+//! The steps are here, with their order. A test target that needs a hub says so in its crate's `Cargo.toml`, as
+//! `required-features = ["hub-tests"]`, or `["spoke-tests"]` if it needs clusters beside the hub. All others need neither.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
+use repository::{FEATURES, HUB_TESTS, Metadata, Profile, Programs, cargo, data};
 
-use crate::bench::fleet;
-use crate::workspace::{Binaries, Metadata, Package, Profile, cargo, root};
-use crate::{crds, deny, docs, e2e, fence};
+use crate::program::{self, command, tests_with};
+use crate::{deny, e2e, fence};
 
 /// What a step does.
 type Work = Box<dyn FnOnce() -> Result<()>>;
@@ -27,6 +26,13 @@ fn step(name: &'static str, work: impl FnOnce() -> Result<()> + 'static) -> Step
         name,
         work: Box::new(work),
     }
+}
+
+/// A step that has run.
+struct Finished {
+    name: &'static str,
+    took: Duration,
+    ok: bool,
 }
 
 /// How to run the suite.
@@ -51,27 +57,31 @@ pub fn run(args: TestArgs) -> Result<()> {
         steps.extend(with_hub(args.keep_going));
     }
     let total = steps.len();
-    let mut done: Vec<(&'static str, Duration)> = Vec::new();
-    let mut failed: Vec<&'static str> = Vec::new();
+    let mut finished: Vec<Finished> = Vec::new();
     for (number, Step { name, work }) in (1..).zip(steps) {
         eprintln!("\n==> {number}/{total} {name}");
         let begun = Instant::now();
         let outcome = work();
         let took = begun.elapsed();
-        if let Err(error) = outcome {
-            if !args.keep_going {
-                summarize(&done, started.elapsed());
-                eprintln!("  FAILED {name:<12} {}", seconds(took));
+        let ok = outcome.is_ok();
+        finished.push(Finished { name, took, ok });
+        match outcome {
+            Ok(()) => eprintln!("<== {name}: ok in {}", seconds(took)),
+            Err(error) if args.keep_going => {
+                eprintln!("<== {name}: FAILED in {}: {error:#}", seconds(took));
+            }
+            Err(error) => {
+                eprint!("{}", summary(&finished, started.elapsed()));
                 return Err(error.context(format!("{name} failed")));
             }
-            eprintln!("<== {name}: FAILED in {}: {error:#}", seconds(took));
-            failed.push(name);
-            continue;
         }
-        eprintln!("<== {name}: ok in {}", seconds(took));
-        done.push((name, took));
     }
-    summarize(&done, started.elapsed());
+    eprint!("{}", summary(&finished, started.elapsed()));
+    let failed: Vec<&str> = finished
+        .iter()
+        .filter(|step| !step.ok)
+        .map(|step| step.name)
+        .collect();
     ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
     Ok(())
 }
@@ -87,109 +97,62 @@ fn without_hub(keep_going: bool) -> Vec<Step> {
         step("clippy", || {
             command(
                 cargo()
-                    .args(["clippy", "--workspace", "--all-targets", "--"])
-                    .args(["-D", "warnings"]),
+                    .args(["clippy", "--workspace", "--all-targets"])
+                    .args(FEATURES)
+                    .args(["--", "-D", "warnings"]),
             )
         }),
         step("fence", fence::run),
         step("drift", || {
-            crds::check(root())?;
-            docs::check(root())
+            program::require("generate", &["crds", "--check"])?;
+            program::require("generate", &["docs", "--check"])
         }),
         step("deny", deny::run),
         step("tests", move || {
-            let targets = targets(&Metadata::load()?.packages);
             let mut tests = cargo();
-            tests.args(["test", "--workspace", "--lib", "--bins"]);
-            tests.args(going_on(keep_going));
-            for name in &targets.plain {
-                tests.args(["--test", name]);
+            tests.args(["test", "--workspace"]).args(FEATURES);
+            tests.args(["--lib", "--bins"]).args(going_on(keep_going));
+            for name in tests_with(&Metadata::load()?.packages, None) {
+                tests.args(["--test", &name]);
             }
             command(&mut tests)
         }),
         step("doc tests", || {
-            command(cargo().args(["test", "--workspace", "--doc"]))
+            command(cargo().args(["test", "--workspace"]).args(FEATURES).arg("--doc"))
         }),
     ]
 }
 
 fn with_hub(keep_going: bool) -> Vec<Step> {
     vec![
+        step("programs", || Programs::build(Profile::Dev).map(drop)),
         step("hub tools", e2e::tools),
-        step("programs", || Binaries::build(Profile::own()).map(drop)),
         step("hub tests", move || {
             let mut tests = e2e::cargo_test()?;
-            tests.arg("--workspace").args(going_on(keep_going));
-            for (_, names) in targets(&Metadata::load()?.packages).hub {
-                for name in names {
-                    tests.args(["--test", &name]);
-                }
+            tests.args(going_on(keep_going));
+            for name in tests_with(&Metadata::load()?.packages, Some(HUB_TESTS)) {
+                tests.args(["--test", &name]);
             }
             command(&mut tests)
         }),
         step("spokes", || e2e::run(&e2e::E2eArgs::default())),
-        step("bench counts", || {
-            let runtime = tokio::runtime::Runtime::new()?;
-            runtime.block_on(fleet::check_counts())
-        }),
+        step("bench counts", || program::require("bench", &["counts"])),
     ]
 }
 
-/// The integration tests of the workspace.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Targets {
-    /// Need nothing.
-    plain: Vec<String>,
-    /// Need a hub: package and names.
-    hub: Vec<(String, Vec<String>)>,
-    /// Need spokes beside it.
-    spokes: Vec<String>,
-}
-
-fn targets(packages: &[Package]) -> Targets {
-    let mut found = Targets::default();
-    for package in packages {
-        let tests = package
-            .targets
-            .iter()
-            .filter(|target| target.kind.iter().any(|kind| kind == "test"))
-            .map(|target| target.name.clone());
-        let (spokes, tests): (Vec<_>, Vec<_>) =
-            tests.partition(|name| package.name == "e2e" && e2e::TESTS.contains(&name.as_str()));
-        found.spokes.extend(spokes);
-        let tests = tests.into_iter();
-        let (hub, plain): (Vec<_>, Vec<_>) =
-            tests.partition(|name| package.name == "e2e" || name.starts_with("hub"));
-        found.plain.extend(plain);
-        if !hub.is_empty() {
-            found.hub.push((package.name.clone(), hub));
-        }
-    }
-    found
-}
-
-/// Runs a command with our own standard streams.
-pub(crate) fn command(command: &mut Command) -> Result<()> {
-    let line = std::iter::once(command.get_program())
-        .chain(command.get_args())
-        .skip(1)
-        .map(|part| part.to_string_lossy())
-        .collect::<Vec<_>>()
-        .join(" ");
-    eprintln!("$ cargo {line}");
-    let status = command.status().context("cargo does not start")?;
-    if !status.success() {
-        bail!("cargo {line}: {status}");
-    }
-    Ok(())
-}
-
-fn summarize(done: &[(&'static str, Duration)], total: Duration) {
-    eprintln!("\nsummary");
-    for (name, took) in done {
-        eprintln!("  ok     {name:<12} {}", seconds(*took));
-    }
-    eprintln!("         {:<12} {}", "total", seconds(total));
+fn summary(finished: &[Finished], total: Duration) -> String {
+    let line =
+        |verdict: &str, name: &str, took: Duration| format!("  {verdict:<6} {name:<12} {}\n", seconds(took));
+    let steps = finished
+        .iter()
+        .map(|step| line(if step.ok { "ok" } else { "FAILED" }, step.name, step.took));
+    let had_tests = finished.iter().any(|step| step.name == "tests");
+    let data = had_tests.then(|| format!("  {}\n", data::summary()));
+    std::iter::once("\nsummary\n".to_owned())
+        .chain(steps)
+        .chain([line("", "total", total)])
+        .chain(data)
+        .collect()
 }
 
 fn seconds(duration: Duration) -> String {
@@ -199,64 +162,92 @@ fn seconds(duration: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workspace::Target;
+    use repository::{Package, SPOKE_TESTS, Target};
 
-    fn package(name: &str, targets: &[(&str, &str)]) -> Package {
+    fn package(name: &str, targets: &[(&str, &str, &[&str])]) -> Package {
         Package {
             name: name.to_owned(),
             manifest_path: "Cargo.toml".into(),
             dependencies: Vec::new(),
             targets: targets
                 .iter()
-                .map(|(name, kind)| Target {
+                .map(|(name, kind, features)| Target {
                     name: (*name).to_owned(),
                     kind: vec![(*kind).to_owned()],
+                    required_features: features.iter().map(|name| (*name).to_owned()).collect(),
                 })
                 .collect(),
         }
     }
 
     #[test]
-    fn hub_tests_are_told_from_the_others_by_name_and_package() {
+    fn hub_tests_are_told_from_the_others_by_the_feature_that_they_need() {
         let packages = [
-            package("testenv", &[("testenv", "lib"), ("hub", "test")]),
-            package("rollout", &[("goldens", "test")]),
+            package(
+                "testenv",
+                &[("testenv", "lib", &[]), ("hub", "test", &["hub-tests"])],
+            ),
+            package("rollout", &[("goldens", "test", &[]), ("rollout", "lib", &[])]),
             package(
                 "e2e",
-                &[("acceptance", "test"), ("fleet", "test"), ("e2e", "lib")],
+                &[
+                    ("acceptance", "test", &["hub-tests"]),
+                    ("fleet", "test", &["spoke-tests"]),
+                ],
             ),
         ];
-        assert_eq!(
-            targets(&packages),
-            Targets {
-                plain: vec!["goldens".to_owned()],
-                hub: vec![
-                    ("testenv".to_owned(), vec!["hub".to_owned()]),
-                    ("e2e".to_owned(), vec!["acceptance".to_owned()]),
-                ],
-                spokes: vec!["fleet".to_owned()],
-            }
-        );
+        let of = |feature| tests_with(&packages, feature).into_iter().collect::<Vec<_>>();
+        assert_eq!(of(None), ["goldens"]);
+        assert_eq!(of(Some(HUB_TESTS)), ["acceptance", "hub"]);
+        assert_eq!(of(Some(SPOKE_TESTS)), ["fleet"]);
     }
 
     #[test]
     fn every_integration_test_of_the_workspace_is_in_exactly_one_step() {
         let packages = Metadata::load().unwrap().packages;
-        let found = targets(&packages);
-        let hub: usize = found.hub.iter().map(|(_, names)| names.len()).sum();
         let all = packages.iter().flat_map(|package| &package.targets);
-        let tests = all.filter(|target| target.kind.contains(&"test".to_owned()));
-        assert_eq!(found.spokes.len(), e2e::TESTS.len());
-        assert_eq!(found.plain.len() + hub + found.spokes.len(), tests.count());
-        assert!(found.hub.iter().any(|(package, _)| package == "testenv"));
+        let names: Vec<&String> = all
+            .filter(|target| target.kind.contains(&"test".to_owned()))
+            .map(|target| &target.name)
+            .collect();
+        let steps = [None, Some(HUB_TESTS), Some(SPOKE_TESTS)].map(|feature| tests_with(&packages, feature));
+        assert!(steps.iter().all(|step| !step.is_empty()));
+        for name in names {
+            // Names, because `cargo test --test NAME` runs the tests of that name in all packages.
+            let count = steps.iter().filter(|step| step.contains(name)).count();
+            assert_eq!(count, 1, "{name}");
+        }
     }
 
     #[test]
-    fn a_failing_command_is_an_error_that_names_it() {
-        let error = command(cargo().arg("no-such-command-here")).unwrap_err();
-        assert!(
-            error.to_string().starts_with("cargo no-such-command-here"),
-            "{error}"
+    fn all_tests_of_e2e_need_a_hub_and_say_so() {
+        let packages = Metadata::load().unwrap().packages;
+        let e2e = packages.iter().find(|package| package.name == "e2e").unwrap();
+        for target in e2e.targets.iter().filter(|target| target.kind == ["test"]) {
+            assert!(
+                !target.required_features.is_empty(),
+                "{}: add required-features",
+                target.name
+            );
+        }
+    }
+
+    #[test]
+    fn the_summary_has_the_time_and_the_verdict_of_each_step_and_says_whether_the_real_data_were_there() {
+        let step = |name, seconds, ok| Finished {
+            name,
+            took: Duration::from_secs(seconds),
+            ok,
+        };
+        let text = summary(
+            &[step("fence", 3, true), step("tests", 61, false)],
+            Duration::from_secs(64),
         );
+        let lines: Vec<&str> = text.lines().skip(2).collect();
+        assert_eq!(lines[0], "  ok     fence            3.0 s");
+        assert_eq!(lines[1], "  FAILED tests           61.0 s");
+        assert_eq!(lines[2], "         total           64.0 s");
+        assert!(lines[3].contains("real data"), "{text}");
+        assert!(!summary(&[], Duration::ZERO).contains("real data"));
     }
 }

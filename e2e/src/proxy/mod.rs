@@ -23,7 +23,7 @@ use testenv::HubKubeconfig;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::world::World;
+use crate::test_hub::TestHub;
 
 /// What the proxy does with one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,8 +107,8 @@ impl Proxy {
     ///
     /// # Errors
     /// No port, or the hub's address does not parse.
-    pub async fn start(world: &World) -> Result<Self> {
-        let admin: &HubKubeconfig = world.hub().kubeconfig();
+    pub async fn start(test_hub: &TestHub) -> Result<Self> {
+        let admin: &HubKubeconfig = test_hub.hub().kubeconfig();
         let mut config: Config = admin.config().await?;
         config.auth_info = kube::config::AuthInfo::default();
         config.read_timeout = None;
@@ -168,11 +168,11 @@ impl Proxy {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn kubeconfig(&self, world: &World, path: &Path) -> Result<PathBuf> {
+    pub fn kubeconfig(&self, test_hub: &TestHub, path: &Path) -> Result<PathBuf> {
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "hub",
             "clusters": [{"name": "hub", "cluster": {"server": format!("http://{}", self.address)}}],
-            "users": [{"name": "controller", "user": {"token": world.identity().token()}}],
+            "users": [{"name": "controller", "user": {"token": test_hub.identity().token()}}],
             "contexts": [{"name": "hub", "context": {"cluster": "hub", "user": "controller"}}],
         });
         std::fs::write(path, config.to_string())?;

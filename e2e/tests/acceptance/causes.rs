@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result};
 use api::names::Step::Platform;
 use api::report::Phase;
-use e2e::{Scenario, World, sample};
+use e2e::{Scenario, TestHub, sample};
 use serde_json::{Value, json};
 use testenv::fleet;
 
@@ -162,7 +162,7 @@ async fn a_work_that_cannot_be_applied_and_a_silent_agent_are_causes() -> Result
 /// Product and place of a cluster decide (`docs/design/rules.md#eligibility`).
 #[tokio::test]
 async fn clusters_that_are_not_ours_to_upgrade_are_blocked_with_their_cause() -> Result<()> {
-    let s = Scenario::of(&World::shared().await?, 5, |number, cluster| match number {
+    let s = Scenario::of(&TestHub::shared().await?, 5, |number, cluster| match number {
         1 => cluster.claim(fleet::PRODUCT_CLAIM, "ROSA"),
         2 => cluster.claim(fleet::PRODUCT_CLAIM, "EKS"),
         3 => cluster.label("local-cluster", "true"),

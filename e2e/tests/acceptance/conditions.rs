@@ -144,8 +144,8 @@ async fn stalled_clusters_failed_by_a_degraded_pre_action() -> Result<()> {
 
 #[tokio::test]
 async fn stalled_clusters_blocked() -> Result<()> {
-    let world = e2e::World::shared().await?;
-    let s = Scenario::of(&world, 1, |_, cluster| {
+    let test_hub = e2e::TestHub::shared().await?;
+    let s = Scenario::of(&test_hub, 1, |_, cluster| {
         cluster.without_claims().label("clusterID", "x")
     })
     .await?;

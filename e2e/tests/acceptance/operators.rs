@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use api::names::ANNOTATION_STARTED_AT;
 use api::names::Step::{Operators, Platform};
-use api::report::{Phase, StepName};
+use api::report::{Phase, Stage};
 use api::time::{to_chrono, to_rfc3339};
 use chrono::{TimeDelta, Utc};
 use e2e::{Scenario, sample};
@@ -224,7 +224,7 @@ async fn operators_that_never_report_fail_when_their_time_is_over() -> Result<()
         .up()
         .row_until(s.c(1), "Failed", |row| row.phase == Phase::Failed)
         .await?;
-    let step = row.steps.iter().find(|step| step.name == StepName::Operators);
+    let step = row.steps.iter().find(|step| step.name == Stage::Operators);
     let step = step.expect("the step has begun");
     let took = row.since - step.started_at;
     assert!((121..180).contains(&took.num_seconds()), "{took}");

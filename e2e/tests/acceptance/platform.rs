@@ -8,7 +8,7 @@ use api::names::{ANNOTATION_STARTED_AT, LABEL_MCU_UID, LABEL_STEP};
 use api::report::Phase;
 use api::time::to_rfc3339;
 use chrono::{TimeDelta, Utc};
-use e2e::{Scenario, World, sample};
+use e2e::{Scenario, TestHub, sample};
 use serde_json::{Value, json};
 use testenv::fleet;
 
@@ -117,7 +117,7 @@ async fn the_cluster_id_comes_from_claim_or_label() -> Result<()> {
         "11111111-2222-4333-8444-555555555555",
         "66666666-7777-4888-8999-000000000000",
     ];
-    let s = Scenario::of(&World::shared().await?, 2, |number, cluster| match number {
+    let s = Scenario::of(&TestHub::shared().await?, 2, |number, cluster| match number {
         1 => cluster.without_claims().claim(fleet::CLUSTER_ID_CLAIM, ids[0]),
         _ => cluster.without_claims().label("clusterID", ids[1]),
     })
@@ -134,7 +134,7 @@ async fn the_cluster_id_comes_from_claim_or_label() -> Result<()> {
 
 #[tokio::test]
 async fn without_a_cluster_id_it_is_left_out_and_a_malformed_one_blocks_until_it_is_mended() -> Result<()> {
-    let s = Scenario::of(&World::shared().await?, 3, |number, cluster| match number {
+    let s = Scenario::of(&TestHub::shared().await?, 3, |number, cluster| match number {
         1 => cluster.without_claims(),
         2 => cluster.without_claims().label("clusterID", "none-of-that"),
         _ => cluster,

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result};
 use api::names::Step::{Platform, PreAction};
-use api::report::{Phase, StepName, StepOutcome};
+use api::report::{Outcome, Phase, Stage};
 use e2e::view::Kind;
-use e2e::{Scenario, World, sample};
+use e2e::{Scenario, TestHub, sample};
 use serde_json::json;
 
 #[tokio::test]
@@ -36,13 +36,10 @@ async fn every_selected_cluster_has_a_row_from_selection_on_and_a_history_at_the
         .row_until(s.c(1), "complete", |row| row.phase == Phase::Complete)
         .await?;
     assert_eq!(row.to_version, "4.12.0");
-    let names: Vec<StepName> = row.steps.iter().map(|step| step.name).collect();
-    assert_eq!(
-        names,
-        [StepName::PreAction, StepName::Platform, StepName::Operators]
-    );
+    let names: Vec<Stage> = row.steps.iter().map(|step| step.name).collect();
+    assert_eq!(names, [Stage::PreAction, Stage::Platform, Stage::Operators]);
     for step in &row.steps {
-        assert_eq!(step.outcome, Some(StepOutcome::Succeeded));
+        assert_eq!(step.outcome, Some(Outcome::Succeeded));
         assert!(step.finished_at.context("it has ended")? >= step.started_at);
     }
     assert!(
@@ -186,7 +183,7 @@ async fn a_report_deleted_by_hand_is_written_again() -> Result<()> {
 /// A fleet at rest, whatever keeps it there, costs no write. Other upgrades' writes are the clock.
 #[tokio::test]
 async fn an_upgrade_at_rest_is_not_written() -> Result<()> {
-    let s = Scenario::of(&World::shared().await?, 5, |number, cluster| match number {
+    let s = Scenario::of(&TestHub::shared().await?, 5, |number, cluster| match number {
         1 => cluster.without_claims().label("clusterID", "malformed"),
         2 => cluster.claim(testenv::fleet::PRODUCT_CLAIM, "ROSA"),
         _ => cluster,
@@ -216,7 +213,7 @@ async fn an_upgrade_at_rest_is_not_written() -> Result<()> {
     clock.create(json!({"paused": true})).await?;
     clock.settle().await?;
     let versions = || {
-        s.world().view().look(|known| {
+        s.test_hub().view().look(|known| {
             let all = [Kind::Upgrade, Kind::Report].map(|kind| {
                 let objects = known.in_namespace(kind, s.id());
                 objects

@@ -79,7 +79,7 @@ async fn after_a_restore_nothing_is_written_to_clusters_until_an_upgrade_is_resu
             .delete_collection(&DeleteParams::default(), &of_it)
             .await?;
     }
-    let client = s.world().client().await?;
+    let client = s.test_hub().client().await?;
     testenv::fleet::set_claims(
         &client,
         s.c(2),

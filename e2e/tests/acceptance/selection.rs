@@ -4,7 +4,7 @@ use anyhow::Result;
 use api::names::Step::Platform;
 use e2e::sample;
 use e2e::view::Kind;
-use e2e::{Scenario, World};
+use e2e::{Scenario, TestHub};
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
 use serde_json::json;
 use testenv::{ClusterSpec, fleet, placement};
@@ -175,7 +175,7 @@ async fn labels_and_expressions_select_alike() -> Result<()> {
         1 | 2 => cluster.label("tier", "gold"),
         _ => cluster.label("tier", "lead"),
     };
-    let s = Scenario::of(&World::shared().await?, 4, label).await?;
+    let s = Scenario::of(&TestHub::shared().await?, 4, label).await?;
     let paused = |selector| json!({"clusterSelector": selector, "paused": true});
     let by_label =
         json!({"clusterSets": [s.id()], "matchLabels": {"tier": "gold"}, "matchExpressions": null});
@@ -215,7 +215,7 @@ async fn an_empty_selector_selects_all_bound_clusters_and_the_name_needs_no_labe
         cluster.labels.remove("name");
         cluster
     };
-    let s = Scenario::of(&World::shared().await?, 3, bare).await?;
+    let s = Scenario::of(&TestHub::shared().await?, 3, bare).await?;
     s.upgrade("all")
         .create_exactly(
             json!({"clusterSelector": {}, "paused": true, "clusterVersion": {"version": "4.12.0"}}),
@@ -255,7 +255,7 @@ async fn a_missing_placement_is_named_and_awaited() -> Result<()> {
 /// A set whose members are chosen by a label selector counts as OCM counts it.
 #[tokio::test]
 async fn a_set_by_label_selector_has_the_clusters_that_match() -> Result<()> {
-    let s = Scenario::of(&World::shared().await?, 2, |number, cluster| {
+    let s = Scenario::of(&TestHub::shared().await?, 2, |number, cluster| {
         cluster.label("zone", if number == 1 { "east" } else { "west" })
     })
     .await?;

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result};
 use api::names::ANNOTATION_SOAK_STARTED_AT;
 use api::names::Step::{Operators, Platform, PostAction};
-use api::report::{Phase, StepName};
+use api::report::{Phase, Stage};
 use api::time::parse_rfc3339;
 use chrono::{TimeDelta, Utc};
 use e2e::{Scenario, TARGET, sample};
@@ -51,7 +51,7 @@ async fn a_soaking_cluster_holds_no_slot_and_completes_when_its_time_is_over() -
     let soaked = |row: &api::report::ReportRow| {
         row.steps
             .iter()
-            .any(|step| step.name == StepName::Soak && step.finished_at.is_some())
+            .any(|step| step.name == Stage::Soak && step.finished_at.is_some())
     };
     s.up().row_until(s.c(1), "the soak is recorded", soaked).await?;
     s.gone(1, Platform).await

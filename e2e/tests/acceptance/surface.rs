@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use api::names::Step::PreAction;
-use e2e::{Scenario, World, WorldOptions, sample};
+use e2e::{Scenario, TestHub, WorldOptions, sample};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, ListParams};
 use serde_json::json;
@@ -19,7 +19,7 @@ async fn kubectl_get_shows_target_state_and_progress() -> Result<()> {
     s.create(json!({})).await?;
     s.until("one done", |seen| seen.clusters().complete == 1).await?;
     drop(players);
-    let hub = s.world().hub();
+    let hub = s.test_hub().hub();
     let table = hub.kubectl(&["get", "mcu", "-n", s.id()]).await?;
     let lines: Vec<Vec<&str>> = table
         .lines()
@@ -38,7 +38,7 @@ async fn kubectl_get_shows_target_state_and_progress() -> Result<()> {
     let wide = hub
         .kubectl(&["get", "managedclustersupgrades", "-n", s.id(), "-o", "wide"])
         .await?;
-    assert!(wide.contains("WINDOW") && wide.contains("stable-4.12"), "{wide}");
+    assert!(wide.contains("SLOTS") && wide.contains("stable-4.12"), "{wide}");
     s.up().row_until(s.c(1), "there", |_| true).await?;
     let reports = hub.kubectl(&["get", "mcur", "-n", s.id()]).await?;
     assert!(reports.contains("up-report-1"), "{reports}");
@@ -51,13 +51,13 @@ async fn kubectl_get_shows_target_state_and_progress() -> Result<()> {
 
 /// Events are limited in number over all upgrades of a controller, so their tests have one for themselves.
 async fn quiet(count: usize) -> Result<Scenario> {
-    static QUIET: OnceCell<Arc<World>> = OnceCell::const_new();
+    static QUIET: OnceCell<Arc<TestHub>> = OnceCell::const_new();
     let options = WorldOptions {
         controller: true,
         ..WorldOptions::default()
     };
-    let world = QUIET.get_or_try_init(|| World::start(options)).await?;
-    Scenario::on(world, count).await
+    let test_hub = QUIET.get_or_try_init(|| TestHub::start(options)).await?;
+    Scenario::on(test_hub, count).await
 }
 
 async fn event_reasons(s: &Scenario) -> Result<BTreeSet<String>> {
@@ -131,7 +131,7 @@ async fn metrics_and_health_are_served() -> Result<()> {
     s.create(json!({})).await?;
     s.complete().await?;
     drop(players);
-    let controller = s.world().own_controller()?;
+    let controller = s.test_hub().own_controller()?;
     let (code, text) = controller.get("/metrics").await?;
     assert_eq!(code, 200);
     for name in [
@@ -176,7 +176,11 @@ async fn the_controller_is_never_forbidden_anything() -> Result<()> {
     drop(players);
     s.up().delete().await?;
     s.up().gone().await?;
-    let log = s.world().hub().audit_log().context("the shared hub is audited")?;
+    let log = s
+        .test_hub()
+        .hub()
+        .audit_log()
+        .context("the shared hub is audited")?;
     let account = "system:serviceaccount:mcu-system:mcu-controller";
     let mut requests = 0;
     for line in std::fs::read_to_string(log)?.lines() {

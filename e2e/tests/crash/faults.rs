@@ -9,12 +9,12 @@ use anyhow::{Context as _, Result};
 use api::names::ANNOTATION_STARTED_AT;
 use api::names::Step::{Operators, Platform, PreAction};
 use e2e::proxy::{Request, Verdict};
-use e2e::{Rig, sample};
+use e2e::{FaultScenario, sample};
 use http::Method;
 use serde_json::json;
 use testenv::hub::wait_until;
 
-use crate::world;
+use crate::test_hub;
 
 fn creates_work(request: &Request) -> bool {
     request.method == Method::POST && request.about("manifestworks")
@@ -38,11 +38,11 @@ fn first_of_each(
 
 #[tokio::test]
 async fn creations_whose_answers_are_lost_are_not_repeated() -> Result<()> {
-    let rig = Rig::new(&world().await?, 3).await?;
-    let s = &rig.scenario;
+    let test = FaultScenario::new(&test_hub().await?, 3).await?;
+    let s = &test.scenario;
     // Three works per namespace are created by POST to the same path: lose every other answer.
     let count = AtomicUsize::new(0);
-    rig.proxy.judge(move |request| {
+    test.proxy.judge(move |request| {
         if creates_work(request) && count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
             Verdict::LoseAnswer
         } else {
@@ -54,44 +54,44 @@ async fn creations_whose_answers_are_lost_are_not_repeated() -> Result<()> {
         json!({"preUpgradeAction": sample::action("backup"), "ocpOperators": {"approveAllUpgrades": true}}),
     )
     .await?;
-    let _controller = rig.controller().await?;
+    let _controller = test.controller().await?;
     s.complete().await?;
-    rig.once_and_unreset(&[PreAction, Platform, Operators], &rig.clocks())
+    test.once_and_unreset(&[PreAction, Platform, Operators], &test.clocks())
         .await
 }
 
 #[tokio::test]
 async fn every_kind_of_write_survives_a_lost_answer() -> Result<()> {
-    let rig = Rig::new(&world().await?, 2).await?;
-    let s = &rig.scenario;
-    rig.proxy.judge(first_of_each(
+    let test = FaultScenario::new(&test_hub().await?, 2).await?;
+    let s = &test.scenario;
+    test.proxy.judge(first_of_each(
         |request| request.is_write() && !creates_work(request),
         Verdict::LoseAnswer,
     ));
     let _players = s.play_all();
     s.create(json!({"upgradeStrategy": {"minSuccessTime": "1s"}}))
         .await?;
-    let _controller = rig.controller().await?;
+    let _controller = test.controller().await?;
     s.complete().await?;
-    rig.once_and_unreset(&[Platform], &rig.clocks()).await?;
+    test.once_and_unreset(&[Platform], &test.clocks()).await?;
     s.gone(1, Platform).await
 }
 
 async fn refused_with(code: u16) -> Result<()> {
-    let rig = Rig::new(&world().await?, 2).await?;
-    let s = &rig.scenario;
-    rig.proxy
+    let test = FaultScenario::new(&test_hub().await?, 2).await?;
+    let s = &test.scenario;
+    test.proxy
         .judge(first_of_each(Request::is_write, Verdict::Answer(code)));
     let _players = s.play_all();
     s.create(json!({"ocpOperators": {"approveAllUpgrades": true}}))
         .await?;
-    let _controller = rig.controller().await?;
+    let _controller = test.controller().await?;
     s.complete()
         .await
         .with_context(|| format!("{code} for the first of each write"))?;
-    rig.once_and_unreset(&[Platform, Operators], &rig.clocks())
+    test.once_and_unreset(&[Platform, Operators], &test.clocks())
         .await?;
-    let refused = rig
+    let refused = test
         .proxy
         .writes()
         .iter()
@@ -118,24 +118,24 @@ async fn writes_refused_with_409_are_repeated() -> Result<()> {
 
 #[tokio::test]
 async fn writes_that_never_arrive_are_repeated() -> Result<()> {
-    let rig = Rig::new(&world().await?, 2).await?;
-    let s = &rig.scenario;
-    rig.proxy.judge(first_of_each(Request::is_write, Verdict::Drop));
+    let test = FaultScenario::new(&test_hub().await?, 2).await?;
+    let s = &test.scenario;
+    test.proxy.judge(first_of_each(Request::is_write, Verdict::Drop));
     let _players = s.play_all();
     s.create(json!({})).await?;
-    let _controller = rig.controller().await?;
+    let _controller = test.controller().await?;
     s.complete().await?;
-    rig.once_and_unreset(&[Platform], &rig.clocks()).await
+    test.once_and_unreset(&[Platform], &test.clocks()).await
 }
 
 /// A repeated refusal is backed off: the API server is not hammered.
 #[tokio::test]
 async fn a_refusal_that_lasts_is_not_hammered() -> Result<()> {
-    let rig = Rig::new(&world().await?, 1).await?;
-    let s = &rig.scenario;
+    let test = FaultScenario::new(&test_hub().await?, 1).await?;
+    let s = &test.scenario;
     let refuse = Arc::new(AtomicBool::new(true));
     let refusing = Arc::clone(&refuse);
-    rig.proxy.judge(move |request| {
+    test.proxy.judge(move |request| {
         if creates_work(request) && refusing.load(Ordering::SeqCst) {
             Verdict::Answer(500)
         } else {
@@ -143,7 +143,7 @@ async fn a_refusal_that_lasts_is_not_hammered() -> Result<()> {
         }
     });
     s.create(json!({})).await?;
-    let _controller = rig.controller().await?;
+    let _controller = test.controller().await?;
     let row = s
         .up()
         .row_until(s.c(1), "the cause", |row| row.reason == "WriteFailed")
@@ -154,7 +154,7 @@ async fn a_refusal_that_lasts_is_not_hammered() -> Result<()> {
         row.message
     );
     let tries = || {
-        rig.proxy
+        test.proxy
             .writes()
             .into_iter()
             .filter(creates_work)
@@ -172,9 +172,9 @@ async fn a_refusal_that_lasts_is_not_hammered() -> Result<()> {
 /// Slow writes must not let more clusters start than there are slots: a start counts from the moment it is sent.
 #[tokio::test]
 async fn slow_writes_do_not_exceed_the_window() -> Result<()> {
-    let rig = Rig::new(&world().await?, 6).await?;
-    let s = &rig.scenario;
-    rig.proxy.judge(|request| {
+    let test = FaultScenario::new(&test_hub().await?, 6).await?;
+    let s = &test.scenario;
+    test.proxy.judge(|request| {
         if request.is_write() {
             Verdict::Delay(Duration::from_millis(400))
         } else {
@@ -183,7 +183,7 @@ async fn slow_writes_do_not_exceed_the_window() -> Result<()> {
     });
     s.create(json!({"upgradeStrategy": {"maxConcurrency": 2}}))
         .await?;
-    let _controller = rig.controller().await?;
+    let _controller = test.controller().await?;
     s.work(2, Platform).await?;
     s.settle().await?;
     assert_eq!(
@@ -192,16 +192,16 @@ async fn slow_writes_do_not_exceed_the_window() -> Result<()> {
     );
     let _players = s.play_all();
     s.complete().await?;
-    rig.once_and_unreset(&[Platform], &rig.clocks()).await
+    test.once_and_unreset(&[Platform], &test.clocks()).await
 }
 
 /// Watches end, and what was deleted meanwhile is missed; the next one is answered 410.
 #[tokio::test]
 async fn a_deletion_missed_by_a_cut_watch_is_found_by_the_next_list() -> Result<()> {
-    let rig = Rig::new(&world().await?, 2).await?;
-    let s = &rig.scenario;
+    let test = FaultScenario::new(&test_hub().await?, 2).await?;
+    let s = &test.scenario;
     s.create(json!({})).await?;
-    let _controller = rig.controller().await?;
+    let _controller = test.controller().await?;
     s.agent(1).partial().await?;
     s.until("partial", |seen| seen.clusters().partial_upgrade == 1)
         .await?;
@@ -211,7 +211,7 @@ async fn a_deletion_missed_by_a_cut_watch_is_found_by_the_next_list() -> Result<
     let (blinded, expired) = (Arc::clone(&blind), Arc::new(AtomicUsize::new(0)));
     let expiring = Arc::clone(&expired);
     let mut told = BTreeMap::new();
-    rig.proxy.judge(move |request| {
+    test.proxy.judge(move |request| {
         if !request.is_watch() {
             return Verdict::Pass;
         }
@@ -227,7 +227,7 @@ async fn a_deletion_missed_by_a_cut_watch_is_found_by_the_next_list() -> Result<
             Verdict::Pass
         }
     });
-    rig.proxy.cut_watches();
+    test.proxy.cut_watches();
     s.delete_work(1, Platform).await?;
     s.gone(1, Platform).await?;
     blind.store(false, Ordering::SeqCst);
@@ -249,18 +249,18 @@ async fn a_deletion_missed_by_a_cut_watch_is_found_by_the_next_list() -> Result<
 /// Watches that are cut again and again lose nothing.
 #[tokio::test]
 async fn a_rollout_completes_while_its_watches_are_cut() -> Result<()> {
-    let rig = Rig::new(&world().await?, 4).await?;
-    let s = &rig.scenario;
+    let test = FaultScenario::new(&test_hub().await?, 4).await?;
+    let s = &test.scenario;
     s.create(json!({"upgradeStrategy": {"maxConcurrency": 1}}))
         .await?;
-    let _controller = rig.controller().await?;
+    let _controller = test.controller().await?;
     for number in 1..=4 {
         s.work(number, Platform).await?;
-        rig.proxy.cut_watches();
+        test.proxy.cut_watches();
         s.agent(number).partial().await?;
-        rig.proxy.cut_watches();
+        test.proxy.cut_watches();
         s.agent(number).completed().await?;
     }
     s.complete().await?;
-    rig.once_and_unreset(&[Platform], &rig.clocks()).await
+    test.once_and_unreset(&[Platform], &test.clocks()).await
 }

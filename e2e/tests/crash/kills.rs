@@ -9,12 +9,12 @@ use api::names::Step::{self, Operators, Platform, PostAction, PreAction};
 use api::report::Phase;
 use chrono::TimeDelta;
 use e2e::proxy::{Request, Verdict};
-use e2e::{PATIENCE, Players, Rig, sample};
+use e2e::{FaultScenario, PATIENCE, Players, sample};
 use futures::future::try_join_all;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::world;
+use crate::test_hub;
 
 /// Runs of the sweep at a time: they wait more than they work.
 const AT_ONCE: usize = 8;
@@ -44,9 +44,9 @@ fn counts(request: &Request) -> bool {
 }
 
 /// Freezes at the n-th write that [`counts`], once the hub has carried it out.
-fn freeze_after(rig: &Rig, position: usize) {
+fn freeze_after(test: &FaultScenario, position: usize) {
     let seen = AtomicUsize::new(0);
-    rig.proxy.judge(move |request| {
+    test.proxy.judge(move |request| {
         if counts(request) && seen.fetch_add(1, Ordering::SeqCst) + 1 == position {
             Verdict::FreezeAfter
         } else {
@@ -56,9 +56,9 @@ fn freeze_after(rig: &Rig, position: usize) {
 }
 
 /// Freezes when the hub has carried out the first write of this kind.
-fn freeze_after_first(rig: &Rig, wanted: impl Fn(&Request) -> bool + Send + 'static) {
+fn freeze_after_first(test: &FaultScenario, wanted: impl Fn(&Request) -> bool + Send + 'static) {
     let done = AtomicBool::new(false);
-    rig.proxy.judge(move |request| {
+    test.proxy.judge(move |request| {
         if wanted(request) && !done.swap(true, Ordering::SeqCst) {
             Verdict::FreezeAfter
         } else {
@@ -69,33 +69,33 @@ fn freeze_after_first(rig: &Rig, wanted: impl Fn(&Request) -> bool + Send + 'sta
 
 /// One run: killed after the hub has carried out write `position`, restarted, complete. False: there is no such write.
 async fn killed_at(rollout: Rollout, position: usize) -> Result<bool> {
-    let rig = Rig::new(&world().await?, rollout.clusters).await?;
-    freeze_after(&rig, position);
-    let players = Players::paced(&rig.scenario, rig.scenario.names().to_vec(), rollout.pace);
-    rig.scenario.create(whole()).await?;
-    let controller = rig.controller().await?;
-    let complete = rig.scenario.complete();
+    let test = FaultScenario::new(&test_hub().await?, rollout.clusters).await?;
+    freeze_after(&test, position);
+    let players = Players::paced(&test.scenario, test.scenario.names().to_vec(), rollout.pace);
+    test.scenario.create(whole()).await?;
+    let controller = test.controller().await?;
+    let complete = test.scenario.complete();
     let reached = tokio::select! {
         biased;
-        frozen = rig.proxy.frozen(PATIENCE) => { ensure!(frozen, "neither frozen nor complete\n{}", rig.scenario.dump()); true }
-        seen = complete => { seen?; rig.proxy.frozen(Duration::from_secs(4)).await }
+        frozen = test.proxy.frozen(PATIENCE) => { ensure!(frozen, "neither frozen nor complete\n{}", test.scenario.dump()); true }
+        seen = complete => { seen?; test.proxy.frozen(Duration::from_secs(4)).await }
     };
     controller.kill().await?;
-    let clocks = rig.clocks();
-    rig.proxy.judge(|_| Verdict::Pass);
-    rig.proxy.thaw();
-    let restarted = rig.controller().await?;
-    rig.scenario
+    let clocks = test.clocks();
+    test.proxy.judge(|_| Verdict::Pass);
+    test.proxy.thaw();
+    let restarted = test.controller().await?;
+    test.scenario
         .complete()
         .await
         .with_context(|| format!("killed after write {position}"))?;
     let steps = [PreAction, Platform, Operators, PostAction];
-    rig.once_and_unreset(&steps, &clocks)
+    test.once_and_unreset(&steps, &clocks)
         .await
         .with_context(|| format!("killed after write {position}"))?;
     for number in 1..=rollout.clusters {
         for step in steps {
-            rig.scenario.gone(number, step).await?;
+            test.scenario.gone(number, step).await?;
         }
     }
     drop((players, restarted));
@@ -147,16 +147,16 @@ async fn killed_between_any_two_writes_a_slow_rollout_completes_with_every_work_
 
 #[tokio::test]
 async fn a_work_whose_creation_was_the_last_act_is_adopted() -> Result<()> {
-    let rig = Rig::new(&world().await?, 2).await?;
-    let s = &rig.scenario;
-    freeze_after_first(&rig, |request| {
+    let test = FaultScenario::new(&test_hub().await?, 2).await?;
+    let s = &test.scenario;
+    freeze_after_first(&test, |request| {
         request.method == Method::POST && request.about("manifestworks")
     });
     s.create(json!({"upgradeStrategy": {"maxConcurrency": 1}}))
         .await?;
-    let first = rig.controller().await?;
+    let first = test.controller().await?;
     ensure!(
-        rig.proxy.frozen(PATIENCE).await,
+        test.proxy.frozen(PATIENCE).await,
         "no work was created\n{}",
         s.dump()
     );
@@ -167,8 +167,8 @@ async fn a_work_whose_creation_was_the_last_act_is_adopted() -> Result<()> {
         0,
         "killed before the status said so"
     );
-    rig.proxy.thaw();
-    let _second = rig.controller().await?;
+    test.proxy.thaw();
+    let _second = test.controller().await?;
     s.until("adopted", |seen| seen.clusters().initialized == 1)
         .await?;
     s.agent(1).completed().await?;
@@ -186,39 +186,39 @@ async fn a_work_whose_creation_was_the_last_act_is_adopted() -> Result<()> {
 /// That `maxConcurrency` holds is an invariant of every status.
 #[tokio::test]
 async fn a_rollout_survives_restart_after_restart() -> Result<()> {
-    let rig = Rig::new(&world().await?, 5).await?;
-    let s = &rig.scenario;
+    let test = FaultScenario::new(&test_hub().await?, 5).await?;
+    let s = &test.scenario;
     s.create(json!({"ocpOperators": {"approveAllUpgrades": true}, "upgradeStrategy": {"maxConcurrency": 2}}))
         .await?;
-    let mut clocks = e2e::rig::Clocks::new();
+    let mut clocks = e2e::fault_scenario::Clocks::new();
     for number in 1..=5 {
-        let controller = rig.controller().await?;
+        let controller = test.controller().await?;
         s.agent(number).partial().await?;
         s.up()
             .row_until(s.c(number), "partial", |row| row.phase == Phase::Partial)
             .await?;
         s.agent(number).completed().await?;
         s.work(number, Operators).await?;
-        clocks.extend(rig.clocks());
+        clocks.extend(test.clocks());
         controller.kill().await?;
         let begun = (1..=5).filter(|&other| s.created(other, Platform) > 0).count();
         assert!(begun <= number + 1, "{begun} have begun, {} are done", number - 1);
         // What happens while nobody looks counts all the same.
         s.agent(number).job(json!({"succeeded": 1})).await?;
     }
-    let _last = rig.controller().await?;
+    let _last = test.controller().await?;
     s.complete().await?;
-    rig.once_and_unreset(&[Platform, Operators], &clocks).await
+    test.once_and_unreset(&[Platform, Operators], &clocks).await
 }
 
 /// A deadline is a point in time, not a countdown of the process.
 #[tokio::test]
 async fn a_restart_does_not_move_a_deadline() -> Result<()> {
-    let rig = Rig::new(&world().await?, 1).await?;
-    let s = &rig.scenario;
+    let test = FaultScenario::new(&test_hub().await?, 1).await?;
+    let s = &test.scenario;
     s.create(json!({"upgradeStrategy": {"clusterUpgradeTimeout": "12s"}}))
         .await?;
-    let first = rig.controller().await?;
+    let first = test.controller().await?;
     s.agent(1).partial().await?;
     s.until("partial", |seen| seen.clusters().partial_upgrade == 1)
         .await?;
@@ -228,7 +228,7 @@ async fn a_restart_does_not_move_a_deadline() -> Result<()> {
         .started()
         .context("the work bears its start")?;
     first.kill().await?;
-    let _second = rig.controller().await?;
+    let _second = test.controller().await?;
     s.until("failed", |seen| seen.clusters().failed == 1).await?;
     let row = s
         .up()
@@ -245,11 +245,11 @@ async fn a_restart_does_not_move_a_deadline() -> Result<()> {
 /// A deadline that passes while no controller runs is kept as soon as one does; so is a completion, which wins.
 #[tokio::test]
 async fn what_became_due_while_nobody_ran_is_done_at_once() -> Result<()> {
-    let rig = Rig::new(&world().await?, 2).await?;
-    let s = &rig.scenario;
+    let test = FaultScenario::new(&test_hub().await?, 2).await?;
+    let s = &test.scenario;
     s.create(json!({"upgradeStrategy": {"clusterUpgradeTimeout": "15s"}}))
         .await?;
-    let first = rig.controller().await?;
+    let first = test.controller().await?;
     for number in [1, 2] {
         s.agent(number).partial().await?;
     }
@@ -259,7 +259,7 @@ async fn what_became_due_while_nobody_ran_is_done_at_once() -> Result<()> {
     // The deadline is kept by the record, so its time has to pass.
     tokio::time::sleep(std::time::Duration::from_secs(16)).await;
     s.agent(2).completed().await?;
-    let _second = rig.controller().await?;
+    let _second = test.controller().await?;
     let seen = s
         .until("both are judged", |seen| {
             seen.clusters().failed + seen.clusters().complete == 2
@@ -272,11 +272,11 @@ async fn what_became_due_while_nobody_ran_is_done_at_once() -> Result<()> {
 /// The soak's clock is on the work.
 #[tokio::test]
 async fn a_restart_does_not_move_the_end_of_a_soak() -> Result<()> {
-    let rig = Rig::new(&world().await?, 1).await?;
-    let s = &rig.scenario;
+    let test = FaultScenario::new(&test_hub().await?, 1).await?;
+    let s = &test.scenario;
     s.create(json!({"upgradeStrategy": {"minSuccessTime": "12s"}}))
         .await?;
-    let first = rig.controller().await?;
+    let first = test.controller().await?;
     s.agent(1).completed().await?;
     let note = api::names::ANNOTATION_SOAK_STARTED_AT;
     let work = s
@@ -286,7 +286,7 @@ async fn a_restart_does_not_move_the_end_of_a_soak() -> Result<()> {
         .await?;
     let began = api::time::parse_rfc3339(work.annotation(note)).context("a time")?;
     first.kill().await?;
-    let _second = rig.controller().await?;
+    let _second = test.controller().await?;
     s.complete().await?;
     let row = s
         .up()
@@ -303,11 +303,11 @@ async fn a_restart_does_not_move_the_end_of_a_soak() -> Result<()> {
 /// A retry that was asked for while nobody ran is carried out, and by no restart twice.
 #[tokio::test]
 async fn a_retry_is_neither_lost_nor_repeated_by_a_crash() -> Result<()> {
-    let rig = Rig::new(&world().await?, 2).await?;
-    let s = &rig.scenario;
+    let test = FaultScenario::new(&test_hub().await?, 2).await?;
+    let s = &test.scenario;
     s.create(json!({"upgradeStrategy": {"clusterUpgradeTimeout": "2s"}}))
         .await?;
-    let first = rig.controller().await?;
+    let first = test.controller().await?;
     s.until("both failed", |seen| seen.clusters().failed == 2).await?;
     s.up()
         .row_until(s.c(2), "failed", |row| row.phase == Phase::Failed)
@@ -317,19 +317,19 @@ async fn a_retry_is_neither_lost_nor_repeated_by_a_crash() -> Result<()> {
         .await?;
     s.up().retry("again").await?;
     let failed = [s.work(1, Platform).await?, s.work(2, Platform).await?];
-    freeze_after_first(&rig, |request| {
+    freeze_after_first(&test, |request| {
         request.method == Method::PATCH && request.about("manifestworks")
     });
-    let second = rig.controller().await?;
+    let second = test.controller().await?;
     ensure!(
-        rig.proxy.frozen(PATIENCE).await,
+        test.proxy.frozen(PATIENCE).await,
         "no work was retried\n{}",
         s.dump()
     );
     second.kill().await?;
-    rig.proxy.thaw();
-    let clocks = rig.clocks();
-    let _third = rig.controller().await?;
+    test.proxy.thaw();
+    let clocks = test.clocks();
+    let _third = test.controller().await?;
     s.until("retried", |seen| {
         seen.status.observed_retry.as_deref() == Some("again") && seen.clusters().failed == 0
     })
@@ -356,23 +356,23 @@ async fn a_retry_is_neither_lost_nor_repeated_by_a_crash() -> Result<()> {
 /// The deletion of an upgrade goes on after a crash.
 #[tokio::test]
 async fn a_deletion_that_was_cut_off_goes_on() -> Result<()> {
-    let rig = Rig::new(&world().await?, 3).await?;
-    let s = &rig.scenario;
+    let test = FaultScenario::new(&test_hub().await?, 3).await?;
+    let s = &test.scenario;
     s.create(json!({})).await?;
-    let first = rig.controller().await?;
+    let first = test.controller().await?;
     for number in 1..=3 {
         s.work(number, Platform).await?;
     }
-    freeze_after_first(&rig, |request| request.method == Method::DELETE);
+    freeze_after_first(&test, |request| request.method == Method::DELETE);
     s.up().delete().await?;
     ensure!(
-        rig.proxy.frozen(PATIENCE).await,
+        test.proxy.frozen(PATIENCE).await,
         "nothing was deleted\n{}",
         s.dump()
     );
     first.kill().await?;
-    rig.proxy.thaw();
-    let _second = rig.controller().await?;
+    test.proxy.thaw();
+    let _second = test.controller().await?;
     s.up().gone().await?;
     for number in 1..=3 {
         s.gone(number, Platform).await?;
@@ -383,14 +383,14 @@ async fn a_deletion_that_was_cut_off_goes_on() -> Result<()> {
 /// An upgrade deleted while no controller ran is waited for by its finalizer.
 #[tokio::test]
 async fn an_upgrade_deleted_while_nobody_ran_is_tidied_up() -> Result<()> {
-    let rig = Rig::new(&world().await?, 1).await?;
-    let s = &rig.scenario;
+    let test = FaultScenario::new(&test_hub().await?, 1).await?;
+    let s = &test.scenario;
     s.create(json!({})).await?;
-    let first = rig.controller().await?;
+    let first = test.controller().await?;
     s.work(1, Platform).await?;
     first.kill().await?;
     s.up().delete().await?;
-    let _second = rig.controller().await?;
+    let _second = test.controller().await?;
     s.up().gone().await?;
     s.gone(1, Platform).await
 }
@@ -398,25 +398,25 @@ async fn an_upgrade_deleted_while_nobody_ran_is_tidied_up() -> Result<()> {
 /// A crash between a terminal row and the removal of its work: the work goes, the step is not done again.
 #[tokio::test]
 async fn a_finished_cluster_stays_finished_whatever_was_tidied_up() -> Result<()> {
-    let rig = Arc::new(Rig::new(&world().await?, 2).await?);
-    let s = &rig.scenario;
-    freeze_after_first(&rig, |request| {
+    let test = Arc::new(FaultScenario::new(&test_hub().await?, 2).await?);
+    let s = &test.scenario;
+    freeze_after_first(&test, |request| {
         request.method == Method::DELETE && request.about("manifestworks")
     });
     s.create(json!({"preUpgradeAction": sample::action("backup")}))
         .await?;
-    let first = rig.controller().await?;
+    let first = test.controller().await?;
     s.agent(1).available(PreAction).await?;
     s.agent(1).completed().await?;
     ensure!(
-        rig.proxy.frozen(PATIENCE).await,
+        test.proxy.frozen(PATIENCE).await,
         "nothing was tidied up\n{}",
         s.dump()
     );
     first.kill().await?;
-    rig.proxy.thaw();
+    test.proxy.thaw();
     s.delete_work(1, PreAction).await?;
-    let _second = rig.controller().await?;
+    let _second = test.controller().await?;
     s.agent(2).available(PreAction).await?;
     s.agent(2).completed().await?;
     s.complete().await?;

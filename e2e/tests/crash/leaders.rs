@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use api::names::Step::Platform;
 use e2e::proxy::{Proxy, Request, Verdict};
-use e2e::world::NAMESPACE;
-use e2e::{ControllerProcess, PATIENCE, Rig};
+use e2e::test_hub::NAMESPACE;
+use e2e::{ControllerProcess, FaultScenario, PATIENCE};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, DeleteParams};
 use serde_json::json;
@@ -16,7 +16,7 @@ use testenv::Signal;
 use testenv::hub::wait_until;
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::world;
+use crate::test_hub;
 
 const LEASE: Duration = Duration::from_secs(5);
 /// A lease that no test waits for the end of.
@@ -29,7 +29,7 @@ static ALONE: Mutex<()> = Mutex::const_new(());
 
 /// Two replicas, each with a way of its own.
 struct Pair {
-    rig: Rig,
+    test: FaultScenario,
     proxies: [Proxy; 2],
     replicas: [ControllerProcess; 2],
     _alone: MutexGuard<'static, ()>,
@@ -52,21 +52,21 @@ impl Pair {
 
     async fn with_lease(count: usize, lease: Duration) -> Result<Self> {
         let alone = ALONE.lock().await;
-        let world = world().await?;
-        let leases: Api<Lease> = Api::namespaced(world.client().await?, NAMESPACE);
+        let test_hub = test_hub().await?;
+        let leases: Api<Lease> = Api::namespaced(test_hub.client().await?, NAMESPACE);
         // A killed leader of an earlier test still holds it.
         let _ = leases.delete("mcu-controller", &DeleteParams::default()).await;
-        let rig = Rig::new(&world, count).await?;
-        let proxies = [Proxy::start(&world).await?, Proxy::start(&world).await?];
+        let test = FaultScenario::new(&test_hub, count).await?;
+        let proxies = [Proxy::start(&test_hub).await?, Proxy::start(&test_hub).await?];
         let namespace = format!("--lease-namespace={NAMESPACE}");
         let lease = format!("--lease-duration={}s", lease.as_secs());
         let flags = ["--leader-elect=true", lease.as_str(), namespace.as_str()];
-        rig.scenario
+        test.scenario
             .create(json!({"upgradeStrategy": {"maxConcurrency": 1}}))
             .await?;
-        let first = rig.replica(&proxies[0], &flags).await?;
-        rig.scenario.work(1, Platform).await?;
-        let second = rig.replica(&proxies[1], &flags).await?;
+        let first = test.replica(&proxies[0], &flags).await?;
+        test.scenario.work(1, Platform).await?;
+        let second = test.replica(&proxies[1], &flags).await?;
         let known = || proxies[1].log().iter().any(|request| request.about("leases"));
         wait_until("the second has looked at the lease", PATIENCE, || async {
             Ok(known())
@@ -74,7 +74,7 @@ impl Pair {
         .await?;
         second.ready().await?;
         Ok(Self {
-            rig,
+            test,
             proxies,
             replicas: [first, second],
             _alone: alone,
@@ -87,7 +87,7 @@ impl Pair {
             Ok(!writes(&self.proxies[1]).is_empty())
         })
         .await
-        .with_context(|| self.rig.scenario.dump())?;
+        .with_context(|| self.test.scenario.dump())?;
         writes(&self.proxies[1])
             .into_iter()
             .next()
@@ -96,11 +96,13 @@ impl Pair {
 
     /// The rollout completes, and the first replica's writes all came before the second's.
     async fn finish(&self) -> Result<()> {
-        let s = &self.rig.scenario;
+        let s = &self.test.scenario;
         let players = s.play_all();
         s.complete().await?;
         drop(players);
-        self.rig.once_and_unreset(&[Platform], &self.rig.clocks()).await?;
+        self.test
+            .once_and_unreset(&[Platform], &self.test.clocks())
+            .await?;
         let last = writes(&self.proxies[0])
             .into_iter()
             .map(|request| request.at)
@@ -120,7 +122,7 @@ impl Pair {
 
     /// Lets the second replica have something to write: the first cluster is done.
     async fn one_is_done(&self) -> Result<()> {
-        self.rig.scenario.agent(1).completed().await
+        self.test.scenario.agent(1).completed().await
     }
 }
 
@@ -155,7 +157,7 @@ async fn a_leader_that_ends_orderly_gives_the_lease_away() -> Result<()> {
     let asked = Instant::now();
     let status = pair.replicas[0].terminate(PATIENCE).await?;
     assert!(status.success(), "{status}");
-    let s = &pair.rig.scenario;
+    let s = &pair.test.scenario;
     s.agent(2).partial().await?;
     let takeover = pair
         .taken_over(PATIENCE)
@@ -218,10 +220,12 @@ async fn a_leader_that_is_cut_off_stops_and_follows_when_it_is_back() -> Result<
         Ok(text.lines().any(|line| line == "mcu_leader 0"))
     };
     wait_until("the first follows", PATIENCE, metric).await?;
-    let players = pair.rig.scenario.play_all();
-    pair.rig.scenario.complete().await?;
+    let players = pair.test.scenario.play_all();
+    pair.test.scenario.complete().await?;
     drop(players);
-    pair.rig.once_and_unreset(&[Platform], &pair.rig.clocks()).await?;
+    pair.test
+        .once_and_unreset(&[Platform], &pair.test.clocks())
+        .await?;
     let now = writes(&pair.proxies[0])
         .iter()
         .filter(|request| request.code.is_some())

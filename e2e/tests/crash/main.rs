@@ -11,14 +11,14 @@ mod outage;
 use std::sync::Arc;
 
 use anyhow::Result;
-use e2e::{World, WorldOptions};
+use e2e::{TestHub, WorldOptions};
 use tokio::sync::OnceCell;
 
 /// The hub of this binary.
-async fn world() -> Result<Arc<World>> {
-    static WORLD: OnceCell<Arc<World>> = OnceCell::const_new();
-    let world = WORLD
-        .get_or_try_init(|| World::start(WorldOptions::default()))
+async fn test_hub() -> Result<Arc<TestHub>> {
+    static WORLD: OnceCell<Arc<TestHub>> = OnceCell::const_new();
+    let test_hub = WORLD
+        .get_or_try_init(|| TestHub::start(WorldOptions::default()))
         .await?;
-    Ok(Arc::clone(world))
+    Ok(Arc::clone(test_hub))
 }

@@ -158,7 +158,7 @@ async fn kubectl_explain_describes_every_field_a_user_writes_or_reads() -> Resul
         "a percentage of all selected clusters, rounded up; 10 by default.",
         "such as 90m; 3h by default.",
         "such as 1h; 20m by default.",
-        "Unset: no limit.",
+        "If unset, there is no limit.",
     ] {
         assert!(words.contains(phrase), "{phrase}:\n{strategy}");
     }
@@ -192,7 +192,7 @@ async fn kubectl_get_shows_where_an_upgrade_stands() -> Result<()> {
     let wide = installed
         .kubectl(&["get", "mcu", "-n", "columns", "-o", "wide"])
         .await?;
-    for column in ["CHANNEL", "IN-FLIGHT", "WINDOW", "PENDING", "CANARIES", "STALLED"] {
+    for column in ["CHANNEL", "IN-FLIGHT", "SLOTS", "PENDING", "CANARIES", "STALLED"] {
         assert!(words(wide.lines().next()).contains(column), "{wide}");
     }
     for category in ["ocm", "open-cluster-management"] {

@@ -265,7 +265,7 @@ async fn nothing_starts_by_a_forged_decision_beside_a_running_controller() -> Re
     )
     .await?;
     ground
-        .told("ignored PlacementDecisions of Placement forged/p: 2; they have no ownerReference")
+        .told("ignored PlacementDecisions of Placement forged/p: 2; they lack the ownerReference")
         .await?;
     // The owner without the label: the controller does not look at it at all.
     let owned = owned_by("Placement", "p", &uid);

@@ -1,12 +1,12 @@
 //! What goes wrong on one cluster is named, in time, and the others go on.
 
 use anyhow::{Context as _, Result};
-use api::report::{Phase, ReportRow, StepName};
+use api::report::{Phase, ReportRow, Stage};
 use chrono::TimeDelta;
 use e2e::{Scenario, sample};
 use serde_json::{Value, json};
 
-use crate::rig::{Turn, at, job, limits, part, to, whole, with};
+use crate::fleet_test::{Turn, at, job, limits, part, to, whole, with};
 
 const FROM: &str = "4.16.10";
 const TARGET: &str = "4.16.20";
@@ -38,7 +38,7 @@ async fn completes(s: &Scenario, number: usize) -> Result<()> {
 }
 
 /// A step that ran out of time did so when its time was over, by its own record.
-fn in_time(row: &ReportRow, name: StepName, limit: TimeDelta) -> Result<()> {
+fn in_time(row: &ReportRow, name: Stage, limit: TimeDelta) -> Result<()> {
     let step = row
         .steps
         .iter()
@@ -66,7 +66,7 @@ async fn one_times_out(turn: &Turn, spec: Value, words: &str) -> Result<()> {
     let s = turn.scenario();
     s.create(with(&[limits(1, "30s"), spec])).await?;
     let row = ends(s, 1, Phase::Failed, TIMEOUT, words).await?;
-    in_time(&row, StepName::Platform, TimeDelta::seconds(30))?;
+    in_time(&row, Stage::Platform, TimeDelta::seconds(30))?;
     completes(s, 2).await?;
     one_completed(s).await
 }
@@ -94,14 +94,14 @@ async fn missing_permissions_and_a_job_that_fails_are_named_and_hold_back_nobody
             .await?;
         let degraded = ends(s, 2, Phase::PreActionDegraded, "PreActionFailed", "backup").await?;
         assert!(
-            degraded.steps.iter().all(|step| step.name == StepName::PreAction),
+            degraded.steps.iter().all(|step| step.name == Stage::PreAction),
             "{degraded:?}"
         );
         let forbidden = ends(s, 1, Phase::Initialized, "NotApplied", "forbidden").await?;
-        assert!(forbidden.steps.iter().any(|step| step.name == StepName::Platform));
+        assert!(forbidden.steps.iter().any(|step| step.name == Stage::Platform));
         completes(s, 3).await?;
         let row = ends(s, 1, Phase::Failed, TIMEOUT, "forbidden").await?;
-        in_time(&row, StepName::Platform, TimeDelta::seconds(45))?;
+        in_time(&row, Stage::Platform, TimeDelta::seconds(45))?;
         let seen = s
             .until("one of each", |seen| {
                 let clusters = seen.clusters();
@@ -141,7 +141,7 @@ async fn a_version_that_does_not_exist_is_named() -> Result<()> {
         s.create(with(&[to("4.16.999", CHANNEL), limits(1, "20s")]))
             .await?;
         let row = ends(s, 1, Phase::Failed, TIMEOUT, "4.16.999").await?;
-        in_time(&row, StepName::Platform, TimeDelta::seconds(20))
+        in_time(&row, Stage::Platform, TimeDelta::seconds(20))
     })
     .await
 }
@@ -185,11 +185,11 @@ async fn an_install_plan_that_never_appears_is_named() -> Result<()> {
                 1,
                 Phase::Failed,
                 "OperatorsJobFailed",
-                "install plans were left open",
+                "install plans were still not approved",
             )
             .await?;
             // The Job has 90 seconds more than the approver in it.
-            let step = row.steps.iter().find(|step| step.name == StepName::Operators);
+            let step = row.steps.iter().find(|step| step.name == Stage::Operators);
             let step = step.context("no operators step")?;
             let took = step.finished_at.context("the step has no end")? - step.started_at;
             assert!(took <= TimeDelta::seconds(5 + 90) + GRACE, "{row:?}");

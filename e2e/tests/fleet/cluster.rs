@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use chrono::{DateTime, Utc};
-use e2e::{World, program};
+use e2e::{TestHub, program};
 use kube::Client;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams};
 use kube::core::GroupVersionKind;
@@ -18,8 +18,8 @@ use testenv::{
     Tool, fleet, klusterlet,
 };
 
+use crate::fleet_test::PATIENCE;
 use crate::follow::{self, Follow};
-use crate::rig::PATIENCE;
 
 /// Environment variable that names a binary to use as it is.
 const BINARY: &str = "MCU_SPOKE_SIM";
@@ -117,7 +117,7 @@ impl Cluster {
         let agent = if on {
             // It outlives the test that starts it.
             let start = move || async move { RegistrationAgent::start(&name, &hub, &spoke).await };
-            Some(World::outliving(start).await?)
+            Some(TestHub::outliving(start).await?)
         } else {
             None
         };

@@ -7,7 +7,7 @@ use e2e::view::Kind;
 use testenv::process::tail;
 
 use crate::cluster::Cluster;
-use crate::rig::Turn;
+use crate::fleet_test::Turn;
 
 /// Lines of each log that are shown.
 const LINES: usize = 25;
@@ -24,7 +24,7 @@ pub async fn explain(turn: &Turn, known: bool) -> String {
         text.push_str(&complaints(turn, cluster.name()));
         text.push_str(&of_cluster(cluster).await);
     }
-    let hub = turn.world().hub().dir();
+    let hub = turn.test_hub().hub().dir();
     let _ = writeln!(text, "\n=== hub");
     logs(
         &mut text,
@@ -36,7 +36,7 @@ pub async fn explain(turn: &Turn, known: bool) -> String {
 
 /// What the conditions of a cluster's works say beyond their status.
 fn complaints(turn: &Turn, cluster: &str) -> String {
-    turn.world().view().look(|known| {
+    turn.test_hub().view().look(|known| {
         let mut text = String::new();
         for work in known.in_namespace(Kind::Work, cluster) {
             let manifests = work["status"]["resourceStatus"]["manifests"].as_array();

@@ -10,7 +10,7 @@ use e2e::view::Kind;
 use serde_json::{Value, json};
 
 use crate::cluster::{completed, condition, newest, since};
-use crate::rig::{at, limits, part, to, with};
+use crate::fleet_test::{at, limits, part, to, with};
 
 const FROM: &str = "4.15.40";
 const TARGET: &str = "4.16.42";
@@ -26,7 +26,7 @@ const REPORTED: Duration = Duration::from_secs(3);
 
 /// When the first report was written that has the cause of a cluster, by the API server's clock.
 fn reported(s: &Scenario, cluster: &str, cause: &str) -> Result<DateTime<Utc>> {
-    s.world().view().look(|known| {
+    s.test_hub().view().look(|known| {
         let reports = known
             .tracks(Kind::Report)
             .filter(|((namespace, _), _)| namespace == s.id());

@@ -6,7 +6,7 @@ use api::report::Phase;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, HELD, completed, history, under_way};
-use crate::rig::{at, limits, part, to, with};
+use crate::fleet_test::{at, limits, part, to, with};
 
 const FIRST: &str = "4.16.19";
 const SECOND: &str = "4.16.20";

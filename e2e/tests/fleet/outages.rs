@@ -7,7 +7,7 @@ use testenv::{AgentOptions, hub};
 
 use crate::audit::Audit;
 use crate::cluster::{HELD, completed, history, under_way, work_account};
-use crate::rig::{PATIENCE, Turn, at, job, limits, part, steadily, to, whole, with};
+use crate::fleet_test::{PATIENCE, Turn, at, job, limits, part, steadily, to, whole, with};
 
 const FROM: &str = "4.16.10";
 const TARGET: &str = "4.16.20";
@@ -24,7 +24,7 @@ impl Asked {
         let clusters =
             (1..=turn.names().len()).map(|number| Audit::from_now(turn.cluster(number).spoke().plane()));
         Ok(Self {
-            hub: Audit::from_now(turn.world().hub())?,
+            hub: Audit::from_now(turn.test_hub().hub())?,
             clusters: clusters.collect::<Result<_>>()?,
         })
     }
@@ -90,7 +90,7 @@ async fn an_agent_and_an_api_server_that_come_back_find_their_upgrade_where_it_w
         hub::wait_until(&what, PATIENCE, || async {
             let taints = ["-o", "jsonpath={.spec.taints[*].key}"];
             let asked = [["get", "managedcluster", offline.name()].as_slice(), &taints].concat();
-            let taints = turn.world().hub().kubectl(&asked).await?;
+            let taints = turn.test_hub().hub().kubectl(&asked).await?;
             Ok(taints.contains("unavailable") || taints.contains("unreachable"))
         })
         .await?;
@@ -121,12 +121,12 @@ async fn a_hub_that_is_restarted_and_a_controller_that_is_killed_do_nothing_twic
         turn.cluster(1)
             .version_until("under way", under_way(TARGET))
             .await?;
-        turn.world().hub().stop_apiserver().await?;
+        turn.test_hub().hub().stop_apiserver().await?;
         // The updates go on without the hub.
         turn.cluster(1)
             .version_until("upgraded without the hub", completed(TARGET))
             .await?;
-        turn.world().hub().start_apiserver().await?;
+        turn.test_hub().hub().start_apiserver().await?;
         turn.restart_controller().await?;
         let seen = s.complete().await?;
         assert_eq!((seen.clusters().complete, seen.clusters().failed), (3, 0));

@@ -11,7 +11,7 @@ use testenv::hub::wait_until;
 use testenv::placement::{self, PlacementSpec};
 
 use crate::cluster::{HELD, completed, under_way};
-use crate::rig::{PATIENCE, SET, Turn, at, limits, part, to, with};
+use crate::fleet_test::{PATIENCE, SET, Turn, at, limits, part, to, with};
 
 const WAVE: &str = "fleet/wave";
 const PLACEMENT: &str = "wave";

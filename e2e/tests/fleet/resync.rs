@@ -9,8 +9,8 @@ use serde_json::json;
 
 use crate::audit::{Audit, Request};
 use crate::cluster::{HELD, under_way, work_account};
+use crate::fleet_test::{PATIENCE, at, limits, play, to, with};
 use crate::queue::Rank;
-use crate::rig::{PATIENCE, at, limits, play, to, with};
 
 /// The agent applies an unchanged work by itself after four minutes, times up to one and a half.
 const NATURAL: Duration = Duration::from_mins(4);
@@ -39,7 +39,7 @@ async fn a_work_that_is_applied_again_changes_nothing() -> Result<()> {
                 work.raw.to_string().contains("\"Partial\"")
             })
             .await?;
-        let on_hub = Audit::from_now(turn.world().hub())?;
+        let on_hub = Audit::from_now(turn.test_hub().hub())?;
         for round in 1..=3 {
             let on_cluster = Audit::from_now(cluster.spoke().plane())?;
             let label = json!({"metadata": {"labels": {"test/touched": format!("{round}")}}});
@@ -67,8 +67,8 @@ async fn a_work_that_is_applied_again_changes_nothing() -> Result<()> {
         // Not even without a change.
         let controller = format!(
             "system:serviceaccount:{}:{}",
-            e2e::world::NAMESPACE,
-            e2e::world::ACCOUNT
+            e2e::test_hub::NAMESPACE,
+            e2e::test_hub::ACCOUNT
         );
         let rewritten = on_hub.writes(|request| {
             request.user == controller

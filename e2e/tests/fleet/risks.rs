@@ -6,7 +6,7 @@ use api::report::Phase;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, completed, condition, newest};
-use crate::rig::{at, limits, to, whole, with};
+use crate::fleet_test::{at, limits, to, whole, with};
 
 const FROM: &str = "4.15.10";
 const TARGET: &str = "4.15.49";

@@ -2,13 +2,13 @@
 
 use anyhow::{Context as _, Result};
 use api::names::Step::{self, Platform, PreAction};
-use api::report::{Phase, ReportRow, ReportStep, StepName, StepOutcome};
+use api::report::{Outcome, Phase, ReportRow, ReportStep, Stage};
 use e2e::sample;
 use serde_json::{Value, json};
 
 use crate::audit::Audit;
 use crate::cluster::{Cluster, completed, history};
-use crate::rig::{job, limits, part, steadily, to, with};
+use crate::fleet_test::{job, limits, part, steadily, to, with};
 
 const FROM: &str = "4.16.10";
 const TARGET: &str = "4.16.20";
@@ -102,19 +102,16 @@ async fn steps_in_order(s: &e2e::Scenario, number: usize) -> Result<ReportRow> {
             row.phase == Phase::Complete && row.steps.len() == Step::ALL.len() && ended(row)
         })
         .await?;
-    let names: Vec<StepName> = row.steps.iter().map(|step| step.name).collect();
+    let names: Vec<Stage> = row.steps.iter().map(|step| step.name).collect();
     let order = [
-        StepName::PreAction,
-        StepName::Platform,
-        StepName::Operators,
-        StepName::PostAction,
+        Stage::PreAction,
+        Stage::Platform,
+        Stage::Operators,
+        Stage::PostAction,
     ];
     assert_eq!(names, order, "{row:?}");
     let all = |held: fn(&ReportStep) -> bool| row.steps.iter().all(held);
-    assert!(
-        all(|step| step.outcome == Some(StepOutcome::Succeeded)),
-        "{row:?}"
-    );
+    assert!(all(|step| step.outcome == Some(Outcome::Succeeded)), "{row:?}");
     let mut pairs = row.steps.iter().zip(row.steps.iter().skip(1));
     assert!(
         pairs.all(|(one, next)| one.finished_at.is_some_and(|end| end <= next.started_at)),

@@ -1,5 +1,5 @@
-//! The update service on a real registry: all real releases as images, scraped, served and compared with what
-//! production serves, through a proxy that stumbles.
+//! The update service on a real registry: releases as images, those of the sample and all real ones, scraped, served and
+//! compared with the expected graphs, through a proxy that stumbles.
 
 mod data;
 mod lifecycle;

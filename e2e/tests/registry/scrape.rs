@@ -1,5 +1,5 @@
-//! All real releases through a registry: equal graphs in spite of broken images and a registry that stumbles, and no
-//! layer fetched twice.
+//! Releases through a registry, those of the sample and all real ones: equal graphs in spite of broken images and a registry
+//! that stumbles, and no layer fetched twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use http::Method;
 use testenv::Registry;
 use testenv::image::{Family, Image, layer};
 
-use crate::data::{self, Graph, Release};
+use crate::data::{Corpus, Graph, Release};
 use crate::proxy::{Proxy, Seen, Verdict};
 use crate::service::Service;
 
@@ -17,9 +17,6 @@ const REPOSITORY: &str = "openshift/release-images";
 const PATIENCE: Duration = Duration::from_mins(3);
 /// Long enough to be noticed, short enough for a hundred of them.
 const SLOW: Duration = Duration::from_millis(400);
-
-/// Releases that exist for other architectures too.
-const SHARED: [&str; 3] = ["4.14.10", "4.14.11", "4.15.0"];
 
 /// Pushes every release for amd64, every third as a list of one image, families in turn; returns the digests by
 /// version.
@@ -99,9 +96,9 @@ async fn spoil(registry: &Registry) -> Result<()> {
 }
 
 /// Some releases for arm64, and for amd64 and arm64 at once.
-async fn more_architectures(registry: &Registry, releases: &[Release]) -> Result<()> {
-    for release in releases {
-        if !SHARED.contains(&release.version.as_str()) {
+async fn more_architectures(registry: &Registry, corpus: &Corpus) -> Result<()> {
+    for release in &corpus.releases {
+        if !corpus.shared.contains(&release.version.as_str()) {
             continue;
         }
         let arm = release.image(Family::Docker, "arm64")?;
@@ -167,15 +164,24 @@ async fn compare(
 }
 
 #[tokio::test]
+async fn the_releases_of_the_sample_are_served_as_expected_from_a_registry_that_stumbles() -> Result<()> {
+    releases_are_served_as_expected(&Corpus::sample()?).await
+}
+
+#[tokio::test]
 async fn all_releases_are_served_as_production_does_from_a_registry_that_stumbles() -> Result<()> {
-    let Some(data) = e2e::data::update_graph()? else {
-        return Ok(());
-    };
-    let (releases, expected) = (data::releases(&data)?, data::expected(&data)?);
+    match Corpus::real()? {
+        Some(corpus) => releases_are_served_as_expected(&corpus).await,
+        None => Ok(()),
+    }
+}
+
+async fn releases_are_served_as_expected(corpus: &Corpus) -> Result<()> {
+    let expected = &corpus.expected;
     let registry = Registry::start().await?;
-    let digests = fill(&registry, &releases).await?;
+    let digests = fill(&registry, &corpus.releases).await?;
     spoil(&registry).await?;
-    more_architectures(&registry, &releases).await?;
+    more_architectures(&registry, corpus).await?;
 
     let proxy = Proxy::start(registry.address()).await?;
     proxy.judge(stumbling());
@@ -188,17 +194,17 @@ async fn all_releases_are_served_as_production_does_from_a_registry_that_stumble
     let state = dir.path().join("state");
     let args = [
         format!("--registry={repository}"),
-        format!("--graph-data={}", data.join("graph-data.tar.gz").display()),
+        format!("--graph-data={}", corpus.graph_data.display()),
         format!("--state-dir={}", state.display()),
     ];
     let first = Service::start(dir.path(), "first", &args).await?;
     first.ready(PATIENCE).await?;
-    compare(&first, &expected, payload).await?;
-    other_architectures(&first).await?;
+    compare(&first, expected, payload).await?;
+    other_architectures(&first, corpus).await?;
     let log = proxy.take_log();
     let stumbles = log.iter().filter(|seen| seen.verdict != Verdict::Pass).count();
     ensure!(
-        stumbles > 200,
+        stumbles > corpus.stumbles,
         "only {stumbles} of {} requests went wrong",
         log.len()
     );
@@ -215,8 +221,8 @@ async fn all_releases_are_served_as_production_does_from_a_registry_that_stumble
 
     let second = Service::start(dir.path(), "second", &args).await?;
     second.ready(PATIENCE).await?;
-    compare(&second, &expected, payload).await?;
-    other_architectures(&second).await?;
+    compare(&second, expected, payload).await?;
+    other_architectures(&second, corpus).await?;
     let again = fetches(&proxy.take_log());
     let twice: Vec<&String> = again
         .keys()
@@ -227,13 +233,13 @@ async fn all_releases_are_served_as_production_does_from_a_registry_that_stumble
 }
 
 /// The releases that exist for other architectures are served for these, and nothing else is.
-async fn other_architectures(service: &Service) -> Result<()> {
+async fn other_architectures(service: &Service, corpus: &Corpus) -> Result<()> {
     for arch in ["arm64", "multi"] {
-        let graph = service.graph("candidate-4.15", arch).await?;
+        let graph = service.graph(corpus.shared_channel, arch).await?;
         let versions: Vec<&str> = graph.nodes.keys().map(String::as_str).collect();
-        ensure!(versions == SHARED, "{arch}: {versions:?}");
+        ensure!(versions == corpus.shared, "{arch}: {versions:?}");
     }
-    let nothing = service.graph("candidate-4.15", "s390x").await?;
+    let nothing = service.graph(corpus.shared_channel, "s390x").await?;
     ensure!(nothing == Graph::default(), "{nothing:?}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What Kubernetes takes for a name, a label key and a label value.
+//! What Kubernetes accepts as a name, a label key and a label value.
 
 /// Longest DNS-1123 subdomain.
 const LONGEST_SUBDOMAIN: usize = 253;
@@ -16,7 +16,7 @@ pub(super) fn is_dns_label(text: &str) -> bool {
     text.len() <= LONGEST_LABEL && is_lower_case(text, "-")
 }
 
-/// True for a label key: a name, after a subdomain and `/` where it has a prefix.
+/// True for a label key: a name, optionally after a subdomain and `/`.
 pub(super) fn is_label_key(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, name)) => is_subdomain(prefix) && is_label_name(name),
@@ -29,7 +29,8 @@ pub(super) fn is_label_value(text: &str) -> bool {
     text.is_empty() || is_label_name(text)
 }
 
-/// True for lower-case letters and digits, with the other characters between them, of any length.
+/// True for lower-case letters and digits, with the characters of `between` allowed inside. The length does not
+/// matter.
 pub(super) fn is_lower_case(text: &str, between: &str) -> bool {
     let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     has_shape(text, alphanumeric, between)
@@ -39,7 +40,8 @@ fn is_label_name(text: &str) -> bool {
     text.len() <= LONGEST_LABEL && has_shape(text, |c| c.is_ascii_alphanumeric(), "-_.")
 }
 
-/// At least one character; the first and the last are of the alphabet, those between may be others.
+/// True for at least one character, with the first and last of the alphabet. The characters of `between` are allowed
+/// inside.
 fn has_shape(text: &str, alphabet: impl Fn(char) -> bool, between: &str) -> bool {
     text.starts_with(&alphabet)
         && text.ends_with(&alphabet)

@@ -1,8 +1,8 @@
-//! The rules a spec must obey, once: the controller, admission tests and `kubectl mcu lint` share them.
+//! The rules that a spec must obey. The controller, the admission tests and `kubectl mcu lint` share them.
 //!
-//! Admission (schema and CEL) refuses most bad input before it is stored; these rules repeat all of it, because an
-//! object may have been stored under an older CRD, and add what CEL cannot say: the size of an action, namespaces and
-//! duplicates of its manifests, names and labels that cannot exist (`docs/design/rules.md#one-set-of-spec-rules`).
+//! Admission (schema and CEL) refuses most bad input before it is stored. These rules repeat all of that, because an
+//! object may have been stored under an older CRD. They also check what CEL cannot: the size of an action, duplicates
+//! among its manifests, and names and labels that cannot exist (`docs/design/rules.md#one-set-of-spec-rules`).
 
 mod grammar;
 mod selection;
@@ -22,39 +22,40 @@ use selection::{check_placements, check_selector};
 
 pub use grammar::is_subdomain;
 
-/// Largest sum of an action's manifests as JSON, the limit of OCM's webhook. The rest of the ManifestWork counts, too.
+/// Largest total of an action's manifests as JSON, the limit of OCM's webhook. The other fields of the ManifestWork
+/// count as well.
 pub const MAX_MANIFESTS_BYTES: usize = 500 * 1024;
 /// Largest spec as JSON: two actions of [`MAX_MANIFESTS_BYTES`], and room for everything else.
 pub const MAX_SPEC_BYTES: usize = 1280 * 1024;
-/// Most lists, objects and values of a spec: what is short as text may be large in memory.
+/// Largest number of lists, objects and values in a spec, because a text that is short may still need much memory.
 pub const MAX_SPEC_VALUES: usize = 50_000;
 
-/// A broken rule: which field, and what would mend it.
+/// A rule that a spec violates: the field and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Violation {
+pub struct SpecViolation {
     /// Path of the field, such as `spec.clusterVersion.version`.
     pub field: String,
     /// What is wrong and what would be right.
     pub message: String,
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for SpecViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.field, self.message)
     }
 }
 
-fn violation(field: impl Into<String>, message: impl Into<String>) -> Violation {
-    Violation {
+fn violation(field: impl Into<String>, message: impl Into<String>) -> SpecViolation {
+    SpecViolation {
         field: field.into(),
         message: message.into(),
     }
 }
 
-/// Checks the size of a spec, as JSON, before it is parsed.
+/// Checks the size of a spec as JSON, before it is parsed.
 ///
 /// # Errors
-/// What is too large, the bound and the remedy.
+/// The text says what is too large, the limit and the remedy.
 pub fn check_size(spec: &str) -> Result<(), String> {
     const REMEDY: &str = "shorten its actions, for example by fetching their data on the cluster";
     let size = measure(spec);
@@ -73,14 +74,15 @@ pub fn check_size(spec: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks the name and the whole spec; returns every violation, in the order of the fields. Empty: the spec is good.
+/// Checks the name and the whole spec. Returns every violation in the order of the fields; an empty list means that
+/// the spec is valid.
 #[must_use]
-pub fn validate(name: &str, spec: &ManagedClustersUpgradeSpec) -> Vec<Violation> {
+pub fn validate(name: &str, spec: &ManagedClustersUpgradeSpec) -> Vec<SpecViolation> {
     let mut found = Vec::new();
     if name.len() > MAX_MCU_NAME {
         found.push(violation(
             "metadata.name",
-            "must be at most 63 characters, since the labels of its reports carry it",
+            "must be at most 63 characters, because the labels of its reports contain the name",
         ));
     }
     check_placements(&spec.placement, &mut found);
@@ -101,7 +103,7 @@ pub fn validate(name: &str, spec: &ManagedClustersUpgradeSpec) -> Vec<Violation>
     found
 }
 
-fn check_target(spec: &ManagedClustersUpgradeSpec, found: &mut Vec<Violation>) {
+fn check_target(spec: &ManagedClustersUpgradeSpec, found: &mut Vec<SpecViolation>) {
     let Some(target) = &spec.cluster_version else {
         return;
     };
@@ -120,7 +122,7 @@ fn check_target(spec: &ManagedClustersUpgradeSpec, found: &mut Vec<Violation>) {
             ),
         ));
     }
-    // Channel and image go into annotations and messages, and what a work may carry is counted in bytes.
+    // Channel and image are copied into annotations and messages, and the limits of works are in bytes.
     for (field, text, most, what) in [
         ("channel", &target.channel, 128, "a channel such as stable-4.12"),
         ("upstream", &target.upstream, 2048, "an http or https URL"),
@@ -142,7 +144,7 @@ fn check_target(spec: &ManagedClustersUpgradeSpec, found: &mut Vec<Violation>) {
     }
 }
 
-fn check_operators(spec: &ManagedClustersUpgradeSpec, found: &mut Vec<Violation>) {
+fn check_operators(spec: &ManagedClustersUpgradeSpec, found: &mut Vec<SpecViolation>) {
     let approves = spec
         .ocp_operators
         .as_ref()
@@ -173,7 +175,7 @@ fn check_operators(spec: &ManagedClustersUpgradeSpec, found: &mut Vec<Violation>
     }
 }
 
-fn check_operator(field: &str, operator: &OperatorRef, found: &mut Vec<Violation>) {
+fn check_operator(field: &str, operator: &OperatorRef, found: &mut Vec<SpecViolation>) {
     if !is_lower_case(&operator.name, "-.") {
         found.push(violation(
             format!("{field}.name"),
@@ -188,7 +190,7 @@ fn check_operator(field: &str, operator: &OperatorRef, found: &mut Vec<Violation
     }
 }
 
-fn check_strategy(strategy: &UpgradeStrategy, found: &mut Vec<Violation>) {
+fn check_strategy(strategy: &UpgradeStrategy, found: &mut Vec<SpecViolation>) {
     if let Some(canaries) = &strategy.canary_clusters {
         check_selector(
             "spec.upgradeStrategy.canaryClusters.clusterSelector",
@@ -233,7 +235,7 @@ fn check_strategy(strategy: &UpgradeStrategy, found: &mut Vec<Violation>) {
     }
 }
 
-fn check_action(action_field: &str, action: &UpgradeAction, found: &mut Vec<Violation>) {
+fn check_action(action_field: &str, action: &UpgradeAction, found: &mut Vec<SpecViolation>) {
     let field = format!("{action_field}.manifestWork.workload.manifests");
     let manifests = &action.manifest_work.workload.manifests;
     if manifests.is_empty() {
@@ -270,7 +272,7 @@ fn check_action(action_field: &str, action: &UpgradeAction, found: &mut Vec<Viol
         if !seen.insert(identity) {
             found.push(violation(
                 &at,
-                format!("{} {} is there twice; remove one", identity.1, identity.3),
+                format!("{} {} appears twice; remove one", identity.1, identity.3),
             ));
         }
     }
@@ -288,7 +290,7 @@ fn check_action(action_field: &str, action: &UpgradeAction, found: &mut Vec<Viol
     }
 }
 
-/// Length as JSON, without making the text.
+/// Length as JSON, without building the text.
 fn bytes_of(value: &impl Serialize) -> usize {
     struct Count(usize);
     impl io::Write for Count {
@@ -302,12 +304,12 @@ fn bytes_of(value: &impl Serialize) -> usize {
         }
     }
     let mut count = Count(0);
-    // Neither a JSON value nor a counter can fail.
+    // Writing a JSON value to a counter cannot fail.
     let _ = serde_json::to_writer(&mut count, value);
     count.0
 }
 
-/// Reads a Go duration (`1h30m`) that is not negative and at most a year. Anything else is `None`.
+/// Reads a Go duration (`1h30m`) from zero to a year. Anything else is `None`.
 #[must_use]
 pub fn parse_duration(text: &str) -> Option<chrono::TimeDelta> {
     if !is_sum_of_short_numbers(text) {
@@ -318,7 +320,7 @@ pub fn parse_duration(text: &str) -> Option<chrono::TimeDelta> {
     (!duration.is_negative() && length <= chrono::TimeDelta::hours(8760)).then_some(length)
 }
 
-/// What else is in a duration, signs within it and numbers beyond all measure, makes its parser panic.
+/// Guards the parser, which panics on signs inside a duration and on numbers that are too large.
 fn is_sum_of_short_numbers(text: &str) -> bool {
     const LONGEST: usize = 64;
     const DIGITS: usize = 12;
@@ -340,7 +342,18 @@ pub enum Limit {
     Percent(u32),
 }
 
-/// Reads an int-or-percent field whose number is at least `least`. Anything else is `None`.
+impl Limit {
+    /// The number of clusters out of `total`; a percentage is rounded up.
+    #[must_use]
+    pub fn of(self, total: usize) -> usize {
+        match self {
+            Limit::Count(count) => count as usize,
+            Limit::Percent(percent) => (total * percent as usize).div_ceil(100),
+        }
+    }
+}
+
+/// Reads an int-or-percent field whose number must be at least `least`. Anything else is `None`.
 #[must_use]
 pub fn parse_limit(value: &IntOrString, least: u32) -> Option<Limit> {
     match value {

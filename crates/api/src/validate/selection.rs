@@ -1,10 +1,10 @@
-//! The rules of what selects clusters: placements and selectors.
+//! The rules for placements and selectors.
 //!
-//! A name that cannot exist is refused rather than left to match nothing: under `NotIn` and `DoesNotExist` it would match
-//! every cluster.
+//! A name that cannot exist is refused, although it would match nothing under `In`: under `NotIn` and `DoesNotExist`
+//! it would match every cluster.
 
 use super::grammar::{is_dns_label, is_label_key, is_label_value, is_subdomain};
-use super::{Violation, violation};
+use super::{SpecViolation, violation};
 use crate::mcu::{ClusterSelector, LabelOperator, PlacementRef};
 use crate::names::{KEY_METADATA_NAME, LABEL_NAME};
 
@@ -14,11 +14,11 @@ const NAMESPACE: &str =
     "at most 63 lower-case letters, digits and -, beginning and ending with a letter or digit";
 const LABEL: &str = "at most 63 letters, digits, -, _ and ., beginning and ending with a letter or digit";
 
-pub(super) fn check_placements(placements: &[PlacementRef], found: &mut Vec<Violation>) {
+pub(super) fn check_placements(placements: &[PlacementRef], found: &mut Vec<SpecViolation>) {
     for (index, placement) in placements.iter().enumerate() {
         let at = format!("spec.placement[{index}]");
         let name = placement.name.as_str();
-        // Absent and empty mean the upgrade's own namespace.
+        // An absent or empty namespace means that of the upgrade.
         let namespace = placement.namespace.as_deref().unwrap_or_default();
         if name.is_empty() {
             found.push(violation(format!("{at}.name"), "must name a Placement"));
@@ -37,7 +37,7 @@ pub(super) fn check_placements(placements: &[PlacementRef], found: &mut Vec<Viol
     }
 }
 
-pub(super) fn check_selector(field: &str, selector: &ClusterSelector, found: &mut Vec<Violation>) {
+pub(super) fn check_selector(field: &str, selector: &ClusterSelector, found: &mut Vec<SpecViolation>) {
     for (index, set) in selector.cluster_sets.iter().enumerate() {
         if !is_subdomain(set) {
             found.push(violation(
@@ -68,7 +68,7 @@ pub(super) fn check_selector(field: &str, selector: &ClusterSelector, found: &mu
     }
 }
 
-fn check_key(at: &str, key: &str, found: &mut Vec<Violation>) {
+fn check_key(at: &str, key: &str, found: &mut Vec<SpecViolation>) {
     if key.is_empty() {
         found.push(violation(at, "must name a label"));
     } else if !is_label_key(key) {
@@ -81,8 +81,9 @@ fn check_key(at: &str, key: &str, found: &mut Vec<Violation>) {
     }
 }
 
-/// The key `metadata.name` is the name of the cluster, and `name` falls back to it; it may be longer than a label value.
-fn check_value(at: &str, key: &str, value: &str, found: &mut Vec<Violation>) {
+/// Checks a value of a selector. Under the keys `metadata.name` and `name` it is the name of a cluster, which may be
+/// longer than a label value.
+fn check_value(at: &str, key: &str, value: &str, found: &mut Vec<SpecViolation>) {
     if is_label_value(value) {
         return;
     }
@@ -101,22 +102,22 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn of_selector(selector: Value) -> Vec<Violation> {
+    fn of_selector(selector: Value) -> Vec<SpecViolation> {
         let selector = serde_json::from_value(selector).unwrap();
         let mut found = Vec::new();
         check_selector("s", &selector, &mut found);
         found
     }
 
-    fn of_placements(placements: Value) -> Vec<Violation> {
+    fn of_placements(placements: Value) -> Vec<SpecViolation> {
         let placements: Vec<PlacementRef> = serde_json::from_value(placements).unwrap();
         let mut found = Vec::new();
         check_placements(&placements, &mut found);
         found
     }
 
-    /// One violation, at the field, whose message has the words.
-    fn one(found: &[Violation], field: &str, words: &str) {
+    /// Asserts that there is one violation, of this field, whose message contains the words.
+    fn one(found: &[SpecViolation], field: &str, words: &str) {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].field, field);
         assert!(found[0].message.contains(words), "{found:?}");

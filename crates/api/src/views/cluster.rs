@@ -1,4 +1,4 @@
-//! ManagedCluster, as far as selection and eligibility read it.
+//! ManagedCluster, with the fields that selection and eligibility need.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
@@ -33,7 +33,7 @@ resource!(
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ManagedClusterSpec {
-    /// False: the hub has not accepted (or has detached) the cluster.
+    /// False when the hub has not accepted the cluster or has detached it.
     pub hub_accepts_client: bool,
 }
 
@@ -41,13 +41,13 @@ pub struct ManagedClusterSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ManagedClusterStatus {
-    /// Conditions; `ManagedClusterConditionAvailable` matters here.
+    /// Conditions. The controller reads `ManagedClusterConditionAvailable`.
     pub conditions: Vec<Condition>,
-    /// Claims the cluster makes about itself.
+    /// Claims that the cluster makes about itself.
     pub cluster_claims: Vec<ClusterClaim>,
 }
 
-/// A claim of a cluster about itself.
+/// A claim that a cluster makes about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ClusterClaim {

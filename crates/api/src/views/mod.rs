@@ -1,5 +1,6 @@
-//! Slim views of OCM kinds: only the fields the controller reads, so that 10,000 clusters and 20,000 works fit into a
-//! small memory. What has another shape than expected is kept as an error (see [`crate::lenient`]).
+//! Slim views of OCM kinds with only the fields that the controller reads, so that 10,000 clusters and 20,000 works
+//! fit into a small memory. A field that does not have the expected shape is kept as an error (see
+//! [`crate::lenient`]).
 
 mod cluster;
 mod placement;
@@ -25,7 +26,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::lenient::Lenient;
 
-/// A condition, as far as anybody reads it.
+/// A condition, with the fields that the controller reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
@@ -38,7 +39,7 @@ pub struct Condition {
     pub reason: String,
     /// Text.
     pub message: String,
-    /// Generation the condition was set for; 0 when absent.
+    /// Generation for which the condition was set; 0 when absent.
     pub observed_generation: i64,
 }
 
@@ -83,7 +84,7 @@ macro_rules! resource {
 }
 pub(crate) use resource;
 
-/// Metadata without managedFields and whatever else nobody reads.
+/// Metadata without managedFields and other fields that the controller does not read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SlimMeta {
@@ -101,12 +102,12 @@ struct SlimMeta {
     owner_references: Lenient<Vec<OwnerReference>>,
 }
 
-/// Reads metadata without owner references; of the annotations only those of our group are kept.
+/// Reads metadata without owner references, and with only the annotations of our group.
 pub(crate) fn slim_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     SlimMeta::deserialize(deserializer).map(|slim| reduce(slim).0)
 }
 
-/// The same with owner references, for kinds that count only with their owner.
+/// Like [`slim_meta`], but with owner references, for kinds that count only with their owner.
 pub(crate) fn owned_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     let (mut meta, owners) = reduce(SlimMeta::deserialize(deserializer)?);
     meta.owner_references = match owners {

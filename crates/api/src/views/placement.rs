@@ -9,13 +9,13 @@ use serde::{Deserialize, Deserializer};
 use super::{Condition, owned_meta, resource, slim_meta};
 use crate::lenient::Lenient;
 
-/// A Placement (`v1beta1`); its decisions are read from PlacementDecisions.
+/// A Placement (`v1beta1`). Its decisions are in PlacementDecisions.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Placement {
     /// Name, namespace, UID, deletion time.
     #[serde(deserialize_with = "slim_meta")]
     pub metadata: ObjectMeta,
-    /// Which sets it may decide from.
+    /// The cluster sets that it may decide from.
     #[serde(default)]
     pub spec: Lenient<PlacementSpec>,
 }
@@ -29,19 +29,19 @@ resource!(
     "placements"
 );
 
-/// Spec of a Placement, as far as it bounds its decisions.
+/// Spec of a Placement, with the fields that limit its decisions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PlacementSpec {
-    /// Cluster sets to decide from; empty: all that are bound in its namespace.
+    /// Cluster sets to decide from. If empty, all sets that are bound in its namespace.
     #[serde(deserialize_with = "a_few")]
     pub cluster_sets: Vec<String>,
 }
 
-/// Most cluster sets of a Placement; more than any hub has use for.
+/// Largest number of cluster sets of a Placement, more than any hub needs.
 const MAX_SETS: usize = 1000;
 
-/// A list of bounded length: tenants write Placements, and OCM's schema sets no bound.
+/// Reads a list of limited length. Tenants write Placements, and OCM's schema sets no limit.
 fn a_few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     struct Few;
     impl<'de> Visitor<'de> for Few {
@@ -65,13 +65,13 @@ fn a_few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::E
     deserializer.deserialize_seq(Few)
 }
 
-/// A PlacementDecision (`v1beta1`), labelled with its Placement and owned by it.
+/// A PlacementDecision (`v1beta1`), labelled with the name of its Placement and owned by it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct PlacementDecision {
     /// Name, namespace, labels, owner references.
     #[serde(deserialize_with = "owned_meta")]
     pub metadata: ObjectMeta,
-    /// Decisions; a new object has none yet.
+    /// Decisions. A new object has none yet.
     #[serde(default)]
     pub status: Lenient<PlacementDecisionStatus>,
 }
@@ -89,11 +89,11 @@ resource!(
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct PlacementDecisionStatus {
-    /// At most 100 clusters each.
+    /// Clusters that were decided; OCM writes at most 100 into one object.
     pub decisions: Vec<Decision>,
 }
 
-/// One decided cluster.
+/// One cluster of a decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Decision {
@@ -135,17 +135,17 @@ pub struct SetSpec {
 pub struct SetSelector {
     /// `ExclusiveClusterSetLabel` or `LabelSelector`; empty means the former.
     pub selector_type: String,
-    /// Selector of type `LabelSelector`; absent matches nothing, empty everything.
+    /// Selector of type `LabelSelector`. If absent, it matches nothing; if empty, everything.
     pub label_selector: Option<LabelSelector>,
 }
 
-/// A ManagedClusterSetBinding (`v1beta2`): lets a namespace use a set.
+/// A ManagedClusterSetBinding (`v1beta2`). It lets a namespace use a set.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ManagedClusterSetBinding {
     /// Name, namespace, deletion time.
     #[serde(deserialize_with = "slim_meta")]
     pub metadata: ObjectMeta,
-    /// Which set.
+    /// The set that is bound.
     #[serde(default)]
     pub spec: Lenient<BindingSpec>,
     /// Whether OCM accepted the binding; absent without a registration controller.

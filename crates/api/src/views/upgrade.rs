@@ -1,7 +1,7 @@
-//! Our own resources as the controller watches them: the spec stays readable even when it breaks a rule.
+//! Our custom resources as the controller watches them. A spec stays readable even when it violates a rule.
 //!
-//! A tenant writes upgrades, so what one of them costs is bounded here, whatever stands in it: a spec that is too large is
-//! kept as its error alone, and of the metadata only what the controller reads is kept.
+//! Tenants write upgrades, so the memory that one of them can take is limited here, whatever it contains: of a spec
+//! that is too large only the error is kept, and of the metadata only what the controller reads.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::io;
@@ -20,23 +20,23 @@ use crate::stored::StoredRows;
 use crate::validate::check_size;
 use crate::{ManagedClustersUpgradeSpec, ManagedClustersUpgradeStatus};
 
-/// Most finalizers of an upgrade that are rewritten; a view with more does not hold them all.
+/// Largest number of finalizers that the controller rewrites. A view of an upgrade with more does not hold them all.
 pub const MAX_FINALIZERS: usize = 64;
-/// Most annotations of an upgrade that are kept.
+/// Largest number of annotations of an upgrade that are kept.
 const MAX_ANNOTATIONS: usize = 8;
-/// Annotations that the controller reads: they are kept whatever else there is.
+/// Annotations that the controller reads. They are kept however many others there are.
 const READ_ANNOTATIONS: [&str; 4] = [
     ANNOTATION_COMPLETED,
     ANNOTATION_RESUME_RESTORED,
     ANNOTATION_RETRY_FAILED,
     ANNOTATION_UPGRADE_UID,
 ];
-/// Longest annotation that is kept as it is, in bytes.
+/// Longest annotation that is kept unchanged, in bytes.
 const LONGEST_ANNOTATION: usize = 4096;
-/// Largest status that is read, in bytes; the controller's own stays below 16 KiB.
+/// Largest status that is read, in bytes. The controller's own status stays below 16 KiB.
 const MAX_STATUS_BYTES: usize = 64 * 1024;
 
-/// A `ManagedClustersUpgrade` whose spec may be of another shape than today's CRD.
+/// A `ManagedClustersUpgrade` whose spec may have another shape than today's CRD says.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Upgrade {
     /// Name, namespace, uid, generation, our annotations, finalizers.
@@ -51,14 +51,14 @@ pub struct Upgrade {
 }
 
 impl Upgrade {
-    /// True when the object has more finalizers than are kept, so that they must not be rewritten from this view.
+    /// True when the object has more finalizers than are kept. They must not be rewritten from this view then.
     #[must_use]
     pub fn has_too_many_finalizers(&self) -> bool {
         let finalizers = self.metadata.finalizers.as_ref();
         finalizers.is_some_and(|finalizers| finalizers.len() > MAX_FINALIZERS)
     }
 
-    /// A copy without the text of the spec. Whether another spec is the same can still be told.
+    /// A copy without the text of the spec. It can still be compared with another spec.
     #[must_use]
     pub fn without_spec_text(&self) -> Upgrade {
         Upgrade {
@@ -76,9 +76,10 @@ impl Upgrade {
     }
 }
 
-/// A readable spec as text. Parsed, it may cost thirty times as much, so it is parsed only while it is looked at.
+/// A readable spec as text. It is parsed only while it is used, because the parsed form may need thirty times as much
+/// memory.
 ///
-/// Two are equal when they say the same, as far as today's CRD knows.
+/// Two specs are equal when they mean the same under today's CRD.
 #[derive(Clone, Debug)]
 pub struct SpecText {
     digest: u64,
@@ -89,12 +90,12 @@ impl SpecText {
     /// Parses the spec.
     ///
     /// # Errors
-    /// When its text is not kept.
+    /// When the text is not kept.
     pub fn parse(&self) -> Result<ManagedClustersUpgradeSpec, String> {
         let text = self
             .text
             .as_ref()
-            .ok_or("its text is not kept; it comes with the next news of the object")?;
+            .ok_or("its text is not in memory; the next event of the object brings it")?;
         serde_json::from_str(text.get()).map_err(|error| lenient::explain(&error))
     }
 }
@@ -120,7 +121,7 @@ impl<'de> Deserialize<'de> for SpecText {
     }
 }
 
-/// Hashes what is written to it.
+/// Hashes everything that is written to it.
 struct Digest(DefaultHasher);
 
 impl io::Write for Digest {
@@ -134,7 +135,7 @@ impl io::Write for Digest {
     }
 }
 
-/// Metadata of an upgrade: no labels, and annotations and finalizers up to their bounds.
+/// Metadata of an upgrade: without labels, and with annotations and finalizers up to their limits.
 fn bounded_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     let mut meta = slim_meta(deserializer)?;
     meta.labels = None;
@@ -148,7 +149,7 @@ fn bounded_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta
     if let Some(finalizers) = &mut meta.finalizers
         && finalizers.len() > MAX_FINALIZERS
     {
-        // Ours is known even among thousands.
+        // Our finalizer must be known even among thousands.
         finalizers.sort_by_key(|finalizer| finalizer != crate::names::FINALIZER);
         finalizers.truncate(MAX_FINALIZERS + 1);
         finalizers.shrink_to_fit();
@@ -156,7 +157,7 @@ fn bounded_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta
     Ok(meta)
 }
 
-/// A long value as its beginning and a hash of the whole, so that another value is still another one.
+/// Replaces a long value by its beginning and a hash of the whole, so that different values stay different.
 fn shortened(value: String) -> String {
     if value.len() <= LONGEST_ANNOTATION {
         return value;
@@ -174,7 +175,7 @@ fn bounded_status<'de, D: Deserializer<'de>>(
     let bytes = measure(text.get()).bytes;
     Ok(if bytes > MAX_STATUS_BYTES {
         Lenient::Broken(format!(
-            "has {bytes} bytes, more than the {MAX_STATUS_BYTES} that are read"
+            "has {bytes} bytes, more than the {MAX_STATUS_BYTES} bytes that are read"
         ))
     } else {
         Lenient::read(text.get())
@@ -196,13 +197,13 @@ pub struct Report {
     /// Name, namespace, uid, labels, the controlling owner.
     #[serde(deserialize_with = "owned_meta")]
     pub metadata: ObjectMeta,
-    /// Rows, each read by itself.
+    /// The rows, each read separately.
     #[serde(default)]
     pub rows: StoredRows,
 }
 
 impl Report {
-    /// The upgrade that owns the report: its controlling owner, if that is one.
+    /// The upgrade that owns the report: its controlling owner, if that is an upgrade.
     #[must_use]
     pub fn owner(&self) -> Option<&OwnerReference> {
         let mut owners = self.metadata.owner_references.iter().flatten();

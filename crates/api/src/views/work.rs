@@ -1,4 +1,4 @@
-//! ManifestWork, as far as its status tells how a step goes. Manifest bodies are never kept.
+//! ManifestWork, with the fields that show the progress of a step. The bodies of manifests are never kept.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
@@ -12,7 +12,7 @@ pub struct ManifestWork {
     /// Name, namespace, uid, generation, labels, our annotations.
     #[serde(deserialize_with = "slim_meta")]
     pub metadata: ObjectMeta,
-    /// What the work agent reported.
+    /// What the work agent has reported.
     #[serde(default)]
     pub status: Lenient<WorkStatus>,
 }
@@ -30,7 +30,7 @@ resource!(
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkStatus {
-    /// Applied, Available and those of condition rules.
+    /// The conditions Applied, Available and those of condition rules.
     pub conditions: Vec<Condition>,
     /// Per-manifest status.
     pub resource_status: WorkResourceStatus,
@@ -50,9 +50,9 @@ pub struct WorkResourceStatus {
 pub struct ManifestStatus {
     /// Which manifest.
     pub resource_meta: ResourceMeta,
-    /// Applied, Available, `StatusFeedbackSynced` and those of condition rules.
+    /// The conditions Applied, Available, `StatusFeedbackSynced` and those of condition rules.
     pub conditions: Vec<Condition>,
-    /// Values the feedback rules asked for.
+    /// The values that the feedback rules request.
     pub status_feedback: StatusFeedback,
 }
 
@@ -78,7 +78,7 @@ pub struct ResourceMeta {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct StatusFeedback {
-    /// Values in the order of the rules.
+    /// The values, in the order of the rules.
     pub values: Vec<FeedbackValue>,
 }
 
@@ -92,7 +92,7 @@ pub struct FeedbackValue {
     pub field_value: FieldValue,
 }
 
-/// A typed value. What does not match its own type is [`FieldValue::Other`], never an error.
+/// A typed value. A value that does not match its type is [`FieldValue::Other`] and not an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum FieldValue {
     /// `type: Integer`.
@@ -128,7 +128,7 @@ impl FieldValue {
     }
 }
 
-/// A value as it is sent; only the field of its type counts.
+/// A value as it is sent. Only the field that its type names is read.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct SentValue {

@@ -1,4 +1,4 @@
-//! `pause`, `resume` and `retry`: one merge patch each, told in words.
+//! `pause`, `resume` and `retry`: each sends one merge patch and describes the result.
 
 use std::fmt::Write as _;
 
@@ -15,8 +15,8 @@ use crate::render::objects;
 use crate::screen::Screen;
 use crate::upgrade::{TYPE_AND_GROUP, Upgrade};
 
-/// Most names that an answer lists.
-const MOST_NAMES: usize = 10;
+/// Maximum number of cluster names that an answer lists.
+const MAX_NAMES: usize = 10;
 
 pub(super) async fn pause(
     common: &Common,
@@ -45,7 +45,7 @@ pub(super) async fn retry(common: &Common, args: &RetryArgs, screen: Screen) -> 
     let clusters = rows.retryable();
     if clusters.is_empty() && !args.force {
         return Err(Failure::Other(format!(
-            "nothing to retry: no cluster of {}/{} is Failed or PreActionDegraded; --force sets the annotation anyway",
+            "nothing to retry: no cluster of {}/{} is Failed or PreActionDegraded; add --force to set the annotation anyway",
             hub.namespace(),
             args.name
         )));
@@ -61,7 +61,7 @@ fn pause_patch(paused: bool) -> Value {
     json!({"spec": {"paused": paused}})
 }
 
-/// Says of the object with this UID, and of no later restore of it, that it is to go on.
+/// Allows the object with this UID to continue. A later restore has another UID, so that it needs its own resume.
 fn resume_restored_patch(before: &Upgrade) -> Value {
     let mut patch = json!({
         "metadata": {"uid": before.uid, "annotations": {ANNOTATION_RESUME_RESTORED: before.uid}},
@@ -76,7 +76,7 @@ fn retry_patch(token: &str) -> Value {
     json!({"metadata": {"annotations": {ANNOTATION_RETRY_FAILED: token}}})
 }
 
-/// A value that differs from the current one, even within a clock tick.
+/// A value for the retry annotation that differs from the current one, even within the same second.
 fn retry_token(current: &str, now: &str) -> String {
     if current == now {
         format!("{now}-again")
@@ -95,22 +95,26 @@ fn paused_text(before: &Upgrade, paused: bool) -> String {
         (false, false) => format!("{name} resumed\n"),
     };
     let Some(status) = &before.status else { return text };
-    let pending = counted(status.clusters_summery.unwrap_or_default().pending);
+    let pending = counted(
+        status.clusters_summery.unwrap_or_default().pending,
+        "pending cluster",
+    );
     if paused {
-        let in_flight = counted(status.in_flight.unwrap_or_default());
+        let in_flight = status.in_flight.unwrap_or_default();
+        let in_flight = format!("{} in flight", counted(in_flight, "cluster"));
         let _ = writeln!(
             text,
-            "In flight, to go through all their steps: {in_flight}. Pending, not to start until resumed: {pending}."
+            "{in_flight} will finish; {pending} will not start until you resume."
         );
     } else {
-        let _ = writeln!(text, "Pending, to start as slots are free: {pending}.");
+        let _ = writeln!(text, "{pending} will start as slots become free.");
     }
     text
 }
 
-fn counted(count: i64) -> String {
-    let noun = if count == 1 { "cluster" } else { "clusters" };
-    format!("{count} {noun}")
+fn counted(count: i64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
 }
 
 fn retried_text(upgrade: &Upgrade, clusters: &[&str]) -> String {
@@ -122,16 +126,16 @@ fn retried_text(upgrade: &Upgrade, clusters: &[&str]) -> String {
     let mut text = format!("{TYPE_AND_GROUP}/{} {done}\n", upgrade.name);
     if clusters.is_empty() {
         text.push_str(
-            "No cluster is Failed or PreActionDegraded, so nothing is queued again; clusters that fail later need another retry.\n",
+            "No cluster is Failed or PreActionDegraded, so no cluster is retried. Clusters that fail later need another retry.\n",
         );
     } else {
         let shown = clusters
             .iter()
-            .take(MOST_NAMES)
+            .take(MAX_NAMES)
             .copied()
             .collect::<Vec<_>>()
             .join(", ");
-        let more = clusters.len().saturating_sub(MOST_NAMES);
+        let more = clusters.len().saturating_sub(MAX_NAMES);
         let rest = if more > 0 {
             format!(" and {more} more")
         } else {
@@ -139,14 +143,14 @@ fn retried_text(upgrade: &Upgrade, clusters: &[&str]) -> String {
         };
         let _ = writeln!(
             text,
-            "To be requeued: {} ({shown}{rest}).",
-            counted(i64::try_from(clusters.len()).unwrap_or(i64::MAX))
+            "{} will be retried: {shown}{rest}.",
+            counted(i64::try_from(clusters.len()).unwrap_or(i64::MAX), "cluster")
         );
     }
     if upgrade.paused {
         let _ = writeln!(
             text,
-            "The upgrade is paused: they start after kubectl mcu resume {} -n {}",
+            "The upgrade is paused. These clusters start after you run kubectl mcu resume {} -n {}",
             upgrade.name, upgrade.namespace
         );
     }
@@ -205,11 +209,11 @@ mod tests {
     }
 
     #[test]
-    fn pausing_says_what_happens_to_the_fleet() {
+    fn pausing_says_what_happens_to_the_clusters() {
         assert_eq!(
             paused_text(&running(), true),
             "managedclustersupgrade.cluster.open-cluster-management.io/spring paused\n\
-             In flight, to go through all their steps: 5 clusters. Pending, not to start until resumed: 6 clusters.\n"
+             5 clusters in flight will finish; 6 pending clusters will not start until you resume.\n"
         );
         let paused = Upgrade {
             paused: true,
@@ -218,7 +222,7 @@ mod tests {
         assert!(paused_text(&paused, true).contains("already paused"));
         assert!(
             paused_text(&paused, false)
-                .contains("resumed\nPending, to start as slots are free: 6 clusters.\n")
+                .contains("resumed\n6 pending clusters will start as slots become free.\n")
         );
         assert!(paused_text(&running(), false).contains("not paused"));
     }
@@ -226,7 +230,7 @@ mod tests {
     #[test]
     fn a_retry_names_what_it_requeues() {
         let text = retried_text(&stalled(), &["edge-17"]);
-        assert!(text.ends_with("To be requeued: 1 cluster (edge-17).\n"), "{text}");
+        assert!(text.ends_with("1 cluster will be retried: edge-17.\n"), "{text}");
         let names: Vec<String> = (0..12).map(|n| format!("c{n}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let paused = Upgrade {
@@ -235,7 +239,7 @@ mod tests {
         };
         let text = retried_text(&paused, &names);
         assert!(
-            text.contains("To be requeued: 12 clusters (c0,") && text.contains("c9 and 2 more).\n"),
+            text.contains("12 clusters will be retried: c0,") && text.contains("c9 and 2 more.\n"),
             "{text}"
         );
         assert!(text.contains("kubectl mcu resume spring -n upgrades"));
@@ -250,6 +254,6 @@ mod tests {
             ),
             "{text}"
         );
-        assert!(text.contains("nothing is queued again"), "{text}");
+        assert!(text.contains("so no cluster is retried"), "{text}");
     }
 }

@@ -1,4 +1,5 @@
-//! `__complete`: candidates for kubectl's completion. Whatever goes wrong, the answer is no candidates, never noise.
+//! `__complete`: candidates for kubectl's completion. If anything goes wrong, it prints no candidates and no error, because
+//! an error would appear in the middle of the user's command line.
 
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use crate::failure::Failure;
 use crate::hub::Hub;
 use crate::screen::Screen;
 
-/// A user who pressed Tab does not wait longer.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time limit for the hub, because the user who pressed Tab is waiting.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) async fn run(common: &Common, words: &[String], screen: Screen) -> Result<Exit, Failure> {
     let last = words.last().map(String::as_str).unwrap_or_default();
@@ -26,7 +27,7 @@ pub(super) async fn run(common: &Common, words: &[String], screen: Screen) -> Re
 }
 
 async fn ask(names: impl Future<Output = Result<Vec<String>, Failure>>) -> Vec<String> {
-    match tokio::time::timeout(PATIENCE, names).await {
+    match tokio::time::timeout(TIMEOUT, names).await {
         Ok(Ok(names)) => names,
         Ok(Err(_)) | Err(_) => Vec::new(),
     }
@@ -44,7 +45,7 @@ async fn clusters(common: &Common, name: &str) -> Result<Vec<String>, Failure> {
     Ok(rows.rows.into_iter().map(|row| row.cluster).collect())
 }
 
-/// The flags among the words that choose hub and namespace.
+/// The common flags, with those that choose the hub and the namespace taken from the words typed so far.
 fn with_flags(common: &Common, words: &[String]) -> Common {
     let value = |names: &[&str]| {
         words.iter().enumerate().find_map(|(index, word)| {

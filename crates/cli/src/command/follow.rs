@@ -1,4 +1,5 @@
-//! `status -w`: redraws on a terminal, appends a line per change otherwise, and ends with the upgrade.
+//! `status -w`: follows an upgrade until it is Ready or Stalled. It redraws a terminal; any other output gets one line per
+//! change.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::render::{objects, status};
 use crate::screen::{LiveScreen, Screen};
 use crate::upgrade::{PLURAL, Upgrade, Verdict};
 
-/// Ages grow on the screen even while nothing happens.
+/// How often the screen is redrawn. Without changes, only the ages on it grow.
 const REDRAW: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(
@@ -62,7 +63,7 @@ async fn watch(
                 Some(Ok(None)) => return Err(Failure::not_found(PLURAL, name)),
                 Some(Err(error)) if !trouble => {
                     trouble = true;
-                    view.note(&format!("Warning: {error}; trying again\n"));
+                    view.note(&format!("Warning: {error}; retrying\n"));
                 }
                 Some(Err(_)) => {}
                 None => return Err(Failure::Unreachable("the watch ended".to_owned())),
@@ -80,7 +81,7 @@ async fn watch(
     }
 }
 
-/// What the watcher shows.
+/// The output of `status -w`.
 struct View {
     screen: Screen,
     output: Option<Output>,
@@ -105,7 +106,7 @@ impl View {
         self.live.is_some()
     }
 
-    /// Shows a state of the upgrade; the exit when there is nothing more to wait for, or nobody who reads.
+    /// Shows a new state of the upgrade. Returns the exit if the command is done, or if nobody reads the output any more.
     fn show(&mut self, upgrade: Upgrade) -> Option<Exit> {
         let exit = exit_of(&upgrade.verdict());
         let previous = self.last.replace(upgrade);
@@ -147,12 +148,12 @@ impl View {
             .unwrap_or_default()
     }
 
-    /// A remark that does not spoil the live view: it is drawn over by the next frame.
+    /// Prints a remark to standard error. In a live view, the next redraw removes it.
     fn note(&self, text: &str) {
         self.screen.note(text);
     }
 
-    /// Gives the terminal back; what was shown last stays on it, and a log ends with the whole picture.
+    /// Leaves the live view and prints the last state. A log ends with the full view of an upgrade that is not Ready.
     fn close(&mut self, ended: bool) {
         let was_live = self.live.take().is_some();
         let for_humans = matches!(self.output, None | Some(Output::Wide));

@@ -1,4 +1,4 @@
-//! `graph`: asks a graph and prints the answer.
+//! `graph`: queries an update graph and prints the answer.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -21,9 +21,9 @@ use crate::graph::service::Service;
 use crate::render::graph as render;
 use crate::screen::Screen;
 
-/// What a service that does not explain leaves open.
-const SERVED_ONLY: &str = "Note: a served graph says what became of an update, not why; --releases with --graph-data, or an update service of \
-                           this project, name file and expression.\n";
+/// The note for graphs that cannot explain why an update is missing.
+const SERVED_ONLY: &str = "Note: a served graph shows what became of an update, but not why. To see files and expressions, use --releases with \
+                           --graph-data, or the update service of this project.\n";
 
 pub(super) async fn run(common: &Common, command: &GraphCommand, screen: Screen) -> Result<Exit, Failure> {
     match command {
@@ -58,7 +58,7 @@ async fn loaded(
     Ok(loaded)
 }
 
-/// Something that is asked about is not in the graph.
+/// The failure for a release or update that is not in the graph.
 fn not_known(error: &dyn Display) -> Failure {
     Failure::Other(format!("{error}; check --arch, --channel and the source"))
 }
@@ -68,7 +68,7 @@ async fn channels(common: &Common, args: &ChannelsArgs, screen: Screen) -> Resul
     let loaded = loaded(common, &args.source, part, Need::All, screen).await?;
     let found = render::channels::channels(&loaded.graph, &part.arch, &part.channels);
     if found.is_empty() && common.output.is_none() {
-        screen.note(&format!("No channels hold releases for {}.\n", part.arch));
+        screen.note(&format!("No channel contains releases for {}.\n", part.arch));
     } else {
         screen.print(&render::channels::render(&found, common.output, screen.paint));
     }
@@ -85,7 +85,7 @@ async fn next_releases(common: &Common, args: &NextArgs, screen: Screen) -> Resu
     };
     let found = next(&loaded.graph, &query).map_err(|error| not_known(&error))?;
     if found.is_empty() && common.output.is_none() {
-        screen.note(&format!("Nothing leads on from {}.\n", args.from));
+        screen.note(&format!("{} has no updates.\n", args.from));
     } else {
         screen.print(&render::next::render(&found, common.output, screen.paint));
     }
@@ -151,7 +151,7 @@ async fn explain_update(common: &Common, args: &ExplainArgs, screen: Screen) -> 
     Ok(Exit::Done)
 }
 
-/// The explanation of a service that gives some.
+/// The explanation from a service; `None` if the service does not explain updates.
 async fn ask_service(
     service: &Service,
     args: &ExplainArgs,
@@ -179,7 +179,7 @@ async fn list_stranded(common: &Common, args: &StrandedArgs, screen: Screen) -> 
     let loaded = loaded(common, &args.source, part, Need::All, screen).await?;
     let found = stranded(&loaded.graph, &part.channels, &part.arch);
     if found.is_empty() && common.output.is_none() {
-        screen.note("Every release but the newest leads on.\n");
+        screen.note("Every release except the newest has an update.\n");
     } else {
         screen.print(&render::stranded::render(&found, common.output, screen.paint));
     }
@@ -189,18 +189,19 @@ async fn list_stranded(common: &Common, args: &StrandedArgs, screen: Screen) -> 
 async fn compare(common: &Common, args: &DiffArgs, screen: Screen) -> Result<Exit, Failure> {
     for text in [&args.old, &args.new] {
         if args.releases.is_empty() && Path::new(text).is_dir() {
-            let message =
-                format!("{text} is a directory: graph-data is compared over releases; give --releases too");
+            let message = format!(
+                "{text} is a directory: to compare graph-data, also give their releases with --releases"
+            );
             return Err(Failure::Other(message));
         }
     }
     let (from, to) = (side(args, &args.old), side(args, &args.new));
-    // A channel may be in one of them only: that is a difference.
+    // No check for the channels here: that only one of the graphs has a channel is a difference to show.
     let old = load::load(&from, &args.part, &Need::All, timeout(common)).await?;
     let new = load::load(&to, &args.part, &Need::All, timeout(common)).await?;
     let arch = &args.part.arch;
     load::demand_arch(&old, &from, arch).or_else(|nothing| {
-        // An architecture may be new.
+        // Only one of the graphs needs to have the architecture, because it may be new.
         load::demand_arch(&new, &to, arch).map_err(|_| nothing)
     })?;
     for side in [&old, &new] {
@@ -211,7 +212,7 @@ async fn compare(common: &Common, args: &DiffArgs, screen: Screen) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// The part of a graph that is asked for: a service gives no more than that, a file may hold more.
+/// The requested part of a graph. A service returns only this part, but a file may contain more.
 fn only(graph: Graph, part: &Part) -> Graph {
     let mut chain = vec![Policy::ArchFilter {
         arches: vec![part.arch.clone()],
@@ -223,7 +224,7 @@ fn only(graph: Graph, part: &Part) -> Graph {
     Chain(chain).apply(graph).0
 }
 
-/// A side of a comparison: a service, a served graph, or graph-data over the releases given.
+/// One of the two graphs to compare: a service, a served graph, or graph-data for the given releases.
 fn side(args: &DiffArgs, text: &str) -> Source {
     if text.starts_with("http://") || text.starts_with("https://") {
         return Source {

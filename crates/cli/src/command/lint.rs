@@ -1,4 +1,4 @@
-//! `lint`: reads files and standard input, prints findings.
+//! `lint`: reads files or standard input and prints findings.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ fn check(common: &Common, args: &LintArgs) -> Result<Report, Failure> {
 }
 
 fn exit_of(report: &Report) -> Exit {
-    // Nothing at all is what a failed command before the pipe leaves: not a success.
+    // Empty input is an error, because it is what a failed command before the pipe leaves.
     if report.is_good() && !report.is_empty() {
         Exit::Done
     } else {
@@ -44,7 +44,7 @@ fn exit_of(report: &Report) -> Exit {
     }
 }
 
-/// Files by name and text; a directory stands for its manifests, in the order of their names.
+/// The files to check, each with name and text. A directory is replaced by its manifests, ordered by name.
 fn read(file: &Path) -> Result<Vec<(String, String)>, Failure> {
     if file == Path::new("-") {
         let mut text = String::new();

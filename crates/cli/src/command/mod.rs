@@ -1,4 +1,4 @@
-//! Commands: the thin part between the command line, the hub and the renderers.
+//! The commands. They connect the command line, the hub and the renderers.
 
 mod change;
 mod complete;
@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::screen::Screen;
 
-/// Runs a command line to its end. Failures are printed as kubectl prints them.
+/// Runs a command. It prints failures as kubectl prints them.
 pub async fn run(cli: Cli) -> Exit {
     let screen = Screen::detect();
     match dispatch(&cli, screen).await {

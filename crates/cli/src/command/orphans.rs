@@ -1,4 +1,4 @@
-//! `orphans`: ManifestWorks whose upgrade does not exist.
+//! `orphans`: lists ManifestWorks whose upgrade no longer exists.
 
 use chrono::Utc;
 
@@ -12,13 +12,13 @@ use crate::screen::Screen;
 
 pub(super) async fn run(common: &Common, screen: Screen) -> Result<Exit, Failure> {
     let hub = Hub::connect(common).await?;
-    // In this order: a work whose upgrade was created in between must not look like an orphan.
+    // Works are read before upgrades. Otherwise the work of an upgrade that is created in between would look like an orphan.
     let works = hub.works().await?;
     let upgrades = hub.upgrade_names().await?;
     let orphans = find(works, &upgrades, common.namespace.as_deref());
     let for_humans = matches!(common.output, None | Some(Output::Wide));
     if orphans.is_empty() && for_humans {
-        screen.note("No ManifestWork is left over from an upgrade that does not exist.\n");
+        screen.note("No ManifestWork is left over from an upgrade that no longer exists.\n");
     } else {
         screen.print(&render::orphans::render(
             &orphans,

@@ -1,4 +1,4 @@
-//! `status` without `-w`, `clusters` and `why`: fetch once, print once.
+//! `status` without `-w`, `clusters` and `why`. Each reads the hub once and prints the result.
 
 use api::conditions;
 use chrono::Utc;
@@ -78,9 +78,9 @@ pub(super) async fn why(common: &Common, args: &WhyArgs, screen: Screen) -> Resu
             .condition(conditions::STALLED)
             .is_some_and(|stalled| stalled.reason == conditions::reason::INVALID_SPEC);
         let observed = if !upgrade.is_observed() {
-            "the controller has not looked at the newest spec yet"
+            "the controller has not processed the newest spec yet"
         } else if invalid {
-            "its spec is invalid, so no clusters are selected by it; kubectl mcu status says what to mend"
+            "its spec is invalid, so it selects no clusters; run kubectl mcu status to see what to fix"
         } else {
             "check its placements and its cluster selector"
         };
@@ -101,7 +101,7 @@ pub(super) async fn why(common: &Common, args: &WhyArgs, screen: Screen) -> Resu
     Ok(Exit::Done)
 }
 
-/// What others may write, the controller believes where no policy keeps them from it.
+/// Warns if the hub does not enforce the admission policies, because other users could then forge what the controller trusts.
 async fn note_policies(hub: &Hub, screen: Screen) {
     if let Some(warning) = hub.policy_warning().await {
         screen.note(&warning);
@@ -111,7 +111,7 @@ async fn note_policies(hub: &Hub, screen: Screen) {
 fn note_unreadable(rows: &Rows, screen: Screen) {
     if rows.unreadable > 0 {
         screen.note(&format!(
-            "Warning: {} report rows cannot be read; their clusters are shown as Blocked where the rows name them. A newer release may have written them: update the plugin\n",
+            "Warning: {} report rows cannot be read. If a row names its cluster, the cluster is shown as Blocked. A newer release may have written the rows: update the plugin.\n",
             rows.unreadable
         ));
     }

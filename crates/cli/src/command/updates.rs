@@ -1,11 +1,11 @@
-//! `updates`: one cluster's updates, and the request for one.
+//! `updates`: shows the updates of one cluster and requests one.
 
 use std::io::Read as _;
 use std::path::Path;
 
 use chrono::Utc;
 use clusterversion::ClusterVersion;
-use clusterversion::view::{self, Allowed, Request, View};
+use clusterversion::updates::{self, ClusterUpdates, RequestOptions, UpdateRequest};
 
 use crate::args::{Common, UpdatesArgs};
 use crate::cluster::{self, Cluster};
@@ -21,8 +21,13 @@ pub(super) async fn run(common: &Common, args: &UpdatesArgs, screen: Screen) -> 
     match (&args.file, &args.to) {
         (Some(file), None) => {
             let object = read(file)?;
-            // A file is as old as it is: its own times say more than the clock.
-            show(common, args, &view::view(&object, None, None), screen);
+            // The file may be old, so its own times are used instead of the current time.
+            show(
+                common,
+                args,
+                &updates::cluster_updates(&object, None, None),
+                screen,
+            );
             Ok(Exit::Done)
         }
         (Some(file), Some(version)) => {
@@ -38,7 +43,7 @@ pub(super) async fn run(common: &Common, args: &UpdatesArgs, screen: Screen) -> 
             let cluster = Cluster::connect(common).await?;
             let object = cluster.version().await?;
             let (gates, acks) = cluster.gates_and_acks().await;
-            let shown = view::view(&object, Some((&gates, &acks)), Some(Utc::now()));
+            let shown = updates::cluster_updates(&object, Some((&gates, &acks)), Some(Utc::now()));
             show(common, args, &shown, screen);
             Ok(Exit::Done)
         }
@@ -54,27 +59,27 @@ pub(super) async fn run(common: &Common, args: &UpdatesArgs, screen: Screen) -> 
     }
 }
 
-/// Tells what the administrator should know of a request.
+/// Prints what the administrator should know about a request.
 fn note(notes: &[String], screen: Screen) {
     let notes = notes.iter().map(|note| one_line(note));
     screen.note(&lines(notes.map(|note| format!("Note: {note}"))));
 }
 
-/// Refuses flags that would do nothing: who gives them expects something else.
+/// Rejects flags that would have no effect, because the user expects one.
 fn check(common: &Common, args: &UpdatesArgs) -> Result<(), Failure> {
     let useless = [
         (
             args.to.is_some() && common.output.is_some(),
-            "--output shows updates; it does nothing with --to",
+            "--output has no effect with --to; leave it out",
         ),
         (
             common.namespace.is_some() || common.all_namespaces,
-            "a cluster has one ClusterVersion, in no namespace; leave out --namespace and --all-namespaces",
+            "a ClusterVersion has no namespace; leave out --namespace and --all-namespaces",
         ),
         (
             args.file.is_some()
                 && (common.kubeconfig.is_some() || common.context.is_some() || common.impersonate.is_some()),
-            "a file is judged without its cluster; leave out either --filename, or --kubeconfig, --context and --as",
+            "a file is checked without its cluster; leave out either --filename, or --kubeconfig, --context and --as",
         ),
     ];
     match useless.into_iter().find(|(given, _)| *given) {
@@ -98,20 +103,20 @@ fn read(file: &Path) -> Result<ClusterVersion, Failure> {
     })
 }
 
-fn show(common: &Common, args: &UpdatesArgs, view: &View, screen: Screen) {
+fn show(common: &Common, args: &UpdatesArgs, view: &ClusterUpdates, screen: Screen) {
     let all = args.include_not_recommended;
     screen.print(&render::updates::render(view, all, common.output, screen.paint));
 }
 
-fn judge(object: &ClusterVersion, version: &str, args: &UpdatesArgs) -> Result<Request, Failure> {
-    let allowed = Allowed {
+fn judge(object: &ClusterVersion, version: &str, args: &UpdatesArgs) -> Result<UpdateRequest, Failure> {
+    let allowed = RequestOptions {
         not_recommended: args.allow_not_recommended,
         warnings: args.allow_upgrade_with_warnings,
     };
-    view::request(object, version, allowed).map_err(|reasons| {
+    updates::update_request(object, version, allowed).map_err(|reasons| {
         let list = lines(reasons.iter().map(|reason| format!("* {}", one_line(reason))));
         Failure::Other(format!(
-            "the update to {} is not requested:\n{}",
+            "the update to {} was not requested:\n{}",
             or_none(&one_line(version)),
             list.trim_end()
         ))

@@ -1,4 +1,4 @@
-//! The command line of `graph`: where the graph comes from, and what is asked of it.
+//! The command line of `graph`: the source of the graph and the query.
 
 use std::path::PathBuf;
 
@@ -8,14 +8,14 @@ use update_graph::{Arch, Version};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  # Where can 4.14.10 go, by a service or by a mirror's own files
+  # List the updates of 4.14.10, from a service or from the files of a mirror
   kubectl mcu graph next 4.14.10 --url https://updates.example.com/api/upgrades_info
   kubectl mcu graph next 4.14.10 --releases releases.json.gz --graph-data graph-data/
 
-  # From here to there, conditional edges included
+  # Find a path that may use conditional updates
   kubectl mcu graph path 4.14.10 4.16.20 --conditional --url https://updates.example.com/api/upgrades_info
 
-  # What does a change of graph-data change for clusters
+  # Show how a change of graph-data affects clusters
   kubectl mcu graph diff main/ branch/ --releases releases.json.gz";
 
 const CHANNELS_EXAMPLES: &str = "\
@@ -26,18 +26,18 @@ Examples:
 const NEXT_EXAMPLES: &str = "\
 Examples:
   kubectl mcu graph next 4.14.10 --url https://updates.example.com/api/upgrades_info
-  # What a cluster on this channel is offered
+  # List the updates that a cluster on this channel is offered
   kubectl mcu graph next 4.14.10 --channel eus-4.16 --url https://api.openshift.com/api/upgrades_info -o wide";
 
 const PATH_EXAMPLES: &str = "\
 Examples:
   kubectl mcu graph path 4.12.0 4.16.20 --releases releases.json.gz --graph-data graph-data/
-  # Over conditional edges too, but only with risks that somebody has accepted
+  # Also use conditional updates, but only those with accepted risks
   kubectl mcu graph path 4.14.10 4.16.20 --accept-risk OVNIPsecConnectivity --accept-risk OVNIPsecPausedMCPConnectivity --graph graph.json";
 
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
-  # Why is 4.14.16 not offered
+  # Find out why 4.14.16 is not offered
   kubectl mcu graph explain 4.13.30 4.14.16 --releases releases.json.gz --graph-data graph-data/";
 
 const STRANDED_EXAMPLES: &str = "\
@@ -47,20 +47,20 @@ Examples:
 
 const DIFF_EXAMPLES: &str = "\
 Examples:
-  # Two versions of graph-data over the same releases
+  # Compare two versions of graph-data for the same releases
   kubectl mcu graph diff graph-data-main.tar.gz graph-data-branch/ --releases releases.json.gz
-  # A saved answer against what is served now
+  # Compare a saved graph with the one that is served now
   kubectl mcu graph diff yesterday.json https://updates.example.com/api/upgrades_info --channel stable-4.16";
 
 /// Flags of `graph`.
 #[derive(Clone, Debug, Args)]
 pub struct GraphArgs {
-    /// What to ask.
+    /// The query.
     #[command(subcommand)]
     pub command: GraphCommand,
 }
 
-/// What to ask of an update graph.
+/// Queries to an update graph.
 #[derive(Clone, Debug, Subcommand)]
 pub enum GraphCommand {
     /// List channels with their releases.
@@ -69,48 +69,48 @@ pub enum GraphCommand {
     /// List the releases that a release can be updated to, with their risks.
     #[command(after_help = NEXT_EXAMPLES)]
     Next(NextArgs),
-    /// Find the way from one release to another, across channels and minor versions.
+    /// Find a path from one release to another, across channels and minor versions.
     #[command(after_help = PATH_EXAMPLES)]
     Path(PathArgs),
-    /// Say why an update is offered, conditional or absent: file, risk and regular expression.
+    /// Explain why an update is offered, conditional or missing, by file, risk and regular expression.
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(ExplainArgs),
-    /// List releases that nothing leads on from, or only conditional updates.
+    /// List releases that have no updates, or only conditional ones.
     #[command(after_help = STRANDED_EXAMPLES)]
     Stranded(StrandedArgs),
-    /// Show what differs between two graphs.
+    /// Show the differences between two graphs.
     #[command(after_help = DIFF_EXAMPLES)]
     Diff(DiffArgs),
 }
 
-/// Where the graph comes from: a service, or files.
+/// The source of the graph: a service or files.
 #[derive(Clone, Debug, Default, Args)]
 #[group(id = "source", required = true, multiple = true)]
 pub struct Source {
     /// Address of an update service, as in spec.upstream of a ClusterVersion.
     #[arg(long, value_name = "URL", conflicts_with_all = ["releases", "graph", "graph_data"])]
     pub url: Option<String>,
-    /// File of releases (JSON, may be gzipped), as a scrape of a registry yields it; may be repeated.
+    /// File with releases (JSON, may be gzipped), as a scrape of a registry produces it. May be repeated.
     #[arg(long, value_name = "FILE")]
     pub releases: Vec<PathBuf>,
-    /// File of a served graph (JSON, may be gzipped); may be repeated.
+    /// File with a served graph (JSON, may be gzipped). May be repeated.
     #[arg(long, value_name = "FILE")]
     pub graph: Vec<PathBuf>,
     /// graph-data for the releases: a directory, or a tar archive (may be gzipped).
     #[arg(long, value_name = "PATH")]
     pub graph_data: Option<PathBuf>,
-    /// Architecture of the releases of files that do not say theirs.
+    /// Architecture of releases in files that do not state it.
     #[arg(long, value_name = "ARCH", default_value = "amd64", conflicts_with = "url")]
     pub default_arch: Arch,
 }
 
-/// Which part of the graph is meant.
+/// The part of the graph that the query is about.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Part {
     /// Architecture: amd64, arm64, ppc64le, s390x or multi.
     #[arg(long, value_name = "ARCH", default_value = "amd64")]
     pub arch: Arch,
-    /// Only this channel, or all of a family such as stable; may be repeated. All channels by default.
+    /// Use only this channel, or all channels of a family such as stable. May be repeated. The default is all channels.
     #[arg(long = "channel", value_name = "CHANNEL")]
     pub channels: Vec<String>,
 }
@@ -118,10 +118,10 @@ pub struct Part {
 /// Flags of `graph channels`.
 #[derive(Clone, Debug, Args)]
 pub struct ChannelsArgs {
-    /// Where the graph comes from.
+    /// The source of the graph.
     #[command(flatten)]
     pub source: Source,
-    /// Which part is meant.
+    /// The part of the graph that the query is about.
     #[command(flatten)]
     pub part: Part,
 }
@@ -131,10 +131,10 @@ pub struct ChannelsArgs {
 pub struct NextArgs {
     /// The release to update.
     pub from: Version,
-    /// Where the graph comes from.
+    /// The source of the graph.
     #[command(flatten)]
     pub source: Source,
-    /// Which part is meant.
+    /// The part of the graph that the query is about.
     #[command(flatten)]
     pub part: Part,
 }
@@ -144,24 +144,24 @@ pub struct NextArgs {
 pub struct PathArgs {
     /// The release to start from.
     pub from: Version,
-    /// The release to arrive at, or a minor version such as 4.16 for its newest release.
+    /// The target release, or a minor version such as 4.16 for its newest release.
     pub to: Target,
-    /// Use conditional updates whatever their risks.
+    /// Use conditional updates regardless of their risks.
     #[arg(long)]
     pub conditional: bool,
-    /// Use conditional updates all of whose risks are named so; may be repeated.
+    /// Accept this risk: a conditional update is used if all its risks are accepted. May be repeated.
     #[arg(long = "accept-risk", value_name = "NAME", conflicts_with = "conditional")]
     pub accept_risks: Vec<String>,
-    /// Pass through candidates and hotfixes too.
+    /// Also pass through candidates and hotfixes.
     #[arg(long)]
     pub pre_releases: bool,
-    /// Ways to show beside the best one.
+    /// Number of paths to show in addition to the best one.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub alternatives: usize,
-    /// Where the graph comes from.
+    /// The source of the graph.
     #[command(flatten)]
     pub source: Source,
-    /// Which part is meant.
+    /// The part of the graph that the query is about.
     #[command(flatten)]
     pub part: Part,
 }
@@ -173,10 +173,10 @@ pub struct ExplainArgs {
     pub from: Version,
     /// The release to update to.
     pub to: Version,
-    /// Where the graph comes from.
+    /// The source of the graph.
     #[command(flatten)]
     pub source: Source,
-    /// Which part is meant.
+    /// The part of the graph that the query is about.
     #[command(flatten)]
     pub part: Part,
 }
@@ -184,10 +184,10 @@ pub struct ExplainArgs {
 /// Flags of `graph stranded`.
 #[derive(Clone, Debug, Args)]
 pub struct StrandedArgs {
-    /// Where the graph comes from.
+    /// The source of the graph.
     #[command(flatten)]
     pub source: Source,
-    /// Which part is meant.
+    /// The part of the graph that the query is about.
     #[command(flatten)]
     pub part: Part,
 }
@@ -195,17 +195,17 @@ pub struct StrandedArgs {
 /// Flags of `graph diff`.
 #[derive(Clone, Debug, Args)]
 pub struct DiffArgs {
-    /// The graph as it was: address of a service, file of a served graph, or graph-data for --releases.
+    /// The old graph: the address of a service, a file with a served graph, or graph-data for --releases.
     pub old: String,
-    /// The graph as it is.
+    /// The new graph, in one of the same forms.
     pub new: String,
-    /// File of releases (JSON, may be gzipped) that OLD and NEW are graph-data for; may be repeated.
+    /// File with the releases (JSON, may be gzipped) that the graph-data OLD and NEW are for. May be repeated.
     #[arg(long, value_name = "FILE")]
     pub releases: Vec<PathBuf>,
-    /// Architecture of the releases of files that do not say theirs.
+    /// Architecture of releases in files that do not state it.
     #[arg(long, value_name = "ARCH", default_value = "amd64")]
     pub default_arch: Arch,
-    /// Which part is meant.
+    /// The part of the graph that the query is about.
     #[command(flatten)]
     pub part: Part,
 }

@@ -1,7 +1,8 @@
-//! Which channels of a service are needed to answer a question.
+//! Finds the channels of a service that a query needs.
 //!
-//! A service answers per channel, and most cannot list theirs; but every release that it serves names all channels that
-//! it is in. From guesses by minor version the rest is found.
+//! A service returns one graph per channel, and most services cannot list their channels. But every release in a graph names
+//! all channels that contain it. So the search starts with channels that are guessed from the minor versions, and follows the
+//! names in their releases.
 
 use std::collections::BTreeSet;
 
@@ -12,24 +13,24 @@ use update_graph::{Arch, Version};
 use super::service::Service;
 use crate::failure::Failure;
 
-/// What OpenShift's channels are called before the minor version.
+/// The part of OpenShift's channel names before the minor version.
 const PREFIXES: [&str; 4] = ["candidate", "eus", "fast", "stable"];
-/// Requests at a time.
+/// Maximum number of parallel requests.
 const REQUESTS: usize = 8;
 
-/// What a question is about.
+/// The part of the graph that a query needs.
 #[derive(Clone, Debug)]
 pub(crate) enum Need {
     /// Everything.
     All,
-    /// What leads on from a release.
+    /// The updates from a release.
     From(Version),
-    /// What lies between a release and a minor version.
+    /// The releases between a release and a minor version.
     Between(Version, (u64, u64)),
 }
 
 impl Need {
-    /// Channels to begin with; those that do not exist are empty.
+    /// The channels to start with. A channel that does not exist has an empty graph.
     fn guesses(&self) -> BTreeSet<String> {
         let minor = |version: &Version| (version.major(), version.minor());
         let ends = match self {
@@ -42,7 +43,7 @@ impl Need {
             .collect()
     }
 
-    /// The channels that a served graph points to.
+    /// The channels to fetch next, as named by the releases of a graph.
     fn pointers(&self, body: &Body) -> BTreeSet<String> {
         body.nodes
             .iter()
@@ -61,7 +62,7 @@ impl Need {
         }
     }
 
-    /// Whether a channel is of a minor version in question; one without minor version may be.
+    /// Whether a channel may contain releases between the two versions. A channel without a minor version may.
     fn reaches(&self, channel: &str) -> bool {
         let Self::Between(from, to) = self else {
             return true;
@@ -78,7 +79,7 @@ fn minor_version(text: &str) -> Option<(u64, u64)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// The part of a served graph that names channels.
+/// The part of a served graph that contains the channel names.
 #[derive(Deserialize)]
 struct Body {
     nodes: Vec<Node>,
@@ -97,10 +98,10 @@ struct Metadata {
     channels: Option<String>,
 }
 
-/// The served graphs of all channels that the question needs.
+/// Fetches the graphs of all channels that the query needs.
 ///
 /// # Errors
-/// The service is not reached, refuses, or answers what is no graph.
+/// The service cannot be reached, rejects the request, or returns something that is not a graph.
 pub(crate) async fn fetch(service: &Service, arch: &Arch, need: &Need) -> Result<Vec<Vec<u8>>, Failure> {
     let mut wanted = need.guesses();
     let mut known: BTreeSet<String> = BTreeSet::new();
@@ -120,7 +121,7 @@ pub(crate) async fn fetch(service: &Service, arch: &Arch, need: &Need) -> Result
     Ok(bodies)
 }
 
-/// The served graphs of these channels.
+/// Fetches the graphs of these channels.
 ///
 /// # Errors
 /// As [`fetch`].

@@ -1,4 +1,4 @@
-//! A graph out of what the command line names: files, or the answers of a service.
+//! Builds a graph from the files or the service that the command line names.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use super::discovery::{self, Need};
 use super::service::Service;
 use crate::failure::Failure;
 
-/// A graph, and what is to be known about it.
+/// A graph, with the problems that were found while loading it.
 pub(crate) struct Loaded {
     pub(crate) graph: Graph,
-    /// What was found wrong on the way.
+    /// Problems in the data.
     pub(crate) problems: Vec<Problem>,
-    /// False for a service: it serves what became of the edges, not why.
+    /// False for a served graph: it contains the resulting updates, but not the files that led to them.
     pub(crate) knows_why: bool,
 }
 
@@ -32,7 +32,7 @@ impl Loaded {
         }
     }
 
-    /// What to say about problems beside the answer; empty when there is none.
+    /// The warnings about problems in the data; empty if there are none.
     pub(crate) fn warnings(&self) -> String {
         let errors = self
             .problems
@@ -43,17 +43,17 @@ impl Loaded {
             [] => String::new(),
             [first] => format!("Warning: {first}\n"),
             [first, rest @ ..] => format!(
-                "Warning: {first}\nWarning: {} more errors in the data; update-service lint lists them\n",
+                "Warning: {first}\nWarning: the data contain {} more errors; run update-service lint to list them\n",
                 rest.len()
             ),
         }
     }
 }
 
-/// Loads what a question needs.
+/// Loads the part of the graph that a query needs.
 ///
 /// # Errors
-/// A file cannot be read or is not what it should be, graph-data is refused, or the service does not answer.
+/// A file cannot be read or has the wrong format, the graph-data are rejected, or the service does not answer.
 pub(crate) async fn load(
     source: &Source,
     part: &Part,
@@ -66,34 +66,36 @@ pub(crate) async fn load(
     }
 }
 
-/// Without channels, or with a name that is mistyped, every question would be answered by "nothing".
+/// Checks that the graph has the wanted channels. Otherwise a mistyped name, or missing graph-data, would make every answer
+/// empty.
 ///
 /// # Errors
-/// No channel is there, or one that is wanted is not.
+/// The graph has no channel, or a wanted channel is missing.
 pub(crate) fn demand_channels(loaded: &Loaded, source: &Source, wanted: &[String]) -> Result<(), Failure> {
     let names: Vec<&str> = loaded.graph.channels().collect();
     let in_service = source.url.is_some();
     if names.is_empty() && !in_service {
         return Err(Failure::Other(if source.graph_data.is_none() {
-            "no release is in a channel: give --graph-data, which lists channels and blocked edges".to_owned()
+            "no release is in a channel; also give --graph-data, which lists channels and blocked edges"
+                .to_owned()
         } else {
-            "no release is in a channel: --graph-data lists none".to_owned()
+            "no release is in a channel; the channels in --graph-data list none of them".to_owned()
         }));
     }
     let family = |name: &str| name.split_once('-').map_or(name, |(family, _)| family).to_owned();
     let known = |wanted: &String| names.iter().any(|name| name == wanted || family(name) == *wanted);
     match wanted.iter().find(|wanted| !known(wanted)) {
         Some(name) => Err(Failure::Other(format!(
-            "no channel {name:?} holds a release; kubectl mcu graph channels lists those that do"
+            "no channel {name:?} contains a release; run kubectl mcu graph channels to list the channels that do"
         ))),
         None => Ok(()),
     }
 }
 
-/// Files that hold nothing for an architecture would answer every question by "nothing", too.
+/// Checks that the files contain releases for the architecture. Otherwise every answer would be empty.
 ///
 /// # Errors
-/// No release of the architecture is there.
+/// The files contain no release for the architecture.
 pub(crate) fn demand_arch(loaded: &Loaded, source: &Source, wanted: &Arch) -> Result<(), Failure> {
     let mut known: Vec<&str> = loaded.graph.arches().map(Arch::as_str).collect();
     if source.url.is_some() || known.is_empty() || known.contains(&wanted.as_str()) {
@@ -101,13 +103,13 @@ pub(crate) fn demand_arch(loaded: &Loaded, source: &Source, wanted: &Arch) -> Re
     }
     known.sort_unstable();
     Err(Failure::Other(format!(
-        "no release for {wanted} is known: the files hold {}, and what says no architecture counts as {}; if that is of {wanted}, give --default-arch {wanted}",
+        "no release for {wanted} is known: the files contain releases for {}, and releases that do not state their architecture count as {}; if these are for {wanted}, use --default-arch {wanted}",
         known.join(", "),
         source.default_arch
     )))
 }
 
-/// Loads files alone.
+/// Loads files only.
 ///
 /// # Errors
 /// As [`load`].
@@ -115,7 +117,7 @@ pub(crate) fn from_files(source: &Source) -> Result<Loaded, Failure> {
     let arch = &source.default_arch;
     if source.releases.is_empty() && source.graph.is_empty() {
         return Err(Failure::Other(
-            "--graph-data alone has no releases; give --releases or --graph too".to_owned(),
+            "--graph-data contains no releases; also give --releases or --graph".to_owned(),
         ));
     }
     let mut builder = Builder::new();
@@ -138,7 +140,7 @@ pub(crate) fn from_files(source: &Source) -> Result<Loaded, Failure> {
     Ok(loaded)
 }
 
-/// Loads the channels of a service that a question needs.
+/// Loads the channels of a service that a query needs.
 async fn from_service(
     url: &str,
     part: &Part,
@@ -146,7 +148,7 @@ async fn from_service(
     timeout: Option<Duration>,
 ) -> Result<Loaded, Failure> {
     let service = Service::new(url, timeout)?;
-    // Families of channels cannot be asked for, only searched.
+    // A service cannot be asked for a family of channels, so the channels of a family must be discovered.
     let named = !part.channels.is_empty() && part.channels.iter().all(|channel| channel.contains('-'));
     let bodies = if named {
         let channels: BTreeSet<String> = part.channels.iter().cloned().collect();
@@ -176,7 +178,7 @@ pub(crate) fn read_graph_data(path: &Path) -> Result<(GraphData, Vec<Problem>), 
     read.map_err(|refused| in_file(path, &refused))
 }
 
-/// The files of graph-data below a directory, by their path in it.
+/// The graph-data files below a directory, each with its path relative to the directory.
 fn files_below(top: &Path) -> Result<Vec<(String, Vec<u8>)>, Failure> {
     let mut files = Vec::new();
     for place in ["version", "raw/metadata.json", "channels", "blocked-edges"] {
@@ -236,7 +238,7 @@ mod tests {
         };
         let error = demand(&source).unwrap_err();
         assert!(
-            error.contains("the files hold amd64") && error.contains("--default-arch arm64"),
+            error.contains("the files contain releases for amd64") && error.contains("--default-arch arm64"),
             "{error}"
         );
         source.default_arch = arm64.clone();

@@ -1,7 +1,6 @@
-//! `graph`: questions to an update graph that a service serves or that is made of files.
+//! Loads the update graph for the command `graph`, from a service or from files. The hub is not involved.
 //!
-//! Owns where a graph comes from. What is asked of it is answered by `update_graph::query`, how an answer looks is in
-//! `render::graph`. The hub is never asked.
+//! `update_graph::query` answers the questions; `render::graph` renders the answers.
 
 pub mod args;
 pub(crate) mod discovery;

@@ -1,6 +1,6 @@
-//! An update service over HTTP: OpenShift's own, or one with our extras.
+//! An update service over HTTP: OpenShift's own, or one of this project with its additional endpoints.
 //!
-//! Owns addresses, requests and what a refusal means. Refuses to interpret graphs.
+//! This module knows addresses, requests and errors. It does not interpret graphs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,28 +12,28 @@ use update_graph::Arch;
 
 use crate::failure::Failure;
 
-/// Endings of an address that name an endpoint of the service, as `spec.upstream` of a ClusterVersion does.
+/// Paths of endpoints that an address may end with, as `spec.upstream` of a ClusterVersion does. They are removed.
 const ENDPOINTS: [&str; 2] = ["/v1/graph", "/graph"];
-/// The largest answer that is read: many times the largest real one.
-const LARGEST: usize = 64 << 20;
-/// Most redirects that are followed for one request.
+/// Maximum size of an answer in bytes. It is many times larger than any real answer.
+const MAX_ANSWER_BYTES: usize = 64 << 20;
+/// Maximum number of redirects for one request.
 const MAX_REDIRECTS: usize = 5;
 
-/// A service under a base address.
+/// An update service with its base address.
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
     base: String,
     client: Client,
 }
 
-/// An answer that a service gives when it refuses.
+/// The body of an error that a service returns.
 #[derive(Deserialize)]
 struct Refusal {
     kind: String,
     value: String,
 }
 
-/// The channels that a service lists.
+/// The list of channels of a service.
 #[derive(Deserialize)]
 struct ChannelList {
     channels: Vec<ChannelName>,
@@ -44,7 +44,7 @@ struct ChannelName {
     name: String,
 }
 
-/// An answer that has its ways to be missing.
+/// The answer of an endpoint that may not exist.
 pub(crate) enum Found {
     Body(Vec<u8>),
     /// The service has no such endpoint.
@@ -52,7 +52,7 @@ pub(crate) enum Found {
 }
 
 impl Service {
-    /// A service; it is not contacted.
+    /// The service at an address. This function does not contact it.
     pub(crate) fn new(address: &str, timeout: Option<Duration>) -> Result<Self, Failure> {
         let base = base(address)?;
         let mut builder = client();
@@ -74,13 +74,13 @@ impl Service {
         match self.get("/v1/graph", &query).await? {
             Found::Body(body) => Ok(body),
             Found::NoEndpoint => Err(Failure::Other(format!(
-                "{} serves no update graph; give the address that ends before /v1/graph",
+                "{} does not serve an update graph; give the address without /v1/graph",
                 self.base
             ))),
         }
     }
 
-    /// One of the extras that not every service has.
+    /// The answer of an additional endpoint; `None` if the service does not have it.
     pub(crate) async fn extra(&self, path: &str, query: &[(&str, &str)]) -> Result<Option<Vec<u8>>, Failure> {
         match self.get(path, query).await? {
             Found::Body(body) => Ok(Some(body)),
@@ -88,11 +88,11 @@ impl Service {
         }
     }
 
-    /// The channels that hold releases for an architecture.
+    /// The channels that contain releases for an architecture.
     pub(crate) async fn channels(&self, arch: &Arch) -> Result<BTreeSet<String>, Failure> {
         let Some(body) = self.extra("/v1/channels", &[("arch", arch.as_str())]).await? else {
             return Err(Failure::Other(format!(
-                "{} does not list its channels; give --channel with the full name of each that is wanted",
+                "{} does not list its channels; name each channel in full with --channel",
                 self.base
             )));
         };
@@ -111,7 +111,7 @@ impl Service {
         let mut body = Vec::new();
         while let Some(piece) = answer.chunk().await.map_err(|error| unreachable(&error))? {
             body.extend_from_slice(&piece);
-            if body.len() > LARGEST {
+            if body.len() > MAX_ANSWER_BYTES {
                 return Err(Failure::Other(format!("{address}: the answer is too large")));
             }
         }
@@ -138,11 +138,11 @@ fn client() -> ClientBuilder {
         .redirect(Policy::custom(redirect))
 }
 
-/// Follows a redirect, but never from HTTPS to plain HTTP: what was asked for safely must not arrive unprotected.
+/// Follows redirects, but never from HTTPS to plain HTTP, because the answer could then be forged.
 fn redirect(attempt: Attempt<'_>) -> Action {
     let was_safe = attempt.previous().iter().any(|url| url.scheme() == "https");
     if was_safe && attempt.url().scheme() != "https" {
-        attempt.error("it redirects from https to plain http, which is not followed")
+        attempt.error("the service redirects from https to plain http, which the plugin does not follow")
     } else if attempt.previous().len() > MAX_REDIRECTS {
         attempt.error(format!("more than {MAX_REDIRECTS} redirects"))
     } else {
@@ -165,12 +165,14 @@ fn base(address: &str) -> Result<String, Failure> {
 
 fn unreachable(error: &reqwest::Error) -> Failure {
     if error.is_timeout() {
-        return Failure::Unreachable("no answer in time; --request-timeout sets the limit".to_owned());
+        return Failure::Unreachable(
+            "the service did not answer in time; --request-timeout sets the limit".to_owned(),
+        );
     }
     Failure::Unreachable(causes(error))
 }
 
-/// An error with its causes.
+/// The text of an error with its causes.
 fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

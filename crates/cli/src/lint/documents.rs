@@ -1,4 +1,4 @@
-//! Cuts input into documents: YAML streams, JSON streams, and `List` objects.
+//! Splits input into documents: YAML streams, JSON streams, and `List` objects.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::table::one_line;
 pub struct Document {
     /// Number in its file, from 1; empty documents do not count.
     pub number: usize,
-    /// What it says, or why it cannot be read (with line numbers of the file).
+    /// Its content, or the error if it cannot be read. Line numbers in the error are those of the file.
     pub value: Result<Value, String>,
 }
 
@@ -42,7 +42,7 @@ pub fn items(mut value: Value) -> Vec<Value> {
     }
 }
 
-/// One or more JSON values; `None` when the text is something else.
+/// The values of a JSON stream; `None` if the text is not JSON.
 fn json_stream(text: &str) -> Option<Vec<Result<Value, String>>> {
     if !text.trim_start().starts_with('{') {
         return None;
@@ -53,8 +53,8 @@ fn json_stream(text: &str) -> Option<Vec<Result<Value, String>>> {
         .collect()
 }
 
-/// Documents between lines of `---`, each read on its own, so that a broken one does not hide the others. Each is
-/// preceded by as many empty lines as the file has before it, so that errors show the file's line numbers.
+/// The documents between lines of `---`. Each is parsed separately, so that an invalid document does not hide the others. Empty
+/// lines replace everything before it, so that errors have the line numbers of the file.
 fn yaml_stream(text: &str) -> Vec<Result<Value, String>> {
     let mut documents = Vec::new();
     let mut current = String::new();
@@ -92,7 +92,7 @@ fn is_blank(document: &str) -> bool {
     })
 }
 
-/// The first line of the error; the lines after it draw a picture of the text. Advice to programmers is left out.
+/// The error without its picture of the text, and without its advice to programmers.
 fn explain(error: &serde_saphyr::Error) -> String {
     let text = error.without_snippet().to_string();
     let text = text.replace(", set DuplicateKeyPolicy in Options if acceptable", "");

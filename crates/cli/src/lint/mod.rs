@@ -1,9 +1,10 @@
-//! Offline checks of manifests: what admission would refuse, and what the controller would refuse after it.
+//! Offline checks of manifests: finds what admission or the controller would reject.
 //!
-//! Order as in the API server: unknown fields, defaults, structural schema, list types, CEL rules; last the controller's
-//! own rules (`api::validate`), and of an action's ManifestWork what the hub would refuse or drop. The API server stops
-//! before CEL when a type is wrong; here the rules of all other fields are still applied, so that one run shows more.
-//! Nothing is asked from a hub, so rules that need one (Placements, bindings, permissions, clusters) are not checked.
+//! The checks run in the order of the API server: unknown fields, defaults, structural schema, list types, CEL rules. Then
+//! follow the rules of the controller (`api::validate`), and what the hub would reject or drop in the ManifestWork of an
+//! action. The API server skips all CEL rules if a field has the wrong type; the linter still applies the rules of the other
+//! fields, so that one run shows more findings. Rules that need a hub are not checked: Placements, bindings, permissions and
+//! clusters.
 
 pub mod documents;
 pub mod output;
@@ -23,26 +24,26 @@ use work::WorkRules;
 
 const KIND: &str = "ManagedClustersUpgrade";
 
-/// How grave a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The object would be refused, or not be carried out.
+    /// The hub or the controller would reject the object.
     Error,
-    /// The object would be taken, but not as written.
+    /// The hub would accept the object, but not exactly as written.
     Warning,
 }
 
-/// Where an object stands in the input.
+/// The position of an object in the input.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Place {
     /// File name; `-` is standard input.
     pub file: String,
     /// Number of the document in the file, from 1.
     pub document: usize,
-    /// Namespace, empty where neither the manifest nor `-n` gives one.
+    /// Namespace; empty if neither the manifest nor `-n` names one.
     pub namespace: String,
-    /// Name, empty where the manifest gives none.
+    /// Name; empty if the manifest has none.
     pub name: String,
 }
 
@@ -52,27 +53,27 @@ pub struct Finding {
     /// The object.
     #[serde(flatten)]
     pub place: Place,
-    /// How grave it is.
+    /// Its severity.
     pub severity: Severity,
     /// Path of the field, such as `spec.clusterVersion.version`; empty for an unreadable document.
     pub field: String,
-    /// What is wrong and what would be right.
+    /// What is wrong and how to fix it.
     pub message: String,
 }
 
-/// What was found in all input.
+/// The result for all input.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// Objects that were checked.
     pub checked: Vec<Place>,
-    /// Objects of other kinds, with their kind.
+    /// Objects of other kinds, which were not checked, with their kinds.
     pub skipped: Vec<(Place, String)>,
     /// Findings, by object and field.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
-    /// True without errors; warnings do not count.
+    /// True if there are no errors. Warnings do not count.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.findings
@@ -80,14 +81,14 @@ impl Report {
             .all(|finding| finding.severity != Severity::Error)
     }
 
-    /// True when the input held no object at all.
+    /// True if the input contained no object.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.checked.is_empty() && self.skipped.is_empty() && self.findings.is_empty()
     }
 }
 
-/// The rules, ready to be applied to many objects.
+/// The compiled rules. One linter can check many objects.
 pub struct Linter {
     schema: Value,
     compiled: CompiledSchema,
@@ -98,7 +99,7 @@ pub struct Linter {
 }
 
 impl Linter {
-    /// Reads the schema of our CRD. `namespace` counts where a manifest gives none.
+    /// Compiles the schema of the CRD. `namespace` is used for manifests without a namespace.
     #[must_use]
     pub fn new(unknown: UnknownFields, namespace: Option<String>) -> Linter {
         let schema = schema::of_upgrades();
@@ -112,7 +113,7 @@ impl Linter {
         }
     }
 
-    /// Checks all documents of a file and adds what it finds.
+    /// Checks all documents of a file and adds the findings to the report.
     pub fn lint(&self, file: &str, text: &str, report: &mut Report) {
         for Document { number, value } in documents::split(text) {
             match value {
@@ -178,12 +179,12 @@ impl Linter {
             }));
     }
 
-    /// Checks one MCU; the problems in the order of their fields.
+    /// Checks one upgrade. The problems are ordered by field.
     #[must_use]
     pub fn check(&self, object: &Value) -> Vec<Problem> {
         let mut object = object.clone();
         if let Some(fields) = object.as_object_mut() {
-            // The status is a subresource: what a manifest says of it is dropped before it is checked.
+            // The API server drops the status before it checks an object, because status is a subresource.
             fields.remove("status");
         }
         schema::normalize(&mut object);
@@ -210,7 +211,7 @@ impl Linter {
             warning: self.unknown == UnknownFields::Warn,
             ..Problem::error(
                 field,
-                "unknown field; check its spelling and its place, or remove it",
+                "unknown field; check its spelling and its position, or remove it",
             )
         };
         match self.unknown {
@@ -222,7 +223,7 @@ impl Linter {
     fn cel_rules(&self, object: &Value) -> Vec<Problem> {
         let mut problems = cel_rules(&self.validator, &self.compiled, object);
         for problem in &mut problems {
-            // Of an object's root, CEL sees nothing but the name.
+            // The only field at the root that CEL rules can see is the name.
             if problem.field.is_empty() {
                 "metadata.name".clone_into(&mut problem.field);
             }
@@ -230,7 +231,8 @@ impl Linter {
         problems
     }
 
-    /// The controller's own rules. `sound`: the schema found nothing, so a spec that cannot be read is a finding.
+    /// The rules of the controller. `sound` means that the schema has no findings; only then is a spec that cannot be read a
+    /// finding of its own rather than a consequence.
     #[expect(clippy::unused_self, reason = "one step of check, beside the others")]
     fn own_rules(&self, object: &Value, sound: bool) -> Vec<Problem> {
         let name = object
@@ -244,7 +246,7 @@ impl Linter {
         if let Err(error) = api::validate::check_size(&text) {
             return vec![Problem::error("spec", error)];
         }
-        // Read as the controller reads it, which ends at some depth.
+        // The controller reads the spec in the same way, with a limit on its depth.
         match Lenient::<ManagedClustersUpgradeSpec>::read(&text) {
             Lenient::Good(spec) => api::validate::validate(name, &spec)
                 .into_iter()
@@ -256,7 +258,7 @@ impl Linter {
     }
 }
 
-/// Our kind exists in one API only, so any other apiVersion is a slip.
+/// The kind exists in one API version only, so any other apiVersion is a mistake.
 fn wrong_api(api_version: &str) -> Option<Problem> {
     let ours = format!("{}/{}", api::GROUP, api::VERSION);
     let wrong = match api_version.split_once('/') {
@@ -268,7 +270,8 @@ fn wrong_api(api_version: &str) -> Option<Problem> {
     Some(Problem::error("apiVersion", format!("{wrong}; write {ours}")))
 }
 
-/// A cluster verifies the signature of a release image by its digest, and takes no image that it cannot verify.
+/// Warns about an image without a digest: a cluster verifies the signature of a release image by its digest, and accepts no
+/// image that it cannot verify.
 fn image_without_digest(object: &Value) -> Option<Problem> {
     let image = object.pointer("/spec/clusterVersion/image")?.as_str()?;
     let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
@@ -278,7 +281,7 @@ fn image_without_digest(object: &Value) -> Option<Problem> {
     (!image.is_empty() && !by_digest).then(|| {
         Problem::warning(
             "spec.clusterVersion.image",
-            format!("{image:?} is no image by digest; a cluster verifies release images by digest only and does not accept it: write NAME@sha256: and the 64 digits that oc adm release info shows"),
+            format!("{image:?} does not name the image by digest; a cluster verifies release images by digest only and would not accept this one: write NAME@sha256: and the 64 digits that oc adm release info shows"),
         )
     })
 }
@@ -299,10 +302,11 @@ fn cel_rules(validator: &Validator, compiled: &CompiledSchema, object: &Value) -
         .collect()
 }
 
-/// The three sources often see the same mistake. The schema's finding about a field goes before the others' about it and
-/// its parts; then the controller's, which shows the value; then CEL's, unless the controller found the same there, in an
-/// item of the field, or in the part of it that CEL's message begins with, or the schema found something above or below the
-/// field, so that the rule saw a value it was not made for.
+/// Merges the findings of schema, controller and CEL, because all three often find the same mistake.
+///
+/// A finding of the schema replaces those of the controller for the same field and its parts. A finding of CEL is dropped in
+/// two cases: the controller has a finding for the same field, for an item of it, or for the part that the CEL message begins
+/// with; or the schema has a finding above or below the field, because the CEL rule then saw a value of an unexpected type.
 fn merge(structural: Vec<Problem>, own: Vec<Problem>, cel: Vec<Problem>) -> Vec<Problem> {
     let own: Vec<Problem> = own
         .into_iter()
@@ -333,7 +337,7 @@ fn merge(structural: Vec<Problem>, own: Vec<Problem>, cel: Vec<Problem>) -> Vec<
     structural.into_iter().chain(own).chain(cel).collect()
 }
 
-/// True when `field` is `top` or a part of it.
+/// True if `field` is `top` or a part of it.
 fn is_below(field: &str, top: &str) -> bool {
     field
         .strip_prefix(top)

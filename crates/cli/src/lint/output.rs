@@ -8,7 +8,7 @@ use crate::lint::{Finding, Place, Report, Severity};
 use crate::render::objects::{to_json, to_yaml};
 use crate::table::lines;
 
-/// `FILE:DOC (namespace/name): field: message`, a line per finding.
+/// One line per finding: `FILE:DOC (namespace/name): field: message`.
 #[must_use]
 pub fn text(report: &Report) -> String {
     report.findings.iter().map(line).collect()
@@ -36,7 +36,7 @@ fn at(place: &Place) -> String {
     format!("{}:{}{object}", place.file, place.document)
 }
 
-/// What was skipped, and the sum.
+/// The skipped objects, then a summary.
 #[must_use]
 pub fn notes(report: &Report) -> String {
     let skipped = report.skipped.iter();
@@ -52,7 +52,7 @@ pub fn notes(report: &Report) -> String {
         if errors == 1 { "violation" } else { "violations" },
     );
     if report.is_empty() {
-        text.push_str("no object found; is the right file given?\n");
+        text.push_str("no object found; check that this is the right file\n");
     } else if checked == 0 {
         text.push_str("no ManagedClustersUpgrade found\n");
     } else {
@@ -79,7 +79,7 @@ pub fn json(report: &Report) -> String {
     to_json(&value(report))
 }
 
-/// The same as YAML.
+/// The same structure as YAML.
 #[must_use]
 pub fn yaml(report: &Report) -> String {
     to_yaml(&value(report))

@@ -1,19 +1,19 @@
-//! The structural schema of our CRD, applied as the API server applies it: pruning, types, required fields, enums,
-//! bounds and list types. It knows what a structural schema may contain outside of logical junctors.
+//! Applies a structural schema as the API server does: pruning, types, required fields, enums, bounds and list types. It
+//! does not support `allOf`, `anyOf`, `oneOf` and `not`.
 
 use std::collections::BTreeSet;
 
 use api::validate::is_subdomain;
 use serde_json::{Map, Value, json};
 
-/// Something wrong with one object.
+/// A problem with one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Path of the field.
     pub field: String,
-    /// What is wrong and what would be right.
+    /// What is wrong and how to fix it.
     pub message: String,
-    /// True where the object would be taken all the same.
+    /// True if the hub would accept the object nevertheless.
     pub warning: bool,
 }
 
@@ -38,8 +38,7 @@ impl Problem {
     }
 }
 
-/// The schema of `ManagedClustersUpgrade`, in words that the offline engine knows: patterns are turned into CEL rules,
-/// and a rule's question for an integer is asked without `type()`, which the engine lacks.
+/// The schema of `ManagedClustersUpgrade`, adapted to the offline CEL engine; see [`adapt`].
 #[must_use]
 pub fn of_upgrades() -> Value {
     let crds = api::schema::crds();
@@ -58,7 +57,8 @@ pub fn of_upgrades() -> Value {
     schema
 }
 
-/// Puts a schema into words that the offline engine knows.
+/// Adapts a schema to the offline CEL engine. Patterns become CEL rules. Rules that check for an integer are rewritten without
+/// `type()`, which the engine does not have.
 pub fn adapt(schema: &mut Value) {
     let Some(node) = schema.as_object_mut() else {
         return;
@@ -91,7 +91,7 @@ pub fn adapt(schema: &mut Value) {
     }
 }
 
-/// Checks the name, which the API server checks outside of the schema.
+/// Checks the name. The API server checks it separately from the schema.
 #[must_use]
 pub fn check_metadata(object: &Value) -> Vec<Problem> {
     let text = |key: &str| {
@@ -115,14 +115,14 @@ pub fn check_metadata(object: &Value) -> Vec<Problem> {
         vec![Problem::error(
             "metadata.name",
             format!(
-                "{checked:?} must consist of lower-case letters, digits, - and ., and begin and end with a letter or digit"
+                "{checked:?} must consist of lower-case letters, digits, - and ., and begin and end with a letter or a digit"
             ),
         )]
     }
 }
 
-/// Gives an object without a name the one that rules see: the API server makes it up from generateName before they are
-/// asked. That neither is given is [`check_metadata`]'s finding.
+/// Gives an object without a name the value of generateName, because the API server generates the name before it applies the
+/// rules. If both are missing, [`check_metadata`] reports it.
 pub fn complete_name(object: &mut Value) {
     let Some(fields) = object.as_object_mut() else {
         return;
@@ -138,8 +138,8 @@ pub fn complete_name(object: &mut Value) {
     }
 }
 
-/// Removes what the API server would not store: fields that the schema does not know, whose paths are added to
-/// `unknown`, and nulls that the schema does not allow.
+/// Removes what the API server would not store: fields that are not in the schema, and nulls that the schema does not allow.
+/// Adds the paths of the removed fields to `unknown`.
 pub fn prune(schema: &Value, value: &mut Value, path: &str, unknown: &mut Vec<String>) {
     match value {
         Value::Array(items) => {
@@ -200,13 +200,13 @@ pub fn normalize(value: &mut Value) {
     }
 }
 
-/// Checks a pruned and defaulted object; the problems in the order of the schema.
+/// Checks an object after pruning and defaulting. The problems are in the order of the schema.
 #[must_use]
 pub fn check(schema: &Value, object: &Value) -> Vec<Problem> {
     check_at(schema, object, "")
 }
 
-/// Checks what stands at a path of an object, as [`check`] does.
+/// Like [`check`], for the value at a path of an object.
 #[must_use]
 pub fn check_at(schema: &Value, value: &Value, path: &str) -> Vec<Problem> {
     let mut found = Vec::new();
@@ -304,7 +304,7 @@ fn walk_array(schema: &Value, items: &[Value], path: &str, found: &mut Vec<Probl
             } else {
                 format!("{} {identity}", keys.join(", "))
             };
-            found.push(Problem::error(&at, format!("{named} is there twice; remove one")));
+            found.push(Problem::error(&at, format!("{named} appears twice; remove one")));
         }
         if let Some(child) = schema.get("items") {
             walk(child, item, &at, found);
@@ -312,7 +312,7 @@ fn walk_array(schema: &Value, items: &[Value], path: &str, found: &mut Vec<Probl
     }
 }
 
-/// What the schema wants where the value has another type.
+/// The type that the schema requires, if the value has another one.
 fn wrong_type(schema: &Value, value: &Value) -> Option<&'static str> {
     if flag(schema, "x-kubernetes-int-or-string") {
         let fits = is_integer(value) || value.is_string();
@@ -409,7 +409,7 @@ fn flag(schema: &Value, key: &str) -> bool {
     schema.get(key).and_then(Value::as_bool).unwrap_or_default()
 }
 
-/// The path of a field below another; either may be the root, which is empty.
+/// The path of a field below another field. Either may be empty, which means the root.
 #[must_use]
 pub fn join(path: &str, key: &str) -> String {
     if path.is_empty() || key.is_empty() {
@@ -454,7 +454,7 @@ mod tests {
             [
                 "a: must be set",
                 "b: must have at least 2 characters, not 1",
-                "c[1]: \"p\" is there twice; remove one",
+                "c[1]: \"p\" appears twice; remove one",
                 "d.k: must be true or false, not 1",
                 "e: must be a whole number or a string such as \"25%\", not 1.5",
             ]

@@ -328,7 +328,7 @@ fn actions_too_large_unnamed_or_duplicated_are_refused() {
         &linter,
         &action(&json!([named, named])),
         &format!("{at}[1]"),
-        "there twice; remove one",
+        "appears twice; remove one",
     );
     let mut big = named.clone();
     big["data"] = json!({"x": "y".repeat(api::validate::MAX_MANIFESTS_BYTES)});

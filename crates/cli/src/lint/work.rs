@@ -1,8 +1,9 @@
-//! The rest of an action's ManifestWork, everything but its workload: what OCM's own CRD refuses or drops.
+//! Checks the ManifestWork of an action, except its workload, against the CRD of OCM.
 //!
-//! Our CRD passes the rest on as it is written, so that fields of a newer OCM can be used. What is found here are
-//! therefore warnings: they show before the first work is created what would otherwise show only then, or never, since
-//! the hub drops a misspelt field without a word. The workload is left to our own rules, but for the Secrets in it.
+//! The CRD of the upgrade does not check these fields, so that an action can use fields of a newer OCM. The findings are
+//! therefore only warnings. Without them, a user would learn of a mistake only when the first work is created, or never,
+//! because the hub drops misspelt fields silently. Of the workload, only Secrets are checked here; the rules of the upgrade
+//! cover the rest.
 
 use kube_cel::{CompiledSchema, Validator};
 use serde_json::{Value, json};
@@ -14,18 +15,18 @@ pub const OCM: &str = "1.3";
 
 const ACTIONS: [&str; 2] = ["preUpgradeAction", "postUpgradeAction"];
 
-/// The rules of a `ManifestWorkSpec`, ready to be applied to many objects.
+/// The compiled rules of a `ManifestWorkSpec`.
 pub struct WorkRules {
     schema: Value,
     compiled: CompiledSchema,
 }
 
 impl WorkRules {
-    /// Reads the schema.
+    /// Compiles the schema.
     #[must_use]
     pub fn new() -> WorkRules {
         let mut schema = spec_schema();
-        // OCM's webhook refuses it, not its CRD.
+        // This rule is in the webhook of OCM, not in its CRD.
         schema["properties"]["executor"]["properties"]["subject"]["x-kubernetes-validations"] = json!([
             {"rule": "self.type != 'ServiceAccount' || has(self.serviceAccount)", "message": "serviceAccount must be set for type ServiceAccount"},
         ]);
@@ -36,7 +37,7 @@ impl WorkRules {
         }
     }
 
-    /// Checks the actions of an MCU. `drops`: fields that the hub would drop are told as well.
+    /// Checks the actions of an upgrade. With `drops`, it also reports fields that the hub would drop.
     #[must_use]
     pub fn check(&self, validator: &Validator, object: &Value, drops: bool) -> Vec<Problem> {
         let mut found = Vec::new();
@@ -68,7 +69,7 @@ impl WorkRules {
             found.extend(unknown.into_iter().map(|field| {
                 Problem::warning(
                     field,
-                    format!("ManifestWork of OCM {OCM} has no such field, the hub drops it; check its spelling and its place"),
+                    format!("ManifestWork of OCM {OCM} has no such field, so the hub drops it; check its spelling and its position"),
                 )
             }));
         }
@@ -82,14 +83,14 @@ impl WorkRules {
             });
         let refused = super::merge(structural, Vec::new(), cel.collect());
         found.extend(refused.into_iter().map(|problem| {
-            // Already a warning: the engine could not tell.
+            // A warning of the CEL engine means that it could not evaluate the rule.
             if problem.warning {
                 return problem;
             }
             Problem::warning(
                 problem.field,
                 format!(
-                    "{}; a hub with OCM {OCM} refuses the ManifestWork",
+                    "{}; a hub with OCM {OCM} rejects the ManifestWork",
                     problem.message
                 ),
             )
@@ -97,11 +98,11 @@ impl WorkRules {
     }
 }
 
-/// Secrets in a workload, by themselves or inside another manifest: everybody who may view the upgrade reads them.
+/// Warns about Secrets in a workload, also inside other manifests, because everybody who may view the upgrade can read them.
 fn secrets(work: &Value, at: &str) -> Vec<Problem> {
     let manifests = work.pointer("/workload/manifests").and_then(Value::as_array);
     let holds = |manifest: &Value| {
-        // Not by recursion: manifests may be nested deeper than the stack is.
+        // No recursion, because a deeply nested manifest could overflow the stack.
         let mut left = vec![manifest];
         while let Some(value) = left.pop() {
             if is_secret(value) {
@@ -120,14 +121,14 @@ fn secrets(work: &Value, at: &str) -> Vec<Problem> {
         if holds(manifest) {
             found.push(Problem::warning(
                 format!("{at}.workload.manifests[{index}]"),
-                "holds a Secret, which everybody reads who may view ManagedClustersUpgrades or ManifestWorks; use a Secret that is on the cluster already, or one that an operator fetches there from an external store",
+                "contains a Secret, which everybody who may view ManagedClustersUpgrades or ManifestWorks can read; use a Secret that is on the cluster already, or one that an operator fetches from an external store",
             ));
         }
     }
     found
 }
 
-/// A Secret with something in it; a mere reference to one has no data.
+/// Whether a value is a Secret with data. A reference to a Secret has none.
 fn is_secret(value: &Value) -> bool {
     let filled = |field: &str| {
         let data = value.get(field).and_then(Value::as_object);
@@ -142,8 +143,8 @@ impl Default for WorkRules {
     }
 }
 
-/// The structural schema of a `ManifestWorkSpec` without its workload, as of OCM [`OCM`]. A hub test compares it with
-/// the CRD that the hub tools pin.
+/// The structural schema of a `ManifestWorkSpec` without its workload, as in OCM [`OCM`]. A hub test compares it with the CRD
+/// of the pinned OCM release.
 #[must_use]
 pub fn spec_schema() -> Value {
     json!({
@@ -336,7 +337,7 @@ mod tests {
     /// The pre-action has exactly this one problem, a warning that says what a hub does.
     fn refused(work: &Value, field: &str, message: &str) {
         let found = check(UnknownFields::Strict, &upgrade("preUpgradeAction", work.clone()));
-        let message = format!("{message}; a hub with OCM {OCM} refuses the ManifestWork");
+        let message = format!("{message}; a hub with OCM {OCM} rejects the ManifestWork");
         assert_eq!(
             found,
             [Problem::warning(format!("{AT}.{field}"), message)],
@@ -421,7 +422,7 @@ mod tests {
                 &json!([{"type": "CEL", "condition": "A"}, {"type": "CEL", "condition": "A"}]),
             ),
             "manifestConfigs[0].conditionRules[1]",
-            "condition \"A\" is there twice; remove one",
+            "condition \"A\" appears twice; remove one",
         );
     }
 
@@ -459,7 +460,11 @@ mod tests {
                 "spec.postUpgradeAction.manifestWork.deleteOptions"
             );
             assert!(found[0].warning);
-            assert!(found[0].message.contains("has no such field, the hub drops it"));
+            assert!(
+                found[0]
+                    .message
+                    .contains("has no such field, so the hub drops it")
+            );
         }
         assert_eq!(check(UnknownFields::Ignore, &object), []);
     }
@@ -517,7 +522,7 @@ mod tests {
         ]);
         insta::assert_snapshot!(
             check(UnknownFields::Strict, &object)[0].message,
-            @"holds a Secret, which everybody reads who may view ManagedClustersUpgrades or ManifestWorks; use a Secret that is on the cluster already, or one that an operator fetches there from an external store"
+            @"contains a Secret, which everybody who may view ManagedClustersUpgrades or ManifestWorks can read; use a Secret that is on the cluster already, or one that an operator fetches from an external store"
         );
     }
 

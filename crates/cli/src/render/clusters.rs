@@ -1,4 +1,4 @@
-//! The table of an MCU's clusters, and the rows for machines.
+//! The clusters of an upgrade, as a table or as rows for machines.
 
 use api::report::{Phase, ReportRow, ReportStep};
 use chrono::{DateTime, Utc};
@@ -16,7 +16,7 @@ const WIDE: &[&str] = &[
     "CLUSTER", "PHASE", "FROM", "TO", "AGE", "REASON", "CANARY", "STEPS", "MESSAGE",
 ];
 
-/// The rows in the form asked for.
+/// Renders the rows in the requested format.
 #[must_use]
 pub fn render(rows: &[&ReportRow], output: Option<Output>, now: DateTime<Utc>, paint: Paint) -> String {
     let values = || -> Vec<Value> {
@@ -54,7 +54,7 @@ fn table(rows: &[&ReportRow], wide: bool, now: DateTime<Utc>, paint: Paint) -> S
     table.render(paint, 0)
 }
 
-/// Steps with how long they took; a running one ends with `+`.
+/// Steps with their durations. The duration of a running step ends with `+`.
 fn steps(steps: &[ReportStep], now: DateTime<Utc>) -> String {
     let texts: Vec<String> = steps
         .iter()
@@ -71,7 +71,7 @@ fn steps(steps: &[ReportStep], now: DateTime<Utc>) -> String {
     }
 }
 
-/// What to say when no cluster is left to show.
+/// The message if there are no clusters to show.
 #[must_use]
 pub fn none_found(name: &str, namespace: &str, phases: &[Phase]) -> String {
     if phases.is_empty() {

@@ -1,4 +1,4 @@
-//! The table of MCUs, with the columns of `kubectl get mcu`.
+//! The table of upgrades, with the columns of `kubectl get mcu`.
 
 use api::conditions;
 use chrono::{DateTime, Utc};
@@ -19,22 +19,22 @@ const WIDE: &[&str] = &[
     "AGE",
     "CHANNEL",
     "IN-FLIGHT",
-    "WINDOW",
+    "SLOTS",
     "PENDING",
     "CANARIES",
     "REASON",
 ];
 
-/// What the table shows.
+/// The columns of the table.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct View {
-    /// All columns.
+    /// Show all columns.
     pub wide: bool,
-    /// A column for the namespace.
+    /// Show a column for the namespace.
     pub namespaces: bool,
 }
 
-/// The table of MCUs.
+/// Renders the table of upgrades.
 #[must_use]
 pub fn table(upgrades: &[Upgrade], view: View, now: DateTime<Utc>, paint: Paint) -> String {
     let columns = if view.wide { WIDE } else { NARROW };

@@ -1,4 +1,4 @@
-//! Objects in, text out. Pure: the clock reading is passed in, nothing is fetched.
+//! Turns objects into text. All functions are pure: callers pass in the objects and the current time.
 
 pub mod clusters;
 pub mod graph;
@@ -30,7 +30,7 @@ pub const fn phase_tone(phase: Phase) -> Tone {
     }
 }
 
-/// Tone of a state of an MCU.
+/// Tone of the state of an upgrade.
 #[must_use]
 pub fn state_tone(state: &str) -> Tone {
     match state {
@@ -49,7 +49,7 @@ pub(crate) mod fixtures {
     use crate::rows::Rows;
     use crate::upgrade::Upgrade;
 
-    /// The clock reading of every snapshot.
+    /// The current time in every snapshot.
     pub(crate) fn now() -> DateTime<Utc> {
         api::time::parse_rfc3339("2026-03-01T12:00:00Z").unwrap()
     }
@@ -106,7 +106,7 @@ pub(crate) mod fixtures {
         })
     }
 
-    /// An upgrade half way through.
+    /// An upgrade that is half done.
     pub(crate) fn running() -> Upgrade {
         let no_failure = condition("Failed", "False", "ManagedClustersUpgradeFailed", "");
         let ready = condition(
@@ -133,7 +133,7 @@ pub(crate) mod fixtures {
         ))
     }
 
-    /// An upgrade that nothing moves.
+    /// A stalled upgrade.
     pub(crate) fn stalled() -> Upgrade {
         let ready = condition(
             "Ready",
@@ -165,9 +165,10 @@ pub(crate) mod fixtures {
         ))
     }
 
-    /// An upgrade whose spec was edited into an invalid one under way.
+    /// An upgrade whose spec became invalid while it was running.
     pub(crate) fn invalid() -> Upgrade {
-        let message = "spec.preUpgradeAction.manifestWork.workload.manifests[1]: ConfigMap a is there twice; remove one";
+        let message =
+            "spec.preUpgradeAction.manifestWork.workload.manifests[1]: ConfigMap a appears twice; remove one";
         let ready = condition("Ready", "False", "InvalidSpec", message);
         let stalled = condition("Stalled", "True", "InvalidSpec", message);
         let no_failure = condition("Failed", "False", "ManagedClustersUpgradeFailed", "");
@@ -200,7 +201,7 @@ pub(crate) mod fixtures {
         ))
     }
 
-    /// An upgrade that the controller has not looked at.
+    /// An upgrade that the controller has not processed yet.
     pub(crate) fn unseen() -> Upgrade {
         Upgrade::read(object(
             &json!({"ocpOperators": {"approveAllUpgrades": true}}),

@@ -1,4 +1,4 @@
-//! Output for machines: JSON, YAML and names.
+//! Machine-readable output: JSON, YAML and names.
 
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
@@ -16,8 +16,8 @@ pub fn to_json(value: &Value) -> String {
     escaped(&format!("{value:#}\n"))
 }
 
-/// JSON with escapes for the control characters beyond ASCII and the marks of direction that it lets stand as they are:
-/// the value stays what it was, and no terminal acts on it.
+/// Escapes the characters in JSON that could control a terminal. JSON itself permits control characters beyond ASCII and
+/// direction marks. The value stays the same.
 pub(super) fn escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
@@ -30,12 +30,12 @@ pub(super) fn escaped(json: &str) -> String {
     text
 }
 
-/// YAML, ended by a newline. The writer lets stand what a terminal acts on; a text that holds such characters is written
-/// in double quotes with the escapes of JSON, which mean the same in YAML.
+/// YAML, ended by a newline. The YAML writer does not escape characters that could control a terminal. A text with such
+/// characters is therefore written in double quotes with the escapes of JSON, which mean the same in YAML.
 #[must_use]
 pub fn to_yaml(value: &Value) -> String {
     let mut marked = Marked {
-        // Nobody can guess it, so that no text holds it.
+        // The mark is random, so that no text can contain it.
         mark: format!("q{:016x}q", RandomState::new().hash_one(())),
         texts: Vec::new(),
     };
@@ -48,7 +48,8 @@ pub fn to_yaml(value: &Value) -> String {
     text
 }
 
-/// Texts that a stand-in takes the place of while YAML is written: the mark, the number of the text, and `q`.
+/// Texts that are replaced by placeholders while YAML is written. A placeholder consists of the mark, the index of the text,
+/// and `q`.
 struct Marked {
     mark: String,
     texts: Vec<String>,
@@ -57,17 +58,17 @@ struct Marked {
 impl Marked {
     fn without_steering(&mut self, value: &Value) -> Value {
         match value {
-            Value::String(text) => Value::String(self.stand_in(text)),
+            Value::String(text) => Value::String(self.placeholder(text)),
             Value::Array(items) => items.iter().map(|item| self.without_steering(item)).collect(),
             Value::Object(fields) => fields
                 .iter()
-                .map(|(key, value)| (self.stand_in(key), self.without_steering(value)))
+                .map(|(key, value)| (self.placeholder(key), self.without_steering(value)))
                 .collect(),
             plain => plain.clone(),
         }
     }
 
-    fn stand_in(&mut self, text: &str) -> String {
+    fn placeholder(&mut self, text: &str) -> String {
         if !text.chars().any(|c| is_steering(c) && !matches!(c, '\n' | '\t')) {
             return text.to_owned();
         }
@@ -97,7 +98,7 @@ pub fn list(items: &[Value]) -> Value {
     json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items})
 }
 
-/// One MCU for a machine; `None` when a human-readable form is asked for.
+/// One upgrade in a machine-readable format; `None` if a human-readable format is requested.
 #[must_use]
 pub fn upgrade(output: Option<Output>, upgrade: &Upgrade) -> Option<String> {
     match output? {
@@ -108,7 +109,7 @@ pub fn upgrade(output: Option<Output>, upgrade: &Upgrade) -> Option<String> {
     }
 }
 
-/// Several MCUs for a machine; `None` when a human-readable form is asked for.
+/// Several upgrades in a machine-readable format; `None` if a human-readable format is requested.
 #[must_use]
 pub fn upgrades(output: Option<Output>, upgrades: &[Upgrade]) -> Option<String> {
     let objects = || {

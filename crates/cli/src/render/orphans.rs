@@ -1,4 +1,4 @@
-//! The table of ManifestWorks whose upgrade does not exist.
+//! The table of ManifestWorks whose upgrade no longer exists.
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
@@ -21,7 +21,7 @@ const WIDE: &[&str] = &[
     "UID",
 ];
 
-/// The works in the form asked for.
+/// Renders the works in the requested format.
 #[must_use]
 pub fn render(orphans: &[Orphan], output: Option<Output>, now: DateTime<Utc>, paint: Paint) -> String {
     let values = || -> Vec<Value> { orphans.iter().map(|orphan| orphan.object.clone()).collect() };

@@ -1,4 +1,4 @@
-//! One MCU: progress, window, canaries, what it waits for, and what would help.
+//! The view of one upgrade: progress, slots, canaries, what it is waiting for, and what to do.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ use crate::upgrade::{Upgrade, changed_at};
 
 const BAR: usize = 24;
 
-/// The view of one MCU. `wide` shows every condition, not only those that matter.
+/// Renders one upgrade. With `wide`, it shows every condition, not only the important ones.
 #[must_use]
 pub fn render(upgrade: &Upgrade, wide: bool, now: DateTime<Utc>, paint: Paint) -> String {
     let mut text = String::new();
@@ -31,12 +31,12 @@ pub fn render(upgrade: &Upgrade, wide: bool, now: DateTime<Utc>, paint: Paint) -
         let error = one_line(error);
         let _ = writeln!(
             text,
-            "\nThe status cannot be read: {error}; update the plugin, or see that only the controller writes it."
+            "\nThe status cannot be read: {error}. Update the plugin, or make sure that only the controller writes the status."
         );
         return text;
     }
     let Some(status) = &upgrade.status else {
-        text.push_str("\nThe controller has not looked at this upgrade yet.\n");
+        text.push_str("\nThe controller has not processed this upgrade yet.\n");
         return text;
     };
     text.push('\n');
@@ -59,7 +59,7 @@ pub fn render(upgrade: &Upgrade, wide: bool, now: DateTime<Utc>, paint: Paint) -
     text
 }
 
-/// One line for logs: what changed since the last line is what the reader looks for.
+/// One line for logs. It contains only what changes during an upgrade.
 #[must_use]
 pub fn line(upgrade: &Upgrade) -> String {
     let mut parts = vec![upgrade.state()];
@@ -67,9 +67,9 @@ pub fn line(upgrade: &Upgrade) -> String {
         let unread = upgrade.unreadable.is_some();
         parts.push(
             if unread {
-                "its status cannot be read"
+                "the status cannot be read"
             } else {
-                "not looked at yet"
+                "not processed yet"
             }
             .to_owned(),
         );
@@ -83,7 +83,7 @@ pub fn line(upgrade: &Upgrade) -> String {
     {
         parts.push(format!("canaries {}/{}", canaries.complete, canaries.total));
     }
-    parts.push(format!("in flight {}", window(status)));
+    parts.push(format!("in flight {}", slots(status)));
     parts.push(format!("failed {}", clusters.failed));
     parts.push(format!("pending {}", clusters.pending));
     if let Some(stalled) = upgrade
@@ -97,7 +97,7 @@ pub fn line(upgrade: &Upgrade) -> String {
         ));
     }
     if !upgrade.is_observed() {
-        parts.push("newest spec not looked at yet".to_owned());
+        parts.push("newest spec not processed yet".to_owned());
     }
     parts.join("  ")
 }
@@ -124,7 +124,7 @@ fn counts(text: &mut String, upgrade: &Upgrade, status: &ManagedClustersUpgradeS
     {
         field(text, "Canaries", &canary_counts(canaries, paint));
     }
-    field(text, "Window", &format!("{} in flight", window(status)));
+    field(text, "Slots", &format!("{} in use", slots(status)));
     field(text, "Failed", &alarming(clusters.failed, paint));
     field(text, "Pending", &clusters.pending.to_string());
     for (key, spec_field, summary) in [
@@ -181,7 +181,7 @@ fn action_counts(counts: ActionSummary, paint: Paint) -> String {
     )
 }
 
-fn window(status: &ManagedClustersUpgradeStatus) -> String {
+fn slots(status: &ManagedClustersUpgradeStatus) -> String {
     let size = status
         .effective_max_concurrency
         .map_or_else(|| "?".to_owned(), |size| size.to_string());
@@ -193,12 +193,12 @@ fn alarming(count: i64, paint: Paint) -> String {
     paint.tone(tone, &count.to_string())
 }
 
-/// Conditions that tell a reader something: Ready always, the others when they are not as in a healthy upgrade.
+/// Whether a condition is important to the reader: Ready always is, the others if they differ from those of a healthy upgrade.
 fn matters(condition: &Condition) -> bool {
     match condition.type_.as_str() {
         conditions::READY => true,
         conditions::STALLED | conditions::FAILED => condition.status == "True",
-        // What follows the number says why it may be smaller than expected.
+        // The text after the semicolon explains why fewer clusters than expected are selected.
         conditions::SELECTED => condition.status != "True" || condition.message.contains("; "),
         _ => false,
     }
@@ -269,17 +269,17 @@ impl Notes<'_> {
     }
 }
 
-/// What would help, and what the reader must know to read the rest.
+/// What to do, and whether the rest of the view is out of date.
 fn advice(upgrade: &Upgrade, paint: Paint) -> String {
     let mut sentences: Vec<String> = Vec::new();
     if !upgrade.is_observed() {
         sentences.push(
-            "The controller has not looked at the newest spec yet; what is shown is about an earlier one."
+            "The controller has not processed the newest spec yet. This status describes an earlier one."
                 .to_owned(),
         );
     }
     if !upgrade.is_retry_handled() {
-        sentences.push("A retry was asked for; the controller has not carried it out yet.".to_owned());
+        sentences.push("A retry was requested, but the controller has not processed it yet.".to_owned());
     }
     let names = Names {
         namespace: &upgrade.namespace,
@@ -306,7 +306,7 @@ mod tests {
     use crate::upgrade::Verdict;
 
     #[test]
-    fn a_running_upgrade_shows_progress_window_and_what_it_waits_for() {
+    fn a_running_upgrade_shows_progress_slots_and_what_it_waits_for() {
         insta::assert_snapshot!(render(&running(), false, now(), Paint::Never));
     }
 
@@ -370,7 +370,7 @@ mod tests {
         assert!(
             line(&stalled()).ends_with("Stalled (ClustersFailed): 1 cluster failed, 1 cluster is blocked")
         );
-        assert_eq!(line(&unseen()), "<unknown>  not looked at yet");
+        assert_eq!(line(&unseen()), "<unknown>  not processed yet");
     }
 
     #[test]

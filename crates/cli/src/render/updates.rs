@@ -1,9 +1,9 @@
-//! One cluster's updates, as `oc adm upgrade` shows them: what runs, what blocks, what is recommended, what is not.
+//! The updates of one cluster, similar to `oc adm upgrade`: the running update, what blocks updates, and which are recommended.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use clusterversion::view::{Gate, Offered, View, wants_attention};
+use clusterversion::updates::{AdminGate, ClusterUpdates, OfferedUpdate, wants_attention};
 use serde_json::{Value, json};
 
 use super::objects::{escaped, to_json, to_yaml};
@@ -14,12 +14,12 @@ use crate::table::{Cell, Table, lines, one_line, or_none};
 const NARROW: &[&str] = &["VERSION", "URL", "BLOCKED"];
 const WIDE: &[&str] = &["VERSION", "URL", "BLOCKED", "CHANNELS", "IMAGE"];
 
-/// The view in the form asked for; `all` includes updates that are not recommended.
+/// Renders the updates in the requested format. With `all`, it includes updates that are not recommended.
 #[must_use]
-pub fn render(view: &View, all: bool, output: Option<Output>, paint: Paint) -> String {
+pub fn render(view: &ClusterUpdates, all: bool, output: Option<Output>, paint: Paint) -> String {
     let shown = || {
         let mut shown = json!(view);
-        // Left out, since an empty list would say that there are none.
+        // The field is left out, because an empty list would mean that there are no such updates.
         if !all && let Some(map) = shown.as_object_mut() {
             map.remove("notRecommended");
         }
@@ -37,7 +37,7 @@ pub fn render(view: &View, all: bool, output: Option<Output>, paint: Paint) -> S
     }
 }
 
-fn human(view: &View, all: bool, wide: bool, paint: Paint) -> String {
+fn human(view: &ClusterUpdates, all: bool, wide: bool, paint: Paint) -> String {
     let mut text = String::new();
     let tone = match view.state.as_str() {
         state if wants_attention(state) => Tone::Warn,
@@ -82,20 +82,20 @@ fn human(view: &View, all: bool, wide: bool, paint: Paint) -> String {
     if all {
         not_recommended(&mut text, view, wide, paint);
     } else {
-        let (more, them) = match view.not_recommended.len() {
+        let more = match view.not_recommended.len() {
             0 => return text,
-            1 => ("1 more update is".to_owned(), "it"),
-            count => (format!("{count} more updates are"), "them"),
+            1 => "1 more update is".to_owned(),
+            count => format!("{count} more updates are"),
         };
         let _ = writeln!(
             text,
-            "\n{more} supported but not recommended: --include-not-recommended shows what stands against {them}."
+            "\n{more} supported but not recommended. To see why, add --include-not-recommended."
         );
     }
     text
 }
 
-/// A text of several lines, the further ones under the first.
+/// A text of several lines, with all lines indented like the first.
 fn indented(message: &str) -> String {
     let lines: Vec<String> = message
         .lines()
@@ -105,27 +105,27 @@ fn indented(message: &str) -> String {
     lines.join("\n           ")
 }
 
-/// A text as one word of a shell, whatever is in it.
+/// Any text, quoted as one word for a shell.
 #[must_use]
 pub fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// JSON as one word of a shell.
+/// JSON, quoted as one word for a shell.
 #[must_use]
 pub fn quoted_json(value: &Value) -> String {
     quoted(&escaped(&value.to_string()))
 }
 
-fn gates(text: &mut String, view: &View, paint: Paint) {
+fn gates(text: &mut String, view: &ClusterUpdates, paint: Paint) {
     if let Some(why) = &view.gates_unknown {
         let _ = writeln!(text, "\nGates to acknowledge: unknown ({})", one_line(why));
     }
-    let gates: &[Gate] = view.gates.as_deref().unwrap_or_default();
+    let gates: &[AdminGate] = view.gates.as_deref().unwrap_or_default();
     if gates.is_empty() {
         return;
     }
-    let _ = writeln!(text, "\n{}", paint.tone(Tone::Bold, "To acknowledge"));
+    let _ = writeln!(text, "\n{}", paint.tone(Tone::Bold, "Gates to acknowledge"));
     for gate in gates {
         let _ = writeln!(text, "  {}: {}", one_line(&gate.key), one_line(&gate.text));
         let data = BTreeMap::from([(gate.key.as_str(), "true")]);
@@ -137,7 +137,7 @@ fn gates(text: &mut String, view: &View, paint: Paint) {
     }
 }
 
-fn recommended(text: &mut String, view: &View, wide: bool, paint: Paint) {
+fn recommended(text: &mut String, view: &ClusterUpdates, wide: bool, paint: Paint) {
     if view.recommended.is_empty() {
         text.push_str("\nNo updates are recommended.\n");
         return;
@@ -150,7 +150,7 @@ fn recommended(text: &mut String, view: &View, wide: bool, paint: Paint) {
     text.push_str(&table.render(paint, 2));
 }
 
-fn row(update: &Offered, wide: bool) -> Vec<Cell> {
+fn row(update: &OfferedUpdate, wide: bool) -> Vec<Cell> {
     let blocked = if update.blocked {
         Cell::toned(Tone::Warn, "Upgradeable=False")
     } else {
@@ -168,7 +168,7 @@ fn row(update: &Offered, wide: bool) -> Vec<Cell> {
     row
 }
 
-fn not_recommended(text: &mut String, view: &View, wide: bool, paint: Paint) {
+fn not_recommended(text: &mut String, view: &ClusterUpdates, wide: bool, paint: Paint) {
     if view.not_recommended.is_empty() {
         text.push_str("\nEvery supported update is recommended.\n");
         return;
@@ -192,7 +192,7 @@ fn not_recommended(text: &mut String, view: &View, wide: bool, paint: Paint) {
 mod tests {
     use clusterversion::gates::ConfigMap;
     use clusterversion::types::read_documents;
-    use clusterversion::view::view;
+    use clusterversion::updates::cluster_updates;
 
     use super::*;
 
@@ -217,11 +217,11 @@ status:
   - {type: Progressing, status: "False", message: Cluster version is 4.18.1}
 "#;
 
-    fn shown() -> View {
+    fn shown() -> ClusterUpdates {
         let object = &read_documents(OBJECT).unwrap()[0];
         let gates = ConfigMap::of([("ack-4.18-kube-1.32", "Kubernetes 1.32 removes APIs.")]);
         let acks = ConfigMap::of::<String, String>([]);
-        view(object, Some((&gates, &acks)), None)
+        cluster_updates(object, Some((&gates, &acks)), None)
     }
 
     #[test]
@@ -246,7 +246,7 @@ status:
             !yaml.contains("notRecommended"),
             "not asked for is not none: {yaml}"
         );
-        let none = View {
+        let none = ClusterUpdates {
             not_recommended: Vec::new(),
             ..shown()
         };
@@ -256,11 +256,11 @@ status:
 
     #[test]
     fn gates_that_are_not_known_are_said_to_be_so() {
-        let view = view(&read_documents(OBJECT).unwrap()[0], None, None);
+        let view = cluster_updates(&read_documents(OBJECT).unwrap()[0], None, None);
         let text = render(&view, false, None, Paint::Never);
         assert!(
             text.contains(
-                "Gates to acknowledge: unknown (the ClusterVersion alone does not tell; ask the cluster)"
+                "Gates to acknowledge: unknown (a ClusterVersion alone does not show them; connect to the cluster)"
             ),
             "{text}"
         );
@@ -276,7 +276,7 @@ status:
             .replace("version: 4.18.3", r#"version: "4.18.3\e[2J""#);
         let gates = ConfigMap::of([("ack-4.18-a'; touch pwn; '\u{1b}[2J", "Read\u{1b}[2J this.")]);
         let acks = ConfigMap::of::<String, String>([]);
-        let view = view(&read_documents(&evil).unwrap()[0], Some((&gates, &acks)), None);
+        let view = cluster_updates(&read_documents(&evil).unwrap()[0], Some((&gates, &acks)), None);
         for output in [None, Some(Output::Wide), Some(Output::Name)] {
             let text = render(&view, true, output, Paint::Never);
             let steering = text.chars().find(|char| char.is_control() && *char != '\n');

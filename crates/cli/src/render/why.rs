@@ -1,4 +1,4 @@
-//! One cluster explained: phase, cause, history, and what would move it.
+//! The explanation of one cluster: phase, cause, history and next step.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ use crate::upgrade::Upgrade;
 
 const DEGRADED: &str = "degraded";
 
-/// The explanation in the form asked for.
+/// Renders the explanation in the requested format.
 #[must_use]
 pub fn render(
     upgrade: &Upgrade,
@@ -34,13 +34,13 @@ pub fn render(
         cluster: &row.cluster,
     };
     let remedy = remedy::for_cluster(&row.reason, row.phase, names);
-    // While the spec is invalid nothing starts, whatever else would move the cluster.
+    // While the spec is invalid no cluster starts, so nothing else would help.
     let frozen = upgrade
         .condition(conditions::STALLED)
         .filter(|stalled| stalled.status == "True" && stalled.reason == conditions::reason::INVALID_SPEC);
     let remedy = frozen.map_or(remedy, |stalled| {
         format!(
-            "Correct the spec of the upgrade first; until then nothing starts: {}",
+            "Fix the spec of the upgrade first; no cluster starts until then: {}",
             one_line(&stalled.message)
         )
     });
@@ -52,7 +52,7 @@ pub fn render(
     }
 }
 
-/// The stable shape for machines: every key is always there, what is unknown is null or empty.
+/// The stable structure for machines. Every key is always present; unknown values are null or empty.
 fn explanation(upgrade: &Upgrade, row: &ReportRow, remedy: &str) -> Value {
     let steps: Vec<Value> = row
         .steps
@@ -97,7 +97,7 @@ fn text(upgrade: &Upgrade, row: &ReportRow, remedy: &str, now: DateTime<Utc>, pa
         marks.push_str(" (canary)");
     }
     if row.left_selection {
-        marks.push_str(" (left the selection, goes on to its end)");
+        marks.push_str(" (no longer selected, will finish all its steps)");
     }
     let mut fields = vec![
         ("Cluster", format!("{}{marks}", row.cluster)),
@@ -116,7 +116,7 @@ fn text(upgrade: &Upgrade, row: &ReportRow, remedy: &str, now: DateTime<Utc>, pa
         .map(|(key, value)| format!("{:<10}{value}", format!("{key}:")));
     let mut text = lines(fields);
     text.push_str(&history(row, now, paint));
-    let _ = writeln!(text, "{}\n  {remedy}", paint.tone(Tone::Bold, "What moves it:"));
+    let _ = writeln!(text, "{}\n  {remedy}", paint.tone(Tone::Bold, "Next step:"));
     text
 }
 
@@ -150,7 +150,7 @@ fn history(row: &ReportRow, now: DateTime<Utc>, paint: Paint) -> String {
     format!("{heading}\n{}", table.render(paint, 2))
 }
 
-/// How a step that has no outcome yet stands. A degraded pre-action has none because it may recover by itself.
+/// The state of a step without an outcome. A degraded pre-action has no outcome because it may still recover.
 const fn open(phase: Phase) -> &'static str {
     match phase {
         Phase::PreActionDegraded => DEGRADED,
@@ -213,7 +213,7 @@ mod tests {
         let rows = rows();
         let text = render(&invalid(), rows.of("edge-02").unwrap(), None, now(), Paint::Never);
         assert!(
-            text.contains("Correct the spec") && text.contains("ConfigMap a is there twice"),
+            text.contains("Fix the spec") && text.contains("ConfigMap a appears twice"),
             "{text}"
         );
         assert!(!text.contains("Nothing to do"), "{text}");

@@ -17,7 +17,7 @@ fn object(conditions: &[(&str, &str, &str, &str)], state: &str) -> ClusterVersio
             "False" => ConditionStatus::False,
             _ => ConditionStatus::Unknown,
         };
-        let condition = Condition::new(Time::UNIX_EPOCH, kind, status, *reason, *message);
+        let condition = ClusterOperatorCondition::new(Time::UNIX_EPOCH, kind, status, *reason, *message);
         object.status.conditions.set(condition);
     }
     object
@@ -64,36 +64,36 @@ const NODES: Said = (
 #[test]
 fn at_rest_each_state_has_its_cause() {
     for (also, state, cause) in [
-        (None, State::Idle, "Cluster version is 4.14.1"),
+        (None, ClusterVersionState::Idle, "Cluster version is 4.14.1"),
         (
             Some(INVALID_SPEC),
-            State::Blocked,
+            ClusterVersionState::Blocked,
             "The cluster version is invalid: x",
         ),
         (
             Some(REFUSED),
-            State::Blocked,
+            ClusterVersionState::Blocked,
             "PreconditionChecks: Preconditions failed",
         ),
         (
             Some(GATE),
-            State::Blocked,
-            "4.14.1 runs; updates to another minor version are blocked: AdminAckRequired: Read this.",
+            ClusterVersionState::Blocked,
+            "the cluster runs 4.14.1; updates to another minor version are blocked: AdminAckRequired: Read this.",
         ),
         (
             Some(POOLS),
-            State::WorkersPending,
-            "4.14.1 is applied but for nodes: PoolUpdating: pools",
+            ClusterVersionState::WorkersPending,
+            "4.14.1 is applied except on some nodes: PoolUpdating: pools",
         ),
         (
             Some(MONITORING),
-            State::Failing,
+            ClusterVersionState::Failing,
             "ClusterOperatorNotAvailable: Cluster operator monitoring is not available",
         ),
         (
             Some(NODES),
-            State::WorkersPending,
-            "4.14.1 is applied but for nodes: ClusterOperatorDegraded: Cluster operator machine-config is degraded",
+            ClusterVersionState::WorkersPending,
+            "4.14.1 is applied except on some nodes: ClusterOperatorDegraded: Cluster operator machine-config is degraded",
         ),
     ] {
         let conditions: Vec<Said> = [SETTLED].into_iter().chain(also).collect();
@@ -107,14 +107,14 @@ fn in_an_update_each_state_has_its_cause() {
     let working = "Working towards 4.14.1: 12% complete";
     let down = "UpdatePayloadClusterDown: down (Working towards 4.14.1: 12% complete)";
     for (minutes, also, state, cause) in [
-        (0, None, State::Updating, working),
-        (95, Some(SLOW), State::Updating, working),
-        (5, Some(DOWN), State::Failing, down),
-        (30, Some(DOWN), State::Stalled, down),
+        (0, None, ClusterVersionState::Updating, working),
+        (95, Some(SLOW), ClusterVersionState::Updating, working),
+        (5, Some(DOWN), ClusterVersionState::Failing, down),
+        (30, Some(DOWN), ClusterVersionState::Stalled, down),
         (
             24 * 60,
             None,
-            State::Stalled,
+            ClusterVersionState::Stalled,
             "Working towards 4.14.1: 12% complete (for 24 hours)",
         ),
     ] {
@@ -154,8 +154,8 @@ fn what_else_matters_is_noted() {
             "SlowClusterOperator: waiting on etcd over 30 minutes",
             "RetrievePayload: no such image",
             "updates to another minor version are blocked: PoolUpdating: pools",
-            "no updates are retrieved: NoChannel: The update channel has not been configured.",
-            "the operator has taken up generation 1 of 3",
+            "updates cannot be retrieved: NoChannel: The update channel has not been configured.",
+            "the cluster-version operator has observed generation 1 of 3",
         ]
     );
 }
@@ -169,32 +169,36 @@ fn an_object_that_does_not_say_enough_is_never_idle() {
     };
     let completed = "desired: {version: 4.14.1}, history: [{state: Completed, version: 4.14.1}]";
     for (text, state, cause) in [
-        ("spec: {}".to_owned(), State::Unknown, "the object has no status"),
+        (
+            "spec: {}".to_owned(),
+            ClusterVersionState::Unknown,
+            "the object has no status",
+        ),
         (
             "status: {conditions: [{type: Progressing, status: 'False'}]}".to_owned(),
-            State::Unknown,
-            "the history is empty, so that no release is known to be applied",
+            ClusterVersionState::Unknown,
+            "the history is empty, so it is not known whether any release is applied",
         ),
         (
             format!("status: {{{completed}}}"),
-            State::Unknown,
+            ClusterVersionState::Unknown,
             "the object has no condition Progressing",
         ),
         (
             format!("status: {{{completed}, conditions: [{{type: Progressing, status: Unknown}}]}}"),
-            State::Unknown,
+            ClusterVersionState::Unknown,
             "Progressing is neither True nor False: Progressing=Unknown",
         ),
         (
             format!(
                 "status: {{{completed}, conditions: [{{type: Upgradeable, status: 'False', reason: R}}]}}"
             ),
-            State::Unknown,
+            ClusterVersionState::Unknown,
             "the object has no condition Progressing",
         ),
         (
             format!("status: {{{completed}, conditions: [{{type: Progressing, status: 'False'}}]}}"),
-            State::Idle,
+            ClusterVersionState::Idle,
             "Cluster version is 4.14.1",
         ),
     ] {
@@ -210,38 +214,38 @@ fn an_object_that_contradicts_itself_is_never_idle() {
         let Assessment { state, cause, notes } = assess(&object(conditions, state), None);
         (state, cause, notes)
     };
-    let standstill = "4.14.1 is not completed, and Progressing is not True";
+    let standstill = "4.14.1 is not fully applied, but Progressing is not True";
     assert_eq!(
         judged("Partial", &[UP]),
-        (State::Stalled, standstill.to_owned(), Vec::new())
+        (ClusterVersionState::Stalled, standstill.to_owned(), Vec::new())
     );
     assert_eq!(
         judged("Partial", &[UP, SETTLED]),
         (
-            State::Stalled,
+            ClusterVersionState::Stalled,
             format!("{standstill}: Cluster version is 4.14.1"),
             Vec::new()
         )
     );
     assert_eq!(
         judged("Partial", &[SETTLED, NODES]).0,
-        State::Failing,
+        ClusterVersionState::Failing,
         "a release that is not completed does not wait for workers alone"
     );
     assert_eq!(
         judged("Completed", &[WORKING]),
-        (State::Updating, WORKING.3.to_owned(), Vec::new())
+        (ClusterVersionState::Updating, WORKING.3.to_owned(), Vec::new())
     );
     let mute = judged("Partial", &[("Progressing", "True", "", "")]);
     assert_eq!(mute.1, "an update is in progress");
     assert_eq!(
         judged("Completed", &[AWAY, SETTLED]),
-        (State::Failing, "X: down".to_owned(), Vec::new())
+        (ClusterVersionState::Failing, "X: down".to_owned(), Vec::new())
     );
     assert_eq!(
         judged("Partial", &[AWAY, WORKING]),
         (
-            State::Updating,
+            ClusterVersionState::Updating,
             WORKING.3.to_owned(),
             vec!["the cluster is not available: X: down".to_owned()]
         )
@@ -257,21 +261,21 @@ fn only_a_degraded_machine_config_is_a_matter_of_nodes() {
         "Cluster operator machine-config is not available",
     );
     let state = |failing: Said| assess(&object(&[SETTLED, failing], "Completed"), None).state;
-    assert_eq!(state(NODES), State::WorkersPending);
-    assert_eq!(state(AWAY), State::Failing);
+    assert_eq!(state(NODES), ClusterVersionState::WorkersPending);
+    assert_eq!(state(AWAY), ClusterVersionState::Failing);
 }
 
 #[test]
 fn without_a_history_no_release_is_applied() {
     let mut object = object(&[SETTLED, NODES], "Completed");
     object.status.history.clear();
-    assert_eq!(assess(&object, None).state, State::Failing);
+    assert_eq!(assess(&object, None).state, ClusterVersionState::Failing);
 }
 
 #[test]
 fn a_refused_release_does_not_hide_that_the_cluster_is_failing() {
     let assessment = assess(&object(&[SETTLED, REFUSED, DOWN], "Completed"), None);
-    assert_eq!(assessment.state, State::Blocked);
+    assert_eq!(assessment.state, ClusterVersionState::Blocked);
     let failing = "the cluster is failing: UpdatePayloadClusterDown: down";
     assert!(
         assessment.notes.iter().any(|note| note == failing),

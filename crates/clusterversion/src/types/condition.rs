@@ -1,30 +1,27 @@
-//! Conditions: merged by type in the order in which they first came, with a transition time that moves on flips only.
+//! Conditions. They keep the order in which they were first set, and the transition time changes only with the status.
 
 use std::fmt;
 
 use serde_json::Value;
 
-use super::field::{Field, Time, object, require};
-
-/// Most characters that the schema takes in the message of an update's or a risk's condition.
-const MAX_MESSAGE: usize = 32_768;
+use super::field::{Field, Time, object};
 
 /// `True`, `False` or `Unknown`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConditionStatus {
-    /// Not given; never written.
+    /// Not given. This is never written.
     #[default]
     Unset,
-    /// It holds.
+    /// The condition holds.
     True,
-    /// It does not hold.
+    /// The condition does not hold.
     False,
-    /// It cannot be said.
+    /// It is not known whether the condition holds.
     Unknown,
 }
 
 impl ConditionStatus {
-    /// As it is written; empty for [`ConditionStatus::Unset`].
+    /// The written form; empty for [`ConditionStatus::Unset`].
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -59,23 +56,23 @@ impl Field for ConditionStatus {
 }
 
 object! {
-    /// A condition, of a ClusterVersion or (there with required reason and message) of an update or a risk.
-    pub struct Condition {
+    /// A condition of a ClusterVersion, of an update or of a risk. The latter two require a reason and a message.
+    pub struct ClusterOperatorCondition {
         /// `type`.
         pub kind: String = "type",
-        /// Whether it holds.
+        /// Whether the condition holds.
         pub status: ConditionStatus = "status",
-        /// One word; may be empty.
+        /// One word. It may be empty.
         pub reason: String = "reason",
-        /// For people; may be empty and have several lines.
+        /// A text for people. It may be empty or have several lines.
         pub message: String = "message",
         /// When the status last changed.
         pub last_transition_time: Option<Time> = "lastTransitionTime",
     }
 }
 
-impl Condition {
-    /// A condition that has just come about.
+impl ClusterOperatorCondition {
+    /// A condition whose status changed at `now`.
     #[must_use]
     pub fn new(
         now: Time,
@@ -94,13 +91,13 @@ impl Condition {
         }
     }
 
-    /// Does it hold?
+    /// Whether the condition holds.
     #[must_use]
     pub fn is_true(&self) -> bool {
         self.status == ConditionStatus::True
     }
 
-    /// Is it known not to hold?
+    /// Whether the condition is known not to hold.
     #[must_use]
     pub fn is_false(&self) -> bool {
         self.status == ConditionStatus::False
@@ -109,23 +106,24 @@ impl Condition {
 
 /// Conditions by type.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Conditions(pub Vec<Condition>);
+pub struct Conditions(pub Vec<ClusterOperatorCondition>);
 
 impl Conditions {
     /// The condition of a type.
     #[must_use]
-    pub fn get(&self, kind: &str) -> Option<&Condition> {
+    pub fn get(&self, kind: &str) -> Option<&ClusterOperatorCondition> {
         self.0.iter().find(|condition| condition.kind == kind)
     }
 
     /// Whether the condition of a type is True.
     #[must_use]
     pub fn is_true(&self, kind: &str) -> bool {
-        self.get(kind).is_some_and(Condition::is_true)
+        self.get(kind).is_some_and(ClusterOperatorCondition::is_true)
     }
 
-    /// Merges a condition: status, reason and message are taken over, the transition time only when the status changes.
-    pub fn set(&mut self, new: Condition) {
+    /// Sets a condition. An existing one of that type takes over status, reason and message, and the transition time only if
+    /// the status changes.
+    pub fn set(&mut self, new: ClusterOperatorCondition) {
         match self.0.iter_mut().find(|old| old.kind == new.kind) {
             Some(old) => {
                 if old.status != new.status {
@@ -139,31 +137,20 @@ impl Conditions {
         }
     }
 
-    /// Takes a condition out.
+    /// Removes a condition.
     pub fn remove(&mut self, kind: &str) {
         self.0.retain(|condition| condition.kind != kind);
     }
 
-    /// All of them, in the order in which they came.
-    pub fn iter(&self) -> std::slice::Iter<'_, Condition> {
+    /// All conditions, in the order in which they were first set.
+    pub fn iter(&self) -> std::slice::Iter<'_, ClusterOperatorCondition> {
         self.0.iter()
-    }
-
-    /// Puts in what the schema of an update's or risk's conditions requires.
-    pub(crate) fn complete_strictly(&mut self) {
-        for condition in &mut self.0 {
-            if let Some((at, _)) = condition.message.char_indices().nth(MAX_MESSAGE) {
-                condition.message.truncate(at);
-            }
-            require(&mut condition.other, "message", Value::from(""));
-            require(&mut condition.other, "reason", Value::from(""));
-        }
     }
 }
 
 impl<'a> IntoIterator for &'a Conditions {
-    type Item = &'a Condition;
-    type IntoIter = std::slice::Iter<'a, Condition>;
+    type Item = &'a ClusterOperatorCondition;
+    type IntoIter = std::slice::Iter<'a, ClusterOperatorCondition>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
@@ -191,22 +178,34 @@ mod tests {
         let start = Time::UNIX_EPOCH;
         let later = start + TimeDelta::hours(1);
         let mut conditions = Conditions::default();
-        conditions.set(Condition::new(
+        conditions.set(ClusterOperatorCondition::new(
             start,
             "Available",
             ConditionStatus::True,
             "",
             "one",
         ));
-        conditions.set(Condition::new(start, "Failing", ConditionStatus::False, "", ""));
-        conditions.set(Condition::new(
+        conditions.set(ClusterOperatorCondition::new(
+            start,
+            "Failing",
+            ConditionStatus::False,
+            "",
+            "",
+        ));
+        conditions.set(ClusterOperatorCondition::new(
             later,
             "Available",
             ConditionStatus::True,
             "R",
             "two",
         ));
-        conditions.set(Condition::new(later, "Failing", ConditionStatus::True, "", ""));
+        conditions.set(ClusterOperatorCondition::new(
+            later,
+            "Failing",
+            ConditionStatus::True,
+            "",
+            "",
+        ));
         let seen: Vec<_> = conditions
             .iter()
             .map(|c| (c.kind.as_str(), c.message.as_str(), c.last_transition_time))

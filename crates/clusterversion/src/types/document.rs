@@ -1,28 +1,28 @@
-//! `ClusterVersions` out of a text: YAML or JSON, bare or in a `List`, as `oc get -o yaml` writes them.
+//! Reads `ClusterVersions` from YAML or JSON, either single objects or a `List`, as `oc get -o yaml` writes them.
 
 use serde_json::Value;
 
 use super::ClusterVersion;
 use super::field::Field as _;
 
-/// Why a text holds no ClusterVersion.
+/// Why no ClusterVersion can be read from a text.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
-    /// Nothing in it.
+    /// The text is empty.
     #[error("expected a ClusterVersion, found nothing")]
     Empty,
-    /// Neither YAML nor JSON.
+    /// The text is neither YAML nor JSON.
     #[error("neither YAML nor JSON: {0}")]
     Syntax(String),
-    /// An object of another kind.
+    /// It contains an object of another kind.
     #[error("expected a ClusterVersion, found {0}")]
     Kind(String),
-    /// A field of another type.
+    /// A field has another type.
     #[error("ClusterVersion: {0}")]
     Field(String),
 }
 
-/// Reads the `ClusterVersions` of a text, in their order.
+/// Reads the `ClusterVersions` of a text, in order.
 ///
 /// # Errors
 /// [`DocumentError`]: the text cannot be read, or an object in it is not a ClusterVersion.
@@ -48,7 +48,7 @@ pub fn read_documents(text: &str) -> Result<Vec<ClusterVersion>, DocumentError> 
     Ok(found)
 }
 
-/// The documents of a stream: what is between lines of `---`. JSON has none of them.
+/// The documents of a YAML stream, separated by `---`. JSON has no such lines.
 fn documents(text: &str) -> Vec<String> {
     let mut documents = vec![String::new()];
     for line in text.lines() {
@@ -56,7 +56,7 @@ fn documents(text: &str) -> Vec<String> {
         if let Some(rest) = rest.filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t'])) {
             documents.push(rest.trim().to_owned());
         } else if let Some(last) = documents.last_mut() {
-            // A directive (%YAML 1.2) speaks of the reader, not of the object.
+            // A directive such as %YAML 1.2 is not part of the object.
             if !(line.starts_with('%') && is_blank(last)) {
                 last.push_str(line);
             }
@@ -68,25 +68,25 @@ fn documents(text: &str) -> Vec<String> {
     documents
 }
 
-/// Nothing but comments and empty lines.
+/// Whether a text has only comments and empty lines.
 fn is_blank(text: &str) -> bool {
     text.lines()
         .map(str::trim)
         .all(|line| line.is_empty() || line == "---" || line.starts_with('#'))
 }
 
-/// An error without the advice for programmers that the reader adds.
+/// An error without the advice that the YAML library adds for programmers.
 fn words(error: &str) -> String {
     error.replace(", set DuplicateKeyPolicy in Options if acceptable", "")
 }
 
-/// Whether an object without kind can be nothing but a cluster's version.
+/// Whether an object without kind can only be the ClusterVersion of a cluster.
 fn is_of_a_cluster(value: &Value) -> bool {
     value["metadata"]["name"] == *"version" && value["spec"]["clusterID"].is_string()
 }
 
 fn one(value: &Value) -> Result<ClusterVersion, DocumentError> {
-    // A fragment without it is taken at its word; another group's object of that name is another thing.
+    // An object without apiVersion is accepted, but one of another group is another kind.
     let foreign = value
         .get("apiVersion")
         .filter(|version| **version != *"config.openshift.io/v1");
@@ -98,7 +98,7 @@ fn one(value: &Value) -> Result<ClusterVersion, DocumentError> {
             None => ClusterVersion::read(value).map_err(DocumentError::Field),
         },
         Some(kind) => Err(DocumentError::Kind(format!("{kind:?}"))),
-        // Archives of a cluster's configuration leave out what every file of theirs would repeat.
+        // Archives of a cluster's configuration leave out apiVersion and kind.
         None if foreign.is_none() && is_of_a_cluster(value) => {
             ClusterVersion::read(value).map_err(DocumentError::Field)
         }

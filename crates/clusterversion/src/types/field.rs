@@ -1,8 +1,8 @@
-//! How a JSON object becomes a struct and back without losing anything.
+//! Turns a JSON object into a struct and back without losing anything.
 //!
-//! Owns the rule: a known field that holds something is read into the struct; what is unknown, null or blank stays as it
-//! was in `other`, and is written back unless the struct has something to say in its place. So `force: false`,
-//! `version: ""` and `completionTime: null` survive, and a struct that was never blank writes no blanks.
+//! A known field with a value is read into the struct. Fields that are unknown, null or blank stay in `other` as they were, and
+//! are written back unless the struct has a value for them. For example, `force: false`, `version: ""` and
+//! `completionTime: null` survive, and a struct without such fields does not write them.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::{Map, Value};
@@ -12,13 +12,13 @@ pub type Time = DateTime<Utc>;
 
 /// A value of a field.
 pub(crate) trait Field: Default + PartialEq {
-    /// Reads it; the error says what was expected.
+    /// Reads a value. The error says what was expected.
     fn read(value: &Value) -> Result<Self, String>;
-    /// Writes it.
+    /// Writes the value.
     fn write(&self) -> Value;
 }
 
-/// Takes a field out of an object; what is blank stays there.
+/// Takes a field out of an object. A blank field stays there.
 pub(crate) fn take<T: Field>(map: &mut Map<String, Value>, key: &str) -> Result<T, String> {
     let Some(value) = map.get(key).filter(|value| !value.is_null()) else {
         return Ok(T::default());
@@ -36,16 +36,11 @@ pub(crate) fn take<T: Field>(map: &mut Map<String, Value>, key: &str) -> Result<
     Ok(read)
 }
 
-/// Puts a field into an object unless it is blank.
+/// Inserts a field into an object unless it is blank.
 pub(crate) fn put<T: Field>(map: &mut Map<String, Value>, key: &str, value: &T) {
     if *value != T::default() {
         map.insert(key.to_owned(), value.write());
     }
-}
-
-/// Makes sure that a key the schema requires is there.
-pub(crate) fn require(map: &mut Map<String, Value>, key: &str, blank: Value) {
-    map.entry(key).or_insert(blank);
 }
 
 /// A time in whole seconds, as Kubernetes writes times.
@@ -104,7 +99,7 @@ impl Field for Option<Time> {
         let text = String::read(value)?;
         DateTime::parse_from_rfc3339(&text)
             .map(|at| Some(at.with_timezone(&Utc)))
-            .map_err(|error| format!("{text:?} is no time: {error}"))
+            .map_err(|error| format!("{text:?} is not a time: {error}"))
     }
 
     fn write(&self) -> Value {
@@ -144,7 +139,7 @@ pub(crate) fn read_map(value: &Value) -> Result<Map<String, Value>, String> {
         .map_or_else(|| expected("an object", value), |map| Ok(map.clone()))
 }
 
-/// A struct of known fields and the rest of its JSON object.
+/// Defines a struct of known fields and the rest of its JSON object.
 macro_rules! object {
     (
         $(#[$meta:meta])*
@@ -156,7 +151,7 @@ macro_rules! object {
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct $name {
             $($(#[$doc])* pub $field: $type,)*
-            /// What else was there: unknown fields, nulls and blanks, written back as they were.
+            /// All other fields: unknown, null or blank ones. They are written back as they were.
             pub other: serde_json::Map<String, serde_json::Value>,
         }
 
@@ -192,7 +187,7 @@ macro_rules! object {
 }
 pub(crate) use object;
 
-/// An object that may be absent. A macro, because a blanket implementation would cover `Option<Time>` as well.
+/// Makes an object optional. This is a macro because a blanket implementation would also cover `Option<Time>`.
 macro_rules! optional {
     ($($name:ty),*) => {$(
         impl $crate::types::field::Field for Option<$name> {

@@ -1,13 +1,12 @@
-//! ClusterVersion (`config.openshift.io/v1`) as it is read and written: known fields typed, everything else kept.
-//!
-//! Owns the shapes, and nothing of what they mean. Reading and writing lose nothing ([`field`]).
+//! ClusterVersion (`config.openshift.io/v1`) as it is read and written. Known fields are typed, and all others are kept, so
+//! that reading and writing lose nothing ([`field`]).
 
 mod condition;
 mod document;
 pub mod field;
 mod status;
 
-pub use condition::{Condition, ConditionStatus, Conditions};
+pub use condition::{ClusterOperatorCondition, ConditionStatus, Conditions};
 pub use document::{DocumentError, read_documents};
 pub use field::Time;
 pub use status::{
@@ -38,17 +37,17 @@ pub const RECOMMENDED: &str = "Recommended";
 pub const APPLIES: &str = "Applies";
 
 object! {
-    /// Names and versions of an object; annotations and the like are in `other`.
-    pub struct Metadata {
+    /// Metadata of an object. Annotations, labels and so on are in `other`.
+    pub struct ObjectMetadata {
         /// `version`.
         pub name: String = "name",
-        /// Counts changes of the spec.
+        /// `generation`: counts changes of the spec.
         pub generation: i64 = "generation",
     }
 }
 
 object! {
-    /// A risk that the administrator of the cluster accepts.
+    /// A risk that the administrator accepts.
     pub struct AcceptRisk {
         /// Name of the risk.
         pub name: String = "name",
@@ -56,26 +55,26 @@ object! {
 }
 
 object! {
-    /// The request for an update.
+    /// The requested update.
     pub struct Update {
-        /// `Multi`, for a migration to the payload of all architectures.
+        /// `Multi` requests the migration to the payload for all architectures.
         pub architecture: String = "architecture",
-        /// Version; alone it must be a recommended update.
+        /// Version. Without an image it must be an available update.
         pub version: String = "version",
-        /// Pull specification; with it anything may be asked for.
+        /// Pull specification. With an image any release can be requested.
         pub image: String = "image",
-        /// Overrules verification and preconditions.
+        /// Whether verification and preconditions are ignored.
         pub force: bool = "force",
-        /// Risks accepted by name; behind a gate.
+        /// Risks accepted by name; only with a feature gate.
         pub accept_risks: Vec<AcceptRisk> = "acceptRisks",
     }
 }
 optional!(Update);
 
 object! {
-    /// An object that the operator is told to leave alone.
+    /// An object that the operator may be told not to manage.
     pub struct ComponentOverride {
-        /// Whether it is left alone.
+        /// Whether the operator does not manage it.
         pub unmanaged: bool = "unmanaged",
     }
 }
@@ -85,13 +84,13 @@ object! {
     pub struct Spec {
         /// UUID, version 4.
         pub cluster_id: String = "clusterID",
-        /// Empty: the update service is not asked.
+        /// Channel. If it is empty, the operator retrieves no updates.
         pub channel: String = "channel",
-        /// URL of the update service; empty: the operator's default.
+        /// URL of the update service. If it is empty, the operator uses its default.
         pub upstream: String = "upstream",
-        /// The request.
+        /// The requested update.
         pub desired_update: Option<Update> = "desiredUpdate",
-        /// Objects out of the operator's hands.
+        /// Objects that the operator may be told not to manage.
         pub overrides: Vec<ComponentOverride> = "overrides",
     }
 }
@@ -104,10 +103,10 @@ object! {
         /// `ClusterVersion`.
         pub kind: String = "kind",
         /// Metadata.
-        pub metadata: Metadata = "metadata",
-        /// What is asked for.
+        pub metadata: ObjectMetadata = "metadata",
+        /// Spec.
         pub spec: Spec = "spec",
-        /// What is.
+        /// Status.
         pub status: Status = "status",
     }
 }
@@ -119,17 +118,17 @@ impl ClusterVersion {
         Self {
             api_version: "config.openshift.io/v1".to_owned(),
             kind: "ClusterVersion".to_owned(),
-            metadata: Metadata {
+            metadata: ObjectMetadata {
                 name: "version".to_owned(),
                 generation: 1,
-                ..Metadata::default()
+                ..ObjectMetadata::default()
             },
             spec,
             ..Self::default()
         }
     }
 
-    /// Whether an override takes an object out of the operator's hands.
+    /// Whether the operator is told not to manage some object.
     #[must_use]
     pub fn has_overrides(&self) -> bool {
         self.spec.overrides.iter().any(|entry| entry.unmanaged)

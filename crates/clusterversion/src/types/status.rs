@@ -1,14 +1,12 @@
-//! The status of a ClusterVersion: what runs, what ran, what may run next.
-
-use serde_json::{Value, json};
+//! The status of a ClusterVersion: the current release, the history and the updates.
 
 use super::condition::Conditions;
-use super::field::{Time, object, require};
+use super::field::{Time, object};
 
 object! {
-    /// A release as status lists it. It never has `force`.
+    /// A release as the status lists it.
     pub struct Release {
-        /// `Multi` or empty; published only behind a gate.
+        /// `Multi` or empty; only published with a feature gate.
         pub architecture: String = "architecture",
         /// Version.
         pub version: String = "version",
@@ -16,7 +14,7 @@ object! {
         pub image: String = "image",
         /// Errata page.
         pub url: String = "url",
-        /// Channels that have it, sorted.
+        /// Channels that contain the release, sorted.
         pub channels: Vec<String> = "channels",
     }
 }
@@ -24,7 +22,7 @@ object! {
 object! {
     /// The query of a `PromQL` rule.
     pub struct PromQl {
-        /// Its text; it gives 0 or 1.
+        /// The query. Its result is 0 or 1.
         pub promql: String = "promql",
     }
 }
@@ -33,66 +31,66 @@ super::field::optional!(PromQl);
 object! {
     /// One rule of a risk.
     pub struct MatchingRule {
-        /// `Always`, `PromQL`, or a type to come.
+        /// `Always`, `PromQL`, or a future type.
         pub kind: String = "type",
-        /// Present with `PromQL` only.
+        /// Only with type `PromQL`.
         pub promql: Option<PromQl> = "promql",
     }
 }
 
 object! {
-    /// A named reason not to update.
+    /// A known problem that an update may bring.
     pub struct Risk {
-        /// Where to read on.
+        /// URL with more information.
         pub url: String = "url",
         /// Name, unique within an update.
         pub name: String = "name",
-        /// What may happen, to whom.
+        /// What may happen, and to which clusters.
         pub message: String = "message",
-        /// Who is exposed: the first rule that evaluates decides.
+        /// Which clusters are exposed. The first rule that can be evaluated decides.
         pub matching_rules: Vec<MatchingRule> = "matchingRules",
-        /// `Applies`; behind a gate.
+        /// Condition `Applies`; only with a feature gate.
         pub conditions: Conditions = "conditions",
     }
 }
 
 object! {
-    /// An update that is recommended to some clusters only.
+    /// An update that is recommended only to clusters that are not exposed to its risks.
     pub struct ConditionalUpdate {
         /// The target.
         pub release: Release = "release",
-        /// Names of the risks, sorted; behind a gate.
+        /// Names of the risks, sorted; only with a feature gate.
         pub risk_names: Vec<String> = "riskNames",
-        /// At least one.
+        /// The risks, at least one.
         pub risks: Vec<Risk> = "risks",
-        /// `Recommended`.
+        /// Condition `Recommended`.
         pub conditions: Conditions = "conditions",
     }
 }
 
 object! {
-    /// A release that was or is being applied.
+    /// A release that is or was being applied.
     pub struct HistoryEntry {
         /// [`PARTIAL`] or [`COMPLETED`].
         pub state: String = "state",
-        /// When it became the release to reconcile.
+        /// When the operator started to apply it.
         pub started_time: Option<Time> = "startedTime",
-        /// When it was completed, or given up for the next one.
+        /// When it was completed, or replaced by the next one.
         pub completion_time: Option<Time> = "completionTime",
-        /// Version; empty until the payload is loaded.
+        /// Version. It is empty until the payload is loaded.
         pub version: String = "version",
         /// Pull specification.
         pub image: String = "image",
         /// Whether its signature was verified.
         pub verified: bool = "verified",
-        /// What was overruled to get here, a line each.
+        /// The risks that were accepted for this update, one line each.
         pub accepted_risks: String = "acceptedRisks",
     }
 }
 
-/// State of a release that is not applied as a whole.
+/// State of a release that is not fully applied.
 pub const PARTIAL: &str = "Partial";
-/// State of a release that was applied as a whole.
+/// State of a release that was fully applied.
 pub const COMPLETED: &str = "Completed";
 
 object! {
@@ -102,17 +100,17 @@ object! {
         pub desired: Release = "desired",
         /// Newest first.
         pub history: Vec<HistoryEntry> = "history",
-        /// The generation that the operator has taken up.
+        /// The generation that the operator has observed.
         pub observed_generation: i64 = "observedGeneration",
         /// Hash over the manifests.
         pub version_hash: String = "versionHash",
         /// Conditions of the cluster.
         pub conditions: Conditions = "conditions",
-        /// Recommended updates, newest first; null when there are none.
+        /// Recommended updates, newest first; null if there are none.
         pub available_updates: Vec<Release> = "availableUpdates",
-        /// Updates with risks, newest first.
+        /// Conditional updates, newest first.
         pub conditional_updates: Vec<ConditionalUpdate> = "conditionalUpdates",
-        /// All risks of those, by name; behind a gate.
+        /// All risks of those, by name; only with a feature gate.
         pub conditional_update_risks: Vec<Risk> = "conditionalUpdateRisks",
     }
 }
@@ -127,15 +125,10 @@ impl Release {
             ..Self::default()
         }
     }
-
-    fn complete(&mut self) {
-        require(&mut self.other, "version", json!(""));
-        require(&mut self.other, "image", json!(""));
-    }
 }
 
 impl MatchingRule {
-    /// Every cluster is exposed.
+    /// A rule by which every cluster is exposed.
     #[must_use]
     pub fn always() -> Self {
         Self {
@@ -144,7 +137,7 @@ impl MatchingRule {
         }
     }
 
-    /// The clusters are exposed for which the query gives 1.
+    /// A rule by which those clusters are exposed for which the query gives 1.
     #[must_use]
     pub fn promql(query: impl Into<String>) -> Self {
         let query = PromQl {
@@ -159,25 +152,16 @@ impl MatchingRule {
     }
 }
 
-impl Risk {
-    fn complete(&mut self) {
-        for key in ["url", "name", "message"] {
-            require(&mut self.other, key, json!(""));
-        }
-        self.conditions.complete_strictly();
-    }
-}
-
 impl ConditionalUpdate {
-    /// Its condition `Recommended`.
+    /// The condition `Recommended`.
     #[must_use]
-    pub fn recommended(&self) -> Option<&super::Condition> {
+    pub fn recommended(&self) -> Option<&super::ClusterOperatorCondition> {
         self.conditions.get(super::RECOMMENDED)
     }
 }
 
 impl HistoryEntry {
-    /// Was it applied as a whole?
+    /// Whether the release was fully applied.
     #[must_use]
     pub fn is_completed(&self) -> bool {
         self.state == COMPLETED
@@ -185,36 +169,13 @@ impl HistoryEntry {
 }
 
 impl Status {
-    /// The version a gate or a report means by "current": the newest that was completed, else the oldest entry, which
-    /// is the one installed (`docs/design/cvo.md#current-version`). Empty without a history.
+    /// The version that gates and reports call current (`docs/design/cvo.md#current-version`): the newest completed one, or else
+    /// the oldest entry, which is the installed one. Empty without a history.
     #[must_use]
     pub fn current_version(&self) -> &str {
         let completed = self.history.iter().find(|entry| entry.is_completed());
         completed
             .or_else(|| self.history.last())
             .map_or("", |entry| entry.version.as_str())
-    }
-
-    /// Puts in what the schema requires, blank where there is nothing to say: a status that the law made is one that
-    /// an API server takes.
-    pub fn complete(&mut self) {
-        self.desired.complete();
-        require(&mut self.other, "desired", json!({}));
-        require(&mut self.other, "observedGeneration", json!(0));
-        require(&mut self.other, "versionHash", json!(""));
-        require(&mut self.other, "availableUpdates", Value::Null);
-        for entry in &mut self.history {
-            require(&mut entry.other, "completionTime", Value::Null);
-            require(&mut entry.other, "image", json!(""));
-            require(&mut entry.other, "verified", json!(false));
-            require(&mut entry.other, "version", json!(""));
-        }
-        self.available_updates.iter_mut().for_each(Release::complete);
-        for update in &mut self.conditional_updates {
-            update.release.complete();
-            update.risks.iter_mut().for_each(Risk::complete);
-            update.conditions.complete_strictly();
-        }
-        self.conditional_update_risks.iter_mut().for_each(Risk::complete);
     }
 }

@@ -1,434 +1,412 @@
-use serde_json::{Value, json};
-
 use super::*;
-use crate::retrieval::GraphAnswer;
-use crate::types::field::Field as _;
+use crate::types::{ComponentOverride, HistoryEntry, MatchingRule, RECOMMENDED, Risk, Spec};
 
-const SERVICE: &str = "https://u.example.com/graph";
-
-fn at(seconds: i64) -> Time {
-    Time::UNIX_EPOCH + TimeDelta::seconds(seconds)
-}
-
-fn question(channel: &str) -> Question {
-    Question {
-        service: SERVICE.to_owned(),
-        architecture: "amd64".to_owned(),
-        current_architecture: "amd64".to_owned(),
-        channel: channel.to_owned(),
-        cluster_id: "a93465d5-61b2-42cd-a10a-33840e6add93".to_owned(),
+fn object() -> ClusterVersion {
+    let mut object = ClusterVersion::new(Spec {
+        channel: "stable-4.18".to_owned(),
+        ..Spec::default()
+    });
+    let status = &mut object.status;
+    status.desired = Release::new("4.18.1", "image/1");
+    status.history = vec![HistoryEntry {
+        state: "Completed".to_owned(),
         version: "4.18.1".to_owned(),
-    }
-}
-
-fn around(minor: u64, channel: &str) -> Circumstances<'static> {
-    let era = Era::new(4, minor);
-    Circumstances {
-        question: question(channel),
-        era,
-        clocks: Clocks::of(era),
-        interval: TimeDelta::minutes(3),
-        accepted: None,
-        sourced: &[],
-        inject_cluster_id: false,
-    }
-}
-
-/// A graph in which 4.18.1 leads to 4.18.2 openly, and to each `version: [queries]` by risks of these queries, each
-/// named like its query.
-fn graph(conditional: &[(&str, &[&str])]) -> GraphAnswer {
-    let node = |version: &str| json!({"version": version, "payload": format!("image/{version}")});
-    let mut nodes = vec![node("4.18.1"), node("4.18.2")];
-    let mut groups = Vec::new();
-    for (version, queries) in conditional {
-        nodes.push(node(version));
-        let risks: Vec<Value> = queries
-            .iter()
-            .map(|query| {
-                json!({"url": format!("https://e/{query}"), "name": query, "message": format!("{query} breaks."),
-                    "matchingRules": [{"type": "PromQL", "promql": {"promql": query}}]})
-            })
-            .collect();
-        groups.push(json!({"edges": [{"from": "4.18.1", "to": version}], "risks": risks}));
-    }
-    GraphAnswer::ok(json!({"nodes": nodes, "edges": [[0, 1]], "conditionalEdges": groups}).to_string())
-}
-
-/// The answer of a service to a question.
-fn reply(question: &Question, answer: GraphAnswer) -> GraphReply {
-    let url = question.url().unwrap();
-    GraphReply { url, answer }
-}
-
-/// Plays operator and cluster: answers each query by its first letter: `y` 1, `n` 0, else a failure.
-struct Play {
-    updates: Updates,
-    seconds: i64,
-    asked: Vec<String>,
-}
-
-impl Play {
-    fn new() -> Self {
-        Self {
-            updates: Updates::default(),
-            seconds: 0,
-            asked: Vec::new(),
-        }
-    }
-
-    /// Advances with an answer for the graph, and answers queries at once; then each second while anything is in doubt
-    /// and can be settled, `most` times.
-    fn run(&mut self, around: &Circumstances<'_>, answer: Option<&GraphAnswer>, most: usize) -> Vec<Wanted> {
-        let mut fetches = Vec::new();
-        let mut told = Vec::new();
-        for _ in 0..most {
-            let now = at(self.seconds);
-            let mut wanted = self.updates.advance(now, around, &mut told);
-            while let Some(ask) = wanted.pop() {
-                match ask {
-                    Wanted::Graph(ref url) => {
-                        if let Some(answer) = answer {
-                            let reply = GraphReply {
-                                url: url.clone(),
-                                answer: answer.clone(),
-                            };
-                            self.updates.take_graph(now, &reply, around, &mut told);
-                        }
-                        fetches.push(ask);
-                    }
-                    Wanted::Query(query) => {
-                        let verdict = match query.as_bytes().first() {
-                            Some(b'y') => Ok(true),
-                            Some(b'n') => Ok(false),
-                            _ => Err("down".to_owned()),
-                        };
-                        self.updates.take_query(now, &query, verdict);
-                        self.asked.push(query);
-                    }
-                }
-                wanted.extend(self.updates.advance(now, around, &mut told));
-            }
-            self.seconds += 1;
-        }
-        fetches
-    }
-
-    fn lists(&self) -> (Vec<String>, Vec<String>) {
-        let (available, conditional) = self.updates.lists().unwrap();
-        let open = available.iter().map(|release| release.version.clone()).collect();
-        let conditional = conditional
-            .iter()
-            .map(|update| {
-                let condition = update.recommended().unwrap();
-                format!(
-                    "{} {} {}",
-                    update.release.version, condition.status, condition.reason
-                )
-            })
-            .collect();
-        (open, conditional)
-    }
-
-    fn said(&self) -> String {
-        let condition = self.updates.condition().unwrap();
-        format!("{} {}", condition.status, condition.reason)
-            .trim()
-            .to_owned()
-    }
-}
-
-#[test]
-fn risks_are_evaluated_one_a_second_newest_first_and_what_is_recommended_is_promoted() {
-    let mut play = Play::new();
-    let around = around(18, "stable");
-    let graph = graph(&[
-        ("4.18.3", &["n1"]),
-        ("4.19.0", &["y1", "n1"]),
-        ("4.18.10", &["x1"]),
-    ]);
-    assert_eq!(play.run(&around, Some(&graph), 1).len(), 1);
-    // One query a second: the first pass knows the first of them.
-    assert_eq!(play.asked, ["n1"]);
-    assert_eq!(
-        play.lists().1,
-        [
-            "4.19.0 Unknown EvaluationFailed",
-            "4.18.10 Unknown EvaluationFailed",
-            "4.18.3 True NotExposedToRisks"
-        ]
+        ..HistoryEntry::default()
+    }];
+    status.available_updates = vec![
+        Release::new("4.19.0", "image/4"),
+        Release::new("4.18.2", "image/2"),
+    ];
+    let mut update = ConditionalUpdate {
+        release: Release::new("4.18.3", "image/3"),
+        risks: vec![
+            Risk {
+                url: "https://e/1".to_owned(),
+                name: "Leak".to_owned(),
+                message: "It leaks.".to_owned(),
+                matching_rules: vec![MatchingRule::always()],
+                ..Risk::default()
+            },
+            Risk {
+                name: "Other".to_owned(),
+                ..Risk::default()
+            },
+        ],
+        ..ConditionalUpdate::default()
+    };
+    set(
+        &mut update.conditions,
+        RECOMMENDED,
+        ConditionStatus::False,
+        "Leak",
+        "It leaks. https://e/1",
     );
-    play.run(&around, None, 5);
-    assert_eq!(play.asked, ["n1", "x1", "y1"]);
-    let (available, conditional) = play.lists();
-    assert_eq!(available, ["4.18.3", "4.18.2"]);
-    assert_eq!(
-        conditional,
-        [
-            "4.19.0 False y1",
-            "4.18.10 Unknown EvaluationFailed",
-            "4.18.3 True NotExposedToRisks"
-        ]
-    );
-    // The failure stands for an hour, then it is asked again.
-    play.seconds = 3_500;
-    play.asked.clear();
-    play.run(&around, None, 1);
-    assert_eq!(play.asked, Vec::<String>::new());
-    play.seconds = 3_602;
-    play.run(&around, None, 3);
-    assert!(play.asked.contains(&"x1".to_owned()), "{:?}", play.asked);
-}
-
-#[test]
-fn transition_times_move_on_flips_only_and_last_through_a_restart() {
-    let mut play = Play::new();
-    let around = around(18, "stable");
-    let graph = graph(&[("4.18.3", &["n1"])]);
-    play.run(&around, Some(&graph), 1);
-    let since = |play: &Play| {
-        play.updates.lists().unwrap().1[0]
-            .recommended()
-            .unwrap()
-            .last_transition_time
-    };
-    let first = since(&play);
-    play.seconds = 1_000;
-    play.run(&around, Some(&graph), 1);
-    assert_eq!(since(&play), first);
-    let mut restarted = Play::new();
-    restarted.seconds = 2_000;
-    restarted.updates.resume(play.updates.lists().unwrap().1);
-    assert_eq!(restarted.updates.lists(), None);
-    restarted.run(&around, Some(&graph), 1);
-    assert_eq!(since(&restarted), first);
-}
-
-#[test]
-fn the_service_is_asked_at_intervals_and_at_once_when_the_question_changes() {
-    let mut play = Play::new();
-    let stable = around(18, "stable");
-    assert_eq!(play.run(&stable, Some(&graph(&[])), 1).len(), 1);
-    play.seconds = 179;
-    assert_eq!(play.run(&stable, None, 1), []);
-    assert_eq!(play.run(&stable, Some(&graph(&[])), 1).len(), 1);
-    assert_eq!(play.run(&around(18, "fast"), Some(&graph(&[])), 1).len(), 1);
-    assert!(play.updates.answers(&question("fast")));
-    assert!(!play.updates.answers(&question("stable")));
-}
-
-#[test]
-fn an_answer_to_a_question_that_has_changed_is_thrown_away() {
-    let mut updates = Updates::default();
-    let mut told = Vec::new();
-    assert_eq!(updates.advance(at(0), &around(18, "stable"), &mut told).len(), 1);
-    let late = reply(&question("stable"), graph(&[]));
-    updates.take_graph(at(1), &late, &around(18, "fast"), &mut told);
-    assert_eq!(updates.lists(), None);
-    assert_eq!(updates.advance(at(1), &around(18, "fast"), &mut told).len(), 1);
-}
-
-#[test]
-fn an_answer_to_an_earlier_question_leaves_the_later_one_to_its_own() {
-    let fast = around(18, "fast");
-    let elsewhere = Question {
-        service: "https://v.example.com/graph".to_owned(),
-        ..question("fast")
-    };
-    let other_architecture = Question {
-        architecture: "arm64".to_owned(),
-        ..question("fast")
-    };
-    for earlier in [question("stable"), elsewhere, other_architecture] {
-        let mut updates = Updates::default();
-        let mut told = Vec::new();
-        let before = Circumstances {
-            question: earlier.clone(),
-            ..around(18, "")
-        };
-        assert_eq!(updates.advance(at(0), &before, &mut told).len(), 1);
-        assert_eq!(updates.advance(at(1), &fast, &mut told).len(), 1);
-        updates.take_graph(at(2), &reply(&earlier, graph(&[])), &fast, &mut told);
-        assert_eq!(
-            updates.advance(at(2), &fast, &mut told),
-            [],
-            "it is under way still"
-        );
-        assert_eq!(updates.condition(), None);
-        updates.take_graph(at(3), &reply(&fast.question, graph(&[])), &fast, &mut told);
-        updates.advance(at(3), &fast, &mut told);
-        assert!(updates.answers(&fast.question), "{earlier:?}");
-    }
-}
-
-#[test]
-fn a_failing_service_leaves_the_lists_for_a_day_from_4_18_on_and_none_before() {
-    let down = GraphAnswer::Unreachable("down".to_owned());
-    for (minor, kept) in [(18, true), (17, false)] {
-        let mut play = Play::new();
-        let around = around(minor, "stable");
-        play.run(&around, Some(&graph(&[])), 1);
-        play.seconds = 200;
-        play.run(&around, Some(&down), 1);
-        assert_eq!(play.said(), "False RemoteFailed");
-        assert_eq!(play.lists().0.len(), usize::from(kept), "4.{minor}");
-        play.seconds = 24 * 3_600 - 100;
-        play.run(&around, Some(&down), 1);
-        assert_eq!(play.lists().0.len(), usize::from(kept), "4.{minor}");
-        play.seconds = 24 * 3_600 + 100;
-        play.run(&around, Some(&down), 1);
-        assert_eq!(play.lists().0.len(), 0, "4.{minor}");
-    }
-}
-
-#[test]
-fn other_failures_clear_the_lists_at_once() {
-    for (channel, body, reason) in [
-        ("", None, "NoChannel"),
-        ("stable", Some(json!({"nodes": []})), "VersionNotFound"),
+    status.conditional_updates = vec![update];
+    for (kind, is) in [
+        (RETRIEVED_UPDATES, ConditionStatus::True),
+        (PROGRESSING, ConditionStatus::False),
     ] {
-        let mut play = Play::new();
-        play.run(&around(18, "stable"), Some(&graph(&[("4.18.3", &["n1"])])), 1);
-        play.seconds = 200;
-        let answer = body.map(|body| GraphAnswer::ok(body.to_string()));
-        play.run(&around(18, channel), answer.as_ref(), 1);
-        assert_eq!(play.said(), format!("False {reason}"));
-        assert_eq!(play.lists(), (vec![], vec![]));
+        set(&mut status.conditions, kind, is, "", "");
+    }
+    object
+}
+
+fn keys(gates: &[AdminGate]) -> Vec<&str> {
+    gates.iter().map(|gate| gate.key.as_str()).collect()
+}
+
+fn set(
+    conditions: &mut crate::types::Conditions,
+    kind: &str,
+    status: ConditionStatus,
+    reason: &str,
+    message: &str,
+) {
+    conditions.set(ClusterOperatorCondition::new(
+        Time::UNIX_EPOCH,
+        kind,
+        status,
+        reason,
+        message,
+    ));
+}
+
+fn asked(
+    object: &ClusterVersion,
+    version: &str,
+    not_recommended: bool,
+    warnings: bool,
+) -> Result<Value, Vec<String>> {
+    let allowed = RequestOptions {
+        not_recommended,
+        warnings,
+    };
+    update_request(object, version, allowed).map(|request| request.patch["spec"]["desiredUpdate"].clone())
+}
+
+#[test]
+fn recommended_updates_and_the_others_with_what_stands_against_them() {
+    let mut object = object();
+    set(
+        &mut object.status.conditions,
+        UPGRADEABLE,
+        ConditionStatus::False,
+        "AdminAckRequired",
+        "Read this.",
+    );
+    let gates = ConfigMap::of([("ack-4.18-a", "Read this.")]);
+    let acks = ConfigMap::of([("x", "true")]);
+    let view = cluster_updates(&object, Some((&gates, &acks)), None);
+    let rows: Vec<_> = view
+        .recommended
+        .iter()
+        .map(|row| (row.version.as_str(), row.blocked))
+        .collect();
+    assert_eq!(rows, [("4.19.0", true), ("4.18.2", false)]);
+    assert_eq!(view.not_recommended[0].risks, ["Leak"]);
+    assert_eq!(view.not_recommended[0].recommended, "False");
+    assert_eq!(view.gates.as_deref().map(keys), Some(vec!["ack-4.18-a"]));
+    assert_eq!(view.blocks[0].condition, "Upgradeable=False");
+    assert_eq!(view.running, None);
+    assert!(wants_attention(&view.state));
+}
+
+#[test]
+fn a_recommended_update_is_asked_for_by_version_and_another_by_image() {
+    let object = object();
+    assert_eq!(
+        asked(&object, "4.18.2", false, false),
+        Ok(json!({"version": "4.18.2", "image": "", "architecture": "", "force": false}))
+    );
+    assert_eq!(
+        asked(&object, "4.18.3", true, false),
+        Ok(json!({"version": "4.18.3", "image": "image/3", "architecture": "", "force": false}))
+    );
+}
+
+#[test]
+fn a_request_is_refused_with_every_reason() {
+    let mut object = object();
+    let one = |result: Result<Value, Vec<String>>| result.unwrap_err();
+    assert_eq!(
+        one(asked(&object, "4.18.3", false, false)),
+        [
+            "4.18.3 is not recommended (Recommended=False, Leak; use --allow-not-recommended to request it anyway): It leaks. https://e/1"
+        ]
+    );
+    assert_eq!(
+        one(asked(&object, "4.18.1", true, true)),
+        ["the cluster already runs 4.18.1"]
+    );
+    assert_eq!(
+        one(asked(&object, "4.18.9", true, true)),
+        [
+            "4.18.9 is not an available update of channel \"stable-4.18\"; available are for example 4.19.0, 4.18.2, 4.18.3"
+        ]
+    );
+    set(
+        &mut object.status.conditions,
+        FAILING,
+        ConditionStatus::True,
+        "R",
+        "M",
+    );
+    set(
+        &mut object.status.conditions,
+        PROGRESSING,
+        ConditionStatus::True,
+        "",
+        "Working",
+    );
+    assert_eq!(one(asked(&object, "4.18.3", false, false)).len(), 3);
+    assert!(asked(&object, "4.18.2", false, true).is_ok());
+    set(
+        &mut object.status.conditions,
+        RETRIEVED_UPDATES,
+        ConditionStatus::False,
+        "NoChannel",
+        "No channel.",
+    );
+    assert_eq!(
+        one(asked(&object, "4.18.9", true, true)),
+        [
+            "4.18.9 is not an available update, and the cluster could not retrieve updates: NoChannel: No channel."
+        ]
+    );
+}
+
+#[test]
+fn a_gate_does_not_refuse_a_request_but_is_told() {
+    let mut object = object();
+    set(
+        &mut object.status.conditions,
+        UPGRADEABLE,
+        ConditionStatus::False,
+        "AdminAckRequired",
+        "Read this.",
+    );
+    let request = update_request(&object, "4.19.0", RequestOptions::default()).unwrap();
+    assert!(
+        request.notes[0].ends_with("AdminAckRequired: Read this."),
+        "{:?}",
+        request.notes
+    );
+}
+
+/// The object with the one risky update said to be so, and in the list of available updates or not.
+fn contradicting(is: Option<ConditionStatus>, listed: bool) -> ClusterVersion {
+    let mut object = object();
+    let status = &mut object.status;
+    let update = &mut status.conditional_updates[0];
+    update.conditions.remove(RECOMMENDED);
+    if let Some(is) = is {
+        set(&mut update.conditions, RECOMMENDED, is, "R", "M");
+    }
+    if listed {
+        status.available_updates.push(Release::new("4.18.3", "image/3"));
+    }
+    object
+}
+
+#[test]
+fn the_condition_of_an_update_with_risks_outdoes_the_list_of_available_updates() {
+    use ConditionStatus::{False, True, Unknown};
+    let by_version = json!({"version": "4.18.3", "image": "", "architecture": "", "force": false});
+    let by_image = json!({"version": "4.18.3", "image": "image/3", "architecture": "", "force": false});
+    for (is, listed, expected) in [
+        (Some(True), true, Some(&by_version)),
+        (Some(True), false, Some(&by_image)),
+        (Some(False), true, None),
+        (Some(False), false, None),
+        (Some(Unknown), true, None),
+        (None, true, None),
+    ] {
+        let object = contradicting(is, listed);
+        let view = cluster_updates(&object, None, None);
+        let mut versions: Vec<&str> = view.recommended.iter().map(|row| row.version.as_str()).collect();
+        assert_eq!(
+            (view.not_recommended.len(), versions.contains(&"4.18.3")),
+            (usize::from(expected.is_none()), expected.is_some()),
+            "{is:?} {listed}"
+        );
+        versions.retain(|version| *version != "4.18.3");
+        assert_eq!(versions, ["4.19.0", "4.18.2"], "{is:?} {listed}");
+        let got = asked(&object, "4.18.3", false, false);
+        assert_eq!(got.as_ref().ok(), expected, "{is:?} {listed}: {got:?}");
+        assert_eq!(
+            asked(&object, "4.18.3", true, false).as_ref().ok(),
+            Some(expected.unwrap_or(&by_image)),
+            "{is:?} {listed}"
+        );
+    }
+    let unknown = asked(&contradicting(None, false), "4.18.3", false, false).unwrap_err();
+    assert_eq!(
+        unknown,
+        [
+            "it is not known whether 4.18.3 is recommended, because its risks are not evaluated yet (use --allow-not-recommended to request it anyway)"
+        ]
+    );
+}
+
+#[test]
+fn what_cannot_be_asked_for_is_refused_and_not_listed() {
+    let mut object = object();
+    object.status.observed_generation = object.metadata.generation;
+    object
+        .status
+        .available_updates
+        .extend([Release::new("4.18.4", ""), Release::new("", "image/5")]);
+    let shown = cluster_updates(&object, None, None);
+    assert_eq!(shown.recommended.len(), 2);
+    assert_eq!(
+        shown.notes,
+        ["2 listed updates have no version or no image and cannot be requested"]
+    );
+    assert!(asked(&object, "4.18.4", true, true).is_err());
+    object.status.conditional_updates[0].release.image.clear();
+    let refused = asked(&object, "4.18.3", true, true).unwrap_err();
+    assert!(
+        refused[0].starts_with("4.18.3 is listed without an image"),
+        "{refused:?}"
+    );
+    for nonsense in ["", "latest", "v4.18.2", "4.18"] {
+        assert_eq!(
+            asked(&object, nonsense, true, true).unwrap_err(),
+            [format!(
+                "{nonsense:?} is not a version; expected one such as 4.14.9"
+            )]
+        );
     }
 }
 
 #[test]
-fn accepted_risks_are_taken_up_at_once_and_what_applies_is_told() {
-    let mut play = Play::new();
-    let mut around = around(22, "stable");
-    around.accepted = Some(BTreeSet::new());
-    let graph = graph(&[("4.18.3", &["y1"])]);
-    play.run(&around, Some(&graph), 1);
-    assert_eq!(play.lists().1, ["4.18.3 False y1"]);
-    around.accepted = Some(BTreeSet::from(["y1".to_owned()]));
-    play.run(&around, None, 1);
+fn gates_are_told_or_said_to_be_unknown_and_never_left_out_as_if_there_were_none() {
+    let object = object();
+    let gates = ConfigMap::of([("ack-4.18-a", "Read this.")]);
+    let acks = ConfigMap::of([("ack-4.18-a", "true")]);
+    let unreadable = ConfigMap::Unreadable("forbidden".to_owned());
+    let told = |gates: &ConfigMap, acks: &ConfigMap| {
+        let view = cluster_updates(&object, Some((gates, acks)), None);
+        assert_eq!(view.gates.is_none(), view.gates_unknown.is_some());
+        view.gates
+            .map(|gates| gates.into_iter().map(|gate| gate.key).collect::<Vec<_>>())
+            .ok_or(view.gates_unknown.unwrap_or_default())
+    };
+    assert_eq!(told(&gates, &acks), Ok(Vec::new()));
     assert_eq!(
-        play.lists(),
-        (
-            vec!["4.18.3".into(), "4.18.2".into()],
-            vec!["4.18.3 True AllExposedRisksAccepted".into()]
+        told(&gates, &ConfigMap::Missing),
+        Ok(vec!["ack-4.18-a".to_owned()])
+    );
+    assert_eq!(
+        told(&gates, &unreadable),
+        Err("ConfigMap admin-acks of namespace openshift-config cannot be read: forbidden".to_owned())
+    );
+    assert_eq!(
+        told(&unreadable, &acks),
+        Err(
+            "ConfigMap admin-gates of namespace openshift-config-managed cannot be read: forbidden"
+                .to_owned()
         )
     );
-    let (_, conditional) = play.updates.lists().unwrap();
-    assert_eq!(conditional[0].risk_names, ["y1"]);
-    let applies = conditional[0].risks[0].conditions.get(APPLIES).unwrap();
     assert_eq!(
-        (applies.status, applies.reason.as_str()),
-        (ConditionStatus::True, "Match")
+        told(&ConfigMap::Missing, &acks),
+        Err("ConfigMap admin-gates of namespace openshift-config-managed not found".to_owned())
+    );
+    let alone = json!(cluster_updates(&object, None, None));
+    assert_eq!(alone.get("gates"), None, "{alone}");
+    assert!(alone["gatesUnknown"].is_string(), "{alone}");
+}
+
+#[test]
+fn from_4_23_on_the_gates_of_the_running_version_are_told() {
+    let gates = ConfigMap::of([("ack-4.18-a", "A"), ("ack-5.1-b", "B")]);
+    let acks = ConfigMap::of::<String, String>([]);
+    let mut object = object();
+    for (running, expected) in [("4.19.0", "ack-4.18-a"), ("5.1.0", "ack-5.1-b")] {
+        object.status.desired = Release::new(running, "image/9");
+        let view = cluster_updates(&object, Some((&gates, &acks)), None);
+        assert_eq!(view.gates.as_deref().map(keys), Some(vec![expected]), "{running}");
+    }
+}
+
+fn overridden(version: &str) -> ClusterVersion {
+    let mut object = object();
+    object.spec.overrides = vec![ComponentOverride {
+        unmanaged: true,
+        ..ComponentOverride::default()
+    }];
+    object.status.desired.version = version.to_owned();
+    object.status.history[0].version = version.to_owned();
+    let text = "Disabling ownership via cluster version overrides prevents upgrades.";
+    set(
+        &mut object.status.conditions,
+        UPGRADEABLE,
+        ConditionStatus::False,
+        "ClusterVersionOverridesSet",
+        text,
+    );
+    object
+}
+
+#[test]
+fn overrides_block_patch_updates_too_as_long_as_clusters_have_it_so() {
+    let blocked = |object: &ClusterVersion, version: &str| {
+        let view = cluster_updates(object, None, None);
+        let mut offered = view.recommended.into_iter();
+        offered.find(|one| one.version == version).unwrap().blocked
+    };
+    let old = overridden("4.18.1");
+    assert!(blocked(&old, "4.18.2"));
+    let asked = update_request(&old, "4.18.2", RequestOptions::default()).unwrap();
+    assert!(asked.notes[0].contains("blocked like every update"), "{asked:?}");
+    let told = cluster_updates(&old, None, None).cause;
+    assert!(told.contains("all updates are blocked"), "{told}");
+
+    let mut new = overridden("4.22.1");
+    new.status.available_updates = vec![
+        Release::new("4.23.0", "image/4"),
+        Release::new("4.22.2", "image/2"),
+    ];
+    assert!(!blocked(&new, "4.22.2"));
+    assert!(blocked(&new, "4.23.0"));
+    let told = cluster_updates(&new, None, None).cause;
+    assert!(
+        told.contains("updates to another minor version are blocked"),
+        "{told}"
     );
 }
 
-fn an_alert() -> Sourced {
-    Sourced {
-        risk: sources::certain("MyAlert", "It fires.", "https://e/a"),
-        gated_only: false,
-    }
-}
-
-fn with_risks_of_its_own(sourced: &[Sourced]) -> Circumstances<'_> {
-    Circumstances {
-        accepted: Some(BTreeSet::new()),
-        sourced,
-        ..around(22, "stable")
-    }
-}
-
 #[test]
-fn the_clusters_own_risks_make_an_open_update_conditional() {
-    let mut play = Play::new();
-    let sourced = [an_alert()];
-    let around = with_risks_of_its_own(&sourced);
-    play.run(&around, Some(&graph(&[])), 1);
-    assert_eq!(play.lists(), (vec![], vec!["4.18.2 False MyAlert".into()]));
-    let quiet = Circumstances {
-        sourced: &[],
-        ..around
+fn what_runs_is_what_the_operator_works_on() {
+    let mut object = object();
+    assert_eq!(cluster_updates(&object, None, None).running, None);
+    set(
+        &mut object.status.conditions,
+        PROGRESSING,
+        ConditionStatus::True,
+        "",
+        "Working towards 4.18.1",
+    );
+    let running = cluster_updates(&object, None, None).running.unwrap();
+    assert_eq!(running.version, "4.18.1");
+    assert_eq!(running.since.as_deref(), Some("1970-01-01T00:00:00Z"));
+
+    let open = HistoryEntry {
+        state: PARTIAL.to_owned(),
+        version: "4.18.2".to_owned(),
+        ..HistoryEntry::default()
     };
-    play.run(&quiet, None, 1);
-    assert_eq!(play.lists(), (vec!["4.18.2".into()], vec![]));
-}
+    object.status.history.insert(0, open);
+    let running = cluster_updates(&object, None, None).running.unwrap();
+    assert_eq!((running.version.as_str(), running.since), ("4.18.2", None));
 
-#[test]
-fn a_target_that_has_too_many_risks_with_the_clusters_own_is_dropped_and_told() {
-    let sourced = [an_alert()];
-    let around = with_risks_of_its_own(&sourced);
-    for (of_the_graph, offered) in [(199, &["4.18.3", "4.18.2"][..]), (200, &["4.18.2"])] {
-        let names: Vec<String> = (0..of_the_graph).map(|n| format!("n{n}")).collect();
-        let queries: Vec<&str> = names.iter().map(String::as_str).collect();
-        let mut body: Value = match graph(&[("4.18.3", &queries)]) {
-            GraphAnswer::Response { body, .. } => serde_json::from_slice(&body).unwrap(),
-            other => panic!("{other:?}"),
-        };
-        for risk in body["conditionalEdges"][0]["risks"].as_array_mut().unwrap() {
-            risk["matchingRules"] = json!([{"type": "Always"}]);
-        }
-        let mut updates = Updates::default();
-        let mut told = Vec::new();
-        updates.advance(at(0), &around, &mut told);
-        let answer = reply(&around.question, GraphAnswer::ok(body.to_string()));
-        updates.take_graph(at(0), &answer, &around, &mut told);
-        updates.advance(at(0), &around, &mut told);
-        let (available, conditional) = updates.lists().unwrap();
-        let versions: Vec<&str> = conditional
-            .iter()
-            .map(|update| update.release.version.as_str())
-            .collect();
-        assert_eq!((available.len(), versions.as_slice()), (0, offered));
-        assert!(conditional.iter().all(|update| update.risks.len() <= 200));
-        let texts: Vec<String> = told.iter().map(ToString::to_string).collect();
-        let expected = (of_the_graph == 200).then(|| {
-            "Conditional update to 4.18.3 has more than 200 risks; dropping this target.".to_owned()
-        });
-        assert_eq!(texts, Vec::from_iter(expected));
-    }
-}
-
-#[test]
-fn a_target_whose_risk_is_no_reason_is_refused_where_the_name_is_the_reason() {
-    let odd = graph(&[("4.18.3", &["n-1"])]);
-    for (minor, offered) in [(15, 0), (16, 1)] {
-        let mut play = Play::new();
-        play.run(&around(minor, "stable"), Some(&odd), 1);
-        assert_eq!(play.lists().1.len(), offered);
-    }
-}
-
-#[test]
-fn a_hosted_cluster_puts_its_id_into_queries() {
-    let mut play = Play::new();
-    let around = Circumstances {
-        inject_cluster_id: true,
-        ..around(18, "stable")
-    };
-    let odd = r#"n{_id=""}"#;
-    let mut body: Value = match graph(&[("4.18.3", &["n"])]) {
-        GraphAnswer::Response { body, .. } => serde_json::from_slice(&body).unwrap(),
-        other => panic!("{other:?}"),
-    };
-    body["conditionalEdges"][0]["risks"][0]["matchingRules"][0]["promql"]["promql"] = json!(odd);
-    play.run(&around, Some(&GraphAnswer::ok(body.to_string())), 1);
-    assert_eq!(play.asked, [r#"n{_id="a93465d5-61b2-42cd-a10a-33840e6add93"}"#]);
-}
-
-#[test]
-fn the_next_wake_is_the_next_fetch_or_the_end_of_a_throttle() {
-    let mut play = Play::new();
-    let around = around(18, "stable");
-    play.run(&around, Some(&graph(&[("4.18.3", &["n1", "n2"])])), 1);
-    assert_eq!(play.updates.wake_at(at(0), &around), Some(at(1)));
-    play.run(&around, None, 2);
-    assert_eq!(play.lists().1, ["4.18.3 True NotExposedToRisks"]);
-    assert_eq!(play.updates.wake_at(at(2), &around), Some(at(180)));
-}
-
-#[test]
-fn statuses_round_trip() {
-    let mut play = Play::new();
-    play.run(&around(18, "stable"), Some(&graph(&[("4.18.3", &["y1"])])), 1);
-    let update = &play.updates.lists().unwrap().1[0];
-    assert_eq!(ConditionalUpdate::read(&update.write()).unwrap(), *update);
+    set(
+        &mut object.status.conditions,
+        PROGRESSING,
+        ConditionStatus::False,
+        "",
+        "",
+    );
+    let stalled = cluster_updates(&object, None, None);
+    assert_eq!((stalled.state.as_str(), stalled.running), ("Stalled", None));
 }

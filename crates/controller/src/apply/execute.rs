@@ -1,5 +1,6 @@
-//! Carries out one write and says how it ended. An answer may be lost after the write succeeded, so every write is safe
-//! to repeat: creations have fixed names and a 409 is read once, changes and deletions name the object's UID.
+//! Executes one write and returns its result. A response may be lost after the write took effect, so every
+//! write can be repeated safely: creations use fixed names and read the object once after a 409, and changes
+//! and deletions name the UID of the object.
 
 use std::time::Duration;
 
@@ -15,56 +16,58 @@ use kube::{Client, Error};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
 
+use super::error::{WriteError, WriteErrorKind};
 use super::gate::Load;
-use super::{Effect, Job, Outcome, Sheet};
-use crate::telemetry::labels::WriteOutcome;
+use super::{WorkParams, Write, WriteJob, WriteResult};
 use crate::works::{ClusterFacts, Stamp};
 
-/// Asks for metadata in place of the whole object: what was just sent need not be encoded, sent back and read again.
+/// Requests only the metadata of the object in the response, so that the object is not encoded, transferred
+/// and decoded again.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json";
 
 const JSON: &str = "application/json";
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
-/// Carries out a job; how it ended.
-pub async fn execute(client: &Client, job: &Job) -> Outcome {
+/// Executes a job and returns its result.
+pub async fn execute(client: &Client, job: &WriteJob) -> WriteResult {
     carry_out(client, job).await.0
 }
 
-/// Carries out a job; how it ended, and what that says of the hub.
-pub async fn carry_out(client: &Client, job: &Job) -> (Outcome, Load) {
+/// Executes a job and returns its result, and what the response says about the load of the hub.
+pub async fn carry_out(client: &Client, job: &WriteJob) -> (WriteResult, Load) {
     match write(client, job).await {
         Ok(outcome) => (outcome, Load::Served),
         Err(error) => (classify(&error), load(&error)),
     }
 }
 
-async fn write(client: &Client, job: &Job) -> Result<Outcome, Error> {
+async fn write(client: &Client, job: &WriteJob) -> Result<WriteResult, Error> {
     match &job.effect {
-        Effect::Create {
-            cluster, step, sheet, ..
-        } => match render(job, sheet, cluster, *step) {
-            Some(body) => create(client, (&job.upgrade, &sheet.owner), cluster, *step, body).await,
+        Write::Create {
+            cluster,
+            step,
+            params,
+            ..
+        } => match render(job, params, cluster, *step) {
+            Some(body) => create(client, (&job.upgrade, &params.owner), cluster, *step, body).await,
             None => Ok(unmade(format!("step {step} is not part of the spec"))),
         },
-        Effect::Update { cluster, sheet, uid } => match render_update(job, sheet, cluster, uid) {
+        Write::Update { cluster, params, uid } => match render_update(job, params, cluster, uid) {
             Some(body) => update(client, cluster, body).await,
             None => Ok(unmade("the spec asks for no platform upgrade".to_owned())),
         },
-        Effect::MarkSoak {
+        Write::MarkSoak {
             cluster, step, patch, ..
         } => mark(client, cluster, *step, patch).await,
-        Effect::Delete {
+        Write::Delete {
             cluster, step, uid, ..
         } => delete(client, cluster, *step, uid).await,
-        Effect::Read {
+        Write::Read {
             cluster, step, owner, ..
         } => adopt(client, (&job.upgrade, owner), cluster, *step).await,
-        Effect::Report { namespace, due, body } => {
-            report(client, namespace, &due.name, body.as_deref()).await
-        }
-        Effect::Status {
+        Write::Report { namespace, due, body } => report(client, namespace, &due.name, body.as_deref()).await,
+        Write::Status {
             namespace,
             name,
             status,
@@ -81,7 +84,7 @@ async fn write(client: &Client, job: &Job) -> Result<Outcome, Error> {
             );
             patch(client, &uri, APPLY_PATCH, &body).await.map(upgrade)
         }
-        Effect::Finalizers {
+        Write::Finalizers {
             namespace,
             name,
             version,
@@ -95,7 +98,7 @@ async fn write(client: &Client, job: &Job) -> Result<Outcome, Error> {
             let uri = format!("{}?fieldManager={FIELD_MANAGER}", upgrade_uri(namespace, name));
             self::patch(client, &uri, MERGE_PATCH, &patch).await.map(upgrade)
         }
-        Effect::Annotate {
+        Write::Annotate {
             namespace,
             name,
             patch,
@@ -106,8 +109,8 @@ async fn write(client: &Client, job: &Job) -> Result<Outcome, Error> {
     }
 }
 
-/// Sends a request and reads its answer, as kube's client does, but keeps how long the hub asks to wait, and logs nothing of
-/// what was answered.
+/// Sends a request and reads the response like kube's client does, except that it keeps how long the hub asks
+/// clients to wait, and logs no part of the response.
 async fn request<T: DeserializeOwned>(client: &Client, request: Request<Vec<u8>>) -> Result<T, Error> {
     let answer = client.send(request.map(Body::from)).await?;
     let (parts, body) = answer.into_parts();
@@ -116,9 +119,13 @@ async fn request<T: DeserializeOwned>(client: &Client, request: Request<Vec<u8>>
     if !code.is_client_error() && !code.is_server_error() {
         return serde_json::from_slice(&body).map_err(Error::SerdeError);
     }
-    let mut status: Status = serde_json::from_slice(&body)
-        .unwrap_or_else(|_| Status::failure(String::from_utf8_lossy(&body).trim(), "no Status was answered"));
-    // What counts is the answer's own code, which a proxy may have set.
+    let mut status: Status = serde_json::from_slice(&body).unwrap_or_else(|_| {
+        Status::failure(
+            String::from_utf8_lossy(&body).trim(),
+            "the response contained no Status",
+        )
+    });
+    // The status code of the response counts, because a proxy may have set it.
     status.code = code.as_u16();
     if let Some(seconds) = retry_after(&parts.headers) {
         status
@@ -174,41 +181,46 @@ fn work_uri(cluster: &str, name: &str) -> String {
     format!("/apis/work.open-cluster-management.io/v1/namespaces/{cluster}/manifestworks/{name}")
 }
 
-fn stamp<'a>(job: &'a Job, sheet: &'a Sheet) -> Stamp<'a> {
+fn stamp<'a>(job: &'a WriteJob, params: &'a WorkParams) -> Stamp<'a> {
     Stamp {
         mcu_uid: &job.upgrade,
-        owner: &sheet.owner,
-        revision: &sheet.attempt.revision,
-        retry: &sheet.attempt.retry,
-        started_at: sheet.started,
+        owner: &params.owner,
+        revision: &params.attempt.revision,
+        retry: &params.attempt.retry,
+        started_at: params.started,
     }
 }
 
-fn render(job: &Job, sheet: &Sheet, cluster: &str, step: Step) -> Option<Vec<u8>> {
+fn render(job: &WriteJob, params: &WorkParams, cluster: &str, step: Step) -> Option<Vec<u8>> {
     let facts = ClusterFacts {
         name: cluster,
-        cluster_id: sheet.cluster_id.as_deref(),
+        cluster_id: params.cluster_id.as_deref(),
     };
-    sheet.brief.templates.body(step, &facts, &stamp(job, sheet))
+    params.spec.templates.body(step, &facts, &stamp(job, params))
 }
 
-/// The platform work with the UID of the object it is meant for, so that it never re-creates one that is gone.
-fn render_update(job: &Job, sheet: &Sheet, cluster: &str, uid: &str) -> Option<Vec<u8>> {
+/// Renders the platform work with the UID of the object that it changes, so that the write never creates a
+/// deleted work again.
+fn render_update(job: &WriteJob, params: &WorkParams, cluster: &str, uid: &str) -> Option<Vec<u8>> {
     let facts = ClusterFacts {
         name: cluster,
-        cluster_id: sheet.cluster_id.as_deref(),
+        cluster_id: params.cluster_id.as_deref(),
     };
-    let body = sheet.brief.templates.platform_apply(&facts, &stamp(job, sheet))?;
+    let body = params
+        .spec
+        .templates
+        .platform_apply(&facts, &stamp(job, params))?;
     let mut work: serde_json::Value = serde_json::from_slice(&body).ok()?;
     work["metadata"]["uid"] = json!(uid);
     serde_json::to_vec(&work).ok()
 }
 
-fn upgrade(object: Upgrade) -> Outcome {
-    Outcome::Upgrade(Box::new(object))
+fn upgrade(object: Upgrade) -> WriteResult {
+    WriteResult::Upgrade(Box::new(object))
 }
 
-/// The work of a step as the hub has it now: a read without a resource version is answered from the store, not from a cache.
+/// Reads the work of a step from the hub. A read without a resource version returns the latest state, not a
+/// cached one.
 async fn get(client: &Client, cluster: &str, step: Step) -> Result<Option<ManifestWork>, Error> {
     let get = Request::builder()
         .uri(work_uri(cluster, &step.work_name(cluster)))
@@ -228,7 +240,7 @@ async fn create(
     cluster: &str,
     step: Step,
     body: Vec<u8>,
-) -> Result<Outcome, Error> {
+) -> Result<WriteResult, Error> {
     let uri = format!(
         "/apis/work.open-cluster-management.io/v1/namespaces/{cluster}/manifestworks?fieldManager={FIELD_MANAGER}"
     );
@@ -239,24 +251,24 @@ async fn create(
         .header(header::ACCEPT, METADATA)
         .body(body)
         .map_err(|error| Error::Service(error.into()))?;
-    // A new work has no status yet: its metadata is all there is to know.
+    // A new work has no status yet, so its metadata is enough.
     match request::<ManifestWork>(client, post).await {
-        Ok(work) => Ok(Outcome::Work(Box::new(work))),
+        Ok(work) => Ok(WriteResult::Work(Box::new(work))),
         Err(Error::Api(status)) if status.is_already_exists() => adopt(client, upgrade, cluster, step).await,
-        Err(Error::Api(status)) if is_invalid(&status) => Ok(Outcome::Refused(what_is_invalid(&status))),
+        Err(Error::Api(status)) if is_invalid(&status) => Ok(WriteResult::Refused(what_is_invalid(&status))),
         Err(error) => Err(error),
     }
 }
 
-/// The name is taken: by an earlier write of ours whose answer was lost, or by somebody else.
+/// The name is taken, either by an earlier write of ours whose response was lost, or by someone else.
 async fn adopt(
     client: &Client,
     (upgrade, key): (&str, &str),
     cluster: &str,
     step: Step,
-) -> Result<Outcome, Error> {
+) -> Result<WriteResult, Error> {
     let Some(work) = get(client, cluster, step).await? else {
-        return Ok(Outcome::Gone);
+        return Ok(WriteResult::Gone);
     };
     let owner = work
         .metadata
@@ -269,21 +281,21 @@ async fn adopt(
         .as_ref()
         .and_then(|notes| notes.get(ANNOTATION_OWNER));
     match owner {
-        Some(owner) if owner != upgrade => return Ok(Outcome::Rival(Box::new(work))),
+        Some(owner) if owner != upgrade => return Ok(WriteResult::Rival(Box::new(work))),
         Some(_) if annotated.is_some_and(|annotated| annotated == key) => {
-            return Ok(Outcome::Work(Box::new(work)));
+            return Ok(WriteResult::Work(Box::new(work)));
         }
-        // Our UID alone can be written by whoever may write works there.
+        // The UID alone proves nothing, because anyone who may write works in this namespace can copy it.
         _ => {}
     }
     Ok(if work.metadata.deletion_timestamp.is_some() {
-        Outcome::ForeignTerminating
+        WriteResult::ForeignTerminating
     } else {
-        Outcome::Foreign
+        WriteResult::Foreign
     })
 }
 
-async fn update(client: &Client, cluster: &str, body: Vec<u8>) -> Result<Outcome, Error> {
+async fn update(client: &Client, cluster: &str, body: Vec<u8>) -> Result<WriteResult, Error> {
     let uri = format!(
         "{}?fieldManager={FIELD_MANAGER}&force=true",
         work_uri(cluster, &Step::Platform.work_name(cluster))
@@ -296,7 +308,7 @@ async fn update(client: &Client, cluster: &str, body: Vec<u8>) -> Result<Outcome
         .map_err(|error| Error::Service(error.into()))?;
     request::<ManifestWork>(client, apply)
         .await
-        .map(|work| Outcome::Work(Box::new(work)))
+        .map(|work| WriteResult::Work(Box::new(work)))
 }
 
 async fn mark(
@@ -304,19 +316,19 @@ async fn mark(
     cluster: &str,
     step: Step,
     patch: &serde_json::Value,
-) -> Result<Outcome, Error> {
+) -> Result<WriteResult, Error> {
     let uri = format!(
         "{}?fieldManager={FIELD_MANAGER}",
         work_uri(cluster, &step.work_name(cluster))
     );
     match self::patch::<ManifestWork>(client, &uri, MERGE_PATCH, patch).await {
-        Ok(work) => Ok(Outcome::Work(Box::new(work))),
-        Err(Error::Api(status)) if status.is_not_found() => Ok(Outcome::Gone),
+        Ok(work) => Ok(WriteResult::Work(Box::new(work))),
+        Err(Error::Api(status)) if status.is_not_found() => Ok(WriteResult::Gone),
         Err(error) => Err(error),
     }
 }
 
-async fn delete(client: &Client, cluster: &str, step: Step, uid: &str) -> Result<Outcome, Error> {
+async fn delete(client: &Client, cluster: &str, step: Step, uid: &str) -> Result<WriteResult, Error> {
     let name = step.work_name(cluster);
     let options = json!({
         "apiVersion": "v1",
@@ -331,22 +343,22 @@ async fn delete(client: &Client, cluster: &str, step: Step, uid: &str) -> Result
         .header(header::ACCEPT, METADATA)
         .body(options.to_string().into_bytes())
         .map_err(|error| Error::Service(error.into()))?;
-    // Answered with the object while its finalizer is there, else with a Status.
+    // The response is the object while it has a finalizer, otherwise a Status.
     match request::<IgnoredAny>(client, delete).await {
-        Ok(_) => Ok(Outcome::Doomed),
-        Err(Error::Api(status)) if status.is_not_found() => Ok(Outcome::Gone),
+        Ok(_) => Ok(WriteResult::DeletionAccepted),
+        Err(Error::Api(status)) if status.is_not_found() => Ok(WriteResult::Gone),
         Err(Error::Api(status)) if status.is_conflict() => {
             let Some(work) = get(client, cluster, step).await? else {
-                return Ok(Outcome::Gone);
+                return Ok(WriteResult::Gone);
             };
             let meta = &work.metadata;
             if meta.uid.as_deref() != Some(uid) {
-                // Another object has the name now.
-                return Ok(Outcome::Work(Box::new(work)));
+                // Another object has this name now.
+                return Ok(WriteResult::Work(Box::new(work)));
             }
-            // It is the one that was meant, and was not deleted for another reason.
+            // The object is the right one, and the deletion was rejected for another reason.
             Ok(if meta.deletion_timestamp.is_some() {
-                Outcome::Doomed
+                WriteResult::DeletionAccepted
             } else {
                 classify(&Error::Api(status))
             })
@@ -355,12 +367,17 @@ async fn delete(client: &Client, cluster: &str, step: Step, uid: &str) -> Result
     }
 }
 
-async fn report(client: &Client, namespace: &str, name: &str, body: Option<&[u8]>) -> Result<Outcome, Error> {
+async fn report(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    body: Option<&[u8]>,
+) -> Result<WriteResult, Error> {
     let api: Api<Report> = Api::namespaced(client.clone(), namespace);
     let Some(body) = body else {
         return match api.delete(name, &DeleteParams::default()).await {
-            Ok(_) => Ok(Outcome::Report(0)),
-            Err(Error::Api(status)) if status.is_not_found() => Ok(Outcome::Report(0)),
+            Ok(_) => Ok(WriteResult::Report(0)),
+            Err(Error::Api(status)) if status.is_not_found() => Ok(WriteResult::Report(0)),
             Err(error) => Err(error),
         };
     };
@@ -384,20 +401,20 @@ async fn report(client: &Client, namespace: &str, name: &str, body: Option<&[u8]
         .metadata
         .resource_version
         .and_then(|text| text.parse().ok());
-    Ok(Outcome::Report(version.unwrap_or(0)))
+    Ok(WriteResult::Report(version.unwrap_or(0)))
 }
 
-/// There is nothing to send.
-const fn unmade(text: String) -> Outcome {
-    Outcome::Failed(text, WriteOutcome::Invalid)
+/// The result of a write for which there is nothing to send.
+fn unmade(text: String) -> WriteResult {
+    WriteResult::Failed(WriteError::new(WriteErrorKind::Invalid, text))
 }
 
-/// What an error says of the hub.
+/// What an error says about the load of the hub.
 pub(super) fn load(error: &Error) -> Load {
     let Error::Api(status) = error else {
         return Load::Unknown;
     };
-    // A store that stalls is answered as an internal error of these words.
+    // The API server reports a stalled store as an internal error with these words.
     let stalls = status.code == 500 && status.message.starts_with("etcdserver: ");
     if !stalls && !matches!(status.code, 429 | 503 | 504) {
         return Load::Served;
@@ -409,12 +426,13 @@ pub(super) fn load(error: &Error) -> Load {
     Load::Overloaded((seconds > 0).then(|| Duration::from_secs(seconds.into())))
 }
 
-/// The API server says 422 of what breaks the schema, OCM's own webhook 400 of what it does not allow.
+/// The API server returns 422 for an object that violates the schema; OCM's webhook returns 400 for an object
+/// that it rejects.
 const fn is_invalid(status: &Status) -> bool {
     matches!(status.code, 400 | 422)
 }
 
-/// The part of the message that names the fields; before it stands the name of the work, which is no news.
+/// The part of the message that names the fields. The part before it only repeats the name of the work.
 fn what_is_invalid(status: &Status) -> String {
     let fields = status.message.split_once(" is invalid: ");
     fields
@@ -422,8 +440,8 @@ fn what_is_invalid(status: &Status) -> String {
         .to_owned()
 }
 
-/// Which rows of a report are refused, as far as the hub says: fields such as `rows[17].revision`.
-fn refused_rows(status: &Status) -> Outcome {
+/// Which rows of a report the hub rejected, if the message names them by fields such as `rows[17].revision`.
+fn refused_rows(status: &Status) -> WriteResult {
     let causes = status.details.as_ref().map(|details| details.causes.as_slice());
     let fields: Vec<&str> = causes
         .unwrap_or_default()
@@ -442,29 +460,28 @@ fn refused_rows(status: &Status) -> Outcome {
     rows.sort_unstable();
     rows.dedup();
     let about_rows = fields.is_empty() || fields.iter().any(|field| field.contains("rows"));
-    Outcome::ReportRefused {
+    WriteResult::ReportRefused {
         text: what_is_invalid(status),
         rows,
         about_rows,
     }
 }
 
-/// What an error means for the plan.
-fn classify(error: &Error) -> Outcome {
-    let counted = WriteOutcome::of(error);
+/// Converts an error to a result.
+fn classify(error: &Error) -> WriteResult {
+    let failed = |message: String| WriteResult::Failed(WriteError::new(WriteErrorKind::of(error), message));
     let Error::Api(status) = error else {
-        return Outcome::Failed(error.to_string(), counted);
+        return failed(error.to_string());
     };
     if is_namespace_gone(status) {
-        return Outcome::NamespaceGone;
+        return WriteResult::NamespaceGone;
     }
     if is_namespace_missing(status) {
-        return Outcome::Failed(
-            "the namespace of the cluster does not exist; OCM makes it when the cluster joins".to_owned(),
-            counted,
+        return failed(
+            "the namespace of the cluster does not exist; OCM creates it when the cluster joins".to_owned(),
         );
     }
-    Outcome::Failed(format!("{} ({})", status.message, status.code), counted)
+    failed(format!("{} ({})", status.message, status.code))
 }
 
 fn is_namespace_gone(status: &Status) -> bool {
@@ -485,5 +502,4 @@ fn is_namespace_missing(status: &Status) -> bool {
 }
 
 #[cfg(test)]
-#[path = "execute_tests.rs"]
 mod tests;

@@ -1,10 +1,11 @@
-//! The only writer on the hub: jobs in lanes, carried out by a bounded number of workers, each write fenced by the
-//! leadership, bounded in time and safe to repeat.
+//! The only writer on the hub. A bounded number of workers takes jobs from a priority queue. Each write is
+//! fenced by the leadership, has a time limit, and can be repeated safely.
 
+mod error;
 mod execute;
 mod gate;
-mod lanes;
-mod pace;
+mod queue;
+mod throttle;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,34 +16,35 @@ use api::views::{ManifestWork, Upgrade};
 use chrono::{DateTime, Utc};
 use rollout::Attempt;
 
+pub use error::{Category, Retry, WriteError, WriteErrorKind};
 pub use execute::{carry_out, execute};
 pub use gate::Load;
-pub use lanes::{Lane, Lanes};
+pub use queue::{Priority, WriteQueue};
 
-use crate::index::Uid;
-use crate::policy::Brief;
-use crate::report::rows::Due;
-use crate::telemetry::labels::WriteOutcome;
+use crate::observe::index::Uid;
+use crate::report::shard::Due;
+use crate::spec::ResolvedSpec;
 
-/// One write, complete: carrying it out leaves no choice.
+/// One write with everything that is needed to execute it.
 #[derive(Debug)]
-pub struct Job {
-    /// The upgrade it serves.
+pub struct WriteJob {
+    /// The upgrade that the write belongs to.
     pub upgrade: Uid,
     /// What to write.
-    pub effect: Effect,
+    pub effect: Write,
 }
 
-/// What a work is rendered from, at the moment it is sent: ten thousand queued bodies would not fit into memory.
+/// The input for rendering a work. Works are rendered when they are sent, because ten thousand queued bodies
+/// would not fit into memory.
 #[derive(Debug)]
-pub struct Sheet {
+pub struct WorkParams {
     /// The spec's templates.
-    pub brief: Arc<Brief>,
+    pub spec: Arc<ResolvedSpec>,
     /// `namespace/name` of the upgrade.
     pub owner: Arc<str>,
     /// Cluster ID, if it is known.
     pub cluster_id: Option<Arc<str>>,
-    /// Attempt to write on the work.
+    /// Attempt to record on the work.
     pub attempt: Attempt,
     /// Start of the step's clock.
     pub started: DateTime<Utc>,
@@ -50,7 +52,7 @@ pub struct Sheet {
 
 /// A write on the hub.
 #[derive(Debug)]
-pub enum Effect {
+pub enum Write {
     /// Create a work.
     Create {
         /// The cluster.
@@ -58,26 +60,26 @@ pub enum Effect {
         /// The step.
         step: Step,
         /// What to render the work from.
-        sheet: Sheet,
-        /// When the feedback that freed the slot was seen, for the reaction time.
-        freed: Option<Instant>,
+        params: WorkParams,
+        /// When the feedback that released the slot arrived, for measuring the reaction time.
+        slot_released_at: Option<Instant>,
     },
     /// Change a platform work in place by server-side apply.
     Update {
         /// The cluster.
         cluster: Arc<str>,
         /// What to render the work from.
-        sheet: Sheet,
-        /// UID of the object it is meant for.
+        params: WorkParams,
+        /// UID of the object to change.
         uid: Arc<str>,
     },
-    /// Note the start of the soak on a work.
+    /// Record the start of the soak on a work.
     MarkSoak {
         /// The cluster.
         cluster: Arc<str>,
-        /// The step whose work carries the note.
+        /// The step whose work carries the start of the soak.
         step: Step,
-        /// UID of the object it is meant for.
+        /// UID of the object to change.
         uid: Arc<str>,
         /// Merge patch.
         patch: serde_json::Value,
@@ -88,25 +90,25 @@ pub enum Effect {
         cluster: Arc<str>,
         /// The step.
         step: Step,
-        /// UID of the object it is meant for.
+        /// UID of the object to delete.
         uid: Arc<str>,
-        /// It stops something rather than tidies up.
+        /// The deletion stops a running step instead of cleaning up after a finished one.
         halt: bool,
     },
-    /// Read a work: nothing is changed.
+    /// Read a work. This changes nothing on the hub.
     Read {
         /// The cluster.
         cluster: Arc<str>,
         /// The step.
         step: Step,
-        /// `namespace/name` of the upgrade, as a work of it says.
+        /// `namespace/name` of the upgrade, as its works record it.
         owner: Arc<str>,
-        /// UID of the object that is known under the name, if it is one of this upgrade.
+        /// UID of the known object with this name, if it belongs to this upgrade.
         uid: Option<Arc<str>>,
-        /// When it was asked for.
+        /// When the read was requested.
         asked: DateTime<Utc>,
     },
-    /// Write (or, without rows, delete) a report shard.
+    /// Write a report shard, or delete it if it has no rows.
     Report {
         /// Namespace of the upgrade.
         namespace: Arc<str>,
@@ -130,11 +132,11 @@ pub enum Effect {
         namespace: Arc<str>,
         /// Name of the upgrade.
         name: Arc<str>,
-        /// Resource version the list was read at.
+        /// Resource version at which the list was read.
         version: String,
         /// The new list.
         finalizers: Vec<String>,
-        /// UID to note as the one that the object was taken up with.
+        /// UID of the object to record as the one that the controller began to process.
         life: Option<Arc<str>>,
     },
     /// Change annotations of an upgrade.
@@ -148,75 +150,76 @@ pub enum Effect {
     },
 }
 
-impl Effect {
-    /// The cluster it concerns, if it concerns one.
+impl Write {
+    /// The cluster that the write concerns, if any.
     #[must_use]
     pub const fn cluster(&self) -> Option<&Arc<str>> {
         match self {
-            Effect::Create { cluster, .. }
-            | Effect::Update { cluster, .. }
-            | Effect::MarkSoak { cluster, .. }
-            | Effect::Delete { cluster, .. }
-            | Effect::Read { cluster, .. } => Some(cluster),
-            Effect::Report { .. }
-            | Effect::Status { .. }
-            | Effect::Finalizers { .. }
-            | Effect::Annotate { .. } => None,
+            Write::Create { cluster, .. }
+            | Write::Update { cluster, .. }
+            | Write::MarkSoak { cluster, .. }
+            | Write::Delete { cluster, .. }
+            | Write::Read { cluster, .. } => Some(cluster),
+            Write::Report { .. }
+            | Write::Status { .. }
+            | Write::Finalizers { .. }
+            | Write::Annotate { .. } => None,
         }
     }
 
-    /// The lane of the job, by how urgent it is (`docs/design/rules.md#write-priority`).
+    /// The priority of the job (`docs/design/rules.md#write-priority`).
     #[must_use]
-    pub const fn lane(&self) -> Lane {
+    pub const fn priority(&self) -> Priority {
         match self {
-            Effect::Delete { halt: true, .. } => Lane::Halt,
-            Effect::Report { .. }
-            | Effect::Status { .. }
-            | Effect::Finalizers { .. }
-            | Effect::Annotate { .. }
-            | Effect::Read { .. } => Lane::Record,
-            Effect::Create { .. } | Effect::Update { .. } | Effect::MarkSoak { .. } => Lane::Start,
-            Effect::Delete { halt: false, .. } => Lane::CleanUp,
+            Write::Delete { halt: true, .. } => Priority::Halt,
+            Write::Report { .. }
+            | Write::Status { .. }
+            | Write::Finalizers { .. }
+            | Write::Annotate { .. }
+            | Write::Read { .. } => Priority::Record,
+            Write::Create { .. } | Write::Update { .. } | Write::MarkSoak { .. } => Priority::Start,
+            Write::Delete { halt: false, .. } => Priority::CleanUp,
         }
     }
 }
 
-/// How a write ended.
+/// The result of a write.
 #[derive(Debug)]
-pub enum Outcome {
-    /// A work is now like this: written, or found as somebody of us had written it.
+pub enum WriteResult {
+    /// The work now has this content: the write took effect, or an earlier write of ours had created it.
     Work(Box<ManifestWork>),
     /// A work is being deleted.
-    Doomed,
-    /// A work does not exist (any more).
+    DeletionAccepted,
+    /// The work does not exist, or no longer exists.
     Gone,
-    /// A work of another upgrade is in the way.
+    /// A work of another upgrade has this name.
     Rival(Box<ManifestWork>),
-    /// A work of nobody's upgrade is in the way.
+    /// A work that is not managed by any upgrade has this name.
     Foreign,
-    /// A work of nobody's upgrade is in the way and is being deleted.
+    /// A work that is not managed by any upgrade has this name and is being deleted.
     ForeignTerminating,
-    /// The hub refuses a new work as invalid, with its text: the same would be refused again.
+    /// The hub rejected a new work as invalid, with this message. It would reject the same work again.
     Refused(String),
-    /// The hub refuses a report as invalid.
+    /// The hub rejected a report as invalid.
     ReportRefused {
-        /// What it said.
+        /// The message of the hub.
         text: String,
-        /// Positions of the rows that it names.
+        /// Positions of the rows that the message names.
         rows: Vec<usize>,
-        /// It may be about rows: unless it names other fields only.
+        /// The rejection may concern rows. False only if the message names other fields and no row.
         about_rows: bool,
     },
     /// The cluster's namespace is terminating.
     NamespaceGone,
-    /// The upgrade is now like this.
+    /// The upgrade now has this content.
     Upgrade(Box<Upgrade>),
-    /// A report was written; its resource version.
+    /// The report was written and has this resource version.
     Report(u64),
-    /// Not sent: this replica does not lead (any more).
+    /// The write was not sent because this replica is not the leader.
     NotLeading,
-    /// Sent, but the term ended before the answer came: it may have been carried out, or may be yet.
+    /// The write was sent, but the term ended before the response arrived. It may have taken effect, or may
+    /// still do so.
     GivenUp,
-    /// Failed, with the error's text and what it is counted as.
-    Failed(String, WriteOutcome),
+    /// The write failed.
+    Failed(WriteError),
 }

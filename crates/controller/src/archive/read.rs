@@ -6,15 +6,15 @@ use std::time::Duration;
 use api::views::{Report, Upgrade};
 use kube::{Api, Client, Error};
 
-use crate::hall::Hall;
-use crate::run::now;
+use crate::clock::now;
+use crate::state::context::Context;
 
-/// Longest time of one request, its wait at the gate included.
+/// Longest time of one request, including its wait at the gate.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// What is to be read.
+/// The objects to read.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct ArchiveRead {
     /// UID of the upgrade.
     pub uid: Arc<str>,
     /// Namespace.
@@ -25,44 +25,44 @@ pub struct Wanted {
     pub reports: Vec<String>,
 }
 
-/// Reads an upgrade and its reports, and puts it back to work.
-pub async fn read(hall: Arc<Hall>, client: Client, wanted: Wanted) {
+/// Reads an upgrade and its reports, and restores the upgrade from them.
+pub async fn read(context: Arc<Context>, client: Client, wanted: ArchiveRead) {
     let fail = |error: &str| {
         let (namespace, name) = (&*wanted.namespace, &*wanted.name);
         tracing::warn!(
             namespace,
             name,
             error,
-            "a finished upgrade cannot be read, trying again"
+            "a finished upgrade cannot be read; trying again"
         );
     };
-    // What another hub said before its storage was replaced counts no more.
-    let view = hall.freshness.view();
+    // After a restore of the hub's storage, objects that were read before it no longer count.
+    let view = context.freshness.view();
     let found = tokio::select! {
         biased;
         () = view.cancelled() => return,
-        found = fetch(&hall, &client, &wanted) => found.unwrap_or_else(|error| {
+        found = fetch(&context, &client, &wanted) => found.unwrap_or_else(|error| {
             fail(&error);
             None
         }),
     };
-    hall.tell(|state| state.was_read(&wanted.uid, found, now()));
+    context.update(|state| state.was_read(&wanted.uid, found, now()));
 }
 
-/// The object and its reports, as far as they exist; none without the object.
+/// The object and those of its reports that exist. Returns nothing if the object does not exist.
 async fn fetch(
-    hall: &Hall,
+    context: &Context,
     client: &Client,
-    wanted: &Wanted,
+    wanted: &ArchiveRead,
 ) -> Result<Option<(Upgrade, Vec<Report>)>, String> {
     let upgrades: Api<Upgrade> = Api::namespaced(client.clone(), &wanted.namespace);
-    let Some(upgrade) = limited(hall.lanes.pass(upgrades.get_opt(&wanted.name))).await? else {
+    let Some(upgrade) = limited(context.queue.pass(upgrades.get_opt(&wanted.name))).await? else {
         return Ok(None);
     };
     let all: Api<Report> = Api::namespaced(client.clone(), &wanted.namespace);
     let mut reports = Vec::with_capacity(wanted.reports.len());
     for name in &wanted.reports {
-        reports.extend(limited(hall.lanes.pass(all.get_opt(name))).await?);
+        reports.extend(limited(context.queue.pass(all.get_opt(name))).await?);
     }
     Ok(Some((upgrade, reports)))
 }
@@ -70,6 +70,6 @@ async fn fetch(
 async fn limited<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
     match tokio::time::timeout(LIMIT, request).await {
         Ok(answer) => answer.map_err(|error| error.to_string()),
-        Err(_) => Err("no answer in time".to_owned()),
+        Err(_) => Err("no response in time".to_owned()),
     }
 }

@@ -5,25 +5,26 @@ use std::sync::Arc;
 use api::ManagedClustersUpgradeSpec;
 use api::mcu::ClusterSelector;
 
-use crate::index::{Index, SelectionNews};
-use crate::policy::Brief;
-use crate::selection::{self, Selected};
+use crate::observe::index::{Index, SelectionNews};
+use crate::observe::selection::{self, Selected};
+use crate::spec::ResolvedSpec;
 
-/// What selects the clusters of an archived upgrade, and what it depends on.
+/// The fields that select the clusters of an archived upgrade, and what they depend on.
 #[derive(Debug)]
 pub(super) struct Selector {
-    /// The spec's selecting fields, as JSON: ten thousand names take a third of the memory so.
+    /// The spec's selecting fields as JSON. For ten thousand names, JSON takes a third of the memory.
     spec: Box<[u8]>,
-    /// Label keys that they name.
+    /// Label keys that the fields contain.
     keys: Box<[Box<str>]>,
-    /// Placements that they name; an empty namespace is that of the upgrade.
+    /// Placements that the fields name. An empty namespace stands for the namespace of the upgrade.
     placements: Box<[(Box<str>, Box<str>)]>,
     revision: Arc<str>,
 }
 
 impl Selector {
-    pub(super) fn new(brief: &Brief) -> Selector {
-        let spec = &brief.spec;
+    pub(super) fn new(spec: &ResolvedSpec) -> Selector {
+        let resolved = spec;
+        let spec = &resolved.fields;
         let mut fields = ManagedClustersUpgradeSpec {
             placement: spec.placement.clone(),
             cluster_selector: spec.cluster_selector.clone(),
@@ -41,7 +42,7 @@ impl Selector {
             spec: serde_json::to_vec(&fields).unwrap_or_default().into(),
             keys: selectors.flat_map(keys).map(Box::from).collect(),
             placements: placements.collect(),
-            revision: Arc::clone(&brief.policy.revision),
+            revision: Arc::clone(&resolved.policy.revision),
         }
     }
 
@@ -50,7 +51,7 @@ impl Selector {
         &self.revision
     }
 
-    /// True when the selection may not be what it was.
+    /// True when the selection may have changed.
     pub(super) fn is_concerned(&self, news: &SelectionNews, namespace: &str) -> bool {
         let mut keys = self.keys.iter();
         let mut placements = self.placements.iter();
@@ -62,7 +63,8 @@ impl Selector {
             })
     }
 
-    /// The selection as it is now. Empty when the fields cannot be read back, which no upgrade that has records matches.
+    /// Computes the selection. It is empty if the fields cannot be parsed, which never matches an upgrade
+    /// with records.
     pub(super) fn select(&self, namespace: &str, index: &Index, require_bindings: bool) -> Selected {
         let Ok(spec) = serde_json::from_slice(&self.spec) else {
             return Selected::default();

@@ -4,10 +4,11 @@ use rollout::testing::record;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::{cluster, hall, note, spec, work};
-use crate::hall::Hall;
-use crate::index::Change;
-use crate::observe::refresh_selection;
+use crate::apply::{WriteError, WriteErrorKind};
+use crate::fixture::{cluster, context, note, spec, work};
+use crate::observe::fleet::refresh_selection;
+use crate::observe::index::Change;
+use crate::state::context::Context;
 use crate::works::{Templates, WorkFlags};
 
 fn revision(spec: &Value) -> String {
@@ -15,7 +16,7 @@ fn revision(spec: &Value) -> String {
     Templates::new(&spec, &WorkFlags::default()).revision().to_owned()
 }
 
-/// An upgrade that says of itself that it is complete.
+/// An upgrade whose status says that it is complete.
 fn object(version: u64, spec: &Value) -> Value {
     let completed = json!({
         "upgrade": "ns/u1", "revision": revision(spec), "time": "2026-05-28T11:00:00.000Z", "clusters": 2,
@@ -59,10 +60,10 @@ fn complete() -> Report {
     report(3, &[row("c1", "Complete"), row("c2", "Complete")])
 }
 
-/// A leader whose lists have told of a finished upgrade with these reports.
-fn led(reports: &[Report]) -> Hall {
-    let hall = hall(&["c1", "c2"]);
-    hall.with(|state| {
+/// A leader whose lists have delivered a finished upgrade with these reports.
+fn led(reports: &[Report]) -> Context {
+    let context = context(&["c1", "c2"]);
+    context.with(|state| {
         state.apply_upgrade(upgrade(object(2, &two())));
         state.begin_term();
         for report in reports {
@@ -70,17 +71,17 @@ fn led(reports: &[Report]) -> Hall {
         }
         state.owns_records = true;
     });
-    hall
+    context
 }
 
 fn later(seconds: u64) -> Instant {
     Instant::now() + Duration::from_secs(seconds)
 }
 
-/// What is to be read after all comparisons that are due.
-fn wanted(hall: &Hall) -> Vec<String> {
-    hall.with(|state| {
-        state.hear_selection_news();
+/// What must be read after all due comparisons.
+fn wanted(context: &Context) -> Vec<String> {
+    context.with(|state| {
+        state.pass_on_selection_news();
         state.index.dirty.clear();
         state.compare_at = Instant::now();
         state.compare(later(10));
@@ -89,12 +90,12 @@ fn wanted(hall: &Hall) -> Vec<String> {
     })
 }
 
-fn archived(hall: &Hall) -> bool {
-    hall.with(|state| state.desks["u1"].archive.is_some())
+fn archived(context: &Context) -> bool {
+    context.with(|state| state.upgrades["u1"].archive.is_some())
 }
 
-fn index(hall: &Hall, change: impl FnOnce(&mut crate::index::Index)) {
-    hall.with(|state| change(&mut state.index));
+fn index(context: &Context, change: impl FnOnce(&mut crate::observe::index::Index)) {
+    context.with(|state| change(&mut state.index));
 }
 
 fn labelled(name: &str, labels: &Value) -> api::views::ManagedCluster {
@@ -105,26 +106,26 @@ fn labelled(name: &str, labels: &Value) -> api::views::ManagedCluster {
 
 #[test]
 fn of_a_finished_upgrade_counts_are_kept_and_no_records() {
-    let hall = led(&[complete()]);
-    assert!(archived(&hall) && wanted(&hall).is_empty());
-    hall.with(|state| {
-        let desk = &state.desks["u1"];
-        let archive = desk.archive.as_ref().unwrap();
+    let context = led(&[complete()]);
+    assert!(archived(&context) && wanted(&context).is_empty());
+    context.with(|state| {
+        let entry = &state.upgrades["u1"];
+        let archive = entry.archive.as_ref().unwrap();
         assert_eq!((archive.rows(), archive.shard_count()), (2, 1));
-        assert!(desk.rows.all().is_empty() && desk.selected.clusters.is_empty() && desk.brief.is_err());
-        assert!(!desk.is_due() && state.archives_at(later(60)).is_none());
+        assert!(entry.rows.all().is_empty() && entry.selected.clusters.is_empty() && entry.spec.is_err());
+        assert!(!entry.is_due() && state.archives_at(later(60)).is_none());
     });
 }
 
 #[test]
 fn a_finished_upgrade_is_not_looked_at_when_something_changes_that_does_not_select() {
-    let hall = led(&[complete()]);
-    assert!(wanted(&hall).is_empty());
-    index(&hall, |index| {
+    let context = led(&[complete()]);
+    assert!(wanted(&context).is_empty());
+    index(&context, |index| {
         let labels = json!({"openshiftVersion": "4.13.0"});
         index.cluster(&Change::Applied(labelled("c1", &labels)));
     });
-    hall.with(|state| {
+    context.with(|state| {
         let due = state.due(chrono::Utc::now(), later(60), false);
         assert!(due.is_empty() && state.archives_at(later(60)).is_none());
     });
@@ -138,8 +139,8 @@ fn a_finished_upgrade_is_read_again_when_its_records_say_something_else() {
     other["revision"] = json!("0123456789abcdef");
     let other = report(3, &[row("c1", "Complete"), other]);
     let short = report(3, &[row("c1", "Complete")]);
-    for told in [half, newer, other, short] {
-        assert_eq!(wanted(&led(&[told])), ["u1-report-1"]);
+    for changed in [half, newer, other, short] {
+        assert_eq!(wanted(&led(&[changed])), ["u1-report-1"]);
     }
     led(&[]).with(|state| {
         state.compare(later(10));
@@ -149,13 +150,13 @@ fn a_finished_upgrade_is_read_again_when_its_records_say_something_else() {
 
 #[test]
 fn a_finished_upgrade_is_read_again_when_its_report_is_changed_or_removed() {
-    let hall = led(&[complete()]);
-    assert!(wanted(&hall).is_empty());
-    hall.with(|state| state.observe_report(&report(4, &[row("c1", "Complete")]), false, true));
-    assert_eq!(wanted(&hall), ["u1-report-1"]);
-    let hall = led(&[complete()]);
-    assert!(wanted(&hall).is_empty());
-    hall.with(|state| {
+    let context = led(&[complete()]);
+    assert!(wanted(&context).is_empty());
+    context.with(|state| state.observe_report(&report(4, &[row("c1", "Complete")]), false, true));
+    assert_eq!(wanted(&context), ["u1-report-1"]);
+    let context = led(&[complete()]);
+    assert!(wanted(&context).is_empty());
+    context.with(|state| {
         state.retain_reports(&ahash::AHashSet::new(), 9, true);
         state.compare_at = Instant::now();
         state.compare(later(60));
@@ -168,8 +169,8 @@ fn a_finished_upgrade_is_read_again_when_its_selection_changes() {
     let mut everything = two();
     everything["clusterSelector"] = json!({"matchLabels": {"site": "north"}});
     let joined = |key: &str| {
-        let hall = hall(&[]);
-        hall.with(|state| {
+        let context = context(&[]);
+        context.with(|state| {
             let north = json!({"site": "north"});
             for name in ["c1", "c2"] {
                 state.index.cluster(&Change::Applied(labelled(name, &north)));
@@ -184,11 +185,11 @@ fn a_finished_upgrade_is_read_again_when_its_selection_changes() {
             state.observe_report(&report(3, &rows), false, false);
             state.owns_records = true;
         });
-        assert!(wanted(&hall).is_empty());
-        index(&hall, |index| {
+        assert!(wanted(&context).is_empty());
+        index(&context, |index| {
             index.cluster(&Change::Applied(labelled("c3", &json!({key: "north"}))));
         });
-        wanted(&hall)
+        wanted(&context)
     };
     assert_eq!(joined("site"), ["u1-report-1"]);
     assert!(joined("zone").is_empty());
@@ -196,13 +197,13 @@ fn a_finished_upgrade_is_read_again_when_its_selection_changes() {
 
 #[test]
 fn a_finished_upgrade_is_read_again_when_a_work_carries_its_uid() {
-    let hall = led(&[complete()]);
-    assert!(wanted(&hall).is_empty());
-    index(&hall, |index| {
+    let context = led(&[complete()]);
+    assert!(wanted(&context).is_empty());
+    index(&context, |index| {
         let work = work("c1", Step::Platform, "u1", 7);
         index.work(&Change::Applied(work), chrono::Utc::now());
     });
-    hall.with(|state| {
+    context.with(|state| {
         assert!(state.due(chrono::Utc::now(), later(60), false).is_empty());
         assert_eq!(state.to_be_read(later(10)).len(), 1);
     });
@@ -229,19 +230,19 @@ fn a_finished_upgrade_is_read_again_when_its_object_changes() {
         (&labelled, false),
     ];
     for (number, (change, expected)) in changes.into_iter().enumerate() {
-        let hall = led(&[complete()]);
-        assert!(wanted(&hall).is_empty());
+        let context = led(&[complete()]);
+        assert!(wanted(&context).is_empty());
         let mut object = object(9, &two());
         change(&mut object);
-        hall.with(|state| state.apply_upgrade(upgrade(object)));
-        assert_eq!(!wanted(&hall).is_empty(), expected, "change {number}");
+        context.with(|state| state.apply_upgrade(upgrade(object)));
+        assert_eq!(!wanted(&context).is_empty(), expected, "change {number}");
     }
 }
 
 #[test]
 fn what_was_read_is_worked_on_with_all_its_records() {
-    let hall = led(&[complete()]);
-    hall.with(|state| {
+    let context = led(&[complete()]);
+    context.with(|state| {
         state.apply_upgrade(upgrade({
             let mut edited = object(9, &two());
             edited["spec"]["paused"] = json!(true);
@@ -253,7 +254,7 @@ fn what_was_read_is_worked_on_with_all_its_records() {
         let read = |version| Some((upgrade(object(version, &two())), vec![complete()]));
         state.was_read("u1", read(8), later(0));
         assert!(
-            state.desks["u1"].archive.is_some(),
+            state.upgrades["u1"].archive.is_some(),
             "that is older than what is known"
         );
         assert!(state.to_be_read(later(0)).is_empty(), "not again at once");
@@ -262,58 +263,58 @@ fn what_was_read_is_worked_on_with_all_its_records() {
         assert!(state.to_be_read(later(12)).is_empty(), "ever less often");
         assert_eq!(state.to_be_read(later(17)).len(), 1);
         state.was_read("u1", read(9), later(17));
-        let desk = &state.desks["u1"];
-        assert!(desk.archive.is_none() && desk.dirty && desk.brief.is_ok());
-        assert_eq!(desk.rows.all().len(), 2);
-        assert!(desk.rows.all().values().all(|row| row.written.is_some()));
+        let entry = &state.upgrades["u1"];
+        assert!(entry.archive.is_none() && entry.dirty && entry.spec.is_ok());
+        assert_eq!(entry.rows.all().len(), 2);
+        assert!(entry.rows.all().values().all(|row| row.written.is_some()));
     });
 }
 
 #[test]
 fn a_report_that_changed_while_it_was_read_is_read_again() {
-    let hall = led(&[report(3, &[row("c1", "Complete")])]);
-    assert_eq!(wanted(&hall).len(), 1);
-    hall.with(|state| {
+    let context = led(&[report(3, &[row("c1", "Complete")])]);
+    assert_eq!(wanted(&context).len(), 1);
+    context.with(|state| {
         state.observe_report(&report(5, &[row("c1", "Pending")]), false, true);
         let read = Some((
             upgrade(object(2, &two())),
             vec![report(3, &[row("c1", "Complete")])],
         ));
         state.was_read("u1", read, later(0));
-        assert!(state.desks["u1"].archive.is_some());
+        assert!(state.upgrades["u1"].archive.is_some());
     });
 }
 
-/// A leader with an upgrade in memory that is complete and at rest.
-fn resting() -> Hall {
-    let hall = hall(&["c1", "c2"]);
-    hall.with(|state| {
+/// A leader with an upgrade in memory that is complete and has nothing left to do.
+fn resting() -> Context {
+    let context = context(&["c1", "c2"]);
+    context.with(|state| {
         state.apply_upgrade(upgrade(object(2, &two())));
-        let desk = state.desks.get_mut("u1").unwrap();
-        refresh_selection(desk, &state.index, false);
+        let entry = state.upgrades.get_mut("u1").unwrap();
+        refresh_selection(entry, &state.index, false);
         for name in ["c1", "c2"] {
             let mut record: rollout::Record = record(rollout::Phase::Complete).into();
             record.attempt.revision = Arc::from(revision(&two()));
-            note(desk, name, record);
+            note(entry, name, record);
         }
-        crate::fixture::write(desk);
-        desk.dirty = false;
-        desk.looked = Some((Instant::now(), Duration::ZERO));
+        crate::fixture::write(entry);
+        entry.dirty = false;
+        entry.last_reconcile = Some((Instant::now(), Duration::ZERO));
     });
-    hall
+    context
 }
 
 #[test]
 fn an_upgrade_that_is_complete_and_at_rest_is_archived() {
-    let hall = resting();
-    hall.with(|state| {
+    let context = resting();
+    context.with(|state| {
         state.archive_at_rest(later(4));
-        assert!(state.desks["u1"].archive.is_none(), "not at once");
+        assert!(state.upgrades["u1"].archive.is_none(), "not at once");
         state.archive_at_rest(later(6));
-        let archive = state.desks["u1"].archive.as_ref().unwrap();
+        let archive = state.upgrades["u1"].archive.as_ref().unwrap();
         assert_eq!(archive.rows(), 2);
     });
-    assert!(wanted(&hall).is_empty());
+    assert!(wanted(&context).is_empty());
 }
 
 #[test]
@@ -321,30 +322,36 @@ fn an_upgrade_with_something_left_to_do_is_not_archived() {
     let at = chrono::Utc::now();
     let c1: Arc<str> = Arc::from("c1");
     let matters: [Matter<'_>; 9] = [
-        ("news", &|state| state.desks.get_mut("u1").unwrap().dirty = true),
+        ("a change", &|state| {
+            state.upgrades.get_mut("u1").unwrap().dirty = true;
+        }),
         ("a time to wake", &|state| {
-            state.desks.get_mut("u1").unwrap().wake_at = Some(at);
+            state.upgrades.get_mut("u1").unwrap().wake_at = Some(at);
         }),
         ("a write", &|state| {
-            state.desks.get_mut("u1").unwrap().begin(&c1, false);
+            state.upgrades.get_mut("u1").unwrap().begin(&c1, false);
         }),
         ("a failed write", &|state| {
-            let desk = state.desks.get_mut("u1").unwrap();
-            desk.fail(&c1, at, "no", crate::telemetry::labels::WriteOutcome::Error);
+            let entry = state.upgrades.get_mut("u1").unwrap();
+            entry.fail(&c1, at, &WriteError::new(WriteErrorKind::Broken, "no"));
         }),
-        ("a cluster to look at again", &|state| {
-            state.desks.get_mut("u1").unwrap().miss(&c1, at);
+        ("a cluster to check again", &|state| {
+            state
+                .upgrades
+                .get_mut("u1")
+                .unwrap()
+                .record_missing_namespace(&c1, at);
         }),
         ("a clock that is wrong", &|state| {
-            state.desks.get_mut("u1").unwrap().skew = Some(chrono::TimeDelta::seconds(40));
+            state.upgrades.get_mut("u1").unwrap().skew = Some(chrono::TimeDelta::seconds(40));
         }),
         ("a status to write", &|state| {
             let status = api::ManagedClustersUpgradeStatus::default();
-            state.desks.get_mut("u1").unwrap().status.set(status);
+            state.upgrades.get_mut("u1").unwrap().status.set(status);
         }),
         ("a record to write", &|state| {
-            let desk = state.desks.get_mut("u1").unwrap();
-            note(desk, "c2", record(rollout::Phase::Complete));
+            let entry = state.upgrades.get_mut("u1").unwrap();
+            note(entry, "c2", record(rollout::Phase::Complete));
         }),
         ("a work", &|state| {
             let work = work("c1", Step::Platform, "u1", 7);
@@ -352,11 +359,11 @@ fn an_upgrade_with_something_left_to_do_is_not_archived() {
         }),
     ];
     for (what, make) in matters {
-        let hall = resting();
-        hall.with(|state| {
+        let context = resting();
+        context.with(|state| {
             make(state);
             state.archive_at_rest(later(6));
-            assert!(state.desks["u1"].archive.is_none(), "{what}");
+            assert!(state.upgrades["u1"].archive.is_none(), "{what}");
         });
     }
 }
@@ -368,29 +375,32 @@ fn an_upgrade_that_an_earlier_release_finished_is_read_once_to_note_that() {
         bare["metadata"]["annotations"] = json!({});
         upgrade(bare)
     };
-    let hall = hall(&["c1", "c2"]);
-    hall.with(|state| {
+    let context = context(&["c1", "c2"]);
+    context.with(|state| {
         state.begin_term();
         state.apply_upgrade(bare());
         state.observe_report(&complete(), false, false);
         state.owns_records = true;
         state.compare(later(1));
-        assert!(state.desks["u1"].archive.is_some() && state.oldest_unresolved(later(1)).is_none());
+        assert!(state.upgrades["u1"].archive.is_some() && state.oldest_unresolved(later(1)).is_none());
         assert_eq!(state.to_be_read(later(1)).len(), 1);
         state.was_read("u1", Some((bare(), vec![complete()])), later(1));
-        let desk = state.desks.get_mut("u1").unwrap();
-        assert!(desk.archive.is_none());
-        desk.dirty = false;
-        desk.looked = Some((later(1), Duration::ZERO));
+        let entry = state.upgrades.get_mut("u1").unwrap();
+        assert!(entry.archive.is_none());
+        entry.dirty = false;
+        entry.last_reconcile = Some((later(1), Duration::ZERO));
         state.archive_at_rest(later(10));
-        assert!(state.desks["u1"].archive.is_none(), "the note is not written yet");
+        assert!(
+            state.upgrades["u1"].archive.is_none(),
+            "the note is not written yet"
+        );
     });
 }
 
 #[test]
 fn a_few_finished_upgrades_at_a_time_are_in_memory_to_be_noted() {
-    let hall = hall(&["c1", "c2"]);
-    hall.with(|state| {
+    let context = context(&["c1", "c2"]);
+    context.with(|state| {
         state.begin_term();
         for number in 0..20 {
             let mut bare = object(2, &two());
@@ -414,8 +424,8 @@ fn a_few_finished_upgrades_at_a_time_are_in_memory_to_be_noted() {
 
 #[test]
 fn younger_upgrades_wait_until_it_is_known_whether_an_archived_one_goes_on_but_not_for_ever() {
-    let hall = led(&[complete()]);
-    hall.with(|state| {
+    let context = led(&[complete()]);
+    context.with(|state| {
         let mut younger = object(5, &two());
         for (field, value) in [
             ("name", "u2"),
@@ -456,25 +466,25 @@ fn younger_upgrades_wait_until_it_is_known_whether_an_archived_one_goes_on_but_n
 
 #[test]
 fn a_follower_archives_what_becomes_complete() {
-    let hall = hall(&["c1", "c2"]);
-    hall.with(|state| {
+    let context = context(&["c1", "c2"]);
+    context.with(|state| {
         state.end_term();
         let mut running = object(2, &two());
         running["status"] = json!({"observedGeneration": 1, "state": "Running"});
         state.apply_upgrade(upgrade(running));
         state.observe_report(&complete(), false, false);
-        assert!(state.desks["u1"].archive.is_none());
+        assert!(state.upgrades["u1"].archive.is_none());
         state.apply_upgrade(upgrade(object(4, &two())));
-        assert_eq!(state.desks["u1"].archive.as_ref().unwrap().rows(), 2);
+        assert_eq!(state.upgrades["u1"].archive.as_ref().unwrap().rows(), 2);
     });
 }
 
 #[test]
 fn a_finished_upgrade_of_a_namespace_that_is_not_served_is_read_again_when_it_goes_on() {
-    let hall = led(&[complete()]);
-    hall.with(|state| state.settings.namespaces = vec![Arc::from("elsewhere")]);
-    assert!(wanted(&hall).is_empty());
-    hall.with(|state| {
+    let context = led(&[complete()]);
+    context.with(|state| state.settings.namespaces = vec![Arc::from("elsewhere")]);
+    assert!(wanted(&context).is_empty());
+    context.with(|state| {
         let mut edited = object(9, &two());
         edited["metadata"]["generation"] = json!(2);
         state.apply_upgrade(upgrade(edited));
@@ -484,18 +494,18 @@ fn a_finished_upgrade_of_a_namespace_that_is_not_served_is_read_again_when_it_go
 
 #[test]
 fn evidence_of_a_work_that_is_gone_keeps_nothing_in_memory() {
-    let hall = resting();
-    hall.with(|state| {
+    let context = resting();
+    context.with(|state| {
         let mut gone = crate::fixture::finished("c1", "u1", 7);
         state
             .index
             .work(&Change::Applied(gone.clone()), chrono::Utc::now());
         state.archive_at_rest(later(6));
-        assert!(state.desks["u1"].archive.is_none());
+        assert!(state.upgrades["u1"].archive.is_none());
         gone.metadata.resource_version = Some("8".to_owned());
         state.index.work(&Change::Deleted(gone), chrono::Utc::now());
         state.archive_at_rest(later(6));
-        assert!(state.desks["u1"].archive.is_some());
+        assert!(state.upgrades["u1"].archive.is_some());
     });
 }
 
@@ -508,27 +518,27 @@ fn a_finished_upgrade_is_read_again_when_a_cluster_that_left_it_is_deleted() {
     let mut first = row("c1", "Complete");
     revised(&mut first);
     one["metadata"]["resourceVersion"] = json!("2");
-    let hall = hall(&["c1", "c2"]);
-    hall.with(|state| {
+    let context = context(&["c1", "c2"]);
+    context.with(|state| {
         state.begin_term();
         state.apply_upgrade(upgrade(one));
         state.observe_report(&report(3, &[first, left]), false, false);
         state.owns_records = true;
     });
-    assert!(wanted(&hall).is_empty());
-    index(&hall, |index| index.cluster(&Change::Deleted(cluster("c2"))));
-    assert_eq!(wanted(&hall), ["u1-report-1"]);
+    assert!(wanted(&context).is_empty());
+    index(&context, |index| index.cluster(&Change::Deleted(cluster("c2"))));
+    assert_eq!(wanted(&context), ["u1-report-1"]);
 }
 
 #[test]
 fn what_a_follower_archived_is_counted_anew_in_each_term() {
-    let hall = led(&[complete()]);
-    hall.with(|state| {
+    let context = led(&[complete()]);
+    context.with(|state| {
         state.end_term();
         state.begin_term();
-        assert_eq!(state.desks["u1"].archive.as_ref().unwrap().rows(), 0);
+        assert_eq!(state.upgrades["u1"].archive.as_ref().unwrap().rows(), 0);
         state.observe_report(&complete(), false, false);
         state.owns_records = true;
     });
-    assert!(wanted(&hall).is_empty());
+    assert!(wanted(&context).is_empty());
 }

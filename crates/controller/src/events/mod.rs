@@ -1,10 +1,11 @@
 //! Events (events.k8s.io/v1) about upgrades.
 //!
-//! Owns the closed set of [`Reason`]s, the queue and the sender. Publishing never waits: the queue is bounded and drops
-//! its oldest entry, the sender is bounded in rate, and only the leader sends. Refuses to repeat itself: the same note
-//! about the same object is sent once in ten minutes. Refuses to be relied on: an Event that cannot be delivered is
-//! counted and forgotten, the truth is in status and reports.
+//! Contains the closed set of [`Reason`]s, the queue and the sender. Publishing never waits: the queue is
+//! bounded and drops its oldest entry, the sender has a rate limit, and only the leader sends. The same note
+//! about the same object is sent only once in ten minutes. Delivery is not guaranteed: an Event that cannot
+//! be sent is counted and dropped, because status and reports hold the same information.
 
+mod notice;
 mod queue;
 pub mod reason;
 
@@ -20,11 +21,14 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::notice::Notice;
 use self::queue::{Pushed, Queue};
+use crate::apply::WriteErrorKind;
 use crate::lease::{self, Fence};
 use crate::telemetry::labels::{EventDrop, WriteKind, WriteOutcome};
 use crate::telemetry::metrics::Metrics;
 
+pub use notice::Regarding;
 pub use reason::{Reason, Scope, Severity};
 
 /// `reportingController` of every Event.
@@ -32,38 +36,18 @@ pub const REPORTING_CONTROLLER: &str = "cluster.open-cluster-management.io/mcu-c
 /// Longest note in bytes (events.k8s.io/v1 recommends 1 kB).
 pub const MAX_NOTE: usize = 1024;
 
-/// A single attempt's time limit.
+/// Time limit of a single attempt.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Pause before the second and last attempt.
+/// Pause before the second, last attempt.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// Events that may be sent in one go.
+/// Number of Events that may be sent at once.
 const BURST: u32 = 200;
 /// Time after which one more Event may be sent.
 const REFILL: Duration = Duration::from_millis(100);
-/// How long the end of the process waits for what is queued.
+/// How long the process waits for queued Events when it ends.
 const DRAIN_BUDGET: Duration = Duration::from_secs(1);
 
-/// The upgrade an Event is about.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Regarding {
-    /// Namespace of the upgrade, and of the Event.
-    pub namespace: String,
-    /// Name of the upgrade.
-    pub name: String,
-    /// UID of the upgrade.
-    pub uid: String,
-}
-
-/// One Event, not yet sent.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Notice {
-    regarding: Regarding,
-    cluster: Option<String>,
-    reason: Reason,
-    note: String,
-}
-
-/// Accepts Events and returns at once. Cheap to clone.
+/// Accepts Events without waiting. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Publisher {
     queue: Arc<Queue>,
@@ -72,8 +56,9 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Starts the sender. It ends after `shutdown`, when the queue is empty or a second is over; it must end before the
-    /// lease is released. `instance` is the replica's identity. Must be called within a tokio runtime.
+    /// Starts the sender. It ends after `shutdown`, as soon as the queue is empty or a second has passed. It
+    /// must end before the lease is released. `instance` is the identity of the replica. Must be called
+    /// within a tokio runtime.
     #[must_use]
     pub fn start(
         client: kube::Client,
@@ -109,7 +94,8 @@ impl Publisher {
         });
     }
 
-    /// Publishes an Event about one cluster of an upgrade: it regards the upgrade and names the cluster in `related`.
+    /// Publishes an Event about one cluster of an upgrade. It regards the upgrade and names the cluster in
+    /// `related`.
     pub fn cluster(&self, regarding: &Regarding, cluster: &str, reason: Reason, note: impl Into<String>) {
         let cluster = Some(cluster.to_owned());
         self.push(Notice {
@@ -134,7 +120,7 @@ impl Publisher {
     }
 }
 
-/// Cuts a note to [`MAX_NOTE`] bytes at a character's boundary and marks the cut.
+/// Shortens a note to [`MAX_NOTE`] bytes at a character boundary and marks the cut.
 fn truncate(note: &mut String) {
     const MARK: &str = "...";
     if note.len() > MAX_NOTE {
@@ -166,11 +152,11 @@ impl Sender {
         };
         tokio::select! {
             () = work => {}
-            () = overdue => tracing::debug!("events were left unsent at the end"),
+            () = overdue => tracing::debug!("some Events were not sent before shutdown"),
         }
     }
 
-    /// The next Event; none when the queue is empty and the end has come.
+    /// The next Event. `None` when the queue is empty and the process is shutting down.
     async fn next(&self, shutdown: &CancellationToken) -> Option<Notice> {
         let queue = &self.publisher.queue;
         match queue.try_pop() {
@@ -229,11 +215,11 @@ impl Sender {
         let answer = tokio::time::timeout(ATTEMPT_TIMEOUT, api.create(&params, event)).await;
         let outcome = match answer {
             Ok(Ok(_)) => WriteOutcome::Ok,
-            // The first attempt was carried out, only its answer was lost.
+            // The first attempt took effect; only its response was lost.
             Ok(Err(kube::Error::Api(status))) if repeated && status.is_already_exists() => WriteOutcome::Ok,
             Ok(Err(error)) => {
-                tracing::debug!(%error, reason = event.reason.as_deref(), "event not sent");
-                WriteOutcome::of(&error)
+                tracing::debug!(%error, reason = event.reason.as_deref(), "an Event was not sent");
+                WriteErrorKind::of(&error).into()
             }
             Err(_) => WriteOutcome::Timeout,
         };
@@ -253,7 +239,7 @@ impl Sender {
         } = notice;
         Event {
             metadata: ObjectMeta {
-                // Unique without asking the server, so that a repeated attempt is told from a new Event.
+                // The name is unique, so a repeated attempt is not mistaken for a new Event.
                 name: Some(format!("{}.{:016x}", regarding.name, self.sequence)),
                 namespace: Some(regarding.namespace.clone()),
                 ..ObjectMeta::default()

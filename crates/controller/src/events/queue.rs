@@ -1,6 +1,6 @@
-//! The queue between the pipeline and the sender of Events.
+//! The queue between the reconcile loop and the sender of Events.
 //!
-//! Owns the bound and the memory of what was sent lately. Refuses to wait on the pushing side.
+//! It is bounded, remembers what was sent recently, and never blocks the reconcile loop.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -10,39 +10,39 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::Notice;
+use super::notice::Notice;
 
-/// Events that may wait.
+/// Largest number of waiting Events.
 pub(super) const CAPACITY: usize = 512;
-/// How long the same Event is not sent again.
+/// Time during which the same Event is not sent again.
 pub(super) const REPEAT_AFTER: Duration = Duration::from_mins(10);
-/// Events remembered for that; beyond it the oldest is forgotten.
+/// How many recent Events are remembered. Beyond this number the oldest is forgotten.
 const MEMORY: usize = 4096;
 
-/// What became of a push.
+/// The result of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pushed {
-    /// It waits.
+    /// The Event was queued.
     Queued,
-    /// It waits, the oldest does not any more.
+    /// The Event was queued, and the oldest one was dropped for it.
     Displaced,
-    /// It was sent or queued lately.
+    /// The same Event was sent or queued recently.
     Duplicate,
 }
 
 #[derive(Debug)]
 pub(super) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     hasher: RandomState,
     filled: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     waiting: VecDeque<Notice>,
-    /// When each Event, by its hash, was queued.
+    /// When each Event was queued, by the hash of the Event.
     recent: HashMap<u64, Instant>,
-    /// The keys of `recent` in the order of their times; a key forgotten in between may be left over.
+    /// The keys of `recent` in the order of their times. May contain keys that were removed from `recent`.
     order: VecDeque<(u64, Instant)>,
 }
 
@@ -55,8 +55,8 @@ impl Queue {
         }
     }
 
-    /// A poisoned lock only means that a thread ended between two consistent states.
-    fn state(&self) -> MutexGuard<'_, State> {
+    /// A poisoned lock is safe to use: a thread panicked between two consistent states.
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -88,7 +88,7 @@ impl Queue {
         }
     }
 
-    /// Waits for the oldest Event. For one consumer.
+    /// Waits for the oldest Event. Must have only one caller.
     pub(super) async fn pop(&self) -> Notice {
         loop {
             if let Some(notice) = self.try_pop() {
@@ -102,14 +102,14 @@ impl Queue {
         self.state().waiting.pop_front()
     }
 
-    /// It was not sent after all, so it may be published again.
+    /// Records that the Event was not sent, so that it may be published again.
     pub(super) fn forget(&self, notice: &Notice) {
         let key = self.hasher.hash_one(notice);
         self.state().recent.remove(&key);
     }
 }
 
-impl State {
+impl QueueState {
     fn expire(&mut self, now: Instant) {
         while let Some((key, queued)) = self.order.front().copied() {
             if now.duration_since(queued) < REPEAT_AFTER && self.order.len() < MEMORY {

@@ -1,11 +1,11 @@
-//! The reasons of Events: a closed set, part of the contract with those who filter and alert on them.
+//! The reasons of Events. The set is closed, because people filter and alert on it.
 
 /// Severity of an Event (`type` of events.k8s.io/v1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// For the record.
+    /// Informative.
     Normal,
-    /// Somebody should look.
+    /// A human should investigate.
     Warning,
 }
 
@@ -73,30 +73,30 @@ reasons! {
     Started, Upgrade, Normal, "Upgrade";
     /// Every canary is complete; the other clusters may start.
     CanariesComplete, Upgrade, Normal, "Upgrade";
-    /// The upgrade was paused: nothing starts, what runs goes on.
+    /// The upgrade was paused: no cluster starts, clusters in flight continue.
     Paused, Upgrade, Normal, "Pause";
-    /// The upgrade goes on after a pause.
+    /// The upgrade continues after a pause.
     Resumed, Upgrade, Normal, "Resume";
     /// Every selected cluster is complete.
     Completed, Upgrade, Normal, "Upgrade";
-    /// Failed clusters are tried again.
+    /// Failed clusters are retried.
     Retrying, Upgrade, Normal, "Retry";
-    /// A canary failed or is degraded; nothing further starts.
+    /// A canary failed or is degraded; no other cluster starts.
     CanaryFailed, Upgrade, Warning, "Upgrade";
-    /// More clusters failed than maxFailures allows; nothing further starts.
+    /// More clusters failed than maxFailures allows; no other cluster starts.
     MaxFailuresExceeded, Upgrade, Warning, "Upgrade";
-    /// The spec breaks a rule that admission could not check.
+    /// The spec violates a rule that admission could not check.
     InvalidSpec, Upgrade, Warning, "Validate";
-    /// Nothing will move without a human.
+    /// No cluster will move until a human acts.
     Stalled, Upgrade, Warning, "Upgrade";
-    /// The hub refuses to store the record of a cluster; those of the other clusters are stored.
+    /// The hub rejects the record of a cluster; the records of the other clusters are stored.
     RecordRefused, Upgrade, Warning, "Record";
-    /// The independent check refused a plan and nothing of it was written: a defect of the controller.
+    /// The planned changes violate a safety rule, so none were made. This is a bug of the controller.
     PlanRefused, Upgrade, Warning, "Upgrade";
     /// A cluster failed.
     ClusterFailed, Cluster, Warning, "Upgrade";
-    /// A cluster's pre-action failed or timed out.
+    /// The pre-action of a cluster failed or timed out.
     PreActionDegraded, Cluster, Warning, "PreAction";
-    /// A cluster cannot be upgraded by this upgrade.
+    /// This upgrade cannot upgrade the cluster.
     ClusterBlocked, Cluster, Warning, "Select";
 }

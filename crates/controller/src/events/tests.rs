@@ -10,7 +10,8 @@ use super::queue::{CAPACITY, REPEAT_AFTER};
 use super::*;
 use crate::lease::Handle;
 
-/// Keeps the Events it is sent; answers with the codes of a script first, then 201. Code 0 means no answer at all.
+/// Stores the Events that it receives. Responds with the codes of a script first, then with 201. Code 0 means
+/// no response.
 #[derive(Clone, Default)]
 struct Hub {
     events: Arc<Mutex<Vec<Value>>>,
@@ -55,7 +56,7 @@ impl Hub {
     }
 }
 
-struct Desk {
+struct UpgradeEntry {
     hub: Hub,
     publisher: Publisher,
     metrics: Arc<Metrics>,
@@ -63,7 +64,7 @@ struct Desk {
     task: JoinHandle<()>,
 }
 
-impl Desk {
+impl UpgradeEntry {
     fn new(script: &[u16]) -> Self {
         let hub = Hub {
             script: Arc::new(Mutex::new(script.to_vec())),
@@ -84,7 +85,7 @@ impl Desk {
         }
     }
 
-    /// Lets the sender finish and returns what arrived.
+    /// Lets the sender finish and returns the received Events.
     async fn close(self) -> (Vec<Value>, Arc<Metrics>) {
         self.stop.cancel();
         self.task.await.unwrap();
@@ -102,10 +103,11 @@ fn fleet() -> Regarding {
 
 #[tokio::test(start_paused = true)]
 async fn an_event_has_every_field_the_api_requires() {
-    let desk = Desk::new(&[]);
-    desk.publisher
+    let entry = UpgradeEntry::new(&[]);
+    entry
+        .publisher
         .cluster(&fleet(), "c7", Reason::ClusterFailed, "c7 failed: Failing");
-    let (sent, metrics) = desk.close().await;
+    let (sent, metrics) = entry.close().await;
     let event = &sent[0];
     assert_eq!(event["apiVersion"], "events.k8s.io/v1");
     assert_eq!(event["metadata"]["namespace"], "fleet");
@@ -138,59 +140,67 @@ async fn an_event_has_every_field_the_api_requires() {
 
 #[tokio::test(start_paused = true)]
 async fn the_same_event_is_sent_once_in_ten_minutes() {
-    let desk = Desk::new(&[]);
-    desk.publisher
+    let entry = UpgradeEntry::new(&[]);
+    entry
+        .publisher
         .upgrade(&fleet(), Reason::Stalled, "two clusters failed");
-    desk.publisher
+    entry
+        .publisher
         .upgrade(&fleet(), Reason::Stalled, "two clusters failed");
-    desk.publisher
+    entry
+        .publisher
         .upgrade(&fleet(), Reason::Stalled, "three clusters failed");
-    desk.publisher
+    entry
+        .publisher
         .cluster(&fleet(), "a", Reason::ClusterFailed, "Failing");
-    desk.publisher
+    entry
+        .publisher
         .cluster(&fleet(), "b", Reason::ClusterFailed, "Failing");
     tokio::time::sleep(REPEAT_AFTER).await;
-    desk.publisher
+    entry
+        .publisher
         .upgrade(&fleet(), Reason::Stalled, "two clusters failed");
-    let (sent, metrics) = desk.close().await;
+    let (sent, metrics) = entry.close().await;
     assert_eq!(sent.len(), 5);
     assert_eq!(metrics.events_dropped(EventDrop::Duplicate), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_drops_its_oldest_and_counts_it() {
-    let desk = Desk::new(&[0]);
+    let entry = UpgradeEntry::new(&[0]);
     for number in 0..CAPACITY + 10 {
-        desk.publisher
+        entry
+            .publisher
             .cluster(&fleet(), "c", Reason::ClusterFailed, format!("{number}"));
     }
-    assert_eq!(desk.metrics.events_dropped(EventDrop::QueueFull), 10);
-    let first = desk.publisher.queue.try_pop().unwrap();
+    assert_eq!(entry.metrics.events_dropped(EventDrop::QueueFull), 10);
+    let first = entry.publisher.queue.try_pop().unwrap();
     assert_eq!(first.note, "10");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_burst_is_sent_at_once_and_the_rest_at_ten_a_second() {
-    let desk = Desk::new(&[]);
+    let entry = UpgradeEntry::new(&[]);
     let burst = usize::try_from(BURST).unwrap();
     for number in 0..burst + 20 {
-        desk.publisher
+        entry
+            .publisher
             .cluster(&fleet(), "c", Reason::ClusterFailed, format!("{number}"));
     }
     tokio::time::sleep(Duration::from_millis(10)).await;
-    assert_eq!(desk.hub.sent().len(), burst);
+    assert_eq!(entry.hub.sent().len(), burst);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(desk.hub.sent().len(), burst + 10);
+    assert_eq!(entry.hub.sent().len(), burst + 10);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(desk.hub.sent().len(), burst + 20);
+    assert_eq!(entry.hub.sent().len(), burst + 20);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_event_whose_answer_is_lost_is_repeated_under_the_same_name() {
-    let desk = Desk::new(&[0, 409]);
-    desk.publisher.upgrade(&fleet(), Reason::Started, "started");
+    let entry = UpgradeEntry::new(&[0, 409]);
+    entry.publisher.upgrade(&fleet(), Reason::Started, "started");
     tokio::time::sleep(Duration::from_secs(10)).await;
-    let (sent, metrics) = desk.close().await;
+    let (sent, metrics) = entry.close().await;
     assert_eq!(sent.len(), 1);
     assert_eq!(metrics.events_dropped(EventDrop::Failed), 0);
     assert_eq!(metrics.writes(WriteKind::Event, WriteOutcome::Timeout), 1);
@@ -198,12 +208,12 @@ async fn an_event_whose_answer_is_lost_is_repeated_under_the_same_name() {
 
 #[tokio::test(start_paused = true)]
 async fn an_event_that_was_refused_is_counted_and_may_be_published_again() {
-    let desk = Desk::new(&[403]);
-    desk.publisher.upgrade(&fleet(), Reason::Started, "started");
+    let entry = UpgradeEntry::new(&[403]);
+    entry.publisher.upgrade(&fleet(), Reason::Started, "started");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(desk.metrics.events_dropped(EventDrop::Failed), 1);
-    desk.publisher.upgrade(&fleet(), Reason::Started, "started");
-    let (sent, _) = desk.close().await;
+    assert_eq!(entry.metrics.events_dropped(EventDrop::Failed), 1);
+    entry.publisher.upgrade(&fleet(), Reason::Started, "started");
+    let (sent, _) = entry.close().await;
     assert_eq!(sent.len(), 1);
 }
 

@@ -1,10 +1,12 @@
-//! The decision: what a candidate does next about the Lease, as a pure state machine.
+//! Decides what a candidate does next about the Lease. A pure state machine.
 //!
-//! Owns the rules of client-go's leader election: another holder's claim ends one lease duration after *we* saw its
-//! record change, measured on our own monotonic clock; our own claim ends one renew deadline after we *sent* the
-//! last renewal that succeeded. The difference of the two is the margin for clock rates and writes in flight.
-//! Refuses clocks, I/O and randomness: time comes in, jitter is seeded, wall clock readings are only written into the
-//! record for people to read and never compared.
+//! The rules are those of client-go's leader election. The claim of another holder ends one lease duration
+//! after *we* saw its record change, measured by our own monotonic clock. Our own claim ends one renew
+//! deadline after we *sent* the last successful renewal. The difference between the two is the margin for
+//! clock drift and running writes.
+//!
+//! No clocks, I/O or randomness: the time is passed in, and jitter comes from a seed. Wall clock times are
+//! only written into the record for people to read, and never compared.
 
 use std::time::Duration;
 
@@ -15,11 +17,11 @@ use tokio::time::Instant;
 /// `renew_interval < renew_deadline`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// How long a claim keeps others away after its last renewal. Written in whole seconds.
+    /// How long a claim excludes others after its last renewal. Written in whole seconds.
     pub lease_duration: Duration,
-    /// How long a leader goes on without a successful renewal before it gives up.
+    /// How long a leader continues without a successful renewal before it gives up.
     pub renew_deadline: Duration,
-    /// Pause between attempts after a failure, and between looks of a candidate that has no watch.
+    /// Pause between attempts after a failure, and between reads of a candidate that has no watch.
     pub retry_period: Duration,
     /// Pause between a successful renewal and the next.
     pub renew_interval: Duration,
@@ -64,10 +66,11 @@ impl Timing {
         })
     }
 
-    /// The usual proportions for a lease duration: deadline two thirds, retry two fifteenths (15 s, 10 s, 2 s).
+    /// The usual proportions for a lease duration: the deadline is two thirds, the retry period two
+    /// fifteenths (for example 15 s, 10 s, 2 s).
     ///
     /// # Errors
-    /// [`BadTiming`] as [`Timing::new`].
+    /// [`BadTiming`] as in [`Timing::new`].
     pub fn of(lease_duration: Duration) -> Result<Self, BadTiming> {
         Self::new(lease_duration, lease_duration * 2 / 3, lease_duration * 2 / 15)
     }
@@ -76,65 +79,69 @@ impl Timing {
 /// Retries wait between one and this many retry periods.
 const MAX_JITTER: f64 = 1.2;
 
-/// What the Lease says, without its metadata.
+/// The content of the Lease without its metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct LeaseRecord {
     /// Identity of the holder; empty when nobody holds the lease.
     pub holder: String,
-    /// How long the holder's claim lasts after each renewal, in whole seconds; zero when the record does not say.
+    /// How long the holder's claim lasts after each renewal, in whole seconds; zero if the record does not
+    /// contain it.
     pub duration: Duration,
     /// Wall clock of the holder when it acquired the lease. For people.
     pub acquire_time: Option<Timestamp>,
     /// Wall clock of the holder at its last renewal. For people, and to make each renewal differ from the last.
     pub renew_time: Option<Timestamp>,
-    /// How many times the holder changed.
+    /// How often the holder has changed.
     pub transitions: i32,
 }
 
-/// A record as read from the server or as answered to a write.
+/// A record as it was read from the server or returned by a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedLease {
     /// The record.
-    pub record: Record,
-    /// `metadata.resourceVersion`, the guard of the next replace.
+    pub record: LeaseRecord,
+    /// `metadata.resourceVersion`, which guards the next replace.
     pub version: String,
 }
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Read the Lease and call [`Candidate::looked`].
-    Look,
+    /// Read the Lease and call [`Candidate::observed`].
+    Read,
     /// Create the Lease and call [`Candidate::wrote`] or [`Candidate::failed`].
-    Create(Record),
-    /// Replace the Lease under the guard of `version` and call [`Candidate::wrote`] or [`Candidate::failed`].
+    Create(LeaseRecord),
+    /// Replace the Lease if it still has `version`, and call [`Candidate::wrote`] or [`Candidate::failed`].
     Replace {
         /// The new record.
-        record: Record,
+        record: LeaseRecord,
         /// The `resourceVersion` that must still be current.
         version: String,
     },
-    /// Nothing before this instant, unless a watch tells of a change.
+    /// Do nothing before this instant, unless a watch reports a change.
     Wait(Instant),
 }
 
-/// Why a request had no success.
+/// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// Somebody else wrote first, or our last write succeeded without our knowing.
+pub enum LeaseFailure {
+    /// Someone else wrote first, or our last write succeeded without our knowing.
     Conflict,
-    /// The request failed, or its outcome is unknown.
+    /// The request failed, or its result is unknown.
     Unknown,
 }
 
 #[derive(Clone, Debug)]
-enum View {
-    /// Never looked.
+enum LeaseView {
+    /// The Lease was never read.
     Unknown,
-    /// There is no Lease. A claim seen before lasts to its end even if somebody deletes the object.
+    /// There is no Lease. A claim that was seen before lasts to its end even if someone deletes the object.
     Absent { claimed_until: Option<Instant> },
     /// The Lease as last seen, and when its record last changed on our clock.
-    Present { seen: Seen, changed_at: Instant },
+    Present {
+        seen: ObservedLease,
+        changed_at: Instant,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -148,9 +155,9 @@ struct Held {
 pub struct Candidate {
     identity: String,
     timing: Timing,
-    view: View,
+    view: LeaseView,
     held: Option<Held>,
-    /// The view was read just now, so a guarded write has a chance.
+    /// The view is the latest one, so a guarded write may succeed.
     fresh: bool,
     /// A watch reports every change of the Lease, so polling is not needed.
     watching: bool,
@@ -160,14 +167,14 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// A candidate that has not looked yet. `identity` must be unique to this process; `seed` spreads the retries of
-    /// several candidates.
+    /// A candidate that has not read the Lease yet. `identity` must be unique to this process; `seed` spreads
+    /// the retries of several candidates.
     #[must_use]
     pub fn new(identity: String, timing: Timing, seed: u64) -> Self {
         Self {
             identity,
             timing,
-            view: View::Unknown,
+            view: LeaseView::Unknown,
             held: None,
             fresh: false,
             watching: false,
@@ -176,8 +183,8 @@ impl Candidate {
         }
     }
 
-    /// Decides what to do at `now`; `wall` goes into the record that is written, if any. Ends our own claim when its
-    /// time is over.
+    /// Decides what to do at `now`. `wall` is the time that is written into the record. Ends our own claim
+    /// when its time has passed.
     pub fn next(&mut self, now: Instant, wall: Timestamp) -> Next {
         if self.held.is_some_and(|held| now >= held.until) {
             self.held = None;
@@ -195,7 +202,7 @@ impl Candidate {
             let until = self.held.map_or(wake, |held| held.until.min(wake));
             return Next::Wait(until);
         }
-        if self.fresh { self.claim(wall) } else { Next::Look }
+        if self.fresh { self.claim(wall) } else { Next::Read }
     }
 
     fn next_as_follower(&mut self, now: Instant, wall: Timestamp) -> Next {
@@ -208,8 +215,8 @@ impl Candidate {
             let poll = now + self.pause();
             self.wake = if self.watching { None } else { Some(poll) };
         }
-        if matches!(self.view, View::Unknown) && self.wake.is_none() {
-            return Next::Look;
+        if matches!(self.view, LeaseView::Unknown) && self.wake.is_none() {
+            return Next::Read;
         }
         let end = claimed_until.filter(|until| now < *until);
         let wake = match (self.wake, end) {
@@ -219,16 +226,16 @@ impl Candidate {
         };
         match wake {
             Some(wake) if now < wake => Next::Wait(wake),
-            _ => Next::Look,
+            _ => Next::Read,
         }
     }
 
-    /// Until when somebody else's claim keeps us away, on our clock; none if nobody's does.
+    /// Until when someone else's claim excludes us, on our clock. `None` if no claim does.
     fn claimed_until(&self) -> Option<Instant> {
         match &self.view {
-            View::Unknown => None,
-            View::Absent { claimed_until } => *claimed_until,
-            View::Present { seen, changed_at } => {
+            LeaseView::Unknown => None,
+            LeaseView::Absent { claimed_until } => *claimed_until,
+            LeaseView::Present { seen, changed_at } => {
                 let record = &seen.record;
                 if record.holder.is_empty() || record.holder == self.identity {
                     return None;
@@ -243,18 +250,18 @@ impl Candidate {
         }
     }
 
-    /// The write that acquires or renews the lease, by what we saw last.
+    /// The write that acquires or renews the lease, based on the last view.
     fn claim(&self, wall: Timestamp) -> Next {
-        let mut record = Record {
+        let mut record = LeaseRecord {
             holder: self.identity.clone(),
             duration: self.timing.lease_duration,
             acquire_time: Some(wall),
             renew_time: Some(wall),
             transitions: 0,
         };
-        let View::Present { seen, .. } = &self.view else {
-            return if matches!(self.view, View::Unknown) {
-                Next::Look
+        let LeaseView::Present { seen, .. } = &self.view else {
+            return if matches!(self.view, LeaseView::Unknown) {
+                Next::Read
             } else {
                 Next::Create(record)
             };
@@ -272,31 +279,31 @@ impl Candidate {
     }
 
     /// The Lease was read, or a watch reported it, at `now`; `None` means it does not exist.
-    pub fn looked(&mut self, now: Instant, seen: Option<Seen>) {
+    pub fn observed(&mut self, now: Instant, seen: Option<ObservedLease>) {
         self.fresh = true;
         self.wake = None;
         let Some(seen) = seen else {
             let claimed_until = self.claimed_until();
-            self.view = View::Absent { claimed_until };
+            self.view = LeaseView::Absent { claimed_until };
             return;
         };
         if seen.record.holder != self.identity {
             self.held = None;
         }
         let changed_at = match &self.view {
-            View::Present {
+            LeaseView::Present {
                 seen: old,
                 changed_at,
             } if old.record == seen.record => *changed_at,
             _ => now,
         };
-        self.view = View::Present { seen, changed_at };
+        self.view = LeaseView::Present { seen, changed_at };
     }
 
-    /// A create or replace that was sent at `sent_at` succeeded; `seen` is its answer, received at `now`.
-    pub fn wrote(&mut self, sent_at: Instant, now: Instant, seen: Seen) {
+    /// A create or replace that was sent at `sent_at` succeeded; `seen` is its response, received at `now`.
+    pub fn wrote(&mut self, sent_at: Instant, now: Instant, seen: ObservedLease) {
         let since = self.held.map_or(sent_at, |held| held.since);
-        self.view = View::Present {
+        self.view = LeaseView::Present {
             seen,
             changed_at: now,
         };
@@ -308,32 +315,33 @@ impl Candidate {
         self.fresh = true;
     }
 
-    /// A request sent at `sent_at` failed. The next one follows a retry period after its sending, so at once when it
-    /// took longer to fail. A leader looks soon after a conflict, since the cause may be its own write whose answer was
-    /// lost.
-    pub fn failed(&mut self, sent_at: Instant, failure: Failure) {
+    /// A request sent at `sent_at` failed. The next request follows one retry period after that time, so at
+    /// once if the failure took longer. After a conflict a leader reads the Lease soon, because its own write
+    /// may have caused the conflict if the response was lost.
+    pub fn failed(&mut self, sent_at: Instant, failure: LeaseFailure) {
         self.fresh = false;
         let pause = self.pause();
-        let soon = failure == Failure::Conflict && self.held.is_some();
+        let soon = failure == LeaseFailure::Conflict && self.held.is_some();
         self.wake = Some(sent_at + if soon { pause / 10 } else { pause });
     }
 
-    /// A watch now reports changes, or no longer does; without one the candidate looks at `now` plus a retry period.
+    /// A watch now reports changes, or no longer does. Without a watch the candidate reads the Lease one
+    /// retry period after `now`.
     pub fn set_watching(&mut self, watching: bool, now: Instant) {
         self.watching = watching;
         let poll = now + self.pause();
         self.wake = if watching { None } else { Some(poll) };
     }
 
-    /// The write that gives the lease up, if it is ours by what we saw last: nobody holds it, for one second, as
-    /// client-go writes it.
+    /// The write that releases the lease if it is ours in the last view. As in client-go, the record has no
+    /// holder and lasts one second.
     #[must_use]
-    pub fn release(&self, wall: Timestamp) -> Option<(Record, String)> {
-        let View::Present { seen, .. } = &self.view else {
+    pub fn release(&self, wall: Timestamp) -> Option<(LeaseRecord, String)> {
+        let LeaseView::Present { seen, .. } = &self.view else {
             return None;
         };
         (seen.record.holder == self.identity).then(|| {
-            let record = Record {
+            let record = LeaseRecord {
                 holder: String::new(),
                 duration: Duration::from_secs(1),
                 acquire_time: Some(wall),
@@ -344,7 +352,7 @@ impl Candidate {
         })
     }
 
-    /// Our claim at `now`: since when and until when, or none.
+    /// Our claim at `now`: since when and until when. `None` if we have none.
     #[must_use]
     pub fn held(&self, now: Instant) -> Option<(Instant, Instant)> {
         self.held
@@ -352,32 +360,32 @@ impl Candidate {
             .map(|held| (held.since, held.until))
     }
 
-    /// Gives up the claim without a write, before a release.
+    /// Gives up the claim without a write, before the lease is released.
     pub fn step_down(&mut self) {
         self.held = None;
     }
 
-    /// Who holds the lease by what we saw last; none when nobody does or nothing was seen.
+    /// The holder in the last view. `None` if nobody holds the lease or it was never read.
     #[must_use]
     pub fn holder(&self) -> Option<&str> {
         match &self.view {
-            View::Present { seen, .. } => {
+            LeaseView::Present { seen, .. } => {
                 Some(seen.record.holder.as_str()).filter(|holder| !holder.is_empty())
             }
-            View::Unknown | View::Absent { .. } => None,
+            LeaseView::Unknown | LeaseView::Absent { .. } => None,
         }
     }
 
-    /// The `resourceVersion` seen last, to start a watch from.
+    /// The last known `resourceVersion`, from which a watch can start.
     #[must_use]
     pub fn version(&self) -> Option<&str> {
         match &self.view {
-            View::Present { seen, .. } => Some(seen.version.as_str()),
-            View::Unknown | View::Absent { .. } => None,
+            LeaseView::Present { seen, .. } => Some(seen.version.as_str()),
+            LeaseView::Unknown | LeaseView::Absent { .. } => None,
         }
     }
 
-    /// A retry period with jitter (splitmix64 of the seed).
+    /// A retry period with jitter, by splitmix64 of the seed.
     fn pause(&mut self) -> Duration {
         self.jitter = self.jitter.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.jitter;
@@ -390,5 +398,4 @@ impl Candidate {
 }
 
 #[cfg(test)]
-#[path = "decide_tests.rs"]
 mod tests;

@@ -1,8 +1,9 @@
-//! The election's I/O: carries out what [`decide`](super::decide) says, publishes the outcome, releases at the end.
+//! The I/O of the election: executes what [`decide`](super::decide) returns, publishes the result, and
+//! releases the lease at the end.
 //!
-//! Owns the requests for one Lease and their timeouts. Refuses decisions: which request, when, and what an answer
-//! means is the candidate's. A follower watches the Lease, so that a released lease is taken over at once and a
-//! renewal is seen when it happens; where the watch is not to be had, it polls every retry period.
+//! All requests for the Lease and their timeouts are here; the candidate decides which request is sent when
+//! and what a response means. A follower watches the Lease, so it takes over a released lease at once and
+//! sees renewals when they happen. If it cannot watch, it reads the Lease every retry period.
 
 use std::time::Duration;
 
@@ -16,12 +17,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::decide::{Candidate, Failure, Next, Record, Seen};
+use super::decide::{Candidate, LeaseFailure, LeaseRecord, Next, ObservedLease};
 use super::{Config, Fence, Leadership, RELEASE_BUDGET, Term};
 
 type Changes = BoxStream<'static, Result<WatchEvent<Lease>, kube::Error>>;
 
-/// Seconds after which the server ends a watch; the next one follows at once.
+/// Seconds after which the server ends a watch. The next watch follows at once.
 const WATCH_SECONDS: u32 = 290;
 
 pub(super) struct Elector {
@@ -32,11 +33,11 @@ pub(super) struct Elector {
     fence: Fence,
     term: Option<Term>,
     changes: Option<Changes>,
-    /// The Lease was read since the last watch ended, so a new one may start from there.
-    looked: bool,
-    /// The server does not let us watch; not asked again.
+    /// The Lease was read since the last watch ended, so a new watch can start from that version.
+    has_read: bool,
+    /// The server does not allow the watch, so it is not requested again.
     watch_refused: bool,
-    /// A write was sent and not answered; its outcome is unknown if it is interrupted.
+    /// A write was sent and has no response yet. If it is interrupted, its result is unknown.
     writing: bool,
 }
 
@@ -56,7 +57,7 @@ impl Elector {
             fence,
             term: None,
             changes: None,
-            looked: false,
+            has_read: false,
             watch_refused: false,
             writing: false,
         }
@@ -71,7 +72,7 @@ impl Elector {
                 }
             })
             .await;
-        // The request that was interrupted may have been carried out; the release looks first in that case.
+        // The interrupted request may have taken effect. In that case the release reads the Lease first.
         if tokio::time::timeout(RELEASE_BUDGET, self.release())
             .await
             .is_err()
@@ -85,7 +86,7 @@ impl Elector {
         let next = self.candidate.next(now, Timestamp::now());
         self.publish(now);
         match next {
-            Next::Look => self.look().await,
+            Next::Read => self.read().await,
             Next::Create(record) => self.write(record, None).await,
             Next::Replace { record, version } => self.write(record, Some(version)).await,
             Next::Wait(until) => self.wait(until).await,
@@ -93,7 +94,7 @@ impl Elector {
         self.publish(Instant::now());
     }
 
-    /// How long a request may take: a third of the renew deadline, and never past the end of our claim.
+    /// The time limit of a request: a third of the renew deadline, but never past the end of our claim.
     fn attempt_timeout(&self) -> Duration {
         let share = self.config.timing.renew_deadline / 3;
         let now = Instant::now();
@@ -102,21 +103,21 @@ impl Elector {
             .map_or(share, |(_, until)| share.min(until - now))
     }
 
-    async fn look(&mut self) {
+    async fn read(&mut self) {
         let sent_at = Instant::now();
         let answer = tokio::time::timeout(self.attempt_timeout(), self.api.get_opt(&self.config.name)).await;
         let now = Instant::now();
         match answer {
             Ok(Ok(lease)) => {
-                self.looked = true;
-                self.candidate.looked(now, lease.as_ref().map(seen));
+                self.has_read = true;
+                self.candidate.observed(now, lease.as_ref().map(seen));
             }
             Ok(Err(error)) => self.failed("read", &error, sent_at),
             Err(_) => self.timed_out("read", sent_at),
         }
     }
 
-    async fn write(&mut self, record: Record, version: Option<String>) {
+    async fn write(&mut self, record: LeaseRecord, version: Option<String>) {
         self.end_watch();
         let lease = lease(&self.config, &record, version.clone());
         let params = PostParams::default();
@@ -142,11 +143,11 @@ impl Elector {
     fn failed(&mut self, verb: &'static str, error: &kube::Error, sent_at: Instant) {
         let failure = match error {
             kube::Error::Api(status) if status.is_conflict() || status.is_already_exists() => {
-                Failure::Conflict
+                LeaseFailure::Conflict
             }
-            _ => Failure::Unknown,
+            _ => LeaseFailure::Unknown,
         };
-        if failure == Failure::Unknown {
+        if failure == LeaseFailure::Unknown {
             tracing::warn!(lease = %self.config.name, namespace = %self.config.namespace, verb, %error, "lease request failed");
         }
         self.candidate.failed(sent_at, failure);
@@ -154,7 +155,7 @@ impl Elector {
 
     fn timed_out(&mut self, verb: &'static str, sent_at: Instant) {
         tracing::warn!(lease = %self.config.name, verb, "lease request timed out");
-        self.candidate.failed(sent_at, Failure::Unknown);
+        self.candidate.failed(sent_at, LeaseFailure::Unknown);
     }
 
     async fn wait(&mut self, until: Instant) {
@@ -162,9 +163,10 @@ impl Elector {
             tokio::time::sleep_until(until).await;
             return;
         }
-        if self.changes.is_none() && !self.watch_refused && std::mem::take(&mut self.looked) {
+        if self.changes.is_none() && !self.watch_refused && std::mem::take(&mut self.has_read) {
             self.open_watch().await;
-            // Decided anew: with a watch the wait lasts to the end of the holder's claim, without one to the poll.
+            // The next step is decided again: with a watch the wait lasts to the end of the holder's claim,
+            // without one to the next read.
             return;
         }
         let Some(changes) = self.changes.as_mut() else {
@@ -192,9 +194,9 @@ impl Elector {
             }
             Ok(Err(error)) => {
                 self.watch_refused = matches!(&error, kube::Error::Api(status) if status.is_forbidden());
-                tracing::debug!(%error, "no watch on the lease, polling");
+                tracing::debug!(%error, "the lease cannot be watched; polling");
             }
-            Err(_) => tracing::debug!("no watch on the lease in time, polling"),
+            Err(_) => tracing::debug!("the watch on the lease did not start in time; polling"),
         }
     }
 
@@ -202,11 +204,11 @@ impl Elector {
         let now = Instant::now();
         match change {
             Some(Ok(WatchEvent::Added(lease) | WatchEvent::Modified(lease))) => {
-                self.candidate.looked(now, Some(seen(&lease)));
+                self.candidate.observed(now, Some(seen(&lease)));
             }
             Some(Ok(WatchEvent::Deleted(_))) => {
                 self.end_watch();
-                self.candidate.looked(now, None);
+                self.candidate.observed(now, None);
             }
             Some(Ok(WatchEvent::Bookmark(_))) => {}
             Some(Ok(WatchEvent::Error(_)) | Err(_)) | None => self.end_watch(),
@@ -219,7 +221,7 @@ impl Elector {
         }
     }
 
-    /// Brings fence, term and receivers in line with the candidate.
+    /// Updates the fence, the term and the receivers from the candidate.
     fn publish(&mut self, now: Instant) {
         let held = self.candidate.held(now);
         self.fence.set(held.map(|(_, until)| until));
@@ -260,7 +262,8 @@ impl Elector {
         }
     }
 
-    /// Gives the lease up so that a successor need not wait for its end. Fence and term end before the request.
+    /// Releases the lease so that the next leader need not wait for its end. The fence closes and the term
+    /// ends before the request.
     async fn release(&mut self) {
         self.changes = None;
         self.candidate.step_down();
@@ -272,8 +275,8 @@ impl Elector {
         for attempt in 0..3 {
             if attempt > 0 || self.writing {
                 match self.api.get_opt(&self.config.name).await {
-                    Ok(lease) => self.candidate.looked(Instant::now(), lease.as_ref().map(seen)),
-                    Err(error) => tracing::debug!(%error, "lease not readable at release"),
+                    Ok(lease) => self.candidate.observed(Instant::now(), lease.as_ref().map(seen)),
+                    Err(error) => tracing::debug!(%error, "the lease cannot be read at release"),
                 }
             }
             let Some((record, version)) = self.candidate.release(Timestamp::now()) else {
@@ -289,22 +292,22 @@ impl Elector {
                     tracing::info!(lease = %self.config.name, "released the lease");
                     return;
                 }
-                Err(error) => tracing::debug!(%error, attempt, "lease not released"),
+                Err(error) => tracing::debug!(%error, attempt, "the lease was not released"),
             }
         }
         tracing::warn!(lease = %self.config.name, "the lease was not released; it expires by itself");
     }
 }
 
-/// Reads a Lease; absent fields read as nobody, zero and never.
-fn seen(lease: &Lease) -> Seen {
+/// Converts a Lease to a record. Missing fields mean no holder, a duration of zero, and no time.
+fn seen(lease: &Lease) -> ObservedLease {
     let spec = lease.spec.clone().unwrap_or_default();
     let seconds = spec
         .lease_duration_seconds
         .and_then(|seconds| u64::try_from(seconds).ok())
         .unwrap_or(0);
-    Seen {
-        record: Record {
+    ObservedLease {
+        record: LeaseRecord {
             holder: spec.holder_identity.unwrap_or_default(),
             duration: Duration::from_secs(seconds),
             acquire_time: spec.acquire_time.map(|time| time.0),
@@ -315,7 +318,7 @@ fn seen(lease: &Lease) -> Seen {
     }
 }
 
-fn lease(config: &Config, record: &Record, version: Option<String>) -> Lease {
+fn lease(config: &Config, record: &LeaseRecord, version: Option<String>) -> Lease {
     Lease {
         metadata: ObjectMeta {
             name: Some(config.name.clone()),
@@ -335,5 +338,4 @@ fn lease(config: &Config, record: &Record, version: Option<String>) -> Lease {
 }
 
 #[cfg(test)]
-#[path = "elector_tests.rs"]
 mod tests;

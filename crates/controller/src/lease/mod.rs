@@ -1,11 +1,11 @@
-//! Leader election over a `coordination.k8s.io/v1` Lease: at most one replica writes.
+//! Leader election with a `coordination.k8s.io/v1` Lease: at most one replica writes.
 //!
-//! Owns the election ([`decide`] is the pure part, `elector` its I/O), the [`Fence`] that is asked before every write
-//! and the [`Term`] that ends when the lease is lost. Refuses to know what is written: callers ask the fence and watch
-//! the term. Every write of the Lease is a replace guarded by `resourceVersion`; clocks of other machines are never
-//! compared with ours.
+//! [`decide`] is the pure part of the election and `elector` its I/O. Callers ask the [`Fence`] before every
+//! write and stop when the [`Term`] ends. Every write of the Lease is a replace guarded by `resourceVersion`;
+//! clocks of other machines are never compared with ours.
 //!
-//! Deleting the Lease by hand does not help a second leader up: a candidate that has seen a claim waits for its end.
+//! Deleting the Lease by hand does not make a second replica leader sooner: a candidate that has seen a claim
+//! waits for its end.
 
 pub mod decide;
 mod elector;
@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use decide::{BadTiming, Timing};
 
-/// What to contend for, and as whom.
+/// The Lease to contend for, and the identity of this replica.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Namespace of the Lease; must exist.
@@ -39,11 +39,11 @@ pub struct Config {
 /// Whether this replica leads.
 #[derive(Clone, Debug)]
 pub enum Leadership {
-    /// It does, for this term.
+    /// It leads, in this term.
     Leader(Term),
-    /// It does not.
+    /// It does not lead.
     Follower {
-        /// Who does, by what was seen last.
+        /// The leader, as last seen.
         holder: Option<String>,
     },
 }
@@ -59,7 +59,7 @@ impl Leadership {
     }
 }
 
-/// One uninterrupted time of leading.
+/// An uninterrupted time during which this replica leads.
 #[derive(Clone, Debug)]
 pub struct Term {
     /// When it began, on this process's clock.
@@ -68,17 +68,17 @@ pub struct Term {
 }
 
 impl Term {
-    /// A token that is cancelled when the lease is lost or released; effects in flight stop on it.
+    /// A token that is cancelled when the lease is lost or released. Running writes stop on it.
     #[must_use]
     pub fn ended(&self) -> CancellationToken {
         self.ended.clone()
     }
 }
 
-/// Answers whether this replica may write now. Cheap to clone and to ask (one atomic load and one clock reading).
+/// Says whether this replica may write now. Cheap to clone and to ask: one atomic load and one clock reading.
 ///
-/// It compares the end of our claim with the clock at every question, so a process that was paused past that end
-/// knows on its first instruction that it may not write, before any task has run.
+/// Every call compares the end of our claim with the clock. So a process that was paused past that end knows
+/// that it may not write before any of its tasks has run.
 #[derive(Clone, Debug)]
 pub struct Fence {
     shared: Arc<FenceState>,
@@ -101,7 +101,7 @@ impl Fence {
         }
     }
 
-    /// True while the lease is ours.
+    /// True while this replica holds the lease.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         match self.shared.valid_until.load(Ordering::Acquire) {
@@ -111,7 +111,7 @@ impl Fence {
         }
     }
 
-    /// When the current claim ends unless it is renewed; none when there is no claim or it never ends.
+    /// When the current claim ends unless it is renewed. `None` if there is no claim or it never ends.
     #[must_use]
     pub fn valid_until(&self) -> Option<Instant> {
         match self.shared.valid_until.load(Ordering::Acquire) {
@@ -131,7 +131,7 @@ impl Fence {
     }
 }
 
-/// A replica's handle on the election. Cheap to clone.
+/// A replica's handle to the election. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Handle {
     leadership: watch::Receiver<Leadership>,
@@ -153,26 +153,26 @@ impl Handle {
         Self { leadership, fence }
     }
 
-    /// The fence, to be asked before every write.
+    /// The fence, which must be asked before every write.
     #[must_use]
     pub fn fence(&self) -> Fence {
         self.fence.clone()
     }
 
-    /// Shorthand for the fence's answer.
+    /// Shorthand for [`Fence::is_leader`].
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.fence.is_leader()
     }
 
-    /// A receiver that wakes when the role or the holder changes, not at renewals. After the end of the election (or
-    /// when there is none) `changed()` answers with an error; the last value stays readable.
+    /// A receiver that wakes when the role or the holder changes, but not at renewals. After the end of the
+    /// election, or without one, `changed()` returns an error; the last value remains readable.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Leadership> {
         self.leadership.clone()
     }
 
-    /// Waits until this replica leads and returns the term; pends forever once the election is over.
+    /// Waits until this replica leads and returns the term. Never returns after the end of the election.
     pub async fn lead(&self) -> Term {
         let mut receiver = self.subscribe();
         loop {
@@ -188,10 +188,11 @@ impl Handle {
     }
 }
 
-/// Contends for the Lease until `shutdown`, then releases it and ends. Must be called within a tokio runtime.
+/// Contends for the Lease until `shutdown`, then releases it. Must be called within a tokio runtime.
 ///
-/// The returned task is done when the lease is released, at most [`RELEASE_BUDGET`] after `shutdown`; stop writing
-/// before cancelling it. Losing the lease ends the term and the replica contends again.
+/// The returned task ends when the lease is released, at most [`RELEASE_BUDGET`] after `shutdown`. Stop
+/// writing before you cancel `shutdown`. When the lease is lost, the term ends and the replica contends
+/// again.
 #[must_use]
 pub fn run(client: kube::Client, config: Config, shutdown: CancellationToken) -> (Handle, JoinHandle<()>) {
     let fence = Fence::closed();
@@ -201,11 +202,11 @@ pub fn run(client: kube::Client, config: Config, shutdown: CancellationToken) ->
     (Handle { leadership, fence }, task)
 }
 
-/// How long a release may take before the process exits without it.
+/// How long the release may take before the process exits without it.
 pub const RELEASE_BUDGET: Duration = Duration::from_secs(2);
 
-/// An identity for this process: the pod's name (or the host's) and 64 random bits, so that a restarted pod is not
-/// taken for its predecessor.
+/// An identity for this process: the name of the pod (or host) and 64 random bits, so that a restarted pod is
+/// not mistaken for its predecessor.
 #[must_use]
 pub fn identity() -> String {
     let host = ["POD_NAME", "HOSTNAME"]
@@ -221,11 +222,10 @@ pub fn identity() -> String {
     format!("{host}_{:016x}", random())
 }
 
-/// 64 bits from the operating system's randomness, by way of the standard library's hash keys.
+/// 64 random bits from the operating system, by way of the standard library's hash keys.
 pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
 #[cfg(test)]
-#[path = "mod_tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! Which Events a new status and new records are worth. Pure.
+//! Decides which Events a new status and new records cause. Pure.
 
 use api::conditions as types;
 use api::mcu::{ManagedClustersUpgradeStatus, UpgradeState};
@@ -6,8 +6,8 @@ use rollout::{Phase, Record};
 
 use crate::events::Reason;
 
-/// Events about the upgrade itself: what flipped between two statuses. `retried`: clusters that the retry observed since
-/// then has queued again.
+/// Events about the upgrade itself, for everything that changed between two statuses. `retried`: how many
+/// clusters the retry has queued again.
 #[must_use]
 pub fn of_status(
     previous: &ManagedClustersUpgradeStatus,
@@ -42,7 +42,7 @@ pub fn of_status(
     {
         let token = next.observed_retry.as_deref().unwrap_or_default();
         let what = match retried {
-            0 => "no cluster had failed, nothing is queued again".to_owned(),
+            0 => "no cluster had failed, so none is queued again".to_owned(),
             1 => "1 failed cluster is queued again".to_owned(),
             number => format!("{number} failed clusters are queued again"),
         };
@@ -52,7 +52,7 @@ pub fn of_status(
     found
 }
 
-/// True unless an upgrade that was paused is over, was spoiled, or goes.
+/// True when an upgrade continues after a pause: false if it is complete, invalid or being deleted.
 fn resumes(state: Option<UpgradeState>) -> bool {
     !matches!(
         state,
@@ -81,8 +81,8 @@ fn stalled(
     Some((reason, message(next, types::STALLED)))
 }
 
-/// The Event about a cluster whose record has just taken this phase, if it is worth one: failures, and blocks unless what
-/// blocks the cluster `resolves` by itself.
+/// The Event about a cluster whose record has a new phase, if it needs one: for failures, and for blocks
+/// except those that will be `resolved` without a human.
 #[must_use]
 pub fn of_record(cluster: &str, record: &Record, resolves: bool) -> Option<(Reason, String)> {
     let reason = match record.phase {
@@ -92,11 +92,14 @@ pub fn of_record(cluster: &str, record: &Record, resolves: bool) -> Option<(Reas
         Phase::Blocked => Reason::ClusterBlocked,
         _ => return None,
     };
-    Some((reason, format!("{cluster}: {}: {}", told(record), record.message)))
+    Some((
+        reason,
+        format!("{cluster}: {}: {}", cause_reason(record), record.message),
+    ))
 }
 
-/// The cause, in the words of whoever wrote it.
-fn told(record: &Record) -> &str {
+/// The reason of the cause, as its author wrote it.
+fn cause_reason(record: &Record) -> &str {
     match record.reason_text() {
         "" => record.reason.as_str(),
         text => text,
@@ -209,7 +212,7 @@ mod tests {
         for (retried, text) in [
             (
                 0,
-                "no cluster had failed, nothing is queued again (retry-failed=t)",
+                "no cluster had failed, so none is queued again (retry-failed=t)",
             ),
             (1, "1 failed cluster is queued again (retry-failed=t)"),
             (2, "2 failed clusters are queued again (retry-failed=t)"),

@@ -1,64 +1,38 @@
-//! Rows that cannot be read: kept byte for byte, each blocking its own cluster, until a release that knows them writes them
-//! anew or somebody mends or deletes them.
+//! Rows that cannot be read. They are kept byte for byte, and each blocks its cluster, until a release that
+//! can read them writes them again or someone fixes or deletes them.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use api::ReportRow;
-use api::stored::{StoredRow, StoredRows, Unreadable};
+use api::stored::{StoredRow, StoredRows};
 use chrono::{DateTime, Utc};
 use rollout::{Attempt, Phase, Reason, Record};
 use serde_json::value::RawValue;
 
-use super::line::{Line, to_record, to_row};
-use super::rows::{Row, Rows};
-use super::status::cut;
+use super::row::{Row, is_stand_in, to_record, to_row};
+use super::rows::Rows;
+use super::shard::Kept;
+use super::text::cut;
 
-/// What would mend a row.
-const REMEDY: &str = "upgrade the controller to the release that wrote it, or mend or delete the row";
-
-/// A row that is kept as it is.
-#[derive(Clone, Debug)]
-pub(super) struct Kept {
-    pub(super) shard: usize,
-    row: StoredRow,
-}
-
-impl Kept {
-    /// What to send: the row as it was read.
-    pub(super) fn line(&self) -> Line {
-        Line::Kept(Arc::clone(&self.row.text))
-    }
-
-    fn unreadable(&self) -> Option<Unreadable> {
-        match &self.row.row {
-            Err(unreadable) => Some(unreadable.clone()),
-            // No row is written like this: it stands for what is not there.
-            Ok(row) if is_stand_in(row) => Some(Unreadable {
-                cluster: Some(row.cluster.clone()),
-                since: Some(row.since),
-                error: "its reason is one that no controller writes".to_owned(),
-            }),
-            Ok(_) => None,
-        }
-    }
-}
+/// How to fix a row.
+const REMEDY: &str = "upgrade the controller to the release that wrote it, or fix or delete the row";
 
 impl Rows {
-    /// True when a report is unreadable as a whole: whose rows it holds is unknown.
+    /// True when a whole report is unreadable, so the clusters of its rows are unknown.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {
         self.shards.iter().any(|shard| shard.illegible)
     }
 
-    /// Takes the rows of a shard as the hub has them.
+    /// Reads the rows of a shard from the hub.
     pub(super) fn load(&mut self, shard: usize, rows: &StoredRows, now: Instant) {
         self.unload(shard);
         if let Some(error) = &rows.error {
             self.shards[shard].illegible = true;
             let name: Arc<str> = Arc::from(format!("{}/rows", self.report_name(shard)));
             let row = stand_in(
-                &format!("the rows of report {} are no list", self.report_name(shard)),
+                &format!("the rows of report {} are not a list", self.report_name(shard)),
                 None,
                 shard,
             );
@@ -69,7 +43,8 @@ impl Rows {
         for (at, row) in rows.rows.iter().enumerate() {
             let name: Arc<str> = match row.cluster() {
                 Some(name) => Arc::from(name),
-                // Nobody's row still counts: what is done cannot be told without it.
+                // A row without a cluster name still counts, because without it the finished clusters are not
+                // known.
                 None => Arc::from(format!("{}/rows[{at}]", self.report_name(shard))),
             };
             let known = !self.kept.contains_key(&name);
@@ -90,7 +65,7 @@ impl Rows {
         }
     }
 
-    /// Forgets the rows of a shard.
+    /// Removes the rows of a shard from memory.
     fn unload(&mut self, shard: usize) {
         if self.shards[shard].members == 0 && !self.shards[shard].illegible {
             return;
@@ -103,11 +78,11 @@ impl Rows {
             if let Some(kept) = self.kept.get_mut(&name) {
                 kept.retain(|kept| kept.shard != shard);
             }
-            self.settle(&name, Instant::now());
+            self.update_from_kept(&name, Instant::now());
         }
     }
 
-    /// Keeps a row beside what is known of its cluster already.
+    /// Keeps a row in addition to what is already known about its cluster.
     fn keep(&mut self, name: &Arc<str>, kept: Kept, now: Instant) {
         if let Some(known) = self
             .by_cluster
@@ -131,11 +106,11 @@ impl Rows {
         }
         self.shards[kept.shard].members += 1;
         self.kept.entry(Arc::clone(name)).or_default().push(kept);
-        self.settle(name, now);
+        self.update_from_kept(name, now);
     }
 
-    /// Brings the row of a cluster in line with what is kept of it.
-    fn settle(&mut self, name: &Arc<str>, now: Instant) {
+    /// Updates the row of a cluster from the rows that are kept for it.
+    fn update_from_kept(&mut self, name: &Arc<str>, now: Instant) {
         let Some(kept) = self.kept.get(name) else { return };
         let unreadable = kept
             .iter()
@@ -155,14 +130,14 @@ impl Rows {
         }
     }
 
-    /// A leader knows better than any report, except for what it cannot read: where somebody has deleted or mended such a
-    /// row, that counts.
+    /// Handles a report that the hub holds while this replica leads. The leader's records outweigh it, except
+    /// for rows that it cannot read: if someone deleted or fixed such a row, the change counts.
     pub(super) fn reconsider(&mut self, shard: usize, rows: &StoredRows, now: Instant) {
         if rows.error.is_some() {
             return;
         }
         if self.shards[shard].illegible {
-            // What it holds now was never read: it is read, and not written over.
+            // These rows were never read, so they are read now and not overwritten.
             self.load(shard, rows, now);
             return;
         }
@@ -195,12 +170,12 @@ impl Rows {
                     row: row.clone(),
                 });
             }
-            self.settle(&name, now);
+            self.update_from_kept(&name, now);
         }
     }
 
-    /// Takes a row that can be read. A cluster that moved to another shard just before a crash is in both: the younger row
-    /// counts, the other shard is put right.
+    /// Adds a row that can be read. If a cluster moved to another shard just before a crash, both shards
+    /// contain it: the younger row counts, and the other shard is corrected.
     fn insert(&mut self, shard: usize, row: &ReportRow, original: Option<Arc<RawValue>>, now: Instant) {
         let record = Arc::new(to_record(row));
         let entry = Row {
@@ -231,7 +206,7 @@ impl Rows {
     }
 }
 
-/// What stands for a row that cannot be read.
+/// A placeholder for a row that cannot be read.
 fn stand_in(error: &str, since: Option<DateTime<Utc>>, shard: usize) -> Row {
     let record = Arc::new(Record {
         attempt: Attempt {
@@ -241,6 +216,7 @@ fn stand_in(error: &str, since: Option<DateTime<Utc>>, shard: usize) -> Row {
         phase: Phase::Blocked,
         reason: Reason::UnreadableRecord,
         other_reason: None,
+        refused_step: None,
         message: Arc::from(format!(
             "the row of the cluster cannot be read: {}; {REMEDY}",
             cut(error, 120)
@@ -261,17 +237,11 @@ fn stand_in(error: &str, since: Option<DateTime<Utc>>, shard: usize) -> Row {
     }
 }
 
-/// True for a row that would be taken for what stands for an unreadable one.
-pub(crate) fn is_stand_in(row: &ReportRow) -> bool {
-    row.reason == Reason::UnreadableRecord.as_str() && row.revision.is_empty()
-}
-
-/// The same row, however the hub writes it.
+/// True if both rows have the same content, however the hub formats it.
 fn is_same(a: &str, b: &str) -> bool {
     let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
     a == b || value(a).is_some_and(|a| Some(a) == value(b))
 }
 
 #[cfg(test)]
-#[path = "kept_tests.rs"]
 mod tests;

@@ -1,10 +1,13 @@
-//! What others may know of an upgrade: its report rows and its status, computed from what was observed after applying.
+//! What the controller publishes about an upgrade: rows of reports, status and Events.
 
 pub mod announce;
 pub mod conditions;
+pub mod input;
 pub(crate) mod kept;
-pub mod line;
 mod refusals;
+pub mod row;
 pub mod rows;
+pub mod shard;
 pub mod status;
+pub mod text;
 pub mod writer;

@@ -1,65 +1,25 @@
-//! Rows that the hub's schema refuses: found, told, and sent in their last accepted form, so that they hold up no other.
+//! Handles rows that violate the hub's schema. It finds and reports them, and sends their last accepted
+//! content instead, so that they do not block the other rows.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rollout::Record;
 
-use super::rows::{Due, Rows, Shard};
+use super::rows::Rows;
+use super::shard::{Due, Refused};
 
-/// First and longest wait after a failed write of a shard.
-const BACKOFF: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mins(1));
-/// Wait between two writes that look for the row that is refused.
-const SEARCH: Duration = Duration::from_millis(250);
-/// After so long a refused row is tried again as it is: the schema may have been mended.
-const AGAIN: Duration = Duration::from_mins(5);
-
-/// A row that the hub refuses.
-#[derive(Clone, Debug)]
-pub(super) struct Refused {
-    record: Arc<Record>,
-    text: Arc<str>,
-    shard: usize,
-}
-
-/// Refused rows, by cluster.
-pub(super) type Refusals = BTreeMap<Arc<str>, Refused>;
-
-impl Shard {
-    /// A write failed: the next one waits, longer each time.
-    pub(super) fn fail(&mut self, now: Instant) {
-        let wait = BACKOFF.0 * (1 << self.failures.min(5));
-        self.failures = self.failures.saturating_add(1);
-        self.changed = Some(now);
-        self.urgent = false;
-        self.not_before = Some(now + wait.min(BACKOFF.1));
-    }
-
-    /// A write succeeded.
-    pub(super) fn recover(&mut self) {
-        self.failures = 0;
-        self.not_before = None;
-        self.refused = None;
-    }
-
-    /// The next write goes on with the search.
-    fn search(&mut self, now: Instant, most: Option<usize>) {
-        self.most = most;
-        self.changed = Some(now);
-        self.urgent = true;
-        self.not_before = Some(now + SEARCH);
-    }
-}
+/// Time after which a rejected row is sent again, because the schema may have been fixed.
+const RETRY_AFTER: Duration = Duration::from_mins(5);
 
 impl Rows {
-    /// Number of rows that the hub refuses.
+    /// Number of rows that the hub rejects.
     #[must_use]
     pub fn refused_count(&self) -> usize {
         self.refusals.len() + self.shards.iter().filter(|shard| shard.refused.is_some()).count()
     }
 
-    /// What the hub refuses, in words: the first of the rows, and how many more there are.
+    /// Describes the rejected rows: the first one, and how many more there are.
     #[must_use]
     pub fn refusal(&self) -> Option<String> {
         let (cluster, refused) = if let Some((cluster, refused)) = self.refusals.iter().next() {
@@ -71,25 +31,26 @@ impl Rows {
         };
         let more = match self.refused_count() {
             0 | 1 => String::new(),
-            number => format!("; {} more likewise", number - 1),
+            number => format!("; other rejected records: {}", number - 1),
         };
-        Some(format!("the hub refuses {cluster}: {refused}{more}"))
+        Some(format!("the hub rejects {cluster}: {refused}{more}"))
     }
 
-    /// The record of a refused row, while it is the very one that was refused.
+    /// True while the record of the cluster is still the one that was rejected.
     pub(super) fn is_refused(&self, cluster: &str, record: &Arc<Record>) -> bool {
         self.refusals
             .get(cluster)
             .is_some_and(|refused| Arc::ptr_eq(&refused.record, record))
     }
 
-    /// Takes the hub's refusal of a shard. `named`: the rows that it names by their position; `rows`: it may be about rows at
-    /// all. What is refused is found by halves when it is not named.
+    /// Handles that the hub rejected a shard. `named`: the rows that the message names by position.
+    /// `about_rows`: the message may be about rows. If it names no row, the rejected one is found by
+    /// bisection.
     pub fn refused(&mut self, due: &Due, named: &[usize], about_rows: bool, text: &str, now: Instant) {
         if due.term != self.term || self.shards.len() <= due.shard {
             return;
         }
-        let text: Arc<str> = Arc::from(super::status::cut(text, 512));
+        let text: Arc<str> = Arc::from(super::text::cut(text, 512));
         self.shards[due.shard].writing = false;
         let blamed: Vec<&(Arc<str>, Arc<Record>)> = match due.unproven.as_slice() {
             _ if !about_rows => Vec::new(),
@@ -119,7 +80,7 @@ impl Rows {
             tracing::warn!(
                 cluster = &**cluster,
                 error = &*text,
-                "the hub refuses the record of a cluster"
+                "the hub rejects the record of a cluster"
             );
             let refused = Refused {
                 record: Arc::clone(record),
@@ -129,16 +90,17 @@ impl Rows {
             self.refusals.insert(Arc::clone(cluster), refused);
         }
         let shard = &mut self.shards[due.shard];
-        shard.retry_at = Some(now + AGAIN);
+        shard.retry_at = Some(now + RETRY_AFTER);
         shard.search(now, most);
     }
 
-    /// The hub refuses what it had accepted in a shard, after a change of the schema: the shard is left as it is, for nothing
-    /// else could be written without losing a row, and the clusters that can go on do so in other shards.
+    /// Closes a shard whose accepted rows the hub now rejects, because its schema has changed. The shard
+    /// stays unchanged, because any write would lose a row. The clusters that can continue move to other
+    /// shards.
     fn vacate(&mut self, shard: usize, now: Instant) {
         self.shards[shard].closed = true;
-        self.shards[shard].retry_at = Some(now + AGAIN);
-        // Who was blamed for it may be innocent; if not, the other shard shows it.
+        self.shards[shard].retry_at = Some(now + RETRY_AFTER);
+        // The rows that were blamed may be valid. If not, the other shard will show it.
         self.refusals.retain(|_, refused| refused.shard != shard);
         let moving: Vec<Arc<str>> = self
             .by_cluster
@@ -158,7 +120,7 @@ impl Rows {
         }
     }
 
-    /// What was refused long ago is tried again.
+    /// Retries rows that were rejected some time ago.
     pub(super) fn try_again(&mut self, now: Instant) {
         for shard in 0..self.shards.len() {
             let entry = &mut self.shards[shard];
@@ -175,5 +137,4 @@ impl Rows {
 }
 
 #[cfg(test)]
-#[path = "refusals_tests.rs"]
 mod tests;

@@ -4,55 +4,62 @@ use api::mcu::{
     ActionSummary, ClusterNote, ClustersSummary, ManagedClustersUpgradeStatus, Truncated, UpgradeState,
 };
 use api::time::from_chrono;
-use api::validate::Violation;
-use chrono::{DateTime, TimeDelta, Utc};
 use rollout::{ActionCounts, ClusterState, Counts, Phase, Plan, Reason, StallReason};
 
 use super::conditions;
-use super::line::is_not_yaml;
-use super::rows::to_row_phase;
-use crate::restore::Completed;
+use super::input::{PreviousStatus, Situation, StatusInput};
+use super::text::{cut, plain};
+use crate::state::origin::Completed;
 
-/// Most clusters in a capped list.
-const MOST: usize = 10;
-/// Longest message in a capped list, in bytes.
-const LONGEST: usize = 256;
+/// Largest number of clusters in a list.
+const MAX_LISTED: usize = 10;
+/// Longest message in a list, in bytes.
+const MAX_NOTE_BYTES: usize = 256;
 
-/// What the status needs beside the plan.
-#[derive(Clone, Debug)]
-pub struct Facts<'a> {
-    /// Generation of the spec.
-    pub generation: i64,
-    /// The spec says paused.
-    pub paused: bool,
-    /// Why nothing starts, if the object was restored or copied.
-    pub restored: Option<&'a str>,
-    /// Why the selection may be smaller than expected.
-    pub notes: &'a [String],
-    /// Retry token that is being carried out.
-    pub retry: Option<&'a str>,
-    /// Value to report as observed when no retry is being carried out.
-    pub observed_retry: Option<&'a str>,
-    /// What of the record the hub refuses to store.
-    pub refused: Option<String>,
-    /// How far the controller's clock is ahead of the hub's, if that is too far.
-    pub skew: Option<TimeDelta>,
-    /// Time.
-    pub now: DateTime<Utc>,
-}
-
-/// Earlier statuses.
-#[derive(Clone, Copy, Debug)]
-pub struct Past<'a> {
-    /// The latest one, written or not.
-    pub latest: &'a ManagedClustersUpgradeStatus,
-    /// The one that watchers see.
-    pub written: &'a ManagedClustersUpgradeStatus,
+/// Drafts the status.
+#[must_use]
+pub fn draft(
+    input: &StatusInput<'_>,
+    situation: &Situation<'_>,
+    previous: PreviousStatus<'_>,
+) -> ManagedClustersUpgradeStatus {
+    match *situation {
+        Situation::Planned(plan) => of_plan(input, plan, previous),
+        Situation::InvalidSpec {
+            violations,
+            plan: Some(plan),
+        } => ManagedClustersUpgradeStatus {
+            state: Some(UpgradeState::Invalid),
+            conditions: conditions::of_followed(input, plan, violations, previous),
+            ..of_plan(input, plan, previous)
+        },
+        // The counters stay unchanged.
+        Situation::InvalidSpec {
+            violations,
+            plan: None,
+        } => ManagedClustersUpgradeStatus {
+            observed_generation: Some(input.generation),
+            state: Some(UpgradeState::Invalid),
+            conditions: conditions::of_violations(input, violations, previous),
+            ..previous.latest.clone()
+        },
+        Situation::CompletedBefore(completed) => of_completed_before(input, completed, previous),
+        // The counters stay unchanged.
+        Situation::Deleting(refused) => ManagedClustersUpgradeStatus {
+            observed_generation: Some(input.generation),
+            state: Some(UpgradeState::Deleting),
+            conditions: conditions::of_deletion(input, refused, previous),
+            ..previous.latest.clone()
+        },
+    }
 }
 
 /// Status of a valid upgrade.
-#[must_use]
-pub fn status(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> ManagedClustersUpgradeStatus {
+fn of_plan(
+    input: &StatusInput<'_>,
+    plan: &Plan,
+    previous: PreviousStatus<'_>,
+) -> ManagedClustersUpgradeStatus {
     let summary = &plan.summary;
     let (failed, waiting) = notes(&plan.clusters);
     let truncated = Truncated {
@@ -60,52 +67,40 @@ pub fn status(facts: &Facts<'_>, plan: &Plan, past: Past<'_>) -> ManagedClusters
         waiting: beyond(waiting.len()),
     };
     let observed = if plan.retry_done {
-        facts.retry
+        input.retry
     } else {
-        facts.observed_retry
+        input.observed_retry
     };
     ManagedClustersUpgradeStatus {
-        observed_generation: Some(facts.generation),
-        state: Some(state(facts, plan)),
+        observed_generation: Some(input.generation),
+        state: Some(state(input, plan)),
         progress: Some(format!(
             "{}/{}",
             summary.clusters.complete, summary.clusters.total
         )),
         in_flight: Some(count(summary.in_flight)),
-        effective_max_concurrency: Some(count(summary.window)),
+        effective_max_concurrency: Some(count(summary.max_concurrency)),
         pre_upgrade_action_summary: Some(action_summary(&summary.pre_action)),
         canary_clusters_summery: Some(clusters_summary(&summary.canaries)),
         clusters_summery: Some(clusters_summary(&summary.clusters)),
         post_upgrade_action_summary: Some(action_summary(&summary.post_action)),
-        failed_clusters: failed.into_iter().take(MOST).map(note).collect(),
-        waiting_clusters: waiting.into_iter().take(MOST).map(note).collect(),
+        failed_clusters: failed.into_iter().take(MAX_LISTED).map(note).collect(),
+        waiting_clusters: waiting.into_iter().take(MAX_LISTED).map(note).collect(),
         truncated: (truncated != Truncated::default()).then_some(truncated),
         observed_retry: observed.map(str::to_owned),
-        conditions: conditions::of_plan(facts, plan, past),
+        conditions: conditions::of_plan(input, plan, previous),
     }
 }
 
-/// Status of an upgrade whose spec breaks rules, where no valid one is known: counters stay as they were.
-#[must_use]
-pub fn invalid(facts: &Facts<'_>, violations: &[Violation], past: Past<'_>) -> ManagedClustersUpgradeStatus {
-    ManagedClustersUpgradeStatus {
-        observed_generation: Some(facts.generation),
-        state: Some(UpgradeState::Invalid),
-        conditions: conditions::of_violations(facts, violations, past),
-        ..past.latest.clone()
-    }
-}
-
-/// Status of an upgrade that was complete before its object was restored: what its annotation says.
-#[must_use]
-pub fn completed_before(
-    facts: &Facts<'_>,
+/// Status of an upgrade that was complete before its object was restored, from its annotation.
+fn of_completed_before(
+    input: &StatusInput<'_>,
     completed: &Completed,
-    past: Past<'_>,
+    previous: PreviousStatus<'_>,
 ) -> ManagedClustersUpgradeStatus {
     let clusters = i64::from(completed.clusters);
     ManagedClustersUpgradeStatus {
-        observed_generation: Some(facts.generation),
+        observed_generation: Some(input.generation),
         state: Some(UpgradeState::Complete),
         progress: Some(format!("{clusters}/{clusters}")),
         in_flight: Some(0),
@@ -115,48 +110,22 @@ pub fn completed_before(
             complete: clusters,
             ..ClustersSummary::default()
         }),
-        observed_retry: facts.observed_retry.map(str::to_owned),
-        conditions: conditions::of_completed_before(facts, completed, past),
+        observed_retry: input.observed_retry.map(str::to_owned),
+        conditions: conditions::of_completed_before(input, completed, previous),
         ..ManagedClustersUpgradeStatus::default()
     }
 }
 
-/// Status of an upgrade whose spec breaks rules while its clusters go on by the last valid one.
-#[must_use]
-pub fn followed(
-    facts: &Facts<'_>,
-    plan: &Plan,
-    violations: &[Violation],
-    past: Past<'_>,
-) -> ManagedClustersUpgradeStatus {
-    ManagedClustersUpgradeStatus {
-        state: Some(UpgradeState::Invalid),
-        conditions: conditions::of_followed(facts, plan, violations, past),
-        ..status(facts, plan, past)
-    }
-}
-
-/// Status of an upgrade that is being deleted; `refused`: why its end is kept off. Counters stay as they were.
-#[must_use]
-pub fn deleting(facts: &Facts<'_>, refused: Option<&str>, past: Past<'_>) -> ManagedClustersUpgradeStatus {
-    ManagedClustersUpgradeStatus {
-        observed_generation: Some(facts.generation),
-        state: Some(UpgradeState::Deleting),
-        conditions: conditions::of_deletion(facts, refused, past),
-        ..past.latest.clone()
-    }
-}
-
-fn state(facts: &Facts<'_>, plan: &Plan) -> UpgradeState {
+fn state(input: &StatusInput<'_>, plan: &Plan) -> UpgradeState {
     let summary = &plan.summary;
     let canaries_running = summary.canaries.total > summary.canaries.complete;
-    if plan.outlook.complete && facts.refused.is_none() {
+    if plan.outlook.complete && input.refused.is_none() {
         UpgradeState::Complete
     } else if plan.outlook.stalled == Some(StallReason::Restored) {
         UpgradeState::Stalled
-    } else if facts.paused {
+    } else if input.paused {
         UpgradeState::Paused
-    } else if plan.outlook.stalled.is_some() || (plan.outlook.complete && facts.refused.is_some()) {
+    } else if plan.outlook.stalled.is_some() || (plan.outlook.complete && input.refused.is_some()) {
         UpgradeState::Stalled
     } else if canaries_running {
         UpgradeState::Canary
@@ -167,7 +136,7 @@ fn state(facts: &Facts<'_>, plan: &Plan) -> UpgradeState {
     }
 }
 
-/// Failed (and degraded) clusters by name; waiting clusters, those that need a human first, then by name.
+/// Failed and degraded clusters by name; and waiting clusters, first those that need a human, then by name.
 fn notes(clusters: &[ClusterState]) -> (Vec<&ClusterState>, Vec<&ClusterState>) {
     let failed = clusters
         .iter()
@@ -194,14 +163,14 @@ fn rank(state: &ClusterState) -> Option<usize> {
         Reason::Restored,
         Reason::MaxFailuresExceeded,
     ];
-    let obstacles = [Reason::Conflict, Reason::WorkRefused];
+    let blockers = [Reason::Conflict, Reason::WorkRefused];
     let quiet = matches!(
         state.record.reason,
         Reason::Running | Reason::None | Reason::Soaking
     );
     match state.record.phase {
         Phase::Blocked => Some(0),
-        Phase::PostAction if obstacles.contains(&state.record.reason) => Some(0),
+        Phase::PostAction if blockers.contains(&state.record.reason) => Some(0),
         Phase::PreAction
         | Phase::Initialized
         | Phase::Partial
@@ -216,8 +185,8 @@ fn rank(state: &ClusterState) -> Option<usize> {
     }
 }
 
-/// The cause of a cluster, which lists always name.
-fn told(record: &rollout::Record) -> &str {
+/// The reason of a cluster's cause, which the lists always contain.
+fn cause_reason(record: &rollout::Record) -> &str {
     match record.reason_text() {
         "" => Reason::None.as_str(),
         text => text,
@@ -228,37 +197,11 @@ fn note(state: &ClusterState) -> ClusterNote {
     let record = &state.record;
     ClusterNote {
         name: state.name.to_string(),
-        phase: to_row_phase(record.phase),
-        reason: plain(told(record)),
-        message: plain(cut(&record.message, LONGEST)),
+        phase: record.phase,
+        reason: plain(cause_reason(record)),
+        message: plain(cut(&record.message, MAX_NOTE_BYTES)),
         since: Some(from_chrono(record.since)),
     }
-}
-
-/// A text without the characters for which the API server would refuse the whole status, which it reads as YAML: clusters say
-/// what they like.
-#[must_use]
-pub fn plain(text: &str) -> String {
-    let plain = |char| if is_not_yaml(char) { ' ' } else { char };
-    text.chars().map(plain).collect()
-}
-
-/// The beginning of a text that takes at most `most` bytes as JSON: clusters tell what they like, and a character may
-/// take six bytes there.
-#[must_use]
-pub fn cut(text: &str, most: usize) -> &str {
-    let mut taken = 0;
-    for (at, char) in text.char_indices() {
-        taken += match char {
-            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
-            '\0'..='\u{1f}' => 6,
-            _ => char.len_utf8(),
-        };
-        if taken > most {
-            return &text[..at];
-        }
-    }
-    text
 }
 
 fn clusters_summary(counts: &Counts) -> ClustersSummary {
@@ -283,7 +226,7 @@ fn action_summary(counts: &ActionCounts) -> ActionSummary {
 }
 
 fn beyond(number: usize) -> i64 {
-    count(number.saturating_sub(MOST))
+    count(number.saturating_sub(MAX_LISTED))
 }
 
 fn count(number: usize) -> i64 {
@@ -291,5 +234,4 @@ fn count(number: usize) -> i64 {
 }
 
 #[cfg(test)]
-#[path = "status_tests.rs"]
 mod tests;

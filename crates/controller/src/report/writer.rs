@@ -1,5 +1,5 @@
-//! When a status is due: at once after a quiet second, then at most once a second, and only when something changed. That
-//! an upgrade is complete is told at once: somebody waits for it.
+//! Decides when a status is written: at once after a second without a write, otherwise at most once a second,
+//! and only if it changed. The completion of an upgrade is written at once, because people wait for it.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use api::conditions::COMPLETE;
 /// Shortest time between two writes of a status.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Longest wait after failed writes.
-const LONGEST: Duration = Duration::from_mins(1);
+const MAX_PAUSE: Duration = Duration::from_mins(1);
 
 /// The status of one upgrade: what it should be, and what was written.
 #[derive(Debug, Default)]
@@ -20,15 +20,16 @@ pub struct StatusState {
     writing: bool,
     /// Failed writes in a row.
     failures: u32,
-    /// The hub's copy as last seen, in the hub's form.
+    /// The hub's copy as last seen, in the form in which the hub returns it.
     echo: Option<ManagedClustersUpgradeStatus>,
-    /// The hub's copy may differ from what was written: somebody changed it, or a write's outcome is unknown.
+    /// The hub's copy may differ from what was written, because someone changed it or the result of a write
+    /// is unknown.
     doubtful: bool,
 }
 
 impl StatusState {
-    /// Learns the status that the hub holds. A replica that has written one knows better, and writes it again when
-    /// somebody else has changed it.
+    /// Handles the status that the hub holds. A replica that has written one keeps its own, and writes it
+    /// again if someone else has changed it.
     pub fn observe(&mut self, status: Option<&ManagedClustersUpgradeStatus>) {
         if self.draft.is_none() {
             self.written = status.cloned();
@@ -38,7 +39,8 @@ impl StatusState {
         self.echo = status.cloned();
     }
 
-    /// The status that transitions are measured against: the latest draft, else what the hub holds.
+    /// The status against which transitions are measured: the latest draft or, without one, the status that
+    /// the hub holds.
     #[must_use]
     pub fn previous(&self) -> ManagedClustersUpgradeStatus {
         self.draft
@@ -48,19 +50,19 @@ impl StatusState {
             .unwrap_or_default()
     }
 
-    /// The status that the hub holds, as far as this replica knows: the one watchers see, so the one that transition
-    /// times are measured against.
+    /// The status that the hub holds, as far as this replica knows. Watchers see this one, so transition
+    /// times are measured against it.
     #[must_use]
     pub fn written(&self) -> ManagedClustersUpgradeStatus {
         self.written.clone().unwrap_or_default()
     }
 
-    /// Takes what the status should be.
+    /// Sets the desired status.
     pub fn set(&mut self, status: ManagedClustersUpgradeStatus) {
         self.draft = Some(status);
     }
 
-    /// Forgets the draft: another replica's status counts from now on.
+    /// Discards the draft, because another replica writes the status from now on.
     pub fn reset(&mut self) {
         self.draft = None;
         self.writing = false;
@@ -72,23 +74,24 @@ impl StatusState {
         self.draft.is_some() && (self.doubtful || self.draft != self.written)
     }
 
-    /// When the status is due, if it is to be written.
+    /// When the status must be written, if it must.
     #[must_use]
     pub fn due_at(&self, now: Instant) -> Option<Instant> {
         (self.changed() && !self.writing).then(|| match self.last {
-            Some(last) if !self.ends() => last + self.pause(),
+            Some(last) if !self.is_completion() => last + self.pause(),
             _ => now,
         })
     }
 
-    /// A second, doubled with every further failure.
+    /// A second, doubled with every failure.
     fn pause(&self) -> Duration {
         let doublings = self.failures.saturating_sub(1).min(10);
-        INTERVAL.saturating_mul(1 << doublings).min(LONGEST)
+        INTERVAL.saturating_mul(1 << doublings).min(MAX_PAUSE)
     }
 
-    /// True when the news is that the upgrade is complete. It can become incomplete again only by a write a second later.
-    fn ends(&self) -> bool {
+    /// True when the change is that the upgrade is complete. It cannot become incomplete again before the
+    /// next write a second later.
+    fn is_completion(&self) -> bool {
         let complete = |status: &Option<ManagedClustersUpgradeStatus>| {
             let conditions = status.iter().flat_map(|status| &status.conditions);
             conditions
@@ -98,7 +101,7 @@ impl StatusState {
         !self.doubtful && complete(&self.draft) && !complete(&self.written)
     }
 
-    /// Takes the status to write, if it is due; must be answered with [`StatusState::wrote`].
+    /// Returns the status to write if it is due. The result must be reported to [`StatusState::wrote`].
     pub fn due(&mut self, now: Instant) -> Option<ManagedClustersUpgradeStatus> {
         let due = self.due_at(now).is_some_and(|at| at <= now);
         if !due {
@@ -115,7 +118,7 @@ impl StatusState {
         }
         self.draft = Some(status.clone());
         if !self.doubtful && self.written.as_ref() == Some(&status) {
-            // Only times differed: a condition flipped and flipped back before anybody saw it.
+            // Only times differed: a condition changed and changed back before anyone saw it.
             return None;
         }
         self.writing = true;
@@ -124,19 +127,19 @@ impl StatusState {
         Some(status)
     }
 
-    /// True when the hub holds what it should.
+    /// True when the hub holds the desired status.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         !self.writing && !self.changed()
     }
 
-    /// True while a write is under way.
+    /// True while a write is running.
     #[must_use]
     pub const fn is_writing(&self) -> bool {
         self.writing
     }
 
-    /// Notes how a write ended.
+    /// Records the result of a write.
     pub fn wrote(&mut self, status: ManagedClustersUpgradeStatus, success: bool) {
         self.writing = false;
         if success {
@@ -149,8 +152,9 @@ impl StatusState {
     }
 }
 
-/// Transition times as watchers will see them: a condition that stands as in `base` keeps its time, and one that flipped
-/// is never older than there. Done when a status is sent, since only then it is known what it will follow.
+/// Sets the transition times as watchers will see them. A condition with the same status as in `base` keeps
+/// its time; the time of a changed one is never before that in `base`. This happens when a status is sent,
+/// because only then it is known which status it replaces.
 fn stamp(status: &mut ManagedClustersUpgradeStatus, base: &ManagedClustersUpgradeStatus) {
     for condition in &mut status.conditions {
         let Some(old) = base.conditions.iter().find(|old| old.type_ == condition.type_) else {
@@ -243,10 +247,13 @@ mod tests {
             let status = state.due(now).unwrap();
             state.wrote(status, false);
         }
-        let status = state.due(now + LONGEST).unwrap();
+        let status = state.due(now + MAX_PAUSE).unwrap();
         state.wrote(status, true);
         state.set(progress("2/2"));
-        assert!(state.due(now + LONGEST + INTERVAL).is_some(), "a success ends it");
+        assert!(
+            state.due(now + MAX_PAUSE + INTERVAL).is_some(),
+            "a success resets the wait"
+        );
     }
 
     #[test]

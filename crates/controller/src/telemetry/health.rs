@@ -1,9 +1,9 @@
-//! What alive and ready mean.
+//! Defines when the process is alive and ready.
 //!
-//! Alive: the pipeline's loop turned within the last minute. Ready: everything that was named as needed (CRDs, a list of
-//! each kind and a watch that goes on from it) is there; a follower is ready too, since its index is warm. A warning is
-//! shown beside and makes nothing unready. Owns the checks and the heartbeat; refuses to look for itself: those who know
-//! tell it, through handles that never wait.
+//! Alive: the main loop has run within the last minute. Ready: all registered checks pass (the CRDs exist,
+//! and each kind is listed and watched). A follower is ready too, because its index is complete. A warning is
+//! shown in addition and does not make the process unready. The checks are set by the parts that know the
+//! state, through handles that never block.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,10 +15,10 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The pipeline's loop must turn at least this often.
+/// The main loop must run at least this often.
 pub const HEARTBEAT_LIMIT: Duration = Duration::from_mins(1);
 
-/// A named need, held by whoever knows whether it is met. Cheap to clone.
+/// A named check. The part that knows the state sets it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Check {
     state: Arc<CheckState>,
@@ -27,33 +27,33 @@ pub struct Check {
 #[derive(Debug)]
 struct CheckState {
     name: String,
-    /// Why it is not met; none when it is.
+    /// Why the check fails. `None` if it passes.
     missing: ArcSwapOption<String>,
 }
 
 impl Check {
-    /// The need is met.
+    /// Makes the check pass.
     pub fn pass(&self) {
         if self.state.missing.load().is_some() {
             self.state.missing.store(None);
         }
     }
 
-    /// The need is not met, for this reason.
+    /// Makes the check fail with a reason.
     pub fn fail(&self, reason: impl Into<String>) {
         self.state.missing.store(Some(Arc::new(reason.into())));
     }
 }
 
-/// The needs of readiness and the heartbeat of liveness. Shared as `Arc<Readiness>`.
+/// The checks of readiness and the heartbeat of liveness. Shared as `Arc<Readiness>`.
 #[derive(Debug)]
 pub struct Readiness {
     checks: ArcSwap<Vec<Check>>,
-    /// What is told beside, by name.
+    /// Warnings by name.
     warnings: ArcSwap<BTreeMap<&'static str, Option<String>>>,
     asked: Notify,
     epoch: Instant,
-    /// Milliseconds after `epoch` of the last beat.
+    /// Milliseconds after `epoch` of the last heartbeat.
     beat: AtomicU64,
 }
 
@@ -63,19 +63,20 @@ impl Default for Readiness {
     }
 }
 
-/// One line of a health answer.
+/// One line of a health response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Name of the check.
     pub name: String,
-    /// Why it fails; none when it passes.
+    /// Why it fails. `None` if it passes.
     pub missing: Option<String>,
-    /// It is told, and fails nothing.
+    /// The finding is a warning, which does not fail the response.
     pub warning: bool,
 }
 
 impl Readiness {
-    /// Not ready until at least one check is registered and all pass; alive for [`HEARTBEAT_LIMIT`] without a beat.
+    /// Not ready until at least one check is registered and all of them pass. Alive for [`HEARTBEAT_LIMIT`]
+    /// without a heartbeat.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -87,8 +88,8 @@ impl Readiness {
         }
     }
 
-    /// Names a need, which is not met until [`Check::pass`]. The same name gives the same check again. Register all
-    /// needs before the first passes, else the replica is ready too early.
+    /// Registers a check, which fails until [`Check::pass`]. The same name returns the same check. Register
+    /// all checks before the first one passes; otherwise the replica is ready too early.
     pub fn register(&self, name: &str) -> Check {
         let new = Check {
             state: Arc::new(CheckState {
@@ -111,7 +112,7 @@ impl Readiness {
             .unwrap_or(new)
     }
 
-    /// Sets what is told beside the needs under a name; none: all is well.
+    /// Sets or removes the warning with a name.
     pub fn warn(&self, name: &'static str, text: Option<&str>) {
         self.warnings.rcu(|warnings| {
             let mut warnings = BTreeMap::clone(warnings);
@@ -120,12 +121,12 @@ impl Readiness {
         });
     }
 
-    /// Waits until somebody asks for readiness.
+    /// Waits until someone requests readiness.
     pub async fn asked(&self) {
         self.asked.notified().await;
     }
 
-    /// The pipeline's loop turned.
+    /// Records that the main loop has run.
     pub fn beat(&self) {
         let millis = u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.beat.store(millis, Ordering::Relaxed);
@@ -192,7 +193,7 @@ impl Readiness {
     }
 }
 
-/// True when nothing is missing; warnings do not count.
+/// True when no finding fails. Warnings do not count.
 #[must_use]
 pub fn passes(findings: &[Finding]) -> bool {
     findings
@@ -200,9 +201,9 @@ pub fn passes(findings: &[Finding]) -> bool {
         .all(|finding| finding.warning || finding.missing.is_none())
 }
 
-/// The short answer: `ok` or what is missing, and warnings, one per line.
+/// The short response: `ok` or the failed checks, and warnings, one per line.
 #[must_use]
-pub fn brief(findings: &[Finding]) -> String {
+pub fn spec(findings: &[Finding]) -> String {
     let mut out = String::new();
     for finding in findings {
         if let Some(missing) = &finding.missing {
@@ -216,7 +217,7 @@ pub fn brief(findings: &[Finding]) -> String {
     }
 }
 
-/// The long answer, in the form of the API server's `?verbose`.
+/// The long response, in the form of the API server's `?verbose`.
 #[must_use]
 pub fn verbose(endpoint: &str, findings: &[Finding]) -> String {
     let mut out = String::new();
@@ -240,7 +241,7 @@ mod tests {
     fn nothing_is_ready_before_the_pipeline_has_named_its_needs() {
         let readiness = Readiness::new();
         assert!(!readiness.is_ready());
-        assert_eq!(brief(&readiness.ready()), "pipeline: not started yet\n");
+        assert_eq!(spec(&readiness.ready()), "pipeline: not started yet\n");
     }
 
     #[test]
@@ -249,12 +250,12 @@ mod tests {
         let works = readiness.register("ManifestWork");
         let clusters = readiness.register("ManagedCluster");
         works.pass();
-        assert_eq!(brief(&readiness.ready()), "ManagedCluster: not synced yet\n");
+        assert_eq!(spec(&readiness.ready()), "ManagedCluster: not synced yet\n");
         clusters.pass();
         assert!(readiness.is_ready());
         clusters.fail("the CRD is not installed");
         assert_eq!(
-            brief(&readiness.ready()),
+            spec(&readiness.ready()),
             "ManagedCluster: the CRD is not installed\n"
         );
     }
@@ -280,7 +281,7 @@ mod tests {
         assert!(passes(&readiness.alive()));
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(
-            brief(&readiness.alive()),
+            spec(&readiness.alive()),
             "pipeline: no heartbeat for 60 s, the limit is 60 s\n"
         );
     }
@@ -291,18 +292,18 @@ mod tests {
         let need = readiness.register("a");
         readiness.warn("policies", Some("missing: p"));
         assert_eq!(
-            brief(&readiness.ready()),
+            spec(&readiness.ready()),
             "a: not synced yet\npolicies: missing: p\n"
         );
         need.pass();
         assert!(readiness.is_ready());
-        assert_eq!(brief(&readiness.ready()), "ok\npolicies: missing: p\n");
+        assert_eq!(spec(&readiness.ready()), "ok\npolicies: missing: p\n");
         assert_eq!(
             verbose("readyz", &readiness.ready()),
             "[+]a ok\n[!]policies: missing: p\nreadyz check passed\n"
         );
         readiness.warn("policies", None);
-        assert_eq!(brief(&readiness.ready()), "ok");
+        assert_eq!(spec(&readiness.ready()), "ok");
         assert!(verbose("readyz", &readiness.ready()).contains("[+]policies ok\n"));
     }
 

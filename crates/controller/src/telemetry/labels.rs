@@ -1,6 +1,4 @@
-//! The closed label sets of the metrics.
-//!
-//! Owns every label name and value. Refuses open sets: a label value is a variant here or it is not a label.
+//! The labels of the metrics. Every label has a closed set of values, and each value is a variant here.
 
 #![expect(
     clippy::doc_markdown,
@@ -9,6 +7,8 @@
 
 use std::fmt::{self, Write};
 
+use crate::apply::{WriteErrorKind, WriteResult};
+use api::report::Phase;
 use prometheus_client::encoding::{
     EncodeLabel, EncodeLabelSet, EncodeLabelValue, LabelSetEncoder, LabelValueEncoder,
 };
@@ -57,17 +57,17 @@ macro_rules! label {
 }
 
 label! {
-    /// How a reconcile of one upgrade ended.
+    /// The outcome of a pass over one upgrade.
     ReconcileOutcome, "outcome", {
         /// At least one write was made.
         Written = "written",
-        /// Nothing was to be done.
+        /// There was nothing to do.
         Unchanged = "unchanged",
-        /// The spec breaks a rule; nothing starts.
+        /// The spec violates a rule; no cluster starts.
         Invalid = "invalid",
-        /// A write failed and is repeated.
+        /// A write failed and is retried.
         Failed = "failed",
-        /// The independent check refused the plan; nothing was written.
+        /// The independent check rejected the plan; nothing was written.
         Violation = "violation",
     }
 }
@@ -83,8 +83,6 @@ label! {
         Delete = "delete",
         /// Labels or annotations of a ManifestWork were changed.
         Mark = "mark",
-        /// A ManifestWork of an earlier attempt was taken over.
-        Readopt = "readopt",
         /// The status of an upgrade was written.
         Status = "status",
         /// A shard of the report was written.
@@ -93,7 +91,7 @@ label! {
         Event = "event",
         /// The finalizer of an upgrade was set or removed.
         Finalizer = "finalizer",
-        /// A ManifestWork was read, before its deadline failed a cluster or because the answer to a write was lost.
+        /// A ManifestWork was read, either before its deadline failed a cluster or because the response to a write was lost.
         Read = "read",
     }
 }
@@ -103,130 +101,130 @@ label! {
     WriteOutcome, "outcome", {
         /// The server accepted it.
         Ok = "ok",
-        /// Answered 409: the object exists or changed meanwhile.
+        /// The server responded with 409: the object exists already, or it changed in the meantime.
         Conflict = "conflict",
-        /// Answered 404.
+        /// The server responded with 404.
         NotFound = "not_found",
-        /// Answered 401 or 403.
+        /// The server responded with 401 or 403.
         Forbidden = "forbidden",
-        /// Answered 400 or 422.
+        /// The server responded with 400 or 422.
         Invalid = "invalid",
-        /// Answered 429: put off, not carried out.
+        /// The server responded with 429 and did not process the write.
         Overloaded = "overloaded",
-        /// Answered 5xx.
+        /// The server responded with 5xx.
         Unavailable = "unavailable",
-        /// No answer in time.
+        /// The server did not respond in time.
         Timeout = "timeout",
         /// Not sent: no connection to the server could be made.
         Unreachable = "unreachable",
-        /// The connection failed or the answer was unreadable.
+        /// The connection failed, or the response was unreadable.
         Error = "error",
-        /// Not sent, or given up: the lease was lost.
+        /// The lease was lost, so the write was not sent or was given up.
         Fenced = "fenced",
     }
 }
 
-impl WriteOutcome {
-    /// True when the server said no, so that the write was certainly not carried out.
-    #[must_use]
-    pub const fn is_refusal(self) -> bool {
-        matches!(
-            self,
-            Self::Conflict | Self::NotFound | Self::Forbidden | Self::Invalid
-        )
-    }
-
-    /// The outcome that an error of the client stands for.
-    #[must_use]
-    pub fn of(error: &kube::Error) -> Self {
-        match error {
-            kube::Error::Api(status) => match status.code {
-                401 | 403 => Self::Forbidden,
-                404 | 410 => Self::NotFound,
-                409 => Self::Conflict,
-                // It came too late for a proxy, which says nothing of the API server.
-                408 => Self::Error,
-                429 => Self::Overloaded,
-                500..=599 => Self::Unavailable,
-                400..=499 => Self::Invalid,
-                _ => Self::Error,
-            },
-            _ if is_unreachable(error) => Self::Unreachable,
-            _ => Self::Error,
+impl From<WriteErrorKind> for WriteOutcome {
+    fn from(kind: WriteErrorKind) -> Self {
+        match kind {
+            WriteErrorKind::Conflict => Self::Conflict,
+            WriteErrorKind::NotFound => Self::NotFound,
+            WriteErrorKind::Forbidden => Self::Forbidden,
+            WriteErrorKind::Invalid => Self::Invalid,
+            WriteErrorKind::Overloaded => Self::Overloaded,
+            WriteErrorKind::Unavailable => Self::Unavailable,
+            WriteErrorKind::Timeout => Self::Timeout,
+            WriteErrorKind::Unreachable => Self::Unreachable,
+            WriteErrorKind::Broken => Self::Error,
         }
     }
 }
 
-/// True when nothing was sent: nobody listens at the address.
-fn is_unreachable(error: &kube::Error) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        let of_socket = error.downcast_ref::<std::io::Error>();
-        if of_socket.is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused) {
-            return true;
+impl From<&WriteResult> for WriteOutcome {
+    fn from(result: &WriteResult) -> Self {
+        match result {
+            WriteResult::Work(_)
+            | WriteResult::DeletionAccepted
+            | WriteResult::Upgrade(_)
+            | WriteResult::Report(_) => Self::Ok,
+            WriteResult::Gone => Self::NotFound,
+            WriteResult::Rival(_) | WriteResult::Foreign | WriteResult::ForeignTerminating => Self::Conflict,
+            WriteResult::Refused(_) | WriteResult::ReportRefused { .. } => Self::Invalid,
+            WriteResult::NamespaceGone => Self::Forbidden,
+            WriteResult::NotLeading | WriteResult::GivenUp => Self::Fenced,
+            WriteResult::Failed(error) => error.kind.into(),
         }
-        cause = error.source();
-    }
-    false
-}
-
-label! {
-    /// Phase of a cluster.
-    ClusterPhase, "phase", {
-        /// Selected, not started.
-        Pending = "Pending",
-        /// Cannot start.
-        Blocked = "Blocked",
-        /// The pre-action runs.
-        PreAction = "PreAction",
-        /// The pre-action failed or timed out.
-        PreActionDegraded = "PreActionDegraded",
-        /// The platform work exists, the cluster has not taken the target yet.
-        Initialized = "Initialized",
-        /// The cluster is updating.
-        Partial = "Partial",
-        /// The operators' Job runs.
-        Operators = "Operators",
-        /// Upgraded and watched for minSuccessTime.
-        Soaking = "Soaking",
-        /// Done.
-        Complete = "Complete",
-        /// Done, the post-action runs.
-        PostAction = "PostAction",
-        /// Failed.
-        Failed = "Failed",
     }
 }
 
-impl From<rollout::Phase> for ClusterPhase {
-    fn from(phase: rollout::Phase) -> Self {
-        use rollout::Phase;
-        match phase {
-            Phase::Pending => Self::Pending,
-            Phase::Blocked => Self::Blocked,
-            Phase::PreAction => Self::PreAction,
-            Phase::PreActionDegraded => Self::PreActionDegraded,
-            Phase::Initialized => Self::Initialized,
-            Phase::Partial => Self::Partial,
-            Phase::Operators => Self::Operators,
-            Phase::Soaking => Self::Soaking,
-            Phase::Complete => Self::Complete,
-            Phase::PostAction => Self::PostAction,
-            Phase::Failed => Self::Failed,
+/// Phase of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ClusterPhase(pub Phase);
+
+impl ClusterPhase {
+    /// Every phase, in the order of [`Phase::ALL`].
+    pub const ALL: &'static [Self] = &{
+        let mut all = [Self(Phase::Pending); Phase::ALL.len()];
+        let mut at = 0;
+        while at < all.len() {
+            all[at] = Self(Phase::ALL[at]);
+            at += 1;
         }
+        all
+    };
+    /// The label's name and documented values.
+    pub const LABEL: Label = Label {
+        name: "phase",
+        values: &[
+            (
+                Phase::Pending.as_str(),
+                " The cluster is selected and has not started.",
+            ),
+            (Phase::Blocked.as_str(), " Cannot start."),
+            (Phase::PreAction.as_str(), " The pre-action is running."),
+            (
+                Phase::PreActionDegraded.as_str(),
+                " The pre-action failed or timed out.",
+            ),
+            (
+                Phase::Initialized.as_str(),
+                " The platform work exists, but the cluster has not accepted the target yet.",
+            ),
+            (Phase::Partial.as_str(), " The cluster is updating."),
+            (
+                Phase::Operators.as_str(),
+                " The approval Job of the operators is running.",
+            ),
+            (
+                Phase::Soaking.as_str(),
+                " The cluster is upgraded and observed for minSuccessTime.",
+            ),
+            (Phase::Complete.as_str(), " Done."),
+            (
+                Phase::PostAction.as_str(),
+                " The upgrade is done, and the post-action is running.",
+            ),
+            (Phase::Failed.as_str(), " Failed."),
+        ],
+    };
+}
+
+impl EncodeLabelSet for ClusterPhase {
+    fn encode(&self, encoder: &mut LabelSetEncoder) -> fmt::Result {
+        ("phase", self.0.as_str()).encode(encoder.encode_label())
     }
 }
 
 label! {
     /// State of an upgrade, by its conditions. Each upgrade is counted in exactly one.
     UpgradeState, "state", {
-        /// The spec breaks a rule (Stalled=True, InvalidSpec).
+        /// The spec violates a rule (Stalled=True, InvalidSpec).
         Invalid = "invalid",
-        /// spec.paused is set and it is not complete.
+        /// spec.paused is set and the upgrade is not complete.
         Paused = "paused",
-        /// Nothing moves without a human (Stalled=True).
+        /// No cluster will move until a human acts (Stalled=True).
         Stalled = "stalled",
-        /// Something runs or will start without a human (Reconciling=True).
+        /// A cluster is in flight or will start without a human (Reconciling=True).
         Running = "running",
         /// Every selected cluster is complete.
         Complete = "complete",
@@ -258,27 +256,27 @@ label! {
 label! {
     /// Why an Event was not sent.
     EventDrop, "cause", {
-        /// The queue was full; the oldest went.
+        /// The queue was full, so the oldest Event was dropped.
         QueueFull = "queue_full",
         /// The same Event was sent within the last ten minutes.
         Duplicate = "duplicate",
         /// This replica does not lead.
         NotLeader = "not_leader",
-        /// The server refused it or was not reachable.
+        /// The server rejected it or could not be reached.
         Failed = "failed",
     }
 }
 
 /// Kind and outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Action {
+pub struct ActionLabels {
     /// Which write.
     pub kind: WriteKind,
     /// How it ended.
     pub outcome: WriteOutcome,
 }
 
-impl EncodeLabelSet for Action {
+impl EncodeLabelSet for ActionLabels {
     fn encode(&self, encoder: &mut LabelSetEncoder) -> fmt::Result {
         EncodeLabelSet::encode(&self.kind, encoder)?;
         EncodeLabelSet::encode(&self.outcome, encoder)

@@ -1,15 +1,18 @@
-//! The values behind the series of the [`catalogue`](super::catalogue).
+//! The values of the series in the [`catalogue`](super::catalogue).
 //!
-//! Owns registration and encoding (`OpenMetrics` 1.0 and the classic text format 0.0.4). Refuses open label sets and
-//! locks on the pipeline's path: a step counts with an atomic behind a read lock that no scrape holds for writing.
+//! Series are registered and encoded here (`OpenMetrics` 1.0 and the classic text format 0.0.4). Label sets
+//! are closed. The main loop never waits for a scrape: a counter is an atomic behind a read lock that no
+//! scrape holds for writing.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use ::telemetry::exposition;
+use ::telemetry::process::Process;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -19,20 +22,14 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry};
 use tokio::sync::watch;
 
-use super::catalogue::{self, Kind, Series};
+use super::catalogue::{self, MetricKind, Series};
 use super::labels::{
-    Action, ClusterPhase, EventDrop, ReconcileOutcome, UpgradeState, Version, WatchKind, WriteKind,
+    ActionLabels, ClusterPhase, EventDrop, ReconcileOutcome, UpgradeState, Version, WatchKind, WriteKind,
     WriteOutcome,
 };
-use super::process::{self, Process};
 use crate::lease::Leadership;
 
 pub use super::catalogue::CATALOGUE;
-
-/// Content type of [`Metrics::encode_openmetrics`].
-pub const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Content type of [`Metrics::encode_classic`].
-pub const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 type PerKind<M> = Family<WriteKind, M, fn() -> M>;
 
@@ -49,7 +46,7 @@ pub struct Metrics {
     slots_used: Gauge,
     orphaned_works: Gauge,
     orphans_swept: Counter,
-    actions: Family<Action, Counter>,
+    actions: Family<ActionLabels, Counter>,
     write_duration: PerKind<Histogram>,
     write_limit: Gauge,
     write_pauses: Counter,
@@ -75,8 +72,8 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Registers every series of the catalogue. Series over closed label sets start at zero, so that a rate is known
-    /// from the first scrape on.
+    /// Registers every series of the catalogue. Series with closed label sets start at zero, so that their
+    /// rate is known from the first scrape.
     #[must_use]
     pub fn new() -> Self {
         let mut registry = Registry::default();
@@ -132,24 +129,24 @@ impl Metrics {
         Self { registry, ..metrics }
     }
 
-    /// A reconcile of one upgrade ended.
+    /// Records the outcome of a pass over one upgrade.
     pub fn reconciled(&self, outcome: ReconcileOutcome) {
         self.reconciles.get_or_create(&outcome).inc();
     }
 
-    /// One upgrade was planned and checked in this time.
+    /// Records how long it took to plan and check one upgrade.
     pub fn planned(&self, took: Duration) {
         self.plan_duration.observe(took.as_secs_f64());
     }
 
-    /// This time after a cluster's terminal status was seen, the next cluster was started.
+    /// Records the time from a cluster's terminal status to the start of the next cluster.
     pub fn reacted(&self, after: Duration) {
         self.reaction.observe(after.as_secs_f64());
     }
 
-    /// A write ended after this time. A write that was fenced off was not sent and leaves no duration.
+    /// Records a write and its duration. A fenced write was not sent, so it has no duration.
     pub fn wrote(&self, kind: WriteKind, outcome: WriteOutcome, took: Duration) {
-        self.actions.get_or_create(&Action { kind, outcome }).inc();
+        self.actions.get_or_create(&ActionLabels { kind, outcome }).inc();
         if outcome != WriteOutcome::Fenced {
             self.write_duration
                 .get_or_create(&kind)
@@ -157,13 +154,13 @@ impl Metrics {
         }
     }
 
-    /// How many writes of this kind ended so.
+    /// Number of writes of this kind with this outcome.
     #[must_use]
     pub fn writes(&self, kind: WriteKind, outcome: WriteOutcome) -> u64 {
-        self.actions.get_or_create(&Action { kind, outcome }).get()
+        self.actions.get_or_create(&ActionLabels { kind, outcome }).get()
     }
 
-    /// So many writes may be under way from now on; `paused`: all wait for an overloaded hub first.
+    /// Sets how many writes may run at a time. `paused`: all of them first wait for an overloaded hub.
     pub fn set_write_limit(&self, limit: usize, paused: bool) {
         self.write_limit.set(whole(limit));
         if paused {
@@ -171,7 +168,7 @@ impl Metrics {
         }
     }
 
-    /// A status of this many bytes was written.
+    /// Records the size in bytes of a status that was written.
     pub fn status_written(&self, bytes: usize) {
         self.status_bytes
             .observe(f64::from(u32::try_from(bytes).unwrap_or(u32::MAX)));
@@ -187,7 +184,7 @@ impl Metrics {
         self.upgrades.get_or_create(&state).set(whole(count));
     }
 
-    /// Sets slots used and slots there are, summed over all upgrades.
+    /// Sets the number of used slots and of all slots, summed over all upgrades.
     pub fn set_slots(&self, used: usize, slots: usize) {
         self.slots_used.set(whole(used));
         self.slots.set(whole(slots));
@@ -198,28 +195,28 @@ impl Metrics {
         self.orphaned_works.set(whole(count));
     }
 
-    /// A work without an upgrade was deleted.
+    /// Records that a work without an upgrade was deleted.
     pub fn orphan_swept(&self) {
         self.orphans_swept.inc();
     }
 
-    /// An Event was not sent.
+    /// Records that an Event was not sent.
     pub fn event_dropped(&self, cause: EventDrop) {
         self.events_dropped.get_or_create(&cause).inc();
     }
 
-    /// How many Events were not sent for this cause.
+    /// Number of Events that were not sent for this reason.
     #[must_use]
     pub fn events_dropped(&self, cause: EventDrop) -> u64 {
         self.events_dropped.get_or_create(&cause).get()
     }
 
-    /// A watch showed a sign of life.
+    /// Records a sign of life of a watch.
     pub fn watch_alive(&self, kind: WatchKind) {
         self.watch_ages.touch(kind);
     }
 
-    /// A watch ended with an error and is started again.
+    /// Records that a watch ended with an error and is restarted.
     pub fn watch_restarted(&self, kind: WatchKind) {
         self.watch_restarts.get_or_create(&kind).inc();
     }
@@ -229,12 +226,12 @@ impl Metrics {
         self.index_objects.get_or_create(&kind).set(whole(count));
     }
 
-    /// A field of an object could not be read.
+    /// Records that a field of an object could not be read.
     pub fn decode_failed(&self, kind: WatchKind) {
         self.decode_failures.get_or_create(&kind).inc();
     }
 
-    /// Sets the number of records that the hub refuses, and of rows that cannot be read.
+    /// Sets the number of records that the hub rejects, and of rows that cannot be read.
     pub fn set_records(&self, refused: usize, unreadable: usize) {
         self.records_refused.set(whole(refused));
         self.records_unreadable.set(whole(unreadable));
@@ -245,7 +242,7 @@ impl Metrics {
         self.policies_missing.set(whole(count));
     }
 
-    /// The independent check refused a plan.
+    /// Records that the independent check rejected a plan.
     pub fn check_violated(&self) {
         self.check_violations.inc();
     }
@@ -255,7 +252,7 @@ impl Metrics {
         self.clock_skew.set(seconds);
     }
 
-    /// Keeps `mcu_leader` and `mcu_lease_transitions_total` in line with the election until it ends.
+    /// Updates `mcu_leader` and `mcu_lease_transitions_total` until the election ends.
     pub async fn follow_election(self: Arc<Self>, mut leadership: watch::Receiver<Leadership>) {
         let mut led = false;
         loop {
@@ -271,49 +268,19 @@ impl Metrics {
         }
     }
 
-    /// Everything in `OpenMetrics` text, for scrapers that accept it.
-    ///
-    /// # Errors
-    /// [`fmt::Error`] when a value cannot be encoded.
-    pub fn encode_openmetrics(&self) -> Result<String, fmt::Error> {
-        let mut out = String::with_capacity(32 * 1024);
-        text::encode(&mut out, &self.registry)?;
-        Ok(out)
+    /// Every series.
+    #[must_use]
+    pub fn registry(&self) -> &Registry {
+        &self.registry
     }
 
-    /// Everything in the classic text format, in which the name of a counter in its `TYPE` line is the name of its
-    /// sample, an info is a gauge, and there is no end marker.
+    /// Encodes all series in the classic text format.
     ///
     /// # Errors
-    /// [`fmt::Error`] when a value cannot be encoded.
+    /// Returns [`fmt::Error`] if a value cannot be encoded.
     pub fn encode_classic(&self) -> Result<String, fmt::Error> {
-        Ok(classic(&self.encode_openmetrics()?))
+        exposition::classic(&self.registry)
     }
-}
-
-fn classic(openmetrics: &str) -> String {
-    let mut out = String::with_capacity(openmetrics.len());
-    let mut help: Option<(&str, &str)> = None;
-    for line in openmetrics.lines() {
-        if let Some(rest) = line.strip_prefix("# HELP ") {
-            help = rest.split_once(' ');
-            continue;
-        }
-        if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
-            let (suffix, kind) = match kind {
-                "counter" => ("_total", "counter"),
-                "info" => ("_info", "gauge"),
-                other => ("", other),
-            };
-            if let Some((_, text)) = help.take() {
-                out.extend(["# HELP ", name, suffix, " ", text, "\n"]);
-            }
-            out.extend(["# TYPE ", name, suffix, " ", kind, "\n"]);
-        } else if !line.starts_with('#') {
-            out.extend([line, "\n"]);
-        }
-    }
-    out
 }
 
 fn whole(count: usize) -> i64 {
@@ -347,11 +314,11 @@ where
     family
 }
 
-fn actions(registry: &mut Registry) -> Family<Action, Counter> {
-    let all: Vec<Action> = WriteKind::ALL
+fn actions(registry: &mut Registry) -> Family<ActionLabels, Counter> {
+    let all: Vec<ActionLabels> = WriteKind::ALL
         .iter()
         .flat_map(|kind| {
-            WriteOutcome::ALL.iter().map(|outcome| Action {
+            WriteOutcome::ALL.iter().map(|outcome| ActionLabels {
                 kind: *kind,
                 outcome: *outcome,
             })
@@ -362,8 +329,8 @@ fn actions(registry: &mut Registry) -> Family<Action, Counter> {
 
 fn histogram(series: &Series) -> Histogram {
     let bounds: &[f64] = match series.kind {
-        Kind::Histogram(bounds) => bounds,
-        Kind::Counter | Kind::Gauge | Kind::Info => &[],
+        MetricKind::Histogram(bounds) => bounds,
+        MetricKind::Counter | MetricKind::Gauge | MetricKind::Info => &[],
     };
     Histogram::new(bounds.iter().copied())
 }
@@ -406,8 +373,9 @@ impl WatchAges {
 impl Collector for WatchAges {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let series = &catalogue::WATCH_AGE;
-        let mut metric =
-            encoder.encode_descriptor(series.stem(), &process::help(series), None, MetricType::Gauge)?;
+        // The registry appends a full stop to help texts, but a collector must write it itself.
+        let help = format!("{}.", series.help);
+        let mut metric = encoder.encode_descriptor(series.stem(), &help, None, MetricType::Gauge)?;
         for (kind, slot) in WatchKind::ALL.iter().zip(&self.millis) {
             let seen = slot.load(Ordering::Relaxed);
             if seen > 0 {
@@ -420,5 +388,4 @@ impl Collector for WatchAges {
 }
 
 #[cfg(test)]
-#[path = "metrics_tests.rs"]
 mod tests;

@@ -1,12 +1,13 @@
-//! What the controller tells about itself: metrics, logs, health, and the admin server that shows them.
+//! The metrics and health checks of the controller, and the admin server that exposes them. The crate
+//! [`telemetry`](::telemetry) contains what the update service also uses.
 //!
-//! Owns names, types and label sets of every series and the meaning of ready and alive. Refuses names of clusters and
-//! upgrades as labels: those go to logs, reports and events. Nothing here locks or slows the pipeline.
+//! Names of clusters and upgrades are never labels; they are in logs, reports and Events. Nothing here blocks
+//! or slows the main loop.
 
 pub mod catalogue;
 pub mod health;
 pub mod labels;
-pub mod logs;
+#[cfg(test)]
+mod logs_tests;
 pub mod metrics;
-mod process;
 pub mod server;

@@ -1,8 +1,9 @@
-//! Lists a kind and watches it from there, for as long as the process lives.
+//! Lists a kind and watches it from there, as long as the process runs.
 //!
-//! Not kube's watcher: the controller must know when a kind is up to date, which resource version a list has, and that
-//! one object which cannot be read leaves the others alone. So objects are decoded one by one, every request and every
-//! silence has a limit, and whatever breaks a watch leads to a new, consistent list.
+//! kube's watcher is not used because the controller must know when a kind is current and which resource
+//! version a list has, and because one unreadable object must not affect the others. So objects are decoded
+//! one by one, every request and every silence has a time limit, and any error of a watch leads to a new,
+//! consistent list.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -23,32 +24,32 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Watched;
-use crate::hall::Hall;
-use crate::index::{Change, Key, key};
 use crate::lease::random;
+use crate::observe::index::{Change, Key, key};
+use crate::state::context::Context;
 
 mod decode;
 
 /// Longest time of one page.
-const PAGE_LIMIT: Duration = Duration::from_mins(1);
-/// Longest time until a watch begins.
-const START_LIMIT: Duration = Duration::from_secs(30);
-/// Seconds after which the server ends a watch, which is then renewed: a sign of life where nothing happens. A random part
-/// keeps the kinds apart.
+const PAGE_TIMEOUT: Duration = Duration::from_mins(1);
+/// Longest time until a watch starts.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// Seconds after which the server ends a watch, which is then renewed. Renewals are signs of life when
+/// nothing changes. The random part spreads the renewals of the kinds.
 const RENEWAL: (u32, u64) = (40, 6);
-/// A watch that is silent for so much longer than that is dead.
+/// A watch that is silent for this much longer is dead.
 const GRACE: Duration = Duration::from_secs(10);
-/// A watch that has lasted so long was no failed attempt.
+/// A watch that has lasted this long does not count as a failed attempt.
 const STEADY: Duration = Duration::from_secs(5);
-/// Longest pause that the server may ask for.
-const LONGEST_WAIT: Duration = Duration::from_mins(1);
+/// Longest wait that the server may ask for.
+const MAX_WAIT: Duration = Duration::from_mins(1);
 
-/// Why a kind must be listed anew.
+/// Why a kind must be listed again.
 #[derive(Debug)]
 enum Trouble {
-    /// The version to go on from is too old for the server.
+    /// The server no longer has the version from which to continue.
     Expired,
-    /// Anything else, with how long the server asks to be left alone.
+    /// Any other error, with how long the server asks to wait.
     Failed { reason: String, wait: Duration },
 }
 
@@ -63,17 +64,17 @@ impl Trouble {
 
 /// Growing pauses between attempts.
 #[derive(Debug, Default)]
-struct Backoff {
+struct ReconnectBackoff {
     failures: u32,
 }
 
-impl Backoff {
-    const FIRST: Duration = Duration::from_millis(200);
-    const MOST: Duration = Duration::from_secs(10);
+impl ReconnectBackoff {
+    const MIN: Duration = Duration::from_millis(200);
+    const MAX: Duration = Duration::from_secs(10);
 
-    /// The next pause: doubling, and shortened by up to a half at random.
+    /// The next pause. It doubles each time, and is shortened by up to a half at random.
     fn next(&mut self) -> Duration {
-        let full = (Self::FIRST * (1 << self.failures.min(6))).min(Self::MOST);
+        let full = (Self::MIN * (1 << self.failures.min(6))).min(Self::MAX);
         self.failures += 1;
         let half = full / 2;
         let millis = u64::try_from(half.as_millis()).unwrap_or(u64::MAX).max(1);
@@ -85,41 +86,41 @@ impl Backoff {
     }
 }
 
-/// What a list told beside its objects.
+/// The result of a list, except for its objects.
 #[derive(Debug, Default)]
 struct Listing {
     seen: AHashSet<Key>,
-    /// Newest version among the objects and of the list itself.
+    /// Newest version of the objects and of the list itself.
     newest: u64,
-    /// One object had no name that could be read: it may be any of those that seem to be missing.
+    /// One object had no readable name, so it may be any of those that seem to be missing.
     nameless: bool,
 }
 
 #[derive(Deserialize)]
-struct Page<'a> {
+struct ListPage<'a> {
     #[serde(default)]
-    metadata: PageMeta,
+    metadata: ListPageMeta,
     #[serde(default, borrow)]
     items: Option<Vec<&'a RawValue>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct PageMeta {
+struct ListPageMeta {
     resource_version: String,
     #[serde(rename = "continue")]
     token: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Line<'a> {
+struct EventLine<'a> {
     #[serde(rename = "type")]
     kind: String,
     #[serde(borrow)]
     object: &'a RawValue,
 }
 
-/// What a server says when it refuses.
+/// The response of a server that rejects a request.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Refusal {
@@ -135,7 +136,7 @@ impl Refusal {
         }
         let (message, code) = (self.message, self.code);
         Trouble::Failed {
-            reason: format!("the API server says {code}: {message}"),
+            reason: format!("the API server returned {code}: {message}"),
             wait,
         }
     }
@@ -143,10 +144,10 @@ impl Refusal {
 
 /// Lists and watches one kind.
 pub(super) struct Source<K> {
-    hall: Arc<Hall>,
+    context: Arc<Context>,
     client: Client,
     label: Option<&'static str>,
-    backoff: Backoff,
+    backoff: ReconnectBackoff,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -155,19 +156,19 @@ where
     K: Watched + Resource<DynamicType = ()> + DeserializeOwned,
 {
     /// All objects of the kind, or those with a label.
-    pub(super) fn new(hall: Arc<Hall>, client: Client, label: Option<&'static str>) -> Source<K> {
+    pub(super) fn new(context: Arc<Context>, client: Client, label: Option<&'static str>) -> Source<K> {
         Source {
-            hall,
+            context,
             client,
             label,
-            backoff: Backoff::default(),
+            backoff: ReconnectBackoff::default(),
             kind: PhantomData,
         }
     }
 
-    /// Lists and watches for ever; lists anew when that fails, or when a new view is wanted.
+    /// Lists and watches until the task is aborted. Lists again after an error, or when a new view is wanted.
     pub(super) async fn run(mut self) {
-        let mut wanted = self.hall.freshness.wanted();
+        let mut wanted = self.context.freshness.wanted();
         loop {
             let generation = *wanted.borrow_and_update();
             let trouble = tokio::select! {
@@ -177,16 +178,16 @@ where
             };
             let (reason, outage, wait) = match trouble {
                 Trouble::Expired => (
-                    "the server has forgotten its version".to_owned(),
+                    "the server no longer has its version".to_owned(),
                     false,
                     Duration::ZERO,
                 ),
-                Trouble::Failed { reason, wait } => (reason, true, wait.min(LONGEST_WAIT)),
+                Trouble::Failed { reason, wait } => (reason, true, wait.min(MAX_WAIT)),
             };
-            self.hall.watch_lost(K::KIND, outage, &reason);
+            self.context.watch_lost(K::KIND, outage, &reason);
             let pause = self.backoff.next();
             sleep(wait).await;
-            // What a new view wants does not wait for what an old one has met.
+            // A request for a new view does not wait for the backoff of an old one.
             tokio::select! {
                 _ = wanted.wait_for(|now| *now != generation) => {}
                 () = sleep(pause.saturating_sub(wait)) => {}
@@ -194,10 +195,10 @@ where
         }
     }
 
-    /// Lists and watches until that fails.
+    /// Lists and watches until an error occurs.
     async fn follow(&mut self, generation: u64) -> Trouble {
         if let Some(kind) = K::AFTER {
-            self.hall.freshness.until_fresh(kind, generation).await;
+            self.context.freshness.until_fresh(kind, generation).await;
         }
         let mut version = match self.list(generation).await {
             Ok(version) => version,
@@ -210,18 +211,18 @@ where
         }
     }
 
-    /// Reads all objects as they are now; the version to watch from.
+    /// Reads all current objects and returns the version from which to watch.
     async fn list(&self, generation: u64) -> Result<String, Trouble> {
         let mut params = ListParams::default().limit(K::PAGE);
         params.label_selector = self.label.map(str::to_owned);
         let mut listing = Listing::default();
         let mut version = None;
-        self.hall.tell_of(generation, K::begin_list);
+        self.context.update_if_current(generation, K::begin_list);
         loop {
-            let body = timeout(PAGE_LIMIT, self.page(&params));
-            let body = body.await.map_err(|_| silent("a list", PAGE_LIMIT))??;
-            let page: Page<'_> = serde_json::from_slice(&body)
-                .map_err(|error| Trouble::failed(format!("the list is none: {error}")))?;
+            let body = timeout(PAGE_TIMEOUT, self.page(&params));
+            let body = body.await.map_err(|_| silent("a list", PAGE_TIMEOUT))??;
+            let page: ListPage<'_> = serde_json::from_slice(&body)
+                .map_err(|error| Trouble::failed(format!("the list cannot be parsed: {error}")))?;
             let listed = self.accept(generation, page.metadata.resource_version, &mut version)?;
             listing.newest = listing.newest.max(listed);
             for item in page.items.unwrap_or_default() {
@@ -233,8 +234,8 @@ where
             }
         }
         if !listing.nameless {
-            self.hall.tell_of(generation, |state| {
-                K::retain(state, &self.hall, &listing.seen, listing.newest);
+            self.context.update_if_current(generation, |state| {
+                K::retain(state, &self.context, &listing.seen, listing.newest);
             });
         }
         Ok(version.unwrap_or_default())
@@ -246,11 +247,11 @@ where
             .map_err(|error| Trouble::failed(error.to_string()))?;
         let body = self.send(request).await?.into_body();
         let body = body.collect().await;
-        let body = body.map_err(|error| Trouble::failed(format!("the list broke off: {error}")))?;
+        let body = body.map_err(|error| Trouble::failed(format!("the list was interrupted: {error}")))?;
         Ok(body.to_bytes())
     }
 
-    /// Sends a request, which succeeds.
+    /// Sends a request and returns the response if it is successful.
     async fn send(&self, request: Request<Vec<u8>>) -> Result<Response<Body>, Trouble> {
         let answer = self.client.send(request.map(Body::from)).await;
         let answer = answer.map_err(|error| Trouble::failed(describe(&error)))?;
@@ -270,8 +271,8 @@ where
         Err(Refusal { code, ..refusal }.trouble(wait))
     }
 
-    /// Takes the version of a page; as a number, 0 when it is none. What is older than what was told before is no list of
-    /// the same hub: everything is read anew then.
+    /// Checks the version of a page and returns it as a number, or 0 if it is not a number. If it is older
+    /// than a known version, the list is from an older storage, and everything is read again.
     fn accept(&self, generation: u64, page: String, version: &mut Option<String>) -> Result<u64, Trouble> {
         let number = page.parse().unwrap_or(0);
         if version.is_some() {
@@ -281,12 +282,12 @@ where
             return Err(Trouble::failed("the list has no resource version"));
         }
         if number > 0
-            && let Some(known) = self.hall.freshness.went_back(K::KIND, number)
+            && let Some(known) = self.context.freshness.newer_than(K::KIND, number)
         {
-            self.hall.start_anew(K::KIND, number, known);
+            self.context.discard_all(K::KIND, number, known);
             return Err(Trouble::Expired);
         }
-        self.hall.freshness.saw(K::KIND, generation, number);
+        self.context.freshness.saw(K::KIND, generation, number);
         *version = Some(page);
         Ok(number)
     }
@@ -297,25 +298,25 @@ where
             return;
         };
         listing.newest = listing.newest.max(number(&object));
-        self.hall.tell_of(generation, |state| {
+        self.context.update_if_current(generation, |state| {
             listing.seen.insert(key(&object, &mut state.index.pool));
-            K::listed(state, &self.hall, object);
+            K::listed(state, &self.context, object);
         });
     }
 
-    /// An object as far as it can be read; none for one that has no name.
+    /// Decodes as much of an object as possible. `None` if it has no name.
     fn decode(&self, text: &str) -> Option<K> {
         let (object, readable) = decode::object::<K>(text);
         let name = object.as_ref().and_then(|object| object.meta().name.as_deref());
         if !readable {
-            // Those that say so themselves are counted when they are taken.
+            // Objects that contain their own error are counted when they are added to the state.
             if object.as_ref().is_none_or(|object| object.unreadable().is_none()) {
-                self.hall.count_unreadable(Some(K::KIND));
+                self.context.count_unreadable(Some(K::KIND));
             }
             let namespace = object
                 .as_ref()
                 .and_then(|object| object.meta().namespace.as_deref());
-            // Never the error's text: it may quote what the object holds.
+            // The error's text is never logged, because it may quote the content of the object.
             tracing::warn!(
                 kind = K::KIND.as_str(),
                 namespace,
@@ -327,37 +328,39 @@ where
         object
     }
 
-    /// Watches until the server ends it in order; `version` is where to go on.
+    /// Watches until the server ends the watch regularly. `version` is where to continue.
     async fn watch(&mut self, generation: u64, version: &mut String) -> Result<(), Trouble> {
         let seconds = RENEWAL.0 + u32::try_from(random() % RENEWAL.1).unwrap_or(0);
-        let lines = timeout(START_LIMIT, self.open(seconds, version));
+        let lines = timeout(START_TIMEOUT, self.open(seconds, version));
         let lines = lines
             .await
-            .map_err(|_| silent("the start of a watch", START_LIMIT))??;
+            .map_err(|_| silent("the start of a watch", START_TIMEOUT))??;
         let mut lines = std::pin::pin!(lines);
-        self.hall.refreshed(K::KIND, generation);
+        self.context.refreshed(K::KIND, generation);
         let begun = Instant::now();
         let limit = Duration::from_secs(seconds.into()) + GRACE;
-        let mut heard = false;
+        let mut received = false;
         let ended = loop {
             match timeout(limit, lines.next()).await {
                 Ok(Some(Ok(line))) if line.trim().is_empty() => {}
                 Ok(Some(Ok(line))) => {
-                    heard = true;
-                    self.hall.heard(K::KIND);
+                    received = true;
+                    self.context.watch_alive(K::KIND);
                     if let Err(trouble) = self.event(generation, &line, version) {
                         break Err(trouble);
                     }
                 }
-                Ok(Some(Err(error))) => break Err(Trouble::failed(format!("the watch broke off: {error}"))),
+                Ok(Some(Err(error))) => {
+                    break Err(Trouble::failed(format!("the watch was interrupted: {error}")));
+                }
                 Ok(None) => break Ok(()),
                 Err(_) => break Err(silent("the watch", limit)),
             }
         };
-        if begun.elapsed() >= STEADY || (heard && ended.is_ok()) {
+        if begun.elapsed() >= STEADY || (received && ended.is_ok()) {
             self.backoff.reset();
         } else if ended.is_ok() {
-            // A server that ends every watch at once is not asked again at once.
+            // If a server ends every watch at once, the next request waits.
             sleep(self.backoff.next()).await;
         }
         ended
@@ -381,8 +384,8 @@ where
     }
 
     fn event(&self, generation: u64, line: &str, version: &mut String) -> Result<(), Trouble> {
-        let line: Line<'_> = serde_json::from_str(line)
-            .map_err(|error| Trouble::failed(format!("the watch told what is no event: {error}")))?;
+        let line: EventLine<'_> = serde_json::from_str(line)
+            .map_err(|error| Trouble::failed(format!("the watch delivered an invalid event: {error}")))?;
         let text = line.object.get();
         match line.kind.as_str() {
             "ADDED" | "MODIFIED" => self.changed(generation, text, version, Change::Applied),
@@ -394,7 +397,7 @@ where
             }
             other => {
                 return Err(Trouble::failed(format!(
-                    "the watch told an unknown event {other:?}"
+                    "the watch delivered an unknown event {other:?}"
                 )));
             }
         }
@@ -404,17 +407,18 @@ where
     fn changed(&self, generation: u64, text: &str, version: &mut String, change: fn(K) -> Change<K>) {
         let Some(object) = self.decode(text) else { return };
         self.advance(generation, object.meta().resource_version.clone(), version);
-        self.hall
-            .tell_of(generation, |state| K::change(state, &self.hall, change(object)));
+        self.context.update_if_current(generation, |state| {
+            K::change(state, &self.context, change(object));
+        });
     }
 
-    fn advance(&self, generation: u64, told: Option<String>, version: &mut String) {
-        let Some(told) = told.filter(|told| !told.is_empty()) else {
+    fn advance(&self, generation: u64, new_version: Option<String>, version: &mut String) {
+        let Some(new_version) = new_version.filter(|new_version| !new_version.is_empty()) else {
             return;
         };
-        let number = told.parse().unwrap_or(0);
-        self.hall.freshness.saw(K::KIND, generation, number);
-        *version = told;
+        let number = new_version.parse().unwrap_or(0);
+        self.context.freshness.saw(K::KIND, generation, number);
+        *version = new_version;
     }
 }
 
@@ -424,10 +428,10 @@ fn number<K: Resource>(object: &K) -> u64 {
 }
 
 fn silent(what: &str, limit: Duration) -> Trouble {
-    Trouble::failed(format!("{what} told nothing for {} s", limit.as_secs()))
+    Trouble::failed(format!("{what} was silent for {} s", limit.as_secs()))
 }
 
-/// An error with its causes, which kube's own text leaves out.
+/// An error with its causes, which kube's own text omits.
 fn describe(error: &kube::Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);

@@ -1,9 +1,6 @@
-//! Action works: the user's `ManifestWorkSpec`, copied, with feedback added for Jobs that have none
+//! Action works: copies of the user's `ManifestWorkSpec` with feedback added for Jobs that have none
 //! (`docs/design/rules.md#actions-are-copied`), and the success checks that it declares
-//! (`docs/design/rules.md#action-success`).
-//!
-//! Owns which check a manifest declares and how a reported value counts. Refuses to change anything else of the
-//! user's work.
+//! (`docs/design/rules.md#action-success`). Nothing else of the user's work is changed.
 
 use std::borrow::Cow;
 
@@ -12,12 +9,12 @@ use api::views::ResourceMeta;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{ANNOTATION_CHECKS, SpecText, Template};
+use super::{ANNOTATION_CHECKS, SpecTemplate, Template};
 use crate::works::canonical;
 
-/// What a manifest must show before its action counts as successful.
+/// What the status of a manifest must show before its action counts as successful.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Check<'a> {
+pub(crate) struct ActionCheck<'a> {
     #[serde(borrow)]
     group: Cow<'a, str>,
     #[serde(borrow)]
@@ -26,13 +23,13 @@ pub(super) struct Check<'a> {
     namespace: Cow<'a, str>,
     #[serde(borrow)]
     name: Cow<'a, str>,
-    /// All of them.
-    pub(super) needs: Vec<Need>,
+    /// All of these checks must pass.
+    pub(crate) needs: Vec<Need>,
 }
 
 /// One success check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Need {
+pub(crate) enum Need {
     /// Feedback: at least one pod of the Job succeeded.
     Succeeded,
     /// Feedback: the Job's condition Complete is True.
@@ -41,9 +38,9 @@ pub(super) enum Need {
     CompleteRule,
 }
 
-/// What a feedback value of a Job tells, by its name; names are the user's, so case does not matter.
+/// The meaning of a feedback value of a Job, by its name. Users choose the names, so case does not matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum JobValue {
+pub(crate) enum JobValue {
     Succeeded,
     Complete,
     Failed,
@@ -52,7 +49,7 @@ pub(super) enum JobValue {
 }
 
 impl JobValue {
-    pub(super) fn named(name: &str) -> Option<JobValue> {
+    pub(crate) fn named(name: &str) -> Option<JobValue> {
         const NAMES: [(&str, JobValue); 7] = [
             ("succeeded", JobValue::Succeeded),
             ("jobsucceeded", JobValue::Succeeded),
@@ -69,9 +66,10 @@ impl JobValue {
     }
 }
 
-impl Check<'_> {
-    /// Whether a manifest's status is about this manifest; one that names no kind is known by its resource.
-    pub(super) fn is_about(&self, meta: &ResourceMeta) -> bool {
+impl ActionCheck<'_> {
+    /// Whether the status of a manifest is about this manifest. A status without a kind is matched by its
+    /// resource.
+    pub(crate) fn is_about(&self, meta: &ResourceMeta) -> bool {
         let same_kind = if meta.kind.is_empty() {
             is_plural(&meta.resource, &self.kind)
         } else {
@@ -81,13 +79,13 @@ impl Check<'_> {
     }
 
     /// `Kind namespace/name` or `Kind name`.
-    pub(super) fn subject(&self) -> String {
+    pub(crate) fn subject(&self) -> String {
         subject(&self.kind, &self.namespace, &self.name)
     }
 }
 
 /// `Kind namespace/name`, or `Kind name` for a cluster-scoped object.
-pub(super) fn subject(kind: &str, namespace: &str, name: &str) -> String {
+pub(crate) fn subject(kind: &str, namespace: &str, name: &str) -> String {
     if namespace.is_empty() {
         format!("{kind} {name}")
     } else {
@@ -95,7 +93,7 @@ pub(super) fn subject(kind: &str, namespace: &str, name: &str) -> String {
     }
 }
 
-pub(super) fn template(action: &UpgradeAction) -> Template {
+pub(crate) fn template(action: &UpgradeAction) -> Template {
     let work = &action.manifest_work;
     let manifests = &work.workload.manifests;
     let mut spec: Map<String, Value> = work.rest.clone();
@@ -107,21 +105,22 @@ pub(super) fn template(action: &UpgradeAction) -> Template {
     }
     let configs = spec.get("manifestConfigs").and_then(Value::as_array);
     let checks = declared(manifests, configs.map_or(&[], Vec::as_slice));
-    // It is all that is kept of an action.
+    // This string is all that is kept of an action, so it must not waste capacity.
     let mut text = spec.to_string();
     text.shrink_to_fit();
     Template {
         hash,
         annotations: vec![(ANNOTATION_CHECKS, json!(checks).to_string())],
-        spec: SpecText::Whole(text),
+        spec: SpecTemplate::Whole(text),
     }
 }
 
-/// Adds a manifestConfig for each batch/v1 Job that no existing one applies to. A `manifestConfigs` that is no list is
-/// left for the API server to refuse.
+/// Adds a manifestConfig for each batch/v1 Job to which no existing one applies. If `manifestConfigs` is not
+/// a list, it stays as it is and the API server rejects it.
 ///
-/// Applied server-side: the agent's default strategy replaces the spec a few minutes later, without what the Job
-/// controller has filled in, which the API server refuses for ever. A Job that runs longer would never be reported done.
+/// The Jobs are applied server-side. The agent's default strategy would replace the spec after a few minutes,
+/// without the fields that the Job controller has set, and the API server would reject that forever. A Job
+/// that runs longer would then never be reported as done.
 fn add_job_feedback(spec: &mut Map<String, Value>, manifests: &[Value]) {
     let jobs: Vec<Identity<'_>> = manifests
         .iter()
@@ -171,14 +170,14 @@ fn add_job_feedback(spec: &mut Map<String, Value>, manifests: &[Value]) {
     }
 }
 
-/// The checks that the configs declare, one entry per manifest that has any.
-fn declared<'a>(manifests: &'a [Value], configs: &[Value]) -> Vec<Check<'a>> {
+/// The checks that the configs declare, one entry for each manifest that has any.
+fn declared<'a>(manifests: &'a [Value], configs: &[Value]) -> Vec<ActionCheck<'a>> {
     manifests
         .iter()
         .map(Identity::of)
         .filter_map(|manifest| {
             let needs = manifest.needs(configs);
-            (!needs.is_empty()).then(|| Check {
+            (!needs.is_empty()).then(|| ActionCheck {
                 group: manifest.group.into(),
                 kind: manifest.kind.into(),
                 namespace: manifest.namespace.into(),
@@ -189,7 +188,7 @@ fn declared<'a>(manifests: &'a [Value], configs: &[Value]) -> Vec<Check<'a>> {
         .collect()
 }
 
-/// A manifest as agents identify it.
+/// The fields by which agents identify a manifest.
 struct Identity<'a> {
     group: &'a str,
     version: &'a str,
@@ -216,7 +215,8 @@ impl<'a> Identity<'a> {
         self.group == "batch" && self.version == "v1" && self.kind == "Job"
     }
 
-    /// Whether a manifestConfig applies, by the agent's rule: group and resource exactly, namespace and name with `*`.
+    /// Whether a manifestConfig applies, by the agent's rule: group and resource must be equal, namespace and
+    /// name may contain `*`.
     fn matches(&self, config: &Value) -> bool {
         let identifier = &config["resourceIdentifier"];
         let text = |key: &str| identifier[key].as_str().unwrap_or_default();
@@ -226,7 +226,8 @@ impl<'a> Identity<'a> {
             && glob(text("name"), self.name)
     }
 
-    /// The success checks of the configs that apply: of each kind of rule, the first config that has any counts.
+    /// The success checks of the configs that apply. For each kind of rule, the first config that has any
+    /// counts.
     fn needs(&self, configs: &[Value]) -> Vec<Need> {
         let rules = |key: &str| -> &[Value] {
             configs
@@ -252,7 +253,7 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// Whether a plural resource name is that of a kind, by the rule Kubernetes guesses with.
+/// Whether a plural resource name is that of a kind, by the rule with which Kubernetes guesses it.
 fn is_plural(resource: &str, kind: &str) -> bool {
     let kind = kind.to_ascii_lowercase();
     let plural = if let Some(stem) = kind.strip_suffix('y') {
@@ -285,7 +286,7 @@ fn feedback_needs(rule: &Value, needs: &mut Vec<Need>) {
     }
 }
 
-/// Whether `text` matches `pattern`, in which `*` stands for any run of characters.
+/// Whether `text` matches `pattern`, in which `*` stands for any sequence of characters.
 fn glob(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

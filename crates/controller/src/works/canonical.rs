@@ -1,6 +1,5 @@
-//! Hashes of JSON that do not depend on the order of keys.
-//!
-//! Owns the form that is hashed: keys sorted, no white space. Refuses anything but JSON values.
+//! Hashes of JSON that do not depend on the order of keys. The hashed form has sorted keys and no white
+//! space.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -9,7 +8,8 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// Bytes of SHA-256 that are kept: 64 bits tell the few revisions of one object apart.
+/// Number of bytes of SHA-256 that are kept. 64 bits are enough to distinguish the few revisions of one
+/// object.
 const KEPT: usize = 8;
 
 /// First 16 hex digits of the SHA-256 of the value's canonical form.
@@ -25,8 +25,8 @@ pub(super) fn hash(value: &Value) -> String {
     text
 }
 
-/// Writes the value with all keys in order, whatever order this build of `serde_json` keeps, and without a copy of it: an
-/// action may be large.
+/// Writes the value with sorted keys, whatever order `serde_json` keeps in this build. It does not copy the
+/// value, because an action may be large.
 fn write_sorted(value: &Value, out: &mut impl Write) -> io::Result<()> {
     match value {
         Value::Object(map) => {
@@ -59,7 +59,7 @@ fn scalar(value: &(impl Serialize + ?Sized), out: &mut impl Write) -> io::Result
     serde_json::to_writer(out, value).map_err(io::Error::other)
 }
 
-/// The value with all keys in order.
+/// The value with sorted keys.
 #[cfg(test)]
 pub(super) fn sorted(value: &Value) -> Value {
     let mut text = Vec::new();
@@ -84,7 +84,7 @@ mod tests {
         assert_ne!(of(r#"{"a":[1,2]}"#), of(r#"{"a":[2,1]}"#));
         let text = r#"{"a":[],"b":{},"c":[{},[1,"\"x"],-0.5],"d":null,"e":{"f":true}}"#;
         assert_eq!(sorted(&serde_json::from_str(text).unwrap()).to_string(), text);
-        // A change of this constant would send every running upgrade through a new revision.
+        // If this hash changed, every running upgrade would start a new revision.
         assert_eq!(of(r#"{"b":1,"a":"x"}"#), "cdab067e9f3beb32");
     }
 }

@@ -1,14 +1,12 @@
-//! The four ManifestWorks that a cluster gets, as JSON (`docs/design/works.md`), and their reading ([`reading`]).
+//! Renders the four ManifestWorks of a cluster as JSON (`docs/design/works.md`).
 //!
-//! Owns every byte the controller sends to a cluster: the constant parts are rendered once per revision of a spec, and
-//! a body is put together per cluster without rendering them again. Refuses to send anything and to decide when:
-//! a [`Stamp`] carries owner and clock in.
+//! The constant parts are rendered once per revision of a spec, and the body for a cluster is assembled from
+//! them. Works are not sent here; owner and clock come in through a [`Stamp`].
 
-mod action;
+pub(crate) mod action;
 mod canonical;
-mod operators;
+pub(crate) mod operators;
 mod platform;
-pub mod reading;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,33 +17,33 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-pub use reading::{Outcome, Reading, read};
-
 /// Annotation on an action work: the success checks that its manifests declare, as JSON
 /// (`docs/design/rules.md#action-success`).
 pub const ANNOTATION_CHECKS: &str = "cluster.open-cluster-management.io/upgrade-checks";
 
-/// What the platform work carries so that the work agent may write ClusterVersion.
+/// What the platform work contains so that the work agent may write ClusterVersion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SpokeRbac {
-    /// `ClusterRoleBinding` `admin-ocm`: the agent becomes cluster-admin. It goes with the work.
+    /// `ClusterRoleBinding` `admin-ocm`: the agent becomes cluster-admin. It is deleted together with the
+    /// work.
     #[default]
     AdminOcm,
-    /// A least-privilege `ClusterRole` that OCM aggregates into the agent's own; it stays when the work is deleted.
+    /// A least-privilege `ClusterRole` that OCM aggregates into the agent's role; it stays when the work is
+    /// deleted.
     Aggregate,
-    /// Nothing: the spokes are prepared otherwise.
+    /// Nothing, because the clusters are prepared in another way.
     None,
 }
 
-/// Flags of the controller that show in works. They are no part of any hash: a changed flag touches only works that
-/// are written anyway.
+/// Flags of the controller that affect works. They are not part of any hash, so a changed flag affects only
+/// works that are written for another reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkFlags {
     /// Second manifest of the platform work.
     pub spoke_rbac: SpokeRbac,
-    /// Namespace and name of the work agent's `ServiceAccount` on the spokes.
+    /// Namespace and name of the work agent's `ServiceAccount` on the clusters.
     pub agent_service_account: (String, String),
-    /// Image of the installplan-approver Job; it needs bash and `oc`.
+    /// Image of the installplan-approver Job; it must contain bash and `oc`.
     pub approver_image: String,
 }
 
@@ -65,13 +63,13 @@ impl Default for WorkFlags {
 /// The cluster a work is for.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterFacts<'a> {
-    /// Name of the ManagedCluster, which is its namespace too.
+    /// Name of the ManagedCluster, which is also its namespace.
     pub name: &'a str,
-    /// OpenShift cluster ID; `None` leaves the field out, and the spoke keeps its own.
+    /// OpenShift cluster ID. `None` omits the field, and the cluster keeps its own.
     pub cluster_id: Option<&'a str>,
 }
 
-/// Owner and clock, written as labels and annotations.
+/// Owner and clock, which are written as labels and annotations.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp<'a> {
     /// UID of the MCU.
@@ -86,7 +84,7 @@ pub struct Stamp<'a> {
     pub started_at: DateTime<Utc>,
 }
 
-/// What all works of an MCU share; made once per revision of its spec.
+/// What all works of an MCU share; created once per revision of its spec.
 #[derive(Clone, Debug)]
 pub struct Templates {
     revision: String,
@@ -95,28 +93,28 @@ pub struct Templates {
 
 /// The constant part of one step's work.
 #[derive(Clone, Debug)]
-struct Template {
+pub(crate) struct Template {
     hash: String,
     annotations: Vec<(&'static str, String)>,
-    spec: SpecText,
+    spec: SpecTemplate,
 }
 
 /// The `spec` of a work as JSON text.
 #[derive(Clone, Debug)]
-enum SpecText {
+enum SpecTemplate {
     /// The same for every cluster.
     Whole(String),
-    /// Split where `"clusterID":"…",` goes.
+    /// Split at the position of `"clusterID":"…",`.
     AroundClusterId {
-        /// Up to and including the brace that opens the ClusterVersion's spec.
+        /// The text up to and including the brace that opens the ClusterVersion's spec.
         head: String,
-        /// From the spec's next key on.
+        /// The text from the next key of the spec on.
         tail: String,
     },
 }
 
 impl Templates {
-    /// Renders the works of a spec that `api::validate` found good.
+    /// Renders the works of a spec that `api::validate` has accepted.
     #[must_use]
     pub fn new(spec: &ManagedClustersUpgradeSpec, flags: &WorkFlags) -> Templates {
         let steps = Step::ALL.map(|step| match step {
@@ -138,22 +136,22 @@ impl Templates {
         }
     }
 
-    /// Hash (16 hex digits) of what is done to clusters: clusterVersion, ocpOperators and the actions. Timeouts,
-    /// concurrency, selectors and the like apply at once and are no part of it.
+    /// Hash (16 hex digits) of what is done to clusters: clusterVersion, ocpOperators and the actions.
+    /// Timeouts, concurrency, selectors and similar fields take effect at once and are not part of it.
     #[must_use]
     pub fn revision(&self) -> &str {
         &self.revision
     }
 
-    /// Hash (16 hex digits) of the part of the spec that the step is rendered from. `None`: the step is not requested
-    /// (`docs/design/rules.md#operator-lists`).
+    /// Hash (16 hex digits) of the part of the spec from which the step is rendered. `None` if the step is
+    /// not requested (`docs/design/rules.md#operator-lists`).
     #[must_use]
     pub fn step_hash(&self, step: Step) -> Option<&str> {
         self.template(step).map(|template| template.hash.as_str())
     }
 
-    /// The whole work as JSON, to be created by POST with field manager `mcu-controller`. `None`: the step is not
-    /// requested.
+    /// The whole work as JSON, to be created by POST with field manager `mcu-controller`. `None` if the step
+    /// is not requested.
     #[must_use]
     pub fn body(&self, step: Step, cluster: &ClusterFacts<'_>, stamp: &Stamp<'_>) -> Option<Vec<u8>> {
         let template = self.template(step)?;
@@ -161,14 +159,16 @@ impl Templates {
         Some(template.render(step, cluster, stamp, &annotations))
     }
 
-    /// The platform work as JSON, to change one that exists: taken over from another MCU, re-pointed or retried.
+    /// The platform work as JSON, for changing an existing one that is taken over from another MCU, gets a
+    /// new target or is retried.
     ///
-    /// To be sent as a server-side apply with field manager `mcu-controller` and `force=true`. All lists of a
-    /// ManifestWork's spec are atomic, so upstream, channel or clusterID that the new spec does not name disappear with
-    /// the old manifest. Annotations that were written by the POST would stay when left out (a create and an apply are
-    /// two managers, even under one name): the retry token, the soak's start and both target annotations are therefore
-    /// always present here, empty where they have no value. A later apply under the same field manager must
-    /// send this whole body again; a single annotation is to be changed by a merge patch.
+    /// It must be sent as a server-side apply with field manager `mcu-controller` and `force=true`. All lists
+    /// in the spec of a ManifestWork are atomic, so upstream, channel or clusterID disappear with the old
+    /// manifest if the new spec does not contain them. Annotations that the POST has written would stay if
+    /// they were omitted, because create and apply are two managers even under one name. The retry token, the
+    /// start of the soak and both target annotations are therefore always present here, empty if they have no
+    /// value. A later apply under the same field manager must send this whole body again; use a merge patch
+    /// to change a single annotation.
     #[must_use]
     pub fn platform_apply(&self, cluster: &ClusterFacts<'_>, stamp: &Stamp<'_>) -> Option<Vec<u8>> {
         let template = self.template(Step::Platform)?;
@@ -196,7 +196,7 @@ impl Templates {
 type Annotations<'a> = BTreeMap<&'static str, Cow<'a, str>>;
 
 #[derive(Serialize)]
-struct Metadata<'a> {
+struct WorkMetadata<'a> {
     name: String,
     namespace: &'a str,
     labels: BTreeMap<&'static str, &'a str>,
@@ -231,7 +231,7 @@ impl Template {
         annotations: &Annotations<'_>,
     ) -> Vec<u8> {
         const ENVELOPE: usize = 1024;
-        let metadata = json!(Metadata {
+        let metadata = json!(WorkMetadata {
             name: step.work_name(cluster.name),
             namespace: cluster.name,
             labels: BTreeMap::from([
@@ -247,8 +247,8 @@ impl Template {
         body.push_str(&metadata.to_string());
         body.push_str(r#","spec":"#);
         match &self.spec {
-            SpecText::Whole(text) => body.push_str(text),
-            SpecText::AroundClusterId { head, tail } => {
+            SpecTemplate::Whole(text) => body.push_str(text),
+            SpecTemplate::AroundClusterId { head, tail } => {
                 body.push_str(head);
                 if let Some(id) = cluster.cluster_id {
                     body.push_str(r#""clusterID":"#);
@@ -263,11 +263,11 @@ impl Template {
     }
 }
 
-impl SpecText {
+impl SpecTemplate {
     const fn len(&self) -> usize {
         match self {
-            SpecText::Whole(text) => text.len(),
-            SpecText::AroundClusterId { head, tail } => head.len() + tail.len(),
+            SpecTemplate::Whole(text) => text.len(),
+            SpecTemplate::AroundClusterId { head, tail } => head.len() + tail.len(),
         }
     }
 }

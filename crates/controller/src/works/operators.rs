@@ -1,30 +1,30 @@
 //! The operators work: a Job on the cluster that approves the InstallPlans of the selected Subscriptions
 //! (`docs/design/rules.md#approval-job`).
 //!
-//! Owns the script, its inputs and the permissions it runs with. Refuses changes in place: a Job's pod template is
-//! immutable, so a changed work is deleted and created anew.
+//! A Job's pod template is immutable, so a changed work is deleted and created again.
 
 use api::ManagedClustersUpgradeSpec;
 use api::mcu::{OcpOperators, OperatorRef};
 use serde_json::{Value, json};
 
-use super::{SpecText, Template, WorkFlags};
+use super::{SpecTemplate, Template, WorkFlags};
 use crate::works::canonical;
 
-/// Name and namespace of the Job and of everything it needs.
-pub(super) const APPROVER: &str = "installplan-approver";
+/// Name and namespace of the Job and of everything that it needs.
+pub(crate) const APPROVER: &str = "installplan-approver";
 
 /// What the Job runs, by `bash -c`.
 const SCRIPT: &str = include_str!("script.sh");
 
-/// How much longer than the script's own time the Job may live, image pull included, in seconds.
+/// How many seconds longer than the script the Job may live, including the image pull.
 const DEADLINE_MARGIN: i64 = 90;
 
 /// The default of `operatorsUpgradeTimeout`, in seconds.
 const DEFAULT_WAIT: i64 = 20 * 60;
 
-/// `None`: nothing is to be approved, because the include list is empty and approveAllUpgrades is not set.
-pub(super) fn template(spec: &ManagedClustersUpgradeSpec, flags: &WorkFlags) -> Option<Template> {
+/// `None` if there is nothing to approve, because the include list is empty and approveAllUpgrades is not
+/// set.
+pub(crate) fn template(spec: &ManagedClustersUpgradeSpec, flags: &WorkFlags) -> Option<Template> {
     let operators = spec.ocp_operators.as_ref()?;
     if !operators.approve_all_upgrades && operators.include.is_empty() {
         return None;
@@ -36,11 +36,12 @@ pub(super) fn template(spec: &ManagedClustersUpgradeSpec, flags: &WorkFlags) -> 
             "exclude": sorted_elements(&operators.exclude),
         })),
         annotations: Vec::new(),
-        spec: SpecText::Whole(work_spec(operators, wait, flags).to_string()),
+        spec: SpecTemplate::Whole(work_spec(operators, wait, flags).to_string()),
     })
 }
 
-/// The include list in the form `list` gives it; approveAllUpgrades ignores it, and an empty one means all.
+/// The include list in the form that `list` returns. approveAllUpgrades ignores the list, and an empty list
+/// means all.
 fn selected<T>(operators: &OcpOperators, list: impl Fn(&[OperatorRef]) -> T) -> T {
     if operators.approve_all_upgrades {
         list(&[])
@@ -54,7 +55,7 @@ fn elements(list: &[OperatorRef]) -> impl Iterator<Item = String> {
         .map(|operator| format!("{},{}", operator.name, operator.namespace))
 }
 
-/// The lists are sets: their order is no change of the spec.
+/// The lists are sets, so a change of their order does not change the spec.
 fn sorted_elements(list: &[OperatorRef]) -> Vec<String> {
     let mut all: Vec<_> = elements(list).collect();
     all.sort();
@@ -65,7 +66,7 @@ fn joined(list: &[OperatorRef]) -> String {
     elements(list).collect::<Vec<_>>().join(" ")
 }
 
-/// Whole seconds, rounded up, so that a timeout below a second still gives the script one pass.
+/// Whole seconds, rounded up, so that even a timeout below a second lets the script run once.
 fn wait_seconds(timeout: &str) -> i64 {
     api::validate::parse_duration(timeout).map_or(DEFAULT_WAIT, |length| {
         let whole = length.num_seconds();
@@ -108,7 +109,8 @@ fn manifests(job: &Value) -> Value {
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRole",
             "metadata": { "name": APPROVER },
-            // What the script asks for and no more: whoever may patch a Subscription may install any operator.
+            // Only the permissions that the script needs: whoever may patch a Subscription may install any
+            // operator.
             "rules": [
                 {
                     "apiGroups": ["operators.coreos.com"],

@@ -1,15 +1,15 @@
 //! The platform work: ClusterVersion, applied server-side, and the agent's permission to do so
 //! (`docs/design/works.md#platform`).
 //!
-//! Owns the orphaning rules that keep ClusterVersion alive when the work goes, and the fields that are always written.
-//! Refuses fields the MCU does not speak of: under server-side apply they stay what they are on the spoke.
+//! Orphaning rules keep ClusterVersion when the work is deleted. Under server-side apply, fields that the MCU
+//! does not set keep their value on the cluster.
 
 use api::mcu::ClusterVersionSpec;
 use api::names::{ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION};
 use clusterversion::feedback::RULES;
 use serde_json::{Map, Value, json};
 
-use super::{SpecText, SpokeRbac, Template, WorkFlags};
+use super::{SpecTemplate, SpokeRbac, Template, WorkFlags};
 use crate::works::canonical;
 
 /// Name of the `ClusterRole` of [`SpokeRbac::Aggregate`].
@@ -36,7 +36,7 @@ pub(super) fn template(version: &ClusterVersionSpec, flags: &WorkFlags) -> Templ
     }
 }
 
-fn spec_text(version: &ClusterVersionSpec, flags: &WorkFlags) -> SpecText {
+fn spec_text(version: &ClusterVersionSpec, flags: &WorkFlags) -> SpecTemplate {
     let head = format!(
         concat!(
             r#"{{"deleteOption":{},"manifestConfigs":{},"workload":{{"manifests":["#,
@@ -49,11 +49,12 @@ fn spec_text(version: &ClusterVersionSpec, flags: &WorkFlags) -> SpecText {
     let rbac = permission(flags).map_or_else(String::new, |manifest| format!(",{manifest}"));
     // `fields` is never empty; its opening brace is already in the head.
     let tail = format!("{}}}{rbac}]}}}}", fields.trim_start_matches('{'));
-    SpecText::AroundClusterId { head, tail }
+    SpecTemplate::AroundClusterId { head, tail }
 }
 
-/// The ClusterVersion's spec without clusterID. All leaves of `desiredUpdate` are always written: under server-side
-/// apply a leaf that is left out keeps what `oc adm upgrade` once wrote, and CVO would follow a stale image.
+/// The ClusterVersion's spec without clusterID. All leaves of `desiredUpdate` are always written. If one were
+/// omitted, server-side apply would keep the value that `oc adm upgrade` wrote earlier, and CVO would follow
+/// a stale image.
 fn request(version: &ClusterVersionSpec) -> Map<String, Value> {
     let mut spec = Map::new();
     for (key, value) in [("channel", &version.channel), ("upstream", &version.upstream)] {
@@ -71,11 +72,12 @@ fn request(version: &ClusterVersionSpec) -> Map<String, Value> {
 fn delete_option(rbac: SpokeRbac) -> Value {
     let mut rules = vec![
         json!({ "group": "config.openshift.io", "resource": "clusterversions", "name": "version", "namespace": "" }),
-        // Names the kind where agents expect the plural resource, so it matches nothing and does no harm.
+        // This rule has the kind where agents expect the plural resource, so it matches nothing and is
+        // harmless.
         json!({ "group": "", "resource": "ClusterVersion.config.openshift.io", "name": "version", "namespace": "" }),
     ];
     if rbac == SpokeRbac::Aggregate {
-        // Foreground deletion would take the role away from the next upgrade of the cluster.
+        // Foreground deletion would remove the role that the next upgrade of the cluster needs.
         rules.push(json!({
             "group": "rbac.authorization.k8s.io",
             "resource": "clusterroles",

@@ -40,7 +40,7 @@ fn backup() -> Value {
     })
 }
 
-/// An upgrade of the platform and of one operator that takes ten minutes.
+/// An upgrade of the platform and of one operator with a timeout of ten minutes.
 fn seed() -> ManagedClustersUpgradeSpec {
     let mut spec = ManagedClustersUpgradeSpec {
         cluster_version: Some(ClusterVersionSpec {
@@ -443,7 +443,7 @@ fn ten_thousand_bodies_are_put_together_without_rendering_the_spec_again() {
     });
     let templates = templates(&spec);
     let Some(Template {
-        spec: SpecText::Whole(text),
+        spec: SpecTemplate::Whole(text),
         ..
     }) = templates.template(Step::PreAction)
     else {

@@ -1,21 +1,20 @@
-//! Rules of single writes: what may be created, changed and deleted.
+//! Rules about single writes: what a plan may create, change and delete.
 
 use chrono::{DateTime, Utc};
 
 use super::records::{has_succeeded, is_proven};
 use super::{Case, Checker, ViolationKind};
-use crate::fleet::{Cluster, Reading, RivalHold, Selection, Slot, Standing, Work};
-use crate::phase::{Phase, Step};
-use crate::plan::{Action, ClusterState, DeleteReason, UpdateKind};
-use crate::reason::Reason;
-use crate::record::{Attempt, Record, Stage};
+use crate::model::{
+    Action, Attempt, Cluster, ClusterState, DeleteReason, Eligibility, Phase, Reason, Record, RivalHold,
+    Selection, Stage, Step, StepStatus, StepWork, UpdateKind, Work,
+};
 
-/// The action begins or advances a cluster.
+/// True when the action begins or advances a cluster.
 fn moves(action: &Action) -> bool {
     matches!(action, Action::Create { .. } | Action::Update { .. })
 }
 
-/// The action gives a cluster a slot that it does not hold.
+/// True when the action gives a cluster a slot that it does not hold.
 pub(super) fn is_start(action: &Action, state: &ClusterState) -> bool {
     let goes_on = state.record.phase.holds_slot() || state.record.phase == Phase::PostAction;
     moves(action) && !goes_on
@@ -28,12 +27,12 @@ fn gives_way(cluster: &Cluster) -> bool {
 
 fn live(cluster: &Cluster, step: Step) -> Option<&Work> {
     match &cluster.works[step.index()] {
-        Slot::Ours(work) if !work.terminating && !work.vanished => Some(work),
+        StepWork::Ours(work) if !work.terminating && !work.vanished => Some(work),
         _ => None,
     }
 }
 
-/// The record says that platform and operators are done.
+/// True when the record says that platform and operators are done.
 fn is_upgraded(record: &Record) -> bool {
     let after = matches!(
         record.reason,
@@ -43,14 +42,14 @@ fn is_upgraded(record: &Record) -> bool {
 }
 
 impl Checker<'_> {
-    /// While the upgrade is being deleted, its own works go and nothing else happens.
+    /// While the upgrade is being deleted, only its own works may be deleted and nothing else may happen.
     pub(super) fn check_deleting(&mut self, case: &Case<'_>) {
         self.check_free(case);
         for action in &case.actions {
             let slot = &case.cluster.works[action.step().index()];
             let unreadable = matches!(
                 slot,
-                Slot::Unreadable {
+                StepWork::Unreadable {
                     terminating: false,
                     ..
                 }
@@ -123,7 +122,7 @@ impl Checker<'_> {
             return;
         }
         if case.cluster.busy.is_some() {
-            let text = format!("{:?} while a write is under way", case.actions);
+            let text = format!("{:?} while another write is in progress", case.actions);
             self.report(ViolationKind::BusyTouched, Some(case.cluster), text);
         }
         if case
@@ -137,26 +136,29 @@ impl Checker<'_> {
         }
     }
 
-    /// A creation needs a free name, as far as is known.
+    /// A creation needs a name that is free, as far as is known.
     fn check_place(&mut self, cluster: &Cluster, step: Step) {
         let free = match &cluster.works[step.index()] {
-            Slot::Absent => true,
-            Slot::Ours(work) => work.vanished,
-            Slot::Foreign { retry_at }
-            | Slot::ForeignTerminating { retry_at }
-            | Slot::Refused { retry_at, .. } => *retry_at <= self.now,
-            Slot::Rival { .. } | Slot::Unreadable { .. } => false,
+            StepWork::Absent => true,
+            StepWork::Ours(work) => work.vanished,
+            StepWork::Foreign { retry_at }
+            | StepWork::ForeignTerminating { retry_at }
+            | StepWork::Refused { retry_at, .. } => *retry_at <= self.now,
+            StepWork::Rival { .. } | StepWork::Unreadable { .. } => false,
         };
         if !free {
-            let text = format!("{step:?} over {:?}", cluster.works[step.index()]);
+            let text = format!(
+                "{step:?} is created where there is {:?}",
+                cluster.works[step.index()]
+            );
             self.report(ViolationKind::WorkOverwritten, Some(cluster), text);
         }
     }
 
     fn check_update(&mut self, cluster: &Cluster, kind: UpdateKind) {
         let founded = match &cluster.works[Step::Platform.index()] {
-            Slot::Ours(work) => !work.terminating && !work.vanished && kind != UpdateKind::TakeOver,
-            Slot::Rival { terminating: false } => gives_way(cluster) && kind == UpdateKind::TakeOver,
+            StepWork::Ours(work) => !work.terminating && !work.vanished && kind != UpdateKind::TakeOver,
+            StepWork::Rival { terminating: false } => gives_way(cluster) && kind == UpdateKind::TakeOver,
             _ => false,
         };
         if !founded {
@@ -165,7 +167,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Rules of every creation and update.
+    /// Rules that every creation and update must obey.
     fn check_move(
         &mut self,
         cluster: &Cluster,
@@ -176,14 +178,14 @@ impl Checker<'_> {
     ) {
         let step = action.step();
         if cluster.unsettled.is_some_and(|unsettled| unsettled != step) {
-            let text = format!("{step:?} while {:?} is unsettled", cluster.unsettled);
+            let text = format!("{step:?} while {:?} is not settled", cluster.unsettled);
             self.report(ViolationKind::UnsettledPassed, Some(cluster), text);
         }
         let recorded = cluster.record.as_ref().map(|record| &record.attempt.revision);
         if cluster.selection != Selection::In
             && recorded.is_some_and(|revision| *revision != self.policy.revision)
         {
-            let text = format!("{step:?} of a spec that the cluster was never selected for");
+            let text = format!("{step:?} belongs to a spec under which the cluster was never selected");
             self.report(ViolationKind::StartedBarred, Some(cluster), text);
         }
         self.check_announced(cluster, state, attempt);
@@ -191,22 +193,22 @@ impl Checker<'_> {
         self.check_version(cluster, step);
         let clock = state.record.stages[Stage::from(step).index()].map(|stage| stage.started);
         if started != self.now && Some(started) != clock {
-            let text = format!("{step:?} with a clock of {started}");
+            let text = format!("{step:?} has a clock that starts at {started}");
             self.report(ViolationKind::ClockReset, Some(cluster), text);
         }
         if is_start(action, state) {
             if let Some(late) = cluster.late {
-                let text = format!("{step:?} while {late:?} may be carried out yet");
+                let text = format!("{step:?} starts while a creation of {late:?} may still be carried out");
                 self.report(ViolationKind::UnsettledPassed, Some(cluster), text);
             }
             self.check_may_start(cluster, state);
         } else if clock.is_some_and(|clock| clock != started) {
-            let text = format!("{step:?} with a clock of {started} instead of {clock:?}");
+            let text = format!("{step:?} has a clock that starts at {started} instead of {clock:?}");
             self.report(ViolationKind::ClockReset, Some(cluster), text);
         }
     }
 
-    /// Neither an action before the update nor the update itself begins on a cluster that runs something newer.
+    /// On a cluster that runs a newer version than the target, neither the pre-action nor the update may begin.
     fn check_version(&mut self, cluster: &Cluster, step: Step) {
         let leads_to_target = matches!(step, Step::PreAction | Step::Platform)
             && self.policy.steps[Step::Platform.index()].is_some();
@@ -219,7 +221,7 @@ impl Checker<'_> {
             .is_some_and(|(runs, target)| target.cmp_precedence(&runs).is_lt());
         if newer {
             let text = format!(
-                "{step:?} towards {} while it runs {}",
+                "{step:?} leads to {}, but the cluster runs {}",
                 self.policy.target, cluster.version
             );
             self.report(ViolationKind::Downgrade, Some(cluster), text);
@@ -236,7 +238,7 @@ impl Checker<'_> {
             .as_deref()
             .map_or_else(first, |written| written.attempt == *attempt);
         if !announced || *attempt != state.record.attempt {
-            let text = format!("{attempt:?} is not the written one");
+            let text = format!("{attempt:?} is not the attempt of the written record");
             self.report(ViolationKind::Unannounced, Some(cluster), text);
         }
     }
@@ -247,7 +249,7 @@ impl Checker<'_> {
             return;
         };
         self.check_requested(cluster, step);
-        // What an edit added before a step the cluster had reached is not made up for.
+        // If an edit adds a step before the one that the cluster had reached, the added step is not required.
         let reached = |phase: Phase| match phase {
             Phase::Initialized | Phase::Partial => Step::Platform.index(),
             Phase::Operators => Step::Operators.index(),
@@ -279,7 +281,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Gates that concern the cluster alone; those of the fleet are in [`super::fleetwide`].
+    /// Gates that concern only this cluster. Gates of the fleet are in [`super::fleetwide`].
     fn check_may_start(&mut self, cluster: &Cluster, state: &ClusterState) {
         let under_way = [Step::Platform, Step::Operators, Step::PostAction]
             .into_iter()
@@ -287,17 +289,17 @@ impl Checker<'_> {
         let unreadable = cluster
             .works
             .iter()
-            .any(|slot| matches!(slot, Slot::Unreadable { .. }));
+            .any(|slot| matches!(slot, StepWork::Unreadable { .. }));
         let barred = if unreadable {
-            Some("a work of it cannot be read")
+            Some("one of its works cannot be read")
         } else if cluster.gone {
-            Some("it is gone")
+            Some("the cluster is gone")
         } else if cluster.selection != Selection::In && !under_way {
-            Some("it is not selected")
-        } else if cluster.standing != Standing::Eligible {
-            Some("it is blocked or unavailable")
+            Some("the cluster is not selected")
+        } else if cluster.eligibility != Eligibility::Eligible {
+            Some("the cluster is blocked or unavailable")
         } else if cluster.rival.is_some() && !gives_way(cluster) {
-            Some("another upgrade holds it")
+            Some("another upgrade holds the cluster")
         } else {
             None
         };
@@ -321,7 +323,10 @@ impl Checker<'_> {
             let superseded = why == DeleteReason::Superseded
                 && step != Step::Platform
                 && gives_way(cluster)
-                && matches!(cluster.works[step.index()], Slot::Rival { terminating: false });
+                && matches!(
+                    cluster.works[step.index()],
+                    StepWork::Rival { terminating: false }
+                );
             if !superseded {
                 let text = format!("{why:?} of {step:?}: {:?}", cluster.works[step.index()]);
                 self.report(ViolationKind::ForeignTouched, Some(cluster), text);
@@ -349,7 +354,7 @@ impl Checker<'_> {
             DeleteReason::LeftSelection => {
                 step == Step::PreAction
                     && cluster.selection != Selection::In
-                    && !state.record.phase.is_initialized()
+                    && !state.record.phase.is_started()
             }
             DeleteReason::Superseded | DeleteReason::UpgradeDeleted => false,
         };
@@ -359,7 +364,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Every listed cluster is complete, and written so (`docs/design/rules.md#action-clean-up`).
+    /// True when every listed cluster is complete and its written record says so
+    /// (`docs/design/rules.md#action-clean-up`).
     fn all_complete(&self, step: Step) -> bool {
         self.plan.clusters.iter().all(|state| {
             state.record.phase == Phase::Complete
@@ -367,7 +373,7 @@ impl Checker<'_> {
         })
     }
 
-    /// The work serves the attempt and its step still needs it.
+    /// True when the work belongs to the attempt and its step still needs it.
     fn serves(&self, cluster: &Cluster, state: &ClusterState, step: Step, work: &Work) -> bool {
         if self.policy.steps[step.index()].is_none() {
             return has_succeeded(&state.record, step.into());
@@ -376,7 +382,7 @@ impl Checker<'_> {
             Some(written) => written.attempt == state.record.attempt,
             None => true,
         };
-        let running = work.attempt == state.record.attempt && work.reading != Reading::Succeeded;
+        let running = work.attempt == state.record.attempt && work.status != StepStatus::Succeeded;
         !announced || running || has_succeeded(&state.record, step.into())
     }
 }

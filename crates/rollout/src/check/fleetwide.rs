@@ -1,29 +1,27 @@
-//! Rules of the whole plan: the window, the gates, the counters.
+//! Rules about the whole plan: slots, gates and counters.
 
 use super::actions::is_start;
 use super::records::is_release_unwritten;
 use super::{Case, Checker, ViolationKind};
-use crate::fleet::{Busy, Cluster, Reading, Selection, Slot};
-use crate::outlook::Counts;
-use crate::phase::{Phase, Step};
-use crate::plan::ClusterState;
-use crate::policy::Limit;
-use crate::reason::Reason;
-use crate::record::Record;
+use crate::model::{
+    Busy, Cluster, ClusterState, Counts, Limit, Phase, Reason, Record, Selection, Step, StepStatus, StepWork,
+};
 
-/// A write that takes a slot is under way, or how one ended is not known, or it may be carried out yet.
+/// True when a write that takes a slot is in progress, or when an earlier one may have been carried out or may still
+/// be.
 fn may_have_started(cluster: &Cluster) -> bool {
     let takes_slot = |step| matches!(step, Some(Step::PreAction | Step::Platform | Step::Operators));
     cluster.busy == Some(Busy::Starting) || takes_slot(cluster.unsettled) || takes_slot(cluster.late)
 }
 
-/// Of a cluster whose record cannot be read, every work that has not ended may be at work.
-fn may_run(slot: &Slot) -> bool {
+/// True when a work may still be running. If the record of a cluster cannot be read, this is all that is known about
+/// it.
+fn may_run(slot: &StepWork) -> bool {
     match slot {
-        Slot::Ours(work) => {
-            !work.vanished && !matches!(work.reading, Reading::Succeeded | Reading::Failed(_))
+        StepWork::Ours(work) => {
+            !work.vanished && !matches!(work.status, StepStatus::Succeeded | StepStatus::Failed(_))
         }
-        slot => matches!(slot, Slot::Unreadable { .. }),
+        slot => matches!(slot, StepWork::Unreadable { .. }),
     }
 }
 
@@ -39,12 +37,12 @@ impl Checker<'_> {
             })
             .collect();
         if !starts.is_empty() {
-            // What may have been started already is counted among the slots held.
+            // Clusters that may have started already are counted among the slots held.
             let takes_slot = |case: &&&Case<'_>| {
                 let mut steps = case.actions.iter().map(|action| action.step());
                 !may_have_started(case.cluster) && steps.any(|step| step != Step::PostAction)
             };
-            self.check_window(cases, starts.iter().filter(takes_slot).count());
+            self.check_slots(cases, starts.iter().filter(takes_slot).count());
             self.check_gates(cases, &starts);
         }
     }
@@ -57,8 +55,9 @@ impl Checker<'_> {
         }
     }
 
-    /// `docs/design/rules.md#max-concurrency`, counting assumed starts and slots whose release is not written yet.
-    fn check_window(&mut self, cases: &[Case<'_>], starts: usize) {
+    /// `docs/design/rules.md#max-concurrency`. Starts that may have happened and slots whose release is not written
+    /// yet count as held.
+    fn check_slots(&mut self, cases: &[Case<'_>], starts: usize) {
         let held = cases
             .iter()
             .filter(|case| {
@@ -73,7 +72,7 @@ impl Checker<'_> {
         let size = self.limit(self.policy.max_concurrency).max(1);
         if starts > 0 && held + starts > size {
             self.report(
-                ViolationKind::WindowExceeded,
+                ViolationKind::TooManySlots,
                 None,
                 format!("{held} slots held, {starts} starts, {size} allowed"),
             );
@@ -111,20 +110,20 @@ impl Checker<'_> {
         for case in starts {
             for (shut, kind) in gates {
                 if shut {
-                    self.report(kind, Some(case.cluster), "it starts");
+                    self.report(kind, Some(case.cluster), "the cluster starts");
                 }
             }
             if unfinished && !case.cluster.canary {
                 self.report(
                     ViolationKind::StartedBeforeCanaries,
                     Some(case.cluster),
-                    "it starts",
+                    "the cluster starts",
                 );
             }
         }
     }
 
-    /// `total = initialized + pending`, and every counter agrees with the phases listed.
+    /// Checks that `total = initialized + pending` and that every counter agrees with the listed phases.
     fn check_counters(&mut self, cases: &[Case<'_>]) {
         let counts = |only_canaries: bool| {
             let mut counts = Counts::default();
@@ -149,21 +148,21 @@ impl Checker<'_> {
             counts
         };
         let summary = &self.plan.summary;
-        for (name, told, counted) in [
+        for (name, reported, counted) in [
             ("clusters", summary.clusters, counts(false)),
             ("canaries", summary.canaries, counts(true)),
         ] {
-            if told != counted {
+            if reported != counted {
                 self.report(
                     ViolationKind::Counters,
                     None,
-                    format!("{name}: {told:?} instead of {counted:?}"),
+                    format!("{name}: {reported:?} instead of {counted:?}"),
                 );
             }
         }
     }
 
-    /// The status may take the retry token over only when no crash can lose the retry.
+    /// The status may only say that the retry is done when no crash can lose it.
     fn check_retry(&mut self, cases: &[Case<'_>]) {
         let Some(token) = self.policy.retry.as_ref().filter(|_| self.plan.retry_done) else {
             return;

@@ -1,29 +1,18 @@
-//! Rules of records: what a plan may say of a cluster.
+//! Rules about records: what a plan may say about a cluster.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{Case, Checker, ViolationKind};
-use crate::fleet::{Cluster, Reading, Selection, Slot, Work};
-use crate::phase::{Phase, Step};
-use crate::plan::{Action, ClusterState};
-use crate::reason::Reason;
-use crate::record::{Outcome, Record, Stage, StepRecord};
+use crate::model::{
+    Action, Cluster, ClusterState, Outcome, Phase, Reason, Record, Selection, Stage, Step, StepRecord,
+    StepStatus, StepWork, Work,
+};
 
 pub(super) fn has_succeeded(record: &Record, stage: Stage) -> bool {
     record.stages[stage.index()].is_some_and(|stage| stage.outcome == Some(Outcome::Succeeded))
 }
 
-const fn step_of(stage: Stage) -> Option<Step> {
-    match stage {
-        Stage::PreAction => Some(Step::PreAction),
-        Stage::Platform => Some(Step::Platform),
-        Stage::Operators => Some(Step::Operators),
-        Stage::Soak => None,
-        Stage::PostAction => Some(Step::PostAction),
-    }
-}
-
-/// The step that a phase is in, if its time is limited.
+/// The step that a phase belongs to, if the step has a time limit.
 const fn timed_step(phase: Phase) -> Option<Step> {
     match phase {
         Phase::PreAction => Some(Step::PreAction),
@@ -36,19 +25,19 @@ const fn timed_step(phase: Phase) -> Option<Step> {
 
 fn own(cluster: &Cluster, step: Step) -> Option<&Work> {
     match &cluster.works[step.index()] {
-        Slot::Ours(work) => Some(work),
+        StepWork::Ours(work) => Some(work),
         _ => None,
     }
 }
 
-/// A work that speaks for the record: of its attempt, or with its clock.
+/// True when the work belongs to what the record describes: it has the same attempt or the same start.
 fn speaks_for(work: &Work, record: &Record, step: Step) -> bool {
     let clock = record.stages[Stage::from(step).index()].map(|stage| stage.started);
     work.attempt == record.attempt || clock == Some(work.started)
 }
 
-/// What was observed proves that the stage succeeded: the earlier record, the step's feedback, a work of a later step, or
-/// the note of a soak.
+/// True when the observation proves that the stage succeeded: by the earlier record, the step's feedback, a work of a
+/// later step, or the note of a soak.
 pub(super) fn is_proven(cluster: &Cluster, record: &Record, stage: Stage) -> bool {
     let recorded = cluster.record.as_deref().is_some_and(|before| {
         let same = before.attempt == record.attempt
@@ -56,9 +45,10 @@ pub(super) fn is_proven(cluster: &Cluster, record: &Record, stage: Stage) -> boo
                 == record.stages[stage.index()].map(|stage| stage.started);
         same && has_succeeded(before, stage)
     });
-    let told = step_of(stage)
+    let reported = stage
+        .step()
         .and_then(|step| Some((step, own(cluster, step)?)))
-        .is_some_and(|(step, work)| work.reading == Reading::Succeeded && speaks_for(work, record, step));
+        .is_some_and(|(step, work)| work.status == StepStatus::Succeeded && speaks_for(work, record, step));
     let later = Step::ALL.into_iter().any(|step| {
         Stage::from(step) > stage && own(cluster, step).is_some_and(|work| speaks_for(work, record, step))
     });
@@ -67,10 +57,11 @@ pub(super) fn is_proven(cluster: &Cluster, record: &Record, stage: Stage) -> boo
             own(cluster, step)
                 .is_some_and(|work| work.soak_started.is_some() && speaks_for(work, record, step))
         });
-    recorded || told || later || noted
+    recorded || reported || later || noted
 }
 
-/// A failure gave a slot back and no written record says so: a restarted controller might find the cluster in flight.
+/// True when a failure released a slot and no written record says so. A restarted controller might find the cluster
+/// in flight.
 pub(super) fn is_release_unwritten(cluster: &Cluster, record: &Record) -> bool {
     let out_of_flight = match record.phase {
         Phase::PreActionDegraded => true,
@@ -119,7 +110,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What cannot be read is left alone: no write, no other record, no end of the row.
+    /// A cluster whose record cannot be read is left alone: no write, no other record, no removal of the row.
     pub(super) fn check_unreadable(&mut self, case: &Case<'_>) {
         let Some(before) =
             case.cluster.record.as_deref().filter(|before| {
@@ -139,7 +130,7 @@ impl Checker<'_> {
         let started = cluster
             .record
             .as_deref()
-            .is_some_and(|record| record.phase.is_initialized());
+            .is_some_and(|record| record.phase.is_started());
         let left = matches!(cluster.selection, Selection::Left(since)
             if since + TimeDelta::seconds(5) <= self.now);
         let doubt = cluster.unsettled.is_some() || cluster.late.is_some();
@@ -167,7 +158,7 @@ impl Checker<'_> {
             }
             return;
         }
-        // A start that is there is in flight, and an edit may change it like any other.
+        // If its start exists, the cluster is in flight, and an edit may change it like any other.
         let begun = || {
             let mut works = Step::ALL.into_iter().filter_map(|step| own(cluster, step));
             works.any(|work| work.attempt == before.attempt)
@@ -214,7 +205,7 @@ impl Checker<'_> {
                     .as_deref()
                     .is_some_and(|before| has_succeeded(before, stage));
             if unproven {
-                let text = format!("{stage:?} counts as succeeded");
+                let text = format!("{stage:?} counts as succeeded without proof");
                 self.report(ViolationKind::UnprovenSuccess, Some(cluster), text);
             }
             let Some(was) = before.and_then(|before| before.stages[stage.index()]) else {
@@ -222,7 +213,7 @@ impl Checker<'_> {
             };
             let ended = |stage: StepRecord| stage.outcome.is_some();
             if stage == Stage::Soak && !self.policy.clock_trusted && now.is_some_and(ended) && !ended(was) {
-                let text = "the soak has ended by a clock that is not trusted";
+                let text = "the soak ended although the clock is not trusted";
                 self.report(ViolationKind::ClockDistrusted, Some(cluster), text);
             }
             let kept = match now {
@@ -236,7 +227,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A slot is held by the earlier record or by a work, not by assertion.
+    /// A cluster holds a slot only if an earlier record or a work proves it.
     fn check_slot(&mut self, cluster: &Cluster, record: &Record) {
         let recorded = [&cluster.record, &cluster.written]
             .into_iter()
@@ -246,7 +237,7 @@ impl Checker<'_> {
             .into_iter()
             .any(|step| own(cluster, step).is_some());
         if record.phase.holds_slot() && !recorded && !worked {
-            let text = format!("{:?} out of nothing", record.phase);
+            let text = format!("{:?} although no record or work proves a start", record.phase);
             self.report(ViolationKind::UnfoundedSlot, Some(cluster), text);
         }
     }
@@ -256,10 +247,10 @@ impl Checker<'_> {
         for deadline in self.deadlines(cluster, record) {
             let due = deadline <= self.now && self.policy.clock_trusted;
             if due && !self.is_being_read(case, record, deadline) {
-                let text = format!("{:?} since its deadline {deadline}", record.phase);
+                let text = format!("still {:?} after its deadline {deadline}", record.phase);
                 self.report(ViolationKind::DeadlinePassed, Some(cluster), text);
             } else if deadline > self.now && self.plan.wake_at.is_none_or(|wake| wake > deadline) {
-                let text = format!("{:?} until {deadline}", record.phase);
+                let text = format!("no wake-up for {:?} at its deadline {deadline}", record.phase);
                 self.report(ViolationKind::WakeMissed, Some(cluster), text);
             }
         }
@@ -270,13 +261,13 @@ impl Checker<'_> {
             self.report(
                 ViolationKind::WakeMissed,
                 Some(cluster),
-                format!("backoff until {until}"),
+                format!("no wake-up at the end of the backoff, {until}"),
             );
         }
     }
 
-    /// A deadline that has passed waits until the step's work was read from the hub, which another write, or a wait after a
-    /// failed one, may hold up.
+    /// After a deadline the plan waits until the step's work was read from the hub. Another write, or the backoff
+    /// after a failed one, may delay this.
     fn is_being_read(&self, case: &Case<'_>, record: &Record, deadline: DateTime<Utc>) -> bool {
         let Some(step) = timed_step(record.phase) else {
             return false;
@@ -295,7 +286,7 @@ impl Checker<'_> {
         case.cluster.unsettled.is_some() || (!confirmed && (asked || held_up))
     }
 
-    /// Nobody fails because time passed on what the watches told alone.
+    /// A cluster must not time out only because of what the watches reported.
     fn check_confirmed(&mut self, cluster: &Cluster, record: &Record) {
         let step = match record.reason {
             Reason::PreActionTimeout => Step::PreAction,
@@ -311,7 +302,7 @@ impl Checker<'_> {
             return;
         }
         if !self.policy.clock_trusted {
-            let text = format!("{}, though the clock is not trusted", record.reason);
+            let text = format!("{} although the clock is not trusted", record.reason);
             self.report(ViolationKind::ClockDistrusted, Some(cluster), text);
         }
         let length = match step {
@@ -350,7 +341,7 @@ impl Checker<'_> {
             .into_iter()
             .collect();
         if let Some(Work {
-            reading: Reading::Suspect(since),
+            status: StepStatus::MaybeFailed(since),
             ..
         }) = own(cluster, step)
             && step == Step::Operators
@@ -361,7 +352,7 @@ impl Checker<'_> {
         deadlines
     }
 
-    /// A new attempt, and a failure that gives a slot back, are written at once.
+    /// A new attempt, and a failure that releases a slot, must be written at once.
     fn check_urgency(&mut self, cluster: &Cluster, state: &ClusterState) {
         let record = &state.record;
         let written = cluster.written.as_deref();

@@ -1,18 +1,15 @@
-//! Builders of the planner's input.
+//! Builders of policies and fleets, the input of the planner.
 
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::fleet::{
-    Backoff, Busy, Cluster, Fleet, Reading, Rival, RivalHold, Selection, Slot, Standing, Work,
+use crate::model::{
+    Attempt, Busy, Cluster, ClusterBackoff, Eligibility, Fleet, Hold, Limit, Outcome, Phase, Policy, Reason,
+    Record, Rival, RivalHold, Selection, Stage, Step, StepRecord, StepStatus, StepWork, Work,
 };
-use crate::phase::{Phase, Step};
-use crate::policy::{Hold, Limit, Policy};
-use crate::reason::Reason;
-use crate::record::{Attempt, Outcome, Record, Stage, StepRecord};
 
-/// The instant `seconds` after the start of every test's time.
+/// The time `seconds` after the start of every test.
 #[must_use]
 pub fn at(seconds: i64) -> DateTime<Utc> {
     DateTime::UNIX_EPOCH + TimeDelta::days(20_000) + TimeDelta::seconds(seconds)
@@ -71,7 +68,7 @@ impl PolicyBuilder {
         self.step(Step::PostAction)
     }
 
-    /// Does not request a step.
+    /// Removes a step from the request.
     pub fn without(mut self, step: Step) -> Self {
         self.0.steps[step.index()] = None;
         self
@@ -92,7 +89,7 @@ impl PolicyBuilder {
         self
     }
 
-    /// An invalid edit since.
+    /// The spec was edited and now violates a rule.
     pub fn invalid(mut self) -> Self {
         self.0.hold = Some(Hold::InvalidSpec);
         self
@@ -104,13 +101,13 @@ impl PolicyBuilder {
         self
     }
 
-    /// A restore since.
+    /// The upgrade was restored and not resumed.
     pub fn restored(mut self) -> Self {
         self.0.hold = Some(Hold::Restored);
         self
     }
 
-    /// The version asked for.
+    /// The requested version.
     pub fn target(mut self, version: &str) -> Self {
         self.0.target = Arc::from(version);
         self
@@ -129,13 +126,13 @@ impl PolicyBuilder {
     }
 
     /// maxConcurrency.
-    pub fn window(mut self, count: u32) -> Self {
+    pub fn max_concurrency(mut self, count: u32) -> Self {
         self.0.max_concurrency = Limit::Count(count);
         self
     }
 
     /// maxConcurrency in percent.
-    pub fn window_percent(mut self, percent: u32) -> Self {
+    pub fn max_concurrency_percent(mut self, percent: u32) -> Self {
         self.0.max_concurrency = Limit::Percent(percent);
         self
     }
@@ -152,7 +149,7 @@ impl PolicyBuilder {
         self
     }
 
-    /// Canaries are asked for.
+    /// Canaries are requested.
     pub fn canaries(mut self) -> Self {
         self.0.canaries = true;
         self
@@ -165,7 +162,7 @@ impl PolicyBuilder {
         self
     }
 
-    /// The clock differs from the hub's.
+    /// The clock is not trusted.
     pub fn distrusted_clock(mut self) -> Self {
         self.0.clock_trusted = false;
         self
@@ -183,7 +180,8 @@ pub fn fleet() -> FleetBuilder {
     FleetBuilder::default()
 }
 
-/// Builds a [`Fleet`]: [`FleetBuilder::cluster`] adds a cluster, the other methods describe the one added last.
+/// Builds a [`Fleet`]. [`FleetBuilder::cluster`] adds a cluster; the other methods change the one that was added
+/// last.
 #[must_use]
 #[derive(Clone, Debug, Default)]
 pub struct FleetBuilder {
@@ -191,16 +189,21 @@ pub struct FleetBuilder {
 }
 
 impl FleetBuilder {
-    /// Adds a selected, eligible cluster of which nothing exists yet.
+    /// Adds a selected, eligible cluster without works or a record.
     pub fn cluster(mut self, name: &str) -> Self {
         self.clusters.push(Cluster {
             name: Arc::from(name),
             selection: Selection::In,
             canary: false,
             gone: false,
-            standing: Standing::Eligible,
+            eligibility: Eligibility::Eligible,
             rival: None,
-            works: [Slot::Absent, Slot::Absent, Slot::Absent, Slot::Absent],
+            works: [
+                StepWork::Absent,
+                StepWork::Absent,
+                StepWork::Absent,
+                StepWork::Absent,
+            ],
             record: None,
             written: None,
             busy: None,
@@ -220,12 +223,12 @@ impl FleetBuilder {
         self
     }
 
-    /// It is a canary.
+    /// The cluster is a canary.
     pub fn canary(self) -> Self {
         self.last(|cluster| cluster.canary = true)
     }
 
-    /// It left the selection then (seconds).
+    /// The cluster left the selection at this time (seconds).
     pub fn left(self, seconds: i64) -> Self {
         self.last(|cluster| cluster.selection = Selection::Left(at(seconds)))
     }
@@ -235,27 +238,27 @@ impl FleetBuilder {
         self.last(|cluster| cluster.gone = true)
     }
 
-    /// It is not available.
+    /// The cluster is not available.
     pub fn unavailable(self) -> Self {
         self.last(|cluster| {
-            cluster.standing = Standing::Unavailable {
+            cluster.eligibility = Eligibility::Unavailable {
                 reason: Reason::ClusterUnavailable,
                 message: Arc::from("the agent is silent"),
             };
         })
     }
 
-    /// It must not start.
+    /// The cluster is blocked.
     pub fn blocked(self, reason: Reason) -> Self {
         self.last(|cluster| {
-            cluster.standing = Standing::Blocked {
+            cluster.eligibility = Eligibility::Blocked {
                 reason,
-                message: Arc::from("mend it"),
+                message: Arc::from("fix it"),
             };
         })
     }
 
-    /// Another upgrade concerns it.
+    /// Another upgrade has the cluster.
     pub fn rival(self, hold: RivalHold) -> Self {
         self.last(|cluster| {
             cluster.rival = Some(Rival {
@@ -265,30 +268,31 @@ impl FleetBuilder {
         })
     }
 
-    /// A work of ours exists; without a hash of its own it is rendered as [`policy`] would at the work's revision.
+    /// The cluster has a work of ours. Unless it has a hash, it gets the one that [`policy`] gives at the work's
+    /// revision.
     pub fn work(self, step: Step, work: impl Into<Work>) -> Self {
         let mut work = work.into();
         if work.hash.is_empty() {
             work.hash = hash(step, &work.attempt.revision);
         }
-        self.slot(step, Slot::Ours(Arc::new(work)))
+        self.step_work(step, StepWork::Ours(Arc::new(work)))
     }
 
     /// What exists under the name of a step's work.
-    pub fn slot(self, step: Step, slot: Slot) -> Self {
+    pub fn step_work(self, step: Step, slot: StepWork) -> Self {
         self.last(|cluster| cluster.works[step.index()] = slot)
     }
 
-    /// The hub refused the step's work; not again before then (seconds).
+    /// The hub refused the step's work. The next try is at this time (seconds).
     pub fn refused(self, step: Step, seconds: i64) -> Self {
-        let refused = Slot::Refused {
+        let refused = StepWork::Refused {
             retry_at: at(seconds),
             message: Arc::from("it is invalid"),
         };
-        self.slot(step, refused)
+        self.step_work(step, refused)
     }
 
-    /// Its record, written.
+    /// The cluster has this record, and it is written.
     pub fn record(self, record: impl Into<Record>) -> Self {
         let record = Arc::new(record.into());
         self.last(|cluster| {
@@ -297,44 +301,44 @@ impl FleetBuilder {
         })
     }
 
-    /// Its record, which is about to be written.
+    /// The cluster has this record, and it is not written yet.
     pub fn draft(self, record: impl Into<Record>) -> Self {
         let record = Arc::new(record.into());
         self.last(|cluster| cluster.record = Some(record))
     }
 
-    /// A write for it is under way.
+    /// A write for the cluster is in progress.
     pub fn busy(self, busy: Busy) -> Self {
         self.last(|cluster| cluster.busy = Some(busy))
     }
 
-    /// Its last write failed; not again before then (seconds).
+    /// The last write for the cluster failed. The next one is at this time (seconds).
     pub fn backoff(self, seconds: i64) -> Self {
         self.last(|cluster| {
-            cluster.backoff = Some(Backoff {
+            cluster.backoff = Some(ClusterBackoff {
                 until: at(seconds),
-                error: Arc::from("the hub said no"),
+                error: Arc::from("the hub refused the write"),
                 lasting: false,
             });
         })
     }
 
-    /// It is not known whether a write that begins a step was carried out.
+    /// It is not known whether a write that begins this step was carried out.
     pub fn unsettled(self, step: Step) -> Self {
         self.last(|cluster| cluster.unsettled = Some(step))
     }
 
-    /// A creation that was given up on may be carried out yet, though a later one was.
+    /// An abandoned creation of this step's work may still be carried out, although a later one succeeded.
     pub fn late(self, step: Step) -> Self {
         self.last(|cluster| cluster.late = Some(step))
     }
 
-    /// A step's work was read from the hub then (seconds).
+    /// The step's work was read from the hub at this time (seconds).
     pub fn read(self, step: Step, seconds: i64) -> Self {
         self.last(|cluster| cluster.read = Some((step, at(seconds))))
     }
 
-    /// Its writes stay forbidden; not again before then (seconds).
+    /// The hub keeps forbidding writes for the cluster. The next one is at this time (seconds).
     pub fn forbidden(self, seconds: i64) -> Self {
         self.backoff(seconds).last(|cluster| {
             if let Some(backoff) = &mut cluster.backoff {
@@ -343,7 +347,7 @@ impl FleetBuilder {
         })
     }
 
-    /// The version it runs.
+    /// The version that the cluster runs.
     pub fn version(self, version: &str) -> Self {
         self.last(|cluster| cluster.version = Arc::from(version))
     }
@@ -358,7 +362,8 @@ impl FleetBuilder {
     }
 }
 
-/// A work of the first attempt at revision `r1` whose clock started then (seconds), applied, without feedback.
+/// A work of the first attempt at revision `r1` whose clock started at this time (seconds), applied, without
+/// feedback.
 pub fn work(started: i64) -> WorkBuilder {
     WorkBuilder(Work {
         attempt: Attempt {
@@ -371,7 +376,7 @@ pub fn work(started: i64) -> WorkBuilder {
         terminating: false,
         vanished: false,
         applied: true,
-        reading: Reading::NotYet,
+        status: StepStatus::NotYet,
         cause: None,
         unhealthy: None,
     })
@@ -383,64 +388,64 @@ pub fn work(started: i64) -> WorkBuilder {
 pub struct WorkBuilder(Work);
 
 impl WorkBuilder {
-    /// How the step goes.
-    pub fn reading(mut self, reading: Reading) -> Self {
-        self.0.reading = reading;
+    /// The progress of the step.
+    pub fn status(mut self, status: StepStatus) -> Self {
+        self.0.status = status;
         self
     }
 
-    /// Done.
+    /// The step succeeded.
     pub fn succeeded(self) -> Self {
-        self.reading(Reading::Succeeded)
+        self.status(StepStatus::Succeeded)
     }
 
-    /// Under way.
+    /// The step is running.
     pub fn running(self) -> Self {
-        self.reading(Reading::Running)
+        self.status(StepStatus::Running)
     }
 
-    /// Failed.
+    /// The step failed.
     pub fn failed(self) -> Self {
-        self.reading(Reading::Failed(Arc::from("it failed")))
+        self.status(StepStatus::Failed(Arc::from("it failed")))
     }
 
-    /// The revision it serves.
+    /// The revision that the work belongs to.
     pub fn revision(mut self, revision: &str) -> Self {
         self.0.attempt.revision = Arc::from(revision);
         self
     }
 
-    /// The retry it serves.
+    /// The retry that the work belongs to.
     pub fn retry(mut self, token: &str) -> Self {
         self.0.attempt.retry = Arc::from(token);
         self
     }
 
-    /// It is being deleted.
+    /// The work is being deleted.
     pub fn terminating(mut self) -> Self {
         self.0.terminating = true;
         self
     }
 
-    /// It is gone.
+    /// The work is gone.
     pub fn vanished(mut self) -> Self {
         self.0.vanished = true;
         self
     }
 
-    /// Its soak began then (seconds).
+    /// The soak that the work notes began at this time (seconds).
     pub fn soak(mut self, seconds: i64) -> Self {
         self.0.soak_started = Some(at(seconds));
         self
     }
 
-    /// The cluster reports a failure of its own.
+    /// The cluster reports a failure.
     pub fn unhealthy(mut self) -> Self {
         self.0.unhealthy = Some(Arc::from("etcd is degraded"));
         self
     }
 
-    /// What it waits for.
+    /// What the step is waiting for.
     pub fn cause(mut self, reason: Reason, message: &str) -> Self {
         self.0.cause = Some((reason, Arc::from(message)));
         self
@@ -453,7 +458,7 @@ impl From<WorkBuilder> for Work {
     }
 }
 
-/// A record of the first attempt at revision `r1`, without stages, in its phase since second 0.
+/// A record of the first attempt at revision `r1`, without stages, in this phase since second 0.
 pub fn record(phase: Phase) -> RecordBuilder {
     RecordBuilder(Record {
         attempt: Attempt {
@@ -463,6 +468,7 @@ pub fn record(phase: Phase) -> RecordBuilder {
         phase,
         reason: Reason::None,
         other_reason: None,
+        refused_step: None,
         message: Arc::from(""),
         since: at(0),
         stages: [None; 5],
@@ -476,37 +482,43 @@ pub fn record(phase: Phase) -> RecordBuilder {
 pub struct RecordBuilder(Record);
 
 impl RecordBuilder {
-    /// Cause of the phase.
+    /// The reason of the phase.
     pub fn reason(mut self, reason: Reason) -> Self {
         self.0.reason = reason;
         self
     }
 
-    /// Its message.
+    /// The hub refused the work of this step.
+    pub fn refused(mut self, step: Step, message: &str) -> Self {
+        self.0.refused_step = Some(step);
+        self.reason(Reason::WorkRefused).message(message)
+    }
+
+    /// The message of the record.
     pub fn message(mut self, message: &str) -> Self {
         self.0.message = Arc::from(message);
         self
     }
 
-    /// Revision it speaks of.
+    /// The revision that the record is about.
     pub fn revision(mut self, revision: &str) -> Self {
         self.0.attempt.revision = Arc::from(revision);
         self
     }
 
-    /// Retry it speaks of.
+    /// The retry that the record is about.
     pub fn retry(mut self, token: &str) -> Self {
         self.0.attempt.retry = Arc::from(token);
         self
     }
 
-    /// A stage that started then (seconds) and has not ended.
+    /// A stage that started at this time (seconds) and has not ended.
     pub fn stage(mut self, stage: Stage, started: i64) -> Self {
         self.0.stages[stage.index()] = Some(StepRecord::started(at(started)));
         self
     }
 
-    /// A stage that started and ended then (seconds).
+    /// A stage that started and ended at this time (seconds).
     pub fn done(mut self, stage: Stage, started: i64, outcome: Outcome) -> Self {
         self.0.stages[stage.index()] = Some(StepRecord {
             started: at(started),
@@ -517,7 +529,7 @@ impl RecordBuilder {
         self
     }
 
-    /// A stage that started and succeeded then (seconds).
+    /// A stage that started and succeeded at this time (seconds).
     pub fn succeeded(self, stage: Stage, started: i64) -> Self {
         self.done(stage, started, Outcome::Succeeded)
     }

@@ -1,4 +1,4 @@
-//! The hub of the toy world: clusters, the works in their namespaces, and agents that follow scripts.
+//! The hub of a scenario: clusters, the works in their namespaces, and agents that follow scripts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,16 +6,14 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::script::Script;
-use crate::fleet::{Reading, Standing, Work};
-use crate::phase::Step;
-use crate::record::Attempt;
+use crate::model::{Attempt, Eligibility, Step, StepStatus, Work};
 
 /// How long an agent takes to clean up a deleted work.
 const FINALIZE: TimeDelta = TimeDelta::seconds(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// The upgrade of this index; a lower index is older.
+    /// Belongs to the upgrade of this index; a lower index is older.
     Upgrade(usize),
     Nobody,
 }
@@ -28,12 +26,12 @@ pub(super) struct HubWork {
     pub(super) started: DateTime<Utc>,
     pub(super) soak_started: Option<DateTime<Utc>>,
     pub(super) deleted: Option<DateTime<Utc>>,
-    /// When the agent took the work as it is now.
+    /// When the agent began to follow its present script.
     pub(super) epoch: DateTime<Utc>,
-    pub(super) reading: Reading,
+    pub(super) status: StepStatus,
     pub(super) unhealthy: Option<Arc<str>>,
     pub(super) applied: bool,
-    /// It was done under an earlier script and stays so.
+    /// True when the step succeeded under an earlier script. It stays so.
     pub(super) done: bool,
 }
 
@@ -47,7 +45,7 @@ impl HubWork {
             terminating: self.deleted.is_some(),
             vanished: false,
             applied: self.applied,
-            reading: self.reading.clone(),
+            status: self.status.clone(),
             cause: None,
             unhealthy: self.unhealthy.clone(),
         }
@@ -57,10 +55,10 @@ impl HubWork {
 #[derive(Clone, Debug)]
 pub(super) struct Spoke {
     pub(super) gone: bool,
-    pub(super) standing: Standing,
-    /// The version that it reports.
+    pub(super) eligibility: Eligibility,
+    /// The version that the cluster reports.
     pub(super) version: Arc<str>,
-    /// Its agent neither reports nor cleans up.
+    /// True while the agent neither reports nor cleans up.
     pub(super) offline: bool,
     pub(super) works: [Option<HubWork>; 4],
     /// Steps whose new works the hub refuses as invalid.
@@ -74,7 +72,7 @@ pub(super) struct Hub {
 }
 
 impl Hub {
-    /// Agents report and clean up; the works that are gone since.
+    /// Lets agents report and clean up. Returns the works that are gone since the last call.
     pub(super) fn report(&mut self, now: DateTime<Utc>) -> Vec<(Arc<str>, Step, HubWork)> {
         let mut gone = Vec::new();
         for (name, spoke) in &mut self.spokes {
@@ -85,9 +83,9 @@ impl Hub {
                 if spoke.gone || (finalized && (!spoke.offline || work.owner == Owner::Nobody)) {
                     gone.extend(slot.take().map(|work| (Arc::clone(name), step, work)));
                 } else if !spoke.offline && work.deleted.is_none() && !work.done {
-                    let (reading, unhealthy) = spoke.scripts[step.index()].read(work.epoch, now);
+                    let (status, unhealthy) = spoke.scripts[step.index()].read(work.epoch, now);
                     work.applied = true;
-                    work.reading = reading;
+                    work.status = status;
                     work.unhealthy = unhealthy;
                 }
             }
@@ -95,7 +93,7 @@ impl Hub {
         gone
     }
 
-    /// When an agent does something next.
+    /// When an agent will do something next.
     pub(super) fn next(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let online = self.spokes.values().filter(|spoke| !spoke.offline);
         online

@@ -1,10 +1,10 @@
-//! What agents do and when, and a seeded source of choices.
+//! What agents report and when, and a seeded generator of choices.
 
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::fleet::Reading;
+use crate::model::StepStatus;
 
 /// A small seeded generator (SplitMix64): the same seed gives the same choices.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ impl Rng {
     }
 }
 
-/// What the agent of a cluster reports of a step, by seconds since it took the work.
+/// What the agent of a cluster reports about a step, by seconds since it got the work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script(Vec<(i64, Say)>);
 
@@ -47,7 +47,7 @@ enum Say {
     Running,
     Succeeded,
     Failed,
-    Suspect,
+    MaybeFailed,
     Unhealthy,
 }
 
@@ -58,7 +58,7 @@ impl Script {
         Script(Vec::new())
     }
 
-    /// Runs from `running`, succeeds at `done` (seconds).
+    /// Runs from `running` on and succeeds at `done` (seconds).
     #[must_use]
     pub fn succeeds(running: i64, done: i64) -> Script {
         Script::silent().running(running).succeeded(done)
@@ -70,59 +70,59 @@ impl Script {
         self
     }
 
-    /// Another version from then on (seconds).
+    /// Another version from this time on (seconds).
     #[must_use]
     pub fn other_version(self, after: i64) -> Script {
         self.then(after, Say::OtherVersion)
     }
 
-    /// Under way from then on (seconds).
+    /// Running from this time on (seconds).
     #[must_use]
     pub fn running(self, after: i64) -> Script {
         self.then(after, Say::Running)
     }
 
-    /// Done from then on (seconds).
+    /// Succeeded from this time on (seconds).
     #[must_use]
     pub fn succeeded(self, after: i64) -> Script {
         self.then(after, Say::Succeeded)
     }
 
-    /// Failed from then on (seconds).
+    /// Failed from this time on (seconds).
     #[must_use]
     pub fn failed(self, after: i64) -> Script {
         self.then(after, Say::Failed)
     }
 
-    /// Failed pods and no active ones from then on (seconds).
+    /// Failed pods and no active ones from this time on (seconds).
     #[must_use]
-    pub fn suspect(self, after: i64) -> Script {
-        self.then(after, Say::Suspect)
+    pub fn maybe_failed(self, after: i64) -> Script {
+        self.then(after, Say::MaybeFailed)
     }
 
-    /// Done, but Failing=True, from then on (seconds).
+    /// Succeeded, but with Failing=True, from this time on (seconds).
     #[must_use]
     pub fn unhealthy(self, after: i64) -> Script {
         self.then(after, Say::Unhealthy)
     }
 
-    /// The reading and the failure of the cluster's own at `now`, for a work taken at `epoch`.
-    pub(super) fn read(&self, epoch: DateTime<Utc>, now: DateTime<Utc>) -> (Reading, Option<Arc<str>>) {
+    /// The status at `now`, and the failure that the cluster reports, for a work that the agent got at `epoch`.
+    pub(super) fn read(&self, epoch: DateTime<Utc>, now: DateTime<Utc>) -> (StepStatus, Option<Arc<str>>) {
         let elapsed = (now - epoch).num_seconds();
         let Some((after, say)) = self.0.iter().rev().find(|(after, _)| *after <= elapsed) else {
-            return (Reading::NotYet, None);
+            return (StepStatus::NotYet, None);
         };
         match say {
-            Say::OtherVersion => (Reading::OtherVersion, None),
-            Say::Running => (Reading::Running, None),
-            Say::Succeeded => (Reading::Succeeded, None),
-            Say::Failed => (Reading::Failed(Arc::from("the script fails")), None),
-            Say::Suspect => (Reading::Suspect(epoch + TimeDelta::seconds(*after)), None),
-            Say::Unhealthy => (Reading::Succeeded, Some(Arc::from("the cluster is failing"))),
+            Say::OtherVersion => (StepStatus::OtherVersion, None),
+            Say::Running => (StepStatus::Running, None),
+            Say::Succeeded => (StepStatus::Succeeded, None),
+            Say::Failed => (StepStatus::Failed(Arc::from("the script fails")), None),
+            Say::MaybeFailed => (StepStatus::MaybeFailed(epoch + TimeDelta::seconds(*after)), None),
+            Say::Unhealthy => (StepStatus::Succeeded, Some(Arc::from("the cluster is failing"))),
         }
     }
 
-    /// When the script says something new after `now`.
+    /// When the script reports something new after `now`.
     pub(super) fn next(&self, epoch: DateTime<Utc>, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         self.0
             .iter()

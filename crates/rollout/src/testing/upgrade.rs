@@ -1,4 +1,4 @@
-//! One controller of the toy world: what it remembers, what it has written, what it sees.
+//! One controller of a scenario: what it remembers, what it has written, and what it sees.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,17 +6,16 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::hub::{Hub, Owner};
-use super::watch::busy;
-use crate::fleet::{Backoff, Busy, Cluster, Fleet, Reading, Rival, RivalHold, Selection, Slot, Work};
-use crate::phase::{Phase, Step};
-use crate::plan::{Action, Plan};
-use crate::policy::Policy;
-use crate::record::{Attempt, Record};
+use super::monitor::busy;
+use crate::model::{
+    Action, Attempt, Busy, Cluster, ClusterBackoff, Fleet, Phase, Plan, Policy, Record, Rival, RivalHold,
+    Selection, Step, StepStatus, StepWork, Work,
+};
 
-/// Changes that are not urgent are collected this long before they are written.
+/// How long changes that are not urgent are collected before they are written.
 const COALESCE: TimeDelta = TimeDelta::seconds(2);
 
-/// So long after it was given up on a write is certainly not carried out any more.
+/// This long after it was abandoned, a write is certainly not carried out any more.
 const SETTLED: TimeDelta = TimeDelta::seconds(90);
 
 /// How a write ends.
@@ -25,7 +24,7 @@ pub(super) enum Landing {
     Done,
     /// Carried out, but the answer is lost.
     Lost,
-    /// The answer is lost, and it is carried out so many seconds later.
+    /// The answer is lost, and the write is carried out this many seconds later.
     Late(i64),
     /// Not carried out.
     Refused,
@@ -40,18 +39,18 @@ pub(super) struct Write {
     pub(super) issued: DateTime<Utc>,
     pub(super) lands: DateTime<Utc>,
     pub(super) landing: Landing,
-    /// An earlier write of the same may have been carried out, or may be yet.
+    /// True when an earlier write of the same kind may have been carried out or may still be.
     pub(super) repeats: bool,
-    /// It is carried out after it was given up on.
+    /// True when the write is carried out after it was abandoned.
     pub(super) late: bool,
 }
 
-/// Writes of a step's work that were given up on: each may have been carried out, and may be carried out yet.
+/// Abandoned writes of a step's work. Each may have been carried out, and may still be.
 #[derive(Clone, Debug)]
 pub(super) struct Unsettled {
     /// The attempt that was tried last.
     attempt: Attempt,
-    /// When the last one was given up on.
+    /// When the last one was abandoned.
     last: DateTime<Utc>,
 }
 
@@ -60,7 +59,7 @@ impl Unsettled {
         self.last + SETTLED
     }
 
-    /// True when the work that was tried last is there: another one cannot be created beside it.
+    /// True when the work that was tried last exists. Another one cannot be created beside it.
     fn has_landed(&self, index: usize, hub: &Hub, name: &str, step: Step) -> bool {
         let spoke = hub.spokes.get(name);
         let work = spoke.and_then(|spoke| spoke.works[step.index()].as_ref());
@@ -76,18 +75,18 @@ pub(super) struct Upgrade {
     pub(super) observed_retry: Option<Arc<str>>,
     pub(super) selection: BTreeMap<Arc<str>, Selection>,
     pub(super) canaries: BTreeSet<Arc<str>>,
-    /// The report: durable.
+    /// The rows of the report, which survive a restart.
     pub(super) rows: BTreeMap<Arc<str>, Arc<Record>>,
-    /// The rest is memory.
+    /// All following fields are in memory only.
     pub(super) drafts: BTreeMap<Arc<str>, Arc<Record>>,
     pub(super) due: BTreeMap<Arc<str>, DateTime<Utc>>,
     pub(super) writes: Vec<Write>,
     pub(super) backoff: BTreeMap<Arc<str>, DateTime<Utc>>,
     pub(super) unsettled: BTreeMap<(Arc<str>, Step), Unsettled>,
     pub(super) read: BTreeMap<Arc<str>, (Step, DateTime<Utc>)>,
-    /// Its watches are silent: the hub as they told it last, and as answers told it since.
+    /// Set while the watches are silent: the hub as the watches and later answers showed it.
     pub(super) deaf: Option<Hub>,
-    pub(super) obstacles: BTreeMap<(Arc<str>, Step), Slot>,
+    pub(super) blockers: BTreeMap<(Arc<str>, Step), StepWork>,
     pub(super) vanished: BTreeMap<(Arc<str>, Step), Work>,
     pub(super) wake: Option<DateTime<Utc>>,
     pub(super) last: Plan,
@@ -110,7 +109,7 @@ impl Upgrade {
             unsettled: BTreeMap::new(),
             read: BTreeMap::new(),
             deaf: None,
-            obstacles: BTreeMap::new(),
+            blockers: BTreeMap::new(),
             vanished: BTreeMap::new(),
             wake: None,
             last: Plan::default(),
@@ -126,7 +125,7 @@ impl Upgrade {
         policy
     }
 
-    /// Forgets everything that is only in memory.
+    /// Loses everything that is only in memory.
     pub(super) fn forget(&mut self, now: DateTime<Utc>) {
         self.drafts = self.rows.clone();
         self.due.clear();
@@ -134,7 +133,7 @@ impl Upgrade {
         self.backoff.clear();
         self.unsettled.clear();
         self.read.clear();
-        self.obstacles.clear();
+        self.blockers.clear();
         self.vanished.clear();
         for selection in self.selection.values_mut() {
             if matches!(selection, Selection::Left(_)) {
@@ -143,7 +142,7 @@ impl Upgrade {
         }
     }
 
-    /// Keeps the plan's records, to be written when due (`urgent`: how long an urgent one takes).
+    /// Keeps the plan's records until they are due to be written; `urgent` is how long an urgent one takes.
     pub(super) fn adopt(&mut self, plan: &Plan, now: DateTime<Utc>, urgent: TimeDelta) -> bool {
         let mut changed = false;
         for state in &plan.clusters {
@@ -169,7 +168,7 @@ impl Upgrade {
         changed
     }
 
-    /// Writes the rows that are due; true when any was.
+    /// Writes the rows that are due. Returns true when there were any.
     pub(super) fn flush(&mut self, now: DateTime<Utc>) -> bool {
         let due: Vec<_> = self
             .due
@@ -193,7 +192,7 @@ impl Upgrade {
         !due.is_empty() || retried
     }
 
-    /// When memory alone causes something next.
+    /// When something in memory is due next.
     pub(super) fn next(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let landings = self.writes.iter().map(|write| write.lands);
         let doubts = self.unsettled.values().map(Unsettled::over);
@@ -205,10 +204,10 @@ impl Upgrade {
             .min()
     }
 
-    /// Notes that a work is gone; its success is remembered until it is written.
+    /// Notes that a work is gone. Its success is remembered until it is written.
     pub(super) fn note_gone(&mut self, cluster: &Arc<str>, step: Step, work: Work) {
         let row = self.rows.get(cluster);
-        if work.reading == Reading::Succeeded && is_untold(row, step, &work) {
+        if work.status == StepStatus::Succeeded && is_untold(row, step, &work) {
             let work = Work {
                 vanished: true,
                 ..work
@@ -217,7 +216,8 @@ impl Upgrade {
         }
     }
 
-    /// Takes what the answer to a creation or change, or its loss, says of whether it was carried out.
+    /// Notes whether a creation or change was carried out, as far as its answer, or the loss of the answer, shows
+    /// that.
     pub(super) fn weigh(&mut self, write: &Write, now: DateTime<Utc>) {
         let (Action::Create { attempt, .. } | Action::Update { attempt, .. }) = &write.action else {
             return;
@@ -237,8 +237,8 @@ impl Upgrade {
         }
     }
 
-    /// Takes what a look at the hub tells of writes that were given up on; `asked`: the hub said no to another try of this
-    /// step, or what is there.
+    /// Settles abandoned writes by a reading of the hub. `asked` is true when the hub refused another try of this
+    /// step, or when the work was read.
     pub(super) fn settle(
         &mut self,
         index: usize,
@@ -252,7 +252,8 @@ impl Upgrade {
         });
     }
 
-    /// The step of which it is not known whether its work was created, and another of which a creation may be carried out yet.
+    /// The step for which it is not known whether its work was created, and another step for which a creation may
+    /// still be carried out.
     pub(super) fn doubts(&self, index: usize, hub: &Hub, name: &str) -> (Option<Step>, Option<Step>) {
         let doubts = || {
             self.unsettled
@@ -267,21 +268,21 @@ impl Upgrade {
         (open, late)
     }
 
-    fn slot(&self, index: usize, hub: &Hub, name: &Arc<str>, step: Step) -> Slot {
+    fn step_work(&self, index: usize, hub: &Hub, name: &Arc<str>, step: Step) -> StepWork {
         let work = hub
             .spokes
             .get(name)
             .and_then(|spoke| spoke.works[step.index()].as_ref());
         let key = (Arc::clone(name), step);
         match work {
-            Some(work) if work.owner == Owner::Upgrade(index) => Slot::Ours(Arc::new(work.observed())),
-            Some(work) if work.owner != Owner::Nobody => Slot::Rival {
+            Some(work) if work.owner == Owner::Upgrade(index) => StepWork::Ours(Arc::new(work.observed())),
+            Some(work) if work.owner != Owner::Nobody => StepWork::Rival {
                 terminating: work.deleted.is_some(),
             },
-            _ => match (self.obstacles.get(&key), self.vanished.get(&key)) {
-                (Some(obstacle), _) => obstacle.clone(),
-                (None, Some(work)) => Slot::Ours(Arc::new(work.clone())),
-                (None, None) => Slot::Absent,
+            _ => match (self.blockers.get(&key), self.vanished.get(&key)) {
+                (Some(blocker), _) => blocker.clone(),
+                (None, Some(work)) => StepWork::Ours(Arc::new(work.clone())),
+                (None, None) => StepWork::Absent,
             },
         }
     }
@@ -298,7 +299,7 @@ impl Upgrade {
         }))
     }
 
-    /// True when the upgrade has, or is creating, works in the cluster.
+    /// True when the upgrade has works in the cluster or is creating one.
     fn owns(&self, index: usize, hub: &Hub, name: &Arc<str>) -> bool {
         let works = hub.spokes.get(name).map(|spoke| &spoke.works);
         self.busy(name) == Some(Busy::Starting)
@@ -312,7 +313,7 @@ impl Upgrade {
     }
 }
 
-/// True when the record does not tell yet how the step of this work ended.
+/// True when the record does not show yet how the step of this work ended.
 fn is_untold(row: Option<&Arc<Record>>, step: Step, work: &Work) -> bool {
     row.is_none_or(|row| match row.stage(step.into()) {
         Some(stage) if stage.started == work.started => stage.outcome.is_none(),
@@ -321,7 +322,7 @@ fn is_untold(row: Option<&Arc<Record>>, step: Step, work: &Work) -> bool {
     })
 }
 
-/// The other upgrade's hold on a cluster, as upgrade `index` sees it.
+/// How another upgrade holds a cluster, as upgrade `index` sees it.
 fn rival(upgrades: &[Upgrade], index: usize, hub: &Hub, name: &Arc<str>) -> Option<Rival> {
     let mine = upgrades[index].owns(index, hub, name);
     upgrades
@@ -351,7 +352,7 @@ fn rival(upgrades: &[Upgrade], index: usize, hub: &Hub, name: &Arc<str>) -> Opti
         })
 }
 
-/// What upgrade `index` sees.
+/// The fleet as upgrade `index` sees it.
 pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTime<Utc>) -> Fleet {
     let upgrade = &upgrades[index];
     let hub = upgrade.deaf.as_ref().unwrap_or(hub);
@@ -382,13 +383,13 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
                 .unwrap_or(Selection::Left(now)),
             canary: upgrade.canaries.contains(name),
             gone: spoke.gone,
-            standing: spoke.standing.clone(),
+            eligibility: spoke.eligibility.clone(),
             rival: rival(upgrades, index, hub, name),
-            works: Step::ALL.map(|step| upgrade.slot(index, hub, name, step)),
+            works: Step::ALL.map(|step| upgrade.step_work(index, hub, name, step)),
             record: upgrade.drafts.get(name).cloned(),
             written: upgrade.rows.get(name).cloned(),
             busy: upgrade.busy(name),
-            backoff: upgrade.backoff.get(name).map(|until| Backoff {
+            backoff: upgrade.backoff.get(name).map(|until| ClusterBackoff {
                 until: *until,
                 error: Arc::from("the write failed"),
                 lasting: false,

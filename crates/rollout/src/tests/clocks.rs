@@ -1,16 +1,15 @@
-//! What clocks and agents that edit times can do to a plan: clocks that are not trusted, starts in the future, edited starts.
+//! How wrong clocks, and agents that edit times, affect a plan: clocks that are not trusted, starts in the future,
+//! edited starts.
 
-use super::violations::{change, partial, refused};
+use std::sync::Arc;
+
+use super::violations::{change, create, partial, refused};
 use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind as Kind;
-use crate::fleet::Reading;
-use crate::phase::{Phase, Step};
-use crate::plan::Action;
-use crate::reason::Reason;
-use crate::record::{Outcome, Stage};
+use crate::model::{Action, Outcome, Phase, Reason, Stage, Step, StepStatus};
 use crate::testing::{FleetBuilder, at, fleet, policy, record, work};
 
-/// A cluster in flight whose work says that its clock started then (seconds).
+/// A cluster in flight whose work has a clock that started at this time (seconds).
 fn in_flight(started: i64) -> FleetBuilder {
     fleet()
         .cluster("a")
@@ -43,21 +42,21 @@ fn a_work_whose_attempt_and_start_an_agent_edits_moves_no_deadline() {
         };
         edited.cluster("b")
     };
-    let asked = || policy().timeouts(60, 60).window(2);
+    let asked = || policy().timeouts(60, 60).max_concurrency(2);
     let plan = planned(30, asked(), edited(false));
     assert_eq!(plan.wake_at, Some(at(60)));
-    assert_eq!(writes(&plan), ["create b/Platform"], "the others go on");
+    assert_eq!(writes(&plan), ["create b/Platform"], "the others continue");
     let plan = planned(60, asked(), edited(true));
     assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::ClusterUpgradeTimeout));
 }
 
 #[test]
 fn no_job_counts_as_failed_by_a_clock_that_is_not_trusted() {
-    let suspect = || {
-        let since = Reading::Suspect(at(10));
+    let maybe_failed = || {
+        let since = StepStatus::MaybeFailed(at(10));
         fleet()
             .cluster("a")
-            .work(Step::Operators, work(0).reading(since))
+            .work(Step::Operators, work(0).status(since))
             .record(
                 record(Phase::Operators)
                     .succeeded(Stage::Platform, 0)
@@ -65,9 +64,9 @@ fn no_job_counts_as_failed_by_a_clock_that_is_not_trusted() {
             )
     };
     let asked = || policy().operators();
-    let plan = planned(40, asked().distrusted_clock(), suspect());
+    let plan = planned(40, asked().distrusted_clock(), maybe_failed());
     assert_eq!(stand(&plan, "a").0, Phase::Operators);
-    let plan = planned(40, asked(), suspect());
+    let plan = planned(40, asked(), maybe_failed());
     assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::OperatorsJobFailed));
 }
 
@@ -115,7 +114,7 @@ fn a_start_that_is_edited_later_neither_moves_the_deadline_nor_the_record() {
     }
 }
 
-/// A cluster that has just been upgraded, its work's clock ahead of the time of the plan.
+/// A cluster that has just been upgraded and whose work's clock is ahead of the time of the plan.
 fn upgraded_ahead(soak: Option<i64>) -> FleetBuilder {
     let done = work(120).succeeded();
     let done = match soak {
@@ -147,11 +146,11 @@ fn the_note_of_a_soak_is_younger_than_a_clock_that_is_ahead() {
 
 #[test]
 fn a_soak_that_is_noted_is_not_noted_again_though_the_clock_of_its_work_is_ahead() {
-    // The row was lost in a crash; only the note on the work is left.
+    // The row was lost in a crash, so only the note on the work is left.
     let plan = planned(11, policy().soak(30), upgraded_ahead(Some(121)));
     assert_eq!(writes(&plan), Vec::<String>::new());
     assert_eq!(stand(&plan, "a"), (Phase::Soaking, Reason::Soaking));
-    // An earlier attempt's note, which is older than the clock, does not count.
+    // The note of an earlier attempt, which is older than the clock, does not count.
     let plan = planned(130, policy().soak(30), upgraded_ahead(Some(50)));
     assert_eq!(writes(&plan), ["soak a/Platform"]);
 }
@@ -208,12 +207,12 @@ fn deadlines_that_are_overlooked() {
             });
         },
     );
-    let suspect = fleet()
+    let maybe_failed = fleet()
         .cluster("a")
-        .work(Step::Operators, work(0).reading(Reading::Suspect(at(5))))
+        .work(Step::Operators, work(0).status(StepStatus::MaybeFailed(at(5))))
         .record(record(Phase::Operators).stage(Stage::Operators, 0));
     let operators = policy().operators().without(Step::Platform);
-    refused(Kind::WakeMissed, 10, operators, suspect, |plan| {
+    refused(Kind::WakeMissed, 10, operators, maybe_failed, |plan| {
         plan.wake_at = Some(at(21));
     });
     let resting = fleet().cluster("a").backoff(20);
@@ -241,4 +240,32 @@ fn failures_by_time_that_nobody_confirmed() {
     refused(Kind::DeadlinePassed, 60, asked(), late(), |plan| {
         plan.actions.clear();
     });
+}
+#[test]
+fn starts_while_an_earlier_creation_may_be_carried_out_yet() {
+    let late = || fleet().cluster("a").late(Step::Platform).cluster("b");
+    refused(
+        Kind::TooManySlots,
+        10,
+        policy().max_concurrency(1),
+        late(),
+        |plan| {
+            plan.actions.push(create("b", Step::Platform, 10));
+        },
+    );
+    refused(Kind::UnsettledPassed, 10, policy(), late(), |plan| {
+        plan.actions.push(create("a", Step::Platform, 10));
+    });
+    let queued = fleet().cluster("a").record(record(Phase::Pending).revision("r0"));
+    refused(
+        Kind::UnsettledPassed,
+        10,
+        policy(),
+        queued.late(Step::Platform),
+        |plan| {
+            let state = &mut plan.clusters[0];
+            Arc::make_mut(&mut state.record).attempt.revision = "r1".into();
+            state.urgent = true;
+        },
+    );
 }

@@ -1,11 +1,7 @@
 //! Clusters that run a newer version than the target, and upgrades that were restored.
 
 use super::{planned, stand, writes};
-use crate::outlook::StallReason;
-use crate::phase::{Phase, Step};
-use crate::plan::Plan;
-use crate::reason::Reason;
-use crate::record::Stage;
+use crate::model::{Phase, Plan, Reason, Stage, StallReason, Step};
 use crate::testing::{PolicyBuilder, at, fleet, policy, record, work};
 
 const NOTHING: [&str; 0] = [];
@@ -22,7 +18,7 @@ fn a_cluster_that_runs_something_newer_is_blocked_before_its_pre_action() {
         assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::NewerThanTarget));
         assert_eq!(
             &*plan.clusters[0].record.message,
-            "runs 4.12.1, which is newer than 4.12.0; set spec.clusterVersion.allowDowngrade to insist, or take the cluster out of the selection"
+            "The cluster runs 4.12.1, which is newer than 4.12.0. Set spec.clusterVersion.allowDowngrade, or take the cluster out of the selection."
         );
         assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersBlocked));
     }
@@ -40,7 +36,7 @@ fn versions_are_ordered_as_semantic_versions_are() {
         ("4.16.0", "4.16.0", false),
         ("4.16.0+two", "4.16.0+one", false),
         ("4.9.0", "4.10.0", false),
-        // What cannot be judged is not held against the cluster.
+        // If versions cannot be compared, the cluster is not blocked.
         ("", "4.16.0", false),
         ("4.17", "4.16.0", false),
         ("latest", "4.16.0", false),
@@ -77,11 +73,11 @@ fn clusters_that_are_done_are_not_taken_back_by_an_edit_to_an_older_target() {
 
 #[test]
 fn a_cluster_in_flight_ends_what_it_was_asked_for_before_an_older_target_is_refused() {
-    let in_flight = |running: Phase, reading: crate::testing::WorkBuilder| {
+    let in_flight = |running: Phase, status: crate::testing::WorkBuilder| {
         fleet()
             .cluster("dev1")
             .version("4.11.9")
-            .work(Step::Platform, reading)
+            .work(Step::Platform, status)
             .record(record(running).stage(Stage::Platform, 0))
             .cluster("dev2")
     };
@@ -89,11 +85,15 @@ fn a_cluster_in_flight_ends_what_it_was_asked_for_before_an_older_target_is_refu
         policy()
             .edited("r2", &[Step::Platform])
             .target("4.11.5")
-            .window(1)
+            .max_concurrency(1)
     };
-    for (phase, reading) in [(Phase::Initialized, work(0)), (Phase::Partial, work(0).running())] {
-        let plan = planned(10, edited(), in_flight(phase, reading));
-        assert_eq!(writes(&plan), NOTHING, "its slot is held, its work is left alone");
+    for (phase, status) in [(Phase::Initialized, work(0)), (Phase::Partial, work(0).running())] {
+        let plan = planned(10, edited(), in_flight(phase, status));
+        assert_eq!(
+            writes(&plan),
+            NOTHING,
+            "its slot is held, its work is not changed"
+        );
         assert_eq!(stand(&plan, "dev1").0, phase);
     }
     let plan = planned(20, edited(), in_flight(Phase::Partial, work(0).succeeded()));

@@ -1,13 +1,9 @@
-//! Change under way: spec edits, retries, works deleted by hand, restarts, clean-up.
+//! Changes while clusters are in flight: spec edits, retries, works deleted by hand, restarts, clean-up.
 
 use std::sync::Arc;
 
 use super::{planned, record_of, stand, writes};
-use crate::fleet::{Reading, Slot};
-use crate::phase::{Phase, Step};
-use crate::plan::Action;
-use crate::reason::Reason;
-use crate::record::{Outcome, Stage};
+use crate::model::{Action, Outcome, Phase, Reason, Stage, Step, StepStatus, StepWork};
 use crate::testing::{FleetBuilder, PolicyBuilder, RecordBuilder, at, fleet, policy, record, work};
 
 const NOTHING: [&str; 0] = [];
@@ -50,16 +46,16 @@ fn an_edit_repoints_an_initialized_cluster_with_a_fresh_clock_once_announced() {
 
 #[test]
 fn an_edit_lets_a_partial_cluster_finish_and_queues_it_again() {
-    let partial = |reading: Reading| {
+    let partial = |status: StepStatus| {
         fleet()
             .cluster("a")
-            .work(Step::Platform, work(0).reading(reading))
+            .work(Step::Platform, work(0).status(status))
             .record(record(Phase::Partial).stage(Stage::Platform, 0))
     };
-    let plan = planned(50, r2(), partial(Reading::Running));
+    let plan = planned(50, r2(), partial(StepStatus::Running));
     assert_eq!(stand(&plan, "a").0, Phase::Partial);
     assert_eq!(&*record_of(&plan, "a").attempt.revision, "r1");
-    let plan = planned(60, r2(), partial(Reading::Succeeded));
+    let plan = planned(60, r2(), partial(StepStatus::Succeeded));
     assert_eq!(stand(&plan, "a").0, Phase::Pending);
     assert_eq!(&*record_of(&plan, "a").attempt.revision, "r2");
 }
@@ -76,20 +72,20 @@ fn a_partial_cluster_survives_two_edits_of_which_the_first_does_not_concern_it()
 
 #[test]
 fn an_old_update_that_began_just_before_the_repointing_is_finished_first() {
-    let taken = |reading: Reading| {
+    let taken = |status: StepStatus| {
         fleet()
             .cluster("a")
-            .work(Step::Platform, work(0).reading(reading))
+            .work(Step::Platform, work(0).status(status))
             .record(
                 record(Phase::Initialized)
                     .revision("r2")
                     .stage(Stage::Platform, 50),
             )
     };
-    let plan = planned(51, r2(), taken(Reading::Running));
+    let plan = planned(51, r2(), taken(StepStatus::Running));
     assert_eq!(writes(&plan), NOTHING);
     assert_eq!(stand(&plan, "a").0, Phase::Partial);
-    let plan = planned(51, r2(), taken(Reading::Succeeded));
+    let plan = planned(51, r2(), taken(StepStatus::Succeeded));
     assert_eq!(writes(&plan), ["update a/Platform Repoint"]);
 }
 
@@ -145,11 +141,11 @@ fn an_edited_operators_list_deletes_awaits_and_recreates_the_job() {
     assert_eq!(stand(&plan, "a").0, Phase::Operators);
     assert_eq!(writes(&plan), NOTHING, "not announced yet");
     let announced = record_of(&plan, "a").clone();
-    let works = |slot: Slot| {
+    let works = |slot: StepWork| {
         fleet()
             .cluster("a")
             .work(Step::Platform, work(0).succeeded())
-            .slot(Step::Operators, slot)
+            .step_work(Step::Operators, slot)
             .record(announced.clone())
     };
     let old = fleet()
@@ -161,12 +157,12 @@ fn an_edited_operators_list_deletes_awaits_and_recreates_the_job() {
         writes(&planned(61, asked(), old)),
         ["delete a/Operators Leftover"]
     );
-    let terminating = Slot::Ours(Arc::new(work(50).running().terminating().into()));
+    let terminating = StepWork::Ours(Arc::new(work(50).running().terminating().into()));
     let plan = planned(62, asked(), works(terminating));
     assert_eq!(writes(&plan), NOTHING);
     assert_eq!(stand(&plan, "a"), (Phase::Operators, Reason::WaitingForCleanup));
     assert_eq!(
-        writes(&planned(63, asked(), works(Slot::Absent))),
+        writes(&planned(63, asked(), works(StepWork::Absent))),
         ["create a/Operators"]
     );
 }
@@ -272,10 +268,10 @@ fn a_retried_job_or_action_is_deleted_awaited_and_recreated() {
         ),
     ];
     for (step, record, asked) in table {
-        let a = |slot: Slot| {
+        let a = |slot: StepWork| {
             fleet()
                 .cluster("a")
-                .slot(step, slot)
+                .step_work(step, slot)
                 .record(record.clone().retry("again"))
         };
         let asked = || asked.clone().retry("again");
@@ -286,11 +282,11 @@ fn a_retried_job_or_action_is_deleted_awaited_and_recreated() {
         let plan = planned(100, asked(), failed);
         assert_eq!(writes(&plan), [format!("delete a/{step:?} Leftover")]);
         assert_eq!(stand(&plan, "a").1, Reason::WaitingForCleanup);
-        let going = Slot::Ours(Arc::new(work(0).failed().terminating().into()));
+        let going = StepWork::Ours(Arc::new(work(0).failed().terminating().into()));
         assert_eq!(writes(&planned(101, asked(), a(going))), NOTHING);
-        let plan = planned(102, asked(), a(Slot::Absent));
+        let plan = planned(102, asked(), a(StepWork::Absent));
         assert_eq!(writes(&plan), [format!("create a/{step:?}")]);
-        let plan = planned(102, asked().paused(), a(Slot::Absent));
+        let plan = planned(102, asked().paused(), a(StepWork::Absent));
         assert_eq!(stand(&plan, "a").1, Reason::Paused);
     }
 }
@@ -386,7 +382,7 @@ fn a_restart_without_rows_reads_everything_from_the_works() {
         .cluster("b")
         .work(Step::PreAction, work(0).running())
         .cluster("c");
-    let asked = policy().pre_action().window(2).timeouts(60, 60);
+    let asked = policy().pre_action().max_concurrency(2).timeouts(60, 60);
     let plan = planned(30, asked, fleet);
     assert_eq!(stand(&plan, "a").0, Phase::Partial);
     assert_eq!(stand(&plan, "b").0, Phase::PreAction);
@@ -409,7 +405,7 @@ fn a_restart_in_the_soak_keeps_its_clock_and_its_proof() {
     let plan = planned(20, policy().soak(30), a(work(0).succeeded()));
     assert_eq!(stand(&plan, "a").0, Phase::Soaking);
     assert_eq!(plan.wake_at, Some(at(40)));
-    let plan = planned(20, policy().soak(30), a(work(0).reading(Reading::OtherVersion)));
+    let plan = planned(20, policy().soak(30), a(work(0).status(StepStatus::OtherVersion)));
     assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::RegressedInSoak));
 }
 
@@ -478,7 +474,7 @@ fn a_deleted_upgrade_removes_its_own_works_and_nothing_else() {
         .cluster("a")
         .work(Step::PreAction, work(0))
         .work(Step::Platform, work(0).running())
-        .slot(Step::Operators, Slot::Rival { terminating: false })
+        .step_work(Step::Operators, StepWork::Rival { terminating: false })
         .cluster("b")
         .work(Step::Platform, work(0).terminating())
         .cluster("c")
@@ -503,11 +499,7 @@ fn an_edit_taken_back_before_it_was_written_is_announced_like_any_other() {
         .record(record(Phase::Complete).succeeded(Stage::Platform, 0))
         .draft(record(Phase::Pending).revision("r2"));
     let plan = planned(10, policy(), fleet);
-    assert_eq!(
-        writes(&plan),
-        NOTHING,
-        "the written row tells of a finished attempt"
-    );
+    assert_eq!(writes(&plan), NOTHING, "the written row is of a finished attempt");
     assert!(plan.clusters[0].urgent);
     assert_eq!(&*record_of(&plan, "a").attempt.retry, "~");
 }
@@ -516,7 +508,7 @@ fn an_edit_taken_back_before_it_was_written_is_announced_like_any_other() {
 fn a_partial_cluster_that_reports_another_version_is_initialized_again() {
     let fleet = fleet()
         .cluster("a")
-        .work(Step::Platform, work(0).reading(Reading::OtherVersion))
+        .work(Step::Platform, work(0).status(StepStatus::OtherVersion))
         .record(record(Phase::Partial).stage(Stage::Platform, 0));
     assert_eq!(stand(&planned(10, policy(), fleet), "a").0, Phase::Initialized);
 }

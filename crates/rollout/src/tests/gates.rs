@@ -1,13 +1,8 @@
-//! Who may start: slots, canaries, failures, eligibility, rivals, foreign works.
+//! Which clusters may start: slots, canaries, failures, eligibility, rivals, foreign works.
 
 use super::{planned, record_of, stand, writes};
-use crate::fleet::{Busy, Fleet, RivalHold, Slot};
-use crate::outlook::StallReason;
-use crate::phase::{Phase, Step};
-use crate::plan::plan;
-use crate::policy::Limit;
-use crate::reason::Reason;
-use crate::record::Stage;
+use crate::model::{Busy, Fleet, Limit, Phase, Reason, RivalHold, Stage, StallReason, Step, StepWork};
+use crate::planner::plan;
 use crate::testing::{FleetBuilder, RecordBuilder, at, fleet, policy, record, work};
 
 const NOTHING: [&str; 0] = [];
@@ -33,7 +28,7 @@ fn partial(fleet: FleetBuilder, name: &str) -> FleetBuilder {
 
 #[test]
 fn clusters_start_by_name_as_many_as_slots_are_free() {
-    let plan = planned(0, policy().window(2), four());
+    let plan = planned(0, policy().max_concurrency(2), four());
     assert_eq!(writes(&plan), ["create dev1/Platform", "create dev2/Platform"]);
     assert_eq!(stand(&plan, "dev3"), (Phase::Pending, Reason::WaitingForSlot));
     assert_eq!(plan.summary.clusters.pending, 4);
@@ -46,7 +41,7 @@ fn the_order_of_the_input_does_not_matter() {
         .cluster("dev3")
         .cluster("dev2")
         .cluster("dev1");
-    let asked = policy().window(3);
+    let asked = policy().max_concurrency(3);
     assert_eq!(
         writes(&planned(0, asked.clone(), four())),
         writes(&planned(0, asked, reversed))
@@ -60,15 +55,15 @@ fn a_start_under_way_holds_a_slot() {
         .busy(Busy::Starting)
         .cluster("dev2")
         .cluster("dev3");
-    let plan = planned(0, policy().window(2), fleet);
+    let plan = planned(0, policy().max_concurrency(2), fleet);
     assert_eq!(writes(&plan), ["create dev2/Platform"]);
     assert_eq!(plan.summary.in_flight, 1);
 }
 
 #[test]
-fn a_narrower_window_aborts_nothing_and_starts_nothing_until_there_is_room() {
+fn a_lower_max_concurrency_aborts_nothing_and_starts_nothing_until_there_is_room() {
     let running = (1..=4).fold(fleet(), |fleet, number| partial(fleet, &format!("dev{number}")));
-    let plan = planned(10, policy().window(1), running.cluster("dev5"));
+    let plan = planned(10, policy().max_concurrency(1), running.cluster("dev5"));
     assert_eq!(writes(&plan), NOTHING);
     assert_eq!(plan.summary.clusters.partial, 4);
     assert_eq!(stand(&plan, "dev5").1, Reason::WaitingForSlot);
@@ -77,9 +72,9 @@ fn a_narrower_window_aborts_nothing_and_starts_nothing_until_there_is_room() {
 #[test]
 fn a_percentage_is_of_all_clusters_rounded_up_and_at_least_one() {
     for (percent, size) in [(1, 1), (25, 1), (26, 2), (50, 2), (75, 3), (100, 4)] {
-        let plan = planned(0, policy().window_percent(percent), four());
+        let plan = planned(0, policy().max_concurrency_percent(percent), four());
         assert_eq!(writes(&plan).len(), size, "{percent}%");
-        assert_eq!(plan.summary.window, size);
+        assert_eq!(plan.summary.max_concurrency, size);
     }
 }
 
@@ -99,7 +94,7 @@ fn failed_soaking_and_complete_clusters_hold_no_slot() {
         .cluster("dev3")
         .record(record(Phase::Complete))
         .cluster("dev4");
-    let plan = planned(10, policy().window(1).soak(30), fleet);
+    let plan = planned(10, policy().max_concurrency(1).soak(30), fleet);
     assert_eq!(writes(&plan), ["create dev4/Platform"]);
 }
 
@@ -111,7 +106,7 @@ fn a_failure_frees_its_slot_only_when_it_is_written() {
         .record(record(Phase::Initialized).stage(Stage::Platform, 0))
         .read(Step::Platform, 60)
         .cluster("dev2");
-    let plan = planned(60, policy().window(1).timeouts(60, 60), failing);
+    let plan = planned(60, policy().max_concurrency(1).timeouts(60, 60), failing);
     assert_eq!(stand(&plan, "dev1").0, Phase::Failed);
     assert!(plan.clusters[0].urgent);
     assert_eq!(writes(&plan), NOTHING);
@@ -157,14 +152,14 @@ fn after_an_invalid_edit_nothing_starts_and_what_is_in_flight_goes_on() {
 }
 
 #[test]
-fn canaries_start_first_and_within_the_window() {
+fn canaries_start_first_and_within_max_concurrency() {
     let fleet = fleet()
         .cluster("dev1")
         .cluster("dev2")
         .canary()
         .cluster("dev3")
         .canary();
-    let plan = planned(0, policy().canaries().window(1), fleet);
+    let plan = planned(0, policy().canaries().max_concurrency(1), fleet);
     assert_eq!(writes(&plan), ["create dev2/Platform"]);
     assert_eq!(stand(&plan, "dev1").1, Reason::WaitingForCanaries);
     assert_eq!(stand(&plan, "dev3").1, Reason::WaitingForSlot);
@@ -329,7 +324,7 @@ fn clusters_that_must_not_start_say_why_and_take_no_slot() {
         .cluster("dev2")
         .unavailable()
         .cluster("dev3");
-    let plan = planned(0, policy().window(1), fleet);
+    let plan = planned(0, policy().max_concurrency(1), fleet);
     assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::InvalidClusterID));
     assert_eq!(stand(&plan, "dev2"), (Phase::Pending, Reason::ClusterUnavailable));
     assert_eq!(writes(&plan), ["create dev3/Platform"]);
@@ -347,7 +342,7 @@ fn a_blocked_cluster_starts_once_it_is_mended() {
 #[test]
 fn an_unavailable_cluster_in_flight_goes_on_holding_its_slot() {
     let fleet = partial(fleet(), "dev1").unavailable().cluster("dev2");
-    let plan = planned(10, policy().window(1), fleet);
+    let plan = planned(10, policy().max_concurrency(1), fleet);
     assert_eq!(stand(&plan, "dev1").0, Phase::Partial);
     assert_eq!(writes(&plan), NOTHING);
 }
@@ -364,19 +359,19 @@ fn a_cluster_that_a_rival_holds_is_blocked_and_named() {
 
 #[test]
 fn a_rival_that_gives_way_loses_its_actions_first_and_its_platform_work_in_place() {
-    let standing = Slot::Rival { terminating: false };
+    let eligibility = StepWork::Rival { terminating: false };
     let kept = || {
         fleet()
             .cluster("dev1")
             .rival(RivalHold::Yielding)
-            .slot(Step::Platform, standing.clone())
+            .step_work(Step::Platform, eligibility.clone())
     };
     let plan = planned(
         0,
         policy(),
         kept()
-            .slot(Step::Operators, standing.clone())
-            .slot(Step::PreAction, standing.clone()),
+            .step_work(Step::Operators, eligibility.clone())
+            .step_work(Step::PreAction, eligibility.clone()),
     );
     assert_eq!(
         writes(&plan),
@@ -393,12 +388,12 @@ fn a_rival_that_gives_way_loses_its_actions_first_and_its_platform_work_in_place
 
 #[test]
 fn nothing_of_a_rival_is_touched_before_the_cluster_may_start() {
-    let standing = Slot::Rival { terminating: false };
+    let eligibility = StepWork::Rival { terminating: false };
     let fleet = fleet()
         .cluster("dev1")
         .rival(RivalHold::Yielding)
-        .slot(Step::Platform, standing.clone())
-        .slot(Step::PostAction, standing);
+        .step_work(Step::Platform, eligibility.clone())
+        .step_work(Step::PostAction, eligibility);
     let plan = planned(0, policy().paused(), fleet);
     assert_eq!(writes(&plan), NOTHING);
 }
@@ -407,9 +402,9 @@ fn nothing_of_a_rival_is_touched_before_the_cluster_may_start() {
 fn a_work_of_an_upgrade_that_has_not_given_way_is_left_alone() {
     let fleet = fleet()
         .cluster("dev1")
-        .slot(Step::Platform, Slot::Rival { terminating: false })
+        .step_work(Step::Platform, StepWork::Rival { terminating: false })
         .cluster("dev2")
-        .slot(Step::Platform, Slot::Rival { terminating: true });
+        .step_work(Step::Platform, StepWork::Rival { terminating: true });
     let plan = planned(0, policy(), fleet);
     assert_eq!(writes(&plan), NOTHING);
     assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::Conflict));
@@ -457,7 +452,7 @@ fn only_failed_or_blocked_clusters_left_means_stalled() {
     assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersBlocked));
 }
 
-/// A cluster of which a creation may have been carried out, and one that waits.
+/// A cluster for which a creation may have been carried out, and another one that waits.
 fn unsettled() -> FleetBuilder {
     fleet().cluster("dev1").unsettled(Step::Platform).cluster("dev2")
 }
@@ -471,20 +466,20 @@ fn a_start_whose_outcome_is_not_known_holds_its_slot_until_it_is_tried_again() {
             .backoff(20)
             .cluster("dev2")
     };
-    let plan = planned(10, policy().window(1), waiting());
+    let plan = planned(10, policy().max_concurrency(1), waiting());
     assert_eq!(writes(&plan), NOTHING);
     assert_eq!(plan.summary.in_flight, 1);
     assert_eq!(stand(&plan, "dev1").1, Reason::WriteFailed);
     assert_eq!(stand(&plan, "dev2").1, Reason::WaitingForSlot);
-    let plan = planned(20, policy().window(1), waiting());
+    let plan = planned(20, policy().max_concurrency(1), waiting());
     assert_eq!(writes(&plan), ["create dev1/Platform"], "it needs no other slot");
-    let plan = planned(20, policy().window(2), waiting());
+    let plan = planned(20, policy().max_concurrency(2), waiting());
     assert_eq!(writes(&plan), ["create dev1/Platform", "create dev2/Platform"]);
 }
 
 #[test]
 fn a_start_whose_outcome_is_not_known_is_looked_for_while_it_may_not_be_tried_again() {
-    let plan = planned(10, policy().window(1).paused(), unsettled());
+    let plan = planned(10, policy().max_concurrency(1).paused(), unsettled());
     assert_eq!(writes(&plan), ["read dev1/Platform"]);
     assert_eq!(stand(&plan, "dev1"), (Phase::Pending, Reason::Paused));
     let unavailable = fleet().cluster("dev1").unavailable().unsettled(Step::Platform);
@@ -529,11 +524,11 @@ fn while_an_earlier_creation_may_be_carried_out_yet_a_cluster_keeps_its_slot_and
         ended.late(Step::Platform).cluster("dev2")
     };
     for phase in [Phase::Complete, Phase::Failed] {
-        let plan = planned(60, policy().window(1), ended(phase));
+        let plan = planned(60, policy().max_concurrency(1), ended(phase));
         assert_eq!(writes(&plan), NOTHING, "{phase:?}");
         assert_eq!(plan.summary.in_flight, 1);
     }
-    let plan = planned(60, policy().window(3), ended(Phase::Pending));
+    let plan = planned(60, policy().max_concurrency(3), ended(Phase::Pending));
     assert_eq!(writes(&plan), ["create dev2/Platform"]);
     assert_eq!(stand(&plan, "dev1"), (Phase::Pending, Reason::WriteFailed));
     for step in [Step::PreAction, Step::PostAction] {
@@ -573,7 +568,7 @@ fn before_a_deadline_fails_a_cluster_its_work_is_read() {
     assert_eq!(
         (writes(&plan), plan.wake_at),
         (vec![], Some(at(65))),
-        "the reading failed"
+        "the status failed"
     );
     let plan = planned(61, asked(), late().read(Step::Platform, 60));
     assert_eq!(

@@ -3,10 +3,7 @@
 use super::violations::{create, refused};
 use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind;
-use crate::fleet::{Busy, Slot};
-use crate::phase::{Phase, Step};
-use crate::reason::Reason;
-use crate::record::Stage;
+use crate::model::{Busy, Phase, Reason, Stage, Step, StepWork};
 use crate::testing::{FleetBuilder, PolicyBuilder, RecordBuilder, at, fleet, policy, record, work};
 
 const NOTHING: [&str; 0] = [];
@@ -41,7 +38,7 @@ fn a_leaver_in_its_pre_action_is_dropped_when_its_work_is_on_its_way_out() {
     let asked = || policy().pre_action();
     let running = fleet().cluster("a").work(Step::PreAction, work(0).succeeded());
     let plan = planned(12, asked(), left(running.clone()));
-    assert_eq!(writes(&plan), NOTHING, "it may come back, and must not go on");
+    assert_eq!(writes(&plan), NOTHING, "it may come back, and must not continue");
     let plan = planned(15, asked(), left(running));
     assert_eq!(writes(&plan), ["delete a/PreAction LeftSelection"]);
     let going = fleet()
@@ -63,7 +60,7 @@ fn a_leaver_in_flight_goes_on_to_its_end_and_counts() {
         .work(Step::Platform, work(0))
         .record(initialized())
         .cluster("c");
-    let plan = planned(100, policy().operators().window(2), fleet);
+    let plan = planned(100, policy().operators().max_concurrency(2), fleet);
     assert_eq!(writes(&plan), ["create a/Operators"]);
     assert_eq!(stand(&plan, "b").0, Phase::Initialized);
     assert_eq!(stand(&plan, "c").1, Reason::WaitingForSlot);
@@ -137,7 +134,7 @@ fn a_leaver_is_not_given_the_post_action_of_a_spec_that_changed_since() {
     assert_eq!(
         writes(&plan),
         ["create a/PostAction"],
-        "of the spec that it was selected for"
+        "a step of the spec under which it was selected"
     );
     let plan = planned(
         100,
@@ -168,7 +165,7 @@ fn a_leaver_with_an_obstacle_before_its_next_step_is_neither_revised_nor_dropped
         .cluster("a")
         .left(0)
         .work(Step::Platform, work(0).succeeded())
-        .slot(Step::Operators, Slot::Foreign { retry_at: at(120) })
+        .step_work(Step::Operators, StepWork::Foreign { retry_at: at(120) })
         .record(record(Phase::Blocked).stage(Stage::Platform, 0));
     let plan = planned(100, r2().operators(), blocked);
     assert!(plan.dropped.is_empty());
@@ -176,7 +173,7 @@ fn a_leaver_with_an_obstacle_before_its_next_step_is_neither_revised_nor_dropped
     assert_eq!(
         stand(&plan, "a"),
         (Phase::Failed, Reason::LeftSelection),
-        "the spec has changed since"
+        "the spec changed after it left"
     );
     assert_eq!(writes(&plan), NOTHING);
 }
@@ -202,7 +199,7 @@ fn a_cluster_that_is_gone_is_dropped_in_any_phase_and_frees_its_slot() {
         .work(Step::Platform, work(0).running())
         .record(record(Phase::Partial).stage(Stage::Platform, 0))
         .cluster("b");
-    let plan = planned(10, policy().window(1), fleet);
+    let plan = planned(10, policy().max_concurrency(1), fleet);
     assert_eq!(plan.dropped, ["a".into()]);
     assert_eq!(writes(&plan), ["create b/Platform"]);
     assert_eq!(plan.summary.clusters.failed, 0);
@@ -216,7 +213,7 @@ fn a_leaver_whose_start_is_under_way_is_not_dropped() {
         .busy(Busy::Starting)
         .record(record(Phase::Pending))
         .cluster("b");
-    let plan = planned(100, policy().window(1), fleet);
+    let plan = planned(100, policy().max_concurrency(1), fleet);
     assert_eq!(writes(&plan), NOTHING);
     assert!(plan.dropped.is_empty());
 }

@@ -1,4 +1,4 @@
-//! Random worlds and random events: what must hold at every step, and that everything ends.
+//! Random scenarios and random events: what must hold at every step, and that every upgrade ends.
 
 use std::sync::Arc;
 
@@ -7,15 +7,12 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::fleet::Standing;
-use crate::phase::{Phase, Step};
-use crate::policy::{Hold, Limit};
-use crate::reason::Reason;
-use crate::testing::{Latency, PolicyBuilder, Script, World, policy};
+use crate::model::{Eligibility, Hold, Limit, Phase, Reason, Step};
+use crate::testing::{Latency, PolicyBuilder, Scenario, Script, policy};
 
-/// Runs a property: `cases` times every day, `PROPTEST_CASES` times where that is set.
+/// Runs a property `cases` times by default, or `PROPTEST_CASES` times where that is set.
 fn holds<S: Strategy>(cases: u32, strategy: S, property: impl Fn(S::Value) -> Result<(), TestCaseError>) {
-    // What proptest runs when the variable is not set.
+    // The value that proptest reports when the variable is not set.
     const UNSET: u32 = 256;
     let asked = Config::default().cases;
     let cases = if asked == UNSET { cases } else { asked };
@@ -50,7 +47,7 @@ enum Event {
     Restored(bool),
     Edit(u8, Vec<Step>),
     Pause(bool),
-    Window(u32),
+    Slots(u32),
     MaxFailures(Option<u32>),
     Soak(Option<i64>),
     Timeout(i64),
@@ -65,7 +62,7 @@ enum Behaviour {
     Silent,
     Stuck,
     Fails,
-    Suspect,
+    MaybeFailed,
     FailsThenRecovers,
     Regresses,
 }
@@ -78,14 +75,16 @@ fn script(step: Step, behaviour: Behaviour) -> Script {
         Behaviour::Stuck => Script::silent().running(4),
         Behaviour::Fails if step == Step::Platform => Script::silent().other_version(2),
         Behaviour::Fails => Script::silent().failed(6),
-        Behaviour::Suspect if step == Step::Operators => Script::silent().suspect(4),
+        Behaviour::MaybeFailed if step == Step::Operators => Script::silent().maybe_failed(4),
         Behaviour::FailsThenRecovers if step != Step::Platform => {
             Script::silent().failed(6).running(10).succeeded(13)
         }
         Behaviour::Regresses if step == Step::Platform => {
             Script::succeeds(2, 6).unhealthy(15).other_version(25)
         }
-        Behaviour::Suspect | Behaviour::FailsThenRecovers | Behaviour::Regresses => Script::succeeds(1, 2),
+        Behaviour::MaybeFailed | Behaviour::FailsThenRecovers | Behaviour::Regresses => {
+            Script::succeeds(1, 2)
+        }
     }
 }
 
@@ -94,14 +93,14 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn behaviour() -> impl Strategy<Value = Behaviour> {
-    use Behaviour::{Fails, FailsThenRecovers, Good, Regresses, Silent, Slow, Stuck, Suspect};
+    use Behaviour::{Fails, FailsThenRecovers, Good, MaybeFailed, Regresses, Silent, Slow, Stuck};
     prop::sample::select(vec![
         Good,
         Slow,
         Silent,
         Stuck,
         Fails,
-        Suspect,
+        MaybeFailed,
         FailsThenRecovers,
         Regresses,
     ])
@@ -126,7 +125,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => any::<bool>().prop_map(Event::Restored),
         3 => (0..3_u8, vec(step(), 0..4)).prop_map(|(r, s)| Event::Edit(r, s)),
         1 => any::<bool>().prop_map(Event::Pause),
-        1 => (1..5_u32).prop_map(Event::Window),
+        1 => (1..5_u32).prop_map(Event::Slots),
         1 => prop::option::of(0..3_u32).prop_map(Event::MaxFailures),
         1 => prop::option::of(1..40_i64).prop_map(Event::Soak),
         1 => (10..200_i64).prop_map(Event::Timeout),
@@ -144,8 +143,8 @@ fn asked() -> impl Strategy<Value = PolicyBuilder> {
         any::<bool>(),
         10..200_i64,
     )
-        .prop_map(|(steps, window, failures, soak, canaries, timeout)| {
-            let mut asked = policy().window(window).timeouts(timeout, timeout / 2 + 5);
+        .prop_map(|(steps, slots, failures, soak, canaries, timeout)| {
+            let mut asked = policy().max_concurrency(slots).timeouts(timeout, timeout / 2 + 5);
             for step in [Step::PreAction, Step::Operators, Step::PostAction] {
                 if steps[step.index()] {
                     asked = asked.step(step);
@@ -164,7 +163,7 @@ fn asked() -> impl Strategy<Value = PolicyBuilder> {
         })
 }
 
-fn revise(world: &mut World, revision: u8, steps: &[Step]) {
+fn revise(world: &mut Scenario, revision: u8, steps: &[Step]) {
     let revision = format!("r{revision}");
     world.edit(0, |policy| {
         policy.revision = Arc::from(revision.as_str());
@@ -176,7 +175,7 @@ fn revise(world: &mut World, revision: u8, steps: &[Step]) {
     });
 }
 
-fn happen(world: &mut World, event: &Event) {
+fn happen(world: &mut Scenario, event: &Event) {
     world.note(&format!("{event:?}"));
     match event {
         Event::Script(c, s, b) => world.script(NAMES[*c], *s, script(*s, *b)),
@@ -188,20 +187,20 @@ fn happen(world: &mut World, event: &Event) {
         Event::Select(c) => world.select(0, NAMES[*c]),
         Event::Deselect(c) => world.deselect(0, NAMES[*c]),
         Event::Lose(c) => world.lose(NAMES[*c]),
-        Event::Block(c) => world.standing(
+        Event::Block(c) => world.eligibility(
             NAMES[*c],
-            Standing::Blocked {
+            Eligibility::Blocked {
                 reason: Reason::InvalidClusterID,
-                message: Arc::from("mend the label"),
+                message: Arc::from("fix the label"),
             },
         ),
-        Event::Unblock(c) => world.standing(NAMES[*c], Standing::Eligible),
+        Event::Unblock(c) => world.eligibility(NAMES[*c], Eligibility::Eligible),
         Event::Runs(c, newer) => world.runs(NAMES[*c], if *newer { "4.12.1" } else { "4.12.0-rc.1" }),
         Event::AllowDowngrade(allowed) => world.edit(0, |policy| policy.allow_downgrade = *allowed),
         Event::Restored(held) => world.edit(0, |policy| policy.hold = held.then_some(Hold::Restored)),
         Event::Edit(revision, steps) => revise(world, *revision, steps),
         Event::Pause(paused) => world.edit(0, |policy| policy.hold = paused.then_some(Hold::Paused)),
-        Event::Window(count) => world.edit(0, |policy| policy.max_concurrency = Limit::Count(*count)),
+        Event::Slots(count) => world.edit(0, |policy| policy.max_concurrency = Limit::Count(*count)),
         Event::MaxFailures(limit) => {
             world.edit(0, |policy| policy.max_failures = limit.map(Limit::Count));
         }
@@ -245,8 +244,8 @@ fn story(events: usize) -> impl Strategy<Value = Story> {
         })
 }
 
-fn begin(story: &Story, latency: Latency) -> World {
-    let mut world = World::new(story.asked.clone().build(), story.seed);
+fn begin(story: &Story, latency: Latency) -> Scenario {
+    let mut world = Scenario::new(story.asked.clone().build(), story.seed);
     world.set_latency(latency);
     for name in &NAMES[..story.clusters] {
         world.add_cluster(name);
@@ -257,7 +256,7 @@ fn begin(story: &Story, latency: Latency) -> World {
     world
 }
 
-fn live_through(story: &Story, latency: Latency) -> World {
+fn live_through(story: &Story, latency: Latency) -> Scenario {
     let mut world = begin(story, latency);
     for (after, event) in &story.events {
         let until = world.seconds() + after;
@@ -267,7 +266,7 @@ fn live_through(story: &Story, latency: Latency) -> World {
     world
 }
 
-fn no_fault(world: &World) -> Result<(), TestCaseError> {
+fn no_fault(world: &Scenario) -> Result<(), TestCaseError> {
     prop_assert!(
         world.faults().is_empty(),
         "{:#?}\n{}",
@@ -294,7 +293,7 @@ fn everything_ends_when_faults_end() {
         world.set_latency(Latency::Random);
         for name in &NAMES[..story.clusters] {
             world.offline(name, false);
-            world.standing(name, Standing::Eligible);
+            world.eligibility(name, Eligibility::Eligible);
             world.runs(name, "4.11.0");
             for step in Step::ALL {
                 world.remove_foreign(name, step);
@@ -379,7 +378,7 @@ fn a_crash_at_any_second_loses_and_repeats_nothing() {
     holds(150, cases, |(asked, clusters, seed, mut crashes)| {
         let asked = asked.timeouts(300, 300);
         let canaries = asked.clone().build().canaries;
-        let mut world = World::new(asked.build(), seed);
+        let mut world = Scenario::new(asked.build(), seed);
         world.set_latency(Latency::Random);
         for name in &NAMES[..clusters] {
             world.add_cluster(name);
@@ -401,11 +400,11 @@ fn a_crash_at_any_second_loses_and_repeats_nothing() {
 }
 
 #[test]
-fn late_commits_stay_within_the_window() {
+fn late_commits_stay_within_max_concurrency() {
     holds(150, story(10), |story| {
         let events = story.events.into_iter();
         let events = events
-            // Known limit: a process that ends forgets its doubts.
+            // Known limit: a process that ends forgets which writes were in doubt.
             .filter(|(_, event)| !matches!(event, Event::Crash))
             .collect();
         let story = Story { events, ..story };

@@ -1,11 +1,10 @@
-//! Whole upgrades as logs: time, cluster, action or phase. Agents act in order, or at seeded random speed.
+//! Whole upgrades as logs of time, cluster and action or phase. Agents act in order or at seeded random speed.
 
-use crate::phase::{Phase, Step};
-use crate::policy::Hold;
-use crate::testing::{Latency, PolicyBuilder, Rng, Script, World, policy};
+use crate::model::{Hold, Phase, Step};
+use crate::testing::{Latency, PolicyBuilder, Rng, Scenario, Script, policy};
 
-fn world(asked: PolicyBuilder, names: &[&str]) -> World {
-    let mut world = World::new(asked.build(), 7);
+fn world(asked: PolicyBuilder, names: &[&str]) -> Scenario {
+    let mut world = Scenario::new(asked.build(), 7);
     for name in names {
         world.add_cluster(name);
     }
@@ -16,7 +15,7 @@ const NONE: [String; 0] = [];
 const FOUR: [&str; 4] = ["dev1", "dev2", "dev3", "dev4"];
 
 #[track_caller]
-fn end(mut world: World) -> String {
+fn end(mut world: Scenario) -> String {
     assert!(world.settle(100_000), "{}", world.log());
     assert_eq!(world.faults(), Vec::<String>::new(), "{}", world.log());
     let actions = world.actions();
@@ -29,13 +28,13 @@ fn end(mut world: World) -> String {
 
 #[test]
 fn a_plain_upgrade() {
-    insta::assert_snapshot!(end(world(policy().window(2), &FOUR)));
+    insta::assert_snapshot!(end(world(policy().max_concurrency(2), &FOUR)));
 }
 
 #[test]
 fn agents_of_random_speed() {
     let names = ["dev1", "dev2", "dev3", "dev4", "dev5", "dev6"];
-    let mut world = world(policy().operators().window(2), &names);
+    let mut world = world(policy().operators().max_concurrency(2), &names);
     world.set_latency(Latency::Random);
     let mut rng = Rng::new(42);
     for name in names {
@@ -56,7 +55,7 @@ fn every_step_of_one_cluster() {
 
 #[test]
 fn canaries_go_first() {
-    let mut world = world(policy().canaries().window(2), &FOUR);
+    let mut world = world(policy().canaries().max_concurrency(2), &FOUR);
     world.canary(0, "dev3");
     world.canary(0, "dev4");
     world.script("dev4", Step::Platform, Script::succeeds(5, 50));
@@ -65,15 +64,15 @@ fn canaries_go_first() {
 
 #[test]
 fn a_canary_fails_and_is_retried() {
-    let mut world = world(policy().canaries().window(2).timeouts(60, 60), &FOUR);
+    let mut world = world(policy().canaries().max_concurrency(2).timeouts(60, 60), &FOUR);
     world.canary(0, "dev1");
     world.script("dev1", Step::Platform, Script::silent().running(5));
     world.run_until(100);
     assert_eq!(world.phase(0, "dev1"), Some(Phase::Failed));
     assert_eq!(world.log_of("create").len(), 1);
-    world.note("dev1 is mended and retried");
+    world.note("dev1 is fixed and retried");
     world.script("dev1", Step::Platform, Script::succeeds(5, 20));
-    world.retry(0, "mended");
+    world.retry(0, "fixed");
     insta::assert_snapshot!(end(world));
 }
 
@@ -87,7 +86,7 @@ fn the_version_is_edited_in_every_phase() {
         "pending",
         "soaking",
     ];
-    let mut world = world(policy().window(4).soak(40).timeouts(60, 60), &names);
+    let mut world = world(policy().max_concurrency(4).soak(40).timeouts(60, 60), &names);
     world.script("complete", Step::Platform, Script::succeeds(2, 5));
     world.script("failed", Step::Platform, Script::silent().running(5));
     world.script("initialized", Step::Platform, Script::silent().other_version(1));
@@ -120,7 +119,7 @@ fn the_version_is_edited_in_every_phase() {
 
 #[test]
 fn clusters_join_and_leave() {
-    let mut world = world(policy().pre_action().operators().window(2), &FOUR);
+    let mut world = world(policy().pre_action().operators().max_concurrency(2), &FOUR);
     world.run_until(3);
     world.note("dev1 leaves in its pre-action, dev4 before it started");
     world.deselect(0, "dev1");
@@ -157,23 +156,27 @@ fn a_newer_upgrade_takes_over() {
 
 #[test]
 fn a_cluster_regresses_in_its_soak() {
-    let mut world = world(policy().window(1).soak(60), &["dev1", "dev2"]);
+    let mut world = world(policy().max_concurrency(1).soak(60), &["dev1", "dev2"]);
     let script = Script::succeeds(5, 20).unhealthy(40);
     world.script("dev1", Step::Platform, script);
     world.run_until(200);
     assert_eq!(world.phase(0, "dev1"), Some(Phase::Failed));
     assert!(world.has_work("dev1", Step::Platform), "kept until retried");
-    world.note("mended and retried");
+    world.note("fixed and retried");
     world.script("dev1", Step::Platform, Script::succeeds(0, 1));
-    world.retry(0, "mended");
+    world.retry(0, "fixed");
     insta::assert_snapshot!(end(world));
 }
 
 #[test]
 fn an_operators_job_fails() {
-    let mut world = world(policy().operators().window(1), &["dev1", "dev2", "dev3"]);
+    let mut world = world(policy().operators().max_concurrency(1), &["dev1", "dev2", "dev3"]);
     world.script("dev1", Step::Operators, Script::silent().running(2).failed(10));
-    world.script("dev2", Step::Operators, Script::silent().running(2).suspect(10));
+    world.script(
+        "dev2",
+        Step::Operators,
+        Script::silent().running(2).maybe_failed(10),
+    );
     insta::assert_snapshot!(end(world));
 }
 
@@ -187,7 +190,7 @@ fn a_post_action_is_degraded_and_recovers_late() {
 
 #[test]
 fn a_pre_action_is_degraded_and_recovers() {
-    let mut world = world(policy().pre_action().window(1), &["dev1", "dev2"]);
+    let mut world = world(policy().pre_action().max_concurrency(1), &["dev1", "dev2"]);
     let late = Script::silent().failed(3).succeeded(15);
     world.script("dev1", Step::PreAction, late);
     insta::assert_snapshot!(end(world));
@@ -195,7 +198,12 @@ fn a_pre_action_is_degraded_and_recovers() {
 
 #[test]
 fn the_controller_dies_in_the_middle_of_everything() {
-    let asked = policy().pre_action().operators().post_action().soak(10).window(2);
+    let asked = policy()
+        .pre_action()
+        .operators()
+        .post_action()
+        .soak(10)
+        .max_concurrency(2);
     let mut world = world(asked, &FOUR);
     for seconds in [1, 2, 6, 8, 20, 26, 27, 28, 39, 51, 60, 72] {
         world.run_until(seconds);
@@ -205,9 +213,9 @@ fn the_controller_dies_in_the_middle_of_everything() {
 }
 
 #[test]
-fn creations_whose_answers_are_lost_and_that_come_about_later_stay_within_the_window() {
+fn creations_whose_answers_are_lost_and_that_come_about_later_stay_within_max_concurrency() {
     for later in [0, 2, 30, 60] {
-        let mut world = World::new(policy().window(1).build(), 1);
+        let mut world = Scenario::new(policy().max_concurrency(1).build(), 1);
         for name in ["a", "b", "c"] {
             world.add_cluster(name);
         }
@@ -222,7 +230,7 @@ fn creations_whose_answers_are_lost_and_that_come_about_later_stay_within_the_wi
 
 #[test]
 fn while_paused_nothing_is_created_again_and_what_comes_about_later_holds_its_slot() {
-    let mut world = World::new(policy().window(1).build(), 1);
+    let mut world = Scenario::new(policy().max_concurrency(1).build(), 1);
     world.add_cluster("a");
     world.add_cluster("b");
     world.set_latency(Latency::Losing(30));
@@ -242,7 +250,7 @@ fn while_paused_nothing_is_created_again_and_what_comes_about_later_holds_its_sl
 
 #[test]
 fn a_creation_that_never_came_about_gives_its_slot_back() {
-    let mut world = World::new(policy().window(1).build(), 1);
+    let mut world = Scenario::new(policy().max_concurrency(1).build(), 1);
     world.add_cluster("a");
     world.add_cluster("b");
     world.set_latency(Latency::Losing(100_000));
@@ -258,7 +266,7 @@ fn a_creation_that_never_came_about_gives_its_slot_back() {
 
 #[test]
 fn a_cluster_that_ended_while_the_watches_were_silent_does_not_fail() {
-    let mut world = World::new(policy().window(1).timeouts(60, 60).build(), 1);
+    let mut world = Scenario::new(policy().max_concurrency(1).timeouts(60, 60).build(), 1);
     world.add_cluster("a");
     world.add_cluster("b");
     world.script("b", Step::Platform, Script::silent().running(1));

@@ -1,11 +1,7 @@
 //! The transitions between phases, one by one.
 
 use super::{planned, record_of, stand, writes};
-use crate::fleet::Reading;
-use crate::phase::{Phase, Step};
-use crate::policy::Limit;
-use crate::reason::Reason;
-use crate::record::{Outcome, Stage};
+use crate::model::{Limit, Outcome, Phase, Reason, Stage, Step, StepStatus};
 use crate::testing::{at, fleet, policy, record, work};
 
 #[test]
@@ -34,10 +30,10 @@ fn a_pending_cluster_starts_with_the_operators_when_no_platform_is_asked_for() {
 
 #[test]
 fn a_running_pre_action_lets_nothing_else_begin() {
-    for reading in [Reading::NotYet, Reading::Running] {
+    for status in [StepStatus::NotYet, StepStatus::Running] {
         let fleet = fleet()
             .cluster("a")
-            .work(Step::PreAction, work(0).reading(reading))
+            .work(Step::PreAction, work(0).status(status))
             .record(record(Phase::PreAction).stage(Stage::PreAction, 0));
         let plan = planned(10, policy().pre_action(), fleet);
         assert_eq!(writes(&plan), Vec::<String>::new());
@@ -65,7 +61,7 @@ fn a_pre_action_that_failed_is_degraded_and_holds_no_slot_once_that_is_written()
             .record(record(Phase::PreAction).stage(Stage::PreAction, 0))
             .cluster("b")
     };
-    let asked = policy().pre_action().window(1);
+    let asked = policy().pre_action().max_concurrency(1);
     let plan = planned(10, asked.clone(), a());
     assert_eq!(
         stand(&plan, "a"),
@@ -113,7 +109,7 @@ fn a_degraded_pre_action_that_recovers_queues_for_a_slot() {
             .reason(Reason::PreActionFailed)
             .stage(Stage::PreAction, 0)
     };
-    let asked = || policy().pre_action().window(1);
+    let asked = || policy().pre_action().max_concurrency(1);
     let busy = fleet()
         .cluster("a")
         .work(Step::PreAction, work(0).succeeded())
@@ -143,15 +139,15 @@ fn a_degraded_pre_action_that_recovers_queues_for_a_slot() {
 #[test]
 fn an_initialized_cluster_follows_the_feedback_of_its_platform_work() {
     let table = [
-        (Reading::NotYet, Phase::Initialized),
-        (Reading::OtherVersion, Phase::Initialized),
-        (Reading::Running, Phase::Partial),
-        (Reading::Succeeded, Phase::Complete),
+        (StepStatus::NotYet, Phase::Initialized),
+        (StepStatus::OtherVersion, Phase::Initialized),
+        (StepStatus::Running, Phase::Partial),
+        (StepStatus::Succeeded, Phase::Complete),
     ];
-    for (reading, expected) in table {
+    for (status, expected) in table {
         let fleet = fleet()
             .cluster("a")
-            .work(Step::Platform, work(0).reading(reading))
+            .work(Step::Platform, work(0).status(status))
             .record(record(Phase::Initialized).stage(Stage::Platform, 0));
         let plan = planned(10, policy(), fleet);
         assert_eq!(record_of(&plan, "a").phase, expected);
@@ -185,14 +181,14 @@ fn a_partial_cluster_goes_on_to_operators_to_the_soak_or_is_complete() {
 
 #[test]
 fn a_platform_step_out_of_time_fails_exactly_at_its_deadline() {
-    for (before, reading) in [
-        (Phase::Initialized, Reading::NotYet),
-        (Phase::Partial, Reading::Running),
+    for (before, status) in [
+        (Phase::Initialized, StepStatus::NotYet),
+        (Phase::Partial, StepStatus::Running),
     ] {
         let a = || {
             fleet()
                 .cluster("a")
-                .work(Step::Platform, work(0).reading(reading.clone()))
+                .work(Step::Platform, work(0).status(status.clone()))
                 .record(record(before).stage(Stage::Platform, 0))
         };
         let asked = policy().timeouts(60, 60);
@@ -236,31 +232,36 @@ fn feedback_wins_over_a_deadline_in_the_same_observation() {
 
 #[test]
 fn operators_end_as_their_job_does() {
-    let failed = Reading::Failed("no plan".into());
+    let failed = StepStatus::Failed("no plan".into());
     let table = [
-        (Reading::NotYet, 30, Phase::Operators, Reason::Running),
-        (Reading::Running, 30, Phase::Operators, Reason::Running),
-        (Reading::Succeeded, 30, Phase::Complete, Reason::None),
+        (StepStatus::NotYet, 30, Phase::Operators, Reason::Running),
+        (StepStatus::Running, 30, Phase::Operators, Reason::Running),
+        (StepStatus::Succeeded, 30, Phase::Complete, Reason::None),
         (failed, 30, Phase::Failed, Reason::OperatorsJobFailed),
-        (Reading::Suspect(at(16)), 30, Phase::Operators, Reason::Running),
         (
-            Reading::Suspect(at(15)),
+            StepStatus::MaybeFailed(at(16)),
+            30,
+            Phase::Operators,
+            Reason::Running,
+        ),
+        (
+            StepStatus::MaybeFailed(at(15)),
             30,
             Phase::Failed,
             Reason::OperatorsJobFailed,
         ),
         (
-            Reading::Running,
+            StepStatus::Running,
             60,
             Phase::Failed,
             Reason::OperatorsUpgradeTimeout,
         ),
     ];
-    for (reading, seconds, phase, reason) in table {
+    for (status, seconds, phase, reason) in table {
         let fleet = fleet()
             .cluster("a")
             .work(Step::Platform, work(0).succeeded())
-            .work(Step::Operators, work(0).reading(reading.clone()))
+            .work(Step::Operators, work(0).status(status.clone()))
             .read(Step::Operators, seconds)
             .record(
                 record(Phase::Operators)
@@ -268,8 +269,8 @@ fn operators_end_as_their_job_does() {
                     .stage(Stage::Operators, 0),
             );
         let plan = planned(seconds, policy().operators().timeouts(600, 60), fleet);
-        assert_eq!(stand(&plan, "a"), (phase, reason), "{reading:?}");
-        if reading == Reading::Suspect(at(16)) {
+        assert_eq!(stand(&plan, "a"), (phase, reason), "{status:?}");
+        if status == StepStatus::MaybeFailed(at(16)) {
             assert_eq!(plan.wake_at, Some(at(31)));
         }
     }
@@ -299,7 +300,7 @@ fn a_soaking_cluster_is_complete_when_min_success_time_is_over() {
 fn a_soaking_cluster_that_fails_or_changes_its_version_has_regressed() {
     let works = [
         work(0).succeeded().unhealthy(),
-        work(0).reading(Reading::OtherVersion),
+        work(0).status(StepStatus::OtherVersion),
     ];
     for work in works {
         let fleet = fleet().cluster("a").work(Step::Platform, work.soak(10)).record(
@@ -319,7 +320,7 @@ fn a_complete_cluster_gets_its_post_action_without_a_slot() {
         .work(Step::Platform, work(0).succeeded())
         .record(record(Phase::Partial).stage(Stage::Platform, 0))
         .cluster("b");
-    let plan = planned(10, policy().post_action().window(1), fleet);
+    let plan = planned(10, policy().post_action().max_concurrency(1), fleet);
     assert_eq!(stand(&plan, "a").0, Phase::PostAction);
     assert_eq!(writes(&plan), ["create a/PostAction", "create b/Platform"]);
     assert_eq!(plan.summary.clusters.complete, 1);
@@ -329,17 +330,17 @@ fn a_complete_cluster_gets_its_post_action_without_a_slot() {
 
 #[test]
 fn a_post_action_ends_complete_or_failed() {
-    let failed = Reading::Failed("unhealthy".into());
+    let failed = StepStatus::Failed("unhealthy".into());
     let table = [
-        (Reading::Running, 10, Phase::PostAction, Reason::Running),
-        (Reading::Succeeded, 100, Phase::Complete, Reason::None),
+        (StepStatus::Running, 10, Phase::PostAction, Reason::Running),
+        (StepStatus::Succeeded, 100, Phase::Complete, Reason::None),
         (failed, 10, Phase::Failed, Reason::PostActionFailed),
-        (Reading::Running, 60, Phase::Failed, Reason::PostActionTimeout),
+        (StepStatus::Running, 60, Phase::Failed, Reason::PostActionTimeout),
     ];
-    for (reading, seconds, phase, reason) in table {
+    for (status, seconds, phase, reason) in table {
         let fleet = fleet()
             .cluster("a")
-            .work(Step::PostAction, work(0).reading(reading))
+            .work(Step::PostAction, work(0).status(status))
             .read(Step::PostAction, seconds)
             .record(
                 record(Phase::PostAction)

@@ -1,18 +1,16 @@
-//! Rows and works that cannot be read block their own cluster and nothing else.
+//! Rows and works that cannot be read block their own cluster and no other.
 
 use std::sync::Arc;
 
 use super::{planned, record_of, stand, writes};
 use crate::check::{ViolationKind, check};
-use crate::fleet::Slot;
-use crate::outlook::StallReason;
-use crate::phase::{Phase, Step};
-use crate::plan::{Action, DeleteReason, plan};
-use crate::reason::Reason;
-use crate::record::{Attempt, LONGEST_RETRY, Record, Stage};
+use crate::model::{
+    Action, Attempt, DeleteReason, LONGEST_RETRY, Phase, Reason, Record, Stage, StallReason, Step, StepWork,
+};
+use crate::planner::plan;
 use crate::testing::{RecordBuilder, at, fleet, policy, record, work};
 
-/// The stand-in for a row that cannot be read.
+/// The record that stands for a row that cannot be read.
 fn unreadable() -> RecordBuilder {
     record(Phase::Blocked)
         .revision("")
@@ -20,8 +18,8 @@ fn unreadable() -> RecordBuilder {
         .message("phase: unknown variant")
 }
 
-fn spoiled() -> Slot {
-    Slot::Unreadable {
+fn spoiled() -> StepWork {
+    StepWork::Unreadable {
         what: Arc::from("the revision is too long"),
         terminating: false,
     }
@@ -67,7 +65,7 @@ fn a_cluster_whose_record_cannot_be_read_holds_a_slot_while_a_work_of_it_may_run
             .record(unreadable())
             .work(Step::Platform, found)
             .cluster("c2");
-        let plan = planned(10, policy().window(1), fleet);
+        let plan = planned(10, policy().max_concurrency(1), fleet);
         assert_eq!(plan.actions.len(), starts, "{:?}", plan.actions);
         assert_eq!(plan.summary.in_flight, usize::from(running));
     }
@@ -105,12 +103,12 @@ fn the_checker_refuses_to_touch_what_cannot_be_read() {
 #[test]
 fn nothing_starts_where_any_work_of_the_upgrade_cannot_be_read() {
     for step in Step::ALL {
-        let fleet = fleet().cluster("c1").slot(step, spoiled()).cluster("c2");
+        let fleet = fleet().cluster("c1").step_work(step, spoiled()).cluster("c2");
         let plan = planned(10, policy().pre_action().operators().post_action(), fleet);
         assert_eq!(writes(&plan), ["create c2/PreAction"]);
         assert_eq!(stand(&plan, "c1"), (Phase::Blocked, Reason::UnreadableWork));
         let message = &record_of(&plan, "c1").message;
-        assert!(message.contains("restore them, or delete"), "{message}");
+        assert!(message.contains("Restore them, or delete"), "{message}");
     }
 }
 
@@ -120,10 +118,10 @@ fn a_work_that_cannot_be_read_any_more_keeps_its_slot_until_its_time_is_over() {
         fleet()
             .cluster("c1")
             .record(record(Phase::Partial).stage(Stage::Platform, 0))
-            .slot(Step::Platform, spoiled())
+            .step_work(Step::Platform, spoiled())
     };
     let given = || cluster().cluster("c2");
-    let one = || policy().window(1);
+    let one = || policy().max_concurrency(1);
     let plan = planned(100, one(), given());
     assert_eq!(writes(&plan), Vec::<String>::new());
     assert_eq!(stand(&plan, "c1"), (Phase::Partial, Reason::UnreadableWork));
@@ -145,7 +143,7 @@ fn a_cluster_that_left_is_not_dropped_while_a_work_of_it_cannot_be_read() {
         .cluster("c1")
         .left(-100)
         .record(record(Phase::Pending).retry("t1"))
-        .slot(Step::Platform, spoiled());
+        .step_work(Step::Platform, spoiled());
     let plan = planned(10, policy(), fleet);
     assert!(plan.dropped.is_empty());
     assert_eq!(stand(&plan, "c1"), (Phase::Blocked, Reason::UnreadableWork));
@@ -153,7 +151,7 @@ fn a_cluster_that_left_is_not_dropped_while_a_work_of_it_cannot_be_read() {
 
 #[test]
 fn a_deleted_upgrade_removes_works_that_cannot_be_read_too() {
-    let fleet = fleet().cluster("c1").slot(Step::Operators, spoiled());
+    let fleet = fleet().cluster("c1").step_work(Step::Operators, spoiled());
     let plan = planned(10, policy().deleting(), fleet);
     assert_eq!(writes(&plan), ["delete c1/Operators UpgradeDeleted"]);
 }
@@ -165,7 +163,7 @@ fn a_reason_of_a_newer_release_is_kept_with_the_record_that_it_explains() {
     let plan = planned(10, policy(), fleet().cluster("c1").record(failed.clone()));
     assert_eq!(*record_of(&plan, "c1"), failed);
     assert_eq!(record_of(&plan, "c1").reason_text(), "EtcdQuorumLost");
-    // What is decided anew is explained anew.
+    // A new decision has a new reason.
     let plan = planned(10, policy().retry("t2"), fleet().cluster("c1").record(failed));
     assert_eq!(record_of(&plan, "c1").reason, Reason::None);
 }

@@ -1,19 +1,19 @@
-//! The checker finds each kind of bad plan: a safe plan with one thing spoiled.
+//! The checker finds every kind of bad plan: each test changes one thing in a safe plan.
 
 use std::sync::Arc;
 
-use crate::check::{ViolationKind as Kind, check};
-use crate::fleet::{Busy, Reading, RivalHold, Slot};
-use crate::phase::{Phase, Step};
-use crate::plan::{Action, ClusterState, DeleteReason, Plan, UpdateKind, plan};
-use crate::policy::Limit;
-use crate::reason::Reason;
-use crate::record::{Attempt, Record, Stage};
+use crate::check::ViolationKind as Kind;
+use crate::check::check;
+use crate::model::{
+    Action, Attempt, Busy, ClusterState, DeleteReason, Limit, Phase, Plan, Reason, Record, RivalHold, Stage,
+    Step, StepStatus, StepWork, UpdateKind,
+};
+use crate::planner::plan;
 use crate::testing::{
     FleetBuilder, PolicyBuilder, RecordBuilder, WorkBuilder, at, fleet, policy, record, work,
 };
 
-/// The safe plan, spoiled, is refused for the given reason.
+/// Changes a safe plan, and expects that the checker refuses it with this violation.
 #[track_caller]
 pub(super) fn refused(
     kind: Kind,
@@ -137,11 +137,11 @@ fn counters_that_do_not_add_up() {
 fn more_starts_than_slots() {
     let two = || fleet().cluster("a").cluster("b");
     let start_b = |plan: &mut Plan| plan.actions.push(create("b", Step::Platform, 0));
-    refused(Kind::WindowExceeded, 0, policy().window(1), two(), start_b);
+    refused(Kind::TooManySlots, 0, policy().max_concurrency(1), two(), start_b);
     let busy = fleet().cluster("a").busy(Busy::Starting).cluster("b");
-    refused(Kind::WindowExceeded, 0, policy().window(1), busy, start_b);
-    let percent = policy().window_percent(50);
-    refused(Kind::WindowExceeded, 0, percent, two(), start_b);
+    refused(Kind::TooManySlots, 0, policy().max_concurrency(1), busy, start_b);
+    let percent = policy().max_concurrency_percent(50);
+    refused(Kind::TooManySlots, 0, percent, two(), start_b);
 }
 
 #[test]
@@ -251,14 +251,14 @@ fn writes_for_busy_or_resting_clusters() {
 #[test]
 fn creations_over_existing_works() {
     let taken = [
-        Slot::Ours(Arc::new(work(0).terminating().into())),
-        Slot::Rival { terminating: false },
-        Slot::Foreign { retry_at: at(30) },
+        StepWork::Ours(Arc::new(work(0).terminating().into())),
+        StepWork::Rival { terminating: false },
+        StepWork::Foreign { retry_at: at(30) },
     ];
     for slot in taken {
         let fleet = fleet()
             .cluster("a")
-            .slot(Step::Platform, slot)
+            .step_work(Step::Platform, slot)
             .record(record(Phase::Pending));
         refused(Kind::WorkOverwritten, 10, policy(), fleet, |plan| {
             plan.actions = vec![create("a", Step::Platform, 10)];
@@ -273,7 +273,7 @@ fn updates_of_what_cannot_be_updated() {
     });
     let rival = fleet()
         .cluster("a")
-        .slot(Step::Platform, Slot::Rival { terminating: false });
+        .step_work(Step::Platform, StepWork::Rival { terminating: false });
     refused(Kind::UpdateUnfounded, 0, policy(), rival, |plan| {
         plan.actions = vec![update("a", 0, UpdateKind::TakeOver)];
     });
@@ -403,7 +403,7 @@ fn works_of_others_deleted() {
     let rivals = fleet()
         .cluster("a")
         .rival(RivalHold::Active)
-        .slot(Step::Operators, Slot::Rival { terminating: false });
+        .step_work(Step::Operators, StepWork::Rival { terminating: false });
     refused(Kind::ForeignTouched, 10, policy(), rivals, |plan| {
         plan.actions
             .push(delete("a", Step::Operators, DeleteReason::Superseded));
@@ -411,13 +411,13 @@ fn works_of_others_deleted() {
     let yielding = fleet()
         .cluster("a")
         .rival(RivalHold::Yielding)
-        .slot(Step::Platform, Slot::Rival { terminating: false });
+        .step_work(Step::Platform, StepWork::Rival { terminating: false });
     refused(Kind::ForeignTouched, 10, policy(), yielding, |plan| {
         plan.actions = vec![delete("a", Step::Platform, DeleteReason::Superseded)];
     });
     let foreign = fleet()
         .cluster("a")
-        .slot(Step::Platform, Slot::Foreign { retry_at: at(30) });
+        .step_work(Step::Platform, StepWork::Foreign { retry_at: at(30) });
     refused(Kind::ForeignTouched, 10, policy().deleting(), foreign, |plan| {
         plan.actions
             .push(delete("a", Step::Platform, DeleteReason::UpgradeDeleted));
@@ -457,7 +457,7 @@ fn soaks_noted_without_a_soak() {
 #[test]
 fn clusters_that_wait_without_a_reason() {
     let two = fleet().cluster("a").cluster("b");
-    refused(Kind::NoReason, 0, policy().window(1), two, |plan| {
+    refused(Kind::NoReason, 0, policy().max_concurrency(1), two, |plan| {
         change(plan, 1, |record| record.reason = Reason::None);
     });
 }
@@ -492,7 +492,7 @@ fn attempts_nobody_asked_for() {
 
 #[test]
 fn successes_without_proof() {
-    let unknown = partial(work(0).reading(Reading::NotYet));
+    let unknown = partial(work(0).status(StepStatus::NotYet));
     refused(Kind::UnprovenSuccess, 10, policy(), unknown, |plan| {
         change(plan, 0, |record| {
             let succeeded = Record::from(complete());
@@ -558,36 +558,19 @@ fn starts_beside_one_whose_outcome_is_not_known() {
             .backoff(20)
             .cluster("b")
     };
-    refused(Kind::WindowExceeded, 10, policy().window(1), fleet(), |plan| {
-        plan.actions.push(create("b", Step::Platform, 10));
-    });
+    refused(
+        Kind::TooManySlots,
+        10,
+        policy().max_concurrency(1),
+        fleet(),
+        |plan| {
+            plan.actions.push(create("b", Step::Platform, 10));
+        },
+    );
     let later = fleet().cluster("c").unsettled(Step::PreAction);
     refused(Kind::UnsettledPassed, 10, policy(), later, |plan| {
         plan.actions
             .retain(|action| !matches!(action, Action::Read { .. }));
         plan.actions.push(create("c", Step::Platform, 10));
     });
-}
-
-#[test]
-fn starts_while_an_earlier_creation_may_be_carried_out_yet() {
-    let late = || fleet().cluster("a").late(Step::Platform).cluster("b");
-    refused(Kind::WindowExceeded, 10, policy().window(1), late(), |plan| {
-        plan.actions.push(create("b", Step::Platform, 10));
-    });
-    refused(Kind::UnsettledPassed, 10, policy(), late(), |plan| {
-        plan.actions.push(create("a", Step::Platform, 10));
-    });
-    let queued = fleet().cluster("a").record(record(Phase::Pending).revision("r0"));
-    refused(
-        Kind::UnsettledPassed,
-        10,
-        policy(),
-        queued.late(Step::Platform),
-        |plan| {
-            let state = &mut plan.clusters[0];
-            Arc::make_mut(&mut state.record).attempt.revision = "r1".into();
-            state.urgent = true;
-        },
-    );
 }

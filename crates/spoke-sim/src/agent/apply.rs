@@ -1,11 +1,11 @@
-//! Applying manifests with the strategy asked for: Update, `CreateOnly`, `ServerSideApply`, `ReadOnly`.
+//! Applies manifests with the requested strategy: Update, `CreateOnly`, `ServerSideApply` or `ReadOnly`.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
 use serde_json::{Value, json};
 
-use super::Work;
+use super::work::Work;
 use crate::catalog::{Text, split_api_version};
 use crate::cluster::Cluster;
 use crate::fields::{self, Object, Time};
@@ -13,27 +13,27 @@ use crate::store::{ApiError, ObjectKey};
 use crate::work::status::{self, ManifestStatus, ResourceMeta};
 use crate::work::{Config, IgnoreWhen, ServerSideApply, Strategy};
 
-/// Who writes for strategies other than server-side apply.
+/// Field manager for strategies other than server-side apply.
 const MANAGER: &str = "work";
-/// Annotation with the hash of an applied manifest, where fields are ignored.
+/// Annotation with the hash of an applied manifest, used if fields are ignored.
 const HASH: &str = "open-cluster-management.io/config-spec-hash";
 
-/// What became of one manifest.
+/// The result for one manifest.
 pub(super) struct Applied {
     pub meta: ResourceMeta,
-    /// Absent when the kind is not served.
+    /// `None` if the kind is not served.
     pub key: Option<ObjectKey>,
     pub error: Option<ApiError>,
 }
 
-/// Applies all manifests in the order of the list.
+/// Applies all manifests in order.
 pub(super) fn manifests(
     work: Work<'_>,
     cluster: &mut Cluster,
     before: &[ManifestStatus],
     now: Time,
 ) -> Vec<Applied> {
-    let uid = cluster.dice().of(work.name).of("AppliedManifestWork").uuid();
+    let uid = cluster.rng().of(work.name).of("AppliedManifestWork").uuid();
     if !cluster.applied.contains_key(work.name) {
         cluster
             .applied
@@ -115,7 +115,7 @@ fn identify(cluster: &Cluster, ordinal: usize, manifest: &Value) -> (ResourceMet
     (meta, Some(key))
 }
 
-/// The `AppliedManifestWork` behind an apply, and whether objects are to go with it.
+/// The `AppliedManifestWork` of an apply, and whether objects are deleted with it.
 #[derive(Clone, Copy)]
 struct Owner<'a> {
     work: &'a str,
@@ -186,7 +186,7 @@ fn create(
     let mut object = manifest.clone();
     owner.mark(&mut object);
     fields::object_at(&mut object, &[]).remove("status");
-    // A key that ends in `-` asks for removal; there is nothing to remove yet.
+    // A key that ends in `-` requests removal. There is nothing to remove yet.
     let meta = fields::object_at(&mut object, &["metadata"]);
     meta.remove("uid");
     for field in ["labels", "annotations"] {
@@ -211,8 +211,8 @@ fn create_only(
     Ok(())
 }
 
-/// GET, then PUT if anything but metadata and status differs: fields the manifest leaves out are wiped. Labels,
-/// annotations and owner references are merged, finalizers kept.
+/// GET, then PUT if anything but metadata and status differs. Fields that the manifest does not have are removed. Labels,
+/// annotations and owner references are merged, and finalizers are kept.
 fn update(
     cluster: &mut Cluster,
     key: &ObjectKey,
@@ -253,7 +253,7 @@ fn update(
     Ok(())
 }
 
-/// As library-go merges maps: a key with a trailing `-` removes.
+/// Merges maps as library-go does: a key with a trailing `-` removes the key.
 fn merge_map(into: &mut Object, more: &Object) {
     for (key, value) in more {
         match key.strip_suffix('-') {
@@ -277,7 +277,7 @@ fn same_body(a: &Value, b: &Value) -> bool {
     body(a) == body(b)
 }
 
-/// Notes what was PUT: the same manifest over the same revision needs no second look (`SafeToSkipApply`).
+/// Remembers what was PUT, so that the same manifest is not applied again to the same revision (`SafeToSkipApply`).
 fn remember(cluster: &mut Cluster, key: &ObjectKey, manifest: &Value, work: &str) {
     let (hash, Some(revision)) = (hash_of(manifest), cluster.store.revision_of(key)) else {
         return;
@@ -329,7 +329,7 @@ fn server_side(
     Ok(())
 }
 
-/// Removes a map field named by a dotted path.
+/// Removes the map field at a dotted path.
 fn remove_field(object: &mut Value, path: &str) {
     let steps: Vec<&str> = path.trim_start_matches('.').split('.').collect();
     if let Some((last, parents)) = steps.split_last() {

@@ -1,11 +1,11 @@
-//! Removing objects: those a work no longer names, and all it owns when it goes.
+//! Deletes objects: those that a work no longer contains, and all that it owns when it is deleted.
 
 use super::apply::Applied;
 use crate::cluster::Cluster;
 use crate::fields::{self, Time};
 use crate::store::{Deletion, ObjectKey};
 
-/// Deletes what the work applied before and names no longer, and records what it has now.
+/// Deletes the objects that the work applied before and no longer contains, and records its current ones.
 pub(super) fn untracked(work: &str, cluster: &mut Cluster, results: &[Applied], now: Time) {
     let uid_of = |cluster: &Cluster, key: &ObjectKey| {
         let object = cluster.store.get(key)?;
@@ -32,8 +32,8 @@ pub(super) fn untracked(work: &str, cluster: &mut Cluster, results: &[Applied], 
     }
 }
 
-/// Deletes everything a deleted work owns. Returns whether all of it is gone, that is, whether the work's
-/// finalizer may go.
+/// Deletes everything that a deleted work owns. Returns whether all of it is gone, so that the work's finalizer can be
+/// removed.
 pub fn finalize(work: &str, cluster: &mut Cluster, now: Time) -> bool {
     let Some(applied) = cluster.applied.get(work).cloned() else {
         return true;
@@ -53,8 +53,8 @@ pub fn finalize(work: &str, cluster: &mut Cluster, now: Time) -> bool {
     false
 }
 
-/// Removes one object if `owner` owns it alone; of several owning works only the reference goes. Returns
-/// whether there is nothing left to wait for.
+/// Deletes an object if `owner` is its only owning work, or else removes only the owner reference. Returns whether that is
+/// finished.
 fn remove(cluster: &mut Cluster, owner: &str, key: &ObjectKey, uid: &str, now: Time) -> bool {
     let Some(object) = cluster.store.get(key) else {
         return true;

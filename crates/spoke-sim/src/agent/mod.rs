@@ -1,55 +1,46 @@
-//! The work agent as a pure machine: a work, a cluster and an instant in; the work's status out.
+//! The work agent as a pure function: from a work, a cluster and a time to the status of the work.
 //!
-//! Owns the order of things (apply, untracked objects, availability, feedback, condition rules) and the
-//! conditions that tell of it. Talks to no hub; the edge is [`crate::hub`].
+//! This module defines the order of the steps (apply, untracked objects, availability, feedback, condition rules) and their
+//! conditions. The connection to the hub is in [`crate::hub`].
 
 mod apply;
 mod delete;
+mod work;
 
 use serde_json::Value;
 
 pub use self::delete::finalize;
+pub use self::work::Work;
 use crate::cluster::Cluster;
 use crate::conditions;
 use crate::fault::Lie;
 use crate::feedback::{self, RawJson};
 use crate::fields::Time;
-use crate::platform::clusterversion;
+use crate::platform::cvo;
 use crate::store::{ApiError, ObjectKey};
+use crate::work::Config;
 use crate::work::status::{self, Condition, ManifestStatus, ResourceMeta, Status, WorkStatus};
-use crate::work::{Config, WorkSpec};
 
-/// A ManifestWork as the agent sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct Work<'a> {
-    /// `metadata.name`
-    pub name: &'a str,
-    /// `metadata.generation`
-    pub generation: i64,
-    /// `spec`
-    pub spec: &'a WorkSpec,
-}
-
-/// How the agent runs.
+/// Settings of the agent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
     /// Feature gate `RawFeedbackJsonString`.
     pub raw_json: Option<RawJson>,
-    /// Whether objects cannot be read at this moment.
+    /// Whether objects currently cannot be read.
     pub reads_fail: bool,
 }
 
-/// What an apply came to.
+/// The result of an apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// The status is another one.
+    /// Whether the status changed.
     pub changed: bool,
-    /// Something failed that is worth trying again.
+    /// Whether something failed that should be tried again.
     pub retry: bool,
 }
 
-/// One full pass of the agent over a work: apply it, then report on it. Controllers of the cluster act between
-/// two passes, not within.
+/// One complete pass of the agent over a work: it applies the work and then reports on it. The controllers of the cluster act
+/// between two passes.
 pub fn reconcile(
     work: Work<'_>,
     cluster: &mut Cluster,
@@ -62,7 +53,7 @@ pub fn reconcile(
     applied
 }
 
-/// Applies every manifest and removes what the work no longer names. A work that is Complete is left alone.
+/// Applies every manifest and deletes what the work no longer contains. A work that is Complete is not touched.
 pub fn apply(work: Work<'_>, cluster: &mut Cluster, status: &mut WorkStatus, now: Time) -> Applied {
     if status::is_true(&status.conditions, "Complete") {
         return Applied::default();
@@ -112,12 +103,12 @@ pub fn apply(work: Work<'_>, cluster: &mut Cluster, status: &mut WorkStatus, now
     Applied { changed, retry }
 }
 
-/// An apply conflict needs somebody to let go of the field; trying again does not help.
+/// Whether another try may help. It does not for an apply conflict, which lasts until the other manager gives up the field.
 fn is_worth_retrying(error: &ApiError) -> bool {
     !matches!(error, ApiError::ApplyConflict(_))
 }
 
-/// A condition of an earlier generation is replaced, transition time and all.
+/// Replaces a condition of an earlier generation, including its transition time.
 fn set_applied(
     conditions: &mut Vec<Condition>,
     error: Option<&ApiError>,
@@ -180,7 +171,7 @@ fn observe_manifest(
 ) -> bool {
     let (availability, key) = availability(cluster, &manifest.resource_meta, settings, now);
     let mut changed = status::set(&mut manifest.conditions, availability);
-    // What cannot be read keeps its old values.
+    // An object that cannot be read keeps its old values.
     let Some(key) = key else {
         return changed;
     };
@@ -258,11 +249,11 @@ fn availability(
     (condition, Some(key))
 }
 
-/// An object as this cluster shows it.
+/// An object as this cluster reports it, which may be wrong by a fault.
 fn told(cluster: &Cluster, key: &ObjectKey) -> Value {
     let object = cluster.store.get(key).unwrap_or_default();
-    let lie: Option<Lie> = cluster.faults.lie().filter(|_| *key == clusterversion::key());
-    lie.map_or(object.clone(), |how| clusterversion::lie(&object, how))
+    let lie: Option<Lie> = cluster.faults.lie().filter(|_| *key == cvo::key());
+    lie.map_or(object.clone(), |how| cvo::lie(&object, how))
 }
 
 fn set_feedback(
@@ -286,7 +277,7 @@ fn set_feedback(
     };
     let changed = manifest.status_feedback.values != values;
     if changed {
-        // Its transition time is when the values last changed.
+        // The transition time of this condition is when the values last changed.
         manifest.conditions.retain(|c| c.kind != SYNCED);
         manifest.status_feedback.values = values;
     }

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use super::{Settings, Work, finalize, reconcile};
 use crate::cluster::Cluster;
-use crate::dice::Dice;
 use crate::fault::Fault;
 use crate::fields::{self, Time, from_unix};
 use crate::platform::Pace;
-use crate::platform::clusterversion::Birth;
+use crate::platform::cvo::Installation;
+use crate::seeded_rng::SeededRng;
 use crate::store::ObjectKey;
 use crate::work::status::{FieldValue, Status, WorkStatus};
-use crate::work::{Library, WorkSpec};
+use crate::work::{Interner, WorkSpec};
 
 const ID: &str = "94e170c1-7a3c-4ae1-a85d-8bd904ad783f";
 
@@ -30,7 +30,7 @@ struct Bench {
 
 impl Bench {
     fn new(spec: &Value) -> Self {
-        let birth = Birth {
+        let birth = Installation {
             cluster_id: ID.into(),
             version: "4.11.9".into(),
             channel: "stable-4.11".into(),
@@ -38,7 +38,7 @@ impl Bench {
         };
         let now = from_unix(1_800_000_000);
         Self {
-            cluster: Cluster::new("spoke1", Some(&birth), Dice::new(1), now),
+            cluster: Cluster::new("spoke1", Some(&birth), SeededRng::new(1), now),
             status: WorkStatus::default(),
             spec: parse(spec),
             generation: 1,
@@ -113,7 +113,7 @@ impl Bench {
 }
 
 fn parse(spec: &Value) -> WorkSpec {
-    WorkSpec::parse(&spec.to_string(), &mut Library::default()).unwrap()
+    WorkSpec::parse(&spec.to_string(), &mut Interner::default()).unwrap()
 }
 
 fn platform_work(strategy: Value, orphan_resource: &str) -> Value {

@@ -5,47 +5,35 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use spoke_sim::fault::{Simulator, help};
 use spoke_sim::spoke::setup::Setup;
 use spoke_sim::spoke::{Options, Spoke};
 
 use super::{config, log, stop_signal};
 
-/// What `--help` says.
-pub const LONG: &str = "\
-Plays what runs on one OpenShift cluster on its real API server.
+/// The text of `--help` before the options.
+pub fn long_about() -> String {
+    format!("{ABOUT}{}", help(Simulator::Cluster))
+}
 
-The API server has the CRDs of ClusterVersion, ClusterOperator and MachineConfigPool, and OLM's if Subscriptions
-are to be played; a kube-controller-manager runs Jobs, namespaces, garbage collection and role aggregation. Played
-are the cluster-version operator (by the rules of the real one), the cluster operators, the machines and their pools,
-OLM, and the kubelet: pods' own commands run as processes of this machine, with `oc` and `kubectl` on their PATH.
+const ABOUT: &str = "\
+Simulates what runs on one OpenShift cluster on its real API server.
 
-The cluster is installed where it is missing, and a restart goes on from what the API server holds.
+The API server needs the CRDs of ClusterVersion, ClusterOperator and MachineConfigPool, and those of OLM to simulate
+Subscriptions. A kube-controller-manager runs Jobs, namespaces, garbage collection and role aggregation. Simulated are the
+cluster-version operator (by the rules of the real one), the cluster operators, the machines and their pools, OLM, and the
+kubelet: the commands of pods run as processes of this machine, with `oc` and `kubectl` on their PATH.
 
-Faults are given by the scenario (--scenario), by flags (--fault), or while it runs by an annotation:
+The simulator installs the cluster if it is missing, and continues from what the API server holds after a restart.
+
+Faults are given by the scenario (--scenario), by flags (--fault), or at run time by an annotation:
 
   kubectl annotate clusterversion version --overwrite 'spoke-sim.mcu/fault=degraded=network,50m'
   kubectl annotate clusterversion version --overwrite spoke-sim.mcu/fault=none
 
-Durations of faults are simulated time: with --speed 60 an hour is a minute.
-
-Faults (several are joined by ;):
-  slow[=FACTOR]                     payload, operators and machines take FACTOR times longer (5)
-  slow-operator=NAME[,DURATION]     an operator takes so much longer (45m)
-  degraded=NAME[,DURATION]          Degraded=True for so long from the start of its update (40m)
-  unavailable=NAME[,DURATION]       Available=False likewise (5m)
-  cluster-down[=DURATION]           the apply loop finds the API servers down after they rolled (3m)
-  apply-failing[=DURATION]          a Deployment cannot be applied then; with cluster-down: MultipleErrors (3m)
-  drain-stuck[=POOL[,DURATION]]     the first machine of a pool cannot be drained (worker, for-ever)
-  pull-failing[=POOL[,DURATION]]    the first machine of a pool cannot pull its system (master, 30m)
-  api-outage[=DURATION]             nobody reaches the API server through --door while a master reboots (10m)
-  unverified[=MESSAGE]              payloads cannot be verified
-  monitoring-outage[=DURATION]      PromQL cannot be evaluated; with a duration from the start of each update
-  update-service-outage[=DURATION]  the update service cannot be reached; likewise
-  retarget=VERSION[,AFTER]          an admin asks for another version in mid-update (15m)
-  not-upgradeable=NAME[,REASON: MESSAGE]  Upgradeable=False on an operator
-  deleting=RESOURCE                 a resource of the release hangs in deletion
-  no-install-plan                   OLM makes no InstallPlans
-  frozen                            the cluster-version operator is away";
+Faults, several of them joined by ; with defaults in parentheses. Durations are simulated time: with --speed 60 an hour is a
+minute.
+";
 
 /// Arguments of `spoke-sim cluster`.
 #[derive(Args)]
@@ -59,31 +47,31 @@ pub struct ClusterArgs {
     /// Scenario file (YAML): installed version, payloads, gates, operators, durations, faults
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
-    /// A fault beyond those of the scenario
+    /// A fault in addition to those of the scenario
     #[arg(long = "fault", value_name = "FAULT")]
     faults: Vec<String>,
-    /// How many times faster than real the cluster's clock runs
+    /// How many times faster than real time the cluster's clock runs
     #[arg(long, value_name = "FACTOR", default_value_t = 60.0)]
     speed: f64,
-    /// URL of the update service's graph; wins over spec.upstream
+    /// URL of the update service's graph; takes precedence over spec.upstream
     #[arg(long, value_name = "URL")]
     update_service: Option<String>,
-    /// URL of the cluster's Prometheus; without one no risk can be evaluated
+    /// URL of the cluster's Prometheus; without it no risk can be evaluated
     #[arg(long, value_name = "URL")]
     prometheus: Option<String>,
     /// Serve /metrics and /healthz here
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
-    /// Forward to the API server from here, as long as no outage is played
+    /// Forward connections to the API server from here, except during a simulated outage
     #[arg(long, value_name = "ADDR")]
-    door: Option<SocketAddr>,
-    /// The kubectl that pods find as oc and kubectl
+    tcp_proxy: Option<SocketAddr>,
+    /// The kubectl that pods find as oc and kubectl on their PATH
     #[arg(long, value_name = "FILE")]
     kubectl: Option<PathBuf>,
-    /// Directory of the pods, their output is in logs/; a temporary one when absent
+    /// Directory of the pods, with their output in logs/; a temporary one when absent
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Seed of all draws
+    /// Seed of all random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Log filter, e.g. info or debug
@@ -91,19 +79,19 @@ pub struct ClusterArgs {
     log: String,
 }
 
-/// Plays until a signal.
+/// Simulates until a signal arrives.
 pub async fn run(args: &ClusterArgs) -> Result<()> {
     log(&args.log)?;
     let options = options(args)?;
     let scratch = args.dir.is_none().then(|| options.dir.clone());
-    let played = play(args, options).await;
+    let result = simulate(args, options).await;
     if let Some(scratch) = scratch {
         let _ = std::fs::remove_dir_all(scratch);
     }
-    played
+    result
 }
 
-async fn play(args: &ClusterArgs, options: Options) -> Result<()> {
+async fn simulate(args: &ClusterArgs, options: Options) -> Result<()> {
     let config = config(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
     let start = Spoke::start(config, options);
     let spoke = tokio::select! {
@@ -112,7 +100,7 @@ async fn play(args: &ClusterArgs, options: Options) -> Result<()> {
     };
     tokio::select! {
         () = spoke.ready() => {
-            tracing::info!(metrics = ?spoke.metrics_address(), door = ?spoke.door_address(), "playing");
+            tracing::info!(metrics = ?spoke.metrics_address(), tcp_proxy = ?spoke.proxy_address(), "running");
             stop_signal().await?;
         }
         stopped = stop_signal() => stopped?,
@@ -131,11 +119,14 @@ fn options(args: &ClusterArgs) -> Result<Options> {
         None => Setup::default(),
     };
     for fault in &args.faults {
-        setup.faults.add(fault).context("--fault")?;
+        setup
+            .faults
+            .extend(fault, Simulator::Cluster)
+            .context("--fault")?;
     }
     anyhow::ensure!(
         args.speed.is_finite() && args.speed > 0.0,
-        "--speed: a positive number is wanted"
+        "--speed: expected a positive number"
     );
     let dir = match &args.dir {
         Some(dir) => dir.clone(),
@@ -145,7 +136,7 @@ fn options(args: &ClusterArgs) -> Result<Options> {
         update_service: args.update_service.clone(),
         prometheus: args.prometheus.clone(),
         listen: args.listen,
-        door: args.door,
+        tcp_proxy: args.tcp_proxy,
         kubectl: args.kubectl.clone(),
         seed: args.seed,
         ..Options::new(setup, args.speed, dir)

@@ -1,4 +1,4 @@
-//! The commands of `spoke-sim`: flags in, a simulation until a signal.
+//! The commands of `spoke-sim`: each reads its flags and simulates until a signal arrives.
 
 pub mod agents;
 pub mod cluster;
@@ -16,18 +16,18 @@ fn duration(text: &str) -> Result<Duration, String> {
     if matches!(text, "0" | "0s") {
         return Ok(Duration::ZERO);
     }
-    parse_duration(text).ok_or_else(|| format!("\"{text}\" is no duration like 30s or 60m"))
+    parse_duration(text).ok_or_else(|| format!("\"{text}\" is not a duration such as 30s or 60m"))
 }
 
 fn log(filter: &str) -> Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_new(filter).context("--log")?;
     tracing_subscriber::fmt()
-        // Below that the client prints whole objects.
+        // At lower levels the client prints whole objects.
         .with_env_filter(filter.add_directive("kube_client::client=error".parse()?))
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .init();
-    // Only a second installation fails, and then a provider is there.
+    // This fails only if a provider is already installed, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Ok(())
 }

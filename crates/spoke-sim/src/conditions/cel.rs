@@ -1,4 +1,4 @@
-//! CEL as the work agent offers it: `object` (and `result` in messages), the Kubernetes libraries, optional
+//! CEL as the work agent supports it: `object` (and `result` in messages), the Kubernetes libraries, optional
 //! types, `hasConditions()`.
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{Context, ExecutionError};
 use serde_json::Value;
 
-/// A compiled expression, or the compiler's complaint, which becomes the condition's message.
+/// A compiled expression, or the compiler's error, which becomes the message of the condition.
 pub(super) struct Expression(Result<IdedExpr, String>);
 
 impl std::fmt::Debug for Expression {
@@ -22,7 +22,7 @@ impl std::fmt::Debug for Expression {
 }
 
 thread_local! {
-    // Registering some two hundred functions costs more than most evaluations.
+    // Registering about two hundred functions costs more than most evaluations.
     static LIBRARIES: Context<'static> = {
         let mut context = Context::default().with_all();
         context.add_function("hasConditions", has_conditions);
@@ -72,7 +72,7 @@ impl Expression {
     }
 }
 
-/// What cel-go says of an error; of the rare ones the interpreter's own text.
+/// The text of cel-go for an error, or that of the interpreter for rare ones.
 fn complaint(error: &ExecutionError) -> String {
     match error {
         ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
@@ -80,7 +80,7 @@ fn complaint(error: &ExecutionError) -> String {
     }
 }
 
-/// The Go type that a value has for cel-go.
+/// The Go type of a value in cel-go.
 fn go_type(value: &Cel) -> String {
     match value {
         Cel::Bool(_) => "bool".to_owned(),

@@ -1,4 +1,4 @@
-//! Condition rules: what they say of an object, and how the conditions of manifests add up to those of a work.
+//! Condition rules: how they are evaluated for an object, and how the conditions of manifests become those of a work.
 
 mod cel;
 
@@ -11,7 +11,7 @@ use self::cel::Expression;
 use crate::fields::{self, Time};
 use crate::work::status::{self, Condition, ManifestStatus, Status};
 
-/// Reasons of conditions that rules made start with this.
+/// Prefix of the reasons of conditions that come from rules.
 const RULE_REASON: &str = "ConditionRule";
 const EVALUATED: &str = "ConditionRuleEvaluated";
 const INVALID: &str = "ConditionRuleInvalid";
@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for ConditionRule {
 }
 
 impl ConditionRule {
-    /// The condition this rule gives for an object; `None` for a well-known rule of a kind that has none.
+    /// The condition of this rule for an object. `None` for a well-known rule if the kind has none.
     fn evaluate(&self, object: &Value, generation: i64, now: Time) -> Option<Condition> {
         let well_known;
         let (expressions, default_message) = match &self.kind {
@@ -153,7 +153,7 @@ fn well_known_rule(object: &Value, condition: &str) -> Option<(Expression, Expre
     Some((Expression::compile(rule), Expression::compile(message)))
 }
 
-/// Sets the conditions of an object's rules on its manifest and removes those of rules that are gone. Returns
+/// Sets the conditions of an object's rules on its manifest and removes those of removed rules. Returns
 /// whether anything changed.
 pub fn evaluate(
     conditions: &mut Vec<Condition>,
@@ -237,7 +237,7 @@ fn available(tally: &Tally, total: usize, generation: i64, now: Time) -> Conditi
     Condition::new("Available", status, reason, message, generation, now)
 }
 
-/// Progressing is True when any is; of everything else False beats Unknown beats True.
+/// Progressing is True if any is True. For all other conditions False takes precedence over Unknown, and Unknown over True.
 fn by_rules(kind: &str, tally: &Tally, generation: i64, now: Time) -> Condition {
     let status = if kind == "Progressing" {
         match tally {

@@ -1,64 +1,32 @@
 //! kubectl's JSONPath dialect, as the work agent evaluates it: `{<path>}` with missing keys allowed.
 //!
-//! Owns syntax tree and evaluation; parsing is in `jsonpath/parse.rs`. Errors carry client-go's texts, because
-//! they surface in `StatusFeedbackSynced`. Maps are walked in key order where client-go's order is random.
+//! This module evaluates paths; `jsonpath/parse.rs` parses them. Errors have the texts of client-go, because they appear in
+//! `StatusFeedbackSynced`. Maps are walked in the order of their keys, while client-go's order is random.
 
 mod parse;
+mod syntax;
 
 use serde_json::Value;
+
+use self::syntax::{End, Node, Slice};
 
 /// A compiled path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPath(Vec<Node>);
 
-#[derive(Clone, Debug, PartialEq)]
-enum Node {
-    Field(String),
-    Wildcard,
-    Recursive,
-    Slice(Slice),
-    Union(Vec<Vec<Node>>),
-    Exists(Vec<Node>),
-    Compare {
-        left: Vec<Node>,
-        operator: String,
-        right: Vec<Node>,
-    },
-    Literal(Value),
-    Identifier(String),
-}
-
-/// `[start:end:step]`; a plain `[start]` has no end of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Slice {
-    start: Option<i64>,
-    end: End,
-    step: Option<i64>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    /// `[start]`
-    Single,
-    /// `[start:]`
-    Open,
-    /// `[start:end]`
-    At(i64),
-}
-
 impl JsonPath {
     /// Compiles a path written without braces.
     ///
     /// # Errors
-    /// client-go's text for what is wrong with it.
+    /// The error text of client-go.
     pub fn parse(path: &str) -> Result<Self, String> {
         parse::parse(path).map(Self)
     }
 
-    /// Every match in order; an absent key or a null on the way gives no match.
+    /// All matches in order. An absent key or a null in the path gives no match.
     ///
     /// # Errors
-    /// client-go's text: an index out of bounds, a filter on what is no list, an impossible comparison.
+    /// The error text of client-go: an index out of bounds, a filter on something other than a list, an impossible comparison.
     pub fn find<'a>(&'a self, data: &'a Value) -> Result<Vec<&'a Value>, String> {
         walk(&self.0, vec![data])
     }
@@ -89,7 +57,7 @@ fn step<'a>(node: &'a Node, input: &[&'a Value]) -> Result<Vec<&'a Value>, Strin
         }
         Node::Exists(left) => {
             for item in filterable(input)? {
-                // client-go hands the input back beside an error and then looks at its length only.
+                // client-go returns the input with an error and then only checks its length.
                 if walk(left, vec![item]).map_or(true, |found| !found.is_empty()) {
                     out.push(item);
                 }
@@ -235,7 +203,7 @@ fn compare(left: &Value, operator: &str, right: &Value) -> Result<bool, String> 
     })
 }
 
-/// The Go type an unstructured object has at this place.
+/// The Go type of an unstructured value.
 #[must_use]
 pub fn go_type(value: &Value) -> &'static str {
     match value {

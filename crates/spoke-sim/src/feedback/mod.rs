@@ -1,4 +1,4 @@
-//! Feedback values: what the agent reads from an applied object by the rules of a work.
+//! Feedback values, which the agent reads from an applied object by the rules of a work.
 
 pub mod jsonpath;
 mod wellknown;
@@ -16,12 +16,12 @@ use crate::work::{FeedbackRule, FieldPath};
 /// The agent's feature gate `RawFeedbackJsonString` with its `--max-json-raw-length`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawJson {
-    /// Longest text, bytes.
+    /// Maximum length of a text in bytes.
     pub max_length: usize,
 }
 
-/// Feedback of one object by all its rules: the values that could be read, and the errors of the rest as the
-/// agent aggregates them.
+/// The feedback of one object by all its rules: the values that could be read, and the errors of the others, combined as by
+/// the agent.
 #[must_use]
 pub fn read(
     object: &Value,
@@ -81,7 +81,7 @@ fn value_at(object: &Value, path: &FieldPath, raw: Option<RawJson>) -> Result<Op
     }
     let compiled = match &path.path {
         Ok(compiled) => compiled,
-        // The rule for a kind without well-known paths has no name of its own.
+        // The rule for a kind without well-known paths has no name.
         Err(error) if name.is_empty() => return Err(error.clone()),
         Err(error) => {
             return Err(format!(

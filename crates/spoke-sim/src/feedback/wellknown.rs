@@ -1,4 +1,4 @@
-//! The paths behind `WellKnownStatus`.
+//! The paths of `WellKnownStatus`.
 
 use std::sync::LazyLock;
 
@@ -56,7 +56,7 @@ static PATHS: LazyLock<Table> = LazyLock::new(|| {
     ]
 });
 
-/// The paths for an object's kind, if the agent knows it.
+/// The paths for the kind of an object, if the agent knows it.
 pub(super) fn paths(object: &Value) -> Option<&'static [FieldPath]> {
     let (api_version, kind) = (
         fields::text(object, &["apiVersion"]),

@@ -1,8 +1,8 @@
-//! The door for programs: start agents, look into their clusters, break and mend them.
+//! The interface for programs: starts agents, reads and changes their clusters, sets and clears faults.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kube::Client;
@@ -11,10 +11,11 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::engine::{self, Shared, now};
+use super::agents_state::{Locked, Shared, now};
+use super::clusters::{Clusters, Stats};
+use super::engine;
 use super::options::{Filter, Options};
 use super::serve;
-use super::world::{Stats, World};
 use crate::fault::{Fault, Faults};
 use crate::feedback::RawJson;
 use crate::platform::Pace;
@@ -27,14 +28,14 @@ pub enum StartError {
     /// The address of the metrics cannot be bound.
     #[error("cannot listen on {address}")]
     Listen {
-        /// The address asked for.
+        /// The address.
         address: SocketAddr,
         /// Why.
         source: std::io::Error,
     },
 }
 
-/// Starts [`Agents`]; see [`Options`] for the meaning of the settings.
+/// Starts [`Agents`]. See [`Options`] for the meaning of the settings.
 pub struct Builder {
     client: Client,
     options: Options,
@@ -42,15 +43,15 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Plays only clusters whose name matches one of the patterns (`*` stands for any run of characters).
+    /// Simulates only clusters whose name matches one of the patterns (`*` matches any characters).
     #[must_use]
     pub fn clusters(mut self, patterns: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.options.clusters = Filter::new(patterns);
         self
     }
 
-    /// From create to terminal feedback in this many seconds with one Partial half-way; zero for agents that
-    /// do nothing.
+    /// The number of seconds from the creation of a work to its final feedback, with one Partial half-way. With zero the agents do
+    /// nothing.
     #[must_use]
     pub fn agent_seconds(mut self, seconds: f64) -> Self {
         self.options.silent = seconds <= 0.0;
@@ -58,7 +59,7 @@ impl Builder {
         self
     }
 
-    /// Real durations times `scale`, with updates of `update` real time.
+    /// Real durations times `scale`, where an update really takes `update`.
     #[must_use]
     pub fn time_scale(mut self, scale: f64, update: Duration) -> Self {
         self.options.pace = Pace::scaled(scale, update);
@@ -79,56 +80,56 @@ impl Builder {
         self
     }
 
-    /// Seed of all draws.
+    /// Seed of all random numbers.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.options.seed = seed;
         self
     }
 
-    /// Delay of polled feedback (times 1–1.9 in the mean); zero, the default, reports changes at once.
+    /// Interval of polled feedback, times 1 to 1.9. Zero, the default, reports changes at once.
     #[must_use]
     pub fn status_sync_interval(mut self, interval: Duration) -> Self {
         self.options.status_sync_interval = interval;
         self
     }
 
-    /// Works with this label selector only.
+    /// Only works that match this label selector.
     #[must_use]
     pub fn work_selector(mut self, selector: &str) -> Self {
         selector.clone_into(&mut self.options.work_selector);
         self
     }
 
-    /// Turns the agents' gate `RawFeedbackJsonString` on.
+    /// Turns the agents' feature gate `RawFeedbackJsonString` on.
     #[must_use]
     pub fn raw_json(mut self, max_length: usize) -> Self {
         self.options.raw_json = Some(RawJson { max_length });
         self
     }
 
-    /// Most writes to the hub at one time (48).
+    /// Maximum number of concurrent writes to the hub (48).
     #[must_use]
     pub fn concurrency(mut self, writes: usize) -> Self {
         self.options.concurrency = writes;
         self
     }
 
-    /// Keeps the clusters' controllers still, for a look at the agents alone.
+    /// Stops the clusters' controllers, to test the agents alone.
     #[must_use]
     pub fn still(mut self) -> Self {
         self.options.still = true;
         self
     }
 
-    /// Turns ManagedClusters Available=Unknown while their agent is away, and True again.
+    /// Sets Available=Unknown on ManagedClusters while their agent is away, and True afterwards.
     #[must_use]
     pub fn heartbeat(mut self, on: bool) -> Self {
         self.options.heartbeat = on;
         self
     }
 
-    /// Serves `/metrics` and `/healthz` here.
+    /// Serves `/metrics` and `/healthz` at this address.
     #[must_use]
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.listen = Some(address);
@@ -146,11 +147,11 @@ impl Builder {
         options.pace.jobs = jobs;
         let silent = options.silent;
         let shared = Arc::new(Shared {
-            world: Locked(Mutex::new(World::new(options))),
-            bell: Notify::new(),
+            clusters: Locked(Mutex::new(Clusters::new(options))),
+            notify: Notify::new(),
             stop: CancellationToken::new(),
             listed: AtomicBool::new(silent),
-            listed_bell: Notify::new(),
+            listed_notify: Notify::new(),
         });
         let mut tasks = Vec::new();
         if let Some(address) = self.listen {
@@ -166,14 +167,14 @@ impl Builder {
     }
 }
 
-/// The running agents. Dropping them stops them without waiting; [`Agents::stop`] waits.
+/// The running agents. Dropping stops them without waiting, [`Agents::stop`] waits.
 pub struct Agents {
     shared: Arc<Shared>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl Agents {
-    /// Settings for agents that use this client. Install a rustls provider before making it.
+    /// Settings for agents that use this client. A rustls provider must be installed before the client is created.
     #[must_use]
     pub fn builder(client: Client) -> Builder {
         Builder {
@@ -183,10 +184,10 @@ impl Agents {
         }
     }
 
-    /// Waits until the works that exist were seen.
+    /// Waits until all existing works were seen.
     pub async fn ready(&self) {
         loop {
-            let rung = self.shared.listed_bell.notified();
+            let rung = self.shared.listed_notify.notified();
             if self.shared.listed.load(Ordering::Acquire) {
                 return;
             }
@@ -194,20 +195,24 @@ impl Agents {
         }
     }
 
-    /// Replaces the faults of a cluster by one. Returns false for a cluster that is not played.
+    /// Replaces the faults of a cluster by one. Returns false if the cluster is not simulated.
     #[must_use]
     pub fn set_fault(&self, cluster: &str, fault: Fault) -> bool {
         self.set_faults(cluster, fault)
     }
 
-    /// Replaces the faults of a cluster. Returns false for a cluster that is not played.
+    /// Replaces the faults of a cluster. Returns false if the cluster is not simulated.
     pub fn set_faults(&self, cluster: &str, faults: impl Into<Faults>) -> bool {
-        let played = self.shared.world.lock().set_faults(cluster, faults.into(), now());
-        self.shared.bell.notify_one();
+        let played = self
+            .shared
+            .clusters
+            .lock()
+            .set_faults(cluster, faults.into(), now());
+        self.shared.notify.notify_one();
         played
     }
 
-    /// Mends a cluster. Returns false for a cluster that is not played.
+    /// Removes all faults of a cluster. Returns false if the cluster is not simulated.
     #[must_use]
     pub fn clear_fault(&self, cluster: &str) -> bool {
         self.set_faults(cluster, Faults::default())
@@ -217,24 +222,24 @@ impl Agents {
     #[must_use]
     pub fn faults(&self, cluster: &str) -> Option<Faults> {
         self.shared
-            .world
+            .clusters
             .lock()
             .cluster(cluster)
             .map(|cluster| cluster.faults.clone())
     }
 
-    /// The played clusters, sorted.
+    /// Names of the simulated clusters, sorted.
     #[must_use]
     pub fn clusters(&self) -> Vec<String> {
-        self.shared.world.lock().names()
+        self.shared.clusters.lock().names()
     }
 
-    /// An object of a simulated cluster. `resource` is `plural.group`, e.g. `jobs.batch` or `namespaces`;
+    /// An object of a simulated cluster. `resource` is `plural.group`, for example `jobs.batch` or `namespaces`;
     /// `namespace` is empty for cluster-scoped objects.
     #[must_use]
     pub fn object(&self, cluster: &str, resource: &str, namespace: &str, name: &str) -> Option<Value> {
         let key = ObjectKey::parse(resource, namespace, name);
-        self.shared.world.lock().cluster(cluster)?.store.get(&key)
+        self.shared.clusters.lock().cluster(cluster)?.store.get(&key)
     }
 
     /// The ClusterVersion of a simulated cluster.
@@ -243,11 +248,11 @@ impl Agents {
         self.object(cluster, "clusterversions.config.openshift.io", "", "version")
     }
 
-    /// Changes an object as a user of the simulated cluster with this manager name (`oc` for
-    /// `oc adm upgrade`); returns it as it is then.
+    /// Changes an object as a user of the simulated cluster with this field manager, for example `oc` for `oc adm upgrade`.
+    /// Returns the changed object.
     ///
     /// # Errors
-    /// The cluster is not played, or its API server refuses.
+    /// The cluster is not simulated, or its API server refuses the change.
     pub fn edit_object(
         &self,
         cluster: &str,
@@ -256,61 +261,61 @@ impl Agents {
         change: impl FnOnce(&mut Value),
     ) -> Result<Value, ApiError> {
         let key = ObjectKey::parse(resource, namespace, name);
-        let mut world = self.shared.world.lock();
-        let found = world
+        let mut clusters = self.shared.clusters.lock();
+        let found = clusters
             .cluster_mut(cluster)
             .ok_or_else(|| ApiError::not_found(&key))?;
         let object = found.edit(&key, manager, change)?;
-        world.touch(cluster, now());
-        drop(world);
-        self.shared.bell.notify_one();
+        clusters.touch(cluster, now());
+        drop(clusters);
+        self.shared.notify.notify_one();
         Ok(object)
     }
 
-    /// Makes an object of a simulated cluster what it says, status included, as a user and the cluster's controllers
-    /// together would: created if it is not there, else replaced.
+    /// Creates or replaces an object of a simulated cluster together with its status, as a user and the cluster's controllers
+    /// together would.
     ///
     /// # Errors
-    /// The cluster is not played or does not serve the kind, or its API server refuses.
+    /// The cluster is not simulated or does not serve the kind, or its API server refuses the object.
     pub fn place(&self, cluster: &str, manager: &str, object: &Value) -> Result<Value, ApiError> {
-        let mut world = self.shared.world.lock();
-        let found = world
+        let mut clusters = self.shared.clusters.lock();
+        let found = clusters
             .cluster_mut(cluster)
-            .ok_or_else(|| ApiError::NotFound(format!("cluster \"{cluster}\" is not played")))?;
+            .ok_or_else(|| ApiError::NotFound(format!("cluster \"{cluster}\" is not simulated")))?;
         let placed = found.place(manager, object, now())?;
-        world.touch(cluster, now());
-        drop(world);
-        self.shared.bell.notify_one();
+        clusters.touch(cluster, now());
+        drop(clusters);
+        self.shared.notify.notify_one();
         Ok(placed)
     }
 
-    /// Deletes an object of a simulated cluster. Returns false when there is none.
+    /// Deletes an object of a simulated cluster. Returns false if it does not exist.
     #[must_use]
     pub fn delete_object(&self, cluster: &str, resource: &str, namespace: &str, name: &str) -> bool {
         let key = ObjectKey::parse(resource, namespace, name);
-        let mut world = self.shared.world.lock();
-        let Some(found) = world.cluster_mut(cluster) else {
+        let mut clusters = self.shared.clusters.lock();
+        let Some(found) = clusters.cluster_mut(cluster) else {
             return false;
         };
         let existed = found.store.revision_of(&key).is_some();
         found.store.delete(&key, now());
-        world.touch(cluster, now());
-        drop(world);
-        self.shared.bell.notify_one();
+        clusters.touch(cluster, now());
+        drop(clusters);
+        self.shared.notify.notify_one();
         existed
     }
 
     /// Counters since the start.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.shared.world.lock().stats
+        self.shared.clusters.lock().stats
     }
 
-    /// Stops the agents and waits for writes under way.
+    /// Stops the agents and waits for running writes.
     pub async fn stop(mut self) {
         self.shared.stop.cancel();
         for task in std::mem::take(&mut self.tasks) {
-            // A task that panicked has nothing more to finish.
+            // A task that panicked has nothing left to finish.
             let _ = task.await;
         }
     }
@@ -319,15 +324,5 @@ impl Agents {
 impl Drop for Agents {
     fn drop(&mut self) {
         self.shared.stop.cancel();
-    }
-}
-
-/// The world behind its lock. Nobody awaits while holding it; a panic of a holder leaves it usable, since each
-/// cluster is consistent between any two statements that matter.
-pub(super) struct Locked(Mutex<World>);
-
-impl Locked {
-    pub fn lock(&self) -> MutexGuard<'_, World> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,50 +1,32 @@
-//! The loop: watches and timers in, writes out.
+//! The main loop: it processes watch events and timers, and starts writes.
 
 use std::collections::HashSet;
 use std::future::pending;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use chrono::Utc;
 use futures::StreamExt;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
-use super::agents::Locked;
-use super::slot::Write;
+use super::agents_state::{Shared, now};
 use super::view::{ClusterView, WorkView};
+use super::work_state::Write;
 use super::write;
-use crate::fields::Time;
 
-/// Events that may wait between a watch and the loop.
+/// Capacity of the queue between a watch and the loop.
 const BACKLOG: usize = 1024;
 
-/// What the handle and the loop share.
-pub(super) struct Shared {
-    pub world: Locked,
-    /// Rung when the handle changed something.
-    pub bell: Notify,
-    pub stop: CancellationToken,
-    pub listed: AtomicBool,
-    pub listed_bell: Notify,
-}
-
-/// The only reader of the wall clock.
-pub(super) fn now() -> Time {
-    Utc::now()
-}
-
-/// Plays the agents until told to stop.
+/// Runs the agents until they are stopped.
 pub(super) async fn run(client: Client, shared: Arc<Shared>) {
     let (selector, concurrency) = {
-        let world = shared.world.lock();
+        let clusters = shared.clusters.lock();
         (
-            world.options.work_selector.clone(),
-            world.options.concurrency.max(1),
+            clusters.options.work_selector.clone(),
+            clusters.options.concurrency.max(1),
         )
     };
     let mut tasks = JoinSet::new();
@@ -57,7 +39,7 @@ pub(super) async fn run(client: Client, shared: Arc<Shared>) {
         listed: HashSet::new(),
         relisting: Vec::new(),
     };
-    // Clusters first: their labels and order decide which faults they get.
+    // Clusters come first, because their labels and order decide which faults they get.
     while let Some(event) = tokio::select! {
         event = clusters.recv() => event,
         () = shared.stop.cancelled() => return,
@@ -76,7 +58,7 @@ pub(super) async fn run(client: Client, shared: Arc<Shared>) {
     engine.serve(&mut clusters, &mut works).await;
 }
 
-/// Runs a watch in a task of its own, so that parsing does not hold up the loop. A failed list is told once.
+/// Runs a watch in a separate task, so that parsing does not delay the loop.
 fn watch<K>(
     tasks: &mut JoinSet<()>,
     api: Api<K>,
@@ -107,9 +89,9 @@ struct Engine {
     shared: Arc<Shared>,
     writes: JoinSet<(Write, Result<WorkView, u16>)>,
     concurrency: usize,
-    /// Works of the list under way.
+    /// Works of the list that is being read.
     listed: HashSet<(String, String)>,
-    /// Clusters of the list under way.
+    /// Clusters of the list that is being read.
     relisting: Vec<ClusterView>,
 }
 
@@ -119,7 +101,7 @@ impl Engine {
     async fn serve(&mut self, clusters: &mut Receiver<ClusterView>, works: &mut Receiver<WorkView>) {
         loop {
             self.dispatch();
-            let next = self.shared.world.lock().next();
+            let next = self.shared.clusters.lock().next();
             let timer = async {
                 match next {
                     Some(at) => tokio::time::sleep((at - now()).to_std().unwrap_or_default()).await,
@@ -131,20 +113,20 @@ impl Engine {
                 Some(event) = works.recv() => self.work(event),
                 Some(event) = clusters.recv() => { self.cluster(event); }
                 Some(done) = self.writes.join_next() => self.written(done),
-                () = self.shared.bell.notified() => {}
-                () = timer => self.shared.world.lock().run_due(now()),
+                () = self.shared.notify.notified() => {}
+                () = timer => self.shared.clusters.lock().run_due(now()),
             }
         }
-        // What is under way is let finish, so that nothing is half done.
+        // Running writes are finished.
         while let Some(done) = self.writes.join_next().await {
             self.written(done);
         }
     }
 
-    /// Starts writes as far as concurrency allows.
+    /// Starts as many writes as the concurrency allows.
     fn dispatch(&mut self) {
         while self.writes.len() < self.concurrency {
-            let Some(write) = self.shared.world.lock().next_write() else {
+            let Some(write) = self.shared.clusters.lock().next_write() else {
                 break;
             };
             let client = self.client.clone();
@@ -153,11 +135,11 @@ impl Engine {
                 (write, result)
             });
         }
-        while let Some((cluster, available)) = self.shared.world.lock().next_signal() {
+        while let Some((cluster, available)) = self.shared.clusters.lock().next_signal() {
             let client = self.client.clone();
             tokio::spawn(async move {
                 if let Err(error) = write::signal(&client, &cluster, available, now()).await {
-                    tracing::warn!(%cluster, %error, "availability could not be shown");
+                    tracing::warn!(%cluster, %error, "the availability of a ManagedCluster could not be set");
                 }
             });
         }
@@ -165,13 +147,13 @@ impl Engine {
 
     fn written(&mut self, done: Result<(Write, Result<WorkView, u16>), tokio::task::JoinError>) {
         if let Ok((write, result)) = done {
-            self.shared.world.lock().written(&write, result, now());
+            self.shared.clusters.lock().written(&write, result, now());
         }
     }
 
-    /// Returns whether the first list is complete or cannot be had.
+    /// Returns whether the first list is complete or failed.
     fn cluster(&mut self, event: Result<Event<ClusterView>, watcher::Error>) -> bool {
-        let mut world = self.shared.world.lock();
+        let mut clusters = self.shared.clusters.lock();
         match event {
             Ok(Event::Init) => self.relisting.clear(),
             Ok(Event::InitApply(view)) => self.relisting.push(view),
@@ -179,13 +161,13 @@ impl Engine {
                 self.relisting
                     .sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
                 for view in self.relisting.drain(..) {
-                    world.observe_cluster(&view, now());
+                    clusters.observe_cluster(&view, now());
                 }
                 return true;
             }
-            Ok(Event::Apply(view)) => world.observe_cluster(&view, now()),
+            Ok(Event::Apply(view)) => clusters.observe_cluster(&view, now()),
             Ok(Event::Delete(view)) => {
-                world.forget_cluster(view.metadata.name.as_deref().unwrap_or_default());
+                clusters.forget_cluster(view.metadata.name.as_deref().unwrap_or_default());
             }
             Err(error) => {
                 tracing::warn!(%error, "watching ManagedClusters failed");
@@ -200,27 +182,27 @@ impl Engine {
             let part = |text: &Option<String>| text.clone().unwrap_or_default();
             (part(&view.metadata.namespace), part(&view.metadata.name))
         };
-        let mut world = self.shared.world.lock();
+        let mut clusters = self.shared.clusters.lock();
         match event {
             Ok(Event::Init) => self.listed.clear(),
             Ok(Event::InitApply(view)) => {
                 self.listed.insert(id(&view));
-                world.observe_work(&view, now());
+                clusters.observe_work(&view, now());
             }
             Ok(Event::InitDone) => {
                 let listed = std::mem::take(&mut self.listed);
-                world.retain_works(
+                clusters.retain_works(
                     |ns, name| listed.contains(&(ns.to_owned(), name.to_owned())),
                     now(),
                 );
-                drop(world);
+                drop(clusters);
                 self.shared.listed.store(true, Ordering::Release);
-                self.shared.listed_bell.notify_waiters();
+                self.shared.listed_notify.notify_waiters();
             }
-            Ok(Event::Apply(view)) => world.observe_work(&view, now()),
+            Ok(Event::Apply(view)) => clusters.observe_work(&view, now()),
             Ok(Event::Delete(view)) => {
                 let (namespace, name) = id(&view);
-                world.forget_work(&namespace, &name, now());
+                clusters.forget_work(&namespace, &name, now());
             }
             Err(error) => tracing::warn!(%error, "watching ManifestWorks failed"),
         }

@@ -1,20 +1,21 @@
-//! The edge: the hub as watches and writes, clusters as timers.
+//! The connection to the hub: watches, timers and writes.
 //!
-//! One watch over ManifestWorks and one over ManagedClusters feed a single task that owns the clock; writes go
-//! out with bounded concurrency, at most one per work at a time, and only when something changed.
+//! A watch of ManifestWorks and one of ManagedClusters feed a single task that owns the clock. Writes have a limited
+//! concurrency: at most one at a time per work, and only when something changed.
 
-mod agenda;
 mod agents;
+mod agents_state;
+mod clusters;
 mod engine;
 mod options;
 mod serve;
-mod slot;
 #[cfg(test)]
 mod tests;
+mod timers;
 mod view;
-mod world;
+mod work_state;
 mod write;
 
 pub use self::agents::{Agents, Builder, StartError};
+pub use self::clusters::Stats;
 pub use self::options::{Filter, Options};
-pub use self::world::Stats;

@@ -1,4 +1,4 @@
-//! What can be set about the agents.
+//! Settings of the agents.
 
 use std::time::Duration;
 
@@ -10,27 +10,27 @@ use crate::work::wildcard;
 /// Settings of the agents.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which clusters are played.
+    /// Which clusters are simulated.
     pub clusters: Filter,
-    /// Selects ManifestWorks by label; empty for all.
+    /// Label selector of the ManifestWorks; empty for all.
     pub work_selector: String,
     /// How long things take.
     pub pace: Pace,
     /// Faults and installed versions.
     pub scenario: Scenario,
-    /// Seed of all draws.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Feedback of polled resources is collected this long after a change, times 1–1.9 over; zero means at once.
+    /// Feedback of polled resources is collected at this interval, times 1 to 1.9. With zero it is collected at once.
     pub status_sync_interval: Duration,
-    /// The agent's gate `RawFeedbackJsonString`.
+    /// The agent's feature gate `RawFeedbackJsonString`.
     pub raw_json: Option<RawJson>,
-    /// Most writes to the hub at one time.
+    /// Maximum number of concurrent writes to the hub.
     pub concurrency: usize,
-    /// Whether ManagedClusters turn Available=Unknown while their agent is away.
+    /// Whether Available is set to Unknown on ManagedClusters while their agent is away.
     pub heartbeat: bool,
     /// Whether the agents do nothing at all, as if none existed.
     pub silent: bool,
-    /// Whether the clusters' controllers do nothing: status is what [`super::Agents::place`] says.
+    /// Whether the clusters' controllers do nothing, so that statuses are only set by `Agents::place`.
     pub still: bool,
 }
 
@@ -52,12 +52,12 @@ impl Default for Options {
     }
 }
 
-/// Patterns for names of clusters; none means all.
+/// Patterns for names of clusters. Without patterns all clusters match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter(Vec<String>);
 
 impl Filter {
-    /// A filter of patterns; `*` stands for any run of characters.
+    /// A filter of patterns, in which `*` matches any characters.
     #[must_use]
     pub fn new(patterns: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self(
@@ -69,7 +69,7 @@ impl Filter {
         )
     }
 
-    /// Whether a cluster is played.
+    /// Whether a cluster is simulated.
     #[must_use]
     pub fn admits(&self, name: &str) -> bool {
         self.0.is_empty() || self.0.iter().any(|pattern| wildcard(pattern, name))

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use tokio::net::TcpListener;
 
-use super::engine::Shared;
+use super::agents_state::Shared;
 
 pub(super) async fn run(listener: TcpListener, shared: Arc<Shared>) {
     let stop = shared.stop.clone();
@@ -34,12 +34,17 @@ async fn healthz(State(shared): State<Arc<Shared>>) -> (StatusCode, &'static str
 
 async fn metrics(State(shared): State<Arc<Shared>>) -> String {
     let (stats, bytes) = {
-        let world = shared.world.lock();
-        (world.stats, world.bytes() as u64)
+        let clusters = shared.clusters.lock();
+        (clusters.stats, clusters.bytes() as u64)
     };
     let rows = [
-        ("spoke_sim_clusters", "gauge", "Clusters played.", stats.clusters),
-        ("spoke_sim_works", "gauge", "ManifestWorks known.", stats.works),
+        (
+            "spoke_sim_clusters",
+            "gauge",
+            "Simulated clusters.",
+            stats.clusters,
+        ),
+        ("spoke_sim_works", "gauge", "Known ManifestWorks.", stats.works),
         (
             "spoke_sim_object_bytes",
             "gauge",
@@ -73,13 +78,13 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> String {
         (
             "spoke_sim_write_conflicts_total",
             "counter",
-            "Writes answered 409.",
+            "Writes that the hub refused with 409.",
             stats.conflicts,
         ),
         (
             "spoke_sim_write_failures_total",
             "counter",
-            "Writes that failed otherwise.",
+            "Writes that failed for another reason.",
             stats.failures,
         ),
     ];

@@ -1,4 +1,4 @@
-//! The world between a hub that keeps what is written and a clock that the test turns.
+//! The clusters with a hub that stores what is written, and a clock that the test controls.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 
+use super::clusters::Clusters;
 use super::options::{Filter, Options};
-use super::slot::{Write, WriteKind};
 use super::view::{ClusterView, WorkView};
-use super::world::World;
+use super::work_state::{Write, WriteKind};
 use crate::fault::Fault;
 use crate::fields::{self, Time, from_unix};
 use crate::platform::Pace;
@@ -17,7 +17,7 @@ use crate::work::FINALIZER;
 
 /// Works as the API server keeps them.
 struct Bench {
-    world: World,
+    clusters: Clusters,
     works: BTreeMap<(String, String), Value>,
     revision: u64,
     now: Time,
@@ -32,7 +32,7 @@ impl Bench {
         };
         change(&mut options);
         Self {
-            world: World::new(options),
+            clusters: Clusters::new(options),
             works: BTreeMap::new(),
             revision: 0,
             now: from_unix(1_800_000_000),
@@ -44,7 +44,7 @@ impl Bench {
         let annotations = annotation.map(|fault| json!({"spoke-sim.mcu/fault": fault}));
         let view = json!({"metadata": {"name": name, "annotations": annotations}});
         let view: ClusterView = serde_json::from_value(view).unwrap();
-        self.world.observe_cluster(&view, self.now);
+        self.clusters.observe_cluster(&view, self.now);
     }
 
     fn create(&mut self, cluster: &str, name: &str, spec: &Value) {
@@ -54,10 +54,10 @@ impl Bench {
         self.change(cluster, name, |_| {});
     }
 
-    /// Changes a work on the hub and lets the watch tell.
+    /// Changes a work on the hub and delivers the watch event.
     fn change(&mut self, cluster: &str, name: &str, change: impl FnOnce(&mut Value)) {
         let view = self.store(cluster, name, change);
-        self.world.observe_work(&view, self.now);
+        self.clusters.observe_work(&view, self.now);
     }
 
     fn store(&mut self, cluster: &str, name: &str, change: impl FnOnce(&mut Value)) -> WorkView {
@@ -77,12 +77,12 @@ impl Bench {
         let body: Value = serde_json::from_str(write.body.get()).unwrap();
         let key = (write.cluster.to_string(), write.work.to_string());
         let Some(live) = self.works.get(&key) else {
-            return self.world.written(write, Err(404), self.now);
+            return self.clusters.written(write, Err(404), self.now);
         };
         assert_eq!(body["metadata"]["uid"], live["metadata"]["uid"]);
         let version = &body["metadata"]["resourceVersion"];
         if !version.is_null() && *version != live["metadata"]["resourceVersion"] {
-            return self.world.written(write, Err(409), self.now);
+            return self.clusters.written(write, Err(409), self.now);
         }
         self.writes.push(write.kind);
         let view = self.store(&write.cluster, &write.work, |work| {
@@ -93,26 +93,26 @@ impl Bench {
                 work["metadata"]["finalizers"] = finalizers.clone();
             }
         });
-        self.world.written(write, Ok(view), self.now);
+        self.clusters.written(write, Ok(view), self.now);
         if write.kind == WriteKind::Release {
             self.works.remove(&key);
-            self.world.forget_work(&write.cluster, &write.work, self.now);
+            self.clusters.forget_work(&write.cluster, &write.work, self.now);
         }
     }
 
     fn drain(&mut self) {
-        while let Some(write) = self.world.next_write() {
+        while let Some(write) = self.clusters.next_write() {
             self.carry_out(&write);
         }
     }
 
-    /// Turns the clock from wake-up to wake-up.
+    /// Advances the clock from timer to timer.
     fn pass(&mut self, seconds: i64) {
         let end = self.now + TimeDelta::seconds(seconds);
         self.drain();
-        while let Some(next) = self.world.next().filter(|next| *next <= end) {
+        while let Some(next) = self.clusters.next().filter(|next| *next <= end) {
             self.now = self.now.max(next);
-            self.world.run_due(self.now);
+            self.clusters.run_due(self.now);
             self.drain();
         }
         self.now = end;
@@ -182,7 +182,7 @@ fn an_update_costs_a_finalizer_and_three_status_writes() {
 fn a_slow_hub_does_not_stretch_the_update() {
     let mut bench = Bench::new(|_| {});
     bench.create("c", "w", &update("4.12.0"));
-    let hold = bench.world.next_write().unwrap();
+    let hold = bench.clusters.next_write().unwrap();
     bench.now += TimeDelta::seconds(3);
     bench.carry_out(&hold);
     bench.pass(7);
@@ -193,25 +193,28 @@ fn a_slow_hub_does_not_stretch_the_update() {
 fn nothing_is_applied_before_the_finalizer_is_there() {
     let mut bench = Bench::new(|_| {});
     bench.create("c", "w", &config_map(&[]));
-    let hold = bench.world.next_write().unwrap();
+    let hold = bench.clusters.next_write().unwrap();
     assert_eq!(hold.kind, Hold);
-    assert!(bench.world.next_write().is_none(), "one write at a time");
-    assert_eq!(bench.world.stats.applies, 0);
+    assert!(bench.clusters.next_write().is_none(), "one write at a time");
+    assert_eq!(bench.clusters.stats.applies, 0);
     bench.carry_out(&hold);
-    assert_eq!(bench.world.stats.applies, 1);
+    assert_eq!(bench.clusters.stats.applies, 1);
 }
 
 #[test]
 fn what_changes_during_a_write_follows_it() {
     let mut bench = Bench::new(|_| {});
     bench.create("c", "w", &update("4.12.0"));
-    let hold = bench.world.next_write().unwrap();
+    let hold = bench.clusters.next_write().unwrap();
     bench.carry_out(&hold);
-    let first = bench.world.next_write().unwrap();
+    let first = bench.clusters.next_write().unwrap();
     assert_eq!(first.kind, Status);
     bench.now += TimeDelta::seconds(5);
-    bench.world.run_due(bench.now);
-    assert!(bench.world.next_write().is_none(), "the first is still under way");
+    bench.clusters.run_due(bench.now);
+    assert!(
+        bench.clusters.next_write().is_none(),
+        "the first is still under way"
+    );
     bench.carry_out(&first);
     bench.drain();
     assert_eq!(bench.feedback("c", "w"), "4.12.0 Partial");
@@ -222,12 +225,12 @@ fn what_changes_during_a_write_follows_it() {
 fn a_conflict_is_tried_again_with_what_the_watch_tells() {
     let mut bench = Bench::new(|_| {});
     bench.create("c", "w", &config_map(&[]));
-    let hold = bench.world.next_write().unwrap();
+    let hold = bench.clusters.next_write().unwrap();
     bench.store("c", "w", |work| {
         work["metadata"]["finalizers"] = json!(["other/f"]);
     });
     bench.carry_out(&hold);
-    assert_eq!(bench.world.stats.conflicts, 1);
+    assert_eq!(bench.clusters.stats.conflicts, 1);
     bench.change("c", "w", |_| {});
     bench.pass(1);
     assert_eq!(
@@ -243,7 +246,7 @@ fn news_older_than_the_last_write_is_ignored() {
     let stale: WorkView = serde_json::from_str(&bench.work("c", "w").to_string()).unwrap();
     bench.pass(0);
     bench.writes();
-    bench.world.observe_work(&stale, bench.now);
+    bench.clusters.observe_work(&stale, bench.now);
     bench.pass(1);
     assert_eq!(bench.writes(), [], "the finalizer is not added twice");
 }
@@ -258,10 +261,10 @@ fn a_changed_label_applies_again_at_once() {
         {"apiVersion": "x.io/v1", "kind": "Foo", "metadata": {"name": "f"}}]}}),
     );
     bench.pass(30);
-    let applies = bench.world.stats.applies;
+    let applies = bench.clusters.stats.applies;
     assert!((5..20).contains(&applies), "backed off: {applies}");
     bench.change("c", "w", |work| work["metadata"]["labels"] = json!({"poke": "1"}));
-    assert_eq!(bench.world.stats.applies, applies + 1);
+    assert_eq!(bench.clusters.stats.applies, applies + 1);
 }
 
 #[test]
@@ -283,7 +286,7 @@ fn a_deleted_work_lets_go_when_its_objects_are_gone() {
     );
     let key = crate::store::ObjectKey::parse("configmaps", "default", "m");
     bench
-        .world
+        .clusters
         .cluster_mut("c")
         .unwrap()
         .store
@@ -303,22 +306,25 @@ fn a_work_created_anew_starts_from_nothing() {
     bench.create("c", "w", &config_map(&[]));
     bench.pass(0);
     assert_eq!(bench.writes(), [Hold, Status]);
-    assert_eq!(bench.world.stats.works, 1);
+    assert_eq!(bench.clusters.stats.works, 1);
 }
 
 #[test]
 fn a_late_answer_does_not_touch_a_work_created_anew() {
     let mut bench = Bench::new(|_| {});
     bench.create("c", "w", &config_map(&[]));
-    let hold = bench.world.next_write().unwrap();
+    let hold = bench.clusters.next_write().unwrap();
     let answer = bench.store("c", "w", |work| {
         work["metadata"]["finalizers"] = json!([FINALIZER]);
     });
     bench.works.clear();
     bench.create("c", "w", &config_map(&[]));
-    bench.world.written(&hold, Ok(answer), bench.now);
-    assert_eq!(bench.world.stats.works, 1);
-    assert_eq!(bench.world.stats.applies, 0, "the new one has no finalizer yet");
+    bench.clusters.written(&hold, Ok(answer), bench.now);
+    assert_eq!(bench.clusters.stats.works, 1);
+    assert_eq!(
+        bench.clusters.stats.applies, 0,
+        "the new one has no finalizer yet"
+    );
     bench.pass(0);
     assert_eq!(bench.writes(), [Hold, Status]);
 }
@@ -328,13 +334,13 @@ fn a_restart_does_not_write_a_status_that_still_holds() {
     let mut bench = Bench::new(|_| {});
     bench.create("c", "w", &config_map(&[]));
     bench.pass(0);
-    bench.world = World::new(Options::default());
+    bench.clusters = Clusters::new(Options::default());
     bench.writes();
     bench.change("c", "w", |_| {});
     bench.pass(1);
     assert_eq!(bench.writes(), []);
     let key = crate::store::ObjectKey::parse("configmaps", "default", "m");
-    assert!(bench.world.cluster("c").unwrap().store.get(&key).is_some());
+    assert!(bench.clusters.cluster("c").unwrap().store.get(&key).is_some());
 }
 
 #[test]
@@ -343,10 +349,10 @@ fn works_missing_from_a_full_list_are_cleaned_up() {
     bench.create("c", "kept", &json!({"workload": {"manifests": []}}));
     bench.create("c", "lost", &config_map(&[]));
     bench.pass(0);
-    bench.world.retain_works(|_, name| name == "kept", bench.now);
+    bench.clusters.retain_works(|_, name| name == "kept", bench.now);
     let key = crate::store::ObjectKey::parse("configmaps", "default", "m");
-    assert!(bench.world.cluster("c").unwrap().store.get(&key).is_none());
-    assert_eq!(bench.world.stats.works, 1);
+    assert!(bench.clusters.cluster("c").unwrap().store.get(&key).is_none());
+    assert_eq!(bench.clusters.stats.works, 1);
 }
 
 #[test]
@@ -356,10 +362,10 @@ fn an_offline_agent_writes_nothing_and_catches_up() {
     bench.create("c", "w", &update("4.12.0"));
     bench.pass(60);
     assert_eq!(bench.writes(), []);
-    assert_eq!(bench.world.next_signal().map(|s| s.1), Some(false));
+    assert_eq!(bench.clusters.next_signal().map(|s| s.1), Some(false));
     bench.cluster("c", None);
     bench.pass(0);
-    assert_eq!(bench.world.next_signal().map(|s| s.1), Some(true));
+    assert_eq!(bench.clusters.next_signal().map(|s| s.1), Some(true));
     assert_eq!(bench.writes(), [Hold, Status]);
     bench.cluster("c", Some("offline"));
     bench.pass(60);
@@ -403,11 +409,15 @@ fn flapping_reads_turn_available_unknown_and_back() {
 fn a_stale_liar_never_reports_the_update() {
     let mut bench = Bench::new(|_| {});
     bench.cluster("c", None);
-    bench.world.set_faults("c", "lying".parse().unwrap(), bench.now);
+    bench
+        .clusters
+        .set_faults("c", "lying".parse().unwrap(), bench.now);
     bench.create("c", "w", &update("4.12.0"));
     bench.pass(100);
     assert_eq!(bench.feedback("c", "w"), "4.11.9 Completed");
-    bench.world.set_faults("c", crate::Faults::default(), bench.now);
+    bench
+        .clusters
+        .set_faults("c", crate::Faults::default(), bench.now);
     bench.pass(0);
     assert_eq!(bench.feedback("c", "w"), "4.12.0 Completed");
 }
@@ -441,7 +451,7 @@ fn clusters_outside_the_filter_are_left_alone() {
     bench.create("b-1", "w", &config_map(&[]));
     bench.create("a-1", "w", &config_map(&[]));
     bench.pass(0);
-    assert_eq!(bench.world.names(), ["a-1"]);
+    assert_eq!(bench.clusters.names(), ["a-1"]);
     assert_eq!(bench.writes(), [Hold, Status]);
 }
 
@@ -452,10 +462,10 @@ fn a_cluster_is_installed_with_what_its_claims_say() {
         {"name": "id.openshift.io", "value": "94e170c1-7a3c-4ae1-a85d-8bd904ad783f"},
         {"name": "version.openshift.io", "value": "4.14.3"}]}});
     bench
-        .world
+        .clusters
         .observe_cluster(&serde_json::from_value(view).unwrap(), bench.now);
-    let key = crate::platform::clusterversion::key();
-    let version = bench.world.cluster("c").unwrap().store.get(&key).unwrap();
+    let key = crate::platform::cvo::key();
+    let version = bench.clusters.cluster("c").unwrap().store.get(&key).unwrap();
     assert_eq!(
         version["spec"]["clusterID"],
         "94e170c1-7a3c-4ae1-a85d-8bd904ad783f"

@@ -1,4 +1,4 @@
-//! Slim views of the hub's objects: only what the agents use is parsed, managedFields never.
+//! Slim views of the hub's objects. Only what the agents use is parsed, and never managedFields.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use kube::Resource;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// A ManifestWork; spec and status stay text until they are needed.
+/// A ManifestWork. Spec and status stay unparsed until they are needed.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct WorkView {
     #[serde(deserialize_with = "slim")]

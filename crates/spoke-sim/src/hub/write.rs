@@ -1,4 +1,4 @@
-//! Carrying out one write against the hub.
+//! Sends one write to the hub.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, Error};
 use serde_json::{Value, json};
 
-use super::slot::{Write, WriteKind};
 use super::view::WorkView;
+use super::work_state::{Write, WriteKind};
 use crate::fields::{self, Cond, Time, set_condition};
 
-/// The client retries for minutes by itself; a simulated agent had better look again.
+/// The client would retry for minutes. It is better to run again with current state.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Carries out a write; returns the object afterwards or the HTTP status of the refusal (0 for none).
+/// Sends a write. Returns the resulting object or the HTTP status of the refusal (0 without a response).
 pub(super) async fn execute(client: &Client, write: &Write) -> Result<WorkView, u16> {
     let api: Api<WorkView> = Api::namespaced(client.clone(), &write.cluster);
     let (params, patch) = (PatchParams::default(), Patch::Merge(&write.body));
@@ -39,7 +39,7 @@ pub(super) async fn execute(client: &Client, write: &Write) -> Result<WorkView, 
     }
 }
 
-/// Shows on a ManagedCluster that its agent came or went, as the registration controllers would.
+/// Sets on a ManagedCluster whether its agent is available, as the registration controllers would.
 pub(super) async fn signal(client: &Client, cluster: &str, available: bool, now: Time) -> Result<(), Error> {
     let kind = GroupVersionKind::gvk("cluster.open-cluster-management.io", "v1", "ManagedCluster");
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));

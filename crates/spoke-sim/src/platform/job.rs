@@ -1,33 +1,23 @@
-//! Jobs that run and end: active, then Complete or Failed, then gone after their TTL.
+//! Jobs that run and end: active, then Complete or Failed, then deleted after their TTL.
 //!
-//! Plays the Job controller and the pods behind it; no Pod object is made.
+//! This simulates the Job controller and the pods of Jobs, without creating Pod objects.
 
 use std::time::Duration;
 
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 
-use super::{Controller, Ground, scale};
+use super::controller::{Controller, ControllerContext};
+use super::pace::scale;
 use crate::fault::parse_duration;
 use crate::fields::{self, Cond, Time, set_condition};
 use crate::store::ObjectKey;
 use crate::work::wildcard;
 
-/// Annotation on a Job: how long its pods run, wall-clock, e.g. `3s`.
+/// Annotation on a Job: how long its pods run, in wall-clock time, for example `3s`.
 const DURATION: &str = "spoke-sim.mcu/duration";
 /// Annotation on a Job: `Failed` makes it fail.
 const RESULT: &str = "spoke-sim.mcu/result";
-
-/// What Jobs of certain names do.
-#[derive(Clone, Debug, PartialEq)]
-pub struct JobRule {
-    /// Pattern for the Job's name; `*` stands for any run of characters.
-    pub name: String,
-    /// How long the pods run, wall-clock.
-    pub duration: Option<Duration>,
-    /// Share of the Jobs that fail, 0–100.
-    pub fail_percent: f64,
-}
 
 /// The Job controller.
 #[derive(Clone, Debug, Default)]
@@ -36,19 +26,19 @@ pub struct Jobs(Vec<Known>);
 #[derive(Clone, Debug)]
 struct Known {
     key: ObjectKey,
-    /// Of the object when last looked at.
+    /// Revision of the object in the last pass.
     revision: u64,
-    /// The exact start; `status.startTime` has whole seconds only.
+    /// The exact start. `status.startTime` has only whole seconds.
     started: Time,
     due: Option<Time>,
 }
 
 impl Controller for Jobs {
-    fn advance(&mut self, ground: &mut Ground<'_>, now: Time) -> Option<Time> {
-        let keys: Vec<ObjectKey> = ground.store.keys_of("batch", "jobs").cloned().collect();
+    fn advance(&mut self, context: &mut ControllerContext<'_>, now: Time) -> Option<Time> {
+        let keys: Vec<ObjectKey> = context.store.keys_of("batch", "jobs").cloned().collect();
         self.0.retain(|known| keys.contains(&known.key));
         for key in keys {
-            let revision = ground.store.revision_of(&key).unwrap_or(0);
+            let revision = context.store.revision_of(&key).unwrap_or(0);
             let at = self
                 .0
                 .iter()
@@ -64,36 +54,36 @@ impl Controller for Jobs {
                 });
             let known = &mut self.0[at];
             let idle = known.revision == revision && known.due.is_some_and(|due| due > now);
-            // Faults stop and release running Jobs: with any, or without a due time, look again.
-            if !idle || !ground.faults.is_empty() {
-                known.due = run(known, ground, now);
-                known.revision = ground.store.revision_of(&known.key).unwrap_or(0);
+            // Faults stop and resume running Jobs, so they are checked again if there are faults or no due time.
+            if !idle || !context.faults.is_empty() {
+                known.due = run(known, context, now);
+                known.revision = context.store.revision_of(&known.key).unwrap_or(0);
             }
         }
         self.0.iter().filter_map(|known| known.due).min()
     }
 }
 
-/// Brings one Job up to `now`; returns when it is next due.
-fn run(known: &mut Known, ground: &mut Ground<'_>, now: Time) -> Option<Time> {
-    let live = ground.store.get(&known.key)?;
+/// Brings one Job up to `now`. Returns when it is next due.
+fn run(known: &mut Known, context: &mut ControllerContext<'_>, now: Time) -> Option<Time> {
+    let live = context.store.get(&known.key)?;
     if let Some(ended) = end_time(&live) {
         let ttl = fields::integer(&live, &["spec", "ttlSecondsAfterFinished"])?;
-        let due = ended + seconds(ttl, ground.pace.time_scale);
+        let due = ended + seconds(ttl, context.pace.time_scale);
         if due > now {
             return Some(due);
         }
-        ground.store.delete(&known.key, now);
+        context.store.delete(&known.key, now);
         return None;
     }
     let mut job = live.clone();
-    let due = progress(&mut job, &mut known.started, ground, now);
+    let due = progress(&mut job, &mut known.started, context, now);
     if job == live {
         return due;
     }
-    ground.store.amend(&known.key, |object| *object = job);
-    // What just ended may have a TTL.
-    due.or_else(|| run(known, ground, now))
+    context.store.amend(&known.key, |object| *object = job);
+    // A Job that has just ended may have a TTL.
+    due.or_else(|| run(known, context, now))
 }
 
 fn end_time(job: &Value) -> Option<Time> {
@@ -104,7 +94,7 @@ fn end_time(job: &Value) -> Option<Time> {
 }
 
 /// Starts, runs or ends a Job that has not ended.
-fn progress(job: &mut Value, started: &mut Time, ground: &Ground<'_>, now: Time) -> Option<Time> {
+fn progress(job: &mut Value, started: &mut Time, context: &ControllerContext<'_>, now: Time) -> Option<Time> {
     if fields::get(job, &["spec", "suspend"]).and_then(Value::as_bool) == Some(true) {
         let status = fields::object_at(job, &["status"]);
         status.remove("active");
@@ -121,17 +111,17 @@ fn progress(job: &mut Value, started: &mut Time, ground: &Ground<'_>, now: Time)
     let count = |field| fields::integer(job, &["spec", field]).unwrap_or(1).unsigned_abs();
     let (completions, parallelism) = (count("completions"), count("parallelism").max(1));
     if fields::text(job, &["status", "startTime"]).is_empty() {
-        *started = ground.asked;
+        *started = context.asked;
         let status = fields::object_at(job, &["status"]);
         status.insert("startTime".into(), fields::timestamp(now).into());
         status.insert("active".into(), json!(completions.min(parallelism)));
         status.insert("ready".into(), json!(completions.min(parallelism)));
     }
-    let plan = Plan::of(job, completions.div_ceil(parallelism), ground);
+    let plan = Plan::of(job, completions.div_ceil(parallelism), context);
     let end = *started + plan.takes;
     let deadline = fields::integer(job, &["spec", "activeDeadlineSeconds"])
-        .map(|limit| *started + seconds(limit, ground.pace.time_scale));
-    let stuck = ground.faults.stuck().is_some();
+        .map(|limit| *started + seconds(limit, context.pace.time_scale));
+    let stuck = context.faults.stuck().is_some();
     if let Some(deadline) = deadline.filter(|deadline| stuck || *deadline < end) {
         if deadline > now {
             return Some(deadline);
@@ -154,30 +144,30 @@ fn progress(job: &mut Value, started: &mut Time, ground: &Ground<'_>, now: Time)
     None
 }
 
-/// What a Job's pods will do.
+/// What the pods of a Job will do.
 struct Plan {
     takes: TimeDelta,
     fails: Option<String>,
 }
 
 impl Plan {
-    fn of(job: &Value, rounds: u64, ground: &Ground<'_>) -> Self {
+    fn of(job: &Value, rounds: u64, context: &ControllerContext<'_>) -> Self {
         let annotation = |name: &str| fields::text(job, &["metadata", "annotations", name]);
         let name = fields::text(job, &["metadata", "name"]);
-        let rule = ground.pace.jobs.iter().find(|rule| wildcard(&rule.name, name));
+        let rule = context.pace.jobs.iter().find(|rule| wildcard(&rule.name, name));
         let round = parse_duration(annotation(DURATION))
             .or_else(|| rule.and_then(|rule| rule.duration))
-            .unwrap_or(ground.pace.job);
+            .unwrap_or(context.pace.job);
         let rounds = u32::try_from(rounds).unwrap_or(u32::MAX).max(1);
-        // Drawn per Job, not per name: the Job of a retry has another chance.
-        let draw = ground.dice.of(fields::text(job, &["metadata", "uid"])).unit() * 100.0;
+        // The number depends on the Job and not on its name, so that the Job of a retry may succeed.
+        let draw = context.rng.of(fields::text(job, &["metadata", "uid"])).unit() * 100.0;
         let unlucky = rule.is_some_and(|rule| draw < rule.fail_percent) || annotation(RESULT) == "Failed";
-        let fails = ground
+        let fails = context
             .faults
             .job_fails()
             .or(unlucky.then_some("Job has reached the specified backoff limit"));
         Self {
-            takes: scale(round.saturating_mul(rounds), ground.faults.slowness()),
+            takes: scale(round.saturating_mul(rounds), context.faults.slowness()),
             fails: fails.map(ToOwned::to_owned),
         }
     }

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 
-use super::JobRule;
-use crate::dice::Dice;
+use crate::seeded_rng::SeededRng;
 
 /// Durations of the simulation.
 #[derive(Clone, Debug)]
@@ -14,18 +13,29 @@ pub struct Pace {
     pub acceptance: Duration,
     /// From the accepted release (Partial) to Completed.
     pub update: Duration,
-    /// A Job without a duration of its own.
+    /// A Job that does not define its duration.
     pub job: Duration,
     /// Until a Deployment or the like is available.
     pub rollout: Duration,
-    /// Simulated over real time, for durations that objects carry themselves (Job deadlines, TTLs).
+    /// Real time per simulated time, for durations in objects such as Job deadlines and TTLs.
     pub time_scale: f64,
-    /// Largest deviation of an update's durations, as a fraction of them.
+    /// Maximum deviation of an update's durations, as a fraction of them.
     pub jitter: f64,
     /// Whether progress is reported in the plateaus of a real update, or as one Partial.
     pub plateaus: bool,
-    /// Jobs with durations and failures of their own; the first match wins.
+    /// Durations and failures of certain Jobs. The first match applies.
     pub jobs: Vec<JobRule>,
+}
+
+/// What Jobs of certain names do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobRule {
+    /// Pattern for the name of the Job, in which `*` matches any characters.
+    pub name: String,
+    /// How long the pods run, in wall-clock time.
+    pub duration: Option<Duration>,
+    /// Percentage of the Jobs that fail, 0 to 100.
+    pub fail_percent: f64,
 }
 
 impl Pace {
@@ -45,7 +55,7 @@ impl Pace {
         }
     }
 
-    /// For measurements: everything ends `total` after it was asked for, with one Partial half-way.
+    /// For measurements: everything ends `total` after it was requested, with one Partial half-way.
     #[must_use]
     pub fn exact(total: Duration) -> Self {
         Self {
@@ -60,17 +70,17 @@ impl Pace {
         }
     }
 
-    /// A duration of an update with its deviation and slowness.
+    /// A duration of an update with random deviation and slowness.
     #[must_use]
-    pub fn deviate(&self, duration: Duration, slowness: f64, dice: Dice) -> TimeDelta {
+    pub fn deviate(&self, duration: Duration, slowness: f64, rng: SeededRng) -> TimeDelta {
         scale(
             duration,
-            slowness * (1.0 + dice.between(-self.jitter, self.jitter)),
+            slowness * (1.0 + rng.between(-self.jitter, self.jitter)),
         )
     }
 }
 
-/// `duration` times `factor`; what does not fit is as good as for ever.
+/// `duration` times `factor`. Values that are too large become the maximum.
 #[must_use]
 pub fn scale(duration: Duration, factor: f64) -> TimeDelta {
     let seconds = (duration.as_secs_f64() * factor).clamp(0.0, 3e9);

@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Controller, Ground, scale};
+use super::controller::{Controller, ControllerContext};
+use super::pace::scale;
 use crate::fields::{self, Cond, Time, set_condition};
 use crate::store::ObjectKey;
 
@@ -35,10 +36,10 @@ struct Known {
 }
 
 impl Controller for Workloads {
-    fn advance(&mut self, ground: &mut Ground<'_>, now: Time) -> Option<Time> {
+    fn advance(&mut self, context: &mut ControllerContext<'_>, now: Time) -> Option<Time> {
         let keys: Vec<ObjectKey> = KINDS
             .iter()
-            .flat_map(|(group, resource)| ground.store.keys_of(group, resource))
+            .flat_map(|(group, resource)| context.store.keys_of(group, resource))
             .cloned()
             .collect();
         self.0.retain(|known| keys.contains(&known.key));
@@ -57,34 +58,34 @@ impl Controller for Workloads {
                     self.0.len() - 1
                 });
             let known = &mut self.0[at];
-            let revision = ground.store.revision_of(&known.key).unwrap_or(0);
+            let revision = context.store.revision_of(&known.key).unwrap_or(0);
             if known.revision == revision && known.due.is_none_or(|due| due > now) {
                 continue;
             }
-            let Some(live) = ground.store.get(&known.key) else {
+            let Some(live) = context.store.get(&known.key) else {
                 continue;
             };
             let generation = fields::integer(&live, &["metadata", "generation"]).unwrap_or(1);
             let mut object = live.clone();
             if known.generation != generation {
                 known.generation = generation;
-                known.due = start(&known.key, &mut object, ground, now);
+                known.due = start(&known.key, &mut object, context, now);
             }
             if known.due.is_some_and(|due| due <= now) {
                 known.due = None;
                 finish(&known.key, &mut object, now);
             }
             if object != live {
-                ground.store.amend(&known.key, |stored| *stored = object);
+                context.store.amend(&known.key, |stored| *stored = object);
             }
-            known.revision = ground.store.revision_of(&known.key).unwrap_or(0);
+            known.revision = context.store.revision_of(&known.key).unwrap_or(0);
         }
         self.0.iter().filter_map(|known| known.due).min()
     }
 }
 
 /// What shows at once; returns when the rest does.
-fn start(key: &ObjectKey, object: &mut Value, ground: &Ground<'_>, now: Time) -> Option<Time> {
+fn start(key: &ObjectKey, object: &mut Value, context: &ControllerContext<'_>, now: Time) -> Option<Time> {
     let generation = object["metadata"]["generation"].clone();
     match key.resource.as_ref() {
         "namespaces" => {
@@ -130,7 +131,7 @@ fn start(key: &ObjectKey, object: &mut Value, ground: &Ground<'_>, now: Time) ->
             fields::object_at(object, &["status"]).insert("observedGeneration".into(), generation);
         }
     }
-    Some(now + scale(ground.pace.rollout, ground.faults.slowness()))
+    Some(now + scale(context.pace.rollout, context.faults.slowness()))
 }
 
 fn finish(key: &ObjectKey, object: &mut Value, now: Time) {

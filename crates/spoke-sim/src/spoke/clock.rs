@@ -1,11 +1,11 @@
-//! The cluster's clock: simulated time that runs a fixed factor faster than the wall's.
+//! The clock of the cluster: simulated time, which runs faster than wall-clock time by a fixed factor.
 //!
-//! Everything inside the cluster is computed in simulated time, so that graces of 40 minutes and operators of
-//! 7 minutes keep their real figures. Everything written is wall-clock time: the hub, the work agent,
-//! kube-controller-manager and Prometheus live there, and a timestamp from their future would be taken for a
-//! clock that is wrong (the controller compares `startedTime` with its own record of the request).
+//! Everything inside the cluster is computed in simulated time, so that a grace period of 40 minutes and an operator that takes
+//! 7 minutes keep their real figures. Everything is written in wall-clock time, because the hub, the work agent,
+//! kube-controller-manager and Prometheus use it. A timestamp from their future would look like a wrong clock, for example when
+//! the controller compares `startedTime` with its own record of the request.
 //!
-//! The two meet at an origin, the creation of the cluster's ClusterVersion, which no restart moves.
+//! Both times are equal at the origin, which is the creation of the ClusterVersion and does not change with a restart.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::fields::{self, Time};
 
-/// Simulated against wall-clock time.
+/// Converts between simulated and wall-clock time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clock {
     origin: Time,
@@ -22,7 +22,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that shows the same as the wall's at `origin` and runs `speed` times faster.
+    /// A clock with wall-clock time at `origin` that runs `speed` times faster.
     #[must_use]
     pub fn new(origin: Time, speed: f64) -> Self {
         let speed = if speed.is_finite() && speed > 0.0 {
@@ -33,56 +33,56 @@ impl Clock {
         Self { origin, speed }
     }
 
-    /// How much faster than the wall's.
+    /// How many times faster than wall-clock time it runs.
     #[must_use]
     pub fn speed(&self) -> f64 {
         self.speed
     }
 
-    /// Simulated time now.
+    /// The current simulated time.
     #[must_use]
     pub fn now(&self) -> Time {
         self.simulated(Utc::now())
     }
 
-    /// The simulated instant at a wall-clock one.
+    /// The simulated time at a wall-clock time.
     #[must_use]
     pub fn simulated(&self, wall: Time) -> Time {
         self.origin + scaled(wall - self.origin, self.speed)
     }
 
-    /// The wall-clock instant at a simulated one.
+    /// The wall-clock time at a simulated time.
     #[must_use]
     pub fn wall(&self, simulated: Time) -> Time {
         self.origin + scaled(simulated - self.origin, 1.0 / self.speed)
     }
 
-    /// How long to wait, by the wall's clock, for a simulated instant.
+    /// How long to wait, in wall-clock time, for a simulated time.
     #[must_use]
     pub fn until(&self, simulated: Time) -> Duration {
         (self.wall(simulated) - Utc::now()).to_std().unwrap_or_default()
     }
 
-    /// A simulated duration by the wall's clock.
+    /// A simulated duration in wall-clock time.
     #[must_use]
     pub fn short(&self, simulated: TimeDelta) -> Duration {
         scaled(simulated, 1.0 / self.speed).to_std().unwrap_or_default()
     }
 
-    /// An object with all its timestamps turned into wall-clock time, whole seconds as Kubernetes writes them.
+    /// An object with all its timestamps converted to wall-clock time, in whole seconds as Kubernetes writes them.
     #[must_use]
     pub fn to_wall(&self, object: &Value) -> Value {
         map_times(object, &|at| fields::timestamp(self.wall(at)))
     }
 
-    /// An object with all its wall-clock timestamps turned into simulated time.
+    /// An object with all its timestamps converted to simulated time.
     #[must_use]
     pub fn to_simulated(&self, object: &Value) -> Value {
         map_times(object, &|at| self.simulated(at).to_rfc3339())
     }
 }
 
-/// Scales to whole milliseconds: whole seconds survive a round trip, which truncation would not let them.
+/// Scales and rounds to whole milliseconds, so that whole seconds survive a round trip.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 fn scaled(span: TimeDelta, factor: f64) -> TimeDelta {
     TimeDelta::milliseconds(
@@ -92,7 +92,7 @@ fn scaled(span: TimeDelta, factor: f64) -> TimeDelta {
     )
 }
 
-/// Keys whose values are instants in the objects the simulator writes.
+/// Keys with timestamps in the objects that the simulator writes.
 const INSTANTS: [&str; 7] = [
     "lastTransitionTime",
     "startedTime",

@@ -1,4 +1,4 @@
-//! The kinds a spoke's controllers read and write.
+//! The kinds that the controllers of a simulated cluster read and write.
 
 use kube::core::{ApiResource, GroupVersionKind};
 

@@ -1,31 +1,31 @@
 //! The metrics of the cluster-version operator in Prometheus' text format.
 //!
-//! Names, labels and values are the law's ([`clusterversion::metrics`]); times are wall-clock, since that is what
-//! `time()` of an alert is compared with.
+//! Names, labels and values come from [`cvo_model::metrics`]. Times are wall-clock time, because alerts compare them with
+//! `time()`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use clusterversion::metrics::{Installer, Sample, Shown, Transitions, samples};
 use clusterversion::types::ClusterVersion;
-use clusterversion::upgradeable::OperatorState;
+use cvo_model::metrics::{Installer, MetricSample, MetricsInput, Transitions, samples};
+use cvo_model::upgradeable::OperatorState;
 
 use crate::fields::Time;
 
-/// What the operator tells the exporter.
+/// What the operator reports for its metrics.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Exhibit {
-    /// Whether it runs: without it nothing is served.
+pub struct OperatorReport {
+    /// Whether the operator runs. Otherwise no metrics are served.
     pub up: bool,
-    /// Version and image of the payload that runs.
+    /// Version and image of the running payload.
     pub running: (String, String),
-    /// The update service by flag.
+    /// The update service given by a flag.
     pub update_service: Option<String>,
-    /// When updates were retrieved last, wall-clock.
+    /// When updates were last retrieved, in wall-clock time.
     pub retrieved: Option<Time>,
-    /// Whether the gate of risk metrics is open.
+    /// Whether the feature gate of risk metrics is on.
     pub risks: bool,
-    /// Conditions of operators that changed.
+    /// Condition changes of operators.
     pub transitions: Transitions,
 }
 
@@ -34,28 +34,32 @@ const INVOKER: &str = "user";
 
 /// All samples as text.
 #[must_use]
-pub fn render(exhibit: &Exhibit, version: Option<&ClusterVersion>, operators: &[OperatorState]) -> String {
+pub fn render(
+    report: &OperatorReport,
+    version: Option<&ClusterVersion>,
+    operators: &[OperatorState],
+) -> String {
     let oldest = version.and_then(|version| version.status.history.last());
     let installed = oldest.map(|entry| entry.version.as_str());
-    let shown = Shown {
-        running: (&exhibit.running.0, &exhibit.running.1),
+    let shown = MetricsInput {
+        running: (&report.running.0, &report.running.1),
         built: None,
-        update_service: exhibit.update_service.as_deref(),
-        last_retrieval: exhibit.retrieved,
+        update_service: report.update_service.as_deref(),
+        last_retrieval: report.retrieved,
         operators,
-        risks: exhibit.risks,
+        risks: report.risks,
         installer: installed.map(|version| Installer {
             version,
             invoker: INVOKER,
         }),
-        transitions: &exhibit.transitions,
+        transitions: &report.transitions,
     };
     text(&samples(version, &shown))
 }
 
-/// The text format wants all samples of a metric together.
-fn text(samples: &[Sample]) -> String {
-    let mut by_name: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
+/// Renders samples as text. The format requires all samples of a metric to be together.
+fn text(samples: &[MetricSample]) -> String {
+    let mut by_name: BTreeMap<&str, Vec<&MetricSample>> = BTreeMap::new();
     for sample in samples {
         by_name.entry(sample.name).or_default().push(sample);
     }
@@ -83,13 +87,13 @@ fn escape(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clusterversion::metrics::Sample;
+    use cvo_model::metrics::MetricSample;
 
     use super::text;
 
     #[test]
     fn samples_of_a_metric_stand_together_and_labels_are_escaped() {
-        let sample = |name, value: &str| Sample {
+        let sample = |name, value: &str| MetricSample {
             name,
             labels: vec![("reason", value.to_owned())],
             value: 1.0,

@@ -1,35 +1,34 @@
-//! One spoke: what runs on a cluster, played on a real kube-apiserver with the real CRDs.
+//! One simulated cluster on a real kube-apiserver with the real CRDs.
 //!
-//! - [`setup`], [`fault`], [`clock`]: what the cluster is like, what goes wrong, how fast time passes
-//! - [`mirror`], [`desk`]: reading by watches, writing as the only writer
-//! - [`birth`]: the cluster as it is installed
-//! - [`cvo`]: the cluster-version operator, by the law of [`clusterversion`]; [`updates`] and [`prometheus`] are whom
-//!   it asks
+//! - [`setup`], [`clock`]: what the cluster is like, and how fast its time passes
+//! - [`informer`], [`status_writer`]: reading by watches, and writing as the only writer
+//! - [`install`]: installs the cluster
+//! - [`cvo`]: the cluster-version operator, by the model of [`cvo_model`]; it asks [`updates`] and [`prometheus`]
 //! - [`rollout`]: `ClusterOperators`, machines and pools
 //! - [`olm`]: Subscriptions and InstallPlans
 //! - [`kubelet`]: pods as processes
-//! - [`door`], [`metrics`]: what others see of it
+//! - [`tcp_proxy`], [`metrics`]: what others see of the cluster
 //!
-//! Jobs, namespaces, garbage collection and role aggregation are those of a real kube-controller-manager.
+//! A real kube-controller-manager runs Jobs, namespaces, garbage collection and role aggregation.
 
-pub mod birth;
 pub mod clock;
 pub mod cvo;
-pub mod desk;
-pub mod door;
-pub mod fault;
+mod error;
+pub mod informer;
+pub mod install;
 pub mod kinds;
 pub mod kubelet;
 pub mod metrics;
-pub mod mirror;
 pub mod olm;
 mod options;
 pub mod prometheus;
 pub mod rollout;
 mod serve;
 pub mod setup;
-mod stage;
+pub mod status_writer;
+pub mod tcp_proxy;
 pub mod updates;
+mod wiring;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -41,61 +40,37 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use self::clock::Clock;
-use self::desk::Desk;
+pub use self::error::StartError;
 use self::kubelet::{Access, Context};
 pub use self::options::Options;
-use self::stage::Stage;
-use crate::dice::Dice;
+use self::status_writer::StatusWriter;
+use self::wiring::Wiring;
+use crate::seeded_rng::SeededRng;
 
-/// The spoke cannot be started.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// An address cannot be bound.
-    #[error("cannot listen on {address}")]
-    Listen {
-        /// The address asked for.
-        address: SocketAddr,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The cluster cannot be installed.
-    #[error("installing the cluster")]
-    Birth(#[from] birth::BirthError),
-    /// There is no client for the API server.
-    #[error("client of the API server")]
-    Client(#[source] Box<kube::Error>),
-    /// There is no client for the update service and Prometheus.
-    #[error("HTTP client")]
-    Http(#[from] reqwest::Error),
-    /// The directory of the pods cannot be made, or the certificate authorities cannot be read.
-    #[error("files of the pods")]
-    Directory(#[source] std::io::Error),
-}
-
-/// A spoke that is played; dropping it stops it, less gently than [`Spoke::stop`].
+/// A running simulated cluster. Dropping it stops it; [`Spoke::stop`] also waits for its tasks.
 pub struct Spoke {
     stop: CancellationToken,
     tasks: JoinSet<()>,
     ready: watch::Receiver<bool>,
     metrics: Option<SocketAddr>,
-    door: Option<SocketAddr>,
+    proxy: Option<SocketAddr>,
     clock: Clock,
 }
 
 impl Spoke {
-    /// Installs what is missing and starts to play; returns when the cluster is installed.
+    /// Installs what is missing on the cluster and starts its controllers. Returns when the cluster is installed.
     ///
     /// # Errors
-    /// An address, the API server or a CRD is not there.
+    /// An address cannot be bound, or the API server or a CRD is missing.
     pub async fn start(config: Config, options: Options) -> Result<Self, StartError> {
         let client = Client::try_from(config.clone()).map_err(|error| StartError::Client(Box::new(error)))?;
         let metrics = listen(options.listen).await?;
-        let door = listen(options.door).await?;
+        let proxy = listen(options.tcp_proxy).await?;
         let (dark, blackout) = watch::channel(false);
-        let mut desk = Desk::new(client.clone(), blackout.clone());
-        let born = birth::install(&mut desk, &options.setup, options.seed).await?;
-        let door_address = door.as_ref().and_then(|door| door.local_addr().ok());
-        let access = Access::new(&config, door_address.map(|door| door.to_string()).as_deref())
+        let mut writer = StatusWriter::new(client.clone(), blackout.clone());
+        let installed = install::install(&mut writer, &options.setup, options.seed).await?;
+        let proxy_address = address(proxy.as_ref());
+        let access = Access::new(&config, proxy_address.map(|proxy| proxy.to_string()).as_deref())
             .map_err(StartError::Directory)?;
         let context = Context::new(
             client.clone(),
@@ -107,48 +82,48 @@ impl Spoke {
             blackout,
         )
         .map_err(StartError::Directory)?;
-        let mut stage = Stage {
+        let mut wiring = Wiring {
             client,
-            clock: Clock::new(born.at, options.speed),
+            clock: Clock::new(installed.at, options.speed),
             setup: Arc::new(options.setup.clone()),
             dark,
             stop: CancellationToken::new(),
             tasks: JoinSet::new(),
-            dice: Dice::new(options.seed),
+            rng: SeededRng::new(options.seed),
         };
-        let addresses = (address(metrics.as_ref()), door_address);
-        if let Some(door) = door {
+        let metrics_address = address(metrics.as_ref());
+        if let Some(listener) = proxy {
             let upstream = upstream(&config);
-            let door = door::run(door, upstream, stage.dark.subscribe(), stage.stop.clone());
-            stage.tasks.spawn(door);
+            let proxy = tcp_proxy::run(listener, upstream, wiring.dark.subscribe(), wiring.stop.clone());
+            wiring.tasks.spawn(proxy);
         }
-        let ready = stage.play(&options, &born, context, metrics)?;
+        let ready = wiring.start(&options, &installed, context, metrics)?;
         Ok(Self {
-            stop: stage.stop,
-            tasks: stage.tasks,
+            stop: wiring.stop,
+            tasks: wiring.tasks,
             ready,
-            metrics: addresses.0,
-            door: addresses.1,
-            clock: stage.clock,
+            metrics: metrics_address,
+            proxy: proxy_address,
+            clock: wiring.clock,
         })
     }
 
-    /// Waits until all objects are listed and everything plays.
+    /// Waits until all objects are listed and all controllers run.
     pub async fn ready(&self) {
         // The sender lives as long as the tasks.
         let _ = self.ready.clone().wait_for(|ready| *ready).await;
     }
 
-    /// Where `/metrics` is served.
+    /// The address of `/metrics`.
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics
     }
 
-    /// Where the API server is reached as long as no outage is played.
+    /// The address of the TCP proxy in front of the API server.
     #[must_use]
-    pub fn door_address(&self) -> Option<SocketAddr> {
-        self.door
+    pub fn proxy_address(&self) -> Option<SocketAddr> {
+        self.proxy
     }
 
     /// The simulated clock.

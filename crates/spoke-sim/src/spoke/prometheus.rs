@@ -1,9 +1,9 @@
-//! The spoke's Prometheus through its query API: risks are evaluated there, firing alerts are read there.
+//! The client of the cluster's Prometheus, which evaluates risks and has the firing alerts.
 
 use std::time::Duration;
 
-use clusterversion::promql::QueryResult;
-use clusterversion::sources::Alert;
+use cvo_model::promql::QueryResult;
+use cvo_model::sources::Alert;
 use serde_json::Value;
 
 use super::updates::innermost;
@@ -11,7 +11,7 @@ use crate::fields;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Asks Prometheus.
+/// Client of Prometheus.
 #[derive(Clone)]
 pub struct Prometheus {
     http: reqwest::Client,
@@ -22,7 +22,7 @@ impl Prometheus {
     /// A client of the server at `base`, e.g. `http://127.0.0.1:9090`; without one every query fails.
     ///
     /// # Errors
-    /// There is no TLS.
+    /// TLS is not available.
     pub fn new(base: Option<&str>) -> Result<Self, reqwest::Error> {
         let http = reqwest::Client::builder().timeout(TIMEOUT).build()?;
         let base = base.map(|base| base.trim_end_matches('/').to_owned());
@@ -32,8 +32,7 @@ impl Prometheus {
     /// Evaluates a query.
     ///
     /// # Errors
-    /// Prometheus cannot be reached or refuses the query, in the words the operator puts after `executing PromQL
-    /// query: `.
+    /// Prometheus cannot be reached or refuses the query. The operator puts this text after `executing PromQL query: `.
     pub async fn query(&self, query: &str) -> Result<QueryResult, String> {
         let Some(base) = &self.base else {
             return Err(absent());
@@ -44,10 +43,10 @@ impl Prometheus {
         QueryResult::parse(&body)
     }
 
-    /// The alerts that are pending or firing.
+    /// The pending and firing alerts.
     ///
     /// # Errors
-    /// Prometheus cannot be reached, or does not answer with alerts: nothing is known then, and what was known stays.
+    /// Prometheus cannot be reached or does not return alerts. Alerts that were known before stay valid then.
     pub async fn alerts(&self) -> Result<Vec<Alert>, String> {
         let base = self.base.as_ref().ok_or_else(absent)?;
         let url = reqwest::Url::parse(&format!("{base}/api/v1/alerts")).map_err(|error| error.to_string())?;
@@ -61,7 +60,7 @@ impl Prometheus {
             .send()
             .await
             .map_err(|error| innermost(&error))?;
-        // A query that is refused comes as JSON with a status of its own, which the reader tells.
+        // The response to a refused query is JSON with the error, which the parser reports.
         response
             .bytes()
             .await
@@ -70,7 +69,7 @@ impl Prometheus {
     }
 }
 
-/// What an outage of monitoring looks like (a real text).
+/// The error during an outage of monitoring, with the text of a real one.
 #[must_use]
 pub fn absent() -> String {
     "Get \"https://thanos-querier.openshift-monitoring.svc:9091/api/v1/query\": dial tcp: lookup \
@@ -82,7 +81,7 @@ fn read_alerts(body: &[u8]) -> Result<Vec<Alert>, String> {
     let answer: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let listed = fields::get(&answer, &["data", "alerts"]).is_some_and(Value::is_array);
     if fields::text(&answer, &["status"]) != "success" || !listed {
-        return Err("the answer is no list of alerts".to_owned());
+        return Err("the response is not a list of alerts".to_owned());
     }
     let strings = |alert: &Value, field: &str| {
         let map = alert.get(field).and_then(Value::as_object).into_iter().flatten();

@@ -1,14 +1,14 @@
-//! What a spoke is installed with and how it behaves: the scenario file of `spoke-sim cluster`.
+//! The scenario file of `spoke-sim cluster`: how a cluster is installed and how it behaves.
 //!
 //! ```yaml
 //! version: 4.16.10
 //! channel: stable-4.16
-//! era: "4.20"                  # of the operator's behaviour; from the version when absent
+//! era: "4.20"                  # release line of the operator's behavior; that of the version if absent
 //! masters: 3
 //! workers: 2
 //! durations: {retrieve: 1m, drain: 3m, reboot: 4m}
 //! adminGates: {ack-4.16-api-removals-in-4.17: "Kubernetes 1.30 removes …"}
-//! payloads:                    # images beyond those of the update service's graph
+//! payloads:                    # images in addition to those of the update service's graph
 //! - {version: 4.16.99, image: "quay.io/…@sha256:…"}
 //! packages:                    # OLM's catalog
 //! - {name: pipelines, channel: latest, versions: [pipelines.v1.14.0, pipelines.v1.15.0]}
@@ -25,34 +25,32 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use chrono::TimeDelta;
-use clusterversion::ClusterVersion;
-use clusterversion::era::Era;
 use clusterversion::types::Spec;
-use clusterversion::validation::validate;
+use clusterversion::{ClusterVersion, Era};
+use cvo_model::validation::validate;
 use serde::{Deserialize, Deserializer};
 
-use super::fault::Faults;
-use crate::fault::parse_duration;
+use crate::fault::{self, Faults, parse_duration};
 use crate::scenario::ScenarioError;
 
-/// A spoke as it is installed.
+/// A cluster and its behavior.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Setup {
     /// Installed version.
     pub version: String,
-    /// Its payload; one made up from the version when empty.
+    /// Its payload. If it is empty, it is derived from the version.
     pub image: String,
-    /// `spec.channel`; `stable-` and the minor version when absent, none when empty.
+    /// `spec.channel`. If it is absent, the stable channel of the minor version; if it is empty, none.
     pub channel: Option<String>,
     /// `spec.upstream`.
     pub upstream: String,
-    /// `spec.clusterID`; drawn when empty.
+    /// `spec.clusterID`. If it is empty, a random one.
     pub cluster_id: String,
     /// Architecture of the payload, `amd64` or `Multi`.
     pub architecture: String,
-    /// Era of the operator's behaviour: a release line such as `4.20`, or `A` for 4.14, `B` for 4.18, `C` for 5.0; from the
-    /// version that runs when absent.
+    /// Release line of the operator's behavior, such as `4.20`, or `A` for 4.14, `B` for 4.18, `C` for 5.0. If it is absent, that
+    /// of the running version.
     pub era: Option<String>,
     /// Control plane machines; 1 for a single node.
     pub masters: u32,
@@ -60,19 +58,20 @@ pub struct Setup {
     pub workers: u32,
     /// How long things take.
     pub durations: Durations,
-    /// Largest deviation of durations, as a fraction of them.
+    /// Maximum deviation of durations, as a fraction of them.
     pub jitter: f64,
-    /// `admin-gates`: what this release asks to be acknowledged.
+    /// `admin-gates`: the gates of this release.
     pub admin_gates: BTreeMap<String, String>,
-    /// Payloads that exist although the update service does not know them.
+    /// Payloads that exist in addition to those of the update service.
     pub payloads: Vec<Payload>,
     /// OLM's catalog.
     pub packages: Vec<Package>,
     /// Subscriptions installed with the cluster.
     pub subscriptions: Vec<Subscription>,
-    /// What goes wrong.
+    /// The faults.
+    #[serde(deserialize_with = "fault::read_for_cluster")]
     pub faults: Faults,
-    /// What containers without a command of their own do, by the name of their Job or pod.
+    /// What containers without a command do, by the name of their Job or pod.
     pub jobs: Vec<Image>,
 }
 
@@ -104,16 +103,16 @@ impl Default for Setup {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Durations {
-    /// From a request to the loaded payload.
+    /// Time from a request to the loaded payload.
     #[serde(deserialize_with = "span")]
     pub retrieve: TimeDelta,
-    /// From the accepted release until its operator replaces the running one.
+    /// Time from the acceptance of a release until its operator replaces the running one.
     #[serde(deserialize_with = "span")]
     pub handover: TimeDelta,
     /// How long the cluster-version operator is away when it is replaced.
     #[serde(deserialize_with = "span")]
     pub restart: TimeDelta,
-    /// Factor on what every operator takes (see the table in [`super::rollout`]).
+    /// Factor on the duration of every operator's update (see [`crate::run_levels`]).
     pub operators: f64,
     /// Draining a machine.
     #[serde(deserialize_with = "span")]
@@ -124,7 +123,7 @@ pub struct Durations {
     /// Rebooting it.
     #[serde(deserialize_with = "span")]
     pub reboot: TimeDelta,
-    /// From a new version in the catalog to its InstallPlan.
+    /// Time from a new version in the catalog to its InstallPlan.
     #[serde(deserialize_with = "span")]
     pub install_plan: TimeDelta,
     /// Installing an approved InstallPlan.
@@ -159,10 +158,10 @@ pub struct Payload {
     /// `metadata.url` of the release.
     #[serde(default)]
     pub url: String,
-    /// Architecture, if not the cluster's.
+    /// Architecture, if it is not that of the cluster.
     #[serde(default)]
     pub architecture: Option<String>,
-    /// Whether nobody signed it.
+    /// Whether it is not signed.
     #[serde(default)]
     pub unsigned: bool,
 }
@@ -173,12 +172,13 @@ pub struct Payload {
 pub struct Package {
     /// Name of the package.
     pub name: String,
-    /// Channel these versions are in; any when empty.
+    /// Channel of these versions. If it is empty, they are in every channel.
     #[serde(default)]
     pub channel: String,
-    /// Names of its `ClusterServiceVersions` in upgrade order; each replaces the one before.
+    /// Names of its `ClusterServiceVersions` in upgrade order. Each replaces the previous one.
     pub versions: Vec<String>,
-    /// Versions beyond the first are published once the platform completed this version; at once when empty.
+    /// All but the first version are published when the platform has completed this version. If it is empty, they are published
+    /// from the start.
     #[serde(default)]
     pub after_platform: String,
 }
@@ -191,10 +191,10 @@ pub struct Subscription {
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// The package; as the name when empty.
+    /// The package. If it is empty, it equals the name.
     #[serde(default)]
     pub package: String,
-    /// The channel; that of the package when empty.
+    /// The channel. If it is empty, it is that of the package.
     #[serde(default)]
     pub channel: String,
     /// `Manual` or `Automatic`.
@@ -206,16 +206,16 @@ fn manual() -> String {
     "Manual".to_owned()
 }
 
-/// What a container without a command does: its image's entry point is not here to be run.
+/// What a container without a command does. The entry point of its image cannot be run.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Image {
     /// Pattern for the name of the pod's Job, or of the pod.
     pub name: String,
-    /// How long it runs, wall-clock.
+    /// How long it runs, in wall-clock time.
     #[serde(default, deserialize_with = "wall")]
     pub duration: Option<std::time::Duration>,
-    /// Share that fails, 0–100.
+    /// Percentage that fails, 0 to 100.
     #[serde(default)]
     pub fail_percent: f64,
 }
@@ -227,7 +227,7 @@ fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TimeDelta, D::Erro
     }
     parse_duration(&text)
         .and_then(|span| TimeDelta::from_std(span).ok())
-        .ok_or_else(|| serde::de::Error::custom(format!("\"{text}\" is no duration like 30s")))
+        .ok_or_else(|| serde::de::Error::custom(format!("\"{text}\" is not a duration such as 30s")))
 }
 
 fn wall<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<std::time::Duration>, D::Error> {
@@ -249,21 +249,21 @@ impl FromStr for Setup {
 }
 
 impl Setup {
-    /// Refuses what cannot be played.
+    /// Refuses what cannot be simulated.
     ///
     /// # Errors
-    /// A value means nothing, or names what does not exist.
+    /// A value is invalid, or refers to something that does not exist.
     pub fn check(&self) -> Result<(), ScenarioError> {
         let wrong = |text: String| Err(ScenarioError::Parse(text));
         if semver::Version::parse(&self.version).is_err() {
-            return wrong(format!("version: \"{}\" is no semantic version", self.version));
+            return wrong(format!("version: \"{}\" is not a semantic version", self.version));
         }
         if self.masters == 0 {
-            return wrong("masters: at least 1 is wanted".to_owned());
+            return wrong("masters: expected at least 1".to_owned());
         }
         if let Some(era) = self.era.as_deref().filter(|era| line(era).is_none()) {
             return wrong(format!(
-                "era: \"{era}\" is no release line like 4.20, and none of A, B and C"
+                "era: \"{era}\" is neither a release line such as 4.20 nor one of A, B and C"
             ));
         }
         let architectures = ["amd64", "arm64", "ppc64le", "s390x", "Multi"];
@@ -301,15 +301,15 @@ impl Setup {
             ));
         }
         if !(0.0..1.0).contains(&self.jitter) {
-            return wrong("jitter: a fraction from 0 to 1 is wanted".to_owned());
+            return wrong("jitter: expected a fraction from 0 to 1".to_owned());
         }
         if !(self.durations.operators.is_finite() && self.durations.operators >= 0.0) {
-            return wrong("durations.operators: a factor is wanted".to_owned());
+            return wrong("durations.operators: expected a factor".to_owned());
         }
         Ok(())
     }
 
-    /// The era of the operator's behaviour, if it is fixed.
+    /// The release line of the operator's behavior, if it is fixed.
     #[must_use]
     pub fn fixed_era(&self) -> Option<Era> {
         self.era.as_deref().and_then(line)
@@ -319,7 +319,7 @@ impl Setup {
     #[must_use]
     pub fn installed_image(&self) -> String {
         if self.image.is_empty() {
-            crate::platform::clusterversion::payload(&self.version)
+            crate::platform::cvo::payload(&self.version)
         } else {
             self.image.clone()
         }
@@ -341,7 +341,7 @@ impl Setup {
     }
 }
 
-/// The release line of an era.
+/// The release line that a text means.
 fn line(era: &str) -> Option<Era> {
     match era {
         "A" => Some(Era::new(4, 14)),

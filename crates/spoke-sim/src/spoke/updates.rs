@@ -1,34 +1,34 @@
-//! The update service over HTTP: asks for a graph and keeps the payloads its nodes name.
+//! The client of the update service: fetches a graph over HTTP and remembers the payloads of its nodes.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::time::Duration;
 
-use clusterversion::retrieval::GraphAnswer;
+use cvo_model::retrieval::GraphAnswer;
 use serde_json::Value;
 
 use crate::fields;
 
-/// The real operator waits for an hour; nobody here has one.
+/// Timeout of a fetch. That of the real operator is an hour, which is too long for a simulation.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Asks the update service.
+/// Client of the update service.
 #[derive(Clone)]
 pub struct UpdateService {
     http: reqwest::Client,
 }
 
 impl UpdateService {
-    /// A client.
+    /// Creates a client.
     ///
     /// # Errors
-    /// There is no TLS.
+    /// TLS is not available.
     pub fn new() -> Result<Self, reqwest::Error> {
         let http = reqwest::Client::builder().timeout(TIMEOUT).build()?;
         Ok(Self { http })
     }
 
-    /// Asks for the graph at a URL that has all its parameters. `version`: that of the operator that asks.
+    /// Fetches the graph from a URL with all parameters. `version`: that of the requesting operator.
     pub async fn fetch(&self, url: &str, version: &str) -> GraphAnswer {
         let request = self
             .http
@@ -57,13 +57,13 @@ impl UpdateService {
     }
 }
 
-/// What an outage of the update service looks like.
+/// The response during an outage of the update service.
 #[must_use]
 pub fn outage(url: &str) -> GraphAnswer {
     GraphAnswer::Unreachable(format!("Get \"{url}\": dial tcp: i/o timeout"))
 }
 
-/// The innermost cause: the outer ones say that a request failed, which the caller says anyway.
+/// The innermost cause. The outer ones only say that a request failed, which the caller says too.
 pub(super) fn innermost(error: &reqwest::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -88,7 +88,7 @@ pub struct Node {
 }
 
 impl Nodes {
-    /// Adds the nodes of a graph; a body that is none adds nothing.
+    /// Adds the nodes of a graph. A body that is not a graph adds nothing.
     pub fn learn(&mut self, body: &[u8]) {
         let graph: Value = serde_json::from_slice(body).unwrap_or_default();
         for node in fields::list(&graph, &["nodes"]) {

@@ -1,11 +1,12 @@
-//! What the API server of a simulated cluster fills in and refuses, for the kinds where it matters here.
+//! Defaults and validation of the API server of a simulated cluster.
 //!
-//! ClusterVersion (the schema of config.openshift.io/v1) and Job (selector, immutable template). Other kinds
-//! pass as they are.
+//! They exist for ClusterVersion (the schema of config.openshift.io/v1) and Job (selector, immutable template). Objects of
+//! other kinds are accepted as they are.
 
 use serde_json::{Value, json};
 
-use super::{ApiError, ObjectKey};
+use super::error::ApiError;
+use super::key::ObjectKey;
 use crate::fields;
 
 /// Defaults and validation of a new object.
@@ -34,7 +35,7 @@ pub(super) fn on_update(key: &ObjectKey, live: &Value, next: &mut Value) -> Resu
     }
 }
 
-/// What a server adds when an object does not fit the schema, so that its rules could not be evaluated.
+/// The cause that a server adds if an object does not fit the schema, so that validation rules could not be evaluated.
 const NOT_CHECKED: &str = "<nil>: Invalid value: null: some validation rules were not checked because the object was \
                            invalid; correct the existing errors to complete validation";
 
@@ -45,8 +46,8 @@ fn default_job(job: &mut Value) {
     }
 }
 
-/// Without `manualSelector` the server makes selector and pod labels from the Job's own uid, which is why a
-/// manifest without them can never be PUT again.
+/// Without `manualSelector` the server derives selector and pod labels from the uid of the Job. A manifest without them can
+/// therefore never be PUT again.
 fn select_own_pods(key: &ObjectKey, job: &mut Value, uid: &str) -> Result<(), ApiError> {
     let manual = fields::get(job, &["spec", "manualSelector"])
         .and_then(Value::as_bool)
@@ -71,7 +72,7 @@ fn select_own_pods(key: &ObjectKey, job: &mut Value, uid: &str) -> Result<(), Ap
     Ok(())
 }
 
-/// A Job without labels of its own has those of its pods.
+/// A Job without labels gets those of its pods.
 fn label_by_template(job: &mut Value) {
     let labels = fields::get(job, &["spec", "template", "metadata", "labels"]).cloned();
     if let Some(Value::Object(labels)) = labels

@@ -1,8 +1,9 @@
-//! What the API server of a simulated cluster answers when it refuses, in its own words.
+//! Errors of the API server of a simulated cluster, with the texts of a real one.
 
 use std::fmt::Write as _;
 
-use super::{FieldSet, ObjectKey};
+use super::key::ObjectKey;
+use super::ownership::FieldSet;
 
 /// A refused request. `Display` is the text a client of a real API server sees.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,7 +23,7 @@ pub enum ApiError {
     /// 403
     #[error("{0}")]
     Forbidden(String),
-    /// The kind is not served: the answer of the REST mapper, not of the server
+    /// The kind is not served. This text comes from the REST mapper and not from the server
     #[error("the server doesn't have a resource type \"{0}\"")]
     NoSuchKind(String),
 }
@@ -61,7 +62,7 @@ impl ApiError {
         Self::Invalid(format!("{kind} \"{}\" is invalid: {causes}", key.name))
     }
 
-    /// What RBAC answers the work agent.
+    /// The RBAC error for the work agent.
     #[must_use]
     pub fn forbidden(verb: &str, key: &ObjectKey) -> Self {
         let scope = if key.namespace.is_empty() {
@@ -79,7 +80,7 @@ impl ApiError {
         ))
     }
 
-    /// The text of server-side apply conflicts: (manager, by apply, fields) each.
+    /// The text of server-side apply conflicts, each given as (manager, by apply, fields).
     #[must_use]
     pub fn apply_conflict(api_version: &str, conflicts: &[(String, bool, FieldSet)]) -> Self {
         let manager = |name: &str, apply: bool| {

@@ -1,11 +1,12 @@
-//! The objects of one simulated cluster, behind the semantics of an API server.
+//! The objects of one simulated cluster, with the semantics of an API server: resourceVersion, generation, uid, field
+//! ownership, finalizers, garbage collection, content of namespaces.
 //!
-//! Owns writing: resourceVersion, generation, uid, field ownership, finalizers, garbage collection, the content
-//! of namespaces. Objects rest as JSON text, because ten thousand clusters of parsed trees would not fit in
-//! memory. Knows no ManifestWork and runs no controller.
+//! Objects are stored as JSON text, because the parsed objects of ten thousand clusters would not fit in memory. This module
+//! does not know ManifestWorks and runs no controllers.
 
 mod admission;
 mod error;
+mod key;
 mod ownership;
 mod schema;
 
@@ -14,55 +15,14 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 pub use self::error::ApiError;
+pub use self::key::ObjectKey;
 pub use self::ownership::{FieldSet, merge};
 pub use self::schema::Schema;
 use crate::catalog::Text;
-use crate::dice::Dice;
 use crate::fields::{self, Time};
+use crate::seeded_rng::SeededRng;
 
-/// What identifies one object of a cluster.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectKey {
-    /// API group, empty for the core group.
-    pub group: Text,
-    /// Plural resource.
-    pub resource: Text,
-    /// Namespace, empty for cluster-scoped objects.
-    pub namespace: Box<str>,
-    /// Name.
-    pub name: Box<str>,
-}
-
-impl ObjectKey {
-    /// A key from its parts.
-    pub fn new(group: impl Into<Text>, resource: impl Into<Text>, namespace: &str, name: &str) -> Self {
-        Self {
-            group: group.into(),
-            resource: resource.into(),
-            namespace: namespace.into(),
-            name: name.into(),
-        }
-    }
-
-    /// A key whose resource is written `plural.group` (`jobs.batch`, `namespaces`).
-    #[must_use]
-    pub fn parse(resource: &str, namespace: &str, name: &str) -> Self {
-        let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
-        Self::new(group.to_owned(), plural.to_owned(), namespace, name)
-    }
-
-    /// `plural.group`, as the API server names the resource in its errors.
-    #[must_use]
-    pub fn qualified(&self) -> String {
-        if self.group.is_empty() {
-            self.resource.to_string()
-        } else {
-            format!("{}.{}", self.resource, self.group)
-        }
-    }
-}
-
-/// Who writes: the name in `managedFields`, and whether by server-side apply.
+/// A field manager: its name in `managedFields`, and whether it uses server-side apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Manager {
     name: Text,
@@ -77,7 +37,7 @@ struct Stored {
     managers: Vec<Manager>,
 }
 
-/// How a deletion ended.
+/// The result of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
     /// The object is gone.
@@ -91,21 +51,21 @@ pub enum Deletion {
 pub struct Store {
     objects: BTreeMap<ObjectKey, Stored>,
     revision: u64,
-    dice: Dice,
+    rng: SeededRng,
 }
 
 impl Store {
-    /// An empty store; `dice` gives the uids.
+    /// An empty store. The uids come from `rng`.
     #[must_use]
-    pub fn new(dice: Dice) -> Self {
+    pub fn new(rng: SeededRng) -> Self {
         Self {
             objects: BTreeMap::new(),
             revision: 0,
-            dice,
+            rng,
         }
     }
 
-    /// Counts writes: unchanged means that nothing in the cluster changed.
+    /// The number of writes. If it is unchanged, nothing in the cluster changed.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.revision
@@ -130,13 +90,13 @@ impl Store {
             .filter(move |key| key.group == group && key.resource == resource)
     }
 
-    /// Bytes held by object texts, for memory accounting.
+    /// The size of all object texts in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.objects.values().map(|stored| stored.text.len()).sum()
     }
 
-    /// Whether a namespace exists; those every cluster is born with always do.
+    /// Whether a namespace exists. Those that every cluster has always exist.
     #[must_use]
     pub fn has_namespace(&self, name: &str) -> bool {
         const BORN_WITH: [&str; 4] = ["kube-", "openshift", "open-cluster-management", "default"];
@@ -170,8 +130,8 @@ impl Store {
         )
     }
 
-    /// Replaces an object (PUT): everything but status and server-set metadata becomes what `object` says.
-    /// Fields whose value changes pass to `manager`, fields that vanish lose their owners.
+    /// Replaces an object (PUT), except for status and metadata that the server sets. Fields with a changed value become owned by
+    /// `manager`, and removed fields lose their owners.
     ///
     /// # Errors
     /// It does not exist or the new state is invalid.
@@ -260,8 +220,8 @@ impl Store {
         Ok(self.put(key, &live, next, managers))
     }
 
-    /// Changes an object without touching field ownership: what controllers do to status and what the agent
-    /// does to owner references. Returns whether anything changed; an absent object is left absent.
+    /// Changes an object without changing field ownership, as controllers do with the status and the agent with owner references.
+    /// Returns whether anything changed. A missing object is not created.
     pub fn amend(&mut self, key: &ObjectKey, change: impl FnOnce(&mut Value)) -> bool {
         let Some(stored) = self.objects.get(key) else {
             return false;
@@ -278,8 +238,8 @@ impl Store {
         true
     }
 
-    /// Deletes an object with background propagation: held while it has finalizers, else gone at once together
-    /// with a namespace's content and with dependents that have no other owner.
+    /// Deletes an object with background propagation. An object with finalizers stays. Otherwise it is removed at once, together
+    /// with the content of a namespace and with dependents that have no other owner.
     pub fn delete(&mut self, key: &ObjectKey, now: Time) -> Deletion {
         let Some(object) = self.get(key) else {
             return Deletion::Gone;
@@ -297,7 +257,7 @@ impl Store {
         Deletion::Held
     }
 
-    /// The managers that own fields of an object, with those fields, for tests and inspection.
+    /// The managers that own fields of an object, with their fields.
     #[must_use]
     pub fn managers(&self, key: &ObjectKey) -> Vec<(String, bool, Vec<String>)> {
         let managers = self
@@ -319,7 +279,7 @@ impl Store {
             return Err(ApiError::namespace_not_found(&key.namespace));
         }
         let mut object = object.clone();
-        let uid = self.dice.nth(self.revision).uuid();
+        let uid = self.rng.nth(self.revision).uuid();
         admission::on_create(key, &mut object, &uid)?;
         let meta = fields::object_at(&mut object, &["metadata"]);
         meta.remove("managedFields");
@@ -333,7 +293,7 @@ impl Store {
         Ok(self.store(key, object, vec![by]))
     }
 
-    /// Writes a changed object: revision always, generation when anything but metadata and status changed.
+    /// Writes a changed object. The revision always increases, the generation only if more than metadata and status changed.
     fn put(&mut self, key: &ObjectKey, live: &Value, mut next: Value, managers: Vec<Manager>) -> Value {
         if *live == next {
             if let Some(stored) = self.objects.get_mut(key) {
@@ -365,7 +325,7 @@ impl Store {
         object
     }
 
-    /// Lets go of an object whose last finalizer went while it was being deleted.
+    /// Removes an object that is being deleted when its last finalizer is gone.
     fn collect_if_released(&mut self, key: &ObjectKey) {
         let released = self.get(key).is_some_and(|object| {
             !fields::text(&object, &["metadata", "deletionTimestamp"]).is_empty()
@@ -408,12 +368,12 @@ fn own(manager: &str) -> Text {
     Text::Owned(manager.to_owned())
 }
 
-/// Texts in the store were written by the store.
+/// Parses a text of the store, which is always valid because the store wrote it.
 fn parse(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or(Value::Null)
 }
 
-/// A PUT cannot change status, nor metadata that the server sets.
+/// A PUT cannot change the status, nor metadata that the server sets.
 fn keep_server_fields(live: &Value, next: &mut Value) {
     for field in [
         "uid",

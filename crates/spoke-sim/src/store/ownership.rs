@@ -1,12 +1,11 @@
-//! Field sets: which leaves an object or a configuration has, and merging and removing by them.
-//!
-//! The subset of structured-merge-diff that server-side apply rests on. Sets know no manager.
+//! Sets of the fields of an object or a configuration, and merging and removing by them. This is the subset of
+//! structured-merge-diff that server-side apply needs.
 
 use serde_json::{Map, Value};
 
 use super::schema::{ListKind, Schema};
 
-/// Between the steps of a path. Steps are `f:<field>`, `k:<key object>` and `v:<scalar>` as in `managedFields`.
+/// Separates the steps of a path. Steps are `f:<field>`, `k:<key object>` and `v:<scalar>` as in `managedFields`.
 const STEP: char = '\u{1}';
 
 /// A set of field paths, sorted.
@@ -14,7 +13,7 @@ const STEP: char = '\u{1}';
 pub struct FieldSet(Vec<Box<str>>);
 
 impl FieldSet {
-    /// The leaves of an object. Type, identity, server-set metadata and status are no fields of their own.
+    /// The leaves of an object, without type, identity, status and metadata that the server sets.
     #[must_use]
     pub fn of(object: &Value, schema: Schema) -> Self {
         let mut paths = Vec::new();
@@ -40,7 +39,7 @@ impl FieldSet {
         Self(paths)
     }
 
-    /// Whether there is no path.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -82,8 +81,8 @@ impl FieldSet {
         Self(paths)
     }
 
-    /// The paths of this set whose value in `wanted` differs from (or is absent in) `live`. An empty map asks
-    /// for nothing of a map that is there.
+    /// The paths of this set whose value in `wanted` differs from `live` or is absent there. An empty map matches any existing
+    /// map.
     #[must_use]
     pub fn differing(&self, wanted: &Value, live: &Value) -> Self {
         self.filter(|path| {
@@ -160,7 +159,7 @@ fn leaves(value: &Value, field: &str, path: &str, schema: Schema, out: &mut Vec<
     }
 }
 
-/// The key object of a list item; `protocol` defaults to TCP as in every keyed list that has it.
+/// The key object of a list item. `protocol` defaults to TCP, as in all keyed lists that have it.
 fn item_key(item: &Value, keys: &[&str]) -> Value {
     let default = |key: &str| {
         if key == "protocol" {
@@ -208,7 +207,7 @@ fn find<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
         })
 }
 
-/// Removes the value at a path, and containers that become empty by it, up to one that `keep` names.
+/// Removes the value at a path, and containers that become empty, up to one in `keep`.
 pub(super) fn remove(object: &mut Value, path: &str, keep: impl Fn(&str) -> bool) {
     let mut path = path;
     loop {

@@ -1,7 +1,7 @@
-//! Which lists are keyed and which maps are atomic, as far as server-side apply needs to know.
+//! Which lists are keyed and which maps are atomic, for server-side apply.
 //!
-//! Real servers read this from `OpenAPI`. Here it is the part of it that manifests of fleets meet; every other
-//! list is atomic, which is also the rule for custom resources without markers.
+//! Real servers read this from `OpenAPI`. This is the part that matters for manifests of fleets. All other lists are atomic,
+//! which is also the rule for custom resources without markers.
 
 use serde_json::Value;
 
@@ -75,7 +75,7 @@ impl Schema {
         }
     }
 
-    /// Whether the map under a field of this name is one value.
+    /// Whether the map under a field of this name is merged as one value.
     #[must_use]
     pub fn is_atomic_map(self, field: &str) -> bool {
         self.built_in

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::{ApiError, Deletion, ObjectKey, Store};
-use crate::dice::Dice;
 use crate::fields::{self, from_unix};
+use crate::seeded_rng::SeededRng;
 
 fn version_key() -> ObjectKey {
     ObjectKey::parse("clusterversions.config.openshift.io", "", "version")
@@ -17,7 +17,7 @@ fn version(spec: Value) -> Value {
 }
 
 fn store_with_version() -> Store {
-    let mut store = Store::new(Dice::new(1));
+    let mut store = Store::new(SeededRng::new(1));
     let object = version(
         json!({"clusterID": "c", "channel": "stable-4.11", "upstream": "https://graph",
         "overrides": [{"kind": "Deployment", "group": "apps", "namespace": "n", "name": "d", "unmanaged": true}]}),
@@ -150,7 +150,7 @@ fn a_second_work_with_the_same_manager_removes_what_the_first_applied() {
 
 #[test]
 fn keyed_lists_merge_by_key_and_atomic_lists_are_replaced() {
-    let mut store = Store::new(Dice::new(1));
+    let mut store = Store::new(SeededRng::new(1));
     let key = ObjectKey::parse("deployments.apps", "default", "web");
     let deployment = |containers: Value, args: Value| {
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
@@ -229,7 +229,7 @@ fn generation_counts_spec_changes_only() {
 
 #[test]
 fn a_cluster_version_without_cluster_id_or_with_wrong_types_is_refused() {
-    let mut store = Store::new(Dice::new(1));
+    let mut store = Store::new(SeededRng::new(1));
     let error = apply(&mut store, json!({"channel": "x"}), "mcu", true).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -254,7 +254,7 @@ fn a_cluster_version_without_cluster_id_or_with_wrong_types_is_refused() {
 
 #[test]
 fn a_namespace_must_exist_and_takes_its_content_along() {
-    let mut store = Store::new(Dice::new(1));
+    let mut store = Store::new(SeededRng::new(1));
     let map = ObjectKey::parse("configmaps", "team", "m");
     let object =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "team"}});
@@ -276,7 +276,7 @@ fn a_namespace_must_exist_and_takes_its_content_along() {
 
 #[test]
 fn finalizers_hold_an_object_until_they_are_gone() {
-    let mut store = Store::new(Dice::new(1));
+    let mut store = Store::new(SeededRng::new(1));
     let key = ObjectKey::parse("configmaps", "default", "m");
     let object =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "finalizers": ["x/y"]}});
@@ -291,7 +291,7 @@ fn finalizers_hold_an_object_until_they_are_gone() {
 
 #[test]
 fn dependents_go_with_their_last_owner() {
-    let mut store = Store::new(Dice::new(1));
+    let mut store = Store::new(SeededRng::new(1));
     let owner = ObjectKey::parse("jobs.batch", "default", "j");
     let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "default"},
         "spec": {"template": {}}});
@@ -313,7 +313,7 @@ fn dependents_go_with_their_last_owner() {
 
 #[test]
 fn a_job_without_selector_gets_one_and_can_then_not_be_put_again() {
-    let mut store = Store::new(Dice::new(1));
+    let mut store = Store::new(SeededRng::new(1));
     let key = ObjectKey::parse("jobs.batch", "default", "j");
     let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "default"},
         "spec": {"template": {"spec": {"restartPolicy": "Never"}}}});
@@ -329,7 +329,7 @@ fn a_job_without_selector_gets_one_and_can_then_not_be_put_again() {
 
 #[test]
 fn a_job_with_its_own_selector_can_be_put_again() {
-    let mut store = Store::new(Dice::new(1));
+    let mut store = Store::new(SeededRng::new(1));
     let key = ObjectKey::parse("jobs.batch", "default", "j");
     let mut job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "default"},
         "spec": {"manualSelector": true, "selector": {"matchLabels": {"job-name": "j"}},
@@ -369,7 +369,7 @@ fn subset(small: &Value, big: &Value) -> bool {
 proptest! {
     #[test]
     fn applying_twice_changes_nothing_more(one in configs(), two in configs()) {
-        let mut store = Store::new(Dice::new(1));
+        let mut store = Store::new(SeededRng::new(1));
         let key = ObjectKey::parse("things.example.com", "", "t");
         store.apply(&key, &one, "a", true, from_unix(0)).unwrap();
         store.apply(&key, &two, "b", true, from_unix(0)).unwrap();
@@ -381,7 +381,7 @@ proptest! {
 
     #[test]
     fn what_is_applied_by_force_is_there(one in configs(), two in configs()) {
-        let mut store = Store::new(Dice::new(1));
+        let mut store = Store::new(SeededRng::new(1));
         let key = ObjectKey::parse("things.example.com", "", "t");
         store.apply(&key, &one, "a", true, from_unix(0)).unwrap();
         store.apply(&key, &two, "b", true, from_unix(0)).unwrap();
@@ -391,7 +391,7 @@ proptest! {
 
     #[test]
     fn letting_go_removes_only_what_was_ones_own(one in configs(), two in configs()) {
-        let mut store = Store::new(Dice::new(1));
+        let mut store = Store::new(SeededRng::new(1));
         let key = ObjectKey::parse("things.example.com", "", "t");
         store.apply(&key, &one, "a", true, from_unix(0)).unwrap();
         let alone = store.get(&key).unwrap();

@@ -22,7 +22,7 @@ struct Entry {
     conditions: Vec<ConditionRule>,
 }
 
-/// What applies to one resource: the first match wins for each field on its own.
+/// What applies to one resource. The first match applies, separately for each field.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Config<'a> {
     /// Feedback rules; empty when none matched.
@@ -41,7 +41,7 @@ pub enum WatchOrPoll {
     /// At the agent's status sync interval.
     #[default]
     Poll,
-    /// At once.
+    /// As soon as it changes.
     Watch,
 }
 
@@ -55,7 +55,7 @@ pub enum Strategy {
     CreateOnly,
     /// Server-side apply.
     ServerSideApply(ServerSideApply),
-    /// Look, never touch.
+    /// Only read.
     ReadOnly,
 }
 
@@ -63,13 +63,13 @@ pub enum Strategy {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerSideApply {
-    /// Take fields over from other managers.
+    /// Whether fields are taken over from other managers.
     #[serde(default)]
     pub force: bool,
     /// Name in `managedFields`.
     #[serde(default = "default_manager")]
     pub field_manager: String,
-    /// Fields left to the cluster.
+    /// Fields that are left to the cluster.
     #[serde(default)]
     pub ignore_fields: Vec<IgnoredFields>,
 }
@@ -104,7 +104,7 @@ pub struct IgnoredFields {
 pub enum IgnoreWhen {
     /// Whenever the object exists.
     OnSpokePresent,
-    /// As long as the manifest itself did not change.
+    /// While the manifest is unchanged.
     OnSpokeChange,
 }
 
@@ -126,7 +126,7 @@ pub struct FieldPath {
     pub text: String,
     /// Only for objects of this API version, when not empty.
     pub version: String,
-    /// The compiled path, or the parser's complaint.
+    /// The compiled path, or the error of the parser.
     pub path: Result<JsonPath, String>,
 }
 
@@ -147,7 +147,7 @@ impl Configs {
     /// Parses the list.
     ///
     /// # Errors
-    /// The text is no list of manifest configurations.
+    /// The text is not a list of manifest configurations.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         let raw: Option<Vec<RawEntry>> = serde_json::from_str(text)?;
         Ok(Self(
@@ -182,7 +182,7 @@ impl Entry {
     }
 }
 
-/// Whole-text match where `*` stands for any run of characters.
+/// Whether a whole text matches a pattern, in which `*` matches any characters.
 pub(crate) fn wildcard(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else {
         return pattern == text;

@@ -1,10 +1,10 @@
 //! ManifestWork as the work agent reads it: manifests, configuration per resource, deletion options.
 //!
-//! Owns parsing and matching; applies nothing. Texts, feedback paths and condition rules that repeat from
-//! cluster to cluster are kept once ([`Library`]).
+//! This module parses and matches. Texts, feedback paths and condition rules that are the same on several clusters are stored
+//! once ([`Interner`]).
 
 mod config;
-mod library;
+mod interner;
 pub mod status;
 
 use std::sync::Arc;
@@ -17,13 +17,13 @@ pub use self::config::{
     Config, Configs, FeedbackRule, FieldPath, IgnoreWhen, IgnoredFields, ServerSideApply, Strategy,
     WatchOrPoll,
 };
-pub use self::library::Library;
+pub use self::interner::Interner;
 use crate::store::ObjectKey;
 
-/// The finalizer the agent holds on every work it has taken up.
+/// The finalizer of the agent on every work that it processes.
 pub const FINALIZER: &str = "cluster.open-cluster-management.io/manifest-work-cleanup";
 
-/// What a ManifestWork asks for.
+/// The spec of a ManifestWork.
 #[derive(Clone, Debug)]
 pub struct WorkSpec {
     /// `spec.workload.manifests`, as JSON texts.
@@ -38,7 +38,7 @@ pub struct WorkSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteOption {
-    /// What becomes of applied objects when the work goes.
+    /// What happens to applied objects when the work is deleted.
     #[serde(default)]
     pub propagation_policy: Propagation,
     /// The rules of `SelectivelyOrphan`.
@@ -62,7 +62,7 @@ pub enum Propagation {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Orphans {
-    /// A plain list; every field of a rule matches exactly, without wildcard.
+    /// A plain list. Every field of a rule matches exactly, without wildcards.
     #[serde(default)]
     pub orphaning_rules: Vec<OrphaningRule>,
 }
@@ -82,7 +82,7 @@ pub struct OrphaningRule {
 }
 
 impl DeleteOption {
-    /// Whether the work owns an object, that is, whether the object goes with the work. Rules match group,
+    /// Whether the work owns an object, so that the object is deleted with the work. Rules match group,
     /// plural resource, namespace and name exactly (ocm `OwnedByTheWork`).
     #[must_use]
     pub fn owns(&self, key: &ObjectKey) -> bool {
@@ -124,17 +124,17 @@ impl WorkSpec {
     /// Parses `spec`.
     ///
     /// # Errors
-    /// The text is no ManifestWork spec.
-    pub fn parse(spec: &str, library: &mut Library) -> Result<Self, serde_json::Error> {
+    /// The text is not the spec of a ManifestWork.
+    pub fn parse(spec: &str, interner: &mut Interner) -> Result<Self, serde_json::Error> {
         let raw: RawSpec<'_> = serde_json::from_str(spec)?;
         Ok(Self {
             manifests: raw
                 .workload
                 .manifests
                 .iter()
-                .map(|manifest| library.text(manifest.get()))
+                .map(|manifest| interner.text(manifest.get()))
                 .collect(),
-            configs: library.configs(raw.manifest_configs.map_or("[]", RawValue::get))?,
+            configs: interner.configs(raw.manifest_configs.map_or("[]", RawValue::get))?,
             delete_option: raw.delete_option.unwrap_or_default(),
         })
     }
@@ -142,7 +142,7 @@ impl WorkSpec {
 
 #[cfg(test)]
 mod tests {
-    use super::{DeleteOption, Library, WorkSpec};
+    use super::{DeleteOption, Interner, WorkSpec};
     use crate::store::ObjectKey;
 
     fn option(json: &str) -> DeleteOption {
@@ -198,11 +198,11 @@ mod tests {
 
     #[test]
     fn equal_texts_of_two_works_are_kept_once() {
-        let mut library = Library::default();
+        let mut interner = Interner::default();
         let spec = r#"{"workload":{"manifests":[{"kind":"Namespace"}]},"manifestConfigs":[]}"#;
         let (a, b) = (
-            WorkSpec::parse(spec, &mut library).unwrap(),
-            WorkSpec::parse(spec, &mut library).unwrap(),
+            WorkSpec::parse(spec, &mut interner).unwrap(),
+            WorkSpec::parse(spec, &mut interner).unwrap(),
         );
         assert!(std::sync::Arc::ptr_eq(&a.manifests[0], &b.manifests[0]));
         assert!(std::sync::Arc::ptr_eq(&a.configs, &b.configs));

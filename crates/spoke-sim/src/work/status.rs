@@ -1,4 +1,4 @@
-//! `ManifestWork.status`: its shape on the wire and the rules for changing it in place.
+//! `ManifestWork.status`: its serialized form and the rules for changing it in place.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub struct WorkStatus {
     /// Conditions of the work.
     #[serde(default)]
     pub conditions: Vec<Condition>,
-    /// What became of each manifest.
+    /// The status of each manifest.
     #[serde(default)]
     pub resource_status: ResourceStatus,
 }
@@ -32,7 +32,7 @@ pub struct ResourceStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ManifestStatus {
-    /// Which object.
+    /// Identifies the object.
     pub resource_meta: ResourceMeta,
     /// Feedback values.
     #[serde(default)]
@@ -71,7 +71,7 @@ pub struct ResourceMeta {
 }
 
 impl ResourceMeta {
-    /// Whether both name the same resource, wherever in the list.
+    /// Whether both identify the same resource, whatever their index.
     #[must_use]
     pub fn same_resource(&self, other: &Self) -> bool {
         (
@@ -139,16 +139,16 @@ pub struct Condition {
     pub kind: Text,
     /// True, False or Unknown.
     pub status: Status,
-    /// Generation of the work that was looked at; 0 when the agent does not say.
+    /// The observed generation of the work; 0 if the agent does not set it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub observed_generation: i64,
-    /// When `status` last flipped.
+    /// When `status` last changed.
     #[serde(serialize_with = "write_time", deserialize_with = "read_time")]
     pub last_transition_time: Time,
     /// CamelCase reason.
     #[serde(default)]
     pub reason: Text,
-    /// For people.
+    /// A text for people.
     #[serde(default)]
     pub message: Text,
 }
@@ -169,7 +169,7 @@ impl From<bool> for Status {
 }
 
 impl Condition {
-    /// A condition that flips at `now`.
+    /// A condition whose status changed at `now`.
     pub fn new(
         kind: impl Into<Text>,
         status: Status,
@@ -189,8 +189,8 @@ impl Condition {
     }
 }
 
-/// Sets a condition by type as apimachinery's `SetStatusCondition`: the transition time moves only when the
-/// status flips. Returns whether anything changed.
+/// Sets a condition by type like apimachinery's `SetStatusCondition`: the transition time changes only with the status. Returns
+/// whether anything changed.
 pub fn set(conditions: &mut Vec<Condition>, mut condition: Condition) -> bool {
     if let Some(old) = conditions.iter_mut().find(|c| c.kind == condition.kind) {
         if old.status == condition.status {
@@ -213,7 +213,7 @@ pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
         .any(|c| c.kind == kind && c.status == Status::True)
 }
 
-// serde hands over a reference whether or not the number would fit a register
+// serde passes a reference
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_zero(number: &i64) -> bool {
     *number == 0

@@ -115,7 +115,7 @@ impl World {
         options.update_service = Some(format!("http://{answers}/graph"));
         options.prometheus = Some(format!("http://{answers}"));
         options.listen = Some(([127, 0, 0, 1], 0).into());
-        options.door = Some(([127, 0, 0, 1], 0).into());
+        options.tcp_proxy = Some(([127, 0, 0, 1], 0).into());
         options.kubectl = Some(hub.assets().path(Tool::Kubectl).clone());
         Self {
             hub,
@@ -361,10 +361,10 @@ impl World {
             .unwrap()
     }
 
-    pub async fn reaches_door(&self) -> bool {
-        let door = self.spoke.as_ref().unwrap().door_address().unwrap();
+    pub async fn reaches_proxy(&self) -> bool {
+        let proxy = self.spoke.as_ref().unwrap().proxy_address().unwrap();
         let mut config = self.hub.kubeconfig().config().await.unwrap();
-        config.cluster_url = format!("https://{door}").parse().unwrap();
+        config.cluster_url = format!("https://{proxy}").parse().unwrap();
         let client = Client::try_from(config).unwrap();
         let version: Api<DynamicObject> = Api::all_with(client, &kinds::cluster_version());
         tokio::time::timeout(Duration::from_secs(2), version.get("version"))
@@ -372,12 +372,12 @@ impl World {
             .is_ok_and(|got| got.is_ok())
     }
 
-    /// The revisions that the ClusterVersion has until the door opens.
-    pub async fn versions_while_door_is_closed(&self) -> BTreeSet<String> {
+    /// The revisions that the ClusterVersion has until the TCP proxy opens again.
+    pub async fn versions_while_proxy_is_closed(&self) -> BTreeSet<String> {
         let mut versions = BTreeSet::new();
         loop {
             let version = self.version().await["metadata"]["resourceVersion"].to_string();
-            if self.reaches_door().await {
+            if self.reaches_proxy().await {
                 return versions;
             }
             versions.insert(version);
@@ -385,9 +385,9 @@ impl World {
         }
     }
 
-    pub async fn until_door(&self, open: bool) {
-        poll("the door", async || {
-            if self.reaches_door().await == open {
+    pub async fn until_proxy(&self, open: bool) {
+        poll("the TCP proxy", async || {
+            if self.reaches_proxy().await == open {
                 Ok(Value::Null)
             } else {
                 Err(json!(open))

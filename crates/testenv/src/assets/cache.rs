@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
 use super::tool::Pin;
@@ -20,21 +20,12 @@ pub struct ToolCache {
 }
 
 impl ToolCache {
-    /// `MCU_TOOL_CACHE`, else `mcu/hub-tools` under `XDG_CACHE_HOME` or `~/.cache`.
+    /// The one of this user, see [`repository::tool_cache`].
     ///
     /// # Errors
     /// None of the variables (`HOME` last) is set, or the directory cannot be made.
     pub fn from_env() -> Result<Self> {
-        let set = |name: &str| {
-            std::env::var_os(name)
-                .filter(|value| !value.is_empty())
-                .map(PathBuf::from)
-        };
-        let dir = set("MCU_TOOL_CACHE")
-            .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("mcu/hub-tools")))
-            .or_else(|| set("HOME").map(|home| home.join(".cache/mcu/hub-tools")))
-            .ok_or_else(|| anyhow!("no place for the tool cache: set MCU_TOOL_CACHE"))?;
-        Self::at(&dir)
+        Self::at(&repository::tool_cache()?)
     }
 
     /// A cache in a directory, made if it is missing.

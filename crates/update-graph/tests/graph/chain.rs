@@ -1,83 +1,10 @@
-//! Services in a chain: what one serves, whole or filtered, makes the next one serve the same.
-
-use std::sync::Arc;
+//! Services in a chain, on made-up graphs: what one serves makes the next one serve the same.
 
 use proptest::prelude::*;
-use update_graph::v1::Served;
-use update_graph::{Arch, Builder, Graph, GraphData, release_list};
+use update_graph::Arch;
 
-use crate::data::{Judged, bytes, dir, graph_data, real};
-
-fn again(body: &[u8], arch: &Arch, data: Option<Arc<GraphData>>) -> Graph {
-    let served = Served::parse(body, arch).unwrap();
-    assert_eq!(served.problems, []);
-    let builder = Builder::new().served(served);
-    match data {
-        Some(data) => builder.graph_data(data).build().0,
-        None => builder.build().0,
-    }
-}
-
-fn five(dir: &std::path::Path) -> Graph {
-    let list = bytes(dir, "releases-amd64.json.gz");
-    let mut builder = Builder::new().graph_data(graph_data(dir)).threads(2);
-    for arch in ["amd64", "arm64", "multi", "ppc64le", "s390x"] {
-        builder = builder.list(release_list::parse(&list, &arch.parse().unwrap()).unwrap());
-    }
-    builder.build().0
-}
-
-#[test]
-fn a_whole_graph_served_again_is_the_same() {
-    let Some(dir) = dir() else { return };
-    let graph = five(&dir);
-    let whole = graph.whole();
-    // With and without graph-data of its own: blocks that have been applied change nothing any more.
-    for data in [None, Some(graph_data(&dir))] {
-        let next = again(&whole, &Arch::amd64(), data);
-        assert!(next.whole() == whole);
-        assert_eq!(update_graph::query::diff(&graph, &next).changed, []);
-        for arch in graph.arches() {
-            for channel in ["eus-4.16", "stable-4.1", "candidate-4.22"] {
-                assert!(
-                    next.body(channel, arch) == graph.body(channel, arch),
-                    "{channel} {arch}"
-                );
-            }
-        }
-    }
-}
-
-#[test]
-fn a_filtered_graph_served_again_is_the_same() {
-    let Some(dir) = dir() else { return };
-    let (graph, _) = real(&dir, true);
-    for channel in ["eus-4.14", "candidate-4.6", "stable-4.2", "fast-4.19"] {
-        let body = graph.body(channel, &Arch::amd64());
-        assert!(
-            again(&body, &Arch::amd64(), None).body(channel, &Arch::amd64()) == body,
-            "{channel}"
-        );
-        // Of another architecture, as it was asked for.
-        let s390x: Arch = "s390x".parse().unwrap();
-        assert!(
-            again(&body, &s390x, None).body(channel, &s390x) == body,
-            "{channel}"
-        );
-    }
-}
-
-#[test]
-fn a_captured_body_served_again_is_the_same() {
-    let Some(dir) = dir() else { return };
-    for name in ["eus-4.16", "candidate-4.6", "stable-4.13"] {
-        let captured = bytes(&dir, &format!("expected/{name}.json.gz"));
-        let graph = again(&captured, &Arch::amd64(), None);
-        let got = Judged::read(&graph.body(name, &Arch::amd64()));
-        let expected = Judged::read(&crate::data::gunzip(&captured));
-        assert_eq!(got.differences(&expected), [""; 0], "{name}");
-    }
-}
+use crate::checks::Judged;
+use crate::checks::chain::again;
 
 #[test]
 fn an_old_capture_with_conditional_edges_in_both_lists_is_read() {

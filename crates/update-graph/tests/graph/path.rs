@@ -32,7 +32,7 @@ fn versions() -> impl Strategy<Value = BTreeSet<Version>> {
 
 fn made() -> impl Strategy<Value = Made> {
     (versions(), any::<u64>()).prop_map(|(versions, seed)| {
-        let mut dice = crate::data::Dice::new(seed);
+        let mut dice = crate::checks::SeededRng::new(seed);
         let nodes: Vec<Node> = versions
             .into_iter()
             .map(|version| {

@@ -19,11 +19,11 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use telemetry::logs;
 use update_graph::{Arch, Builder, Graph, GraphData, Problem, Severity};
 
 use crate::assemble;
 use crate::config::{SourceFlags, log_settings};
-use crate::logs;
 use crate::refresh::{self, threads};
 use crate::serve::accept::Encoding;
 use crate::snapshot::{Body, Variant};

@@ -5,16 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
+use telemetry::{logs, server, shutdown};
 
+use crate::assemble;
 use crate::config::{Config, ServeFlags, log_settings};
 use crate::metrics::Metrics;
 use crate::refresh::{Refresher, Timing};
-use crate::serve::listener;
-use crate::serve::{App, Settings};
+use crate::serve::{Settings, router};
 use crate::state::State;
-use crate::{assemble, logs};
 
 /// Serves until SIGTERM or SIGINT.
 ///
@@ -33,7 +31,7 @@ pub fn run(flags: &ServeFlags) -> anyhow::Result<ExitCode> {
 
 async fn serve(config: &Config) -> anyhow::Result<()> {
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "update-service starts");
-    let shutdown = on_signal()?;
+    let shutdown = shutdown::on_signal()?;
     let metrics = Arc::new(Metrics::new());
     let state = Arc::new(State::new(Arc::clone(&metrics)));
     let (releases, graph_data) = assemble::sources(&config.sources)?;
@@ -57,19 +55,20 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
             status: true,
             ..settings.clone()
         };
-        servers.push((address, App::new(Arc::clone(&state), settings)));
+        servers.push((address, router(&state, settings)));
     }
-    servers.push((config.listen, App::new(Arc::clone(&state), settings)));
+    servers.push((config.listen, router(&state, settings)));
     let mut serving = tokio::task::JoinSet::new();
-    for (address, app) in servers {
+    for (address, router) in servers {
         let listener = address
-            .bind(&config.limits)
+            .bind(config.limits.backlog)
             .with_context(|| format!("cannot listen on {address}"))?;
-        serving.spawn(listener::serve(
+        let metrics = metrics.server().clone();
+        serving.spawn(server::serve(
             listener,
-            Arc::new(app),
+            router,
             config.limits,
-            Arc::clone(&metrics),
+            metrics,
             shutdown.clone(),
         ));
     }
@@ -105,19 +104,4 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
 /// How the thread of the refresher ended.
 fn refreshed(ended: Result<std::thread::Result<()>, tokio::task::JoinError>) -> anyhow::Result<()> {
     ended?.map_err(|_| anyhow::anyhow!("the refresher failed"))
-}
-
-/// A token that is cancelled by the first SIGTERM or SIGINT.
-fn on_signal() -> std::io::Result<CancellationToken> {
-    let shutdown = CancellationToken::new();
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let token = shutdown.clone();
-    tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
-            _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
-        }
-        token.cancel();
-    });
-    Ok(shutdown)
 }

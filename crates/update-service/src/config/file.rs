@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Deserializer};
+use telemetry::listen::ListenAddr;
+use telemetry::logs;
 use update_graph::policy::Chain;
 
 use super::GraphDataSetting;
-use crate::logs;
-use crate::serve::address::ListenAddr;
 use crate::source::location::Location;
 use crate::source::registry::name::Repository;
 

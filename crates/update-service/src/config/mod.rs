@@ -17,12 +17,12 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Args;
 use serde::{Deserialize, Deserializer};
+use telemetry::listen::ListenAddr;
+use telemetry::logs::{self, EnvFilter, Format};
+use telemetry::server::Limits;
 use update_graph::Arch;
 use update_graph::policy::Chain;
 
-use crate::logs::{self, Format};
-use crate::serve::address::ListenAddr;
-use crate::serve::listener::Limits;
 use crate::source::location::Location;
 use crate::source::registry::name::Repository;
 use crate::source::retry::Backoff;
@@ -103,7 +103,7 @@ pub struct SourceFlags {
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, help_heading = "Registry")]
     pub timeout: Option<Duration>,
 
-    /// Form of the log on standard error.
+    /// Format of the log on standard error.
     #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Log")]
     pub log_format: Option<Format>,
 
@@ -218,16 +218,13 @@ pub struct Config {
 ///
 /// # Errors
 /// When the filter is not understood.
-pub fn log_settings(
-    flags: &SourceFlags,
-    file: &File,
-) -> anyhow::Result<(Format, tracing_subscriber::EnvFilter)> {
+pub fn log_settings(flags: &SourceFlags, file: &File) -> anyhow::Result<(Format, EnvFilter)> {
     let level = flags
         .log_level
         .as_deref()
         .or(file.log.level.as_deref())
         .unwrap_or("info");
-    let filter = logs::parse(level).context("--log-level")?;
+    let filter = logs::parse(logs::or_default(level)).context("--log-level")?;
     Ok((flags.log_format.or(file.log.format).unwrap_or_default(), filter))
 }
 

@@ -1,7 +1,8 @@
 //! Errors as clients see them: `{"kind", "value"}` with a status, in the words of the protocol.
 
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 
 /// A refusal of a request.
@@ -66,6 +67,18 @@ impl ApiError {
             value: self.to_string(),
         };
         serde_json::to_vec(&body).unwrap_or_default().into()
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+        let mut response = (self.kind().1, json, self.body()).into_response();
+        if matches!(self, Self::NoGraph(_)) {
+            let after = HeaderValue::from_static("10");
+            response.headers_mut().insert(header::RETRY_AFTER, after);
+        }
+        response
     }
 }
 

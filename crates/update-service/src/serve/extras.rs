@@ -34,7 +34,7 @@ struct ArchCount<'a> {
 ///
 /// # Errors
 /// [`ApiError::InvalidParams`].
-pub fn channels(graph: &Graph, query: &Query<'_>) -> Result<Bytes, ApiError> {
+pub fn channels(graph: &Graph, query: &Query<'_>, _default_arch: &str) -> Result<Bytes, ApiError> {
     let only = match query.get("arch") {
         Some(_) => Some(query.arch("")?),
         None => None,

@@ -1,37 +1,39 @@
 //! Answers to requests.
 //!
-//! Owns the routes, the order of checks (path, method, body, Accept, mandatory parameters, values) and the headers.
-//! What is served often is ready: a request for a graph looks up a body and copies nothing. Refuses bodies of requests,
-//! and methods other than GET, HEAD and OPTIONS.
+//! Owns the routes, the order of checks (path, body, method, Accept, mandatory parameters, values) and the headers.
+//! Bodies are ready: a request for a graph looks one up and copies nothing. Requests with bodies are refused, and so are
+//! methods other than GET, HEAD and OPTIONS.
 
 pub mod accept;
-pub mod address;
 pub mod error;
 pub mod etag;
 pub mod extras;
-pub mod listener;
 pub mod openapi;
 pub mod query;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::Router;
+use axum::body::{Body, HttpBody};
+use axum::extract::{self, Request};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::Full;
-use hyper::body::{Body, Incoming};
-use update_graph::Version;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use telemetry::exposition;
+use tower::ServiceBuilder;
+use tower_http::set_header::SetResponseHeaderLayer;
+use update_graph::{Graph, Version};
 
-use crate::metrics::{CLASSIC, Metrics, OPENMETRICS, PathMetrics};
+use crate::metrics::PathMetrics;
 use crate::snapshot::{NotMade, Snapshot, Variant};
 use crate::state::State;
 use error::ApiError;
-use listener::Handler;
 use query::Query;
-
-/// An answer, whole and in memory.
-pub type Answer = Response<Full<Bytes>>;
 
 /// What may be asked of a resource; the rest is 405.
 const ALLOW: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
@@ -40,7 +42,6 @@ const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const VARY: HeaderValue = HeaderValue::from_static("Accept, Accept-Encoding");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// What the answers depend on besides the snapshot.
 #[derive(Clone, Debug)]
@@ -72,125 +73,157 @@ enum Resource {
     Metrics,
 }
 
+/// What the handlers share.
 #[derive(Debug)]
-struct Route {
-    resource: Resource,
-    metrics: PathMetrics,
-}
-
-/// Answers requests from the state.
-#[derive(Debug)]
-pub struct App {
+struct App {
     state: Arc<State>,
     settings: Settings,
-    routes: HashMap<String, Route>,
     openapi: Variant,
 }
 
-impl App {
-    /// With routes as the settings say.
-    #[must_use]
-    pub fn new(state: Arc<State>, settings: Settings) -> Self {
-        let mut routes = HashMap::new();
-        for (path, resource) in paths(&settings) {
-            let metrics = state.metrics().path(&path, resource == Resource::Whole);
-            routes.insert(path, Route { resource, metrics });
-        }
-        let openapi = openapi::document(&settings);
-        Self {
-            state,
-            settings,
-            routes,
-            openapi,
-        }
-    }
+type SharedApp = extract::State<Arc<App>>;
 
-    /// Every path that is served, sorted.
-    #[must_use]
-    pub fn paths(&self) -> Vec<&str> {
-        let mut paths: Vec<&str> = self.routes.keys().map(String::as_str).collect();
-        paths.sort_unstable();
-        paths
-    }
+/// A question beyond the protocol: its answer as JSON, from a graph, the parameters and the default architecture.
+type Extra = fn(&Graph, &Query<'_>, &str) -> Result<Bytes, ApiError>;
 
-    /// The answer to one request.
-    pub async fn answer<B: Body>(&self, request: &Request<B>) -> Answer {
-        let path = request.uri().path();
-        let Some(route) = self.routes.get(path) else {
-            tracing::debug!(path, "nothing there");
-            return plain(StatusCode::NOT_FOUND, Bytes::new());
-        };
-        route.metrics.requested();
-        if !request.body().is_end_stream() {
-            let mut answer = plain(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                Bytes::from_static(b"requests have no body\n"),
+/// The routes that the settings ask for.
+pub fn router(state: &Arc<State>, settings: Settings) -> Router {
+    let mut router = Router::new();
+    for (path, resource) in resources(&settings) {
+        let metrics = state.metrics().path(&path, resource == Resource::Whole);
+        let endpoint = endpoint(resource)
+            .options(preflight)
+            .fallback(method_not_allowed)
+            .layer(from_fn_with_state(metrics, count_and_refuse_bodies));
+        router = router.route(&path, endpoint);
+    }
+    let headers = ServiceBuilder::new()
+        .layer(SetResponseHeaderLayer::overriding(
+            header::ACCESS_CONTROL_ALLOW_ORIGIN,
+            ANYONE,
+        ))
+        .layer(SetResponseHeaderLayer::if_not_present(
+            header::CACHE_CONTROL,
+            NO_STORE,
+        ));
+    let app = App {
+        state: Arc::clone(state),
+        openapi: openapi::document(&settings),
+        settings,
+    };
+    router
+        .fallback(not_found)
+        .layer(headers)
+        .with_state(Arc::new(app))
+}
+
+fn endpoint(resource: Resource) -> MethodRouter<Arc<App>> {
+    match resource {
+        Resource::Graph | Resource::Whole => get(move |app: SharedApp, request: Request| async move {
+            app.graph(resource, &request.into_parts().0).await
+        }),
+        Resource::OpenApi => get(openapi),
+        Resource::Channels => extra(extras::channels),
+        Resource::Paths => extra(extras::paths),
+        Resource::Explain => extra(extras::explain),
+        Resource::Live => get(live),
+        Resource::Ready => get(ready),
+        Resource::Metrics => get(metrics),
+    }
+}
+
+fn extra(extra: Extra) -> MethodRouter<Arc<App>> {
+    get(move |app: SharedApp, request: Request| async move {
+        app.extra(extra, request.uri().query().map(str::to_owned)).await
+    })
+}
+
+async fn count_and_refuse_bodies(
+    extract::State(metrics): extract::State<PathMetrics>,
+    request: Request,
+    next: Next,
+) -> Response {
+    metrics.requested();
+    if request.body().is_end_stream() {
+        return next.run(request).await;
+    }
+    let close = [(header::CONNECTION, HeaderValue::from_static("close"))];
+    (StatusCode::PAYLOAD_TOO_LARGE, close, "requests have no body\n").into_response()
+}
+
+async fn not_found(request: Request) -> StatusCode {
+    tracing::debug!(path = request.uri().path(), "nothing there");
+    StatusCode::NOT_FOUND
+}
+
+async fn method_not_allowed() -> impl IntoResponse {
+    (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, ALLOW)])
+}
+
+async fn preflight() -> impl IntoResponse {
+    let headers = [
+        (header::ALLOW, ALLOW),
+        (
+            header::ACCESS_CONTROL_ALLOW_METHODS,
+            HeaderValue::from_static("GET, HEAD"),
+        ),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, ANYONE),
+        (header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400")),
+    ];
+    (StatusCode::NO_CONTENT, headers)
+}
+
+async fn openapi(app: SharedApp, request: Request) -> Response {
+    conditional(request.headers(), &app.openapi, JSON, None)
+}
+
+/// Dead when the refresher is: what is served would never change again, and nobody would know.
+async fn live(app: SharedApp) -> Response {
+    match app.state.silence() {
+        None => "ok\n".into_response(),
+        Some(silence) => {
+            let text = format!(
+                "the refresher has given no sign of life for {} s\n",
+                silence.as_secs()
             );
-            answer
-                .headers_mut()
-                .insert(header::CONNECTION, HeaderValue::from_static("close"));
-            return answer;
-        }
-        match *request.method() {
-            Method::GET | Method::HEAD => {
-                self.resource(route.resource, request.headers(), request.uri().query())
-                    .await
-            }
-            Method::OPTIONS => preflight(),
-            _ => {
-                let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, Bytes::new());
-                answer.headers_mut().insert(header::ALLOW, ALLOW);
-                answer
-            }
+            (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
         }
     }
+}
 
-    async fn resource(&self, resource: Resource, headers: &HeaderMap, query: Option<&str>) -> Answer {
+async fn ready(app: SharedApp) -> Response {
+    let missing = app.state.missing();
+    if missing.is_empty() {
+        return "ok\n".into_response();
+    }
+    (StatusCode::SERVICE_UNAVAILABLE, missing.join("\n") + "\n").into_response()
+}
+
+async fn metrics(app: SharedApp, request: Request) -> Response {
+    exposition::answer(request.headers(), app.state.metrics().registry())
+}
+
+impl App {
+    async fn graph(&self, resource: Resource, request: &Parts) -> Response {
         let metrics = self.state.metrics();
-        match resource {
-            Resource::Graph | Resource::Whole => {
-                let started = Instant::now();
-                let answer = self.graph(resource, headers, query).await;
-                metrics.served(started.elapsed());
-                answer.unwrap_or_else(|error| {
-                    let (kind, status) = error.kind();
-                    metrics.refused(status.as_u16(), kind, resource == Resource::Whole);
-                    refusal(&error)
-                })
-            }
-            Resource::OpenApi => conditional(headers, &self.openapi, JSON, None),
-            Resource::Channels | Resource::Paths | Resource::Explain => {
-                let query = query.map(str::to_owned);
-                self.extra(resource, query)
-                    .await
-                    .unwrap_or_else(|error| refusal(&error))
-            }
-            Resource::Live => self.live(),
-            Resource::Ready => self.ready(),
-            Resource::Metrics => encoded_metrics(metrics, headers),
-        }
+        let started = Instant::now();
+        let answer = self
+            .look_up(resource, &request.headers, request.uri.query())
+            .await;
+        metrics.served(started.elapsed());
+        answer.unwrap_or_else(|error| {
+            let (kind, status) = error.kind();
+            metrics.refused(status.as_u16(), kind, resource == Resource::Whole);
+            error.into_response()
+        })
     }
 
-    /// Dead when the refresher is: what is served would never change again, and nobody would know.
-    fn live(&self) -> Answer {
-        match self.state.silence() {
-            None => plain(StatusCode::OK, Bytes::from_static(b"ok\n")),
-            Some(silence) => {
-                let text = format!(
-                    "the refresher has given no sign of life for {} s\n",
-                    silence.as_secs()
-                );
-                plain(StatusCode::SERVICE_UNAVAILABLE, Bytes::from(text))
-            }
-        }
-    }
-
-    async fn graph(
+    async fn look_up(
         &self,
         resource: Resource,
         headers: &HeaderMap,
         query: Option<&str>,
-    ) -> Result<Answer, ApiError> {
+    ) -> Result<Response, ApiError> {
         let media_type = accept::media_type(headers).ok_or(ApiError::InvalidContentType)?;
         let encoding = accept::encoding(headers).ok_or(ApiError::InvalidContentType)?;
         let query = Query::parse(query);
@@ -223,115 +256,54 @@ impl App {
             .ok_or_else(|| ApiError::NoGraph(self.state.missing().join("; ")))
     }
 
-    async fn extra(&self, resource: Resource, query: Option<String>) -> Result<Answer, ApiError> {
+    async fn extra(&self, extra: Extra, query: Option<String>) -> Result<Response, ApiError> {
         let snapshot = self.snapshot()?;
         let arch = self.settings.default_arch.clone();
         // A search takes a millisecond or two: not on a thread that serves.
         let answered = tokio::task::spawn_blocking(move || {
-            let (graph, query) = (snapshot.graph(), Query::parse(query.as_deref()));
-            match resource {
-                Resource::Paths => extras::paths(graph, &query, &arch),
-                Resource::Explain => extras::explain(graph, &query, &arch),
-                _ => extras::channels(graph, &query),
-            }
+            extra(snapshot.graph(), &Query::parse(query.as_deref()), &arch)
         });
         let body = answered
             .await
             .map_err(|error| ApiError::Encoding(error.to_string()))??;
-        let mut answer = plain(StatusCode::OK, body);
-        answer.headers_mut().insert(header::CONTENT_TYPE, JSON);
-        answer.headers_mut().insert(header::CACHE_CONTROL, REVALIDATE);
-        Ok(answer)
-    }
-
-    fn ready(&self) -> Answer {
-        let missing = self.state.missing();
-        if missing.is_empty() {
-            return plain(StatusCode::OK, Bytes::from_static(b"ok\n"));
-        }
-        plain(
-            StatusCode::SERVICE_UNAVAILABLE,
-            Bytes::from(missing.join("\n") + "\n"),
-        )
-    }
-}
-
-impl Handler for App {
-    async fn handle(&self, request: Request<Incoming>) -> Answer {
-        self.answer(&request).await
+        let headers = [(header::CONTENT_TYPE, JSON), (header::CACHE_CONTROL, REVALIDATE)];
+        Ok((headers, body).into_response())
     }
 }
 
 /// Every path with what it leads to.
-fn paths(settings: &Settings) -> Vec<(String, Resource)> {
-    let mut paths = Vec::new();
+fn resources(settings: &Settings) -> BTreeMap<String, Resource> {
+    let mut paths = BTreeMap::new();
     let prefix = &settings.prefix;
     if settings.graph {
-        for (path, resource) in [("/graph", Resource::Graph), ("/v1/graph", Resource::Graph)] {
-            paths.push((format!("{prefix}{path}"), resource));
-        }
-        paths.push((format!("{prefix}/openapi"), Resource::OpenApi));
+        paths.insert(format!("{prefix}/graph"), Resource::Graph);
+        paths.insert(format!("{prefix}/v1/graph"), Resource::Graph);
+        paths.insert(format!("{prefix}/openapi"), Resource::OpenApi);
         // The protocol knows nothing of these: they are found with and without the prefix.
-        let extras = [
+        for (path, resource) in [
             ("/v1/openapi", Resource::OpenApi),
             ("/v1/whole-graph", Resource::Whole),
             ("/v1/channels", Resource::Channels),
             ("/v1/paths", Resource::Paths),
             ("/v1/explain", Resource::Explain),
-        ];
-        for (path, resource) in extras {
-            paths.push((format!("{prefix}{path}"), resource));
-            paths.push((path.to_owned(), resource));
+        ] {
+            paths.insert(format!("{prefix}{path}"), resource);
+            paths.insert(path.to_owned(), resource);
         }
     }
     if settings.status {
         // The names of both upstream servers.
-        let probes = [
+        for (path, resource) in [
             ("/livez", Resource::Live),
             ("/liveness", Resource::Live),
             ("/readyz", Resource::Ready),
             ("/readiness", Resource::Ready),
             ("/metrics", Resource::Metrics),
-        ];
-        paths.extend(probes.map(|(path, resource)| (path.to_owned(), resource)));
+        ] {
+            paths.insert(path.to_owned(), resource);
+        }
     }
     paths
-}
-
-fn plain(status: StatusCode, body: Bytes) -> Answer {
-    let mut answer = Response::new(Full::new(body));
-    *answer.status_mut() = status;
-    let headers = answer.headers_mut();
-    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANYONE);
-    headers.insert(header::CACHE_CONTROL, NO_STORE);
-    if status != StatusCode::NOT_FOUND && status != StatusCode::NO_CONTENT {
-        headers.insert(header::CONTENT_TYPE, TEXT);
-    }
-    answer
-}
-
-fn refusal(error: &ApiError) -> Answer {
-    let mut answer = plain(error.kind().1, error.body());
-    answer.headers_mut().insert(header::CONTENT_TYPE, JSON);
-    if matches!(error, ApiError::NoGraph(_)) {
-        answer
-            .headers_mut()
-            .insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
-    }
-    answer
-}
-
-fn preflight() -> Answer {
-    let mut answer = plain(StatusCode::NO_CONTENT, Bytes::new());
-    let headers = answer.headers_mut();
-    headers.insert(header::ALLOW, ALLOW);
-    headers.insert(
-        header::ACCESS_CONTROL_ALLOW_METHODS,
-        HeaderValue::from_static("GET, HEAD"),
-    );
-    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, ANYONE);
-    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
-    answer
 }
 
 /// The body, or 304 to a client that has it.
@@ -340,19 +312,18 @@ fn conditional(
     variant: &Variant,
     media_type: HeaderValue,
     encoding: Option<accept::Encoding>,
-) -> Answer {
+) -> Response {
     let fresh = etag::matches(headers, &variant.etag);
     let body = if fresh {
-        Bytes::new()
+        Body::empty()
     } else {
-        variant.bytes.clone()
+        variant.bytes.clone().into()
     };
-    let mut answer = Response::new(Full::new(body));
+    let mut answer = Response::new(body);
     let out = answer.headers_mut();
     out.reserve(8);
     out.insert(header::ETAG, variant.etag.clone());
     out.insert(header::CACHE_CONTROL, REVALIDATE);
-    out.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANYONE);
     out.insert(
         header::ACCESS_CONTROL_EXPOSE_HEADERS,
         HeaderValue::from_static("ETag"),
@@ -369,29 +340,6 @@ fn conditional(
         out.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
     answer
-}
-
-fn encoded_metrics(metrics: &Metrics, headers: &HeaderMap) -> Answer {
-    let open = headers.get_all(header::ACCEPT).iter().any(|value| {
-        value
-            .to_str()
-            .is_ok_and(|value| value.contains("application/openmetrics-text"))
-    });
-    let (media_type, text) = if open {
-        (OPENMETRICS, metrics.openmetrics())
-    } else {
-        (CLASSIC, metrics.classic())
-    };
-    match text {
-        Ok(text) => {
-            let mut answer = plain(StatusCode::OK, text.into());
-            answer
-                .headers_mut()
-                .insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-            answer
-        }
-        Err(error) => plain(StatusCode::INTERNAL_SERVER_ERROR, error.to_string().into()),
-    }
 }
 
 #[cfg(test)]

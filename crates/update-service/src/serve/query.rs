@@ -22,14 +22,10 @@ impl<'a> Query<'a> {
     /// Reads `key=value&key=value`, percent-encoded or not.
     #[must_use]
     pub fn parse(text: Option<&'a str>) -> Self {
-        let pairs = text
-            .unwrap_or_default()
-            .split('&')
-            .filter(|pair| !pair.is_empty())
-            .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-            .map(|(key, value)| (decode(key), decode(value)))
-            .collect();
-        Self { pairs }
+        let text = text.unwrap_or_default().as_bytes();
+        Self {
+            pairs: form_urlencoded::parse(text).collect(),
+        }
     }
 
     /// A parameter's value; the last one counts if it is given several times.
@@ -103,31 +99,6 @@ fn check<'a>(key: &str, value: &'a str, legal: impl Fn(u8) -> bool, rule: &str) 
     Err(ApiError::InvalidParams(format!(
         "{key} '{value}' does not match regex '{rule}'"
     )))
-}
-
-fn decode(text: &str) -> Cow<'_, str> {
-    if !text.contains(['%', '+']) {
-        return Cow::Borrowed(text);
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let hex = |digit: &u8| char::from(*digit).to_digit(16);
-        match (first, after) {
-            (b'+', _) => bytes.push(b' '),
-            (b'%', [high, low, after @ ..]) => {
-                if let (Some(high), Some(low)) = (hex(high), hex(low)) {
-                    bytes.push(u8::try_from(high * 16 + low).unwrap_or(b'?'));
-                    rest = after;
-                    continue;
-                }
-                bytes.push(b'%');
-            }
-            (other, _) => bytes.push(*other),
-        }
-        rest = after;
-    }
-    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
-use http_body_util::{BodyExt, Empty};
+use http_body_util::BodyExt;
+use tower::ServiceExt;
 
 use super::*;
 use crate::fixture;
+use crate::metrics::Metrics;
 
 const GRAPH: &str = "/api/upgrades_info/v1/graph";
 
@@ -16,23 +18,44 @@ fn settings() -> Settings {
     }
 }
 
-fn app() -> App {
-    App::new(fixture::state(fixture::graph()), settings())
+/// The router with what it answers from.
+struct TestApp {
+    state: Arc<State>,
+    router: Router,
+    paths: Vec<String>,
 }
 
-fn request(method: &str, uri: &str, headers: &[(&str, &str)]) -> Request<Empty<Bytes>> {
+impl TestApp {
+    fn new(state: Arc<State>, settings: Settings) -> Self {
+        Self {
+            paths: resources(&settings).into_keys().collect(),
+            router: router(&state, settings),
+            state,
+        }
+    }
+
+    async fn answer(&self, request: Request) -> Response {
+        self.router.clone().oneshot(request).await.unwrap()
+    }
+}
+
+fn app() -> TestApp {
+    TestApp::new(fixture::state(fixture::graph()), settings())
+}
+
+fn request(method: &str, uri: &str, headers: &[(&str, &str)]) -> Request {
     let mut request = Request::builder().method(method).uri(uri);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    request.body(Empty::new()).unwrap()
+    request.body(Body::empty()).unwrap()
 }
 
-async fn get(app: &App, uri: &str, headers: &[(&str, &str)]) -> (u16, HeaderMap, Bytes) {
-    split(app.answer(&request("GET", uri, headers)).await).await
+async fn get(app: &TestApp, uri: &str, headers: &[(&str, &str)]) -> (u16, HeaderMap, Bytes) {
+    split(app.answer(request("GET", uri, headers)).await).await
 }
 
-async fn split(answer: Answer) -> (u16, HeaderMap, Bytes) {
+async fn split(answer: Response) -> (u16, HeaderMap, Bytes) {
     let (parts, body) = answer.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
     (parts.status.as_u16(), parts.headers, body)
@@ -132,7 +155,7 @@ async fn mandatory_parameters_are_those_of_the_configuration() {
         mandatory,
         ..settings()
     };
-    let app = App::new(fixture::state(fixture::graph()), settings);
+    let app = TestApp::new(fixture::state(fixture::graph()), settings);
     let (code, _, body) = get(&app, &format!("{GRAPH}?channel=a"), &[]).await;
     assert_eq!(code, 400);
     assert!(
@@ -205,14 +228,14 @@ async fn methods_and_paths_that_are_not_served_say_so() {
         ("GET", "/v1/graph", 404),
         ("OPTIONS", GRAPH, 204),
     ] {
-        let (code, headers, body) = split(app.answer(&request(method, path, &[])).await).await;
+        let (code, headers, body) = split(app.answer(request(method, path, &[])).await).await;
         assert_eq!((code, body.len()), (expected, 0), "{method} {path}");
         let allow = if expected == 404 { "" } else { "GET, HEAD, OPTIONS" };
         assert_eq!(value(&headers, "allow"), allow, "{method} {path}");
         assert_eq!(value(&headers, "access-control-allow-origin"), "*");
     }
     let (_, headers, _) = split(
-        app.answer(&request("OPTIONS", GRAPH, &[("origin", "https://x")]))
+        app.answer(request("OPTIONS", GRAPH, &[("origin", "https://x")]))
             .await,
     )
     .await;
@@ -222,9 +245,8 @@ async fn methods_and_paths_that_are_not_served_say_so() {
 #[tokio::test]
 async fn a_request_with_a_body_is_refused_and_its_connection_closed() {
     let app = app();
-    let body = Full::new(Bytes::from_static(b"x"));
-    let request = Request::builder().uri(GRAPH).body(body).unwrap();
-    let (code, headers, _) = split(app.answer(&request).await).await;
+    let request = Request::builder().uri(GRAPH).body(Body::from("x")).unwrap();
+    let (code, headers, _) = split(app.answer(request).await).await;
     assert_eq!((code, value(&headers, "connection").as_str()), (413, "close"));
 }
 
@@ -235,7 +257,7 @@ async fn without_a_graph_clients_are_sent_away_and_probes_say_why() {
         crate::metrics::Source::GraphData,
         Some("gd: not found".to_owned()),
     );
-    let app = App::new(Arc::clone(&state), settings());
+    let app = TestApp::new(Arc::clone(&state), settings());
     for path in [
         format!("{GRAPH}?channel=a"),
         "/v1/whole-graph".to_owned(),
@@ -269,7 +291,7 @@ async fn without_a_graph_clients_are_sent_away_and_probes_say_why() {
 #[tokio::test(start_paused = true)]
 async fn a_refresher_that_gives_no_sign_of_life_makes_the_service_dead() {
     let state = Arc::new(State::new(Arc::new(Metrics::new())));
-    let app = App::new(Arc::clone(&state), settings());
+    let app = TestApp::new(Arc::clone(&state), settings());
     state.beat();
     tokio::time::advance(crate::state::MAX_SILENCE).await;
     assert_eq!(get(&app, "/livez", &[]).await.0, 200);
@@ -336,12 +358,12 @@ async fn questions_beyond_the_protocol_are_answered_with_and_without_the_prefix(
 #[tokio::test]
 async fn slimming_is_off_unless_it_is_configured() {
     let uri = format!("{GRAPH}?channel=stable-4.1&version=4.1.1");
-    let nodes = async |app: &App| {
+    let nodes = async |app: &TestApp| {
         let body: serde_json::Value = serde_json::from_slice(&get(app, &uri, &[]).await.2).unwrap();
         body["nodes"].as_array().unwrap().len()
     };
     assert_eq!(nodes(&app()).await, 3);
-    let slim = App::new(
+    let slim = TestApp::new(
         fixture::state(fixture::graph()),
         Settings {
             slim: true,
@@ -357,9 +379,9 @@ async fn probes_can_be_served_apart() {
         graph: false,
         ..settings()
     };
-    let app = App::new(fixture::state(fixture::graph()), settings);
+    let app = TestApp::new(fixture::state(fixture::graph()), settings);
     assert_eq!(
-        app.paths(),
+        app.paths,
         ["/liveness", "/livez", "/metrics", "/readiness", "/readyz"]
     );
     let (code, headers, body) = get(&app, "/metrics", &[("accept", "application/openmetrics-text")]).await;
@@ -379,22 +401,22 @@ async fn the_openapi_document_is_true() {
             mandatory,
             ..settings()
         };
-        let served = App::new(fixture::state(fixture::graph()), settings.clone());
-        let unready = App::new(Arc::new(State::new(Arc::new(Metrics::new()))), settings);
+        let served = TestApp::new(fixture::state(fixture::graph()), settings.clone());
+        let unready = TestApp::new(Arc::new(State::new(Arc::new(Metrics::new()))), settings);
         let (_, _, body) = get(&served, "/v1/openapi", &[]).await;
         let document: serde_json::Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(document["openapi"], "3.0.3");
         let paths = document["paths"].as_object().unwrap();
         let mut documented: Vec<&str> = paths.keys().map(String::as_str).collect();
         documented.sort_unstable();
-        assert_eq!(documented, served.paths());
+        assert_eq!(documented, served.paths);
         for (path, item) in paths {
             hold(&served, &unready, path, &item["get"]).await;
         }
     }
 }
 
-async fn hold(served: &App, unready: &App, path: &str, operation: &serde_json::Value) {
+async fn hold(served: &TestApp, unready: &TestApp, path: &str, operation: &serde_json::Value) {
     let parameters = operation["parameters"].as_array().unwrap();
     let required: Vec<&str> = parameters
         .iter()
@@ -413,7 +435,7 @@ async fn hold(served: &App, unready: &App, path: &str, operation: &serde_json::V
         .collect();
     let good = format!("{path}?{}", query.join("&"));
     let mut seen = std::collections::BTreeSet::new();
-    let mut note = async |app: &App, uri: &str, headers: &[(&str, &str)]| {
+    let mut note = async |app: &TestApp, uri: &str, headers: &[(&str, &str)]| {
         let (code, headers, body) = get(app, uri, headers).await;
         let response = &operation["responses"][code.to_string()];
         assert!(

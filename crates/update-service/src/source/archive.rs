@@ -1,14 +1,15 @@
-//! Members of a tar archive, found while its bytes arrive.
+//! Wanted files of a tar archive, gzipped or not.
 //!
-//! Owns decompression and the tar format as far as it is needed: names (ustar, GNU long names, pax), sizes and plain
-//! files. Bytes are pushed in as they come from a connection, so that nobody has to hold a whole layer to find one
-//! file in it. Refuses to trust sizes: what is kept and what is unpacked are both bounded.
+//! Crate `tar` walks through the headers. Long names and pax records are read here, because `tar` would take them into
+//! memory whatever their size, and would split a pax record at every line break although its value may hold some. Nobody
+//! who sends an archive is trusted with sizes: what is kept and what is unpacked are both bounded.
 
-use std::io::{self, Write};
+use std::io::{self, Read};
 
-use flate2::write::MultiGzDecoder;
+use bytes::{Buf, Bytes};
+use flate2::read::MultiGzDecoder;
+use tokio::sync::mpsc;
 
-const BLOCK: usize = 512;
 /// Longest GNU or pax name record that is read, in bytes.
 const MAX_NAME_RECORD: u64 = 64 * 1024;
 
@@ -43,6 +44,15 @@ pub enum ArchiveError {
     Unsupported(&'static str),
 }
 
+/// Our own errors come back from `tar` as they went in.
+impl From<io::Error> for ArchiveError {
+    fn from(error: io::Error) -> Self {
+        error
+            .downcast::<Self>()
+            .unwrap_or_else(|error| Self::Malformed(error.to_string()))
+    }
+}
+
 /// One wanted file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
@@ -52,399 +62,177 @@ pub struct Member {
     pub bytes: Vec<u8>,
 }
 
-/// Decides by path which members are kept.
-pub type Wanted = Box<dyn FnMut(&str) -> bool + Send>;
-
-/// Unpacks an archive, gzipped or not, that is pushed in piece by piece.
-pub struct Unpacker {
-    stage: Stage,
-}
-
-enum Stage {
-    /// Too few bytes seen to know the compression.
-    Start(Vec<u8>, Tar),
-    Plain(Tar),
-    Gzip(Box<MultiGzDecoder<Tar>>),
-    /// Left behind by an error.
-    Broken,
-}
-
-impl Unpacker {
-    /// Keeps the members that `wanted` says yes to.
-    #[must_use]
-    pub fn new(wanted: Wanted, limits: Limits) -> Self {
-        Self {
-            stage: Stage::Start(Vec::new(), Tar::new(wanted, limits)),
-        }
-    }
-
-    /// Takes in the next bytes.
-    ///
-    /// # Errors
-    /// [`ArchiveError`]; the unpacker is of no use afterwards.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
-        let result = match std::mem::replace(&mut self.stage, Stage::Broken) {
-            Stage::Start(mut head, tar) => {
-                head.extend_from_slice(bytes);
-                self.start(head, tar)
-            }
-            Stage::Plain(mut tar) => {
-                let result = tar.take(bytes);
-                self.stage = Stage::Plain(tar);
-                result
-            }
-            Stage::Gzip(mut decoder) => {
-                let result = decoder.write_all(bytes).map_err(unwrap_io);
-                self.stage = Stage::Gzip(decoder);
-                result
-            }
-            Stage::Broken => Err(ArchiveError::Malformed("read after an error".to_owned())),
-        };
-        if result.is_err() {
-            self.stage = Stage::Broken;
-        }
-        result
-    }
-
-    fn start(&mut self, head: Vec<u8>, tar: Tar) -> Result<(), ArchiveError> {
-        if head.len() < 4 {
-            self.stage = Stage::Start(head, tar);
-            return Ok(());
-        }
-        self.stage = match head.as_slice() {
-            [0x1f, 0x8b, ..] => Stage::Gzip(Box::new(MultiGzDecoder::new(tar))),
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => return Err(ArchiveError::Unsupported("zstd")),
-            [b'B', b'Z', b'h', ..] => return Err(ArchiveError::Unsupported("bzip2")),
-            [0xfd, b'7', b'z', b'X', ..] => return Err(ArchiveError::Unsupported("xz")),
-            _ => Stage::Plain(tar),
-        };
-        self.push(&head)
-    }
-
-    /// The wanted members so far, complete ones only.
-    #[must_use]
-    pub fn found(&self) -> &[Member] {
-        match &self.stage {
-            Stage::Start(_, tar) | Stage::Plain(tar) => &tar.found,
-            Stage::Gzip(decoder) => &decoder.get_ref().found,
-            Stage::Broken => &[],
-        }
-    }
-
-    /// The wanted members of an archive that was pushed in to its end.
-    ///
-    /// # Errors
-    /// When the archive ends in the middle of something.
-    pub fn finish(self) -> Result<Vec<Member>, ArchiveError> {
-        match self.stage {
-            Stage::Start(head, tar) if head.is_empty() => tar.finish(),
-            Stage::Start(..) => Err(ArchiveError::Malformed("too short".to_owned())),
-            Stage::Plain(tar) => tar.finish(),
-            Stage::Gzip(decoder) => decoder.finish().map_err(unwrap_io)?.finish(),
-            Stage::Broken => Err(ArchiveError::Malformed("read after an error".to_owned())),
-        }
-    }
-
-    /// The wanted members so far, of an archive whose rest is of no interest.
-    #[must_use]
-    pub fn into_found(self) -> Vec<Member> {
-        match self.stage {
-            Stage::Start(_, tar) | Stage::Plain(tar) => tar.found,
-            Stage::Gzip(mut decoder) => std::mem::take(&mut decoder.get_mut().found),
-            Stage::Broken => Vec::new(),
-        }
-    }
-}
-
-/// Reads a whole archive that is in memory.
+/// Reads an archive to its end and keeps the files whose paths `wanted` accepts.
 ///
 /// # Errors
-/// As for [`Unpacker::push`] and [`Unpacker::finish`].
-pub fn unpack(bytes: &[u8], wanted: Wanted, limits: Limits) -> Result<Vec<Member>, ArchiveError> {
-    let mut unpacker = Unpacker::new(wanted, limits);
-    unpacker.push(bytes)?;
-    unpacker.finish()
-}
-
-fn unwrap_io(error: io::Error) -> ArchiveError {
-    match error.downcast::<ArchiveError>() {
-        Ok(ours) => ours,
-        Err(error) => ArchiveError::Malformed(error.to_string()),
-    }
-}
-
-/// What the bytes that come next belong to.
-enum Part {
-    Header,
-    /// A member's content, wanted or not, with the bytes still missing.
-    Content {
-        kind: Kind,
-        left: u64,
-    },
-    /// Filling up to the block.
-    Padding {
-        left: usize,
-    },
-    End,
-}
-
-enum Kind {
-    Wanted(String),
-    Skipped,
-    GnuName,
-    Pax,
-}
-
-struct Tar {
-    wanted: Wanted,
+/// [`ArchiveError`] when the archive is damaged, cut off, or larger than `limits`.
+pub fn unpack(
+    mut source: impl Read,
+    wanted: impl FnMut(&str) -> bool,
     limits: Limits,
-    part: Part,
-    block: Vec<u8>,
-    content: Vec<u8>,
-    /// Name and size for the next header, from GNU or pax records.
-    next_name: Option<String>,
-    next_size: Option<u64>,
-    padding: usize,
-    unpacked: u64,
-    kept: u64,
-    found: Vec<Member>,
+) -> Result<Vec<Member>, ArchiveError> {
+    let mut head = Vec::new();
+    source.by_ref().take(4).read_to_end(&mut head)?;
+    let gzip = match head.as_slice() {
+        [] => return Ok(Vec::new()),
+        [_] | [_, _] | [_, _, _] => return Err(ArchiveError::Malformed("too short".to_owned())),
+        [0x1f, 0x8b, ..] => true,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => return Err(ArchiveError::Unsupported("zstd")),
+        [b'B', b'Z', b'h', ..] => return Err(ArchiveError::Unsupported("bzip2")),
+        [0xfd, b'7', b'z', b'X', ..] => return Err(ArchiveError::Unsupported("xz")),
+        _ => false,
+    };
+    let source = Read::chain(io::Cursor::new(head), source);
+    if gzip {
+        members(MultiGzDecoder::new(source), wanted, limits)
+    } else {
+        members(source, wanted, limits)
+    }
 }
 
-impl Tar {
-    fn new(wanted: Wanted, limits: Limits) -> Self {
-        Self {
-            wanted,
-            limits,
-            part: Part::Header,
-            block: Vec::with_capacity(BLOCK),
-            content: Vec::new(),
-            next_name: None,
-            next_size: None,
-            padding: 0,
-            unpacked: 0,
-            kept: 0,
-            found: Vec::new(),
-        }
-    }
-
-    fn take(&mut self, mut bytes: &[u8]) -> Result<(), ArchiveError> {
-        self.unpacked += bytes.len() as u64;
-        if self.unpacked > self.limits.unpacked {
-            let limit = self.limits.unpacked;
-            return Err(ArchiveError::TooLarge(format!(
-                "unpacks to more than {limit} bytes"
-            )));
-        }
-        while !bytes.is_empty() {
-            match &mut self.part {
-                Part::End => return Ok(()),
-                Part::Padding { left } => {
-                    let step = bytes.len().min(*left);
-                    *left -= step;
-                    bytes = &bytes[step..];
-                    if *left == 0 {
-                        self.part = Part::Header;
-                    }
-                }
-                Part::Header => {
-                    let step = bytes.len().min(BLOCK - self.block.len());
-                    self.block.extend_from_slice(&bytes[..step]);
-                    bytes = &bytes[step..];
-                    if self.block.len() == BLOCK {
-                        let block = std::mem::take(&mut self.block);
-                        self.header(&block)?;
-                        self.block = block;
-                        self.block.clear();
-                    }
-                }
-                Part::Content { kind, left } => {
-                    let step = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
-                    if !matches!(kind, Kind::Skipped) {
-                        self.content.extend_from_slice(&bytes[..step]);
-                    }
-                    *left -= step as u64;
-                    bytes = &bytes[step..];
-                    if *left == 0 {
-                        self.content_read()?;
-                    }
-                }
+fn members(
+    source: impl Read,
+    mut wanted: impl FnMut(&str) -> bool,
+    limits: Limits,
+) -> Result<Vec<Member>, ArchiveError> {
+    let mut archive = tar::Archive::new(Bounded {
+        source,
+        limit: limits.unpacked,
+        unpacked: 0,
+    });
+    let (mut found, mut kept) = (Vec::new(), 0);
+    let mut record = Record::default();
+    for entry in archive.entries()?.raw(true) {
+        let mut entry = entry?;
+        let (kind, size) = (entry.header().entry_type(), entry.size());
+        if kind.is_gnu_longname() || kind.is_pax_local_extensions() {
+            if size > MAX_NAME_RECORD {
+                return Err(ArchiveError::TooLarge(format!("a name record of {size} bytes")));
             }
-        }
-        Ok(())
-    }
-
-    fn header(&mut self, block: &[u8]) -> Result<(), ArchiveError> {
-        if block.iter().all(|byte| *byte == 0) {
-            self.part = Part::End;
-            return Ok(());
-        }
-        check_sum(block)?;
-        let size = match self.next_size.take() {
-            Some(size) => size,
-            None => number(&block[124..136])?,
-        };
-        let kind = match block[156] {
-            b'L' => Kind::GnuName,
-            b'x' => Kind::Pax,
-            b'0' | 0 | b'7' => {
-                let path = self.next_name.take().unwrap_or_else(|| ustar_name(block));
-                self.file(&path, size)?
+            let mut content = Vec::new();
+            entry.read_to_end(&mut content)?;
+            if kind.is_gnu_longname() {
+                record.name = Some(text(&content));
+            } else {
+                record.read_pax(&content)?;
             }
-            // Directories and links have names that must not stick to the next member; a global pax header has none.
-            b'g' => Kind::Skipped,
-            _ => {
-                self.next_name = None;
-                Kind::Skipped
-            }
-        };
-        if matches!(kind, Kind::GnuName | Kind::Pax) && size > MAX_NAME_RECORD {
-            return Err(ArchiveError::TooLarge(format!("a name record of {size} bytes")));
+            continue;
         }
-        // Links and devices carry no content whatever their size field says, except in hard links of old pax.
-        let left = if matches!(block[156], b'1'..=b'6') {
-            0
-        } else {
-            size
-        };
-        self.padding = usize::try_from(left % BLOCK as u64).map_or(0, |rest| (BLOCK - rest) % BLOCK);
-        self.content.clear();
-        self.part = Part::Content { kind, left };
-        if left == 0 {
-            self.content_read()?;
+        if kind.is_gnu_longlink() || kind.is_pax_global_extensions() {
+            continue;
         }
-        Ok(())
-    }
-
-    fn file(&mut self, path: &str, size: u64) -> Result<Kind, ArchiveError> {
+        // The record describes this member, whatever it is, and no other.
+        let record = std::mem::take(&mut record);
+        if record.size.is_some_and(|stated| stated != size) {
+            let text = "a member of more than 8 GiB, or one with two sizes".to_owned();
+            return Err(ArchiveError::Malformed(text));
+        }
+        if !kind.is_file() && !kind.is_contiguous() {
+            continue;
+        }
+        let path = record.name.unwrap_or_else(|| text(&entry.header().path_bytes()));
         let path = path.trim_start_matches("./").trim_start_matches('/');
-        if !(self.wanted)(path) {
-            return Ok(Kind::Skipped);
+        if !wanted(path) {
+            continue;
         }
-        if size > self.limits.member {
-            let limit = self.limits.member;
-            let text = format!("{path} has {size} bytes, more than {limit}");
+        if size > limits.member {
+            let text = format!("{path} has {size} bytes, more than {}", limits.member);
             return Err(ArchiveError::TooLarge(text));
         }
-        self.kept += taken_by(path, size);
-        if self.kept > self.limits.kept {
-            let limit = self.limits.kept;
-            return Err(ArchiveError::TooLarge(format!("its files exceed {limit} bytes")));
+        kept += taken_by(path, size);
+        if kept > limits.kept {
+            let text = format!("its files exceed {} bytes", limits.kept);
+            return Err(ArchiveError::TooLarge(text));
         }
-        Ok(Kind::Wanted(path.to_owned()))
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes)?;
+        found.push(Member {
+            path: path.to_owned(),
+            bytes,
+        });
     }
+    // The check sum of gzip stands at its very end.
+    io::copy(&mut archive.into_inner(), &mut io::sink())?;
+    Ok(found)
+}
 
-    fn content_read(&mut self) -> Result<(), ArchiveError> {
-        let next = match self.padding {
-            0 => Part::Header,
-            left => Part::Padding { left },
-        };
-        let Part::Content { kind, .. } = std::mem::replace(&mut self.part, next) else {
-            return Ok(());
-        };
-        let content = std::mem::take(&mut self.content);
-        match kind {
-            Kind::Skipped => {}
-            Kind::Wanted(path) => self.found.push(Member { path, bytes: content }),
-            Kind::GnuName => self.next_name = Some(text(&content)),
-            Kind::Pax => self.pax(&content)?,
-        }
-        Ok(())
-    }
+/// What GNU and pax records say of the next member.
+#[derive(Default)]
+struct Record {
+    name: Option<String>,
+    size: Option<u64>,
+}
 
-    /// Records `LENGTH KEY=VALUE\n`; only path and size matter here.
-    fn pax(&mut self, mut records: &[u8]) -> Result<(), ArchiveError> {
+impl Record {
+    /// Reads `LENGTH KEY=VALUE\n`, again and again. Only path and size matter here.
+    fn read_pax(&mut self, mut records: &[u8]) -> Result<(), ArchiveError> {
         let broken = || ArchiveError::Malformed("a pax record that cannot be read".to_owned());
         while !records.is_empty() {
             let space = records.iter().position(|byte| *byte == b' ').ok_or_else(broken)?;
-            let length: usize = std::str::from_utf8(&records[..space])
-                .ok()
-                .and_then(|digits| digits.parse().ok())
-                .ok_or_else(broken)?;
+            let length: usize = text(&records[..space]).parse().map_err(|_| broken())?;
             let record = records.get(space + 1..length).ok_or_else(broken)?;
             records = &records[length..];
             let record = record.strip_suffix(b"\n").ok_or_else(broken)?;
             if let Some(path) = record.strip_prefix(b"path=") {
-                self.next_name = Some(text(path));
+                self.name = Some(text(path));
             } else if let Some(size) = record.strip_prefix(b"size=") {
-                self.next_size = Some(text(size).parse().map_err(|_| broken())?);
+                self.size = Some(text(size).parse().map_err(|_| broken())?);
             }
         }
         Ok(())
     }
-
-    fn finish(self) -> Result<Vec<Member>, ArchiveError> {
-        // The end marker may be missing; ending between two members is an end too.
-        match self.part {
-            Part::End | Part::Padding { .. } => Ok(self.found),
-            Part::Header if self.block.is_empty() => Ok(self.found),
-            Part::Header | Part::Content { .. } => Err(ArchiveError::Malformed(
-                "it ends in the middle of a file".to_owned(),
-            )),
-        }
-    }
 }
 
-impl Write for Tar {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.take(bytes).map_err(io::Error::other)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
+/// What stands before the first zero byte.
 fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-fn ustar_name(block: &[u8]) -> String {
-    let name = text(&block[..100]);
-    let prefix = if &block[257..262] == b"ustar" && block[263] == b'0' {
-        text(&block[345..500])
-    } else {
-        String::new()
-    };
-    if prefix.is_empty() {
-        name
-    } else {
-        format!("{prefix}/{name}")
+/// Ends an archive that unpacks to more than allowed.
+struct Bounded<R> {
+    source: R,
+    limit: u64,
+    unpacked: u64,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.source.read(buffer)?;
+        self.unpacked += length as u64;
+        if self.unpacked > self.limit {
+            let text = format!("unpacks to more than {} bytes", self.limit);
+            return Err(io::Error::other(ArchiveError::TooLarge(text)));
+        }
+        Ok(length)
     }
 }
 
-/// Octal digits, or base 256 with the highest bit set.
-fn number(field: &[u8]) -> Result<u64, ArchiveError> {
-    let broken = || ArchiveError::Malformed("a number in a header cannot be read".to_owned());
-    if field[0] & 0x80 != 0 {
-        return field[1..]
-            .iter()
-            .try_fold(u64::from(field[0] & 0x7f), |sum, byte| {
-                sum.checked_mul(256)
-                    .map(|sum| sum + u64::from(*byte))
-                    .ok_or_else(broken)
-            });
-    }
-    let digits = text(field);
-    let digits = digits.trim();
-    if digits.is_empty() {
-        return Ok(0);
-    }
-    u64::from_str_radix(digits, 8).map_err(|_| broken())
+/// Pieces of an archive as they come from a connection, for a reader on a thread that may wait for them.
+#[derive(Debug)]
+pub struct Pieces {
+    receiver: mpsc::Receiver<Bytes>,
+    piece: Bytes,
 }
 
-fn check_sum(block: &[u8]) -> Result<(), ArchiveError> {
-    let stated = number(&block[148..156])?;
-    let sum: u64 = block
-        .iter()
-        .enumerate()
-        .map(|(index, byte)| u64::from(if (148..156).contains(&index) { b' ' } else { *byte }))
-        .sum();
-    if sum == stated {
-        Ok(())
-    } else {
-        Err(ArchiveError::Malformed("a header's checksum is wrong".to_owned()))
+impl From<mpsc::Receiver<Bytes>> for Pieces {
+    fn from(receiver: mpsc::Receiver<Bytes>) -> Self {
+        Self {
+            receiver,
+            piece: Bytes::new(),
+        }
+    }
+}
+
+impl Read for Pieces {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.piece.is_empty() {
+            match self.receiver.blocking_recv() {
+                Some(piece) => self.piece = piece,
+                None => return Ok(0),
+            }
+        }
+        (&mut self.piece).reader().read(buffer)
     }
 }
 

@@ -1,11 +1,11 @@
-//! The program itself, with the real data.
+//! The program itself, with the sample and the real data.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::data::{self, Shape};
+use crate::data::{self, DataSet, Shape};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_update-service");
 
@@ -64,113 +64,120 @@ fn path(dir: &Path, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_captured_graphs_are_served_as_production_served_them() {
-    let Some(dir) = data::dir() else { return };
+async fn the_captured_graphs_are_served_as_they_were_captured() {
     crate::running::install_ring();
-    let (releases, extra) = (
-        path(&dir, "releases-amd64.json.gz"),
-        path(&dir, "extra-previous-amd64.json.gz"),
-    );
-    let graph_data = path(&dir, "graph-data.tar.gz");
-    for lists in [
-        vec!["--releases", &releases],
-        vec!["--releases", &releases, "--releases", &extra],
-    ] {
-        let mut process = serve(&[&lists[..], &["--graph-data", &graph_data]].concat());
-        ready(&process.base).await;
-        for (channel, expected) in data::expected(&dir) {
-            let url = format!(
-                "{}/api/upgrades_info/v1/graph?channel={channel}&arch=amd64",
-                process.base
-            );
-            let body = reqwest::get(url).await.unwrap().bytes().await.unwrap();
-            let served = Shape::of(&serde_json::from_slice(&body).unwrap());
-            assert!(served == Shape::of(&expected), "{channel} with {lists:?}");
+    for set in data::sets() {
+        the_expected_graphs_are_served(&set, &set.lists()[..1]).await;
+        if set.extra.is_some() {
+            the_expected_graphs_are_served(&set, &set.lists()).await;
         }
-        let kill = Command::new("kill")
-            .arg(process.child.id().to_string())
-            .status()
-            .unwrap();
-        assert!(kill.success());
-        let started = Instant::now();
-        let status = loop {
-            if let Some(status) = process.child.try_wait().unwrap() {
-                break status;
-            }
-            assert!(started.elapsed() < Duration::from_mins(1), "it does not end");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        };
-        assert!(status.success(), "{status}");
+    }
+}
+
+async fn the_expected_graphs_are_served(set: &DataSet, lists: &[PathBuf]) {
+    let lists: Vec<String> = lists.iter().map(|list| list.display().to_string()).collect();
+    let mut args: Vec<&str> = lists.iter().flat_map(|list| ["--releases", list]).collect();
+    let graph_data = set.graph_data.display().to_string();
+    args.extend(["--graph-data", &graph_data]);
+    let mut process = serve(&args);
+    ready(&process.base).await;
+    for channel in set.expected.keys() {
+        let url = format!(
+            "{}/api/upgrades_info/v1/graph?channel={channel}&arch=amd64",
+            process.base
+        );
+        let body = reqwest::get(url).await.unwrap().bytes().await.unwrap();
+        let served = Shape::of(&serde_json::from_slice(&body).unwrap());
+        assert!(served == set.shape(channel), "{channel} with {args:?}");
+    }
+    let kill = Command::new("kill")
+        .arg(process.child.id().to_string())
+        .status()
+        .unwrap();
+    assert!(kill.success());
+    let started = Instant::now();
+    let status = loop {
+        if let Some(status) = process.child.try_wait().unwrap() {
+            break status;
+        }
+        assert!(started.elapsed() < Duration::from_mins(1), "it does not end");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert!(status.success(), "{status}");
+}
+
+fn lint(path: &Path, args: &[&str]) -> std::process::Output {
+    Command::new(PROGRAM)
+        .arg("lint")
+        .arg(path)
+        .args(args)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn graph_data_without_errors_pass_the_lint_which_names_stranded_releases() {
+    for set in data::sets() {
+        let releases = set.releases.display().to_string();
+        let output = lint(&set.graph_data, &["--json", "--releases", &releases]);
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(output.status.success(), "{report:#}");
+        assert_eq!(report["errors"], 0);
+        let problems = report["problems"].as_array().unwrap();
+        assert!(
+            problems.iter().any(|problem| problem["rule"] == "stranded"),
+            "{report:#}"
+        );
     }
 }
 
 #[test]
-fn the_real_graph_data_have_no_errors_and_broken_ones_fail_the_pipeline() {
-    let Some(dir) = data::dir() else { return };
-    let lint = |path: &str, args: &[&str]| {
-        Command::new(PROGRAM)
-            .arg("lint")
-            .arg(path)
-            .args(args)
-            .output()
-            .unwrap()
-    };
-    let real = path(&dir, "graph-data.tar.gz");
-    let output = lint(
-        &real,
-        &["--json", "--releases", &path(&dir, "releases-amd64.json.gz")],
-    );
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(output.status.success(), "{report:#}");
-    assert_eq!(report["errors"], 0);
-    let stranded = report["problems"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|problem| problem["rule"] == "stranded");
-    assert!(stranded.count() > 0);
-
+fn broken_graph_data_fail_the_pipeline() {
     let directory = tempfile::tempdir().unwrap();
     data::graph_data(
         directory.path(),
         &["4.1.0"],
         &[("4.1.0.yaml", "to: 4.1.0\nfrom: '('\n")],
     );
-    let output = lint(directory.path().to_str().unwrap(), &[]);
+    let output = lint(directory.path(), &[]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("blocked-edges/4.1.0.yaml:2"), "{text}");
-    assert_eq!(lint("/nowhere", &[]).status.code(), Some(1));
-    assert_eq!(lint("/nowhere", &["--what"]).status.code(), Some(2));
+    assert_eq!(lint(Path::new("/nowhere"), &[]).status.code(), Some(1));
+    assert_eq!(lint(Path::new("/nowhere"), &["--what"]).status.code(), Some(2));
 }
 
 #[test]
 fn the_files_of_a_build_are_the_answers_of_the_service() {
-    let Some(dir) = data::dir() else { return };
-    let out = tempfile::tempdir().unwrap();
-    let status = Command::new(PROGRAM)
-        .args(["build", "--releases", &path(&dir, "releases-amd64.json.gz")])
-        .args(["--graph-data", &path(&dir, "graph-data.tar.gz"), "--out"])
-        .arg(out.path())
-        .stderr(Stdio::null())
-        .status()
-        .unwrap();
-    assert!(status.success());
-    for (channel, expected) in data::expected(&dir) {
-        let file = out.path().join(format!("graph/amd64/{channel}.json"));
-        let plain = std::fs::read(&file).unwrap();
-        assert!(
-            Shape::of(&serde_json::from_slice(&plain).unwrap()) == Shape::of(&expected),
-            "{channel}"
-        );
-        assert_eq!(
-            data::gunzip(std::fs::read(file.with_extension("json.gz")).unwrap()),
-            plain
-        );
+    for set in data::sets() {
+        let out = tempfile::tempdir().unwrap();
+        let status = Command::new(PROGRAM)
+            .args(["build", "--releases"])
+            .arg(&set.releases)
+            .arg("--graph-data")
+            .arg(&set.graph_data)
+            .arg("--out")
+            .arg(out.path())
+            .stderr(Stdio::null())
+            .status()
+            .unwrap();
+        assert!(status.success());
+        for channel in set.expected.keys() {
+            let file = out.path().join(format!("graph/amd64/{channel}.json"));
+            let plain = std::fs::read(&file).unwrap();
+            assert!(
+                Shape::of(&serde_json::from_slice(&plain).unwrap()) == set.shape(channel),
+                "{channel}"
+            );
+            assert_eq!(
+                data::gunzip(std::fs::read(file.with_extension("json.gz")).unwrap()),
+                plain
+            );
+        }
+        let index: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(out.path().join("index.json")).unwrap()).unwrap();
+        assert_eq!(index["graphs"].as_array().unwrap().len(), set.channels);
     }
-    let index: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(out.path().join("index.json")).unwrap()).unwrap();
-    assert_eq!(index["graphs"].as_array().unwrap().len(), 76);
 }
 
 #[test]

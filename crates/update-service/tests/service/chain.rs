@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use update_service::config::ReleaseSource;
 use update_service::source::location::Location;
 
-use crate::data;
+use crate::data::{self, DataSet, Shape};
 use crate::running::{Running, sources, until};
 
 fn graphs(urls: &[String]) -> update_service::config::Sources {
@@ -13,14 +13,10 @@ fn graphs(urls: &[String]) -> update_service::config::Sources {
     sources(ReleaseSource::Graphs(locations), None)
 }
 
-async fn first(dir: &std::path::Path) -> Running {
-    let lists = vec![
-        dir.join("releases-amd64.json.gz"),
-        dir.join("extra-previous-amd64.json.gz"),
-    ];
+async fn first(set: &DataSet) -> Running {
     let mut sources = sources(
-        ReleaseSource::Lists(lists),
-        Some(Location::Path(dir.join("graph-data.tar.gz"))),
+        ReleaseSource::Lists(set.lists()),
+        Some(Location::Path(set.graph_data.clone())),
     );
     sources.refresh = std::time::Duration::from_hours(1);
     let running = Running::start(&sources);
@@ -30,15 +26,20 @@ async fn first(dir: &std::path::Path) -> Running {
 
 #[tokio::test]
 async fn a_service_fed_from_another_serves_the_same_graphs() {
-    let Some(dir) = data::dir() else { return };
-    let one = first(&dir).await;
+    for set in data::sets() {
+        the_third_serves_what_the_first_serves(&set).await;
+    }
+}
+
+async fn the_third_serves_what_the_first_serves(set: &DataSet) {
+    let one = first(set).await;
     let two = Running::start(&graphs(&[one.url("/v1/whole-graph")]));
     two.ready().await;
     let three = Running::start(&graphs(&[two.url("/api/upgrades_info/v1/whole-graph")]));
     three.ready().await;
     let snapshot = one.state.snapshot().unwrap();
     let channels: Vec<String> = snapshot.graph().channels().map(str::to_owned).collect();
-    assert_eq!(channels.len(), 76);
+    assert_eq!(channels.len(), set.channels);
     let compared = AtomicUsize::new(0);
     for channel in &channels {
         let path = format!("/api/upgrades_info/v1/graph?channel={channel}");
@@ -47,7 +48,7 @@ async fn a_service_fed_from_another_serves_the_same_graphs() {
         assert!(three.get(&path).await.1 == body, "{channel}");
         compared.fetch_add(1, Ordering::Relaxed);
     }
-    assert_eq!(compared.into_inner(), 76);
+    assert_eq!(compared.into_inner(), set.channels);
 }
 
 #[tokio::test]
@@ -74,45 +75,46 @@ async fn a_channel_that_is_mistyped_is_named_where_readiness_is_asked_for() {
 
 #[tokio::test]
 async fn a_service_fed_from_a_filtered_graph_serves_the_same_channel() {
-    let Some(dir) = data::dir() else { return };
-    let one = first(&dir).await;
-    for channel in ["eus-4.14", "candidate-4.21"] {
-        let path = format!("/api/upgrades_info/v1/graph?channel={channel}&arch=amd64");
-        let two = Running::start(&graphs(&[one.url(&path)]));
-        two.ready().await;
-        assert!(two.get(&path).await.1 == one.get(&path).await.1, "{channel}");
-        assert_eq!(two.metric("cincinnati_pe_http_upstream_errors_total"), 0.0);
+    for set in data::sets() {
+        let one = first(&set).await;
+        for channel in set.filtered {
+            let path = format!("/api/upgrades_info/v1/graph?channel={channel}&arch=amd64");
+            let two = Running::start(&graphs(&[one.url(&path)]));
+            two.ready().await;
+            assert!(two.get(&path).await.1 == one.get(&path).await.1, "{channel}");
+            assert_eq!(two.metric("cincinnati_pe_http_upstream_errors_total"), 0.0);
+        }
     }
 }
 
 #[tokio::test]
 async fn a_service_whose_upstream_is_gone_serves_on_and_catches_up() {
-    let Some(dir) = data::dir() else { return };
+    for set in data::sets() {
+        it_serves_on_and_catches_up(&set).await;
+    }
+}
+
+async fn it_serves_on_and_catches_up(set: &DataSet) {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("graph.json");
-    let captured = data::gunzip(std::fs::read(dir.join("expected/stable-4.9.json.gz")).unwrap());
-    std::fs::write(&file, &captured).unwrap();
+    let [before, after] = set.captured;
+    std::fs::write(&file, &set.expected[before]).unwrap();
     let running = Running::start(&graphs(&[file.display().to_string()]));
     running.ready().await;
-    let expected = data::Shape::of(&serde_json::from_slice(&captured).unwrap());
-    assert_eq!(data::Shape::of(&running.graph("stable-4.9").await), expected);
+    let expected = set.shape(before);
+    assert_eq!(Shape::of(&running.graph(before).await), expected);
     for broken in ["", "{}", "<html>busy</html>", r#"{"nodes":[],"edges":[[0,1]]}"#] {
         std::fs::write(&file, broken).unwrap();
         until("it is refused", async || {
             running.metric("update_service_source_failed{source=\"releases\"}") == 1.0
         })
         .await;
-        assert_eq!(
-            data::Shape::of(&running.graph("stable-4.9").await),
-            expected,
-            "{broken}"
-        );
+        assert_eq!(Shape::of(&running.graph(before).await), expected, "{broken}");
     }
-    let other = data::gunzip(std::fs::read(dir.join("expected/stable-4.12.json.gz")).unwrap());
-    std::fs::write(&file, &other).unwrap();
-    let expected = data::Shape::of(&serde_json::from_slice(&other).unwrap());
+    std::fs::write(&file, &set.expected[after]).unwrap();
+    let expected = set.shape(after);
     until("it catches up", async || {
-        data::Shape::of(&running.graph("stable-4.12").await) == expected
+        Shape::of(&running.graph(after).await) == expected
     })
     .await;
 }

@@ -1,46 +1,82 @@
-//! The real data, and small made-up ones.
+//! The sample and the real data, and small made-up ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// The directory of the real data; nothing, with a line that says why, where it may be missing.
-pub fn dir() -> Option<PathBuf> {
-    let root = std::env::var_os("MCU_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let dir = root.join("update-graph");
-    if dir.join("releases-amd64.json.gz").is_file() {
-        return Some(dir);
-    }
-    let why = format!(
-        "no real data in {}: set MCU_DATA to the directory that holds update-graph/",
-        dir.display()
-    );
-    assert!(!std::env::var("CI").is_ok_and(|value| value == "true"), "{why}");
-    eprintln!("skipped: {why}");
-    None
+/// Releases, graph-data and the bodies that they must result in.
+pub struct DataSet {
+    /// The list of releases.
+    pub releases: PathBuf,
+    /// A list with more previous versions, which changes no body.
+    pub extra: Option<PathBuf>,
+    pub graph_data: PathBuf,
+    /// The expected bodies by channel.
+    pub expected: BTreeMap<String, Vec<u8>>,
+    /// The number of channels.
+    pub channels: usize,
+    /// Two channels to feed another service with.
+    pub filtered: [&'static str; 2],
+    /// Two channels with an expected body; the second one is larger.
+    pub captured: [&'static str; 2],
 }
 
-/// The captured answers: channel and body.
-pub fn expected(dir: &Path) -> Vec<(String, Value)> {
-    let mut expected: Vec<(String, Value)> = std::fs::read_dir(dir.join("expected"))
-        .unwrap()
-        .map(|entry| {
-            let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_str().unwrap();
-            let channel = name.strip_suffix(".json.gz").unwrap().to_owned();
-            (
-                channel,
-                serde_json::from_slice(&gunzip(std::fs::read(&path).unwrap())).unwrap(),
-            )
-        })
-        .collect();
-    expected.sort_by(|(a, _), (b, _)| a.cmp(b));
-    assert!(expected.len() >= 12);
-    expected
+impl DataSet {
+    /// The lists of releases.
+    pub fn lists(&self) -> Vec<PathBuf> {
+        [Some(self.releases.clone()), self.extra.clone()]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
+    /// The expected body of a channel.
+    pub fn shape(&self, channel: &str) -> Shape {
+        Shape::of(&serde_json::from_slice(&self.expected[channel]).unwrap())
+    }
+}
+
+/// The sample in the repository, and the real data unless they are missing, which a line on standard error then says.
+pub fn sets() -> Vec<DataSet> {
+    let sample = repository::data::sample("update-graph");
+    let sample = DataSet {
+        releases: sample.join("releases.json"),
+        extra: None,
+        graph_data: sample.join("graph-data"),
+        expected: expected(&sample),
+        channels: 6,
+        filtered: ["eus-4.14", "candidate-4.14"],
+        captured: ["eus-4.14", "stable-4.14"],
+    };
+    let real = repository::data::directory("update-graph").map(|real| {
+        let expected = expected(&real);
+        assert!(expected.len() >= 12);
+        DataSet {
+            releases: real.join("releases-amd64.json.gz"),
+            extra: Some(real.join("extra-previous-amd64.json.gz")),
+            graph_data: real.join("graph-data.tar.gz"),
+            expected,
+            channels: 76,
+            filtered: ["eus-4.14", "candidate-4.21"],
+            captured: ["stable-4.9", "stable-4.12"],
+        }
+    });
+    std::iter::once(sample).chain(real).collect()
+}
+
+/// The bodies in the files of a directory, plain or gzipped.
+fn expected(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(dir.join("expected")).unwrap();
+    let read = |path: PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let body = std::fs::read(&path).unwrap();
+        match name.strip_suffix(".json.gz") {
+            Some(channel) => (channel.to_owned(), gunzip(body)),
+            None => (name.strip_suffix(".json").unwrap().to_owned(), body),
+        }
+    };
+    entries.map(|entry| read(entry.unwrap().path())).collect()
 }
 
 pub fn gunzip(bytes: Vec<u8>) -> Vec<u8> {

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use telemetry::server::Limits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use update_graph::{Arch, Builder, GraphData, release_list};
-use update_service::serve::listener::Limits;
 use update_service::snapshot::{Press, Snapshot};
 
 use crate::data;

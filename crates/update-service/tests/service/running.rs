@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use telemetry::listen::ListenAddr;
+use telemetry::server::{self, Limits};
 use tokio_util::sync::CancellationToken;
 use update_graph::policy::Chain;
 use update_service::config::{Connection, ReleaseSource, Sources};
 use update_service::metrics::Metrics;
 use update_service::refresh::{Refresher, Timing};
-use update_service::serve::listener::{self, Limits};
-use update_service::serve::{App, Settings};
+use update_service::serve::{Settings, router};
 use update_service::source::location::Location;
 use update_service::source::retry::Backoff;
 use update_service::state::State;
@@ -82,11 +83,13 @@ impl Running {
             graph: true,
             status: true,
         };
-        let app = Arc::new(App::new(Arc::clone(&state), settings));
-        let listener = listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), &limits).unwrap();
+        let router = router(&state, settings);
+        let listener = "127.0.0.1:0".parse::<ListenAddr>().unwrap();
+        let listener = listener.bind(limits.backlog).unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = CancellationToken::new();
-        tokio::spawn(listener::serve(listener, app, limits, metrics, shutdown.clone()));
+        let metrics = metrics.server().clone();
+        tokio::spawn(server::serve(listener, router, limits, metrics, shutdown.clone()));
         Self {
             address,
             state,

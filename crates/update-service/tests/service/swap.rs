@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use telemetry::server::Limits;
 use update_graph::{Arch, Builder, GraphData, release_list};
 use update_service::serve::etag;
-use update_service::serve::listener::Limits;
 use update_service::snapshot::{Press, Snapshot};
 
 use crate::data;

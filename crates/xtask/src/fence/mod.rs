@@ -1,33 +1,54 @@
-//! `cargo xtask fence`: which room may depend on which, what the pure rooms must not reach, and house manners.
+//! `cargo xtask fence`: which crate may depend on which, what pure crates must not use, imports within crates, names of
+//! types, references to texts, and style.
 //!
-//! Owns the table of rooms. Refuses to mend anything: it names what is wrong and where.
+//! It changes nothing: it names what is wrong and where.
 
-mod manners;
+mod allowed;
+mod crates;
+mod imports;
+mod names;
 mod promises;
 mod purity;
-mod rooms;
+mod references;
+mod source;
+mod style;
 
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use repository::{Metadata, root};
 
-use crate::workspace::{Metadata, root};
-
-/// Everything that is wrong with the house, as sentences; empty if nothing is.
+/// Everything that breaks a rule, as sentences; empty if nothing does.
 ///
 /// # Errors
 /// Cargo or a file cannot be read.
 pub fn violations(root: &Path) -> Result<Vec<String>> {
     let metadata = Metadata::load()?;
-    let mut found = rooms::violations(&metadata);
-    for room in rooms::pure(&metadata) {
-        found.extend(purity::violations(&room)?);
+    let mut found = crates::violations(&metadata);
+    found.extend(crates::stale(&metadata));
+    for package in crates::pure(&metadata) {
+        found.extend(purity::violations(&package)?);
     }
-    found.extend(manners::violations(root, &metadata)?);
+    for package in &metadata.packages {
+        let directory = package.manifest_path.with_file_name("src");
+        let directory = directory
+            .strip_prefix(root)
+            .unwrap_or(&directory)
+            .display()
+            .to_string();
+        let allowed = allowed::CIRCLES.iter().filter(|(place, _)| *place == directory);
+        let allowed: Vec<&[&str]> = allowed.map(|(_, files)| *files).collect();
+        found.extend(imports::violations(root, &directory, &allowed)?);
+    }
+    found.extend(names::violations(root)?);
+    let texts = style::texts(root)?;
+    found.extend(references::violations(&texts));
+    found.extend(promises::violations(&texts));
+    found.extend(style::violations(root, &metadata, &texts)?);
     Ok(found)
 }
 
-/// Checks the house.
+/// Checks the repository.
 ///
 /// # Errors
 /// As [`violations`], or there are some: they are the message.
@@ -37,7 +58,7 @@ pub fn run() -> Result<()> {
         return Ok(());
     }
     bail!(
-        "{} violations of the house's rules:\n  {}",
+        "{} rules of this repository are broken:\n  {}",
         found.len(),
         found.join("\n  ")
     )
@@ -48,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_house_keeps_its_rules() {
+    fn the_repository_keeps_its_rules() {
         assert_eq!(violations(root()).unwrap(), Vec::<String>::new());
     }
 }

@@ -3,18 +3,22 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use super::references::Text;
 
 const PAGE: &str = "docs/reliability.md";
 
-/// Names in the page that no test has; `sources` is the text of every Rust file.
-pub(super) fn violations(root: &Path, sources: &[String]) -> Result<Vec<String>> {
-    let page = std::fs::read_to_string(root.join(PAGE)).context(PAGE)?;
-    let known: BTreeSet<&str> = sources.iter().flat_map(|text| tests(text)).collect();
-    let unknown = names(&page).filter(|name| !known.contains(name));
-    Ok(unknown
+/// Names in the page that no test has, or that the page is missing.
+pub(super) fn violations(texts: &[Text]) -> Vec<String> {
+    let Some((_, page)) = texts.iter().find(|(path, _)| path == Path::new(PAGE)) else {
+        return vec![format!("{PAGE} is missing")];
+    };
+    let is_rust = |path: &Path| path.extension().is_some_and(|extension| extension == "rs");
+    let sources = texts.iter().filter(|(path, _)| is_rust(path));
+    let known: BTreeSet<&str> = sources.flat_map(|(_, text)| tests(text)).collect();
+    let unknown = names(page).filter(|name| !known.contains(name));
+    unknown
         .map(|name| format!("{PAGE}: no test is called `{name}`"))
-        .collect())
+        .collect()
 }
 
 /// What stands in backticks and looks like the name of a test; series of metrics begin with `mcu_`.

@@ -1,4 +1,4 @@
-//! Pure rooms reach no client, no runtime and no randomness, however indirectly.
+//! Pure crates reach no client, no runtime and no randomness, however indirectly.
 //!
 //! Asked from `cargo tree` of the one package: cargo metadata unites the features of the whole workspace, and in that
 //! union `kube` has a client everywhere.
@@ -6,10 +6,9 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result, bail};
+use repository::cargo;
 
-use crate::workspace::cargo;
-
-/// External crates that no pure room reaches through normal or build dependencies.
+/// External crates that no pure crate reaches through normal or build dependencies.
 const FORBIDDEN: [&str; 16] = [
     "async-std",
     "axum",
@@ -35,7 +34,14 @@ const FORBIDDEN: [&str; 16] = [
 /// Cargo fails.
 pub(super) fn violations(package: &str) -> Result<Vec<String>> {
     let output = cargo()
-        .args(["tree", "--package", package, "--edges", "normal,build"])
+        .args([
+            "tree",
+            "--locked",
+            "--package",
+            package,
+            "--edges",
+            "normal,build",
+        ])
         .args(["--prefix", "none", "--format", "{p}"])
         .output()
         .context("cargo does not start")?;
@@ -70,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_below_a_pure_room_is_found_and_its_neighbours_in_name_are_not() {
+    fn a_client_below_a_pure_crate_is_found_and_its_neighbours_in_name_are_not() {
         let tree = "api v0.1.0 (path)\nkube v5.0.0\nkube-core v5.0.0\nrandom-names v1.0.0\n";
         assert_eq!(judge("api", tree), Vec::<String>::new());
         let found = judge("api", &format!("{tree}kube-client v5.0.0 (*)\ntokio v1.0.0\n"));
@@ -79,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_room_with_a_client_reaches_what_a_pure_one_must_not() {
+    fn a_crate_with_a_client_reaches_what_a_pure_one_must_not() {
         // Shows that the question is asked in a way that can be answered with yes.
         assert!(!violations("testenv").unwrap().is_empty());
     }

@@ -8,20 +8,20 @@ use crate::args::Output;
 use crate::paint::Paint;
 use crate::table::{Table, lines, or_none};
 
-/// A channel as it is shown.
+/// A channel in the output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Channel {
     /// Its name.
     pub name: String,
-    /// Releases of the architecture.
+    /// Number of releases for the architecture.
     pub releases: usize,
-    /// The newest release that is neither candidate nor hotfix; empty if there is none.
+    /// The newest release that is neither a candidate nor a hotfix; empty if there is none.
     pub latest: String,
-    /// The newest release of all.
+    /// The newest release.
     pub newest: String,
 }
 
-/// The channels of a graph that hold releases of an architecture, all or those asked for.
+/// The channels of a graph that contain releases for an architecture. If `wanted` is not empty, only those that it names.
 #[must_use]
 pub fn channels(graph: &Graph, arch: &Arch, wanted: &[String]) -> Vec<Channel> {
     graph
@@ -32,7 +32,7 @@ pub fn channels(graph: &Graph, arch: &Arch, wanted: &[String]) -> Vec<Channel> {
         .collect()
 }
 
-/// A name, or what stands before its first `-`.
+/// Whether `wanted` is the name of a channel, or its family: the part before the first `-`.
 fn fits(wanted: &str, name: &str) -> bool {
     wanted == name || name.split_once('-').is_some_and(|(family, _)| wanted == family)
 }
@@ -44,7 +44,7 @@ fn channel(graph: &Graph, arch: &Arch, name: &str) -> Channel {
         latest: String::new(),
         newest: String::new(),
     };
-    // By version: the last one stays.
+    // Releases are ordered by version, so the last one is the newest.
     for release in graph.view(Some(name), arch).releases() {
         found.releases += 1;
         found.newest = release.version().to_string();
@@ -55,7 +55,7 @@ fn channel(graph: &Graph, arch: &Arch, name: &str) -> Channel {
     found
 }
 
-/// The channels in the form asked for.
+/// Renders the channels in the requested format.
 #[must_use]
 pub fn render(channels: &[Channel], output: Option<Output>, paint: Paint) -> String {
     if output == Some(Output::Name) {

@@ -1,4 +1,4 @@
-//! What differs between two graphs.
+//! The differences between two graphs.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use crate::args::Output;
 use crate::paint::{Paint, Tone};
 use crate::table::{Cell, Table, lines};
 
-/// Edges that are shown unless more is asked for.
+/// Maximum number of updates to show without `-o wide`.
 const SHOWN: usize = 50;
 
-/// The difference in the form asked for.
+/// Renders the differences in the requested format.
 #[must_use]
 pub fn render(diff: &Diff, output: Option<Output>, paint: Paint) -> String {
     if output == Some(Output::Name) {
@@ -114,7 +114,7 @@ fn edges(diff: &Diff, wide: bool, text: &mut String, paint: Paint) {
     }
     text.push_str(&table.render(paint, 0));
     if let Some(more) = diff.edges.len().checked_sub(shown).filter(|more| *more > 0) {
-        let _ = writeln!(text, "and {more} more; -o wide shows all.");
+        let _ = writeln!(text, "{more} more are not shown; add -o wide to show them.");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Why an update is offered, conditional or absent.
+//! The explanation of why an update is offered, conditional or missing.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::args::Output;
 use crate::paint::{Paint, Tone};
 use crate::table::{Cell, Table, or_none};
 
-/// An explanation in the form that services answer with.
+/// An explanation in the format of update services.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Shown {
@@ -59,7 +59,7 @@ impl TryFrom<&Explanation> for Shown {
     }
 }
 
-/// The explanation in the form asked for.
+/// Renders the explanation in the requested format.
 #[must_use]
 pub fn render(shown: &Shown, output: Option<Output>, paint: Paint) -> String {
     if output == Some(Output::Name) {
@@ -80,7 +80,7 @@ fn text(shown: &Shown, paint: Paint) -> String {
     let _ = writeln!(text, "Reason:     {}", shown.message);
     let _ = writeln!(text, "Channels:   {}", or_none(&shown.channels.join(", ")));
     if !shown.causes.is_empty() {
-        text.push_str(&heading("What concerns it", paint));
+        text.push_str(&heading("Rules for this update", paint));
         let mut table = Table::new(&["FILE", "EFFECT", "RISK", "FROM", "FIXED IN"]);
         for cause in &shown.causes {
             table.push(vec![

@@ -16,7 +16,7 @@ use crate::paint::{Paint, Tone};
 use crate::render::objects::{list, to_json, to_yaml};
 use crate::table::{Cell, Table};
 
-/// The answer for a machine; `None` when a human-readable form or names are asked for.
+/// The answer in a machine-readable format; `None` if a human-readable format or names are requested.
 fn machine(output: Option<Output>, answer: &impl Serialize) -> Option<String> {
     let value = || serde_json::to_value(answer).unwrap_or_default();
     match output? {
@@ -26,7 +26,7 @@ fn machine(output: Option<Output>, answer: &impl Serialize) -> Option<String> {
     }
 }
 
-/// Several answers for a machine, as a `v1` List.
+/// Several answers in a machine-readable format, as a `v1` List.
 fn machine_list<T: Serialize>(output: Option<Output>, answers: &[T]) -> Option<String> {
     let values = || -> Vec<Value> {
         answers
@@ -45,7 +45,7 @@ fn is_wide(output: Option<Output>) -> bool {
     output == Some(Output::Wide)
 }
 
-/// A heading on a line of its own, after an empty one.
+/// A heading, preceded by an empty line.
 fn heading(text: &str, paint: Paint) -> String {
     format!("\n{}\n", paint.tone(Tone::Bold, text))
 }
@@ -63,7 +63,7 @@ fn joined<T: AsRef<str>>(texts: &[T]) -> String {
     texts.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(",")
 }
 
-/// Each risk once, by name, below a heading; nothing when there is none.
+/// The table of risks, each once and ordered by name; empty without risks.
 fn risks<'a>(risks: impl Iterator<Item = &'a RiskNote>, wide: bool, paint: Paint) -> String {
     let mut all: Vec<&RiskNote> = risks.collect();
     all.sort();
@@ -88,7 +88,7 @@ fn risks<'a>(risks: impl Iterator<Item = &'a RiskNote>, wide: bool, paint: Paint
     format!("\n{}", table.render(paint, 0))
 }
 
-/// Which clusters a risk concerns.
+/// The clusters that are exposed to a risk.
 const fn exposed(always: bool) -> &'static str {
     if always { "Always" } else { "If matched" }
 }

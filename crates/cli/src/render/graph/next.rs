@@ -1,4 +1,4 @@
-//! The releases that are one step away.
+//! The releases that a release can be updated to directly.
 
 use update_graph::query::Next;
 
@@ -10,7 +10,7 @@ use crate::table::{Cell, Table, lines, or_none};
 const NARROW: &[&str] = &["VERSION", "UPDATE", "CHANNELS", "URL", "RISKS"];
 const WIDE: &[&str] = &["VERSION", "UPDATE", "CHANNELS", "URL", "RISKS", "PAYLOAD"];
 
-/// The releases in the form asked for; the risks of conditional ones follow.
+/// Renders the releases in the requested format, followed by the risks of conditional updates.
 #[must_use]
 pub fn render(releases: &[Next], output: Option<Output>, paint: Paint) -> String {
     if output == Some(Output::Name) {
@@ -41,7 +41,7 @@ fn row(release: &Next, wide: bool) -> Vec<Cell> {
     row
 }
 
-/// What a cluster is told of an update.
+/// How a cluster sees an update.
 pub(super) fn update(open: bool) -> Cell {
     if open {
         Cell::toned(Tone::Good, "Recommended")

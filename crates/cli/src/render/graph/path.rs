@@ -1,4 +1,4 @@
-//! Ways from one release to another, or what stands in the way.
+//! Paths from one release to another, or the obstacles if there is none.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use crate::table::{Table, lines, or_none};
 const NARROW: &[&str] = &["FROM", "TO", "CHANNEL", "UPDATE", "URL", "RISKS"];
 const WIDE: &[&str] = &["FROM", "TO", "CHANNEL", "UPDATE", "URL", "RISKS", "PAYLOAD"];
 
-/// The ways in the form asked for, or why there is none and what would help.
+/// Renders the paths in the requested format. Without a path, it renders the obstacles and the flags that remove them.
 #[must_use]
 pub fn render(from: &Version, paths: &Paths, output: Option<Output>, paint: Paint) -> String {
     if output == Some(Output::Name) {
@@ -41,7 +41,7 @@ pub fn render(from: &Version, paths: &Paths, output: Option<Output>, paint: Pain
 
 fn way(from: &Version, path: &Path, wide: bool, paint: Paint) -> String {
     if path.hops.is_empty() {
-        return format!("{from} is where it should be: no update is needed.\n");
+        return format!("{from} is the target already: no update is needed.\n");
     }
     let mut table = Table::new(if wide { WIDE } else { NARROW });
     for hop in &path.hops {
@@ -64,12 +64,12 @@ fn way(from: &Version, path: &Path, wide: bool, paint: Paint) -> String {
 fn obstructed(unreachable: &Unreachable, wide: bool, paint: Paint) -> String {
     let mut text = format!("No path: {}.\n", unreachable.message);
     if let Some(nearest) = &unreachable.nearest {
-        let _ = writeln!(text, "The nearest release that can be reached: {nearest}.");
+        let _ = writeln!(text, "The nearest release that can be reached is {nearest}.");
     }
     if unreachable.obstacles.is_empty() {
         return text;
     }
-    text.push_str(&heading("In the way", paint));
+    text.push_str(&heading("Obstacles", paint));
     let mut table = Table::new(&["FROM", "TO", "BECAUSE", "RISKS", "FILES"]);
     for obstacle in &unreachable.obstacles {
         let files: Vec<&str> = obstacle.causes.iter().map(|cause| cause.file.as_str()).collect();
@@ -102,7 +102,7 @@ const fn because(kind: ObstacleKind) -> &'static str {
     }
 }
 
-/// The flags that open this way; `None` when no flag does.
+/// The flags that allow this path; `None` if no flag can.
 fn remedy(obstacles: &[Obstacle]) -> Option<String> {
     let mut flags: Vec<String> = Vec::new();
     let mut accepted: BTreeSet<&str> = BTreeSet::new();
@@ -118,7 +118,7 @@ fn remedy(obstacles: &[Obstacle]) -> Option<String> {
     flags.sort();
     flags.dedup();
     flags.extend(accepted.iter().map(|name| format!("--accept-risk {name}")));
-    Some(format!("To go this way: {}.", flags.join(" ")))
+    Some(format!("To use this path: {}.", flags.join(" ")))
 }
 
 #[cfg(test)]
@@ -158,7 +158,7 @@ mod tests {
     fn a_cluster_that_is_there_needs_no_update() {
         assert_eq!(
             shown("4.13.1", "4.13.1", None, |_| {}),
-            "4.13.1 is where it should be: no update is needed.\n"
+            "4.13.1 is the target already: no update is needed.\n"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Releases that nothing leads on from, or only conditional updates.
+//! Releases that have no updates, or only conditional ones.
 
 use update_graph::query::{Exits, Stranded};
 
@@ -7,7 +7,7 @@ use crate::args::Output;
 use crate::paint::{Paint, Tone};
 use crate::table::{Cell, Table, lines};
 
-/// The releases in the form asked for.
+/// Renders the releases in the requested format.
 #[must_use]
 pub fn render(releases: &[Stranded], output: Option<Output>, paint: Paint) -> String {
     if output == Some(Output::Name) {

@@ -1,4 +1,4 @@
-//! One object, read as far as it can be.
+//! Decodes one object as far as possible.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-/// What is read of the metadata of an object that cannot be read as a whole, field by field.
+/// Metadata fields that are decoded one by one if the object as a whole cannot be decoded.
 const FIELDS: [&str; 10] = [
     "name",
     "namespace",
@@ -28,8 +28,9 @@ struct Outline<'a> {
     metadata: Option<&'a RawValue>,
 }
 
-/// The object, and whether all of it was decoded. Of one that cannot be decoded what can be read of its metadata is left;
-/// its other parts are there and broken. None when not even that makes an object of the kind.
+/// The object, and whether all of it was decoded. If it cannot be decoded, it consists of its readable
+/// metadata, and its other parts are marked as unreadable. `None` if even that does not result in an object
+/// of the kind.
 pub(super) fn object<K: DeserializeOwned>(text: &str) -> (Option<K>, bool) {
     match serde_json::from_str(text) {
         Ok(object) => (Some(object), true),
@@ -54,7 +55,7 @@ fn outlined<K: DeserializeOwned>(text: &str) -> Option<K> {
         .ok()
 }
 
-/// The resource version of an object of which nothing else matters.
+/// The resource version of an object whose other fields do not matter.
 pub(super) fn version(text: &str) -> Option<String> {
     let raw = metadata(text).remove("resourceVersion")?;
     serde_json::from_str(raw.get()).ok()

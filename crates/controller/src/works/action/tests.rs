@@ -14,14 +14,14 @@ fn config(name: &str, namespace: &str, rest: &Value) -> Value {
     config
 }
 
-fn rendered(manifests: &Value, configs: Option<Value>) -> (Value, Vec<Check<'static>>) {
+fn rendered(manifests: &Value, configs: Option<Value>) -> (Value, Vec<ActionCheck<'static>>) {
     let mut work = json!({ "workload": { "manifests": manifests } });
     if let Some(configs) = configs {
         work["manifestConfigs"] = configs;
     }
     let action: UpgradeAction = serde_json::from_value(json!({ "manifestWork": work })).unwrap();
     let template = template(&action);
-    let SpecText::Whole(text) = template.spec else {
+    let SpecTemplate::Whole(text) = template.spec else {
         panic!("an action has one text for all clusters");
     };
     let checks: &'static str = Box::leak(template.annotations[0].1.clone().into_boxed_str());
@@ -117,7 +117,7 @@ fn success_checks_are_those_that_the_applying_configs_declare() {
         ),
         (json!([config("a", "ns", &feedback(&["startTime"]))]), vec![]),
         (json!([config("a", "ns", &json!({}))]), vec![]),
-        // Of each kind of rule, the first config that has any counts.
+        // For each kind of rule, the first config that has any counts.
         (
             json!([
                 config(
@@ -155,7 +155,7 @@ fn a_complete_rule_counts_for_any_kind_and_its_guessed_plural() {
         rule("config.openshift.io", "ingresses"),
     ]);
     let (_, checks) = rendered(&manifests, Some(configs));
-    let subjects: Vec<_> = checks.iter().map(Check::subject).collect();
+    let subjects: Vec<_> = checks.iter().map(ActionCheck::subject).collect();
     assert_eq!(subjects, ["Backup ns/b", "NetworkPolicy ns/p", "Ingress cluster"]);
     assert!(checks.iter().all(|check| check.needs == [Need::CompleteRule]));
 }

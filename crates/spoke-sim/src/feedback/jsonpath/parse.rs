@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{End, Node, Slice};
+use super::syntax::{End, Node, Slice};
 
 pub(super) fn parse(path: &str) -> Result<Vec<Node>, String> {
     let mut parser = Parser {
@@ -18,7 +18,7 @@ struct Parser<'a> {
     nodes: Vec<Node>,
 }
 
-/// What ends a field or identifier unless escaped.
+/// Whether a character ends a field or identifier unless it is escaped.
 fn ends_word(c: char) -> bool {
     matches!(
         c,

@@ -5,11 +5,10 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 
-use super::JobRule;
-use crate::dice::Dice;
 use crate::fault::{Fault, Faults};
 use crate::fields::{self, Time, from_unix, integer};
-use crate::platform::{Controller, Ground, Pace, Platform};
+use crate::platform::{Controller, ControllerContext, JobRule, Pace, Platform};
+use crate::seeded_rng::SeededRng;
 use crate::store::{ObjectKey, Store};
 
 struct Bench {
@@ -24,7 +23,7 @@ impl Bench {
     /// A cluster where Jobs take 10 s, with one Job of this spec.
     fn new(spec: Value) -> Self {
         let now = from_unix(1_800_000_000) + TimeDelta::milliseconds(700);
-        let mut store = Store::new(Dice::new(1));
+        let mut store = Store::new(SeededRng::new(1));
         let mut job = json!({"apiVersion": "batch/v1", "kind": "Job",
             "metadata": {"name": "j", "namespace": "default"}, "spec": {"template": {}}});
         for (field, value) in spec.as_object().unwrap() {
@@ -48,14 +47,14 @@ impl Bench {
 
     fn pass(&mut self, seconds: i64) -> Option<Time> {
         self.now += TimeDelta::seconds(seconds);
-        let mut ground = Ground {
+        let mut context = ControllerContext {
             store: &mut self.store,
             faults: &self.faults,
             pace: &self.pace,
-            dice: Dice::new(1),
+            rng: SeededRng::new(1),
             asked: self.now,
         };
-        self.platform.advance(&mut ground, self.now)
+        self.platform.advance(&mut context, self.now)
     }
 
     fn job(&self) -> Value {

@@ -1,44 +1,44 @@
-//! What the law asked for and what came back: graphs, queries, payloads.
+//! The requests of the model and their results: graphs, queries, payloads.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use clusterversion::acceptance::{Loaded, Payload, PayloadAnswer, PayloadFailure};
-use clusterversion::law::PromqlAnswer;
-use clusterversion::retrieval::{GraphAnswer, GraphReply};
-use clusterversion::sources::Alert;
+use cvo_model::acceptance::{Loaded, Payload, PayloadAnswer, PayloadFailure};
+use cvo_model::retrieval::{GraphAnswer, GraphReply};
+use cvo_model::sources::Alert;
+use cvo_model::step::PromqlAnswer;
 use tokio::task::{AbortHandle, JoinSet};
 
+use crate::fault::Faults;
 use crate::fields::Time;
 use crate::spoke::clock::Clock;
-use crate::spoke::fault::Faults;
 use crate::spoke::prometheus::{Prometheus, absent};
 use crate::spoke::setup::Setup;
 use crate::spoke::updates::{Nodes, UpdateService, outage};
 
-/// One answer.
+/// One result.
 pub(super) enum Answer {
     Graph(GraphReply),
     Promql(PromqlAnswer),
-    /// It is time to load an image.
+    /// The time to retrieve an image has passed.
     Loaded(String),
     Alerts(Result<Vec<Alert>, String>),
 }
 
-/// Answers that are on their way, and those that are not handed in yet.
+/// Running requests, and results that are not passed to the model yet.
 pub(super) struct Answers {
     service: UpdateService,
     prometheus: Prometheus,
     clock: Clock,
     on_their_way: JoinSet<Answer>,
-    /// The URL that was fetched last, and the fetch.
+    /// The URL of the last fetch, and its task.
     fetching: Option<(String, AbortHandle)>,
     pub graph: Option<GraphReply>,
     pub promql: VecDeque<PromqlAnswer>,
     pub payload: VecDeque<PayloadAnswer>,
     pub alerts: Vec<Alert>,
     alerts_due: Option<Time>,
-    /// Whether the operator that runs has read alerts itself.
+    /// Whether the running operator has read alerts since its start.
     alerts_read: bool,
     pub nodes: Nodes,
 }
@@ -61,7 +61,7 @@ impl Answers {
         }
     }
 
-    /// An operator that starts has asked nothing; what payloads exist does not change with it.
+    /// Drops all requests and results when the operator restarts. Known payloads stay.
     pub fn forget(&mut self) {
         self.on_their_way.abort_all();
         self.fetching = None;
@@ -72,7 +72,7 @@ impl Answers {
         self.alerts_read = false;
     }
 
-    /// Asks for a graph. What was asked before is of no interest any more.
+    /// Fetches a graph and cancels an earlier fetch.
     pub fn fetch(&mut self, url: String, version: String, is_out: bool) {
         if let Some((_, previous)) = self.fetching.take() {
             previous.abort();
@@ -124,27 +124,26 @@ impl Answers {
             .spawn(async move { Answer::Alerts(prometheus.alerts().await) });
     }
 
-    /// As shipped: the alerts that were read last stand until they can be read again, but for an operator that has
-    /// not read any itself.
+    /// Alerts cannot be read. As shipped, the last ones are kept, unless the operator has not read any since its start.
     fn miss_alerts(&mut self) {
         if !self.alerts_read {
             self.alerts.clear();
         }
     }
 
-    /// Waits for the next answer; for ever when none is on its way.
+    /// Waits for the next result, for ever if there is no request.
     pub async fn next(&mut self) -> Answer {
         loop {
             match self.on_their_way.join_next().await {
                 Some(Ok(answer)) => return answer,
                 Some(Err(error)) if error.is_cancelled() => {}
-                Some(Err(error)) => tracing::error!(%error, "a question failed"),
+                Some(Err(error)) => tracing::error!(%error, "a request failed"),
                 None => std::future::pending().await,
             }
         }
     }
 
-    pub fn take(&mut self, answer: Answer, store: &Shelf<'_>) {
+    pub fn take(&mut self, answer: Answer, store: &PayloadSource<'_>) {
         match answer {
             Answer::Graph(reply) => {
                 if let GraphAnswer::Response {
@@ -153,7 +152,7 @@ impl Answers {
                 {
                     self.nodes.learn(body);
                 }
-                // One that had come before it could be aborted must not take the place of the one that is wanted.
+                // A result that arrived before its fetch was cancelled must not replace the one that is needed.
                 if self.fetching.as_ref().is_some_and(|(url, _)| *url == reply.url) {
                     self.graph = Some(reply);
                 }
@@ -175,8 +174,8 @@ impl Answers {
     }
 }
 
-/// Where payloads come from.
-pub(super) struct Shelf<'a> {
+/// The source of payloads.
+pub(super) struct PayloadSource<'a> {
     pub setup: &'a Arc<Setup>,
     pub faults: &'a Faults,
     pub running: &'a Payload,
@@ -184,8 +183,8 @@ pub(super) struct Shelf<'a> {
     pub history: Vec<(String, String)>,
 }
 
-impl Shelf<'_> {
-    /// Loads an image: the running one, one of the scenario, of the graph or of the history, in this order.
+impl PayloadSource<'_> {
+    /// Loads an image: the running one, or one of the scenario, of the graph or of the history, in this order.
     pub fn load(&self, image: &str, nodes: &Nodes) -> Result<Loaded, PayloadFailure> {
         let architecture = self.setup.architecture.clone();
         let supplied = self.setup.payloads.iter().find(|payload| payload.image == image);
@@ -236,16 +235,16 @@ impl Shelf<'_> {
 mod tests {
     use std::sync::Arc;
 
-    use clusterversion::acceptance::Payload;
+    use cvo_model::acceptance::Payload;
 
-    use super::{Alert, Answer, Answers, Faults, Setup, Shelf};
+    use super::{Alert, Answer, Answers, Faults, PayloadSource, Setup};
     use crate::fields::from_unix;
     use crate::spoke::clock::Clock;
     use crate::spoke::prometheus::Prometheus;
     use crate::spoke::updates::{Nodes, UpdateService};
 
     fn answers() -> Answers {
-        // As the program does; an error only says that another test was first.
+        // As in the program. An error only means that another test was first.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Answers::new(
             UpdateService::new().unwrap(),
@@ -263,8 +262,8 @@ mod tests {
     }
 
     impl Bare {
-        fn shelf(&self) -> Shelf<'_> {
-            Shelf {
+        fn shelf(&self) -> PayloadSource<'_> {
+            PayloadSource {
                 setup: &self.setup,
                 faults: &self.faults,
                 running: &self.running,
@@ -338,7 +337,7 @@ mod tests {
             image: "running".into(),
             ..Payload::default()
         };
-        let shelf = Shelf {
+        let shelf = PayloadSource {
             setup: &Arc::new(setup),
             faults: &"none".parse().unwrap(),
             running: &running,
@@ -359,7 +358,7 @@ mod tests {
         }
         assert!(shelf.load("bare", &nodes).unwrap().verification_error.is_some());
         assert!(shelf.load("unknown", &nodes).is_err());
-        let shelf = Shelf {
+        let shelf = PayloadSource {
             faults: &"unverified=no signature".parse().unwrap(),
             ..shelf
         };

@@ -1,88 +1,88 @@
-//! The apply loop of the cluster-version operator: how many manifests of a release are applied, and which
-//! operators it waits for.
+//! The apply loop of the cluster-version operator: how many manifests of a release are applied, and which operators it waits
+//! for.
 //!
-//! Pure. One count goes through the run levels from the first manifest to the last; it starts again whenever the
-//! operator does, which is why the progress of a real update is not monotone (110 of 863 after an hour).
+//! This is a pure state machine. It goes through the run levels from the first manifest to the last, and starts again whenever
+//! the operator restarts. That is why the progress of a real update is not monotone (110 of 863 after an hour).
 
 use std::collections::BTreeMap;
 
 use chrono::TimeDelta;
-use clusterversion::failure::OperatorProblem;
+use cvo_model::failure::OperatorProblem;
 
-use super::inputs;
+use super::operator_state::operator;
 use crate::fields::Time;
+use crate::run_levels::{OPERATORS, RUN_LEVELS, manifests};
 use crate::spoke::rollout::operators::Statuses;
-use crate::spoke::rollout::table::{OPERATORS, STAGES, manifests};
 
-/// From the first manifest to the first run level, on a cluster where they all apply.
-const CLIMB: TimeDelta = TimeDelta::minutes(2);
-/// From one run level to the next when all its operators are level.
-const STRIDE: TimeDelta = TimeDelta::seconds(15);
-/// What remains after the last run level.
-const REST: TimeDelta = TimeDelta::minutes(1);
-/// How often a release that is applied is applied again.
+/// Time from the first manifest to the first run level if all manifests can be applied.
+const UNTIL_FIRST_RUN_LEVEL: TimeDelta = TimeDelta::minutes(2);
+/// Time from one run level to the next if all operators of the run level are updated.
+const BETWEEN_RUN_LEVELS: TimeDelta = TimeDelta::seconds(15);
+/// Time from the last run level to the end.
+const AFTER_LAST_RUN_LEVEL: TimeDelta = TimeDelta::minutes(1);
+/// How often an applied release is applied again.
 const RECONCILE: TimeDelta = TimeDelta::minutes(3);
 
-/// An operator that is waited for.
+/// An operator that the apply loop waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// Its name.
     pub name: String,
-    /// Why.
+    /// What is wrong with it.
     pub problem: OperatorProblem,
-    /// Since when, whatever else was wrong with it meanwhile.
+    /// Since when the loop has waited for it, even if its problem changed.
     pub since: Time,
 }
 
-/// Where a count stands.
+/// The progress of an apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Manifests applied.
     pub done: u32,
     /// Manifests of the release.
     pub total: u32,
-    /// Operators waited for.
+    /// Operators that the loop waits for.
     pub waiting: Vec<Waiting>,
-    /// Whether everything has been applied at least once.
+    /// Whether all manifests were applied at least once.
     pub completed: bool,
-    /// The next instant at which something changes by itself.
+    /// When something next changes without an event.
     pub wake: Option<Time>,
 }
 
-/// One count.
+/// The state of an apply.
 #[derive(Clone, Debug)]
 pub struct Apply {
     version: String,
     started: Time,
-    /// The run level it is at, and since when.
-    stage: usize,
+    /// The current run level, and since when.
+    run_level: usize,
     entered: Time,
     completed: bool,
     since: BTreeMap<String, Time>,
 }
 
 impl Apply {
-    /// A count that starts now. `completed`: the release was applied before.
+    /// An apply that starts now. `completed`: the release was fully applied before.
     #[must_use]
     pub fn new(version: &str, completed: bool, now: Time) -> Self {
         Self {
             version: version.to_owned(),
             started: now,
-            stage: 0,
-            entered: now + CLIMB,
+            run_level: 0,
+            entered: now + UNTIL_FIRST_RUN_LEVEL,
             completed,
             since: BTreeMap::new(),
         }
     }
 
-    /// The version that is applied.
+    /// The version that is being applied.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Goes on as far as the operators let it. `held`: a manifest of the release fails, until then if not longer, so that
-    /// the count stays at its run level (`docs/design/cvo.md#run-levels`).
+    /// Advances as far as the operators allow. `held`: a manifest of the release fails at least until this time, so that the apply
+    /// stays at its run level (`docs/design/cvo.md#run-levels`).
     pub fn advance(&mut self, statuses: &Statuses, held: Option<Time>, now: Time) -> Progress {
         let total = manifests(&self.version);
         if self.completed {
@@ -95,31 +95,35 @@ impl Apply {
                 wake: Some(now + RECONCILE),
             };
         }
-        if now < self.entered && self.stage == 0 {
-            let share = ratio(now - self.started, CLIMB) * STAGES[0].from;
-            return self.partial(share, Vec::new(), Some(now + CLIMB / 8));
+        if now < self.entered && self.run_level == 0 {
+            let share = ratio(now - self.started, UNTIL_FIRST_RUN_LEVEL) * RUN_LEVELS[0].from;
+            return self.partial(share, Vec::new(), Some(now + UNTIL_FIRST_RUN_LEVEL / 8));
         }
         let mut waiting = Vec::new();
-        while self.stage < STAGES.len() {
+        while self.run_level < RUN_LEVELS.len() {
             if now < self.entered {
-                return self.partial(STAGES[self.stage].from, Vec::new(), Some(self.entered));
+                return self.partial(RUN_LEVELS[self.run_level].from, Vec::new(), Some(self.entered));
             }
-            let stage = self.stage;
-            waiting = self.problems(statuses, |of| of == stage, now);
+            let run_level = self.run_level;
+            waiting = self.problems(statuses, |of| of == run_level, now);
             if !waiting.is_empty() || held.is_some() {
                 break;
             }
-            self.stage += 1;
-            self.entered += STRIDE;
+            self.run_level += 1;
+            self.entered += BETWEEN_RUN_LEVELS;
             self.entered = self.entered.max(now);
         }
-        if self.stage < STAGES.len() {
-            let size = OPERATORS.iter().filter(|row| row.stage == self.stage).count();
-            let stage = STAGES[self.stage];
-            let share = stage.from + (stage.to - stage.from) * part(size - waiting.len().min(size), size);
+        if self.run_level < RUN_LEVELS.len() {
+            let size = OPERATORS
+                .iter()
+                .filter(|row| row.run_level == self.run_level)
+                .count();
+            let run_level = RUN_LEVELS[self.run_level];
+            let share =
+                run_level.from + (run_level.to - run_level.from) * part(size - waiting.len().min(size), size);
             return self.partial(share, waiting, held);
         }
-        let end = self.entered + REST;
+        let end = self.entered + AFTER_LAST_RUN_LEVEL;
         if now < end || held.is_some() {
             return self.partial(0.99, Vec::new(), held.or(Some(end)));
         }
@@ -139,14 +143,12 @@ impl Apply {
         }
     }
 
-    /// Operators of some stages that are not level and well, as the law judges them.
+    /// Operators of the given run levels that are not updated or not healthy by the rules of the model.
     fn problems(&mut self, statuses: &Statuses, of: impl Fn(usize) -> bool, now: Time) -> Vec<Waiting> {
         let mut found = Vec::new();
-        for row in OPERATORS.iter().filter(|row| of(row.stage)) {
+        for row in OPERATORS.iter().filter(|row| of(row.run_level)) {
             let problem = match statuses.get(row.name) {
-                Some(status) => {
-                    OperatorProblem::of(&inputs::operator(row.name, status), &self.version, false)
-                }
+                Some(status) => OperatorProblem::of(&operator(row.name, status), &self.version, false),
                 None => Some(OperatorProblem::NotAvailable),
             };
             if let Some(problem) = problem {
@@ -157,7 +159,7 @@ impl Apply {
                     since,
                 });
             } else {
-                // Who recovered and fails again is waited for anew.
+                // If an operator recovers and fails again, the wait starts again.
                 self.since.remove(row.name);
             }
         }
@@ -183,13 +185,13 @@ fn portion(total: u32, share: f64) -> u32 {
 #[cfg(test)]
 mod tests {
     use chrono::TimeDelta;
-    use clusterversion::failure::OperatorProblem as Problem;
+    use cvo_model::failure::OperatorProblem as Problem;
     use serde_json::json;
 
     use super::{Apply, Progress};
     use crate::fields::{Cond, Time, from_unix};
-    use crate::spoke::rollout::operators::{Statuses, newborn, put};
-    use crate::spoke::rollout::table::OPERATORS;
+    use crate::run_levels::OPERATORS;
+    use crate::spoke::rollout::operators::{Statuses, new_status, put};
 
     const OLD: &str = "4.14.0";
     const NEW: &str = "4.14.1";
@@ -197,7 +199,7 @@ mod tests {
     fn all(version: &str) -> Statuses {
         OPERATORS
             .iter()
-            .map(|row| (row.name.to_owned(), newborn(version, from_unix(0))))
+            .map(|row| (row.name.to_owned(), new_status(version, from_unix(0))))
             .collect()
     }
 
@@ -225,13 +227,13 @@ mod tests {
         let mut apply = Apply::new(NEW, false, after(0));
         let mut plateaus = Vec::new();
         let mut minute = 0;
-        for stage in 0..8 {
+        for run_level in 0..8 {
             minute += 4;
             let progress = apply.advance(&statuses, None, after(minute));
             assert!(!progress.completed);
             plateaus.push(percent(&progress));
-            for row in OPERATORS.iter().filter(|row| row.stage == stage) {
-                statuses.insert(row.name.to_owned(), newborn(NEW, from_unix(0)));
+            for row in OPERATORS.iter().filter(|row| row.run_level == run_level) {
+                statuses.insert(row.name.to_owned(), new_status(NEW, from_unix(0)));
             }
         }
         assert_eq!(plateaus, [12, 12, 13, 16, 25, 40, 79, 85]);
@@ -266,7 +268,7 @@ mod tests {
     #[test]
     fn a_new_count_stops_at_a_degraded_operator_of_a_stage_that_was_passed() {
         let mut statuses = all(NEW);
-        statuses.insert("machine-config".into(), newborn(OLD, from_unix(0)));
+        statuses.insert("machine-config".into(), new_status(OLD, from_unix(0)));
         let mut apply = Apply::new(NEW, false, after(0));
         for minute in 1..10 {
             apply.advance(&statuses, None, after(minute));
@@ -322,7 +324,7 @@ mod tests {
             let first = progress.waiting.first();
             first.map(|waiting| (waiting.problem, waiting.since))
         };
-        statuses.insert("etcd".into(), newborn(OLD, from_unix(0)));
+        statuses.insert("etcd".into(), new_status(OLD, from_unix(0)));
         assert_eq!(since(&statuses, 3), Some((Problem::Updating, after(3))));
         degrade(&mut statuses, "etcd", "Degraded", "True");
         assert_eq!(since(&statuses, 23), Some((Problem::Degraded, after(3))));
@@ -331,15 +333,15 @@ mod tests {
         degrade(&mut statuses, "etcd", "Available", "True");
         degrade(&mut statuses, "etcd", "Degraded", "False");
         assert_eq!(since(&statuses, 43), Some((Problem::Updating, after(3))));
-        statuses.insert("etcd".into(), newborn(NEW, from_unix(0)));
+        statuses.insert("etcd".into(), new_status(NEW, from_unix(0)));
         assert_eq!(since(&statuses, 44), None);
     }
 
     #[test]
     fn a_manifest_that_fails_holds_the_count_at_its_run_level_until_it_is_applied() {
         let mut statuses = all(OLD);
-        for row in OPERATORS.iter().filter(|row| row.stage < 2) {
-            statuses.insert(row.name.to_owned(), newborn(NEW, from_unix(0)));
+        for row in OPERATORS.iter().filter(|row| row.run_level < 2) {
+            statuses.insert(row.name.to_owned(), new_status(NEW, from_unix(0)));
         }
         let mut apply = Apply::new(NEW, false, after(0));
         for minute in 1..5 {
@@ -375,7 +377,7 @@ mod tests {
         for minute in 1..60 {
             assert!(!apply.advance(&statuses, None, after(minute)).completed);
         }
-        statuses.insert("etcd".into(), newborn(NEW, from_unix(0)));
+        statuses.insert("etcd".into(), new_status(NEW, from_unix(0)));
         let mut minutes = 60..70;
         assert!(minutes.any(|minute| apply.advance(&statuses, None, after(minute)).completed));
     }

@@ -1,23 +1,22 @@
-//! What the law is told of the cluster, read from its objects.
+//! The inputs of the model, read from the objects of the cluster.
 
 use std::collections::BTreeMap;
 
 use chrono::TimeDelta;
 use clusterversion::ClusterVersion;
-use clusterversion::failure::{ManifestProblem, TaskError};
 use clusterversion::gates::ConfigMap;
-use clusterversion::progressing::{Round, RoundState};
-use clusterversion::types::Conditions;
-use clusterversion::upgradeable::OperatorState;
+use cvo_model::failure::{ManifestProblem, TaskError};
+use cvo_model::progressing::{Round, RoundState};
 use serde_json::{Value, json};
 
 use super::apply::Progress;
+use super::operator_state::operator;
+use crate::fault::Faults;
 use crate::fields::{self, Time};
-use crate::spoke::fault::Faults;
-use crate::spoke::mirror::Mirror;
+use crate::spoke::informer::Informer;
 use crate::spoke::rollout::operators::{Statuses, find};
 
-/// How long the update that runs has been running.
+/// How long the current update has been running.
 pub(super) fn updating_for(object: &ClusterVersion, now: Time) -> Option<TimeDelta> {
     let first = object
         .status
@@ -27,7 +26,7 @@ pub(super) fn updating_for(object: &ClusterVersion, now: Time) -> Option<TimeDel
     Some(now - first.started_time?)
 }
 
-/// A round of the apply loop.
+/// The state of the apply loop.
 pub(super) fn round(generation: i64, image: &str, progress: &Progress, broken: &[Broken]) -> Round {
     let mut errors: Vec<TaskError> = progress
         .waiting
@@ -61,7 +60,7 @@ pub(super) fn round(generation: i64, image: &str, progress: &Progress, broken: &
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Broken {
     problem: ManifestProblem,
-    /// Until when.
+    /// When it stops failing.
     pub until: Time,
 }
 
@@ -92,7 +91,7 @@ impl Broken {
     }
 }
 
-/// The manifests of a release that fail by the faults: for some time after its API servers rolled.
+/// The manifests of a release that fail by a fault, for some time after the API servers rolled.
 pub(super) fn broken(statuses: &Statuses, version: &str, faults: &Faults, now: Time) -> Vec<Broken> {
     let Some(rolled) = rolled(statuses, version) else {
         return Vec::new();
@@ -109,7 +108,7 @@ pub(super) fn broken(statuses: &Statuses, version: &str, faults: &Faults, now: T
         .collect()
 }
 
-/// When the API servers rolled to a version; `None` while they report another one, or are on their way.
+/// When the API servers rolled to a version; `None` while they report another version or are rolling.
 fn rolled(statuses: &Statuses, version: &str) -> Option<Time> {
     const NAME: &str = "kube-apiserver";
     let status = statuses.get(NAME)?;
@@ -119,31 +118,9 @@ fn rolled(statuses: &Statuses, version: &str) -> Option<Time> {
     fields::parse_timestamp(fields::text(settled, &["lastTransitionTime"]))
 }
 
-/// The operators with their conditions, from their objects.
-pub fn operators(objects: &[Value]) -> Vec<OperatorState> {
-    objects
-        .iter()
-        .map(|object| operator(fields::text(object, &["metadata", "name"]), &object["status"]))
-        .collect()
-}
-
-/// An operator by its status.
-pub(super) fn operator(name: &str, status: &Value) -> OperatorState {
-    let version = fields::list(status, &["versions"])
-        .iter()
-        .find(|entry| fields::text(entry, &["name"]) == "operator");
-    OperatorState {
-        name: name.to_owned(),
-        conditions: Conditions(serde_json::from_value(status["conditions"].clone()).unwrap_or_default()),
-        version: version
-            .map_or("", |entry| fields::text(entry, &["version"]))
-            .to_owned(),
-    }
-}
-
-/// A `ConfigMap` as the law wants it.
-pub(super) fn config_map(mirror: &Mirror, namespace: &str, name: &str) -> ConfigMap {
-    match mirror.get(Some(namespace), name) {
+/// A `ConfigMap` in the form that the model needs.
+pub(super) fn config_map(informer: &Informer, namespace: &str, name: &str) -> ConfigMap {
+    match informer.get(Some(namespace), name) {
         None => ConfigMap::Missing,
         Some(object) => {
             let data = object
@@ -166,7 +143,7 @@ pub fn admin_gates(keys: &BTreeMap<String, String>) -> Value {
     })
 }
 
-/// `admin-acks`, empty.
+/// An empty `admin-acks`.
 pub fn admin_acks() -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap",
@@ -179,12 +156,12 @@ pub fn admin_acks() -> Value {
 mod tests {
     use super::*;
     use crate::fields::{Cond, from_unix};
-    use crate::spoke::rollout::operators::{newborn, put};
+    use crate::spoke::rollout::operators::{new_status, put};
 
     #[test]
     fn errors_of_manifests_come_after_the_api_servers_rolled() {
         let rolled = from_unix(600);
-        let mut status = newborn("4.14.1", from_unix(0));
+        let mut status = new_status("4.14.1", from_unix(0));
         for (status_of, at) in [("True", from_unix(300)), ("False", rolled)] {
             let cond = Cond {
                 kind: "Progressing",

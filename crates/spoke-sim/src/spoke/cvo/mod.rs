@@ -1,113 +1,115 @@
-//! The cluster-version operator of the spoke: the law of [`clusterversion`], played against real objects.
+//! The cluster-version operator of the simulated cluster: the model of [`cvo_model`] with real objects.
 //!
-//! The only writer of the ClusterVersion's status and of the `ConfigMaps` `admin-gates` and `admin-acks`. Watches and
-//! answers in, one step of the law, status and effects out. What is in the status survives a restart; what the law
-//! remembers beside it is lost, as it is when the real operator is replaced.
+//! It is the only writer of the ClusterVersion's status and of the `ConfigMaps` `admin-gates` and `admin-acks`. With each event
+//! it makes one step of the model, writes the status and carries out the actions. The status survives a restart. The memory of
+//! the model is lost, as it is when the real operator is replaced.
 
 mod answers;
 pub mod apply;
+pub mod handover;
 pub(super) mod inputs;
-pub mod life;
+pub(super) mod operator_state;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use clusterversion::acceptance::Payload;
-use clusterversion::law::{Effect, Inputs, Memory, Outcome, Settings, step};
-use clusterversion::metrics::Transitions;
 use clusterversion::types::{ClusterVersion, HistoryEntry};
+use cvo_model::acceptance::Payload;
+use cvo_model::metrics::Transitions;
+use cvo_model::{Action, Inputs, Memory, Settings, StepOutcome, step};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use self::answers::{Answers, Shelf};
-use self::life::{Event, Life, Spans};
+use self::answers::{Answers, PayloadSource};
+use self::handover::{Event, Handover, Spans};
+use self::operator_state::operators;
 use super::clock::Clock;
-use super::desk::{Desk, WriteError};
-use super::fault::Faults;
+use super::informer::Informer;
 use super::kinds;
-use super::metrics::Exhibit;
-use super::mirror::Mirror;
+use super::metrics::OperatorReport;
 use super::prometheus::Prometheus;
-use super::rollout::Surroundings;
+use super::rollout::MachineEvents;
 use super::rollout::operators::{Statuses, Target, earlier};
 use super::setup::Setup;
+use super::status_writer::{StatusWriter, WriteError};
 use super::updates::UpdateService;
-use crate::dice::Dice;
+use crate::fault::Faults;
 use crate::fields::{self, Time};
+use crate::seeded_rng::SeededRng;
 
-/// A write that failed is tried again after so long.
+/// Delay before a failed write is tried again.
 const RETRY: Duration = Duration::from_millis(500);
-/// However fast the clock runs, a look takes some time; and changes that come together are looked at together.
-const BREATH: Duration = Duration::from_millis(15);
-/// From a removed `admin-gates` or `admin-acks` to the round that puts it back.
+/// Minimum time between two passes, so that changes that come together are processed together.
+const DEBOUNCE: Duration = Duration::from_millis(15);
+/// Time after which a removed `admin-gates` or `admin-acks` is restored by the apply loop.
 const ROUND: TimeDelta = TimeDelta::minutes(2);
-/// Longest lag of `observedGeneration` behind a change that asks for nothing new, seconds.
+/// Maximum lag of `observedGeneration` after a change without a new request, in seconds.
 const LAG: f64 = 120.0;
 
 /// The controller.
 pub struct VersionOperator {
     /// The simulated clock.
     pub clock: Clock,
-    /// What the spoke is like.
+    /// How the cluster is installed and behaves.
     pub setup: Arc<Setup>,
-    /// Settings of the law.
+    /// Settings of the model.
     pub settings: Settings,
-    /// What is wrong with the spoke.
+    /// The faults of the cluster.
     pub faults: watch::Receiver<Faults>,
-    /// Whether nobody reaches the API server.
+    /// Whether the API server cannot be reached.
     pub dark: watch::Receiver<bool>,
-    /// What the machines do to it.
-    pub surroundings: watch::Receiver<Surroundings>,
-    /// Where it tells what is applied.
+    /// Events of the machines that affect the operator.
+    pub machine_events: watch::Receiver<MachineEvents>,
+    /// Where it reports the version that is applied.
     pub target: watch::Sender<Option<Target>>,
-    /// What is shown as metrics.
-    pub exhibit: watch::Sender<Exhibit>,
+    /// Where it reports what the metrics show.
+    pub report: watch::Sender<OperatorReport>,
     /// The ClusterVersion.
-    pub version: Mirror,
+    pub version: Informer,
     /// `ClusterOperators`.
-    pub operators: Mirror,
+    pub operators: Informer,
     /// `admin-gates`.
-    pub gates: Mirror,
+    pub gates: Informer,
     /// `admin-acks`.
-    pub acks: Mirror,
-    /// Rung by the mirrors.
-    pub bell: Arc<Notify>,
-    /// Where it writes.
-    pub desk: Desk,
-    /// Asks for graphs.
+    pub acks: Informer,
+    /// Notified by the informers.
+    pub notify: Arc<Notify>,
+    /// Writes statuses and objects.
+    pub writer: StatusWriter,
+    /// Fetches graphs.
     pub service: UpdateService,
     /// Evaluates risks.
     pub prometheus: Prometheus,
-    /// The cluster's own draws.
-    pub dice: Dice,
+    /// The random numbers of the cluster.
+    pub rng: SeededRng,
 }
 
-/// What it keeps between looks.
+/// The state between passes.
 struct State {
-    /// The object as it was written last, times simulated and finer than written.
+    /// The object as last written, with simulated times that are finer than the written ones.
     object: ClusterVersion,
     uid: String,
     memory: Memory,
-    life: Life,
+    handover: Handover,
     answers: Answers,
     evictions: u64,
-    /// The generation the apply loop has taken up, and when it takes up the next.
+    /// The generation that the apply loop has observed.
     taken_up: i64,
     due: Option<(i64, Time)>,
-    /// When the next round of the apply loop puts back what was removed.
+    /// When the apply loop restores what was removed.
     put_back: Option<Time>,
-    /// Conditions of operators that changed while it ran.
+    /// Condition changes of operators since its start.
     transitions: Transitions,
 }
 
 impl VersionOperator {
-    /// Plays until stopped.
+    /// Runs until it is stopped.
     pub async fn run(mut self, stop: CancellationToken) {
         let mut state: Option<State> = None;
         loop {
-            let wait = self.look(&mut state).await;
+            let wait = self.reconcile(&mut state).await;
             let timer = async {
                 match wait {
                     Some(wait) => tokio::time::sleep(wait).await,
@@ -124,31 +126,31 @@ impl VersionOperator {
                 () = stop.cancelled() => return,
                 () = timer => None,
                 answer = next => Some(answer),
-                () = self.bell.notified() => None,
+                () = self.notify.notified() => None,
                 Ok(()) = self.faults.changed() => None,
                 Ok(()) = self.dark.changed() => None,
-                Ok(()) = self.surroundings.changed() => None,
+                Ok(()) = self.machine_events.changed() => None,
             };
             if let (Some(answer), Some(state)) = (answer, &mut state) {
                 let faults = self.faults.borrow().clone();
-                let payloads = Shelf {
+                let payloads = PayloadSource {
                     setup: &self.setup,
                     faults: &faults,
-                    running: state.life.running(),
+                    running: state.handover.running(),
                     history: history(&state.object),
                 };
                 state.answers.take(answer, &payloads);
             }
-            tokio::time::sleep(BREATH).await;
+            tokio::time::sleep(DEBOUNCE).await;
         }
     }
 
-    /// One look. Returns how long to wait for the next although nothing changed.
-    async fn look(&mut self, slot: &mut Option<State>) -> Option<Duration> {
+    /// Makes one pass. Returns how long to wait for the next one if nothing changes.
+    async fn reconcile(&mut self, slot: &mut Option<State>) -> Option<Duration> {
         let faults = self.faults.borrow_and_update().clone();
         if *self.dark.borrow_and_update() || faults.frozen() {
-            self.tell_target(slot.as_ref(), false);
-            self.show(slot.as_ref(), false);
+            self.report_target(slot.as_ref(), false);
+            self.report_metrics(slot.as_ref(), false);
             return None;
         }
         let now = self.clock.now();
@@ -163,15 +165,15 @@ impl VersionOperator {
         };
         let uid = fields::text(&seen, &["metadata", "uid"]);
         if slot.as_ref().is_none_or(|state| state.uid != uid) {
-            *slot = Some(self.take_over(object.clone(), uid, now));
+            *slot = Some(self.new_state(object.clone(), uid, now));
         }
         let state = slot.as_mut()?;
-        // The spec is others', the status is ours.
+        // Others write the spec, only this controller writes the status.
         state.object.spec = object.spec;
         state.object.metadata = object.metadata;
-        if !self.live(state, now) {
-            self.show(Some(state), false);
-            return state.life.wake().map(|wake| self.clock.until(wake));
+        if !self.advance_operator(state, now) {
+            self.report_metrics(Some(state), false);
+            return state.handover.wake().map(|wake| self.clock.until(wake));
         }
         let (outcome, wake) = self.step(state, &faults, now);
         let wake = earlier(Some(outcome.wake_at), wake);
@@ -184,8 +186,8 @@ impl VersionOperator {
         }
     }
 
-    /// Begins from what the object says.
-    fn take_over(&self, object: ClusterVersion, uid: &str, now: Time) -> State {
+    /// Creates the state from the object.
+    fn new_state(&self, object: ClusterVersion, uid: &str, now: Time) -> State {
         let desired = &object.status.desired;
         let first = object.status.history.first();
         let running = Payload {
@@ -200,9 +202,9 @@ impl VersionOperator {
         State {
             uid: uid.to_owned(),
             memory: Memory::default(),
-            life: Life::new(running, completed, now),
+            handover: Handover::new(running, completed, now),
             answers: Answers::new(self.service.clone(), self.prometheus.clone(), self.clock),
-            evictions: self.surroundings.borrow().evictions,
+            evictions: self.machine_events.borrow().evictions,
             taken_up: object.status.observed_generation,
             due: None,
             put_back: None,
@@ -218,32 +220,32 @@ impl VersionOperator {
         }
     }
 
-    /// Lets the operator start, hand over or be evicted; false while it is away.
-    fn live(&mut self, state: &mut State, now: Time) -> bool {
-        let evictions = self.surroundings.borrow_and_update().evictions;
+    /// Lets the operator start, hand over or be evicted. Returns false while it is away.
+    fn advance_operator(&mut self, state: &mut State, now: Time) -> bool {
+        let evictions = self.machine_events.borrow_and_update().evictions;
         if evictions != state.evictions {
             state.evictions = evictions;
-            state.life.evict(self.spans(), now);
+            state.handover.evict(self.spans(), now);
         }
         let applied = &state.object.status.history;
         let completed = |payload: &Payload| {
             let first = applied.first();
             first.is_some_and(|entry| entry.is_completed() && entry.image == payload.image)
         };
-        if state.life.advance(self.spans(), completed, now) == Event::Started {
-            tracing::info!(version = %state.life.running().version, "the cluster-version operator starts");
+        if state.handover.advance(self.spans(), completed, now) == Event::Started {
+            tracing::info!(version = %state.handover.running().version, "the cluster-version operator starts");
             state.memory = Memory::default();
             state.transitions = Transitions::default();
             state.answers.forget();
         }
-        self.tell_target(Some(state), state.life.is_up());
-        state.life.is_up()
+        self.report_target(Some(state), state.handover.is_up());
+        state.handover.is_up()
     }
 
-    fn tell_target(&self, state: Option<&State>, up: bool) {
+    fn report_target(&self, state: Option<&State>, up: bool) {
         let Some(state) = state else { return };
         let target = Some(Target {
-            version: state.life.running().version.clone(),
+            version: state.handover.running().version.clone(),
             up,
         });
         self.target.send_if_modified(|told| {
@@ -255,8 +257,8 @@ impl VersionOperator {
         });
     }
 
-    /// One step of the law.
-    fn step(&mut self, state: &mut State, faults: &Faults, now: Time) -> (Outcome, Option<Time>) {
+    /// Makes one step of the model.
+    fn step(&mut self, state: &mut State, faults: &Faults, now: Time) -> (StepOutcome, Option<Time>) {
         let objects: Vec<Value> = self
             .operators
             .all()
@@ -264,17 +266,17 @@ impl VersionOperator {
             .map(|object| self.clock.to_simulated(object))
             .collect();
         let statuses = statuses(&objects);
-        let broken = inputs::broken(&statuses, state.life.apply.version(), faults, now);
+        let broken = inputs::broken(&statuses, state.handover.apply.version(), faults, now);
         let held = broken.iter().map(|broken| broken.until).min();
-        let progress = state.life.apply.advance(&statuses, held, now);
+        let progress = state.handover.apply.advance(&statuses, held, now);
         let lag = self.take_up(state, now);
         let updating = inputs::updating_for(&state.object, now);
         if self.settings.accept_risks {
             state.answers.read_alerts(now, faults.monitoring_outage(updating));
         }
-        let operators = inputs::operators(&objects);
-        state.transitions.look(&operators);
-        let image = state.life.applied().image.clone();
+        let operators = operators(&objects);
+        state.transitions.observe(&operators);
+        let image = state.handover.applied().image.clone();
         let answers = &mut state.answers;
         let (graph, promql, payload) = (
             answers.graph.take(),
@@ -282,7 +284,7 @@ impl VersionOperator {
             answers.payload.pop_front(),
         );
         let inputs = Inputs {
-            running: state.life.running(),
+            running: state.handover.running(),
             shipped_gates: &self.setup.admin_gates,
             gates: &inputs::config_map(&self.gates, "openshift-config-managed", "admin-gates"),
             acks: &inputs::config_map(&self.acks, "openshift-config", "admin-acks"),
@@ -298,7 +300,7 @@ impl VersionOperator {
         let more = !state.answers.promql.is_empty() || !state.answers.payload.is_empty();
         let wake = [
             progress.wake,
-            state.life.wake(),
+            state.handover.wake(),
             lag,
             state.put_back,
             more.then_some(now),
@@ -308,7 +310,7 @@ impl VersionOperator {
         (outcome, wake)
     }
 
-    /// The apply loop takes up a new generation after a while. Returns when it will.
+    /// Lets the apply loop observe a new generation after some time. Returns when it will.
     fn take_up(&self, state: &mut State, now: Time) -> Option<Time> {
         let generation = state.object.metadata.generation;
         if state.taken_up == generation {
@@ -319,7 +321,7 @@ impl VersionOperator {
             Some((of, due)) if of == generation => due,
             _ => {
                 let draw = self
-                    .dice
+                    .rng
                     .of("lag")
                     .nth(generation.unsigned_abs())
                     .between(5.0, LAG);
@@ -338,7 +340,7 @@ impl VersionOperator {
     async fn carry_out(
         &mut self,
         state: &mut State,
-        outcome: Outcome,
+        outcome: StepOutcome,
         faults: &Faults,
         seen: &Value,
         now: Time,
@@ -349,18 +351,18 @@ impl VersionOperator {
         state.object.status = outcome.status;
         let updating = inputs::updating_for(&state.object, now);
         let mut missing = Vec::new();
-        for effect in outcome.effects {
-            match effect {
-                Effect::Fetch { url } => {
-                    let version = state.life.running().version.clone();
+        for action in outcome.actions {
+            match action {
+                Action::Fetch { url } => {
+                    let version = state.handover.running().version.clone();
                     state
                         .answers
                         .fetch(url, version, faults.update_service_outage(updating));
                 }
-                Effect::Evaluate { query } => {
+                Action::Evaluate { query } => {
                     state.answers.evaluate(query, faults.monitoring_outage(updating));
                 }
-                Effect::Retrieve(target) => {
+                Action::Retrieve(target) => {
                     let takes = crate::platform::scale(
                         self.setup.durations.retrieve.to_std().unwrap_or_default(),
                         faults.slowness(),
@@ -368,29 +370,29 @@ impl VersionOperator {
                     tracing::info!(version = %target.version, image = %target.image, "retrieving a payload");
                     state.answers.retrieve(target.image, takes);
                 }
-                Effect::Begin(payload) => {
+                Action::Begin(payload) => {
                     tracing::info!(version = %payload.version, image = %payload.image, "a release is accepted");
                     state.taken_up = state.object.metadata.generation;
-                    state.life.begin(payload, self.spans(), now);
+                    state.handover.begin(payload, self.spans(), now);
                 }
-                Effect::RestoreGates(_) | Effect::CreateAcks => missing.push(effect),
+                Action::RestoreGates(_) | Action::CreateAcks => missing.push(action),
             }
         }
         self.put_back(state, missing, now).await?;
-        self.show(Some(state), true);
+        self.report_metrics(Some(state), true);
         let status = serde_json::to_value(&state.object.status).unwrap_or_default();
         let status = self.clock.to_wall(&status);
-        self.desk
+        self.writer
             .put_status(&kinds::cluster_version(), seen, &status)
             .await?;
         self.retarget(state, faults, now).await
     }
 
-    /// The next round of the apply loop puts back what was removed.
+    /// Restores removed `ConfigMaps` in the next round of the apply loop.
     async fn put_back(
         &mut self,
         state: &mut State,
-        missing: Vec<Effect>,
+        missing: Vec<Action>,
         now: Time,
     ) -> Result<(), WriteError> {
         if missing.is_empty() {
@@ -400,16 +402,16 @@ impl VersionOperator {
         if now < *state.put_back.get_or_insert(now + ROUND) {
             return Ok(());
         }
-        for effect in missing {
-            match effect {
-                // Its keys are ours, whatever became of them.
-                Effect::RestoreGates(keys) => {
+        for action in missing {
+            match action {
+                // The operator owns the keys, so that changed ones are restored too.
+                Action::RestoreGates(keys) => {
                     let object = inputs::admin_gates(&keys);
-                    self.desk.apply(&kinds::config_map(), &object).await?;
+                    self.writer.apply(&kinds::config_map(), &object).await?;
                 }
-                // Its keys are the admin's: what exists by now stays as it is.
+                // The administrator owns the keys, so that an existing object stays as it is.
                 _ => {
-                    self.desk
+                    self.writer
                         .create(&kinds::config_map(), &inputs::admin_acks())
                         .await?;
                 }
@@ -418,7 +420,7 @@ impl VersionOperator {
         Ok(())
     }
 
-    /// Plays the admin who asks for another version in mid-update.
+    /// Simulates the administrator who requests another version in mid-update.
     async fn retarget(&mut self, state: &State, faults: &Faults, now: Time) -> Result<(), WriteError> {
         let Some((version, after)) = faults.retarget() else {
             return Ok(());
@@ -433,7 +435,7 @@ impl VersionOperator {
         if asked || !late || state.object.status.desired.version == version {
             return Ok(());
         }
-        // As `oc adm upgrade` does, which always sends the image.
+        // `oc adm upgrade` always sends the image too.
         let image = state.answers.nodes.image_of(version).or_else(|| {
             let own = self
                 .setup
@@ -443,22 +445,22 @@ impl VersionOperator {
             own.map(|payload| payload.image.as_str())
         });
         let update = json!({"version": version, "image": image.unwrap_or_default()});
-        tracing::info!(version, "an admin asks for another version in mid-update");
+        tracing::info!(version, "an administrator requests another version in mid-update");
         let patch = json!({"spec": {"desiredUpdate": update}});
-        self.desk
+        self.writer
             .merge(&kinds::cluster_version(), "", "version", &patch)
             .await
     }
 
-    /// Tells the exporter.
-    fn show(&self, state: Option<&State>, up: bool) {
-        self.exhibit.send_modify(|exhibit| {
-            exhibit.up = up;
+    /// Reports to the metrics.
+    fn report_metrics(&self, state: Option<&State>, up: bool) {
+        self.report.send_modify(|report| {
+            report.up = up;
             let Some(state) = state else { return };
-            let running = state.life.running();
-            exhibit.running = (running.version.clone(), running.image.clone());
-            exhibit.transitions.clone_from(&state.transitions);
-            exhibit.retrieved = state.memory.last_retrieval().map(|at| self.clock.wall(at));
+            let running = state.handover.running();
+            report.running = (running.version.clone(), running.image.clone());
+            report.transitions.clone_from(&state.transitions);
+            report.retrieved = state.memory.last_retrieval().map(|at| self.clock.wall(at));
         });
     }
 }

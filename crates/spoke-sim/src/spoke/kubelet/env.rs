@@ -1,6 +1,4 @@
-//! The environment and command line of a container, as its pod's spec says.
-//!
-//! Pure: `ConfigMaps` and Secrets are passed in.
+//! The environment and command line of a container from the spec of its pod. `ConfigMaps` and Secrets are passed in.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +6,7 @@ use serde_json::Value;
 
 use crate::fields;
 
-/// Data by kind (`configmaps`, `secrets`), object and key; objects that do not exist are absent.
+/// Data by kind (`configmaps`, `secrets`), object and key. Objects that do not exist are absent.
 #[derive(Clone, Debug, Default)]
 pub struct Sources(pub BTreeMap<(&'static str, String), BTreeMap<String, String>>);
 
@@ -33,10 +31,10 @@ pub fn wanted(container: &Value) -> Vec<(&'static str, String)> {
     found
 }
 
-/// The variables of a container in their order.
+/// The variables of a container, in order.
 ///
 /// # Errors
-/// A source that is not optional does not exist, in the kubelet's words.
+/// A source that is not optional does not exist. The text is that of the kubelet.
 pub fn variables(pod: &Value, container: &Value, sources: &Sources) -> Result<Vec<(String, String)>, String> {
     let mut variables: Vec<(String, String)> = Vec::new();
     for entry in fields::list(container, &["envFrom"]) {
@@ -118,7 +116,7 @@ fn field(pod: &Value, path: &str) -> String {
     fields::text(pod, &path).to_owned()
 }
 
-/// Replaces `$(NAME)` by known variables; unknown ones stay, `$$` is a dollar.
+/// Replaces `$(NAME)` by the value of a known variable. Unknown ones stay, and `$$` becomes a dollar sign.
 #[must_use]
 pub fn expand(text: &str, variables: &[(String, String)]) -> String {
     let mut out = String::with_capacity(text.len());
@@ -144,7 +142,7 @@ pub fn expand(text: &str, variables: &[(String, String)]) -> String {
     out
 }
 
-/// The command line of a container; `None` when it is its image's.
+/// The command line of a container; `None` if it is that of the image.
 #[must_use]
 pub fn command(container: &Value, variables: &[(String, String)]) -> Option<Vec<String>> {
     let words = |field: &str| -> Vec<String> {

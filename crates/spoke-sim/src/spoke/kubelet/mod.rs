@@ -1,170 +1,46 @@
-//! The kubelet of every machine of the spoke: pods' own commands run as processes of this machine, with the pod's
-//! `ServiceAccount`, `oc` and `kubectl` on their PATH, and the pod's status follows.
+//! The kubelet of all simulated machines. The commands of pods run as processes of this machine, with the pod's
+//! `ServiceAccount` and with `oc` and `kubectl` on their PATH, and the status of the pod follows.
 //!
-//! There is no scheduler: a pod without a machine is bound to one that is not cordoned. Images are not pulled: a
-//! container without a command does what the scenario says of it. Volumes are not mounted; the token is in the
-//! kubeconfig that KUBECONFIG names. Deadlines, grace periods and back-offs are wall-clock time, since the Job
-//! controller's are.
+//! There is no scheduler: the kubelet binds a pod without a machine to one that is not cordoned. Images are not pulled: a
+//! container without a command does what the scenario says. Volumes are not mounted: the token is in the kubeconfig at
+//! KUBECONFIG. Deadlines, grace periods and back-offs are wall-clock time, because those of the Job controller are.
 
+mod context;
 pub mod env;
 pub mod process;
 pub mod status;
 mod worker;
 
 use std::collections::{HashMap, HashSet};
-use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
 use kube::api::{Api, DynamicObject, PostParams};
-use kube::{Client, Config};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use self::worker::{Ending, Stop, Why, Worker, log_name, remove};
-use super::desk::Blackout;
+pub use self::context::{Access, Context};
+use self::worker::{Ending, Stop, Why, Worker, remove};
+use super::informer::Informer;
 use super::kinds;
-use super::mirror::Mirror;
-use super::setup::Image;
-use crate::dice::Dice;
 use crate::fields;
+use crate::seeded_rng::SeededRng;
 
-/// What a stopping simulator leaves the processes before it kills them.
+/// Grace period of the processes when the simulator stops.
 const LAST_GRACE: Duration = Duration::from_secs(2);
-
-/// How processes reach the API server.
-#[derive(Clone, Debug)]
-pub struct Access {
-    server: String,
-    authorities: String,
-    insecure: bool,
-    tls_server_name: Option<String>,
-}
-
-impl Access {
-    /// As the simulator itself, but through `door` (`host:port`) if there is one.
-    ///
-    /// # Errors
-    /// The file of the certificate authorities cannot be read.
-    pub fn new(config: &Config, door: Option<&str>) -> io::Result<Self> {
-        let mut pem = match &config.root_cert_file {
-            Some(file) => std::fs::read_to_string(file)?,
-            None => String::new(),
-        };
-        for certificate in config.root_cert.iter().flatten() {
-            let body = base64::engine::general_purpose::STANDARD.encode(certificate);
-            pem.push_str("-----BEGIN CERTIFICATE-----\n");
-            for line in body.as_bytes().chunks(64) {
-                pem.push_str(&String::from_utf8_lossy(line));
-                pem.push('\n');
-            }
-            pem.push_str("-----END CERTIFICATE-----\n");
-        }
-        let host = config.cluster_url.host().unwrap_or("localhost").to_owned();
-        let (server, tls_server_name) = match door {
-            Some(door) => (format!("https://{door}"), Some(host)),
-            None => (config.cluster_url.to_string(), None),
-        };
-        Ok(Self {
-            server,
-            authorities: base64::engine::general_purpose::STANDARD.encode(pem),
-            insecure: config.accept_invalid_certs,
-            tls_server_name: config.tls_server_name.clone().or(tls_server_name),
-        })
-    }
-
-    /// A kubeconfig with a `ServiceAccount`'s token.
-    #[must_use]
-    pub fn kubeconfig(&self, namespace: &str, account: &str, token: &str) -> Value {
-        let mut cluster = json!({"server": self.server});
-        if self.insecure {
-            cluster["insecure-skip-tls-verify"] = json!(true);
-        } else {
-            cluster["certificate-authority-data"] = json!(self.authorities);
-        }
-        if let Some(name) = &self.tls_server_name {
-            cluster["tls-server-name"] = json!(name);
-        }
-        json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "pod",
-            "clusters": [{"name": "spoke", "cluster": cluster}],
-            "users": [{"name": account, "user": {"token": token}}],
-            "contexts": [{"name": "pod", "context": {"cluster": "spoke", "user": account, "namespace": namespace}}],
-        })
-    }
-}
-
-/// What every pod shares.
-pub struct Context {
-    pub(super) client: Client,
-    pub(super) access: Access,
-    pub(super) dir: PathBuf,
-    pub(super) bin: PathBuf,
-    pub(super) images: Vec<Image>,
-    pub(super) seed: u64,
-    pub(super) blackout: Blackout,
-}
-
-impl Context {
-    /// Makes the directory of all pods, with `oc` and `kubectl` in one that is first on their PATH.
-    ///
-    /// # Errors
-    /// The directories or links cannot be made.
-    pub fn new(
-        client: Client,
-        access: Access,
-        dir: &Path,
-        kubectl: Option<&Path>,
-        images: Vec<Image>,
-        seed: u64,
-        blackout: Blackout,
-    ) -> io::Result<Self> {
-        let dir = std::path::absolute(dir)?;
-        let bin = dir.join("bin");
-        std::fs::create_dir_all(dir.join("logs"))?;
-        std::fs::create_dir_all(&bin)?;
-        if let Some(kubectl) = kubectl {
-            let kubectl = std::path::absolute(kubectl)?;
-            for name in ["oc", "kubectl"] {
-                let link = bin.join(name);
-                match std::fs::remove_file(&link) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                    _ => std::os::unix::fs::symlink(&kubectl, &link)?,
-                }
-            }
-        }
-        Ok(Self {
-            client,
-            access,
-            dir,
-            bin,
-            images,
-            seed,
-            blackout,
-        })
-    }
-
-    /// Where the output of a container goes.
-    #[must_use]
-    pub fn log(&self, pod: &Value, container: &str) -> PathBuf {
-        self.dir.join("logs").join(log_name(pod, container))
-    }
-}
 
 /// The controller.
 pub struct Kubelet {
-    /// What every pod shares.
+    /// What all pods share.
     pub context: Arc<Context>,
     /// Pods.
-    pub pods: Mirror,
+    pub pods: Informer,
     /// Nodes.
-    pub nodes: Mirror,
-    /// Rung by the mirrors.
-    pub bell: Arc<Notify>,
+    pub nodes: Informer,
+    /// Notified by the informers.
+    pub notify: Arc<Notify>,
 }
 
 #[derive(Default)]
@@ -175,7 +51,7 @@ struct Known {
 }
 
 impl Kubelet {
-    /// Plays until stopped, and then ends all processes.
+    /// Runs until it is stopped, and then ends all processes.
     pub async fn run(self, stop: CancellationToken) {
         let mut known = Known::default();
         let mut workers: JoinSet<String> = JoinSet::new();
@@ -183,11 +59,11 @@ impl Kubelet {
             self.pass(&mut known, &mut workers).await;
             tokio::select! {
                 () = stop.cancelled() => break,
-                () = self.bell.notified() => {}
+                () = self.notify.notified() => {}
                 Some(ended) = workers.join_next() => note(&mut known, ended),
             }
         }
-        // Their pods stay as they are: the next simulator finds them lost, as after a crash of the machine.
+        // Their pods stay as they are. The next simulator treats them as lost, as after a crash of the machine.
         for stop in known.running.values() {
             tell(stop, Why::Shutdown, LAST_GRACE);
         }
@@ -243,7 +119,7 @@ impl Kubelet {
         }
     }
 
-    /// Binds a pod to a machine; false when none will have it.
+    /// Binds a pod to a machine. Returns false if no machine fits.
     async fn bind(&self, pod: &Value) -> bool {
         if !fields::list(pod, &["spec", "schedulingGates"]).is_empty() {
             return false;
@@ -267,7 +143,7 @@ impl Kubelet {
             .await
         {
             Ok(_) => true,
-            // Bound already, or gone.
+            // Already bound, or gone.
             Err(kube::Error::Api(refusal)) if matches!(refusal.code, 404 | 409) => true,
             Err(error) => {
                 tracing::debug!(pod = name, %error, "a pod cannot be bound");
@@ -296,8 +172,8 @@ fn uid(pod: &Value) -> &str {
     fields::text(pod, &["metadata", "uid"])
 }
 
-/// A machine for a pod: not cordoned, with the labels it asks for, a worker if there is one; which of them depends
-/// on the pod only.
+/// A machine for a pod: not cordoned, with the requested labels, and a worker if there is one. The choice depends only on the
+/// pod.
 fn choose(pod: &Value, nodes: &[Value]) -> Option<String> {
     let fits = |node: &&Value| {
         let cordoned = fields::get(node, &["spec", "unschedulable"]).and_then(Value::as_bool) == Some(true);
@@ -314,7 +190,7 @@ fn choose(pod: &Value, nodes: &[Value]) -> Option<String> {
         candidates.retain(is_worker);
     }
     let count = u64::try_from(candidates.len()).ok().filter(|count| *count > 0)?;
-    let at = usize::try_from(Dice::new(0).of(uid(pod)).bits() % count).ok()?;
+    let at = usize::try_from(SeededRng::new(0).of(uid(pod)).bits() % count).ok()?;
     Some(fields::text(candidates[at], &["metadata", "name"]).to_owned())
 }
 

@@ -1,8 +1,8 @@
-//! A container's command as a process of this machine.
+//! The command of a container as a process of this machine.
 //!
-//! It runs in a process group of its own under a small shell that holds one end of a pipe from us: words on the
-//! pipe are signals for the whole group, and when it closes, by our end or by our death, the group is killed. So
-//! no command outlives the simulator, and what a command left in the background ends with it, as in a container.
+//! It runs in a separate process group under a small shell that reads from a pipe of the simulator. Words on the pipe are
+//! signals for the whole group, and the group is killed when the pipe closes. Therefore no command outlives the simulator, and
+//! background processes of a command end with it, as in a container.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use std::process::{ExitStatus, Stdio};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, ChildStdin, Command};
 
-/// The shell of a process group. The watcher ignores TERM, the guardian survives it, the command gets it.
+/// The shell of a process group. The watcher ignores TERM, the outer shell survives it, and the command receives it.
 const GUARDIAN: &str = r#"
 exec 3<&0
 trap : TERM
@@ -32,7 +32,7 @@ pub struct Spec {
     pub env: Vec<(String, String)>,
     /// Working directory.
     pub dir: PathBuf,
-    /// Where output goes; it is appended.
+    /// The file to which output is appended.
     pub log: PathBuf,
 }
 
@@ -46,8 +46,8 @@ impl Process {
     /// Starts a command.
     ///
     /// # Errors
-    /// The log cannot be opened or the shell cannot be started. A program that does not exist is no error here:
-    /// it ends with 127, as in a container's shell.
+    /// The log cannot be opened or the shell cannot be started. A program that does not exist is not an error here: it ends with
+    /// 127, as in the shell of a container.
     pub fn start(spec: &Spec) -> io::Result<Self> {
         let log = File::options().create(true).append(true).open(&spec.log)?;
         let mut child = Command::new("/bin/sh")
@@ -68,27 +68,27 @@ impl Process {
         Ok(Self { child, pipe })
     }
 
-    /// Waits for the command's end; returns its exit code, 128 and the signal's number when one ended it.
+    /// Waits for the end of the command. Returns its exit code, or 128 plus the number of the signal that ended it.
     ///
     /// # Errors
-    /// The operating system does not tell.
+    /// The operating system does not report the exit status.
     pub async fn wait(&mut self) -> io::Result<i32> {
         let status = self.child.wait().await?;
-        // Closing the pipe ends what the command left behind.
+        // Closing the pipe ends background processes of the command.
         self.pipe = None;
         Ok(code(status))
     }
 
-    /// Asks the group to end.
+    /// Asks the process group to end.
     pub async fn terminate(&mut self) {
         if let Some(pipe) = &mut self.pipe {
-            // A group that is gone needs no signal.
+            // A process group that has ended needs no signal.
             let _ = pipe.write_all(b"TERM\n").await;
             let _ = pipe.flush().await;
         }
     }
 
-    /// Kills the group.
+    /// Kills the process group.
     pub fn kill(&mut self) {
         self.pipe = None;
     }
@@ -101,7 +101,7 @@ fn code(status: ExitStatus) -> i32 {
         .unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// The last bytes of a log, at most `limit`, whole characters.
+/// The end of a log, at most `limit` bytes, in whole characters.
 #[must_use]
 pub fn tail(log: &Path, limit: usize) -> String {
     let bytes = std::fs::read(log).unwrap_or_default();
@@ -148,7 +148,7 @@ mod tests {
     async fn gone(pid: &str) -> bool {
         let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         for _ in 0..500 {
-            // A zombie that nobody reaps here is as gone as it gets.
+            // A zombie counts as ended, because nobody reaps it here.
             if stat().is_empty() || stat().contains(") Z ") {
                 return true;
             }

@@ -1,15 +1,15 @@
-//! What a pod's status says of its containers. Pure.
+//! The status of a pod and its containers, as pure functions.
 
 use serde_json::{Value, json};
 
 use crate::fields::{self, Time, timestamp};
 
-/// What a container does.
+/// The state of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It waits, with a reason and a message.
+    /// It is waiting, with a reason and a message.
     Waiting(String, String),
-    /// It runs since then.
+    /// It has been running since this time.
     Running(Time),
     /// It ended.
     Terminated(End),
@@ -20,9 +20,9 @@ pub enum State {
 pub struct End {
     /// Exit code.
     pub code: i32,
-    /// `Completed`, `Error` or another reason of the kubelet's.
+    /// `Completed`, `Error` or another reason of the kubelet.
     pub reason: String,
-    /// The end of its output, if it was asked for.
+    /// The end of its output, if it was requested.
     pub message: String,
     /// When it began.
     pub started: Time,
@@ -37,16 +37,16 @@ pub struct Container {
     pub name: String,
     /// Its image.
     pub image: String,
-    /// What it does.
+    /// Its state.
     pub state: State,
-    /// How it ended before.
+    /// How it ended last time.
     pub last: Option<End>,
-    /// How often it was started again.
+    /// How often it was restarted.
     pub restarts: u32,
 }
 
 impl Container {
-    /// A container that was not started yet.
+    /// A container that has not started yet.
     #[must_use]
     pub fn new(spec: &Value, waiting: &str) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl Container {
         }
     }
 
-    /// How it ended, if it is not to be started again.
+    /// How it ended, if it will not be restarted.
     #[must_use]
     pub fn end(&self) -> Option<&End> {
         match &self.state {
@@ -100,13 +100,13 @@ fn show_end(end: &End) -> Value {
 /// A pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodState {
-    /// When the kubelet took it up.
+    /// When the kubelet started to process it.
     pub started: Time,
-    /// Containers that prepare.
+    /// Init containers.
     pub init: Vec<Container>,
-    /// The others.
+    /// All other containers.
     pub main: Vec<Container>,
-    /// Why it was ended from outside: reason and message.
+    /// Reason and message if it was ended from outside.
     pub ended: Option<(String, String)>,
 }
 
@@ -142,7 +142,7 @@ impl PodState {
         }
     }
 
-    /// The status, conditions carried on from the one before.
+    /// The next status, which continues the conditions of the previous one.
     #[must_use]
     pub fn show(&self, before: &Value, now: Time) -> Value {
         let phase = self.phase();
@@ -194,7 +194,7 @@ impl PodState {
     }
 }
 
-/// Whether a container that ended is started again.
+/// Whether an ended container is restarted.
 #[must_use]
 pub fn restarts(policy: &str, code: i32) -> bool {
     match policy {
@@ -204,7 +204,7 @@ pub fn restarts(policy: &str, code: i32) -> bool {
     }
 }
 
-/// How long to wait before a container is started for the `n`th time again, seconds: 10, 20, 40, … 300.
+/// The delay in seconds before the `n`th restart of a container: 10, 20, 40, … 300.
 #[must_use]
 pub fn back_off(restarts: u32) -> u64 {
     10_u64.saturating_mul(1 << restarts.min(5)).min(300)

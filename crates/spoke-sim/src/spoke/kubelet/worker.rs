@@ -1,7 +1,7 @@
-//! One pod from the moment it is bound to a machine until it is gone: the only writer of its status.
+//! One pod from its binding to a machine until it is gone. The worker is the only writer of its status.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,45 +13,45 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::Context;
+use super::context::Context;
 use super::env::{self, Sources};
 use super::process::{Process, Spec, tail};
 use super::status::{Container, End, PodState, State, back_off, restarts};
-use crate::dice::Dice;
 use crate::fields::{self, Time};
+use crate::seeded_rng::SeededRng;
 use crate::work::wildcard;
 
-/// A pod that cannot be prepared, or a write that failed, is tried again after so long.
+/// Delay before another try to prepare a pod or to write.
 const RETRY: Duration = Duration::from_secs(1);
-/// Lifetime of a pod's token: longer than any run, since nothing here renews it.
+/// Lifetime of a pod's token. It is longer than any run, because nothing renews the token.
 const TOKEN_SECONDS: i64 = 24 * 3600;
-/// Longest message taken from a container's output, the kubelet's own limit.
+/// Maximum length of a message from the output of a container, as in the kubelet.
 const MESSAGE: usize = 2048;
 
-/// Why a pod ends before its containers do.
+/// Why a pod is ended before its containers end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// It was deleted: its object goes when its processes have ended.
+    /// It was deleted. Its object is removed when its processes have ended.
     Deleted,
-    /// It is over its deadline.
+    /// Its deadline has passed.
     Overdue,
     /// Its object is gone.
     Gone,
-    /// The simulator stops: what the object says stays.
+    /// The simulator stops. The object stays as it is.
     Shutdown,
 }
 
-/// The end of a pod, and how long its processes may take.
+/// Why a pod is ended, and the grace period of its processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ending {
     pub why: Why,
     pub grace: Duration,
 }
 
-/// Where a pod is told to end.
+/// The channel that tells a pod to end.
 pub(super) type Stop = watch::Sender<Option<Ending>>;
 
-/// Plays one pod.
+/// Runs one pod.
 pub(super) struct Worker {
     pub context: Arc<Context>,
     pub pod: Value,
@@ -71,7 +71,7 @@ struct Told {
 }
 
 impl Worker {
-    /// Plays the pod to its end and, if it was deleted, removes it.
+    /// Runs the pod to its end, and removes it if it was deleted.
     pub async fn run(self) {
         let dir = self.context.dir.join(self.text(&["metadata", "uid"]));
         let mut state = self.first();
@@ -103,7 +103,7 @@ impl Worker {
         Some(self.started() + TimeDelta::seconds(seconds))
     }
 
-    /// Where the pod starts. What ran under an earlier simulator is lost, as after a crash of the machine.
+    /// The initial state. Containers that ran under an earlier simulator are lost, as after a crash of the machine.
     fn first(&self) -> PodState {
         let lost = self.text(&["status", "phase"]) == "Running";
         let new = |field: &str| -> Vec<Container> {
@@ -151,7 +151,7 @@ impl Worker {
             .unwrap_or(0)
     }
 
-    /// Directories, token, environment; `None` when the pod ended meanwhile.
+    /// Prepares directories, token and environment. `None` if the pod ended meanwhile.
     async fn prepare(&self, dir: &Path, state: &mut PodState, shown: &mut Value) -> Option<Prepared> {
         let mut stop = self.stop.subscribe();
         if state.phase() == "Failed" {
@@ -304,7 +304,7 @@ impl Worker {
         })
     }
 
-    /// What the scenario says of an image whose entry point is not here; servers run, the others end well.
+    /// What a container without a command does by the scenario. By default servers run and all others succeed.
     fn entry_point(&self) -> Vec<String> {
         let job = self.text(&["metadata", "labels", "job-name"]);
         let name = if job.is_empty() {
@@ -317,7 +317,7 @@ impl Worker {
             .images
             .iter()
             .find(|image| wildcard(&image.name, name));
-        let draw = Dice::new(self.context.seed)
+        let draw = SeededRng::new(self.context.seed)
             .of(self.text(&["metadata", "uid"]))
             .unit()
             * 100.0;
@@ -346,7 +346,7 @@ impl Worker {
         self.play_some(state, shown, false, &all).await;
     }
 
-    /// Runs containers side by side until all have ended for good.
+    /// Runs containers in parallel until all have ended for good.
     async fn play_some(
         &self,
         state: &mut PodState,
@@ -411,7 +411,7 @@ impl Worker {
             .unsigned_abs()
     }
 
-    /// Writes the status until it is written, the pod is gone, or it is deleted and nobody is there to read it.
+    /// Tries to write the status until it is written, or the pod is gone or being deleted while the API server is unreachable.
     async fn write(&self, state: &PodState, shown: &mut Value) {
         let status = state.show(shown, Utc::now());
         if status == *shown || self.ends_by(Why::Gone) || self.ends_by(Why::Shutdown) {
@@ -433,9 +433,9 @@ impl Worker {
                         *shown = status;
                         return;
                     }
-                    // Gone, or another pod of that name.
+                    // The pod is gone, or another one has its name.
                     Err(kube::Error::Api(refusal)) if matches!(refusal.code, 404 | 409 | 422) => {
-                        tracing::debug!(pod = name, message = %refusal.message, "the status is not taken");
+                        tracing::debug!(pod = name, message = %refusal.message, "the API server refused the status");
                         return;
                     }
                     Err(error) => tracing::debug!(pod = name, %error, "the status cannot be written"),
@@ -491,7 +491,7 @@ pub(super) async fn remove(context: &Context, pod: &Value) {
     }
 }
 
-/// What it takes to start the containers.
+/// What is needed to start the containers.
 struct Prepared {
     init: Vec<Launch>,
     main: Vec<Launch>,
@@ -503,7 +503,7 @@ struct Launch {
     message_from_output: bool,
 }
 
-/// One container through its restarts.
+/// One container with its restarts.
 struct Run {
     launch: Launch,
     policy: String,
@@ -554,11 +554,11 @@ impl Run {
             index: self.index,
             event,
         };
-        // The pod that no longer listens is gone.
+        // If nobody listens any more, the pod is gone.
         let _ = self.tell.send(told).await;
     }
 
-    /// Runs the command once; returns its exit code.
+    /// Runs the command once and returns its exit code.
     async fn once(&mut self) -> i32 {
         let mut process = match Process::start(&self.launch.spec) {
             Ok(process) => process,
@@ -580,10 +580,4 @@ impl Run {
         process.kill();
         process.wait().await.unwrap_or(137)
     }
-}
-
-/// Name of a container's log.
-pub(super) fn log_name(pod: &Value, container: &str) -> PathBuf {
-    let of = |field| fields::text(pod, &["metadata", field]);
-    PathBuf::from(format!("{}_{}_{container}.log", of("namespace"), of("name")))
 }

@@ -1,8 +1,7 @@
-//! The operator lifecycle manager: Subscriptions follow their packages, InstallPlans wait for approval and install.
+//! The operator lifecycle manager: Subscriptions follow their packages, and InstallPlans wait for approval and install.
 //!
-//! The only writer of the statuses of Subscriptions, InstallPlans and
-//! `ClusterServiceVersions`, and the creator of the latter two. A version's life is in these objects: published when
-//! the Subscription says so, installing since the plan says so.
+//! It is the only writer of the statuses of Subscriptions, InstallPlans and `ClusterServiceVersions`, and creates the latter
+//! two. All state is in these objects.
 
 mod next;
 
@@ -15,40 +14,40 @@ use tokio_util::sync::CancellationToken;
 
 use self::next::{Offer, Plan, Step, View, next};
 use super::clock::Clock;
-use super::desk::{Desk, WriteError};
-use super::fault::Faults;
+use super::informer::Informer;
 use super::kinds;
-use super::mirror::Mirror;
 use super::rollout::operators::earlier;
 use super::setup::{Package, Setup};
-use crate::dice::Dice;
+use super::status_writer::{StatusWriter, WriteError};
+use crate::fault::Faults;
 use crate::fields::{self, Cond, Time, timestamp};
+use crate::seeded_rng::SeededRng;
 
-/// A refused write is tried again after so long.
+/// Delay before a refused write is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 
 /// The controller.
 pub struct Olm {
     /// The simulated clock.
     pub clock: Clock,
-    /// What the spoke is like.
+    /// How the cluster is installed and behaves.
     pub setup: Arc<Setup>,
-    /// What is wrong with it.
+    /// The faults of the cluster.
     pub faults: watch::Receiver<Faults>,
     /// Subscriptions.
-    pub subscriptions: Mirror,
+    pub subscriptions: Informer,
     /// InstallPlans.
-    pub plans: Mirror,
+    pub plans: Informer,
     /// `ClusterVersion`.
-    pub version: Mirror,
-    /// Rung by the mirrors.
-    pub bell: Arc<Notify>,
-    /// Where it writes.
-    pub desk: Desk,
+    pub version: Informer,
+    /// Notified by the informers.
+    pub notify: Arc<Notify>,
+    /// Writes statuses and objects.
+    pub writer: StatusWriter,
 }
 
 impl Olm {
-    /// Plays until stopped.
+    /// Runs until it is stopped.
     pub async fn run(mut self, stop: CancellationToken) {
         loop {
             let mut wake = None;
@@ -79,7 +78,7 @@ impl Olm {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = timer => {}
-                () = self.bell.notified() => {}
+                () = self.notify.notified() => {}
                 Ok(()) = self.faults.changed() => {}
             }
         }
@@ -87,7 +86,7 @@ impl Olm {
 
     async fn one(&mut self, subscription: &Value, now: Time) -> Result<Option<Time>, WriteError> {
         let kind = kinds::subscription();
-        let status = self.clock.to_simulated(self.desk.status(&kind, subscription));
+        let status = self.clock.to_simulated(self.writer.status(&kind, subscription));
         let plan = self.plan_of(subscription, &status);
         let view = Self::view(subscription, &status, plan.as_ref());
         let version = self.version.get(None, "version").unwrap_or_default();
@@ -128,14 +127,14 @@ impl Olm {
         }
     }
 
-    /// The plan that a Subscription refers to, with the status that was written last.
+    /// The plan that a Subscription refers to, with the last written status.
     fn plan_of(&self, subscription: &Value, status: &Value) -> Option<Value> {
         let name = fields::text(status, &["installPlanRef", "name"]);
         let namespace = fields::text(subscription, &["metadata", "namespace"]);
         let mut plan = self.plans.get(Some(namespace), name)?;
         let status = self
             .clock
-            .to_simulated(self.desk.status(&kinds::install_plan(), &plan));
+            .to_simulated(self.writer.status(&kinds::install_plan(), &plan));
         plan["status"] = status;
         Some(plan)
     }
@@ -164,7 +163,7 @@ impl Olm {
         status: &Value,
     ) -> Result<(), WriteError> {
         let status = self.clock.to_wall(status);
-        self.desk.put_status(kind, object, &status).await.map(drop)
+        self.writer.put_status(kind, object, &status).await.map(drop)
     }
 
     async fn refuse(
@@ -198,7 +197,7 @@ impl Olm {
         now: Time,
     ) -> Result<Option<Time>, WriteError> {
         let namespace = fields::text(subscription, &["metadata", "namespace"]).to_owned();
-        // By its content: after a lost answer the same plan is found, not another one made.
+        // The name depends on the content, so that after a lost response the same plan is found and no second one is created.
         let name = plan_name(fields::text(subscription, &["metadata", "uid"]), version);
         let approval = if view.manual { "Manual" } else { "Automatic" };
         let plan = json!({
@@ -211,7 +210,7 @@ impl Olm {
             "spec": {"approval": approval, "approved": !view.manual, "generation": 1,
                      "clusterServiceVersionNames": [version]},
         });
-        if self.desk.create(&kinds::install_plan(), &plan).await? {
+        if self.writer.create(&kinds::install_plan(), &plan).await? {
             tracing::info!(
                 namespace,
                 plan = name,
@@ -221,10 +220,10 @@ impl Olm {
             );
         }
         let Some(seen) = self.plans.get(Some(&namespace), &name) else {
-            // The mirror rings when it has it.
+            // The informer wakes this controller when it has the object.
             return Ok(None);
         };
-        if fields::text(self.desk.status(&kinds::install_plan(), &seen), &["phase"]).is_empty() {
+        if fields::text(self.writer.status(&kinds::install_plan(), &seen), &["phase"]).is_empty() {
             let phase = if view.manual {
                 "RequiresApproval"
             } else {
@@ -293,7 +292,7 @@ impl Olm {
             .and_then(Value::as_str)
             .unwrap_or_default();
         let replaced = fields::text(status, &["installedCSV"]).to_owned();
-        self.desk
+        self.writer
             .create(
                 &kinds::service_version(),
                 &service_version(&namespace, version, &replaced),
@@ -320,7 +319,7 @@ impl Olm {
         let seen = self.seen(plan);
         self.put_plan(&seen, &done).await?;
         if !replaced.is_empty() {
-            self.desk
+            self.writer
                 .delete(&kinds::service_version(), &namespace, &replaced)
                 .await?;
         }
@@ -328,7 +327,7 @@ impl Olm {
         Ok(())
     }
 
-    /// The plan as the mirror has it.
+    /// The plan from the informer.
     fn seen(&self, plan: &Value) -> Value {
         let of = |field| fields::text(plan, &["metadata", field]);
         self.plans
@@ -361,9 +360,9 @@ fn package_of<'a>(packages: &'a [Package], subscription: &Value) -> Option<&'a P
     })
 }
 
-/// `install-` and five characters, as OLM's generated names.
+/// `install-` and five characters, like the generated names of OLM.
 fn plan_name(subscription: &str, version: &str) -> String {
-    let bits = Dice::new(0).of(subscription).of(version).bits();
+    let bits = SeededRng::new(0).of(subscription).of(version).bits();
     let alphabet = b"bcdfghjklmnpqrstvwxz2456789";
     let mut name = "install-".to_owned();
     for n in 0..5 {
@@ -374,7 +373,7 @@ fn plan_name(subscription: &str, version: &str) -> String {
 }
 
 /// A `ClusterServiceVersion` that deploys nothing.
-/// See its use in [`super::birth`].
+/// It is used in [`super::install`].
 #[must_use]
 pub fn service_version(namespace: &str, name: &str, replaces: &str) -> Value {
     let mut object = json!({
@@ -388,7 +387,7 @@ pub fn service_version(namespace: &str, name: &str, replaces: &str) -> Value {
     object
 }
 
-/// The version that was completed last.
+/// The last completed version.
 fn completed(version: &Value) -> &str {
     fields::list(version, &["status", "history"])
         .iter()

@@ -1,35 +1,35 @@
-//! What is next for a Subscription. Pure.
+//! What happens next to a Subscription, as a pure function.
 
 use chrono::TimeDelta;
 
 use crate::fields::Time;
 use crate::spoke::setup::Package;
 
-/// What happens to one Subscription.
+/// What happens next to a Subscription.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Nothing until then, if ever.
+    /// Nothing until this time, if any.
     Wait(Option<Time>),
-    /// An InstallPlan is made for a version.
+    /// An InstallPlan is created for a version.
     Plan(String),
-    /// A plan that was approved begins to install.
+    /// An approved plan starts to install.
     Install,
-    /// A plan that installs is complete.
+    /// An installing plan is complete.
     Complete,
     /// Nothing in the catalog satisfies it.
     Unsatisfiable(String),
 }
 
-/// One Subscription as its objects say, times simulated.
+/// The state of a Subscription from its objects, with simulated times.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {
     /// `status.installedCSV`.
     pub installed: String,
-    /// `status.lastUpdated`, when the version that is current was found.
+    /// `status.lastUpdated`: when the current version was found.
     pub since: Option<Time>,
-    /// The plan that it refers to and that is not complete.
+    /// The incomplete plan that it refers to.
     pub plan: Option<Plan>,
-    /// Whether it waits for approval.
+    /// Whether plans need approval.
     pub manual: bool,
 }
 
@@ -46,19 +46,19 @@ pub struct Plan {
 
 /// What a package offers.
 pub struct Offer<'a> {
-    /// The package; `None` when the catalog has none of that name and channel.
+    /// The package; `None` if the catalog has none with that name and channel.
     pub package: Option<&'a Package>,
-    /// Version the platform completed last.
+    /// The version that the platform last completed.
     pub platform: &'a str,
-    /// From a published version to its plan.
+    /// Time from a published version to its plan.
     pub until_plan: TimeDelta,
-    /// From an approved plan to the installed version.
+    /// Time from an approved plan to the installed version.
     pub install: TimeDelta,
-    /// Whether OLM makes no plans.
+    /// Whether OLM creates no plans.
     pub no_plans: bool,
 }
 
-/// What is next for a Subscription.
+/// What happens next to a Subscription.
 #[must_use]
 pub fn next(view: &View, offer: &Offer<'_>, now: Time) -> Step {
     let Some(package) = offer.package else {
@@ -81,7 +81,7 @@ pub fn next(view: &View, offer: &Offer<'_>, now: Time) -> Step {
             None => Step::Wait(None),
             Some(_) if offer.no_plans => Step::Wait(None),
             Some(version) => {
-                // A Subscription that has nothing installed is resolved at once.
+                // A Subscription without an installed version is resolved at once.
                 let due = view.since.filter(|_| !view.installed.is_empty()).unwrap_or(now) + offer.until_plan;
                 if due > now {
                     Step::Wait(Some(due))
@@ -93,7 +93,7 @@ pub fn next(view: &View, offer: &Offer<'_>, now: Time) -> Step {
     }
 }
 
-/// The version after the installed one that is published.
+/// The published version after the installed one.
 fn successor<'a>(package: &'a Package, installed: &str, platform: &str) -> Option<&'a str> {
     let at = package
         .versions

@@ -1,7 +1,7 @@
-//! Machines and their pools from one rendered configuration to the next: drain, write, reboot, one after the other.
+//! Updates of machines and their pools to the next rendered configuration: drain, write, reboot, one machine after the other.
 //!
-//! Pure. A machine's state is on its Node, where the real machine-config daemon has it too (annotations
-//! `currentConfig`, `desiredConfig`, `state`), plus one annotation with the step and its start, so that a restart
+//! This is a pure state machine. The state of a machine is in annotations of its Node, as with the real machine-config daemon
+//! (`currentConfig`, `desiredConfig`, `state`). One more annotation has the step and its start, so that a restarted simulator
 //! finds a machine in the middle of its reboot.
 
 use std::collections::BTreeMap;
@@ -10,34 +10,34 @@ use chrono::{SecondsFormat, TimeDelta};
 use serde_json::{Value, json};
 
 use super::operators::earlier;
-use crate::dice::Dice;
+use crate::fault::Faults;
 use crate::fields::{self, Time};
 use crate::platform::scale;
+use crate::seeded_rng::SeededRng;
 use crate::spoke::clock::Clock;
-use crate::spoke::fault::Faults;
 use crate::spoke::setup::Durations;
 
 const CURRENT: &str = "machineconfiguration.openshift.io/currentConfig";
 const DESIRED: &str = "machineconfiguration.openshift.io/desiredConfig";
 const STATE: &str = "machineconfiguration.openshift.io/state";
 const REASON: &str = "machineconfiguration.openshift.io/reason";
-/// Step and its start, `drain@<RFC 3339, wall-clock>`.
+/// Annotation with the step and its start, `drain@<RFC 3339, wall-clock time>`.
 const STEP: &str = "spoke-sim.mcu/step";
-/// A drain may take this long before it counts as failed (the machine-config controller's figure).
-const DRAIN_PATIENCE: TimeDelta = TimeDelta::hours(1);
-/// A node that is away is noticed after so long.
-const NOTICE: TimeDelta = TimeDelta::minutes(2);
+/// A drain counts as failed after this time, as in the machine-config controller.
+const DRAIN_TIMEOUT: TimeDelta = TimeDelta::hours(1);
+/// A node counts as not ready after it was away for this time.
+const NOT_READY_AFTER: TimeDelta = TimeDelta::minutes(2);
 
-/// What a machine does.
+/// What a machine is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing: it runs its configuration.
+    /// It runs its configuration.
     Idle,
     /// Its pods are evicted.
     Drain(Time),
     /// The new system is pulled and written.
     Write(Time),
-    /// It is away.
+    /// It reboots.
     Reboot(Time),
 }
 
@@ -50,86 +50,91 @@ pub struct Machine {
     pub pool: String,
     /// The configuration it runs.
     pub config: String,
-    /// The configuration it is on its way to.
+    /// The configuration it is being updated to.
     pub desired: String,
-    /// What it does.
+    /// What it is doing.
     pub step: Step,
-    /// Why it cannot go on.
+    /// Why it cannot continue.
     pub degraded: Option<String>,
 }
 
-/// One pool as its object says.
+/// One pool, from its object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
     /// Its name, `master` or `worker`.
     pub name: String,
-    /// Whether an admin holds it.
+    /// Whether an administrator paused it.
     pub paused: bool,
     /// `spec.maxUnavailable`: a number or a percentage.
     pub max_unavailable: Value,
 }
 
-/// What a pass is about.
-pub struct Ground<'a> {
-    /// The version whose configuration the machines are to run; `None` while its operator has not rendered it.
+/// Everything that a pass needs.
+pub struct MachinesContext<'a> {
+    /// The version whose configuration the machines should run; `None` while its operator has not rendered it.
     pub version: Option<&'a str>,
     /// How long steps take.
     pub durations: &'a Durations,
-    /// Largest deviation of them.
+    /// Maximum deviation of the durations, as a fraction.
     pub jitter: f64,
-    /// What is wrong.
+    /// The faults of the cluster.
     pub faults: &'a Faults,
-    /// Whether there is one machine only: its reboots take the API server with them.
+    /// Whether there is only one machine, whose reboots make the API server unavailable.
     pub single_node: bool,
-    /// The cluster's own draws.
-    pub dice: Dice,
+    /// The random numbers of the cluster.
+    pub rng: SeededRng,
 }
 
-/// What came of a pass.
+/// The result of a pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// The next instant at which something changes by itself.
+    /// When something next changes without an event.
     pub wake: Option<Time>,
-    /// Whether nobody reaches the API server.
+    /// Whether the API server cannot be reached.
     pub dark: bool,
 }
 
-/// The configuration a pool's machines run with a version.
+/// The name of the configuration that the machines of a pool run with a version.
 #[must_use]
 pub fn rendered(pool: &str, version: &str) -> String {
-    let dice = Dice::new(0).of(pool).of(version);
+    let rng = SeededRng::new(0).of(pool).of(version);
     format!(
         "rendered-{pool}-{:016x}{:016x}",
-        dice.nth(0).bits(),
-        dice.nth(1).bits()
+        rng.nth(0).bits(),
+        rng.nth(1).bits()
     )
 }
 
 /// Brings the machines up to `now`.
-pub fn advance(machines: &mut [Machine], pools: &[Pool], ground: &Ground<'_>, now: Time) -> Seen {
+pub fn advance(machines: &mut [Machine], pools: &[Pool], context: &MachinesContext<'_>, now: Time) -> Seen {
     let mut wake = None;
     for pool in pools {
         let mut own: Vec<&mut Machine> = machines
             .iter_mut()
             .filter(|machine| machine.pool == pool.name)
             .collect();
-        wake = earlier(wake, advance_pool(&mut own, pool, ground, now));
+        wake = earlier(wake, advance_pool(&mut own, pool, context, now));
     }
     Seen {
         wake,
-        dark: machines.iter().any(|machine| is_dark(machine, ground, now)),
+        dark: machines.iter().any(|machine| is_dark(machine, context, now)),
     }
 }
 
-/// What began goes on, whatever is wanted by now; what is free begins as far as there is room.
-fn advance_pool(own: &mut [&mut Machine], pool: &Pool, ground: &Ground<'_>, now: Time) -> Option<Time> {
-    let goal = ground
+/// Machines that have started continue even if the target changed. Idle machines start as `maxUnavailable` allows.
+fn advance_pool(
+    own: &mut [&mut Machine],
+    pool: &Pool,
+    context: &MachinesContext<'_>,
+    now: Time,
+) -> Option<Time> {
+    let goal = context
         .version
         .filter(|_| !pool.paused)
         .map(|version| rendered(&pool.name, version));
     let room = unavailable(&pool.max_unavailable, own.len());
     for (n, machine) in own.iter_mut().enumerate() {
-        walk(machine, n == 0, ground, now);
+        walk(machine, n == 0, context, now);
     }
     let mut busy = own.iter().filter(|machine| machine.step != Step::Idle).count();
     for machine in own.iter_mut().filter(|machine| machine.step == Step::Idle) {
@@ -143,9 +148,9 @@ fn advance_pool(own: &mut [&mut Machine], pool: &Pool, ground: &Ground<'_>, now:
     }
     let mut wake = None;
     for (n, machine) in own.iter_mut().enumerate() {
-        wake = earlier(wake, walk(machine, n == 0, ground, now));
+        wake = earlier(wake, walk(machine, n == 0, context, now));
     }
-    // Steps that take no time leave room again at once.
+    // Steps without a duration are already finished, so that the next machine can start.
     let idle = |machine: &&mut Machine| machine.step == Step::Idle;
     let waits =
         |machine: &&mut Machine| idle(machine) && goal.as_ref().is_some_and(|goal| *goal != machine.config);
@@ -156,41 +161,41 @@ fn advance_pool(own: &mut [&mut Machine], pool: &Pool, ground: &Ground<'_>, now:
     wake
 }
 
-/// Takes one machine through the steps that are due. Returns when the next is.
-fn walk(machine: &mut Machine, first: bool, ground: &Ground<'_>, now: Time) -> Option<Time> {
+/// Takes one machine through the steps that are due. Returns when the next one is due.
+fn walk(machine: &mut Machine, first: bool, context: &MachinesContext<'_>, now: Time) -> Option<Time> {
     loop {
         let (since, step) = match machine.step {
             Step::Idle => return None,
-            Step::Drain(since) => (since, ground.durations.drain),
-            Step::Write(since) => (since, ground.durations.write),
-            Step::Reboot(since) => (since, reboot(&machine.pool, ground)),
+            Step::Drain(since) => (since, context.durations.drain),
+            Step::Write(since) => (since, context.durations.write),
+            Step::Reboot(since) => (since, reboot(&machine.pool, context)),
         };
         let stuck = match machine.step {
-            Step::Drain(_) if first => ground.faults.drain_stuck(&machine.pool),
-            Step::Write(_) if first => ground.faults.pull_failing(&machine.pool),
+            Step::Drain(_) if first => context.faults.drain_stuck(&machine.pool),
+            Step::Write(_) if first => context.faults.pull_failing(&machine.pool),
             _ => None,
         };
         if let Some(span) = stuck
             && now < since + span
         {
             let complain = match machine.step {
-                Step::Drain(_) => since + DRAIN_PATIENCE,
+                Step::Drain(_) => since + DRAIN_TIMEOUT,
                 _ => since,
             };
             machine.degraded = (now >= complain).then(|| complaint(machine));
             return earlier(Some(since + span), Some(complain).filter(|at| *at > now));
         }
         machine.degraded = None;
-        let dice = ground.dice.of(&machine.name).of(&machine.desired);
-        let factor = ground.faults.slowness() * (1.0 + dice.between(-ground.jitter, ground.jitter));
+        let rng = context.rng.of(&machine.name).of(&machine.desired);
+        let factor = context.faults.slowness() * (1.0 + rng.between(-context.jitter, context.jitter));
         let due = since + stuck.unwrap_or_default() + scale(step.to_std().unwrap_or_default(), factor);
         if now < due {
             if !matches!(machine.step, Step::Reboot(_)) {
                 return Some(due);
             }
-            // A node that is away long enough is noticed, and an outage may end before its reboot does.
-            let outage = ground.faults.api_outage().map(|span| since + span);
-            return [Some(since + NOTICE), outage]
+            // The node counts as not ready before the reboot ends, and an outage may also end earlier.
+            let outage = context.faults.api_outage().map(|span| since + span);
+            return [Some(since + NOT_READY_AFTER), outage]
                 .into_iter()
                 .map(|at| at.filter(|at| *at > now))
                 .fold(Some(due), earlier);
@@ -206,22 +211,22 @@ fn walk(machine: &mut Machine, first: bool, ground: &Ground<'_>, now: Time) -> O
     }
 }
 
-/// How long a reboot takes: as long as the outage that a fault asks for.
-fn reboot(pool: &str, ground: &Ground<'_>) -> TimeDelta {
-    let outage = ground.faults.api_outage().filter(|_| pool == "master");
-    outage.unwrap_or_default().max(ground.durations.reboot)
+/// How long a reboot takes: at least as long as an outage by a fault.
+fn reboot(pool: &str, context: &MachinesContext<'_>) -> TimeDelta {
+    let outage = context.faults.api_outage().filter(|_| pool == "master");
+    outage.unwrap_or_default().max(context.durations.reboot)
 }
 
-fn is_dark(machine: &Machine, ground: &Ground<'_>, now: Time) -> bool {
+fn is_dark(machine: &Machine, context: &MachinesContext<'_>, now: Time) -> bool {
     let Step::Reboot(since) = machine.step else {
         return false;
     };
-    let lasts = match ground.faults.api_outage() {
+    let lasts = match context.faults.api_outage() {
         Some(span) => span,
-        None if ground.single_node => ground.durations.reboot,
+        None if context.single_node => context.durations.reboot,
         None => return false,
     };
-    machine.pool == "master" && (ground.single_node || now < since + lasts)
+    machine.pool == "master" && (context.single_node || now < since + lasts)
 }
 
 fn complaint(machine: &Machine) -> String {
@@ -238,7 +243,7 @@ fn complaint(machine: &Machine) -> String {
     }
 }
 
-/// How many machines of a pool may be away at one time: at least one, the machine-config operator's own rule.
+/// How many machines of a pool may be unavailable at a time: at least one, as in the machine-config operator.
 fn unavailable(limit: &Value, size: usize) -> usize {
     let number = match limit {
         Value::Number(number) => number.as_u64().and_then(|number| usize::try_from(number).ok()),
@@ -252,26 +257,26 @@ fn unavailable(limit: &Value, size: usize) -> usize {
     number.unwrap_or(1).max(1)
 }
 
-/// Masters that have been away for long enough to be noticed.
+/// Masters that have been away long enough to count as not ready, and since when.
 #[must_use]
 pub fn not_ready(machines: &[Machine], now: Time) -> Vec<(String, Time)> {
     machines
         .iter()
         .filter(|machine| machine.pool == "master")
         .filter_map(|machine| match machine.step {
-            Step::Reboot(since) if since + NOTICE <= now => Some((machine.name.clone(), since)),
+            Step::Reboot(since) if since + NOT_READY_AFTER <= now => Some((machine.name.clone(), since)),
             _ => None,
         })
         .collect()
 }
 
-/// The status of a pool (times simulated), from the one before.
+/// The next status of a pool, with simulated times.
 #[must_use]
 pub fn pool_status(
     pool: &Pool,
     before: &Value,
     machines: &[Machine],
-    ground: &Ground<'_>,
+    context: &MachinesContext<'_>,
     generation: i64,
     now: Time,
 ) -> Value {
@@ -280,7 +285,7 @@ pub fn pool_status(
         .filter(|machine| machine.pool == pool.name)
         .collect();
     let current = fields::text(before, &["configuration", "name"]).to_owned();
-    let goal = ground
+    let goal = context
         .version
         .map_or(current, |version| rendered(&pool.name, version));
     let count = |test: &dyn Fn(&Machine) -> bool| own.iter().filter(|machine| test(machine)).count();
@@ -352,7 +357,7 @@ pub fn pool_status(
     status
 }
 
-/// Reads a machine from its Node; `None` for a node that is not ours.
+/// Reads a machine from its Node. `None` for a node that the simulator did not create.
 #[must_use]
 pub fn read(node: &Value, clock: &Clock) -> Option<Machine> {
     let annotation = |name: &str| fields::text(node, &["metadata", "annotations", name]);
@@ -382,7 +387,7 @@ pub fn read(node: &Value, clock: &Clock) -> Option<Machine> {
     })
 }
 
-/// The merge patch that makes a Node show its machine, annotations and spec.
+/// The merge patch for annotations and spec of a machine's Node.
 #[must_use]
 pub fn node_patch(machine: &Machine, clock: &Clock) -> Value {
     let stamp = |name: &str, since| {
@@ -410,7 +415,7 @@ pub fn node_patch(machine: &Machine, clock: &Clock) -> Value {
     })
 }
 
-/// The status of a Node (times simulated), from the one before.
+/// The next status of a Node, with simulated times.
 #[must_use]
 pub fn node_status(machine: &Machine, before: &Value, now: Time) -> Value {
     let mut status = before.clone();
@@ -428,9 +433,9 @@ pub fn node_status(machine: &Machine, before: &Value, now: Time) -> Value {
     status
 }
 
-/// A Node as it is installed.
+/// The Node of a new machine.
 #[must_use]
-pub fn newborn(name: &str, pool: &str, roles: &[&str], version: &str) -> Value {
+pub fn new_node(name: &str, pool: &str, roles: &[&str], version: &str) -> Value {
     let mut labels = BTreeMap::from([("kubernetes.io/hostname", name), ("kubernetes.io/os", "linux")]);
     let roles: Vec<String> = roles
         .iter()

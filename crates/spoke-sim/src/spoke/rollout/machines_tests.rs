@@ -4,12 +4,13 @@ use chrono::TimeDelta;
 use serde_json::{Value, json};
 
 use super::{
-    Ground, Machine, Pool, Step, advance, newborn, node_patch, not_ready, pool_status, read, rendered,
+    Machine, MachinesContext, Pool, Step, advance, new_node, node_patch, not_ready, pool_status, read,
+    rendered,
 };
-use crate::dice::Dice;
+use crate::fault::Faults;
 use crate::fields::{Time, from_unix};
+use crate::seeded_rng::SeededRng;
 use crate::spoke::clock::Clock;
-use crate::spoke::fault::Faults;
 use crate::spoke::rollout::operators::{condition, find};
 use crate::spoke::setup::Durations;
 
@@ -53,25 +54,30 @@ impl World {
         }
     }
 
-    fn with_ground<T>(&mut self, run: impl FnOnce(&mut Vec<Machine>, &[Pool], &Ground<'_>, Time) -> T) -> T {
-        let ground = Ground {
+    fn with_ground<T>(
+        &mut self,
+        run: impl FnOnce(&mut Vec<Machine>, &[Pool], &MachinesContext<'_>, Time) -> T,
+    ) -> T {
+        let context = MachinesContext {
             version: Some(NEW),
             durations: &Durations::default(),
             jitter: 0.0,
             faults: &self.faults,
             single_node: self.single_node,
-            dice: Dice::new(1),
+            rng: SeededRng::new(1),
         };
-        run(&mut self.machines, &self.pools, &ground, self.now)
+        run(&mut self.machines, &self.pools, &context, self.now)
     }
 
     fn pass(&mut self) -> super::Seen {
-        self.with_ground(|machines, pools, ground, now| advance(machines, pools, ground, now))
+        self.with_ground(|machines, pools, context, now| advance(machines, pools, context, now))
     }
 
     fn status(&mut self, name: &str) -> Value {
         let pool = pool(name);
-        self.with_ground(|machines, _, ground, now| pool_status(&pool, &json!({}), machines, ground, 2, now))
+        self.with_ground(|machines, _, context, now| {
+            pool_status(&pool, &json!({}), machines, context, 2, now)
+        })
     }
 
     /// Minutes until nothing changes by itself, and how long it was dark.
@@ -213,7 +219,7 @@ fn a_master_that_reboots_is_noticed_after_two_minutes() {
 #[test]
 fn a_machine_is_read_back_from_its_node_in_mid_step() {
     let clock = Clock::new(from_unix(0), 60.0);
-    let mut node = newborn("worker-1", "worker", &["worker"], OLD);
+    let mut node = new_node("worker-1", "worker", &["worker"], OLD);
     let mut machine = read(&node, &clock).unwrap();
     assert_eq!((machine.pool.as_str(), machine.step), ("worker", Step::Idle));
     for step in [

@@ -1,26 +1,26 @@
-//! Cluster operators from one version to the next: who begins when, what each shows, when it is level.
+//! Updates of cluster operators to the next version: when each starts, what it reports, and when it is updated.
 //!
-//! Pure: statuses and simulated time in, statuses and the next instant out. An operator's state is in its own
-//! conditions (Progressing since, version reported), so that a restart goes on from what the API server holds;
-//! the memory only keeps instants finer than the whole seconds written there.
+//! This is a pure state machine over statuses and simulated time. The state of an operator is in its own conditions and
+//! versions, so that a restarted simulator continues from what the API server holds. The memory only keeps times that are finer
+//! than the whole seconds written there.
 
 use std::collections::BTreeMap;
 
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 
-use super::table::{MACHINE_CONFIG, OPERATORS, Row, STATIC_PODS};
-use crate::dice::Dice;
+use crate::fault::{Faults, OperatorFault};
 use crate::fields::{self, Cond, Time, set_condition};
 use crate::platform::scale;
-use crate::spoke::fault::{Faults, Trouble};
+use crate::run_levels::{MACHINE_CONFIG, OPERATORS, Row, STATIC_PODS};
+use crate::seeded_rng::SeededRng;
 
 /// What the cluster-version operator applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Version every operator is to report.
+    /// The version that every operator should report.
     pub version: String,
-    /// Whether the cluster-version operator runs: without it no operator gets its new deployment.
+    /// Whether the cluster-version operator runs. Without it no operator gets its new Deployment.
     pub up: bool,
 }
 
@@ -29,54 +29,59 @@ pub struct Target {
 pub struct Machines {
     /// Whether every master runs the target's system.
     pub masters_updated: bool,
-    /// Whether some pool updates.
+    /// Whether any pool is being updated.
     pub pools_updating: bool,
     /// Why a pool is degraded.
     pub degraded: Option<String>,
-    /// Masters that have not been ready for long enough to be noticed: name and since when.
+    /// Masters that count as not ready, with name and since when.
     pub masters_not_ready: Vec<(String, Time)>,
 }
 
-/// What a pass is about.
-pub struct Ground<'a> {
-    /// The goal.
+/// Everything that a pass needs.
+pub struct OperatorsContext<'a> {
+    /// The target.
     pub target: &'a Target,
     /// The machines.
     pub machines: &'a Machines,
-    /// What is wrong.
+    /// The faults of the cluster.
     pub faults: &'a Faults,
-    /// Factor on what an operator takes.
+    /// Factor on the duration of every operator's update.
     pub pace: f64,
-    /// Largest deviation of it.
+    /// Maximum deviation of the durations, as a fraction.
     pub jitter: f64,
-    /// The cluster's own draws.
-    pub dice: Dice,
+    /// The random numbers of the cluster.
+    pub rng: SeededRng,
 }
 
-/// When operators began, by name; lost at a restart.
+/// When operators started their update, by name. This is lost at a restart.
 #[derive(Clone, Debug, Default)]
 pub struct Operators {
     towards: String,
     began: BTreeMap<String, Time>,
 }
 
-/// Names and statuses (times simulated).
+/// Statuses by name, with simulated times.
 pub type Statuses = BTreeMap<String, Value>;
 
 impl Operators {
-    /// Brings all statuses up to `now`. Returns the next instant at which something changes by itself.
-    pub fn advance(&mut self, statuses: &mut Statuses, ground: &Ground<'_>, now: Time) -> Option<Time> {
-        if self.towards != ground.target.version {
-            self.towards.clone_from(&ground.target.version);
+    /// Brings all statuses up to `now`. Returns when something next changes without an event.
+    pub fn advance(
+        &mut self,
+        statuses: &mut Statuses,
+        context: &OperatorsContext<'_>,
+        now: Time,
+    ) -> Option<Time> {
+        if self.towards != context.target.version {
+            self.towards.clone_from(&context.target.version);
             self.began.clear();
         }
         let mut wake = None;
         let mut lower = true;
-        let mut stage = 0;
+        let mut run_level = 0;
         let mut whole = true;
         for row in &OPERATORS {
-            if row.stage != stage {
-                stage = row.stage;
+            if row.run_level != run_level {
+                run_level = row.run_level;
                 lower &= whole;
                 whole = true;
             }
@@ -84,8 +89,8 @@ impl Operators {
                 whole = false;
                 continue;
             };
-            let next = self.one(row, status, lower, ground, now);
-            whole &= level(status, &ground.target.version) && healthy(status);
+            let next = self.one(row, status, lower, context, now);
+            whole &= level(status, &context.target.version) && healthy(status);
             wake = earlier(wake, next);
         }
         wake
@@ -96,70 +101,71 @@ impl Operators {
         row: &Row,
         status: &mut Value,
         may_begin: bool,
-        ground: &Ground<'_>,
+        context: &OperatorsContext<'_>,
         now: Time,
     ) -> Option<Time> {
-        show_upgradeable(row, status, ground, now);
-        if level(status, &ground.target.version) {
-            settle(row, status, ground, now);
+        show_upgradeable(row, status, context, now);
+        if level(status, &context.target.version) {
+            settle(row, status, context, now);
             return None;
         }
         let began = match self.began.get(row.name) {
             Some(began) => *began,
             None => match progressing_since(status) {
                 Some(since) => since,
-                None if may_begin && ground.target.up => now,
+                None if may_begin && context.target.up => now,
                 None => return None,
             },
         };
         self.began.insert(row.name.to_owned(), began);
-        show_progressing(row, status, &ground.target.version, now);
-        let trouble = ground.faults.trouble(row.name);
-        let suffers = match trouble {
-            Some(Trouble::Degraded(span) | Trouble::Unavailable(span)) => span,
+        show_progressing(row, status, &context.target.version, now);
+        let fault = context.faults.operator_fault(row.name);
+        let suffers = match fault {
+            Some(OperatorFault::Degraded(span) | OperatorFault::Unavailable(span)) => span,
             None => TimeDelta::zero(),
         };
         let well_at = began + suffers;
-        show_trouble(row, status, trouble.filter(|_| now < well_at), ground, now);
+        show_fault(row, status, fault.filter(|_| now < well_at), context, now);
         if now < well_at {
             return Some(well_at);
         }
-        let due = well_at + ground.faults.delay(row.name) + takes(row, ground);
+        let due = well_at + context.faults.delay(row.name) + takes(row, context);
         if now < due {
             return Some(due);
         }
-        if row.name == MACHINE_CONFIG && !ground.machines.masters_updated {
+        if row.name == MACHINE_CONFIG && !context.machines.masters_updated {
             return None;
         }
-        report_version(status, &ground.target.version);
-        settle(row, status, ground, now);
+        report_version(status, &context.target.version);
+        settle(row, status, context, now);
         None
     }
 }
 
-/// Whether an operator reports a version or is on its way to it.
+/// Whether an operator reports a version or is being updated to it.
 #[must_use]
 pub fn level_or_begun(operators: &Operators, name: &str, statuses: &Statuses, version: &str) -> bool {
     let begun = operators.towards == version && operators.began.contains_key(name);
     begun || statuses.get(name).is_some_and(|status| level(status, version))
 }
 
-/// What an operator takes, with slowness and its own deviation.
-fn takes(row: &Row, ground: &Ground<'_>) -> TimeDelta {
-    let dice = ground.dice.of(row.name).of(&ground.target.version);
-    let factor = ground.pace * ground.faults.slowness() * (1.0 + dice.between(-ground.jitter, ground.jitter));
+/// How long an operator takes, with slowness and random deviation.
+fn takes(row: &Row, context: &OperatorsContext<'_>) -> TimeDelta {
+    let rng = context.rng.of(row.name).of(&context.target.version);
+    let factor =
+        context.pace * context.faults.slowness() * (1.0 + rng.between(-context.jitter, context.jitter));
     scale(std::time::Duration::from_secs_f64(row.minutes * 60.0), factor)
 }
 
-/// The object of an operator before it has said anything.
+/// The object of an operator without status.
 #[must_use]
 pub fn manifest(name: &str) -> Value {
     json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator", "metadata": {"name": name}, "spec": {}})
 }
 
-/// The status of an operator right after installation, or before one that a new release brings.
+/// The status of an operator after its installation.
 #[must_use]
-pub fn newborn(version: &str, at: Time) -> Value {
+pub fn new_status(version: &str, at: Time) -> Value {
     let mut object = json!({"status": {"conditions": [], "extension": null, "relatedObjects": [],
         "versions": [{"name": "operator", "version": version}]}});
     set_condition(&mut object, well("Degraded", "False"), at);
@@ -215,7 +221,7 @@ fn report_version(status: &mut Value, version: &str) {
     status["versions"] = json!([{"name": "operator", "version": version}]);
 }
 
-/// `set_condition` on a bare status.
+/// Sets a condition in a status.
 pub fn put(status: &mut Value, cond: Cond<'_>, now: Time) {
     let mut object = json!({"status": status.take()});
     set_condition(&mut object, cond, now);
@@ -241,9 +247,15 @@ fn show_progressing(row: &Row, status: &mut Value, version: &str, now: Time) {
     put(status, cond, now);
 }
 
-fn show_trouble(row: &Row, status: &mut Value, trouble: Option<Trouble>, ground: &Ground<'_>, now: Time) {
-    let unavailable = matches!(trouble, Some(Trouble::Unavailable(_)));
-    let degraded = matches!(trouble, Some(Trouble::Degraded(_)));
+fn show_fault(
+    row: &Row,
+    status: &mut Value,
+    fault: Option<OperatorFault>,
+    context: &OperatorsContext<'_>,
+    now: Time,
+) {
+    let unavailable = matches!(fault, Some(OperatorFault::Unavailable(_)));
+    let degraded = matches!(fault, Some(OperatorFault::Degraded(_)));
     let available = if unavailable {
         Cond {
             kind: "Available",
@@ -264,13 +276,13 @@ fn show_trouble(row: &Row, status: &mut Value, trouble: Option<Trouble>, ground:
         };
         put(status, cond, now);
     } else {
-        show_machines(row, status, ground, now);
+        show_machines(row, status, context, now);
     }
 }
 
-/// Degraded as far as the machines are to blame.
-fn show_machines(row: &Row, status: &mut Value, ground: &Ground<'_>, now: Time) {
-    let machines = ground.machines;
+/// Sets Degraded by the state of the machines.
+fn show_machines(row: &Row, status: &mut Value, context: &OperatorsContext<'_>, now: Time) {
+    let machines = context.machines;
     let message = if STATIC_PODS.contains(&row.name) && !machines.masters_not_ready.is_empty() {
         let nodes: Vec<String> = machines
             .masters_not_ready
@@ -287,7 +299,7 @@ fn show_machines(row: &Row, status: &mut Value, ground: &Ground<'_>, now: Time) 
         ))
     } else if row.name == MACHINE_CONFIG {
         machines.degraded.as_ref().map(|why| {
-            let version = &ground.target.version;
+            let version = &context.target.version;
             (
                 "RequiredPoolsFailed",
                 format!("Failed to resync {version} because: {why}"),
@@ -310,15 +322,15 @@ fn show_machines(row: &Row, status: &mut Value, ground: &Ground<'_>, now: Time) 
     }
 }
 
-fn settle(row: &Row, status: &mut Value, ground: &Ground<'_>, now: Time) {
+fn settle(row: &Row, status: &mut Value, context: &OperatorsContext<'_>, now: Time) {
     put(status, well("Available", "True"), now);
     put(status, well("Progressing", "False"), now);
-    show_machines(row, status, ground, now);
+    show_machines(row, status, context, now);
 }
 
-fn show_upgradeable(row: &Row, status: &mut Value, ground: &Ground<'_>, now: Time) {
-    let updating = row.name == MACHINE_CONFIG && ground.machines.pools_updating;
-    let why = ground.faults.not_upgradeable(row.name).or(updating.then_some((
+fn show_upgradeable(row: &Row, status: &mut Value, context: &OperatorsContext<'_>, now: Time) {
+    let updating = row.name == MACHINE_CONFIG && context.machines.pools_updating;
+    let why = context.faults.not_upgradeable(row.name).or(updating.then_some((
         "PoolUpdating",
         "One or more machine config pools are updating, please see `oc get mcp` for further details",
     )));
@@ -334,7 +346,7 @@ fn show_upgradeable(row: &Row, status: &mut Value, ground: &Ground<'_>, now: Tim
     put(status, cond, now);
 }
 
-/// The earlier of two instants that may not come.
+/// The earlier of two times, each of which may be missing.
 #[must_use]
 pub fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
     match (one, other) {

@@ -2,11 +2,13 @@
 
 use chrono::TimeDelta;
 
-use super::{Ground, Machines, Operators, Statuses, Target, condition, find, healthy, level, newborn};
-use crate::dice::Dice;
+use super::{
+    Machines, Operators, OperatorsContext, Statuses, Target, condition, find, healthy, level, new_status,
+};
+use crate::fault::Faults;
 use crate::fields::{Time, from_unix, text};
-use crate::spoke::fault::Faults;
-use crate::spoke::rollout::table::{MACHINE_CONFIG, OPERATORS};
+use crate::run_levels::{MACHINE_CONFIG, OPERATORS};
+use crate::seeded_rng::SeededRng;
 
 const OLD: &str = "4.16.10";
 const NEW: &str = "4.17.3";
@@ -26,7 +28,7 @@ impl World {
         Self {
             statuses: OPERATORS
                 .iter()
-                .map(|row| (row.name.to_owned(), newborn(OLD, born)))
+                .map(|row| (row.name.to_owned(), new_status(OLD, born)))
                 .collect(),
             operators: Operators::default(),
             target: Target {
@@ -40,15 +42,15 @@ impl World {
     }
 
     fn pass(&mut self) -> Option<Time> {
-        let ground = Ground {
+        let context = OperatorsContext {
             target: &self.target,
             machines: &self.machines,
             faults: &self.faults,
             pace: 1.0,
             jitter: 0.0,
-            dice: Dice::new(1),
+            rng: SeededRng::new(1),
         };
-        self.operators.advance(&mut self.statuses, &ground, self.now)
+        self.operators.advance(&mut self.statuses, &context, self.now)
     }
 
     /// Jumps from change to change until nothing changes by itself. Returns when each operator became level.
@@ -71,7 +73,7 @@ impl World {
                     assert!(next > self.now, "no standing still");
                     self.now = next;
                 }
-                // What a level stage lets begin is seen in the next pass.
+                // What a level run level lets begin is seen in the next pass.
                 None if self.pass().is_none() => return finished,
                 None => {}
             }

@@ -1,4 +1,4 @@
-//! The controller around the pure parts: mirrors and clock in, statuses out.
+//! The controller around the pure parts: it reads informers and the clock, and writes statuses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,25 +7,25 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::machines::{self, Machine, Pool, Step};
-use super::operators::{self, Machines, Operators, Statuses, Target};
-use super::table::{MACHINE_CONFIG, OPERATORS};
-use crate::dice::Dice;
+use super::machines::{self, Machine, MachinesContext, Pool, Step};
+use super::operators::{self, Machines, Operators, OperatorsContext, Statuses, Target};
+use crate::fault::Faults;
 use crate::fields::{self, Time};
+use crate::run_levels::{MACHINE_CONFIG, OPERATORS};
+use crate::seeded_rng::SeededRng;
 use crate::spoke::clock::Clock;
-use crate::spoke::desk::{Desk, WriteError};
-use crate::spoke::fault::Faults;
+use crate::spoke::informer::Informer;
 use crate::spoke::kinds;
-use crate::spoke::mirror::Mirror;
 use crate::spoke::setup::Setup;
+use crate::spoke::status_writer::{StatusWriter, WriteError};
 
-/// A refused write is tried again after so long.
+/// Delay before a refused write is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// What the machines mean for the cluster-version operator.
+/// Events of the machines that affect the cluster-version operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Surroundings {
-    /// How often the machine it runs on was drained or rebooted.
+pub struct MachineEvents {
+    /// How often its machine was drained or rebooted.
     pub evictions: u64,
 }
 
@@ -33,31 +33,31 @@ pub struct Surroundings {
 pub struct Rollout {
     /// The simulated clock.
     pub clock: Clock,
-    /// What the spoke is like.
+    /// How the cluster is installed and behaves.
     pub setup: Arc<Setup>,
-    /// What is wrong with it.
+    /// The faults of the cluster.
     pub faults: watch::Receiver<Faults>,
-    /// What is applied; `None` until the cluster-version operator knows.
+    /// What is applied; `None` until the cluster-version operator reports it.
     pub target: watch::Receiver<Option<Target>>,
-    /// Where it tells of evictions.
-    pub surroundings: watch::Sender<Surroundings>,
-    /// Where it tells of outages.
+    /// Where evictions are reported.
+    pub machine_events: watch::Sender<MachineEvents>,
+    /// Where outages are reported.
     pub dark: watch::Sender<bool>,
     /// `ClusterOperators`.
-    pub operators: Mirror,
+    pub operators: Informer,
     /// `MachineConfigPools`.
-    pub pools: Mirror,
+    pub pools: Informer,
     /// Nodes.
-    pub nodes: Mirror,
-    /// Rung by the mirrors.
-    pub bell: Arc<Notify>,
-    /// Where it writes.
-    pub desk: Desk,
-    /// The cluster's own draws.
-    pub dice: Dice,
+    pub nodes: Informer,
+    /// Notified by the informers.
+    pub notify: Arc<Notify>,
+    /// Writes statuses and objects.
+    pub writer: StatusWriter,
+    /// The random numbers of the cluster.
+    pub rng: SeededRng,
 }
 
-/// What is kept between passes; lost at a restart.
+/// The state between passes. It is lost at a restart.
 #[derive(Default)]
 struct Memory {
     operators: Operators,
@@ -68,7 +68,7 @@ struct Memory {
 }
 
 impl Rollout {
-    /// Plays until stopped.
+    /// Runs until it is stopped.
     pub async fn run(mut self, stop: CancellationToken) {
         let mut memory = Memory::default();
         loop {
@@ -89,14 +89,14 @@ impl Rollout {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = timer => {}
-                () = self.bell.notified() => {}
+                () = self.notify.notified() => {}
                 Ok(()) = self.target.changed() => {}
                 Ok(()) = self.faults.changed() => {}
             }
         }
     }
 
-    /// One look at everything. Returns when to look again although nothing changed.
+    /// Makes one pass. Returns when to make the next one if nothing changes.
     async fn pass(&mut self, memory: &mut Memory, now: Time) -> Result<Option<Time>, WriteError> {
         let Some(target) = self.target.borrow_and_update().clone() else {
             return Ok(None);
@@ -106,59 +106,59 @@ impl Rollout {
         let mut statuses = self.statuses();
         let nodes = self.nodes.all();
         let pools = self.pools.all();
-        self.take_in(memory, &nodes);
+        self.update_machines(memory, &nodes);
 
         let rendered =
             operators::level_or_begun(&memory.operators, MACHINE_CONFIG, &statuses, &target.version);
-        let ground = machines::Ground {
+        let context = MachinesContext {
             version: rendered.then_some(target.version.as_str()),
             durations: &setup.durations,
             jitter: setup.jitter,
             faults: &faults,
             single_node: setup.is_single_node(),
-            dice: self.dice,
+            rng: self.rng,
         };
         let views: Vec<Pool> = pools.iter().map(pool).collect();
-        let seen = machines::advance(&mut memory.machines, &views, &ground, now);
-        self.tell(memory, seen.dark);
+        let seen = machines::advance(&mut memory.machines, &views, &context, now);
+        self.report_events(memory, seen.dark);
 
-        let summary = summary(&memory.machines, &views, ground.version, now);
-        let operators_ground = operators::Ground {
+        let summary = summary(&memory.machines, &views, context.version, now);
+        let operators_context = OperatorsContext {
             target: &target,
             machines: &summary,
             faults: &faults,
             pace: setup.durations.operators,
             jitter: setup.jitter,
-            dice: self.dice,
+            rng: self.rng,
         };
-        let wake = memory.operators.advance(&mut statuses, &operators_ground, now);
+        let wake = memory.operators.advance(&mut statuses, &operators_context, now);
         let begun = operators::level_or_begun(&memory.operators, MACHINE_CONFIG, &statuses, &target.version);
         if seen.dark {
-            // Nothing can be written; what is due is caught up with when the server is back.
+            // Nothing can be written. What is due is written when the server is back.
             return Ok(operators::earlier(seen.wake, None));
         }
-        self.write(&statuses, &nodes, &pools, &views, memory, &ground, now)
+        self.write(&statuses, &nodes, &pools, &views, memory, &context, now)
             .await?;
-        // The pools begin in the pass after their operator has.
+        // The pools start in the pass after their operator has started.
         let soon = (begun != rendered).then_some(now);
         Ok(operators::earlier(soon, operators::earlier(wake, seen.wake)))
     }
 
-    /// Statuses of the operators of the table, times simulated.
+    /// Statuses of all known operators, with simulated times.
     fn statuses(&self) -> Statuses {
         let resource = kinds::cluster_operator();
         let seen = self.operators.all();
         seen.iter()
             .map(|object| {
-                let status = self.clock.to_simulated(self.desk.status(&resource, object));
+                let status = self.clock.to_simulated(self.writer.status(&resource, object));
                 (fields::text(object, &["metadata", "name"]).to_owned(), status)
             })
             .filter(|(name, _)| OPERATORS.iter().any(|row| row.name == name))
             .collect()
     }
 
-    /// Machines whose Node came or went; those that are known are remembered more finely than their Node says.
-    fn take_in(&self, memory: &mut Memory, nodes: &[Value]) {
+    /// Adds and removes machines with their Nodes. Known machines keep times that are finer than those on the Node.
+    fn update_machines(&self, memory: &mut Memory, nodes: &[Value]) {
         let found: Vec<Machine> = nodes
             .iter()
             .filter_map(|node| machines::read(node, &self.clock))
@@ -176,8 +176,8 @@ impl Rollout {
             .sort_by(|a, b| (&a.pool, &a.name).cmp(&(&b.pool, &b.name)));
     }
 
-    /// Tells of outages and of evictions of the cluster-version operator, which moves to the next master.
-    fn tell(&self, memory: &mut Memory, dark: bool) {
+    /// Reports outages, and evictions of the cluster-version operator, which moves to the next master.
+    fn report_events(&self, memory: &mut Memory, dark: bool) {
         self.dark
             .send_if_modified(|now| std::mem::replace(now, dark) != dark);
         let masters: Vec<&Machine> = memory
@@ -190,11 +190,11 @@ impl Rollout {
         };
         let away = matches!(host.step, Step::Write(_) | Step::Reboot(_));
         if away && !memory.host_away {
-            self.surroundings.send_modify(|told| told.evictions += 1);
+            self.machine_events.send_modify(|told| told.evictions += 1);
             tracing::info!(node = %host.name, "the cluster-version operator is evicted");
             if masters.len() > 1 {
                 memory.host += 1;
-                // Its next host may be the one that is drained next.
+                // The next host may be the one that is drained next.
                 return;
             }
         }
@@ -209,7 +209,7 @@ impl Rollout {
         pools: &[Value],
         views: &[Pool],
         memory: &Memory,
-        ground: &machines::Ground<'_>,
+        context: &MachinesContext<'_>,
         now: Time,
     ) -> Result<(), WriteError> {
         let resource = kinds::node();
@@ -220,25 +220,25 @@ impl Rollout {
             };
             let patch = machines::node_patch(machine, &self.clock);
             if !shows(node, &patch) {
-                self.desk.merge(&resource, "", name, &patch).await?;
+                self.writer.merge(&resource, "", name, &patch).await?;
             }
-            let before = self.clock.to_simulated(self.desk.status(&resource, node));
+            let before = self.clock.to_simulated(self.writer.status(&resource, node));
             let status = self.clock.to_wall(&machines::node_status(machine, &before, now));
-            self.desk.put_status(&resource, node, &status).await?;
+            self.writer.put_status(&resource, node, &status).await?;
         }
         let resource = kinds::machine_config_pool();
         for (object, view) in pools.iter().zip(views) {
-            if let Some(version) = ground.version {
+            if let Some(version) = context.version {
                 let goal = machines::rendered(&view.name, version);
                 let patch = json!({"spec": {"configuration": {"name": goal}}});
                 if !shows(object, &patch) {
-                    self.desk.merge(&resource, "", &view.name, &patch).await?;
+                    self.writer.merge(&resource, "", &view.name, &patch).await?;
                 }
             }
             let generation = fields::integer(object, &["metadata", "generation"]).unwrap_or(0);
-            let before = self.clock.to_simulated(self.desk.status(&resource, object));
-            let status = machines::pool_status(view, &before, &memory.machines, ground, generation, now);
-            self.desk
+            let before = self.clock.to_simulated(self.writer.status(&resource, object));
+            let status = machines::pool_status(view, &before, &memory.machines, context, generation, now);
+            self.writer
                 .put_status(&resource, object, &self.clock.to_wall(&status))
                 .await?;
         }
@@ -247,15 +247,15 @@ impl Rollout {
         for row in &OPERATORS {
             let is_row = |object: &Value| fields::text(object, &["metadata", "name"]) == row.name;
             if !present.iter().any(is_row) {
-                // What was removed comes back, and its operator starts over.
-                self.desk
+                // A removed object is created again, and its operator starts over.
+                self.writer
                     .create(&resource, &operators::manifest(row.name))
                     .await?;
             }
         }
         for object in present {
             if let Some(status) = statuses.get(fields::text(&object, &["metadata", "name"])) {
-                self.desk
+                self.writer
                     .put_status(&resource, &object, &self.clock.to_wall(status))
                     .await?;
             }
@@ -274,7 +274,7 @@ fn pool(object: &Value) -> Pool {
     }
 }
 
-/// What the operators are to know of the machines.
+/// What the operators need to know about the machines.
 fn summary(machines: &[Machine], pools: &[Pool], version: Option<&str>, now: Time) -> Machines {
     let behind = |pool: &Pool| {
         let goal = version.map(|version| machines::rendered(&pool.name, version));
@@ -290,7 +290,7 @@ fn summary(machines: &[Machine], pools: &[Pool], version: Option<&str>, now: Tim
             machine.pool
         ))
     });
-    // Without a version nothing is rendered yet, and without their pool nothing is known of the masters.
+    // Without a version nothing is rendered yet, and without their pool the state of the masters is unknown.
     let masters = pools.iter().find(|pool| pool.name == "master");
     Machines {
         masters_updated: version.is_some() && masters.is_some_and(|pool| !behind(pool)),
@@ -300,7 +300,7 @@ fn summary(machines: &[Machine], pools: &[Pool], version: Option<&str>, now: Tim
     }
 }
 
-/// Whether an object has all that a merge patch would set. Absent, null and empty are the same here.
+/// Whether an object already has everything that a merge patch would set. Absent, null and empty count as equal.
 fn shows(object: &Value, patch: &Value) -> bool {
     match patch {
         Value::Object(parts) => parts.iter().all(|(key, part)| match object.get(key) {

@@ -1,9 +1,10 @@
 //! What a registry asks for when it answers 401.
 //!
-//! Owns the grammar of `WWW-Authenticate` as far as registries use it: `Basic` and `Bearer` with realm, service and
-//! scope (RFC 9110 11.6.1, distribution token specification). Refuses the rest.
+//! Crate `http-auth` knows the grammar (RFC 9110 11.6.1). Of the schemes, registries use `Basic`, and `Bearer` with realm,
+//! service and scope (distribution token specification); others are passed over.
 
-use std::collections::BTreeMap;
+use http_auth::ChallengeRef;
+use http_auth::parser::ChallengeParser;
 
 /// One challenge that we know how to meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +25,11 @@ pub enum Challenge {
 /// The first challenge that is understood, `Bearer` before `Basic`.
 #[must_use]
 pub fn choose<'a>(headers: impl IntoIterator<Item = &'a str>) -> Option<Challenge> {
-    let challenges: Vec<Challenge> = headers.into_iter().filter_map(parse).collect();
+    let challenges: Vec<Challenge> = headers
+        .into_iter()
+        .flat_map(ChallengeParser::new)
+        .filter_map(|parsed| understood(&parsed.ok()?))
+        .collect();
     challenges
         .iter()
         .find(|challenge| matches!(challenge, Challenge::Bearer { .. }))
@@ -32,51 +37,25 @@ pub fn choose<'a>(headers: impl IntoIterator<Item = &'a str>) -> Option<Challeng
         .cloned()
 }
 
-fn parse(header: &str) -> Option<Challenge> {
-    let header = header.trim();
-    let (scheme, rest) = header.split_once(' ').unwrap_or((header, ""));
-    if scheme.eq_ignore_ascii_case("basic") {
+fn understood(challenge: &ChallengeRef<'_>) -> Option<Challenge> {
+    let parameter = |name: &str| {
+        let mut named = challenge
+            .params
+            .iter()
+            .filter(|(key, _)| key.eq_ignore_ascii_case(name));
+        Some(named.next()?.1.to_unescaped())
+    };
+    if challenge.scheme.eq_ignore_ascii_case("basic") {
         return Some(Challenge::Basic);
     }
-    if !scheme.eq_ignore_ascii_case("bearer") {
+    if !challenge.scheme.eq_ignore_ascii_case("bearer") {
         return None;
     }
-    let mut parameters = parameters(rest);
     Some(Challenge::Bearer {
-        realm: parameters.remove("realm")?,
-        service: parameters.remove("service"),
-        scope: parameters.remove("scope"),
+        realm: parameter("realm")?,
+        service: parameter("service"),
+        scope: parameter("scope"),
     })
-}
-
-/// `key=value, key="quoted, value"`.
-fn parameters(mut text: &str) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    while let Some((key, rest)) = text.split_once('=') {
-        let key = key.trim_matches([' ', ',', '\t']).to_ascii_lowercase();
-        let (value, rest) = if let Some(quoted) = rest.trim_start().strip_prefix('"') {
-            quoted_string(quoted)
-        } else {
-            let (value, rest) = rest.split_once(',').unwrap_or((rest, ""));
-            (value.trim().to_owned(), rest)
-        };
-        found.insert(key, value);
-        text = rest;
-    }
-    found
-}
-
-fn quoted_string(text: &str) -> (String, &str) {
-    let mut value = String::new();
-    let mut chars = text.char_indices();
-    while let Some((index, c)) = chars.next() {
-        match c {
-            '"' => return (value, &text[index + 1..]),
-            '\\' => value.extend(chars.next().map(|(_, c)| c)),
-            other => value.push(other),
-        }
-    }
-    (value, "")
 }
 
 #[cfg(test)]
@@ -111,9 +90,14 @@ mod tests {
             ("Bearer", None),
             ("Negotiate", None),
             ("", None),
-            (r#"Bearer realm="open"#, Some(bearer("open", None, None))),
+            (
+                r#"Basic realm="a, b", Bearer realm="https://a/t",scope=x, Basic"#,
+                Some(bearer("https://a/t", None, Some("x"))),
+            ),
+            (r#"Bearer realm="open"#, None),
+            (r#"Basic realm="a", Bearer realm="open"#, Some(Challenge::Basic)),
         ] {
-            assert_eq!(parse(header), expected, "{header}");
+            assert_eq!(choose([header]), expected, "{header}");
         }
     }
 

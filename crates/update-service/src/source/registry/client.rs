@@ -72,12 +72,6 @@ pub enum RegistryError {
 }
 
 impl RegistryError {
-    /// Whether the registry says that the thing does not exist.
-    #[must_use]
-    pub fn is_absent(&self) -> bool {
-        matches!(self, Self::Status { status, .. } if *status == StatusCode::NOT_FOUND)
-    }
-
     /// Whether the registry as a whole seems to be in trouble, not one image.
     #[must_use]
     pub fn is_outage(&self) -> bool {

@@ -4,19 +4,24 @@
 //! top. Nothing that was found in a layer counts before the whole layer was read and has the size and the digest that
 //! the manifest states: whoever serves the bytes (a CDN, a storage behind a redirect) need not be the registry.
 
+use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
+use tokio::sync::mpsc;
 
 use super::cache::{Cache, Content};
 use super::client::{Client, RegistryError, transport};
 use super::manifest::{self, BadManifest, Descriptor, ImageManifest, Manifest};
 use super::name::Digest;
-use crate::source::archive::{ArchiveError, Limits, Member, Unpacker};
+use crate::source::archive::{self, Limits, Member, Pieces};
 use crate::source::retry::Failure;
 
 /// The file that makes an image a release.
 pub const METADATA_PATH: &str = "release-manifests/release-metadata";
 /// Largest layer that is read, in bytes, as the manifest states it.
 const MAX_LAYER: u64 = 4 * 1024 * 1024 * 1024;
+
+/// Pieces of a layer that wait to be unpacked; the connection waits where there are more.
+const PIECES: usize = 8;
 
 const LIMITS: Limits = Limits {
     member: 256 * 1024,
@@ -154,12 +159,6 @@ enum Broken {
     Content(String),
 }
 
-impl From<ArchiveError> for Broken {
-    fn from(error: ArchiveError) -> Self {
-        Self::Content(error.to_string())
-    }
-}
-
 async fn read_layer(
     client: &Client,
     layer: &Descriptor,
@@ -191,8 +190,10 @@ async fn read_layer(
         return Err(size_differs(length));
     }
     let mut hash = Sha256::new();
-    let mut unpacker = Unpacker::new(Box::new(wanted), limits);
-    let (mut trouble, mut size) = (None, 0);
+    let (pieces, receiver) = mpsc::channel::<Bytes>(PIECES);
+    let unpacking =
+        tokio::task::spawn_blocking(move || archive::unpack(Pieces::from(receiver), wanted, limits));
+    let mut size = 0;
     loop {
         let chunk = response.chunk().await;
         let chunk =
@@ -203,24 +204,27 @@ async fn read_layer(
             return Err(size_differs(size));
         }
         hash.update(&chunk);
-        if trouble.is_none() {
-            trouble = unpacker.push(&chunk).err();
-        }
+        // Unpacking may have ended with an error. What follows counts for the digest all the same.
+        let _ = pieces.send(chunk).await;
     }
+    drop(pieces);
     if stated.is_some_and(|stated| stated != size) {
         return Err(size_differs(size));
     }
     if Digest::from_hash(hash.finalize().into()) != layer.digest {
         return Err(damaged("the content has another digest".to_owned()));
     }
-    match trouble {
-        Some(error) => Err(error.into()),
-        None => Ok(unpacker.finish()?),
+    match unpacking.await {
+        Ok(Ok(members)) => Ok(members),
+        Ok(Err(error)) => Err(Broken::Content(error.to_string())),
+        Err(error) => Err(Broken::Content(error.to_string())),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::source::archive::ArchiveError;
+
     use super::*;
 
     /// One header for an empty file.
@@ -235,11 +239,15 @@ mod tests {
     #[test]
     fn a_layer_of_a_million_empty_metadata_files_is_refused() {
         for path in [METADATA_PATH, "release-manifests/.wh.release-metadata"] {
-            let thousand = empty(path).repeat(1000);
-            let mut unpacker = Unpacker::new(Box::new(is_metadata), LIMITS);
-            let refused = (0..1000).find_map(|_| unpacker.push(&thousand).err());
+            let thousand = Bytes::from(empty(path).repeat(1000));
+            let (pieces, receiver) = mpsc::channel(1);
+            std::thread::spawn(move || {
+                let sent = (0..1000).take_while(|_| pieces.blocking_send(thousand.clone()).is_ok());
+                assert!(sent.count() < 1000, "all of it was read");
+            });
+            let refused = archive::unpack(Pieces::from(receiver), is_metadata, LIMITS);
             assert!(
-                matches!(refused, Some(ArchiveError::TooLarge(_))),
+                matches!(refused, Err(ArchiveError::TooLarge(_))),
                 "{path}: {refused:?}"
             );
         }

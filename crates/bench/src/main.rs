@@ -1,0 +1,97 @@
+//! `cargo xtask bench`: measurements against the thresholds of `docs/benchmarks.md`.
+//!
+//! Times are measured on release builds; where the threshold is a ratio, both sides run on the same hub in the same run.
+
+mod day;
+mod fleet;
+mod graph;
+mod plan;
+mod thresholds;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail, ensure};
+use clap::Parser;
+use repository::Profile;
+use testenv::console;
+
+/// Measure against the thresholds of docs/benchmarks.md.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask bench", bin_name = "cargo xtask bench", version)]
+enum BenchCommand {
+    /// A fleet upgrade on a real hub with simulated agents.
+    Fleet(fleet::FleetArgs),
+    /// A day of a fleet: everything that goes wrong on one, and how each cluster ends. Not a measurement of time.
+    Day(day::DayArgs),
+    /// One plan over a large fleet.
+    Plan(plan::PlanArgs),
+    /// The update graph: snapshot, service and path query, on real data.
+    Graph(graph::GraphBenchArgs),
+    /// A short fleet upgrade for its counts, which do not depend on the machine: a step of `cargo xtask test`.
+    #[command(hide = true)]
+    Counts,
+    /// The bare server of `bench graph`.
+    #[command(hide = true)]
+    BareServer(graph::bare::BareArgs),
+}
+
+fn main() -> ExitCode {
+    let command = BenchCommand::parse();
+    console::run(|| run(&command))
+}
+
+/// Runs a measurement; the exit code says whether every threshold was met.
+fn run(command: &BenchCommand) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    let met = match command {
+        BenchCommand::BareServer(args) => {
+            runtime.block_on(graph::bare::serve(args))?;
+            true
+        }
+        BenchCommand::Counts => {
+            runtime.block_on(fleet::check_counts())?;
+            true
+        }
+        BenchCommand::Day(args) => {
+            ensure!(
+                runtime.block_on(day::run(args))?,
+                "not every cluster ended as it should"
+            );
+            true
+        }
+        BenchCommand::Fleet(args) => {
+            require_release()?;
+            runtime.block_on(fleet::run(args))?
+        }
+        BenchCommand::Plan(args) => {
+            require_release()?;
+            plan::run(args)?
+        }
+        BenchCommand::Graph(args) => {
+            require_release()?;
+            graph::run(args)?
+        }
+    };
+    ensure!(met, "a threshold was missed");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// # Errors
+/// This is a debug build, whose times say nothing.
+fn require_release() -> Result<()> {
+    if Profile::own() != Profile::Release {
+        bail!("times are those of release builds: run cargo xtask bench");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        BenchCommand::command().debug_assert();
+    }
+}

@@ -1,0 +1,290 @@
+//! `bench plan`: one plan over a large fleet, in the states of a rollout that cost most.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use chrono::{DateTime, TimeDelta, Utc};
+use clap::Args;
+use rollout::{
+    Attempt, Cluster, Eligibility, Fleet, Limit, Outcome, Phase, Policy, Reason, Record, Selection, Stage,
+    Step, StepRecord, StepStatus, StepWork, Work, plan,
+};
+use serde::Serialize;
+
+use crate::thresholds::{Side, Threshold};
+
+/// What to measure.
+#[derive(Clone, Debug, Args)]
+pub struct PlanArgs {
+    /// Clusters of the fleet.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub clusters: usize,
+    /// Plans per state; the median counts.
+    #[arg(long, value_name = "N", default_value_t = 51)]
+    pub plans: usize,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What one state costs.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct State {
+    name: &'static str,
+    median_ms: f64,
+    slowest_ms: f64,
+    actions: usize,
+}
+
+/// Measures and prints; says whether every state met the threshold.
+///
+/// # Errors
+/// Standard output is closed.
+pub fn run(args: &PlanArgs) -> Result<bool> {
+    let states: Vec<State> = [
+        (
+            "nothing started, a slot for each",
+            Scene::new(args.clusters, 0, 0, 0),
+        ),
+        (
+            "nothing started, 1000 slots",
+            Scene::new(args.clusters, 0, 0, 0).slots(1000),
+        ),
+        (
+            "half done, 1000 slots held",
+            Scene::new(args.clusters, args.clusters / 2, 1000, 0).slots(1000),
+        ),
+        (
+            "half done, 1000 slots free at once",
+            Scene::new(args.clusters, args.clusters / 2, 0, 1000).slots(1000),
+        ),
+        ("all in flight", Scene::new(args.clusters, 0, args.clusters, 0)),
+        ("all done", Scene::new(args.clusters, args.clusters, 0, 0)),
+    ]
+    .into_iter()
+    .map(|(name, scene)| scene.measure(name, args.plans.max(1)))
+    .collect();
+    let thresholds: Vec<Threshold> = states
+        .iter()
+        .map(|state| Threshold::time(state.name, (Side::Below, 10.0), state.median_ms, "ms"))
+        .collect();
+    if args.json {
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&serde_json::json!({
+                "clusters": args.clusters, "states": states, "thresholds": thresholds,
+            }))?
+        );
+    } else {
+        println!(
+            "one plan over {} clusters, median of {}\n",
+            args.clusters, args.plans
+        );
+        for (threshold, state) in thresholds.iter().zip(&states) {
+            println!(
+                "{threshold} (slowest {:.2} ms, {} actions)",
+                state.slowest_ms, state.actions
+            );
+        }
+    }
+    Ok(thresholds.iter().all(|threshold| threshold.met))
+}
+
+/// A fleet in some state: done clusters first by name, then those in flight, those just finished, the rest.
+#[derive(Clone, Copy, Debug)]
+struct Scene {
+    clusters: usize,
+    done: usize,
+    running: usize,
+    finished: usize,
+    slots: usize,
+}
+
+impl Scene {
+    const fn new(clusters: usize, done: usize, running: usize, finished: usize) -> Self {
+        Self {
+            clusters,
+            done,
+            running,
+            finished,
+            slots: clusters,
+        }
+    }
+
+    const fn slots(mut self, slots: usize) -> Self {
+        self.slots = slots;
+        self
+    }
+
+    fn measure(self, name: &'static str, times: usize) -> State {
+        let (now, policy, fleet) = (now(), self.policy(), self.fleet());
+        let mut actions = 0;
+        let mut took: Vec<Duration> = (0..times)
+            .map(|_| {
+                let started = Instant::now();
+                let made = plan(black_box(now), black_box(&policy), black_box(&fleet));
+                let elapsed = started.elapsed();
+                actions = black_box(made).actions.len();
+                elapsed
+            })
+            .collect();
+        took.sort_unstable();
+        let millis = |duration: Option<&Duration>| duration.map_or(0.0, |took| took.as_secs_f64() * 1000.0);
+        State {
+            name,
+            median_ms: millis(took.get(took.len() / 2)),
+            slowest_ms: millis(took.last()),
+            actions,
+        }
+    }
+
+    fn policy(self) -> Policy {
+        Policy {
+            revision: "r1".into(),
+            steps: [None, Some("h1".into()), None, None],
+            retry: None,
+            hold: None,
+            deleting: false,
+            max_concurrency: Limit::Count(u32::try_from(self.slots).unwrap_or(u32::MAX)),
+            max_failures: None,
+            min_success_time: None,
+            cluster_timeout: TimeDelta::hours(3),
+            operators_timeout: TimeDelta::minutes(22),
+            canaries: false,
+            clock_trusted: true,
+            target: "4.12.0".into(),
+            allow_downgrade: false,
+        }
+    }
+
+    fn fleet(self) -> Fleet {
+        let clusters = (0..self.clusters).map(|index| {
+            let stage = if index < self.done {
+                Stand::Done
+            } else if index < self.done + self.running {
+                Stand::Running
+            } else if index < self.done + self.running + self.finished {
+                Stand::JustFinished
+            } else {
+                Stand::Waiting
+            };
+            cluster(&format!("spoke-{index:05}"), stage)
+        });
+        Fleet {
+            clusters: clusters.collect(),
+        }
+    }
+}
+
+/// Where a cluster of a scene stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stand {
+    Waiting,
+    Running,
+    JustFinished,
+    Done,
+}
+
+fn now() -> DateTime<Utc> {
+    DateTime::UNIX_EPOCH + TimeDelta::days(20_000)
+}
+
+fn cluster(name: &str, stand: Stand) -> Cluster {
+    let record = Arc::new(record(stand));
+    let mut works = [const { StepWork::Absent }; 4];
+    if matches!(stand, Stand::Running | Stand::JustFinished) {
+        works[Step::Platform.index()] = StepWork::Ours(Arc::new(work(stand)));
+    }
+    Cluster {
+        name: name.into(),
+        selection: Selection::In,
+        canary: false,
+        gone: false,
+        eligibility: Eligibility::Eligible,
+        rival: None,
+        works,
+        record: Some(Arc::clone(&record)),
+        written: Some(record),
+        busy: None,
+        backoff: None,
+        unsettled: None,
+        late: None,
+        read: None,
+        version: "4.11.9".into(),
+    }
+}
+
+fn attempt() -> Attempt {
+    Attempt {
+        revision: "r1".into(),
+        retry: "".into(),
+    }
+}
+
+fn started() -> DateTime<Utc> {
+    now() - TimeDelta::seconds(20)
+}
+
+fn work(stand: Stand) -> Work {
+    Work {
+        attempt: attempt(),
+        hash: "h1".into(),
+        started: started(),
+        soak_started: None,
+        terminating: false,
+        vanished: false,
+        applied: true,
+        status: match stand {
+            Stand::JustFinished => StepStatus::Succeeded,
+            _ => StepStatus::Running,
+        },
+        cause: None,
+        unhealthy: None,
+    }
+}
+
+fn record(stand: Stand) -> Record {
+    let mut stages = [None; 5];
+    if stand != Stand::Waiting {
+        stages[Stage::Platform.index()] = Some(StepRecord {
+            started: started(),
+            applied: Some(started()),
+            finished: (stand == Stand::Done).then(now),
+            outcome: (stand == Stand::Done).then_some(Outcome::Succeeded),
+        });
+    }
+    let (phase, reason) = match stand {
+        Stand::Waiting => (Phase::Pending, Reason::WaitingForSlot),
+        Stand::Running | Stand::JustFinished => (Phase::Partial, Reason::Running),
+        Stand::Done => (Phase::Complete, Reason::None),
+    };
+    Record {
+        attempt: attempt(),
+        phase,
+        reason,
+        other_reason: None,
+        refused_step: None,
+        message: "".into(),
+        since: started(),
+        stages,
+        from_version: "4.11.9".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scenes_make_the_planner_do_what_they_are_meant_to() {
+        let actions = |scene: Scene| scene.measure("", 1).actions;
+        assert_eq!(actions(Scene::new(100, 0, 0, 0)), 100);
+        assert_eq!(actions(Scene::new(100, 0, 0, 0).slots(10)), 10);
+        assert_eq!(actions(Scene::new(100, 50, 10, 0).slots(10)), 0);
+        assert!(actions(Scene::new(100, 50, 0, 10).slots(10)) >= 10);
+        assert_eq!(actions(Scene::new(100, 100, 0, 0)), 0);
+    }
+}

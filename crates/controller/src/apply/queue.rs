@@ -1,0 +1,322 @@
+//! The queue of write jobs, ordered by priority.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use kube::Error;
+use tokio::sync::Notify;
+
+use super::WriteJob;
+use super::execute::load;
+use super::gate::{Load, Opening, OverloadGate};
+use super::throttle::CleanupThrottle;
+
+/// How long a request outside the queue waits before it checks again whether another request has ended.
+const MAX_READ_WAIT: Duration = Duration::from_millis(100);
+
+/// Priority of a job, highest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// Stops a running step.
+    Halt,
+    /// Records something that other writes depend on.
+    Record,
+    /// Starts or advances a cluster.
+    Start,
+    /// Cleans up.
+    CleanUp,
+}
+
+/// The queue. Jobs of the same priority are taken in the order in which they were added.
+#[derive(Debug, Default)]
+pub struct WriteQueue {
+    queues: Mutex<Queues>,
+    /// Wakes any writer.
+    urgent: Notify,
+    /// Wakes the writers that also clean up.
+    cleanup: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Queues {
+    queue: [VecDeque<WriteJob>; 4],
+    throttle: CleanupThrottle,
+    gate: OverloadGate,
+    /// The last job that was taken had [`Priority::Record`].
+    recorded: bool,
+    /// Number of requests outside the queue that wait at the gate.
+    waiting: usize,
+}
+
+/// What a writer finds in the queue.
+enum Found {
+    WriteJob(WriteJob),
+    /// There is no job before this time, as far as is known.
+    Nothing(Option<Instant>),
+}
+
+/// A request outside the queue that waits at the gate.
+struct WaitingReader<'a>(&'a WriteQueue);
+
+impl<'a> WaitingReader<'a> {
+    fn new(queue: &'a WriteQueue) -> WaitingReader<'a> {
+        queue.queues().waiting += 1;
+        WaitingReader(queue)
+    }
+}
+
+impl Drop for WaitingReader<'_> {
+    fn drop(&mut self) {
+        self.0.queues().waiting -= 1;
+    }
+}
+
+/// A request that is running. The gate learns of its end even when the future is dropped.
+struct RunningRequest<'a> {
+    queue: &'a WriteQueue,
+    begun: Instant,
+    load: Load,
+}
+
+impl Drop for RunningRequest<'_> {
+    fn drop(&mut self) {
+        self.queue.ended(self.begun, self.load);
+    }
+}
+
+impl WriteQueue {
+    /// Adds jobs.
+    pub fn push(&self, jobs: impl IntoIterator<Item = WriteJob>) {
+        let (mut urgent, mut cleanup) = (0_usize, 0_usize);
+        {
+            let mut queues = self.queues();
+            for job in jobs {
+                let priority = job.effect.priority();
+                *(if priority == Priority::CleanUp {
+                    &mut cleanup
+                } else {
+                    &mut urgent
+                }) += 1;
+                queues.queue[priority as usize].push_back(job);
+            }
+        }
+        wake(&self.urgent, urgent);
+        wake(&self.cleanup, cleanup);
+    }
+
+    /// Removes all jobs and returns them.
+    pub fn drain(&self) -> Vec<WriteJob> {
+        self.queues().queue.iter_mut().flat_map(std::mem::take).collect()
+    }
+
+    /// Takes the job with the highest priority; waits if there is none. A writer that does not clean up stays
+    /// available for starts. Deletions come in the same bursts as starts and would otherwise delay them.
+    pub async fn pop(&self, may_clean_up: bool) -> WriteJob {
+        loop {
+            let (urgent, cleanup) = (self.urgent.notified(), self.cleanup.notified());
+            let later = match self.try_pop(may_clean_up, Instant::now()) {
+                Found::WriteJob(job) => return job,
+                Found::Nothing(later) => later,
+            };
+            tokio::select! {
+                () = urgent => {}
+                () = cleanup, if may_clean_up => {}
+                () = tokio::time::sleep_until(later.unwrap_or_else(Instant::now).into()), if later.is_some() => {}
+            }
+        }
+    }
+
+    /// Sets the number of writers.
+    pub fn set_writers(&self, writers: usize) {
+        self.queues().gate.set_writers(writers);
+    }
+
+    /// Records the result of a job that [`WriteQueue::pop`] returned; must be called for every such job.
+    /// Returns how many writes may now run at a time, and whether all writers pause.
+    pub fn ended(&self, begun: Instant, load: Load) -> (usize, bool) {
+        let (narrowed, result) = {
+            let gate = &mut self.queues().gate;
+            let narrowed = gate.is_narrowed() || gate.is_full();
+            let paused = gate.end(begun, Instant::now(), load);
+            (narrowed, (gate.limit(), paused))
+        };
+        if narrowed {
+            // Other writers may have been waiting for the end of this request.
+            self.urgent.notify_waiters();
+            self.cleanup.notify_waiters();
+        }
+        result
+    }
+
+    /// Sends a request that is not in the queue through the gate.
+    ///
+    /// # Errors
+    /// Returns the error of the request.
+    pub async fn pass<T>(&self, request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        self.wait_to_pass().await;
+        let mut running = RunningRequest {
+            queue: self,
+            begun: Instant::now(),
+            load: Load::Unknown,
+        };
+        let answer = request.await;
+        running.load = answer.as_ref().map_or_else(load, |_| Load::Served);
+        answer
+    }
+
+    /// Waits until a request outside the queue may start. While one waits, the writers leave room for it.
+    async fn wait_to_pass(&self) {
+        let _waiting = WaitingReader::new(self);
+        loop {
+            let opening = {
+                let gate = &mut self.queues().gate;
+                let opening = gate.opens(Instant::now());
+                if opening == Opening::Now {
+                    gate.begin();
+                }
+                opening
+            };
+            match opening {
+                Opening::Now => return,
+                Opening::At(at) => tokio::time::sleep_until(at.into()).await,
+                Opening::AfterAnother => tokio::time::sleep(MAX_READ_WAIT).await,
+            }
+        }
+    }
+
+    /// Number of waiting jobs, not counting those that clean up.
+    #[must_use]
+    pub fn backlog(&self) -> usize {
+        let waited_for = &self.queues().queue[..Priority::CleanUp as usize];
+        waited_for.iter().map(VecDeque::len).sum()
+    }
+
+    fn try_pop(&self, may_clean_up: bool, now: Instant) -> Found {
+        let mut queues = self.queues();
+        let Queues {
+            queue,
+            throttle,
+            gate,
+            recorded,
+            waiting,
+        } = &mut *queues;
+        match gate.opens(now) {
+            Opening::Now if *waiting > 0 && gate.is_last() => {
+                return Found::Nothing(Some(now + MAX_READ_WAIT));
+            }
+            Opening::Now => {}
+            Opening::At(at) => return Found::Nothing(Some(at)),
+            Opening::AfterAnother => return Found::Nothing(None),
+        }
+        let [halt, record, start, clean_up] = queue;
+        if let Some(job) = halt.pop_front() {
+            gate.begin();
+            return Found::WriteJob(job);
+        }
+        // If the hub can handle only little, records and starts take turns, so that neither waits forever.
+        let turn_of_starts = gate.is_narrowed() && *recorded && !start.is_empty();
+        if !turn_of_starts && let Some(job) = record.pop_front() {
+            *recorded = true;
+            gate.begin();
+            return Found::WriteJob(job);
+        }
+        if let Some(job) = start.pop_front() {
+            *recorded = false;
+            throttle.start(now);
+            gate.begin();
+            return Found::WriteJob(job);
+        }
+        if !may_clean_up || clean_up.is_empty() {
+            return Found::Nothing(None);
+        }
+        let due = throttle.due(now);
+        if due > now {
+            return Found::Nothing(Some(due));
+        }
+        let job = clean_up.pop_front();
+        throttle.record_deletion(now, clean_up.len());
+        gate.begin();
+        job.map_or(Found::Nothing(None), Found::WriteJob)
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn wake(waiting: &Notify, jobs: usize) {
+    for _ in 0..jobs {
+        waiting.notify_one();
+    }
+    if jobs > 1 {
+        waiting.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::Write;
+
+    fn start(cluster: &str) -> WriteJob {
+        WriteJob {
+            upgrade: std::sync::Arc::from("u1"),
+            effect: Write::MarkSoak {
+                cluster: std::sync::Arc::from(cluster),
+                step: api::names::Step::Platform,
+                uid: std::sync::Arc::from("w1"),
+                patch: serde_json::Value::Null,
+            },
+        }
+    }
+
+    async fn pops(queue: &WriteQueue) -> bool {
+        tokio::time::timeout(Duration::from_secs(1), queue.pop(false))
+            .await
+            .is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_writer_goes_on_when_a_read_that_was_in_its_way_has_ended() {
+        let queue = std::sync::Arc::new(WriteQueue::default());
+        queue.set_writers(1);
+        let (release, released) = tokio::sync::oneshot::channel::<()>();
+        let reading = tokio::spawn({
+            let queue = std::sync::Arc::clone(&queue);
+            async move { queue.pass(async { Ok(released.await.is_ok()) }).await }
+        });
+        tokio::task::yield_now().await;
+        queue.push([start("c1")]);
+        let writer = tokio::spawn({
+            let queue = std::sync::Arc::clone(&queue);
+            async move { pops(&queue).await }
+        });
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        release.send(()).unwrap();
+        assert!(reading.await.unwrap().unwrap());
+        assert!(writer.await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_gets_its_turn_among_writers_that_never_rest() {
+        let queue = std::sync::Arc::new(WriteQueue::default());
+        queue.set_writers(1);
+        let busy = tokio::spawn({
+            let queue = std::sync::Arc::clone(&queue);
+            async move {
+                loop {
+                    queue.push([start("c1")]);
+                    queue.pop(false).await;
+                    let begun = Instant::now();
+                    tokio::time::sleep(Duration::from_millis(30)).await;
+                    queue.ended(begun, Load::Served);
+                }
+            }
+        });
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let read = queue.pass(async { Ok::<_, Error>(()) });
+        assert!(tokio::time::timeout(Duration::from_secs(5), read).await.is_ok());
+        busy.abort();
+    }
+}

@@ -1,0 +1,160 @@
+//! What the index keeps of a ManagedCluster.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::lenient::Lenient;
+use api::names::{
+    CLAIM_ID, CLAIM_PRODUCT, CLAIM_VERSION, KEY_METADATA_NAME, LABEL_CLUSTER_ID, LABEL_LOCAL_CLUSTER,
+    LABEL_NAME, LABEL_OPENSHIFT_VERSION, LABEL_VENDOR, LOCAL_CLUSTER,
+};
+use api::text::visible;
+use api::views::{ManagedCluster, condition};
+
+use super::intern::Pool;
+
+/// Clusters by name.
+pub type Clusters = BTreeMap<Arc<str>, Arc<ClusterView>>;
+
+/// A ManagedCluster reduced to the fields that selection and eligibility use. If two views are equal, nothing
+/// relevant changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterView {
+    /// Name.
+    pub name: Arc<str>,
+    /// Labels, sorted by key.
+    pub labels: Box<[(Arc<str>, Arc<str>)]>,
+    /// The object is being deleted.
+    pub terminating: bool,
+    /// The hub accepts the cluster.
+    pub accepted: bool,
+    /// Condition `ManagedClusterConditionAvailable`.
+    pub availability: Availability,
+    /// Cluster ID from the claim or, without it, the label.
+    pub id: Option<ClusterId>,
+    /// The cluster is the hub itself, by its name or its label. A label value that is neither true nor false
+    /// also counts.
+    pub hub: bool,
+    /// Product from the claim or, without it, the label.
+    pub product: Option<Arc<str>>,
+    /// OpenShift version from the claim or, without it, the label; empty if unknown.
+    pub version: Arc<str>,
+    /// The error if the object cannot be read.
+    pub unreadable: Option<Arc<str>>,
+}
+
+/// A cluster's ID as reported on the hub.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterId {
+    /// The ID.
+    pub text: Arc<str>,
+    /// The ID has the form of a UUID, as `spec.clusterID` of ClusterVersion must have.
+    pub is_uuid: bool,
+}
+
+impl ClusterId {
+    fn new(text: &str) -> ClusterId {
+        ClusterId {
+            text: Arc::from(visible(text)),
+            is_uuid: is_uuid(text),
+        }
+    }
+}
+
+/// Availability of a cluster as the hub reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Availability {
+    /// Condition True, or absent.
+    Available,
+    /// Condition False or Unknown, with its message.
+    Unavailable(Arc<str>),
+}
+
+impl ClusterView {
+    /// Reduces a ManagedCluster. `None` for an object without a name.
+    pub fn new(cluster: &ManagedCluster, pool: &mut Pool) -> Option<ClusterView> {
+        let name = cluster.metadata.name.as_deref()?;
+        let empty = std::collections::BTreeMap::new();
+        let labels = cluster.metadata.labels.as_ref().unwrap_or(&empty);
+        let status = cluster.status.good();
+        let fact = |claim: &str, label: &str| {
+            let claimed = status
+                .and_then(|status| status.claim(claim))
+                .filter(|value| !value.is_empty());
+            claimed
+                .or_else(|| labels.get(label).map(String::as_str))
+                .filter(|value| !value.is_empty())
+        };
+        let available =
+            status.and_then(|status| condition(&status.conditions, "ManagedClusterConditionAvailable"));
+        let availability = match available {
+            Some(found) if found.status != "True" => {
+                let text = format!(
+                    "the hub reports the cluster as not available: {}: {}",
+                    found.reason, found.message
+                );
+                Availability::Unavailable(pool.share(&visible(&text)))
+            }
+            _ => Availability::Available,
+        };
+        let unreadable = cluster.spec.error().or_else(|| cluster.status.error());
+        Some(ClusterView {
+            name: pool.share(name),
+            terminating: cluster.metadata.deletion_timestamp.is_some(),
+            // If the field is unreadable, the cluster counts as accepted: it stays selected and is blocked
+            // with a cause.
+            accepted: match &cluster.spec {
+                Lenient::Good(spec) => spec.hub_accepts_client,
+                Lenient::Broken(_) => true,
+                Lenient::Absent => false,
+            },
+            availability,
+            id: fact(CLAIM_ID, LABEL_CLUSTER_ID).map(ClusterId::new),
+            hub: name == LOCAL_CLUSTER
+                || labels
+                    .get(LABEL_LOCAL_CLUSTER)
+                    .is_some_and(|value| value != "false"),
+            product: fact(CLAIM_PRODUCT, LABEL_VENDOR).map(|product| pool.share(&visible(product))),
+            version: pool.share(&visible(
+                fact(CLAIM_VERSION, LABEL_OPENSHIFT_VERSION).unwrap_or_default(),
+            )),
+            unreadable: unreadable.map(|error| pool.share(&visible(error))),
+            labels: labels
+                .iter()
+                .map(|(key, value)| (pool.share(key), pool.share(value)))
+                .collect(),
+        })
+    }
+
+    /// Value of a label.
+    #[must_use]
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let index = self
+            .labels
+            .binary_search_by(|(known, _)| (**known).cmp(key))
+            .ok()?;
+        Some(&self.labels[index].1)
+    }
+
+    /// Value of a label for selectors. `name` falls back to the cluster's name; `metadata.name` is always
+    /// that name (`docs/design/rules.md#name-key`).
+    #[must_use]
+    pub fn selectable_label(&self, key: &str) -> Option<&str> {
+        if key == KEY_METADATA_NAME {
+            return Some(&self.name);
+        }
+        let fallback = (key == LABEL_NAME).then_some(&*self.name);
+        self.label(key).or(fallback)
+    }
+}
+
+/// True for 8-4-4-4-12 hexadecimal digits.
+fn is_uuid(text: &str) -> bool {
+    let lengths = [8, 4, 4, 4, 12];
+    let parts: Vec<&str> = text.split('-').collect();
+    parts.len() == lengths.len()
+        && parts
+            .iter()
+            .zip(lengths)
+            .all(|(part, length)| part.len() == length && part.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}

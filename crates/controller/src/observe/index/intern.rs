@@ -1,0 +1,56 @@
+//! Shares equal strings. Label keys, revisions and owners are repeated ten thousand times.
+
+use std::sync::Arc;
+
+use ahash::AHashSet;
+
+/// A pool of shared strings. [`Pool::sweep`] removes unused ones.
+#[derive(Debug, Default)]
+pub struct Pool {
+    strings: AHashSet<Arc<str>>,
+    swept_at: usize,
+}
+
+impl Pool {
+    /// The shared copy of a string.
+    pub fn share(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.strings.get(text) {
+            return Arc::clone(known);
+        }
+        self.sweep();
+        let shared: Arc<str> = Arc::from(text);
+        self.strings.insert(Arc::clone(&shared));
+        shared
+    }
+
+    /// Removes strings that nobody else holds, once the pool has doubled since the last time.
+    fn sweep(&mut self) {
+        if self.strings.len() > 1024 && self.strings.len() > 2 * self.swept_at {
+            self.strings.retain(|text| Arc::strong_count(text) > 1);
+            self.swept_at = self.strings.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_strings_are_shared() {
+        let mut pool = Pool::default();
+        let first = pool.share("a");
+        assert!(Arc::ptr_eq(&first, &pool.share("a")));
+    }
+
+    #[test]
+    fn unused_strings_are_let_go() {
+        let mut pool = Pool::default();
+        let kept = pool.share("kept");
+        for number in 0..5000 {
+            let _ = pool.share(&number.to_string());
+        }
+        assert!(pool.strings.len() < 3000, "{}", pool.strings.len());
+        assert!(Arc::ptr_eq(&kept, &pool.share("kept")));
+    }
+}

@@ -1,0 +1,375 @@
+//! Commits the result of a pass: records, writes to queue, the status, and Events. This is the only place
+//! where a status is drafted. No I/O.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use api::mcu::UpgradeState;
+use chrono::{DateTime, TimeDelta, Utc};
+use rollout::check::Violation;
+use rollout::{Cluster, Fleet, Plan, Reason, Record, RivalHold, Selection};
+
+use crate::apply::{Write, WriteJob};
+use crate::events::{self, Regarding};
+use crate::observe::fleet::Observation;
+use crate::reconcile::finalizer;
+use crate::reconcile::jobs::{prepare, status_job};
+use crate::reconcile::request::{PlanRequest, ReconcileRequest, Task};
+use crate::reconcile::restore;
+use crate::report::announce;
+use crate::report::input::{PreviousStatus, Situation, StatusInput};
+use crate::report::status;
+use crate::state::context::State;
+use crate::state::origin::{Completed, Origin};
+use crate::state::upgrade::{UpgradeEntry, concerns_planning, wake_conflicting};
+use crate::telemetry::labels::ReconcileOutcome;
+
+/// When to plan again after a plan was rejected.
+const REFUSED_PLAN_RETRY: TimeDelta = TimeDelta::seconds(15);
+
+/// A plan after the independent check.
+pub(super) enum Checked {
+    /// The plan keeps every safety rule.
+    Passed(Box<Plan>),
+    /// The plan violates these rules, so none of it is carried out.
+    Refused(Vec<Violation>),
+}
+
+/// The result of a pass.
+#[derive(Default)]
+pub(super) struct CommitResult {
+    /// Writes to queue.
+    pub jobs: Vec<WriteJob>,
+    /// The object that the Events are about. `None` if there are no Events.
+    pub regarding: Option<Regarding>,
+    /// Events about the upgrade.
+    pub events: Vec<(events::Reason, String)>,
+    /// Clusters with a new phase. True: the cluster is blocked, but will be unblocked without a human.
+    pub moved: Vec<(Arc<str>, Arc<Record>, bool)>,
+    /// How the pass is counted in the metrics.
+    pub outcome: Option<ReconcileOutcome>,
+}
+
+/// Commits a pass. Does nothing if the upgrade is gone, or has changed since the request was resolved; then
+/// it is reconciled again.
+pub(super) fn commit(
+    state: &mut State,
+    uid: &str,
+    request: &ReconcileRequest,
+    observation: &Observation,
+    checked: Option<Checked>,
+    started: Instant,
+) -> CommitResult {
+    let Some(entry) = state.upgrades.get_mut(uid) else {
+        return CommitResult::default();
+    };
+    let now = request.now;
+    match (&request.task, checked) {
+        (Task::Wait, _) | (Task::Plan(_), None) => CommitResult::default(),
+        (Task::WriteFinalizer, _) => CommitResult {
+            jobs: vec![finalizer::write(entry)],
+            ..CommitResult::default()
+        },
+        (Task::ShowViolations, _) => show_violations(state, uid, now),
+        (Task::ShowCompleted(completed), _) => show_completed(entry, completed, now),
+        (Task::Plan(wanted), Some(checked)) => {
+            record_observation(entry, observation);
+            entry.last_reconcile = Some((Instant::now(), started.elapsed()));
+            match checked {
+                Checked::Refused(violations) => refuse(entry, &violations, now),
+                // The spec was edited meanwhile, and the entry is dirty already.
+                Checked::Passed(_) if concerns_planning(&request.view, &entry.view) => {
+                    CommitResult::default()
+                }
+                Checked::Passed(plan) if entry.is_deleting() => {
+                    commit_deletion(state, uid, wanted, &observation.fleet, &plan, now)
+                }
+                Checked::Passed(plan) => commit_plan(state, uid, wanted, &observation.fleet, &plan, now),
+            }
+        }
+    }
+}
+
+/// Records which clusters leave the selection, and where works carry the upgrade's UID without belonging to
+/// it.
+pub(crate) fn record_observation(entry: &mut UpgradeEntry, observation: &Observation) {
+    let clusters = &observation.fleet.clusters;
+    let left = |cluster: &Cluster| match cluster.selection {
+        Selection::Left(since) => Some((Arc::clone(&cluster.name), since)),
+        Selection::In => None,
+    };
+    entry.left = clusters.iter().filter_map(left).collect();
+    for name in entry.left.keys() {
+        if !entry.former.contains(name) {
+            entry.former.insert(Arc::clone(name));
+        }
+    }
+    entry.has_conflicts = clusters.iter().any(|cluster| cluster.rival.is_some());
+    let unaccounted = observation.unaccounted.first().map(|first| {
+        format!(
+            "ManifestWorks with this upgrade's UID are ignored in clusters that it neither selects nor has a record of: {}, such as {first}. Whoever created them should delete them.",
+            observation.unaccounted.len()
+        )
+    });
+    if let Some(note) = unaccounted.as_ref().filter(|note| !entry.notes.contains(note)) {
+        tracing::warn!(
+            upgrade = &*entry.key,
+            note,
+            "ignored works with the UID of this upgrade"
+        );
+    }
+    entry.notes.clone_from(&entry.selected.notes);
+    entry.notes.extend(unaccounted);
+}
+
+/// A rejected plan changes neither writes nor status, so only an Event reports it.
+fn refuse(entry: &mut UpgradeEntry, violations: &[Violation], now: DateTime<Utc>) -> CommitResult {
+    entry.wake_at = Some(now + REFUSED_PLAN_RETRY);
+    let first = violations.first().map(ToString::to_string).unwrap_or_default();
+    let note = format!(
+        "Internal error: the planned changes violate a safety rule, so none were made. Please report this bug: {first}"
+    );
+    CommitResult {
+        regarding: Some(regarding(entry)),
+        events: vec![(events::Reason::PlanRefused, note)],
+        outcome: Some(ReconcileOutcome::Violation),
+        ..CommitResult::default()
+    }
+}
+
+fn show_violations(state: &mut State, uid: &str, now: DateTime<Utc>) -> CommitResult {
+    let Some(entry) = state.upgrades.get_mut(uid) else {
+        return CommitResult::default();
+    };
+    let Err(violations) = entry.spec.clone() else {
+        return CommitResult::default();
+    };
+    let was_invalid = entry.status.previous().state == Some(UpgradeState::Invalid);
+    let situation = Situation::InvalidSpec {
+        violations: &violations,
+        plan: None,
+    };
+    let events = draft_status(entry, &situation, None, now);
+    let regarding = Some(regarding(entry));
+    if !was_invalid {
+        wake_conflicting(&mut state.upgrades);
+    }
+    CommitResult {
+        regarding,
+        events,
+        outcome: Some(ReconcileOutcome::Invalid),
+        ..CommitResult::default()
+    }
+}
+
+/// Drafts the status of an upgrade that was complete before it was restored.
+fn show_completed(entry: &mut UpgradeEntry, completed: &Completed, now: DateTime<Utc>) -> CommitResult {
+    let violations = entry.spec.as_ref().err().cloned();
+    let situation = match &violations {
+        None => Situation::CompletedBefore(completed),
+        Some(violations) => Situation::InvalidSpec {
+            violations,
+            plan: None,
+        },
+    };
+    let events = draft_status(entry, &situation, None, now);
+    let mut jobs = Vec::new();
+    if let Some(until) = entry.finalizer_backoff_until(now) {
+        entry.wake_at = Some(until);
+    } else {
+        jobs.extend(restore::carry_over(entry, completed));
+    }
+    CommitResult {
+        jobs,
+        regarding: Some(regarding(entry)),
+        events,
+        outcome: Some(ReconcileOutcome::Unchanged),
+        ..CommitResult::default()
+    }
+}
+
+/// The writes of a plan. Works that are to be deleted count as being deleted from now on.
+fn prepare_writes(
+    state: &mut State,
+    uid: &str,
+    wanted: &PlanRequest,
+    plan: &Plan,
+    now: DateTime<Utc>,
+) -> Vec<WriteJob> {
+    let State { index, upgrades, .. } = state;
+    let Some(entry) = upgrades.get_mut(uid) else {
+        return Vec::new();
+    };
+    entry.wake_at = plan.wake_at.into_iter().chain(entry.due_at(now)).min();
+    let actions = plan.actions.iter();
+    let jobs: Vec<WriteJob> = actions
+        .filter_map(|action| prepare(entry, index, action, wanted, now))
+        .collect();
+    for job in &jobs {
+        if let Write::Delete {
+            cluster, step, uid, ..
+        } = &job.effect
+        {
+            index.mark_deleting(cluster, *step, uid);
+        }
+    }
+    jobs
+}
+
+fn commit_deletion(
+    state: &mut State,
+    uid: &str,
+    wanted: &PlanRequest,
+    fleet: &Fleet,
+    plan: &Plan,
+    now: DateTime<Utc>,
+) -> CommitResult {
+    let mut jobs = prepare_writes(state, uid, wanted, plan, now);
+    let Some(entry) = state.upgrades.get_mut(uid) else {
+        return CommitResult::default();
+    };
+    if finalizer::may_be_removed(entry, fleet, now, jobs.is_empty()) {
+        jobs.push(finalizer::remove(entry));
+    }
+    let mut events = Vec::new();
+    // Once the removal of the finalizer is queued, nothing more is written for this object.
+    if !entry.finalizing {
+        let refused = finalizer::refused_write(entry, fleet);
+        events = draft_status(entry, &Situation::Deleting(refused.as_deref()), None, now);
+        let due = entry.status.due(Instant::now());
+        jobs.extend(due.map(|status| status_job(entry, status)));
+    }
+    CommitResult {
+        outcome: Some(written(&jobs)),
+        jobs,
+        regarding: Some(regarding(entry)),
+        events,
+        moved: Vec::new(),
+    }
+}
+
+fn commit_plan(
+    state: &mut State,
+    uid: &str,
+    wanted: &PlanRequest,
+    fleet: &Fleet,
+    plan: &Plan,
+    now: DateTime<Utc>,
+) -> CommitResult {
+    let mut jobs = prepare_writes(state, uid, wanted, plan, now);
+    let Some(entry) = state.upgrades.get_mut(uid) else {
+        return CommitResult::default();
+    };
+    let instant = Instant::now();
+    // Fleet and plan are both sorted by name, so one pass finds all clusters.
+    let mut clusters = fleet.clusters.iter();
+    let changes = entry.rows.take(plan, &wanted.policy, instant, |name| {
+        let found = clusters.find(|cluster| Arc::ptr_eq(&cluster.name, name) || cluster.name == *name);
+        found.map_or((false, true), |cluster| {
+            (cluster.canary, matches!(cluster.selection, Selection::Left(_)))
+        })
+    });
+    let was_invalid = entry.status.previous().state == Some(UpgradeState::Invalid);
+    let situation = match &wanted.violations {
+        None => Situation::Planned(plan),
+        Some(violations) => Situation::InvalidSpec {
+            violations,
+            plan: Some(plan),
+        },
+    };
+    let retry = wanted
+        .policy
+        .retry
+        .as_deref()
+        .map(|token| (token, retried(token, plan)));
+    let events = draft_status(entry, &situation, retry, now);
+    let due = entry.status.due(instant);
+    jobs.extend(due.map(|status| status_job(entry, status)));
+    jobs.extend(restore::note_completion(entry, &wanted.policy, plan, now));
+    let moved = changes.moved.into_iter().map(|(cluster, record)| {
+        let resolves = resolves_itself(fleet, &cluster, &record);
+        (cluster, record, resolves)
+    });
+    let result = CommitResult {
+        outcome: Some(written(&jobs)),
+        jobs,
+        regarding: Some(regarding(entry)),
+        events,
+        moved: moved.collect(),
+    };
+    if changes.any || was_invalid != wanted.violations.is_some() {
+        wake_conflicting(&mut state.upgrades);
+    }
+    result
+}
+
+const fn written(jobs: &[WriteJob]) -> ReconcileOutcome {
+    if jobs.is_empty() {
+        ReconcileOutcome::Unchanged
+    } else {
+        ReconcileOutcome::Written
+    }
+}
+
+/// Drafts the status and returns the Events. `retry`: the token of the current retry, and how many clusters
+/// it queued again.
+fn draft_status(
+    entry: &mut UpgradeEntry,
+    situation: &Situation<'_>,
+    retry: Option<(&str, usize)>,
+    now: DateTime<Utc>,
+) -> Vec<(events::Reason, String)> {
+    let (latest, written) = (entry.status.previous(), entry.status.written());
+    let observed_retry = match situation {
+        Situation::CompletedBefore(_) => restore::observed_retry(entry, &latest),
+        _ => latest.observed_retry.clone(),
+    };
+    let input = StatusInput {
+        generation: entry.view.metadata.generation.unwrap_or(0),
+        paused: entry.spec.as_ref().is_ok_and(|spec| spec.fields.paused),
+        restored: match &entry.origin {
+            Origin::Restored(text) => Some(text),
+            _ => None,
+        },
+        notes: &entry.notes,
+        retry: retry.map(|(token, _)| token),
+        observed_retry: observed_retry.as_deref(),
+        refused: entry.rows.refusal(),
+        skew: entry.skew,
+        now,
+    };
+    let previous = PreviousStatus {
+        latest: &latest,
+        written: &written,
+    };
+    let status = status::draft(&input, situation, previous);
+    let events = announce::of_status(&latest, &status, retry.map_or(0, |(_, clusters)| clusters));
+    entry.status.set(status);
+    events
+}
+
+fn regarding(entry: &UpgradeEntry) -> Regarding {
+    Regarding {
+        namespace: entry.namespace.to_string(),
+        name: entry.name.to_string(),
+        uid: entry.uid.to_string(),
+    }
+}
+
+/// True when a cluster is blocked by an upgrade that is still processing it. The cluster starts when that
+/// upgrade is done.
+fn resolves_itself(fleet: &Fleet, cluster: &str, record: &Record) -> bool {
+    let found = || {
+        let at = fleet
+            .clusters
+            .binary_search_by(|known| (*known.name).cmp(cluster));
+        fleet.clusters[at.ok()?].rival.as_ref()
+    };
+    record.reason == Reason::Conflict && found().is_some_and(|rival| rival.hold == RivalHold::Active)
+}
+
+/// Number of clusters that a retry queued again.
+fn retried(token: &str, plan: &Plan) -> usize {
+    let attempts = plan.clusters.iter().map(|state| &state.record.attempt);
+    attempts.filter(|attempt| attempt.is_of_retry(token)).count()
+}

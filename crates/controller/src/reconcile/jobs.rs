@@ -1,0 +1,191 @@
+//! Converts the actions of a plan, due reports and due statuses to write jobs. No I/O.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use api::names::{LABEL_MCU, LABEL_MCU_UID};
+use chrono::{DateTime, Utc};
+use rollout::{Action, Attempt, DeleteReason, Step};
+use serde_json::json;
+
+use crate::apply::{WorkParams, Write, WriteJob};
+use crate::observe::index::Index;
+use crate::reconcile::request::PlanRequest;
+use crate::report::shard::Due;
+use crate::report::text::for_yaml;
+use crate::state::upgrade::UpgradeEntry;
+
+pub(crate) fn finalizer_job(
+    entry: &mut UpgradeEntry,
+    finalizers: Vec<String>,
+    life: Option<Arc<str>>,
+) -> WriteJob {
+    entry.finalizing = true;
+    let effect = Write::Finalizers {
+        namespace: Arc::clone(&entry.namespace),
+        name: Arc::clone(&entry.name),
+        version: entry.view.metadata.resource_version.clone().unwrap_or_default(),
+        finalizers,
+        life,
+    };
+    WriteJob {
+        upgrade: Arc::clone(&entry.uid),
+        effect,
+    }
+}
+
+/// The job of an action. `None` if it cannot be executed, or was executed too often; then the cluster waits.
+pub(super) fn prepare(
+    entry: &mut UpgradeEntry,
+    index: &Index,
+    action: &Action,
+    wanted: &PlanRequest,
+    now: DateTime<Utc>,
+) -> Option<WriteJob> {
+    let cluster = action.cluster();
+    let step = action.step();
+    if let Some(wait) = entry.taken.take(cluster, step, action.kind(), Instant::now()) {
+        entry.hold_off(cluster, now, action.kind(), wait);
+        return None;
+    }
+    let uid = || index.work_of(cluster, step).map(|view| Arc::clone(&view.uid));
+    let params = |attempt: &Attempt, started: DateTime<Utc>| {
+        Some(WorkParams {
+            spec: Arc::clone(wanted.spec.as_ref()?),
+            owner: Arc::clone(&entry.key),
+            cluster_id: index
+                .clusters
+                .get(cluster)
+                .and_then(|view| Some(Arc::clone(&view.id.as_ref()?.text))),
+            attempt: attempt.clone(),
+            started,
+        })
+    };
+    let name = Arc::clone(cluster);
+    let (effect, starting) = match action {
+        Action::Create { attempt, started, .. } => {
+            let params = params(attempt, *started)?;
+            (
+                Write::Create {
+                    cluster: name,
+                    step,
+                    params,
+                    slot_released_at: wanted.slot_released_at,
+                },
+                action.step() != Step::PostAction,
+            )
+        }
+        Action::Update { attempt, started, .. } => (
+            Write::Update {
+                cluster: name,
+                params: params(attempt, *started)?,
+                uid: uid()?,
+            },
+            true,
+        ),
+        Action::MarkSoak { started, .. } => {
+            let note = api::time::to_rfc3339(*started);
+            let uid = uid()?;
+            let patch = json!({"metadata": {"uid": &*uid, "annotations": {api::names::ANNOTATION_SOAK_STARTED_AT: note}}});
+            (
+                Write::MarkSoak {
+                    cluster: name,
+                    step,
+                    uid,
+                    patch,
+                },
+                false,
+            )
+        }
+        Action::Read { .. } => (read(entry, index, name, step, now), false),
+        Action::Delete { why, .. } => {
+            let halt = matches!(why, DeleteReason::LeftSelection | DeleteReason::UpgradeDeleted);
+            (
+                Write::Delete {
+                    cluster: name,
+                    step,
+                    uid: uid()?,
+                    halt,
+                },
+                false,
+            )
+        }
+    };
+    entry.begin(cluster, starting);
+    Some(WriteJob {
+        upgrade: Arc::clone(&entry.uid),
+        effect,
+    })
+}
+
+fn read(
+    entry: &UpgradeEntry,
+    index: &Index,
+    cluster: Arc<str>,
+    step: api::names::Step,
+    asked: DateTime<Utc>,
+) -> Write {
+    let own = index
+        .work_of(&cluster, step)
+        .filter(|view| view.upgrade == entry.uid);
+    let uid = own.map(|view| Arc::clone(&view.uid));
+    Write::Read {
+        cluster,
+        step,
+        owner: Arc::clone(&entry.key),
+        uid,
+        asked,
+    }
+}
+
+pub(crate) fn status_job(entry: &UpgradeEntry, status: api::ManagedClustersUpgradeStatus) -> WriteJob {
+    let effect = Write::Status {
+        namespace: Arc::clone(&entry.namespace),
+        name: Arc::clone(&entry.name),
+        status: Box::new(status),
+    };
+    WriteJob {
+        upgrade: Arc::clone(&entry.uid),
+        effect,
+    }
+}
+
+pub(crate) fn report_job(entry: &UpgradeEntry, due: Due) -> WriteJob {
+    let group = format!("{}/{}", api::GROUP, api::VERSION);
+    let body = (!due.rows.is_empty()).then(|| {
+        let head = json!({
+            "apiVersion": group,
+            "kind": "ManagedClustersUpgradeReport",
+            "metadata": {
+                "name": due.name,
+                "namespace": &*entry.namespace,
+                "labels": {LABEL_MCU: &*entry.name, LABEL_MCU_UID: &*entry.uid},
+                "ownerReferences": [{
+                    "apiVersion": group,
+                    "kind": "ManagedClustersUpgrade",
+                    "name": &*entry.name,
+                    "uid": &*entry.uid,
+                    "controller": true,
+                    "blockOwnerDeletion": true,
+                }],
+            },
+        });
+        // The rows are added as text because kept rows are written back byte for byte.
+        let rows = serde_json::to_string(&due.rows).unwrap_or_else(|_| "null".to_owned());
+        let head = head.to_string();
+        let text = format!("{},\"rows\":{rows}}}", head.strip_suffix('}').unwrap_or(&head));
+        for_yaml(&text).into_bytes()
+    });
+    let effect = Write::Report {
+        namespace: Arc::clone(&entry.namespace),
+        due,
+        body,
+    };
+    WriteJob {
+        upgrade: Arc::clone(&entry.uid),
+        effect,
+    }
+}
+
+#[cfg(test)]
+mod tests;

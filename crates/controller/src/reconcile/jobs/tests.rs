@@ -1,0 +1,33 @@
+use super::*;
+use crate::observe::index::Index;
+
+#[test]
+fn a_report_carries_its_owner_and_kept_rows_byte_for_byte() {
+    let text = r#"{"cluster":"c2","phase":"Hibernating","ratio": 1.50,"message":"etcd\u007f"}"#;
+    let stored: api::views::Report = serde_json::from_str(&format!(
+        r#"{{"metadata": {{"name": "u1-report-1", "resourceVersion": "3"}}, "rows": [{text}]}}"#
+    ))
+    .unwrap();
+    let mut entry = crate::fixture::upgrade("u1", &[]).entry(&Index::default());
+    entry.rows.observe(&stored, false, false, Instant::now());
+    crate::fixture::note(
+        &mut entry,
+        "c1",
+        rollout::testing::record(rollout::Phase::Complete),
+    );
+    let due = entry
+        .rows
+        .due(Instant::now() + std::time::Duration::from_secs(5))
+        .remove(0);
+    let Write::Report { body, .. } = report_job(&entry, due).effect else {
+        panic!("no report")
+    };
+    let body = String::from_utf8(body.unwrap()).unwrap();
+    assert!(body.ends_with(&format!(",{text}]}}")), "{body}");
+    let report: api::views::Report = serde_json::from_str(&body).unwrap();
+    assert_eq!(
+        crate::state::context::belongs(&report, &entry),
+        crate::state::context::Belonging::Ours
+    );
+    assert_eq!(report.rows.rows.len(), 2);
+}

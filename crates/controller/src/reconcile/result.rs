@@ -1,0 +1,177 @@
+//! Records the results of writes in the state at once, so that the next plan sees what was written. No I/O.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use api::names::Step;
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::apply::{WorkParams, Write, WriteJob, WriteResult};
+use crate::observe::index::Index;
+use crate::state::backoff::BlockerKind;
+use crate::state::context::{Context, State};
+use crate::state::upgrade::UpgradeEntry;
+use crate::state::upgrade::wake_conflicting;
+
+/// First wait before a foreign work that is being deleted is checked again.
+const TERMINATING: TimeDelta = TimeDelta::seconds(5);
+
+/// Records the result of a write.
+pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result: &WriteResult) {
+    let now = context.now();
+    let WriteJob { upgrade, effect } = job;
+    match result {
+        WriteResult::Work(work) | WriteResult::Rival(work) => state.index.answered_work(work, now),
+        WriteResult::Upgrade(object) => state.answered_upgrade((**object).clone()),
+        _ => {}
+    }
+    record_deletion(&mut state.index, &effect, result);
+    let Some(entry) = state.upgrades.get_mut(&upgrade) else {
+        if let (Write::Delete { uid, .. }, WriteResult::DeletionAccepted) = (&effect, result)
+            && state.orphans.contains(uid)
+        {
+            context.metrics.orphan_swept();
+        }
+        return;
+    };
+    entry.skew = context.skew();
+    match effect {
+        Write::Create {
+            cluster,
+            step,
+            params,
+            slot_released_at,
+        } => {
+            if let (WriteResult::Work(_), Some(slot_released_at)) = (result, slot_released_at) {
+                context.metrics.reacted(slot_released_at.elapsed());
+            }
+            entry.record_certainty(&cluster, step, &params.attempt, result, now);
+            record_creation(entry, &cluster, step, &params, result, now);
+            entry.end(&cluster);
+        }
+        Write::Update { cluster, params, .. } => {
+            entry.record_certainty(&cluster, Step::Platform, &params.attempt, result, now);
+            record_change(entry, &cluster, result, now);
+        }
+        Write::MarkSoak { cluster, .. } | Write::Delete { cluster, .. } => {
+            record_change(entry, &cluster, result, now);
+        }
+        Write::Read {
+            cluster, step, asked, ..
+        } => {
+            match result {
+                WriteResult::Failed(error) => entry.fail(&cluster, now, error),
+                WriteResult::NotLeading | WriteResult::GivenUp => {}
+                _ => entry.note_reading(&cluster, step, asked, now, &state.index),
+            }
+            entry.end(&cluster);
+        }
+        Write::Report { due, .. } => {
+            let version = match result {
+                WriteResult::Report(version) => Some(*version),
+                _ => None,
+            };
+            match result {
+                WriteResult::ReportRefused {
+                    text,
+                    rows,
+                    about_rows,
+                } => entry.rows.refused(&due, rows, *about_rows, text, Instant::now()),
+                _ => entry.rows.wrote(due, version, Instant::now()),
+            }
+            entry.dirty = true;
+            // Other upgrades may be waiting for what is recorded now.
+            if version.is_some() {
+                wake_conflicting(&mut state.upgrades);
+            }
+        }
+        Write::Status { status, .. } => {
+            entry
+                .status
+                .wrote(*status, matches!(result, WriteResult::Upgrade(_)));
+            // The deletion of the upgrade may be waiting for this write.
+            entry.dirty |= entry.is_deleting();
+        }
+        Write::Finalizers { .. } | Write::Annotate { .. } => entry.finalized(now, result),
+    }
+}
+
+/// Records the result of creating a work.
+fn record_creation(
+    entry: &mut UpgradeEntry,
+    cluster: &Arc<str>,
+    step: Step,
+    params: &WorkParams,
+    result: &WriteResult,
+    now: DateTime<Utc>,
+) {
+    match result {
+        WriteResult::Foreign => entry.block_step(cluster, step, now, BlockerKind::Foreign),
+        WriteResult::Refused(text) if entry.is_in_force(&params.spec) => {
+            entry.block_step(cluster, step, now, BlockerKind::Refused(Arc::from(text.as_str())));
+        }
+        // The hub rejected the work of an earlier spec; it may accept that of the present one.
+        WriteResult::Refused(_) | WriteResult::NotLeading | WriteResult::GivenUp => {}
+        WriteResult::ForeignTerminating => entry.await_end(cluster, step, now, now + TERMINATING),
+        WriteResult::NamespaceGone => entry.record_missing_namespace(cluster, now),
+        WriteResult::Failed(error) => entry.fail_to_create(cluster, now, error),
+        _ => {
+            entry.blockers.remove(&(Arc::clone(cluster), step));
+            entry.succeed(cluster);
+        }
+    }
+}
+
+/// Records the result of changing or deleting a work.
+fn record_change(entry: &mut UpgradeEntry, cluster: &Arc<str>, result: &WriteResult, now: DateTime<Utc>) {
+    match result {
+        WriteResult::NamespaceGone => entry.record_missing_namespace(cluster, now),
+        WriteResult::Failed(error) => entry.fail(cluster, now, error),
+        WriteResult::NotLeading | WriteResult::GivenUp => {}
+        _ => entry.succeed(cluster),
+    }
+    entry.end(cluster);
+}
+
+/// Records what a write shows about the deletion of a work. The work stays marked as deleting only if the hub
+/// accepted the deletion.
+fn record_deletion(index: &mut Index, effect: &Write, result: &WriteResult) {
+    match (effect, result) {
+        (
+            Write::Delete {
+                cluster, step, uid, ..
+            },
+            WriteResult::Work(work) | WriteResult::Rival(work),
+        ) if work.metadata.uid.as_deref() != Some(uid) => index.forget(cluster, *step, uid),
+        (Write::Delete { .. }, WriteResult::DeletionAccepted) => {}
+        (
+            Write::Delete {
+                cluster, step, uid, ..
+            }
+            | Write::MarkSoak {
+                cluster, step, uid, ..
+            },
+            WriteResult::Gone,
+        ) => index.forget(cluster, *step, uid),
+        (
+            Write::Delete {
+                cluster, step, uid, ..
+            },
+            _,
+        ) => index.unmark_deleting(cluster, *step, uid),
+        (
+            Write::Read {
+                cluster,
+                step,
+                uid: Some(uid),
+                ..
+            },
+            WriteResult::Gone,
+        ) => index.lose(cluster, *step, uid),
+        (Write::Update { cluster, uid, .. }, WriteResult::Gone) => index.forget(cluster, Step::Platform, uid),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

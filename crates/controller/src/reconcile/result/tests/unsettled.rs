@@ -1,0 +1,154 @@
+//! Results that do not show whether a creation took effect.
+
+use super::*;
+
+/// True while it is unknown whether the creation took effect.
+fn is_unsettled(context: &Context) -> bool {
+    unsettled_steps(context).0.is_some()
+}
+
+/// True while the work exists, but an earlier try may still take effect.
+fn is_late(context: &Context) -> bool {
+    unsettled_steps(context).1.is_some()
+}
+
+fn unsettled_steps(context: &Context) -> (Option<Step>, Option<Step>) {
+    context.with(|state| state.upgrades["u1"].unsettled_steps("c1", &state.index))
+}
+
+/// Advances the time until writes that were given up can no longer take effect.
+fn outlast(context: &Context) {
+    with_entry(context, |entry| {
+        for unsettled in entry.unsettled.get_mut(&cluster()).unwrap() {
+            unsettled.given_up = unsettled.given_up.map(|at| at - TimeDelta::seconds(91));
+        }
+    });
+}
+
+#[test]
+fn a_creation_that_may_have_been_carried_out_is_not_settled_by_a_later_no() {
+    for doubtful in [
+        failed(WriteErrorKind::Timeout),
+        failed(WriteErrorKind::Unavailable),
+        failed(WriteErrorKind::Broken),
+        WriteResult::GivenUp,
+    ] {
+        let context = writing();
+        tried(&context, &doubtful);
+        assert!(is_unsettled(&context), "{doubtful:?}");
+        for no in [
+            failed(WriteErrorKind::Forbidden),
+            failed(WriteErrorKind::Overloaded),
+            WriteResult::NotLeading,
+            WriteResult::Refused("bad".to_owned()),
+        ] {
+            tried(&context, &no);
+            assert!(is_unsettled(&context), "{doubtful:?} then {no:?}");
+        }
+        context.with(|state| {
+            state.end_term();
+            state.begin_term();
+        });
+        assert!(is_unsettled(&context), "a new term knows no better");
+        outlast(&context);
+        tried(&context, &failed(WriteErrorKind::Forbidden));
+        assert!(!is_unsettled(&context));
+    }
+}
+
+#[test]
+fn a_creation_that_was_put_off_is_settled_by_the_first_definite_answer() {
+    for put_off in [WriteErrorKind::Overloaded, WriteErrorKind::Unreachable] {
+        let context = writing();
+        tried(&context, &failed(put_off));
+        assert!(is_unsettled(&context), "it is tried again first");
+        tried(&context, &failed(WriteErrorKind::Forbidden));
+        assert!(!is_unsettled(&context));
+    }
+    let context = writing();
+    tried(&context, &failed(WriteErrorKind::Timeout));
+    tried(
+        &context,
+        &WriteResult::Work(Box::new(work("c1", Step::Platform, "u1", 5))),
+    );
+    assert!(!is_unsettled(&context));
+    tried(&context, &WriteResult::NotLeading);
+    assert!(!is_unsettled(&context), "it was never sent");
+}
+
+#[test]
+fn a_try_that_was_carried_out_does_not_rule_out_the_one_before_it() {
+    let done = || WriteResult::Work(Box::new(work("c1", Step::Platform, "u1", 5)));
+    let settle = |context: &Context| {
+        let now = context.now();
+        context.with(|state| state.upgrades.get_mut("u1").unwrap().settle(&state.index, now))
+    };
+    let context = writing();
+    tried(&context, &failed(WriteErrorKind::Timeout));
+    tried(&context, &done());
+    assert!(!is_unsettled(&context) && is_late(&context));
+    assert!(!settle(&context));
+    context.with(|state| state.index.forget("c1", Step::Platform, "c1-cluster-upgrade-u1"));
+    assert!(is_unsettled(&context), "the first try may bring the work back");
+    tried(&context, &done());
+    with_entry(&context, |entry| {
+        assert!(entry.due_at(rollout::testing::at(0)).is_some());
+    });
+    outlast(&context);
+    assert!(settle(&context), "nothing else can come about any more");
+    assert!(!is_unsettled(&context) && !is_late(&context));
+    assert!(!settle(&context));
+}
+
+#[test]
+fn every_step_has_a_doubt_of_its_own() {
+    let context = writing();
+    let of = |step| match create(&context) {
+        Write::Create {
+            cluster,
+            params,
+            slot_released_at,
+            ..
+        } => Write::Create {
+            cluster,
+            step,
+            params,
+            slot_released_at,
+        },
+        other => other,
+    };
+    for step in [Step::Operators, Step::Platform] {
+        with_entry(&context, |entry| entry.begin(&cluster(), true));
+        answered(&context, of(step), &failed(WriteErrorKind::Timeout));
+    }
+    assert_eq!(
+        unsettled_steps(&context),
+        (Some(Step::Platform), Some(Step::Operators))
+    );
+    outlast(&context);
+    read(&context, None, &WriteResult::Gone);
+    assert_eq!(unsettled_steps(&context), (Some(Step::Operators), None));
+}
+
+#[test]
+fn reading_settles_what_it_finds_at_once_and_what_it_does_not_find_after_a_while() {
+    let context = writing();
+    tried(&context, &failed(WriteErrorKind::Timeout));
+    read(&context, None, &WriteResult::Gone);
+    assert!(is_unsettled(&context), "it may still take effect");
+    with_entry(&context, |entry| assert!(entry.backoff.contains_key(&cluster())));
+    read(&context, None, &failed(WriteErrorKind::Timeout));
+    assert!(is_unsettled(&context));
+    outlast(&context);
+    read(&context, None, &WriteResult::Gone);
+    assert!(!is_unsettled(&context));
+    with_entry(&context, |entry| assert!(entry.backoff.is_empty()));
+
+    tried(&context, &failed(WriteErrorKind::Timeout));
+    read(
+        &context,
+        None,
+        &WriteResult::Work(Box::new(work("c1", Step::Platform, "u1", 5))),
+    );
+    assert!(!is_unsettled(&context) && is_indexed(&context));
+}

@@ -1,0 +1,69 @@
+use super::*;
+
+/// A forged work. The UID and the owner of an upgrade are not secret. It is done, or starts in the far
+/// future.
+fn forged(cluster: &str, step: WireStep, version: u64, done: bool) -> ManifestWork {
+    let mut work = if done {
+        finished(cluster, "u1", version)
+    } else {
+        crate::fixture::work(cluster, step, "u1", version)
+    };
+    if !done {
+        let notes = work.metadata.annotations.get_or_insert_default();
+        let future = "2099-01-01T00:00:00.000Z";
+        notes.insert(api::names::ANNOTATION_STARTED_AT.to_owned(), future.to_owned());
+    }
+    work
+}
+
+#[tokio::test]
+async fn a_forged_work_in_a_cluster_that_is_not_selected_gets_nothing_and_holds_no_slot() {
+    let mut hub = hub(&["c1", "x", "y"]);
+    let mut spec = operators(&["c1"]);
+    spec["upgradeStrategy"] = json!({"maxConcurrency": 1});
+    spec["postUpgradeAction"] = json!({"manifestWork": {"workload": {"manifests": [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b"}}]}}});
+    hub.add_upgrade(&Given {
+        spec: spec.clone(),
+        ..upgrade("u1", &[])
+    });
+    hub.deliver(&Change::Applied(forged("x", WireStep::Operators, 5, true)));
+    hub.deliver(&Change::Applied(forged("y", WireStep::Platform, 6, false)));
+    assert_eq!(works(&hub.settle()), ["u1: create c1-operators-upgrade"]);
+    for cluster in ["x", "y"] {
+        assert_eq!(hub.phase("u1", cluster), None, "{cluster}");
+    }
+    let status = hub.context.with(|state| state.upgrades["u1"].status.previous());
+    assert_eq!(status.in_flight, Some(1));
+    let mut conditions = status.conditions.iter();
+    let selected = conditions
+        .find(|condition| condition.type_ == "Selected")
+        .unwrap();
+    assert!(
+        selected.message.contains("has a record of: 2, such as x"),
+        "{}",
+        selected.message
+    );
+    let done = done(&mut hub, "c1", "u1");
+    hub.deliver(&Change::Applied(done));
+    let written = hub.settle();
+    let touched = |name: &str| works(&written).iter().any(|one| one.contains(name));
+    assert!(
+        touched(" c1-post-upgrade-action") && !touched(" x-") && !touched(" y-"),
+        "{written:?}"
+    );
+    hub.version = 1_000;
+    hub.add_upgrade(&Given {
+        spec,
+        deleting: true,
+        version: 1_000,
+        ..upgrade("u1", &[])
+    });
+    let written = hub.settle();
+    let touched = |name: &str| works(&written).iter().any(|one| one.contains(name));
+    assert!(
+        touched(" c1-") && !touched(" x-") && !touched(" y-"),
+        "{written:?}"
+    );
+    assert!(written.last().unwrap().contains("finalizers 0"), "{written:?}");
+}

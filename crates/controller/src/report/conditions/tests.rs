@@ -1,0 +1,345 @@
+use chrono::{DateTime, Utc};
+use rollout::testing::{at, fleet, policy, record};
+use rollout::{Fleet, Limit, Phase, Policy, Reason};
+
+use super::*;
+
+fn input(now: DateTime<Utc>, notes: &[String]) -> StatusInput<'_> {
+    StatusInput {
+        generation: 7,
+        paused: false,
+        restored: None,
+        notes,
+        retry: None,
+        observed_retry: None,
+        refused: None,
+        skew: None,
+        now,
+    }
+}
+
+fn conditions(
+    input: &StatusInput<'_>,
+    policy: &Policy,
+    fleet: &Fleet,
+    before: &ManagedClustersUpgradeStatus,
+) -> Vec<Condition> {
+    let plan = rollout::plan(input.now, policy, fleet);
+    of_plan(
+        input,
+        &plan,
+        PreviousStatus {
+            latest: before,
+            written: before,
+        },
+    )
+}
+
+fn none() -> ManagedClustersUpgradeStatus {
+    ManagedClustersUpgradeStatus::default()
+}
+
+fn find<'a>(conditions: &'a [Condition], type_: &str) -> &'a Condition {
+    conditions
+        .iter()
+        .find(|condition| condition.type_ == type_)
+        .unwrap()
+}
+
+fn shown(conditions: &[Condition], type_: &str) -> (String, String) {
+    let found = find(conditions, type_);
+    (found.status.clone(), found.reason.clone())
+}
+
+fn pair(status: &str, reason: &str) -> (String, String) {
+    (status.to_owned(), reason.to_owned())
+}
+
+fn failed(reason: Reason) -> rollout::testing::RecordBuilder {
+    record(Phase::Failed).reason(reason)
+}
+
+#[test]
+fn all_eight_are_always_there_with_the_generation() {
+    let made = conditions(
+        &input(at(1), &[]),
+        &policy().build(),
+        &fleet().cluster("a").build(),
+        &none(),
+    );
+    let types: Vec<&str> = made.iter().map(|condition| condition.type_.as_str()).collect();
+    assert_eq!(types, types::TYPES);
+    assert!(
+        made.iter()
+            .all(|condition| condition.observed_generation == Some(7))
+    );
+}
+
+#[test]
+fn every_stall_names_its_reason_and_remedy() {
+    let timeout = || failed(Reason::ClusterUpgradeTimeout);
+    let cases: [(&str, Policy, Fleet, &str); 7] = [
+        (
+            reason::NOTHING_SELECTED,
+            policy().build(),
+            fleet().build(),
+            "no cluster is selected",
+        ),
+        (
+            reason::NOTHING_SELECTED,
+            policy().canaries().build(),
+            fleet().cluster("a").build(),
+            "canaryClusters.clusterSelector",
+        ),
+        (
+            reason::CANARY_FAILED,
+            policy().canaries().build(),
+            fleet()
+                .cluster("a")
+                .canary()
+                .record(timeout())
+                .cluster("b")
+                .build(),
+            "retry-failed",
+        ),
+        (
+            reason::CANARY_FAILED,
+            policy().canaries().pre_action().build(),
+            fleet()
+                .cluster("a")
+                .canary()
+                .record(record(Phase::PreActionDegraded).reason(Reason::PreActionFailed))
+                .cluster("b")
+                .build(),
+            "retry-failed",
+        ),
+        (
+            reason::MAX_FAILURES_EXCEEDED,
+            policy().max_failures(Limit::Count(0)).build(),
+            fleet().cluster("a").record(timeout()).cluster("b").build(),
+            "maxFailures",
+        ),
+        (
+            reason::CLUSTERS_FAILED,
+            policy().build(),
+            fleet()
+                .cluster("a")
+                .record(timeout())
+                .cluster("b")
+                .record(record(Phase::Complete))
+                .build(),
+            "status.failedClusters",
+        ),
+        (
+            reason::CLUSTERS_BLOCKED,
+            policy().build(),
+            fleet().cluster("a").blocked(Reason::NotOpenShift).build(),
+            "status.waitingClusters",
+        ),
+    ];
+    for (expected, policy, fleet, text) in cases {
+        let made = conditions(&input(at(1), &[]), &policy, &fleet, &none());
+        assert_eq!(shown(&made, types::STALLED), pair("True", expected));
+        assert!(
+            find(&made, types::STALLED).message.contains(text),
+            "{expected}: {}",
+            find(&made, types::STALLED).message
+        );
+        assert_eq!(
+            shown(&made, types::RECONCILING),
+            pair("False", reason::IDLE),
+            "{expected}"
+        );
+        assert_eq!(
+            shown(&made, types::READY),
+            pair("False", reason::COMPLETE),
+            "{expected}"
+        );
+    }
+}
+
+#[test]
+fn what_moves_is_not_stalled() {
+    let made = conditions(
+        &input(at(1), &[]),
+        &policy().build(),
+        &fleet().cluster("a").build(),
+        &none(),
+    );
+    assert_eq!(shown(&made, types::STALLED), pair("False", reason::MOVING));
+    assert_eq!(
+        shown(&made, types::RECONCILING),
+        pair("True", reason::RECONCILING)
+    );
+}
+
+#[test]
+fn a_paused_upgrade_is_not_ready_for_that_reason_unless_it_is_complete() {
+    let input = StatusInput {
+        paused: true,
+        ..input(at(1), &[])
+    };
+    let policy = policy().paused().build();
+    let made = conditions(&input, &policy, &fleet().cluster("a").build(), &none());
+    assert_eq!(shown(&made, types::READY), pair("False", reason::PAUSED));
+    assert_eq!(shown(&made, types::STALLED), pair("False", reason::MOVING));
+    let done = fleet().cluster("a").record(record(Phase::Complete)).build();
+    let made = conditions(&input, &policy, &done, &none());
+    assert_eq!(shown(&made, types::READY), pair("True", reason::COMPLETE));
+}
+
+#[test]
+fn a_soaking_cluster_is_not_in_progress() {
+    let soaking = fleet()
+        .cluster("a")
+        .record(
+            record(Phase::Soaking)
+                .succeeded(rollout::Stage::Platform, 0)
+                .stage(rollout::Stage::Soak, 0),
+        )
+        .build();
+    let made = conditions(&input(at(1), &[]), &policy().soak(600).build(), &soaking, &none());
+    assert_eq!(shown(&made, types::IN_PROGRESS).0, "False");
+    assert_eq!(shown(&made, types::APPLIED).0, "True");
+}
+
+#[test]
+fn transition_times_move_only_when_the_status_flips() {
+    let policy = policy().build();
+    let mut before = none();
+    before.conditions = conditions(
+        &input(at(1), &[]),
+        &policy,
+        &fleet().cluster("a").build(),
+        &before,
+    );
+    let more = fleet().cluster("a").cluster("b").build();
+    let made = conditions(&input(at(60), &[]), &policy, &more, &before);
+    let selected = find(&made, types::SELECTED);
+    assert!(selected.message.contains("select 2 clusters"));
+    assert_eq!(selected.last_transition_time, from_chrono(at(1)));
+
+    let done = fleet().cluster("a").record(record(Phase::Complete)).build();
+    let made = conditions(&input(at(120), &[]), &policy, &done, &before);
+    assert_eq!(
+        find(&made, types::COMPLETE).last_transition_time,
+        from_chrono(at(120))
+    );
+    assert_eq!(
+        find(&made, types::SELECTED).last_transition_time,
+        from_chrono(at(1))
+    );
+}
+
+#[test]
+fn a_flip_that_nobody_saw_moves_no_time() {
+    let policy = policy().build();
+    let (mut written, mut latest) = (none(), none());
+    let one = fleet().cluster("a").build();
+    written.conditions = conditions(&input(at(1), &[]), &policy, &one, &written);
+    latest.conditions = conditions(&input(at(2), &[]), &policy, &fleet().build(), &written);
+    let plan = rollout::plan(at(3), &policy, &one);
+    let previous = PreviousStatus {
+        latest: &latest,
+        written: &written,
+    };
+    let made = of_plan(&input(at(3), &[]), &plan, previous);
+    assert_eq!(
+        find(&made, types::SELECTED).last_transition_time,
+        from_chrono(at(1))
+    );
+}
+
+#[test]
+fn applied_stays_true_after_everything_is_gone() {
+    let mut before = none();
+    let running = fleet().cluster("a").record(record(Phase::Initialized)).build();
+    before.conditions = conditions(&input(at(1), &[]), &policy().build(), &running, &before);
+    let made = conditions(&input(at(2), &[]), &policy().build(), &fleet().build(), &before);
+    assert_eq!(shown(&made, types::APPLIED), pair("True", reason::APPLIED));
+    assert_eq!(
+        shown(&made, types::SELECTED),
+        pair("False", reason::CLUSTERS_NOT_SELECTED)
+    );
+}
+
+#[test]
+fn notes_of_the_selection_are_shown_and_cut() {
+    let notes = ["Placement ns/p does not exist".to_owned(), "n".repeat(5_000)];
+    let made = conditions(
+        &input(at(1), &notes),
+        &policy().build(),
+        &fleet().build(),
+        &none(),
+    );
+    for type_ in [types::SELECTED, types::STALLED] {
+        let message = &find(&made, type_).message;
+        assert!(message.contains("Placement ns/p does not exist"));
+        assert!(message.len() <= MAX_MESSAGE_BYTES);
+    }
+}
+
+#[test]
+fn an_invalid_spec_says_nothing_of_what_it_cannot_know() {
+    let policy = policy().build();
+    let mut before = none();
+    let running = fleet().cluster("a").record(record(Phase::Initialized)).build();
+    before.conditions = conditions(&input(at(1), &[]), &policy, &running, &before);
+    let violations = [SpecViolation {
+        field: "spec".to_owned(),
+        message: "must be set".to_owned(),
+    }];
+    let previous = PreviousStatus {
+        latest: &before,
+        written: &before,
+    };
+    let made = of_violations(&input(at(2), &[]), &violations, previous);
+    assert_eq!(shown(&made, types::APPLIED), pair("True", reason::APPLIED));
+    assert_eq!(
+        shown(&made, types::SELECTED),
+        pair("True", reason::CLUSTERS_SELECTED)
+    );
+    for type_ in [types::READY, types::RECONCILING] {
+        assert_eq!(shown(&made, type_), pair("False", reason::INVALID_SPEC));
+    }
+    assert_eq!(shown(&made, types::STALLED), pair("True", reason::INVALID_SPEC));
+}
+
+#[test]
+fn one_is_not_many_and_a_degraded_pre_action_is_no_failed_cluster() {
+    assert_eq!(clusters(1), "1 cluster");
+    assert_eq!(clusters(0), "0 clusters");
+    assert_eq!(lost(1, 0), "1 cluster failed");
+    assert_eq!(lost(0, 1), "1 pre-action is degraded");
+    assert_eq!(lost(2, 3), "2 clusters failed, 3 pre-actions are degraded");
+}
+
+#[test]
+fn a_clock_that_differs_from_the_hubs_is_told_while_it_does_and_only_roughly() {
+    let running = || fleet().cluster("a").record(record(Phase::Partial)).build();
+    let skew_condition = |skew: Option<i64>, fleet: &rollout::Fleet| {
+        let input = StatusInput {
+            skew: skew.map(chrono::TimeDelta::seconds),
+            ..input(at(1), &[])
+        };
+        let made = conditions(&input, &policy().build(), fleet, &none());
+        let found = made.into_iter().find(|one| one.type_ == types::CLOCK_SKEW);
+        found.map(|one| (one.status, one.message))
+    };
+    assert_eq!(skew_condition(None, &running()), None);
+    for (seconds, text) in [
+        (45, "more than 30 seconds ahead of"),
+        (-600, "about 10 minutes behind"),
+        (10_801, "about 3 hours ahead of"),
+    ] {
+        let (status, message) = skew_condition(Some(seconds), &running()).unwrap();
+        assert_eq!(status, "True");
+        assert!(message.contains(text), "{message}");
+    }
+    let done = fleet().cluster("a").record(record(Phase::Complete)).build();
+    assert_eq!(
+        skew_condition(Some(45), &done),
+        None,
+        "no deadline is left to fire"
+    );
+}

@@ -1,0 +1,58 @@
+//! The input for drafting a status.
+
+use api::mcu::ManagedClustersUpgradeStatus;
+use api::validate::SpecViolation;
+use chrono::{DateTime, TimeDelta, Utc};
+use rollout::Plan;
+
+use crate::state::origin::Completed;
+
+/// The input for drafting a status, in addition to the plan.
+#[derive(Clone, Debug)]
+pub struct StatusInput<'a> {
+    /// Generation of the spec.
+    pub generation: i64,
+    /// spec.paused is true.
+    pub paused: bool,
+    /// Why no cluster starts, if the object was restored or copied.
+    pub restored: Option<&'a str>,
+    /// Why the selection may be smaller than expected.
+    pub notes: &'a [String],
+    /// Token of the retry that is being processed.
+    pub retry: Option<&'a str>,
+    /// Value to report as observed if no retry is being processed.
+    pub observed_retry: Option<&'a str>,
+    /// The record that the hub rejects, if any, with its message.
+    pub refused: Option<String>,
+    /// How far the controller's clock is ahead of the hub's, if the difference is too large.
+    pub skew: Option<TimeDelta>,
+    /// The current time.
+    pub now: DateTime<Utc>,
+}
+
+/// Earlier statuses.
+#[derive(Clone, Copy, Debug)]
+pub struct PreviousStatus<'a> {
+    /// The latest status, whether or not it is written.
+    pub latest: &'a ManagedClustersUpgradeStatus,
+    /// The status that watchers see.
+    pub written: &'a ManagedClustersUpgradeStatus,
+}
+
+/// The situation that a status shows.
+#[derive(Clone, Copy, Debug)]
+pub enum Situation<'a> {
+    /// A plan for a valid spec.
+    Planned(&'a Plan),
+    /// The spec violates rules. With a plan, clusters in flight continue with the last valid spec.
+    InvalidSpec {
+        /// The rules.
+        violations: &'a [SpecViolation],
+        /// The plan for the last valid spec.
+        plan: Option<&'a Plan>,
+    },
+    /// The upgrade was complete before its object was restored.
+    CompletedBefore(&'a Completed),
+    /// The upgrade is being deleted. The text says which write the hub rejects, if any.
+    Deleting(Option<&'a str>),
+}

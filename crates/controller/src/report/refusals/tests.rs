@@ -1,0 +1,209 @@
+use std::collections::BTreeSet;
+
+use api::views::Report;
+use rollout::testing::{policy, record};
+use rollout::{ClusterState, Phase, Plan};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn rows() -> Rows {
+    Rows::new(&Arc::from("up"))
+}
+
+fn take(rows: &mut Rows, names: &[String], phase: Phase, now: Instant) {
+    let clusters = names.iter().map(|name| ClusterState {
+        name: Arc::from(name.as_str()),
+        record: Arc::new(record(phase).into()),
+        urgent: false,
+        starting: false,
+    });
+    let plan = Plan {
+        clusters: clusters.collect(),
+        ..Plan::default()
+    };
+    rows.take(&plan, &policy().build(), now, |_| (false, false));
+}
+
+fn names(number: usize) -> Vec<String> {
+    (0..number).map(|number| format!("c{number:03}")).collect()
+}
+
+/// A hub that rejects rows of some clusters in a certain phase.
+struct Hub {
+    bad: BTreeSet<String>,
+    phase: &'static str,
+    names_rows: bool,
+    /// The stored rows.
+    rows: std::collections::BTreeMap<String, Value>,
+    writes: usize,
+}
+
+impl Hub {
+    fn new(bad: &[&str], phase: &'static str, names_rows: bool) -> Hub {
+        Hub {
+            bad: bad.iter().map(ToString::to_string).collect(),
+            phase,
+            names_rows,
+            rows: std::collections::BTreeMap::new(),
+            writes: 0,
+        }
+    }
+
+    /// Writes what is due until nothing is due for a while. Returns the time afterwards.
+    fn settle(&mut self, rows: &mut Rows, mut now: Instant) -> Instant {
+        let end = now + Duration::from_mins(4);
+        while let Some(at) = rows.due_at().filter(|at| *at < end) {
+            now = now.max(at);
+            for due in rows.due(now) {
+                self.writes += 1;
+                assert!(self.writes < 2000);
+                let sent = json!(due.rows);
+                let sent = sent.as_array().unwrap();
+                let refuses = |row: &Value| {
+                    self.bad.contains(row["cluster"].as_str().unwrap()) && row["phase"] == self.phase
+                };
+                let bad: Vec<usize> = (0..sent.len()).filter(|at| refuses(&sent[*at])).collect();
+                if bad.is_empty() {
+                    self.rows.insert(due.name.clone(), json!(sent));
+                    rows.wrote(due, Some(self.writes as u64), now);
+                } else {
+                    let named = if self.names_rows { bad } else { Vec::new() };
+                    rows.refused(&due, &named, true, "rows[17].revision: Too long", now);
+                }
+            }
+        }
+        now
+    }
+
+    fn phases(&self, report: &str) -> std::collections::BTreeMap<String, String> {
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let rows = self.rows[report].as_array().unwrap();
+        rows.iter()
+            .map(|row| (text(&row["cluster"]), text(&row["phase"])))
+            .collect()
+    }
+}
+
+#[test]
+fn a_row_that_the_hub_refuses_holds_up_no_other_and_stays_as_it_was_accepted_last() {
+    for names_rows in [true, false] {
+        for bad in [vec!["c017"], vec!["c000", "c001", "c249"]] {
+            let start = Instant::now();
+            let mut hub = Hub::new(&bad, "Complete", names_rows);
+            let mut rows = rows();
+            take(&mut rows, &names(250), Phase::Partial, start);
+            let now = hub.settle(&mut rows, start);
+            assert_eq!(hub.writes, 1);
+            take(&mut rows, &names(250), Phase::Complete, now);
+            let later = hub.settle(&mut rows, now);
+            assert!(later - now < Duration::from_secs(20), "{:?}", later - now);
+            assert!(hub.writes < 60, "{} writes", hub.writes);
+            for (cluster, phase) in hub.phases("up-report-1") {
+                let is_bad = bad.contains(&cluster.as_str());
+                assert_eq!(phase, if is_bad { "Partial" } else { "Complete" }, "{cluster}");
+                let row = rows.get(&cluster).unwrap();
+                assert_eq!(row.written.as_ref().unwrap().phase == Phase::Complete, !is_bad);
+            }
+            assert_eq!(rows.refused_count(), bad.len());
+            let message = rows.refusal().unwrap();
+            assert!(
+                message.contains(bad[0]) && message.contains("Too long"),
+                "{message}"
+            );
+            // The row is no longer rejected when the record changes or the hub accepts it.
+            hub.bad.clear();
+            take(&mut rows, &names(250), Phase::PostAction, later);
+            hub.settle(&mut rows, later);
+            assert_eq!(rows.refusal(), None);
+            assert!(
+                hub.phases("up-report-1")
+                    .values()
+                    .all(|phase| phase == "PostAction")
+            );
+        }
+    }
+}
+
+#[test]
+fn a_row_that_was_never_accepted_is_left_out_while_it_is_refused_and_tried_again_later() {
+    let start = Instant::now();
+    let mut hub = Hub::new(&["c001"], "Partial", false);
+    let mut rows = rows();
+    take(&mut rows, &names(3), Phase::Partial, start);
+    let now = hub.settle(&mut rows, start);
+    assert_eq!(hub.phases("up-report-1").len(), 2);
+    let before = hub.writes;
+    hub.bad.clear();
+    let now = hub.settle(&mut rows, now + Duration::from_mins(2));
+    hub.settle(&mut rows, now + Duration::from_mins(2));
+    assert_eq!(hub.phases("up-report-1").len(), 3);
+    assert_eq!(rows.refused_count(), 0);
+    assert!(hub.writes - before <= 2);
+}
+
+#[test]
+fn when_every_row_is_refused_the_search_ends() {
+    let all = names(250);
+    let bad: Vec<&str> = all.iter().map(String::as_str).collect();
+    let start = Instant::now();
+    let mut hub = Hub::new(&bad, "Partial", false);
+    let mut rows = rows();
+    take(&mut rows, &all, Phase::Partial, start);
+    hub.settle(&mut rows, start);
+    assert_eq!(rows.refused_count(), 250);
+    assert!(hub.writes < 300, "{}", hub.writes);
+}
+
+#[test]
+fn a_report_refused_for_its_metadata_blames_no_row_and_backs_off() {
+    let now = Instant::now();
+    let mut rows = rows();
+    take(&mut rows, &names(2), Phase::Partial, now);
+    let mut at = rows.due_at().unwrap();
+    let mut waits = Vec::new();
+    for _ in 0..3 {
+        let due = rows.due(at).remove(0);
+        assert_eq!(due.rows.len(), 2);
+        rows.refused(&due, &[], false, "metadata.ownerReferences: Invalid value", at);
+        let next = rows.due_at().unwrap();
+        waits.push((next - at).as_secs());
+        at = next;
+    }
+    assert_eq!(waits, [2, 4, 8]);
+    let message = rows.refusal().unwrap();
+    assert!(
+        message.contains("report up-report-1") && message.contains("ownerReferences"),
+        "{message}"
+    );
+    let due = rows.due(at).remove(0);
+    rows.wrote(due, Some(9), at);
+    assert_eq!(rows.refusal(), None);
+}
+
+#[test]
+fn a_shard_whose_stored_rows_are_refused_keeps_them_and_the_other_clusters_go_on_elsewhere() {
+    let start = Instant::now();
+    let stored: Report = serde_json::from_value(json!({
+        "metadata": {"name": "up-report-1", "resourceVersion": "5"},
+        "rows": [
+            {"cluster": "c000", "phase": "Complete", "since": "2026-03-01T10:00:00Z", "revision": "r1"},
+            {"cluster": "c001", "phase": "Partial", "since": "2026-03-01T10:00:00Z", "revision": "r1"},
+            {"cluster": "c002", "phase": "Hibernating", "since": "2026-03-01T10:00:00Z", "revision": "r1"},
+        ],
+    }))
+    .unwrap();
+    for names_rows in [true, false] {
+        let mut rows = rows();
+        rows.observe(&stored, false, false, start);
+        let mut hub = Hub::new(&["c002"], "Hibernating", names_rows);
+        hub.rows.insert("up-report-1".to_owned(), json!([]));
+        take(&mut rows, &["c001".to_owned()], Phase::Complete, start);
+        hub.settle(&mut rows, start);
+        assert_eq!(hub.rows["up-report-1"], json!([]), "it is left as it was");
+        assert_eq!(hub.phases("up-report-2")["c001"], "Complete");
+        assert!(rows.get("c001").unwrap().written.as_ref().unwrap().phase == Phase::Complete);
+        assert!(hub.writes < 10, "{}", hub.writes);
+        assert!(rows.refusal().is_some());
+    }
+}

@@ -1,0 +1,191 @@
+//! A row in the form in which it is sent: created from a record, or kept byte for byte. Every field is
+//! limited to what the schema of the report accepts, because one rejected row would block its whole shard.
+
+use std::sync::Arc;
+
+use api::report::{Phase, ReportRow, ReportStep, Stage};
+use chrono::{DateTime, Datelike, NaiveTime, Timelike, Utc};
+use rollout::{Attempt, Reason, Record, StepRecord};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::text::cut;
+
+/// Longest fields of a row in characters, as in the schema of the report.
+const MAX_NAME_CHARS: usize = 253;
+const MAX_REASON_CHARS: usize = 128;
+const MAX_MESSAGE_CHARS: usize = 1024;
+const MAX_VERSION_CHARS: usize = 128;
+const MAX_REVISION_CHARS: usize = 64;
+const MAX_RETRY_CHARS: usize = 256;
+
+/// One cluster's record.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The latest record.
+    pub record: Arc<Record>,
+    /// The record as last written.
+    pub written: Option<Arc<Record>>,
+    /// The record that the hub accepted last, whether or not it still holds it.
+    pub(super) stored: Option<Arc<Record>>,
+    /// The text of a row with fields that this release does not know, as long as the row is unchanged.
+    pub(super) original: Option<Arc<RawValue>>,
+    /// The cluster is a canary.
+    pub canary: bool,
+    /// The cluster left the selection.
+    pub left: bool,
+    /// Version to which the record's attempt upgrades.
+    pub target: Arc<str>,
+    pub(super) shard: usize,
+}
+
+impl Row {
+    /// Number of the shard.
+    pub(crate) const fn shard(&self) -> usize {
+        self.shard
+    }
+
+    /// True when the cluster is complete at this revision, or was complete when it left the selection.
+    pub(crate) fn is_finished(&self, revision: Option<&str>) -> bool {
+        let record = &self.record;
+        let current = self.left || revision == Some(&*record.attempt.revision);
+        record.phase == Phase::Complete && current && !record.is_unreadable()
+    }
+}
+
+/// One row of a shard to write.
+#[derive(Clone, Debug)]
+pub enum ReportLine {
+    /// Created from a record.
+    Made(Box<ReportRow>),
+    /// Unchanged, as it was read.
+    Kept(Arc<RawValue>),
+}
+
+impl ReportLine {
+    /// The row, if it was created from a record.
+    #[must_use]
+    pub fn made(&self) -> Option<&ReportRow> {
+        match self {
+            ReportLine::Made(row) => Some(row),
+            ReportLine::Kept(_) => None,
+        }
+    }
+}
+
+impl Serialize for ReportLine {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            ReportLine::Made(row) => row.serialize(serializer),
+            ReportLine::Kept(text) => text.serialize(serializer),
+        }
+    }
+}
+
+/// The row of a record.
+pub(super) fn to_row(cluster: &str, row: &Row, record: &Record) -> ReportRow {
+    ReportRow {
+        cluster: start_of(cluster, MAX_NAME_CHARS),
+        phase: record.phase,
+        canary: row.canary,
+        left_selection: row.left,
+        reason: start_of(record.reason_text(), MAX_REASON_CHARS),
+        message: start_of(&record.message, MAX_MESSAGE_CHARS),
+        from_version: cut(&record.from_version, MAX_VERSION_CHARS).to_owned(),
+        to_version: start_of(&row.target, MAX_VERSION_CHARS),
+        since: writable(record.since),
+        revision: start_of(&record.attempt.revision, MAX_REVISION_CHARS),
+        retry: start_of(&record.attempt.retry, MAX_RETRY_CHARS),
+        refused_step: record
+            .refused_step
+            .filter(|_| record.reason == Reason::WorkRefused)
+            .map(Stage::from),
+        steps: Stage::ALL
+            .into_iter()
+            .filter_map(|stage| record.stage(stage).map(|entry| to_step(stage, entry)))
+            .collect(),
+    }
+}
+
+fn to_step(stage: Stage, entry: &StepRecord) -> ReportStep {
+    ReportStep {
+        name: stage,
+        started_at: writable(entry.started),
+        applied_at: entry.applied.map(writable),
+        finished_at: entry.finished.map(writable),
+        outcome: entry.outcome,
+    }
+}
+
+/// The first characters of a text.
+fn start_of(text: &str, most: usize) -> String {
+    text.chars().take(most).collect()
+}
+
+/// Limits a time to what the format `date-time` can express: a year with four digits and no leap second.
+fn writable(time: DateTime<Utc>) -> DateTime<Utc> {
+    let time = if (1..=9999).contains(&time.year()) {
+        time
+    } else {
+        DateTime::UNIX_EPOCH
+    };
+    if time.nanosecond() < 1_000_000_000 {
+        return time;
+    }
+    let second = NaiveTime::from_hms_milli_opt(time.hour(), time.minute(), time.second(), 999);
+    second
+        .and_then(|second| time.with_time(second).single())
+        .unwrap_or(DateTime::UNIX_EPOCH)
+}
+
+/// The record of a row.
+pub(super) fn to_record(row: &ReportRow) -> Record {
+    let mut stages = [None; 5];
+    for step in &row.steps {
+        stages[step.name.index()] = Some(StepRecord {
+            started: step.started_at,
+            applied: step.applied_at,
+            finished: step.finished_at,
+            outcome: step.outcome,
+        });
+    }
+    let needs_reason = matches!(
+        row.phase,
+        Phase::Failed | Phase::PreActionDegraded | Phase::Blocked
+    );
+    let known = match row.reason.as_str() {
+        "" => Some(Reason::None),
+        text => Reason::parse(text),
+    };
+    // The planner gives every cluster that does not move a reason, but a row that someone edited may have
+    // none.
+    let known = known.filter(|known| !needs_reason || *known != Reason::None);
+    Record {
+        attempt: Attempt {
+            revision: Arc::from(row.revision.as_str()),
+            retry: Arc::from(row.retry.as_str()),
+        },
+        phase: row.phase,
+        reason: known.unwrap_or(Reason::Other),
+        other_reason: known.is_none().then(|| {
+            Arc::from(if row.reason.is_empty() {
+                "Unknown"
+            } else {
+                &*row.reason
+            })
+        }),
+        refused_step: row.refused_step.and_then(Stage::step),
+        message: Arc::from(row.message.as_str()),
+        since: row.since,
+        stages,
+        from_version: Arc::from(row.from_version.as_str()),
+    }
+}
+
+/// True for a row that looks like the placeholder for an unreadable one.
+pub(crate) fn is_stand_in(row: &ReportRow) -> bool {
+    row.reason == Reason::UnreadableRecord.as_str() && row.revision.is_empty()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! One report of an upgrade: what is known about the hub's copy, and what must be written.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use api::stored::{StoredRow, Unreadable};
+use rollout::Record;
+
+use super::row::{ReportLine, Row, is_stand_in, to_row};
+
+/// Time during which changes of a shard are collected before it is written
+/// (`docs/design/rules.md#report-shards`).
+pub(super) const COALESCE: Duration = Duration::from_secs(2);
+/// Shortest and longest wait after a failed write of a shard.
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mins(1));
+/// Wait between two writes while the rejected row is being searched for.
+const SEARCH: Duration = Duration::from_millis(250);
+
+#[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one report")]
+pub(super) struct ReportShard {
+    pub(super) members: usize,
+    /// Since when the shard differs from the hub's copy.
+    pub(super) changed: Option<Instant>,
+    pub(super) urgent: bool,
+    pub(super) writing: bool,
+    /// Number of consecutive failed writes. `not_before` is the time of the next one.
+    pub(super) failures: u32,
+    pub(super) not_before: Option<Instant>,
+    /// While the rejected row is being searched for: how many rows may be sent that the hub has not accepted
+    /// yet.
+    pub(super) most: Option<usize>,
+    /// When rejected rows are sent again.
+    pub(super) retry_at: Option<Instant>,
+    /// The hub's message if it rejects the shard for another reason than a row that could be left out.
+    pub(super) refused: Option<Arc<str>>,
+    /// The shard is left unchanged, because the hub now rejects rows that it had accepted.
+    pub(super) closed: bool,
+    /// The rows of the report are not a list.
+    pub(super) illegible: bool,
+    pub(super) exists: bool,
+    /// Last known resource version of the hub's copy.
+    pub(super) version: u64,
+    /// Newest version that was seen while a write was running: the version of that write, or of a later one
+    /// by someone else.
+    pub(super) seen: u64,
+}
+
+impl ReportShard {
+    /// Records that the shard differs from the hub's copy.
+    pub(super) fn mark(&mut self, now: Instant, urgent: bool) {
+        self.changed.get_or_insert(now);
+        self.urgent |= urgent;
+    }
+
+    /// True when the shard is neither written nor given new rows.
+    pub(super) const fn is_shut(&self) -> bool {
+        self.closed || self.illegible
+    }
+
+    /// True when no write is running, due or rejected.
+    pub(super) fn is_settled(&self) -> bool {
+        let waits = self.changed.is_some() || self.writing || self.retry_at.is_some();
+        !waits && self.refused.is_none() && !self.is_shut()
+    }
+
+    /// When the shard must be written, if it must.
+    pub(super) fn due_at(&self) -> Option<Instant> {
+        let changed = self.changed.filter(|_| !self.writing && !self.is_shut())?;
+        let at = if self.urgent { changed } else { changed + COALESCE };
+        Some(self.not_before.map_or(at, |not_before| at.max(not_before)))
+    }
+}
+
+impl ReportShard {
+    /// Handles a failed write: the wait before the next one grows each time.
+    pub(super) fn fail(&mut self, now: Instant) {
+        let wait = BACKOFF.0 * (1 << self.failures.min(5));
+        self.failures = self.failures.saturating_add(1);
+        self.changed = Some(now);
+        self.urgent = false;
+        self.not_before = Some(now + wait.min(BACKOFF.1));
+    }
+
+    /// Handles a successful write.
+    pub(super) fn recover(&mut self) {
+        self.failures = 0;
+        self.not_before = None;
+        self.refused = None;
+    }
+
+    /// Schedules the next write of the search.
+    pub(super) fn search(&mut self, now: Instant, most: Option<usize>) {
+        self.most = most;
+        self.changed = Some(now);
+        self.urgent = true;
+        self.not_before = Some(now + SEARCH);
+    }
+}
+
+/// A shard that is due, ready to be written.
+#[derive(Debug)]
+pub struct Due {
+    pub(super) term: u64,
+    /// Number of the shard, from 0.
+    pub shard: usize,
+    /// Name of the report.
+    pub name: String,
+    /// The rows; empty for a shard that is to be deleted.
+    pub rows: Vec<ReportLine>,
+    /// The clusters of the rows, in their order.
+    pub clusters: Vec<Arc<str>>,
+    /// The records that become written when the write succeeds.
+    pub records: Vec<(Arc<str>, Arc<Record>)>,
+    /// The records among them that the hub has not accepted before.
+    pub(super) unproven: Vec<(Arc<str>, Arc<Record>)>,
+    /// Some rows are left for the next write.
+    pub(super) more: bool,
+}
+
+impl Due {
+    pub(super) fn push(&mut self, cluster: &Arc<str>, line: ReportLine) {
+        self.rows.push(line);
+        self.clusters.push(Arc::clone(cluster));
+    }
+
+    /// Adds the row of a cluster. While the record is rejected or not part of the current search step, adds
+    /// its last accepted content instead.
+    pub(super) fn add(&mut self, cluster: &Arc<str>, row: &Row, is_refused: bool, most: Option<usize>) {
+        let proven = row
+            .stored
+            .as_ref()
+            .is_some_and(|stored| Arc::ptr_eq(stored, &row.record));
+        let waits = !proven && most.is_some_and(|most| self.unproven.len() >= most);
+        if !proven && (is_refused || waits) {
+            self.more |= waits && !is_refused;
+            if let Some(stored) = &row.stored {
+                self.push(cluster, ReportLine::Made(Box::new(to_row(cluster, row, stored))));
+            }
+            return;
+        }
+        let line = match &row.original {
+            Some(text) => ReportLine::Kept(Arc::clone(text)),
+            None => ReportLine::Made(Box::new(to_row(cluster, row, &row.record))),
+        };
+        self.push(cluster, line);
+        let entry = (Arc::clone(cluster), Arc::clone(&row.record));
+        if !proven {
+            self.unproven.push(entry.clone());
+        }
+        self.records.push(entry);
+    }
+}
+
+/// A row that is written back unchanged.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    pub(super) shard: usize,
+    pub(super) row: StoredRow,
+}
+
+impl Kept {
+    /// The row as it was read.
+    pub(super) fn line(&self) -> ReportLine {
+        ReportLine::Kept(Arc::clone(&self.row.text))
+    }
+
+    pub(super) fn unreadable(&self) -> Option<Unreadable> {
+        match &self.row.row {
+            Err(unreadable) => Some(unreadable.clone()),
+            // The controller never writes such a row; it only uses it as a placeholder.
+            Ok(row) if is_stand_in(row) => Some(Unreadable {
+                cluster: Some(row.cluster.clone()),
+                since: Some(row.since),
+                error: "its reason is never written by a controller".to_owned(),
+            }),
+            Ok(_) => None,
+        }
+    }
+}
+
+/// A row that the hub rejects.
+#[derive(Clone, Debug)]
+pub(super) struct Refused {
+    pub(super) record: Arc<Record>,
+    pub(super) text: Arc<str>,
+    pub(super) shard: usize,
+}
+
+/// Rejected rows, by cluster.
+pub(super) type Refusals = BTreeMap<Arc<str>, Refused>;

@@ -1,0 +1,321 @@
+use std::sync::Arc;
+
+use chrono::TimeDelta;
+use rollout::testing::{at, fleet, policy, record};
+use rollout::{Fleet, Policy, Record};
+
+use super::*;
+use api::validate::SpecViolation;
+use chrono::{DateTime, Utc};
+
+fn input(now: DateTime<Utc>) -> StatusInput<'static> {
+    StatusInput {
+        generation: 3,
+        paused: false,
+        restored: None,
+        notes: &[],
+        retry: None,
+        observed_retry: None,
+        refused: None,
+        skew: None,
+        now,
+    }
+}
+
+fn none() -> ManagedClustersUpgradeStatus {
+    ManagedClustersUpgradeStatus::default()
+}
+
+fn made(input: &StatusInput<'_>, policy: &Policy, fleet: &Fleet) -> ManagedClustersUpgradeStatus {
+    let plan = rollout::plan(input.now, policy, fleet);
+    let none = none();
+    draft(
+        input,
+        &Situation::Planned(&plan),
+        PreviousStatus {
+            latest: &none,
+            written: &none,
+        },
+    )
+}
+
+/// Many clusters in a phase, with the longest possible names and messages.
+fn crowd(number: usize, phase: Phase, reason: Reason, message: &str) -> Fleet {
+    let clusters = (0..number).map(|number| {
+        let mut record: Record = record(phase).reason(reason).into();
+        record.message = Arc::from(message);
+        let name = format!("{number:05}-{}", "n".repeat(57));
+        fleet().cluster(&name).record(record).build().clusters.remove(0)
+    });
+    Fleet {
+        clusters: clusters.collect(),
+    }
+}
+
+#[test]
+fn the_capped_lists_hold_ten_and_count_the_rest() {
+    let policy = policy().max_concurrency(1).build();
+    let mut fleet = crowd(
+        25,
+        Phase::Failed,
+        Reason::ClusterUpgradeTimeout,
+        "Not done within 3h",
+    );
+    fleet.clusters.extend(
+        crowd(40, Phase::Pending, Reason::None, "")
+            .clusters
+            .into_iter()
+            .map(|mut cluster| {
+                cluster.name = Arc::from(format!("z{}", cluster.name));
+                cluster
+            }),
+    );
+    let status = made(&input(at(100)), &policy, &fleet);
+    assert_eq!(status.failed_clusters.len(), MAX_LISTED);
+    assert_eq!(status.waiting_clusters.len(), MAX_LISTED);
+    let truncated = status.truncated.unwrap();
+    assert_eq!(truncated.failed, 15);
+    assert_eq!(truncated.waiting, 29, "39 wait for the one that has just started");
+    let failed = &status.failed_clusters[0];
+    assert_eq!(failed.reason, "ClusterUpgradeTimeout");
+    assert_eq!(failed.since, Some(from_chrono(at(0))));
+}
+
+#[test]
+fn lists_that_are_complete_are_not_truncated() {
+    let fleet = crowd(10, Phase::Failed, Reason::ClusterUpgradeTimeout, "late");
+    let status = made(&input(at(100)), &policy().build(), &fleet);
+    assert_eq!(status.failed_clusters.len(), 10);
+    assert_eq!(status.truncated, None);
+}
+
+#[test]
+fn clusters_that_need_a_human_are_listed_before_those_that_wait_their_turn() {
+    let fleet = fleet()
+        .cluster("a")
+        .cluster("b")
+        .cluster("c")
+        .blocked(Reason::InvalidClusterID)
+        .cluster("d")
+        .unavailable()
+        .build();
+    let status = made(&input(at(100)), &policy().max_concurrency(1).build(), &fleet);
+    let names: Vec<&str> = status
+        .waiting_clusters
+        .iter()
+        .map(|note| note.name.as_str())
+        .collect();
+    assert_eq!(names, ["c", "d", "b"]);
+}
+
+#[test]
+fn the_status_stays_below_16_kib_whatever_ten_thousand_clusters_say() {
+    let policy = policy().build();
+    let texts = [
+        "m".repeat(256),
+        "\u{1}".repeat(256),
+        "\"\\".repeat(128),
+        "\u{1f980}".repeat(64),
+    ];
+    let notes: Vec<String> = (0..200)
+        .map(|number| format!("Placement ns/{number}\"\u{2}{} does not exist", "p".repeat(60)))
+        .collect();
+    for text in &texts {
+        let mut fleet = crowd(5_000, Phase::Failed, Reason::ClusterUpgradeTimeout, text);
+        let mut waiting = crowd(5_000, Phase::Pending, Reason::None, "");
+        for cluster in &mut waiting.clusters {
+            cluster.name = Arc::from(format!("z{}", &cluster.name[1..]));
+            cluster.backoff = Some(rollout::ClusterBackoff {
+                until: at(1_000),
+                error: Arc::from(text.as_str()),
+                lasting: false,
+            });
+        }
+        fleet.clusters.extend(waiting.clusters);
+        let input = StatusInput {
+            notes: &notes,
+            ..input(at(100))
+        };
+        let status = made(&input, &policy, &fleet);
+        assert_eq!(status.failed_clusters.len() + status.waiting_clusters.len(), 20);
+        let size = serde_json::to_vec(&status).unwrap().len();
+        assert!(size < 16 * 1024, "{size} bytes");
+    }
+}
+
+#[test]
+fn counters_and_progress_are_those_of_the_plan() {
+    let fleet = fleet()
+        .cluster("a")
+        .record(record(Phase::Complete))
+        .cluster("b")
+        .record(record(Phase::Failed).reason(Reason::ClusterUpgradeTimeout))
+        .cluster("c")
+        .cluster("d")
+        .build();
+    let status = made(&input(at(100)), &policy().max_concurrency(1).build(), &fleet);
+    let all = status.clusters_summery.unwrap();
+    assert_eq!(all.total, all.initialized + all.pending);
+    assert_eq!((all.total, all.complete, all.failed, all.pending), (4, 1, 1, 2));
+    assert_eq!(status.progress.as_deref(), Some("1/4"));
+    assert_eq!(status.effective_max_concurrency, Some(1));
+    assert_eq!(status.observed_generation, Some(3));
+}
+
+#[test]
+fn states_tell_the_strongest_truth() {
+    let state =
+        |input: &StatusInput<'_>, policy: &Policy, fleet: &Fleet| made(input, policy, fleet).state.unwrap();
+    let now = input(at(100));
+    let complete = fleet().cluster("a").record(record(Phase::Complete)).build();
+    let failed = fleet()
+        .cluster("a")
+        .record(record(Phase::Failed).reason(Reason::ClusterUpgradeTimeout))
+        .build();
+    let fresh = fleet().cluster("a").build();
+    let canary = fleet().cluster("a").canary().cluster("b").build();
+    let paused = StatusInput {
+        paused: true,
+        ..now.clone()
+    };
+    let plain = policy().build();
+    assert_eq!(state(&now, &plain, &complete), UpgradeState::Complete);
+    assert_eq!(
+        state(&paused, &policy().paused().build(), &complete),
+        UpgradeState::Complete
+    );
+    assert_eq!(
+        state(&paused, &policy().paused().build(), &fresh),
+        UpgradeState::Paused
+    );
+    assert_eq!(state(&now, &plain, &failed), UpgradeState::Stalled);
+    assert_eq!(
+        state(&now, &policy().canaries().build(), &canary),
+        UpgradeState::Canary
+    );
+}
+
+#[test]
+fn a_retry_is_observed_only_when_it_is_carried_out_and_stays_observed() {
+    let failed = record(Phase::Failed).reason(Reason::ClusterUpgradeTimeout);
+    let fleet = fleet().cluster("a").record(failed).build();
+    let policy = policy().retry("t2").build();
+    let input = StatusInput {
+        retry: Some("t2"),
+        observed_retry: Some("t1"),
+        ..input(at(100))
+    };
+    let status = made(&input, &policy, &fleet);
+    assert_eq!(
+        status.observed_retry.as_deref(),
+        Some("t1"),
+        "its record is not written yet"
+    );
+    let requeued = rollout::plan(at(100), &policy, &fleet).clusters[0].record.clone();
+    let mut fleet = fleet;
+    fleet.clusters[0].record = Some(Arc::clone(&requeued));
+    fleet.clusters[0].written = Some(requeued);
+    let status = made(&input, &policy, &fleet);
+    assert_eq!(status.observed_retry.as_deref(), Some("t2"));
+}
+
+#[test]
+fn an_invalid_spec_keeps_the_counters_and_says_what_to_correct() {
+    let before = made(
+        &input(at(100)),
+        &policy().build(),
+        &fleet().cluster("a").record(record(Phase::Complete)).build(),
+    );
+    let violations = [SpecViolation {
+        field: "spec.clusterVersion.version".to_owned(),
+        message: "must not begin with v".to_owned(),
+    }];
+    let later = input(at(100) + TimeDelta::seconds(60));
+    let status = draft(
+        &later,
+        &Situation::InvalidSpec {
+            violations: &violations,
+            plan: None,
+        },
+        PreviousStatus {
+            latest: &before,
+            written: &before,
+        },
+    );
+    assert_eq!(status.state, Some(UpgradeState::Invalid));
+    assert_eq!(status.clusters_summery, before.clusters_summery);
+    assert_eq!(status.conditions.len(), 8);
+    let stalled = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == "Stalled")
+        .unwrap();
+    assert_eq!(
+        (stalled.status.as_str(), stalled.reason.as_str()),
+        ("True", "InvalidSpec")
+    );
+    assert!(stalled.message.contains("spec.clusterVersion.version"));
+}
+
+#[test]
+fn texts_are_cut_on_characters_and_by_their_size_on_the_wire() {
+    assert_eq!(cut("abc", 3), "abc");
+    assert_eq!(cut("abcd", 3), "abc");
+    assert_eq!(cut("a\u{e9}\u{e9}", 4), "a\u{e9}");
+    assert_eq!(cut("\u{1}\u{1}", 11), "\u{1}");
+    assert_eq!(cut("a\"b", 2), "a");
+    for text in [
+        "plain",
+        "\"quoted\"\n\ttab",
+        "\u{1}\u{1f}\u{7f}",
+        "\u{1f980}\u{2028}",
+    ] {
+        let size = serde_json::to_string(text).unwrap().len() - 2;
+        assert_eq!(cut(text, size), text);
+        assert_ne!(cut(text, size - 1), text);
+    }
+}
+
+#[test]
+fn what_a_cluster_says_never_keeps_the_status_from_being_written() {
+    let mut odd: Record = record(Phase::Failed).reason(Reason::Failing).into();
+    odd.message = Arc::from("etcd\u{7f}is\u{85}\u{feff}degraded");
+    let fleet = fleet().cluster("a").record(odd).build();
+    let made = made(&input(at(1)), &policy().build(), &fleet);
+    assert_eq!(made.failed_clusters[0].message, "etcd is  degraded");
+}
+
+#[test]
+fn an_upgrade_whose_record_is_refused_is_not_complete() {
+    let fleet = fleet().cluster("a").record(record(Phase::Complete)).build();
+    let refused = StatusInput {
+        refused: Some("the hub rejects the record of cluster a: rows[0].revision: Too long".to_owned()),
+        ..input(at(1))
+    };
+    let policy = policy().build();
+    assert_eq!(
+        made(&input(at(1)), &policy, &fleet).state,
+        Some(UpgradeState::Complete)
+    );
+    assert_eq!(made(&refused, &policy, &fleet).state, Some(UpgradeState::Stalled));
+    let status = made(&refused, &policy, &fleet);
+    let find = |type_: &str| {
+        let mut conditions = status.conditions.iter();
+        conditions.find(|condition| condition.type_ == type_).unwrap()
+    };
+    assert_eq!(find("Complete").status, "False");
+    assert_eq!(find("Ready").status, "False");
+    let stalled = find("Stalled");
+    assert_eq!(
+        (stalled.status.as_str(), stalled.reason.as_str()),
+        ("True", "RecordRefused")
+    );
+    assert!(stalled.message.contains("cluster a") && stalled.message.contains("Too long"));
+    let events = crate::report::announce::of_status(&none(), &status, 0);
+    assert!(
+        events
+            .iter()
+            .any(|(reason, _)| *reason == crate::events::Reason::RecordRefused),
+        "{events:?}"
+    );
+}

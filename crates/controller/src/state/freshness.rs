@@ -1,0 +1,315 @@
+//! Tracks whether what the watches have delivered is current. No I/O, no clock.
+//!
+//! A view is *wanted* when a term begins, and again when a watch breaks: then every kind must be listed
+//! again, by a list that started after that moment. The view is *open*, so that plans may be made and
+//! executed, as soon as every kind has such a list and a watch that continues from it. It closes when a watch
+//! breaks or the term ends.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::telemetry::labels::WatchKind;
+
+/// Object kinds whose lists must have arrived before anything is planned.
+pub const KINDS: [WatchKind; 8] = [
+    WatchKind::Cluster,
+    WatchKind::Work,
+    WatchKind::Placement,
+    WatchKind::Decision,
+    WatchKind::ClusterSet,
+    WatchKind::Binding,
+    WatchKind::Upgrade,
+    WatchKind::Report,
+];
+
+/// How current each kind is, and whether plans may be made.
+#[derive(Debug)]
+pub struct Freshness {
+    inner: Mutex<Inner>,
+    /// Notifies the watches that a new view is wanted.
+    wanted: watch::Sender<u64>,
+    /// Notifies waiting tasks that a kind was listed.
+    progress: watch::Sender<()>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// Number of the wanted view.
+    generation: u64,
+    kinds: Vec<KindState>,
+    /// This replica leads, and has a view or waits for one.
+    leading: bool,
+    /// Plans may be made and executed.
+    open: bool,
+    /// The records of this replica count, not those on the hub, because the view was open in this term.
+    own: bool,
+    /// Cancelled when everything that is known about the hub is discarded.
+    view: CancellationToken,
+}
+
+#[derive(Debug)]
+struct KindState {
+    of: WatchKind,
+    /// View for which the kind was listed and is being watched. `None` while it is not watched.
+    fresh: Option<u64>,
+    /// Highest resource version that was delivered.
+    highest: u64,
+}
+
+impl Freshness {
+    /// No kind is listed yet.
+    #[must_use]
+    pub fn new(kinds: &[WatchKind]) -> Freshness {
+        let kind = |kind: &WatchKind| KindState {
+            of: *kind,
+            fresh: None,
+            highest: 0,
+        };
+        Freshness {
+            inner: Mutex::new(Inner {
+                generation: 0,
+                kinds: kinds.iter().map(kind).collect(),
+                leading: false,
+                open: false,
+                own: false,
+                view: CancellationToken::new(),
+            }),
+            wanted: watch::Sender::new(0),
+            progress: watch::Sender::new(()),
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A receiver of the number of the wanted view.
+    #[must_use]
+    pub fn wanted(&self) -> watch::Receiver<u64> {
+        self.wanted.subscribe()
+    }
+
+    /// True while the view with this number is wanted.
+    #[must_use]
+    pub fn is_wanted(&self, generation: u64) -> bool {
+        self.inner().generation == generation
+    }
+
+    /// Starts a term: everything known may be older than what the last leader wrote.
+    pub fn begin_term(&self) {
+        let mut inner = self.inner();
+        inner.leading = true;
+        inner.own = false;
+        self.want(&mut inner);
+    }
+
+    /// Ends a term.
+    pub fn end_term(&self) {
+        let mut inner = self.inner();
+        inner.leading = false;
+        inner.own = false;
+        inner.open = false;
+    }
+
+    /// Discards everything that is known, because the hub's storage is older.
+    pub fn discard_all(&self) {
+        let mut inner = self.inner();
+        inner.own = false;
+        for kind in &mut inner.kinds {
+            kind.highest = 0;
+        }
+        std::mem::take(&mut inner.view).cancel();
+        self.want(&mut inner);
+    }
+
+    fn want(&self, inner: &mut Inner) {
+        inner.open = false;
+        inner.generation += 1;
+        self.wanted.send_replace(inner.generation);
+    }
+
+    /// Records that a kind is listed and watched for the view with this number.
+    pub fn refreshed(&self, kind: WatchKind, generation: u64) {
+        let mut inner = self.inner();
+        if let Some(found) = inner.of(kind) {
+            found.fresh = Some(generation);
+        }
+        drop(inner);
+        self.progress.send_replace(());
+    }
+
+    /// Waits until a kind is listed and watched for the view with this number.
+    pub async fn until_fresh(&self, kind: WatchKind, generation: u64) {
+        let mut progress = self.progress.subscribe();
+        let is_fresh = || {
+            self.inner()
+                .of(kind)
+                .is_none_or(|found| found.fresh == Some(generation))
+        };
+        while !is_fresh() {
+            // The sender lives as long as `self`.
+            drop(progress.changed().await);
+        }
+    }
+
+    /// Records that the watch of a kind has ended, so the kind must be listed again. If an `outage` closed
+    /// the view, the other watches may be broken without knowing it, so all are restarted.
+    pub fn lost(&self, kind: WatchKind, outage: bool) {
+        let mut inner = self.inner();
+        if let Some(found) = inner.of(kind) {
+            found.fresh = None;
+        }
+        if std::mem::take(&mut inner.open) && outage {
+            self.want(&mut inner);
+        }
+    }
+
+    /// True when a kind is listed and watched, even for an earlier view.
+    #[must_use]
+    pub fn is_watched(&self, kind: WatchKind) -> bool {
+        self.inner().of(kind).is_some_and(|found| found.fresh.is_some())
+    }
+
+    /// True when every kind is current for the wanted view.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.inner().is_complete()
+    }
+
+    /// Opens the view if every kind is current and this replica leads. Returns true while it is open.
+    pub fn open(&self) -> bool {
+        let mut inner = self.inner();
+        if inner.leading && inner.is_complete() {
+            inner.open = true;
+            inner.own = true;
+        }
+        inner.open
+    }
+
+    /// True while plans may be made and executed.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.inner().open
+    }
+
+    /// True when the records of this replica count, not those on the hub.
+    #[must_use]
+    pub fn owns_records(&self) -> bool {
+        self.inner().own
+    }
+
+    /// A token that is cancelled when everything that is known is discarded.
+    #[must_use]
+    pub fn view(&self) -> CancellationToken {
+        self.inner().view.clone()
+    }
+
+    /// Records the resource version of an object or bookmark that was delivered for the view with this
+    /// number.
+    pub fn saw(&self, kind: WatchKind, generation: u64, version: u64) {
+        let mut inner = self.inner();
+        if inner.generation == generation
+            && let Some(found) = inner.of(kind)
+        {
+            found.highest = found.highest.max(version);
+        }
+    }
+
+    /// The highest version that was delivered before, if it is higher than the version of this list. That
+    /// happens only if the hub's storage was replaced by an older one, because versions of consistent lists
+    /// never decrease.
+    #[must_use]
+    pub fn newer_than(&self, kind: WatchKind, version: u64) -> Option<u64> {
+        let highest = self.inner().of(kind)?.highest;
+        (version < highest).then_some(highest)
+    }
+}
+
+impl Inner {
+    fn of(&mut self, kind: WatchKind) -> Option<&mut KindState> {
+        self.kinds.iter_mut().find(|known| known.of == kind)
+    }
+
+    fn is_complete(&self) -> bool {
+        let wanted = Some(self.generation);
+        self.kinds.iter().all(|kind| kind.fresh == wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use WatchKind::{Cluster, Work};
+
+    fn leading() -> Freshness {
+        let freshness = Freshness::new(&[Cluster, Work]);
+        freshness.begin_term();
+        freshness
+    }
+
+    fn refresh(freshness: &Freshness) {
+        let generation = *freshness.wanted().borrow();
+        freshness.refreshed(Cluster, generation);
+        freshness.refreshed(Work, generation);
+    }
+
+    #[test]
+    fn a_view_opens_when_every_kind_was_listed_since_the_term_began() {
+        let freshness = Freshness::new(&[Cluster, Work]);
+        refresh(&freshness);
+        assert!(freshness.is_complete() && !freshness.open(), "a follower's");
+        freshness.begin_term();
+        assert!(!freshness.open(), "those lists may be older than the term");
+        freshness.refreshed(Cluster, 1);
+        freshness.refreshed(Work, 0);
+        assert!(!freshness.open(), "a list of an earlier view arrived late");
+        freshness.refreshed(Work, 1);
+        assert!(!freshness.is_open(), "not before it is asked for");
+        assert!(freshness.open() && freshness.owns_records());
+        freshness.end_term();
+        assert!(!freshness.is_open() && !freshness.owns_records());
+    }
+
+    #[test]
+    fn an_outage_closes_the_view_and_makes_every_watch_anew_once() {
+        let freshness = leading();
+        refresh(&freshness);
+        assert!(freshness.open());
+        freshness.lost(Work, true);
+        assert!(!freshness.is_open() && freshness.owns_records());
+        assert!(freshness.is_wanted(2));
+        freshness.lost(Cluster, true);
+        assert!(freshness.is_wanted(2), "they are being restarted already");
+        freshness.refreshed(Work, 2);
+        assert!(!freshness.open());
+        freshness.refreshed(Cluster, 2);
+        assert!(freshness.open());
+    }
+
+    #[test]
+    fn a_watch_that_has_expired_is_made_anew_alone() {
+        let freshness = leading();
+        refresh(&freshness);
+        assert!(freshness.open());
+        freshness.lost(Work, false);
+        assert!(!freshness.is_open() && freshness.is_wanted(1));
+        freshness.refreshed(Work, 1);
+        assert!(freshness.open());
+    }
+
+    #[test]
+    fn versions_that_go_back_are_told_once_and_old_news_do_not_count() {
+        let freshness = leading();
+        freshness.saw(Work, 1, 100);
+        assert_eq!(freshness.newer_than(Work, 100), None);
+        assert_eq!(freshness.newer_than(Work, 99), Some(100));
+        assert_eq!(freshness.newer_than(Cluster, 1), None);
+        let view = freshness.view();
+        freshness.discard_all();
+        assert!(view.is_cancelled() && !freshness.view().is_cancelled());
+        freshness.saw(Work, 1, 100);
+        assert_eq!(freshness.newer_than(Work, 99), None);
+    }
+}

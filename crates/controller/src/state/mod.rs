@@ -1,0 +1,13 @@
+//! What this process keeps in memory: the shared context, one entry per upgrade, waits after failed writes,
+//! and the schedule of passes. All of it can be rebuilt from the hub.
+
+pub mod action_limit;
+pub mod backoff;
+pub mod context;
+pub mod freshness;
+pub mod origin;
+pub mod orphan_search;
+pub mod orphans;
+pub mod schedule;
+pub mod settings;
+pub mod upgrade;

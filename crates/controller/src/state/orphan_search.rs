@@ -1,0 +1,122 @@
+//! Finds works whose upgrade is gone, and handles the results of the sweep that reads and deletes them. No
+//! I/O.
+
+use crate::apply::{Write, WriteJob};
+use crate::observe::index::Uid;
+use crate::state::context::State;
+use crate::state::origin::Origin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::state::orphans::{OrphanVerdict, Orphans, Suspect};
+
+/// How often the index is searched.
+const INTERVAL: Duration = Duration::from_secs(10);
+/// When a work that was not removed is evaluated again.
+const RECHECK_AFTER: Duration = Duration::from_mins(10);
+
+impl State {
+    /// Searches for works without an upgrade, at most every ten seconds. Returns those that must be evaluated
+    /// now; the results must be passed to [`State::record_verdicts`].
+    pub fn find_orphans(&mut self, now: Instant) -> Vec<Suspect> {
+        let recent = |at: Instant| now < at + INTERVAL;
+        if self.orphans.scanned.is_some_and(recent) {
+            return Vec::new();
+        }
+        self.orphans.scanned = Some(now);
+        let unknown = |uid: &&Uid| !self.upgrades.contains_key(*uid);
+        let owners: Vec<Uid> = self.index.owners().filter(unknown).cloned().collect();
+        let mut found = Vec::new();
+        for upgrade in owners {
+            for cluster in self.index.clusters_of(&upgrade) {
+                let works = self.index.works(&cluster).into_iter().flatten().flatten();
+                let of_it = works.filter(|view| view.upgrade == upgrade && !view.work.vanished);
+                found.extend(of_it.map(|view| Suspect {
+                    cluster: Arc::clone(&cluster),
+                    step: view.step,
+                    uid: Arc::clone(&view.uid),
+                    upgrade: Arc::clone(&upgrade),
+                }));
+            }
+        }
+        self.orphans.take(found, now);
+        if self.orphans.evaluating {
+            return Vec::new();
+        }
+        let mut due = self.orphans.due(now);
+        due.retain(|one| {
+            let view = self.index.work_of(&one.cluster, one.step);
+            view.is_some_and(|view| !view.work.terminating)
+        });
+        self.orphans.evaluating = !due.is_empty();
+        due
+    }
+
+    /// Handles the results of the evaluation; empty if the hub could not be read. Returns the deletions, and
+    /// messages for people that were not reported before.
+    pub fn record_verdicts(
+        &mut self,
+        verdicts: Vec<(Suspect, OrphanVerdict)>,
+        now: Instant,
+    ) -> (Vec<WriteJob>, Vec<(Suspect, &'static str)>) {
+        self.orphans.evaluating = false;
+        let (mut jobs, mut reports) = (Vec::new(), Vec::new());
+        for (one, verdict) in verdicts {
+            let key = (Arc::clone(&one.cluster), one.step.index());
+            let Some(orphan) = self.orphans.known.get_mut(&key) else {
+                continue;
+            };
+            let lives = self.upgrades.contains_key(&one.upgrade);
+            if orphan.uid != one.uid || orphan.upgrade != one.upgrade || lives {
+                continue;
+            }
+            orphan.next = now + RECHECK_AFTER;
+            match verdict {
+                OrphanVerdict::Leave => {}
+                OrphanVerdict::Keep(why) => {
+                    if !std::mem::replace(&mut orphan.reported, true) {
+                        reports.push((one, why));
+                    }
+                }
+                OrphanVerdict::Remove => {
+                    self.index.mark_deleting(&one.cluster, one.step, &one.uid);
+                    jobs.push(WriteJob {
+                        upgrade: one.upgrade,
+                        effect: Write::Delete {
+                            cluster: one.cluster,
+                            step: one.step,
+                            uid: one.uid,
+                            halt: false,
+                        },
+                    });
+                }
+            }
+        }
+        (jobs, reports)
+    }
+
+    /// False only if the upgrade with this namespace and name is known not to concern the cluster. Then it
+    /// will never take over a work that an earlier upgrade with its name has left there.
+    #[must_use]
+    pub fn may_take_over(&self, upgrade: &str, cluster: &str) -> bool {
+        let known = self.upgrades.values().find(|entry| *entry.key == *upgrade);
+        known.is_none_or(|entry| {
+            if let Some(archive) = &entry.archive {
+                let bindings = self.settings.require_bindings;
+                return archive.may_select(&entry.namespace, cluster, &self.index, bindings);
+            }
+            let last_reconcile = entry.last_reconcile.is_some() && entry.spec.is_ok();
+            let concerns = entry.selected.clusters.contains_key(cluster) || entry.rows.get(cluster).is_some();
+            !last_reconcile || concerns || entry.origin != Origin::Own || entry.selected.clusters.is_empty()
+        })
+    }
+
+    /// Forgets all works without an upgrade. While no replica led, or while the view was closed, nobody
+    /// observed them.
+    pub fn forget_orphans(&mut self) {
+        self.orphans = Orphans::default();
+    }
+}
+
+#[cfg(test)]
+mod tests;

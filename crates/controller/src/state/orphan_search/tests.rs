@@ -1,0 +1,258 @@
+use chrono::{DateTime, Utc};
+use rollout::testing::at;
+use serde_json::json;
+
+use api::names::{ANNOTATION_OWNER, LABEL_MCU_UID, Step};
+use serde_json::Value;
+
+use super::*;
+use crate::fixture::{context, settings, upgrade, work};
+use crate::observe::index::Change;
+use crate::state::orphans::keeps_cluster_version;
+use crate::state::orphans::{Living, SWEEP_AFTER, evaluate};
+
+fn now() -> DateTime<Utc> {
+    at(0)
+}
+
+fn suspect(step: Step) -> Suspect {
+    Suspect {
+        cluster: Arc::from("c1"),
+        step,
+        uid: Arc::from(format!("c1-{step}-gone")),
+        upgrade: Arc::from("gone"),
+    }
+}
+
+fn object(step: Step, owner: &str, delete_option: &Value) -> Value {
+    json!({
+        "metadata": {"name": step.work_name("c1"), "namespace": "c1", "uid": format!("c1-{step}-gone"),
+            "labels": {LABEL_MCU_UID: "gone"}, "annotations": {ANNOTATION_OWNER: owner}},
+        "spec": {"deleteOption": delete_option, "workload": {"manifests": []}},
+    })
+}
+
+fn shipped() -> Value {
+    json!({"propagationPolicy": "SelectivelyOrphan", "selectivelyOrphans": {"orphaningRules": [
+        {"group": "config.openshift.io", "resource": "clusterversions", "name": "version", "namespace": ""}]}})
+}
+
+fn living(uid: &str, name: &str) -> Living {
+    Living {
+        uids: [uid.to_owned()].into(),
+        names: [name.to_owned()].into(),
+    }
+}
+
+#[test]
+fn a_work_is_an_orphan_only_while_its_upgrade_is_unknown_and_is_judged_after_ten_minutes() {
+    let context = context(&["c1"]);
+    let begun = Instant::now();
+    context.with(|state| {
+        state.apply_upgrade(upgrade("u1", &["c1"]).view());
+        for (step, owner, version) in [(Step::Platform, "gone", 5), (Step::PreAction, "u1", 6)] {
+            let work = work("c1", step, owner, version);
+            state.index.work(&Change::Applied(work), now());
+        }
+        assert!(state.find_orphans(begun).is_empty());
+        assert_eq!(state.orphans.count(), 1);
+        assert!(state.find_orphans(begun + SWEEP_AFTER / 2).is_empty());
+        let due = begun + SWEEP_AFTER;
+        assert_eq!(state.find_orphans(due), [suspect(Step::Platform)]);
+        assert!(
+            state.find_orphans(due + INTERVAL).is_empty(),
+            "one evaluation at a time"
+        );
+        let verdicts = vec![(suspect(Step::Platform), OrphanVerdict::Remove)];
+        let (jobs, reports) = state.record_verdicts(verdicts, due);
+        assert!(reports.is_empty());
+        let [
+            WriteJob {
+                effect:
+                    Write::Delete {
+                        cluster,
+                        step,
+                        uid,
+                        halt,
+                    },
+                ..
+            },
+        ] = jobs.as_slice()
+        else {
+            panic!("{jobs:?}")
+        };
+        assert_eq!(
+            (&**cluster, *step, &**uid, *halt),
+            ("c1", Step::Platform, "c1-cluster-upgrade-gone", false)
+        );
+        assert!(
+            state.find_orphans(due + RECHECK_AFTER * 2).is_empty(),
+            "it is on its way out"
+        );
+    });
+}
+
+#[test]
+fn an_upgrade_that_was_seen_in_between_starts_the_ten_minutes_anew() {
+    let context = context(&["c1"]);
+    let begun = Instant::now();
+    context.with(|state| {
+        let work = work("c1", Step::Platform, "gone", 5);
+        state.index.work(&Change::Applied(work), now());
+        let _ = state.find_orphans(begun);
+        state.apply_upgrade(upgrade("gone", &["c1"]).view());
+        let _ = state.find_orphans(begun + SWEEP_AFTER / 2);
+        assert_eq!(state.orphans.count(), 0);
+        state.delete_upgrade("gone");
+        assert!(state.find_orphans(begun + SWEEP_AFTER).is_empty());
+        assert_eq!(state.find_orphans(begun + SWEEP_AFTER * 2).len(), 1);
+    });
+}
+
+#[test]
+fn a_work_whose_upgrade_appears_while_it_is_judged_stays() {
+    let context = context(&["c1"]);
+    let begun = Instant::now();
+    context.with(|state| {
+        let work = work("c1", Step::Platform, "gone", 5);
+        state.index.work(&Change::Applied(work), now());
+        let _ = state.find_orphans(begun);
+        assert_eq!(state.find_orphans(begun + SWEEP_AFTER).len(), 1);
+        state.apply_upgrade(upgrade("gone", &["c1"]).view());
+        let (jobs, _) = state.record_verdicts(
+            vec![(suspect(Step::Platform), OrphanVerdict::Remove)],
+            begun + SWEEP_AFTER,
+        );
+        assert!(jobs.is_empty());
+    });
+}
+
+#[test]
+fn an_orphan_goes_unless_the_hub_knows_its_upgrade_or_one_of_that_name() {
+    let one = suspect(Step::Platform);
+    let work = object(Step::Platform, "ns/spring", &shipped());
+    let evaluated = |living: &Living| evaluate(&work, &one, living, &settings(), |_| true);
+    assert_eq!(evaluated(&Living::default()), OrphanVerdict::Remove);
+    assert_eq!(evaluated(&living("other", "ns/autumn")), OrphanVerdict::Remove);
+    assert_eq!(evaluated(&living("gone", "ns/x")), OrphanVerdict::Leave);
+    assert_eq!(
+        evaluated(&living("new", "ns/spring")),
+        OrphanVerdict::Leave,
+        "restored under its name"
+    );
+    let verdict = evaluate(&work, &one, &living("new", "ns/spring"), &settings(), |_| false);
+    assert_eq!(verdict, OrphanVerdict::Remove, "which never concerns the cluster");
+}
+
+#[test]
+fn an_upgrade_takes_over_what_one_of_its_name_left_only_in_its_own_clusters() {
+    let context = context(&["c1", "c2"]);
+    context.with(|state| {
+        assert!(state.may_take_over("ns/u1", "c2"), "it is not known yet");
+        state.apply_upgrade(upgrade("u1", &["c1"]).view());
+        assert!(
+            state.may_take_over("ns/u1", "c2"),
+            "its selection is not known yet"
+        );
+        let entry = state.upgrades.get_mut("u1").unwrap();
+        crate::observe::fleet::refresh_selection(entry, &state.index, false);
+        entry.last_reconcile = Some((Instant::now(), Duration::ZERO));
+        assert!(state.may_take_over("ns/u1", "c1"));
+        assert!(!state.may_take_over("ns/u1", "c2"));
+        let entry = state.upgrades.get_mut("u1").unwrap();
+        entry.origin = Origin::Restored(Arc::from("hold"));
+        assert!(
+            state.may_take_over("ns/u1", "c2"),
+            "it may get another spec before it continues"
+        );
+    });
+}
+
+#[test]
+fn a_work_that_is_not_the_one_that_was_found_stays() {
+    let one = suspect(Step::Platform);
+    let good = object(Step::Platform, "ns/spring", &shipped());
+    for (pointer, value) in [
+        ("/metadata/uid", json!("another")),
+        ("/metadata/labels", json!({})),
+        ("/metadata/name", json!("c1-something")),
+        (
+            "/metadata/annotations",
+            json!({ANNOTATION_OWNER: "elsewhere/spring"}),
+        ),
+    ] {
+        let mut work = good.clone();
+        *work.pointer_mut(pointer).unwrap() = value;
+        let mut restricted = settings();
+        restricted.namespaces = vec![Arc::from("ns")];
+        assert_eq!(
+            evaluate(&good, &one, &Living::default(), &restricted, |_| true),
+            OrphanVerdict::Remove
+        );
+        assert_eq!(
+            evaluate(&work, &one, &Living::default(), &restricted, |_| true),
+            OrphanVerdict::Leave,
+            "{pointer}"
+        );
+    }
+}
+
+#[test]
+fn a_work_whose_deletion_would_delete_clusterversion_is_only_told() {
+    let evaluated = |step, option: &Value| {
+        evaluate(
+            &object(step, "ns/spring", option),
+            &suspect(step),
+            &Living::default(),
+            &settings(),
+            |_| true,
+        )
+    };
+    for option in [
+        Value::Null,
+        json!({"propagationPolicy": "Foreground"}),
+        json!({"propagationPolicy": "SelectivelyOrphan", "selectivelyOrphans": {"orphaningRules": [
+            {"group": "", "resource": "ClusterVersion.config.openshift.io", "name": "version", "namespace": ""}]}}),
+    ] {
+        assert!(
+            matches!(evaluated(Step::Platform, &option), OrphanVerdict::Keep(_)),
+            "{option}"
+        );
+        assert_eq!(
+            evaluated(Step::PreAction, &option),
+            OrphanVerdict::Remove,
+            "{option}"
+        );
+    }
+    let mut action = object(Step::PreAction, "ns/spring", &Value::Null);
+    action["spec"]["workload"]["manifests"] = json!([{"kind": "ClusterVersion"}]);
+    let verdict = evaluate(
+        &action,
+        &suspect(Step::PreAction),
+        &Living::default(),
+        &settings(),
+        |_| true,
+    );
+    assert!(matches!(verdict, OrphanVerdict::Keep(_)));
+}
+
+#[test]
+fn the_platform_work_as_this_controller_writes_it_spares_clusterversion() {
+    let index = crate::observe::index::Index::default();
+    let entry = upgrade("u1", &["c1"]).entry(&index);
+    let spec = entry.spec.as_ref().unwrap();
+    let facts = crate::works::ClusterFacts {
+        name: "c1",
+        cluster_id: None,
+    };
+    let stamp = crate::works::Stamp {
+        mcu_uid: "u1",
+        owner: "ns/u1",
+        revision: "r1",
+        retry: "",
+        started_at: now(),
+    };
+    let body = spec.templates.body(Step::Platform, &facts, &stamp).unwrap();
+    let work: Value = serde_json::from_slice(&body).unwrap();
+    assert!(keeps_cluster_version(&work), "{work}");
+}

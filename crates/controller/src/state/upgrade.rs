@@ -1,0 +1,600 @@
+//! What the controller knows about one upgrade between two passes: its spec, selection, records and running writes. All
+//! of it can be rebuilt from the hub.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ahash::{AHashMap, AHashSet};
+use api::names::{FINALIZER, Step};
+use api::time::to_chrono;
+use api::validate::SpecViolation;
+use api::views::Upgrade;
+use chrono::{DateTime, TimeDelta, Utc};
+use rollout::{ActionKind, Attempt, Busy};
+
+use crate::apply::{Retry, WriteError, WriteErrorKind, WriteResult};
+use crate::archive::record::Archive;
+use crate::observe::index::{Index, Uid};
+use crate::observe::selection::Selected;
+use crate::report::rows::Rows;
+use crate::report::writer::StatusState;
+use crate::spec::ResolvedSpec;
+use crate::state::action_limit::ActionLimit;
+use crate::state::backoff::{
+    BACKOFF, BLOCKER_RETRY, Backoff, BlockerKind, CERTAIN_AFTER, Certainty, LastReading, StepBlocker,
+    Unsettled, certainty, doubled,
+};
+use crate::state::origin::Origin;
+
+/// Shortest time between two passes. Reports that agents send at about the same time are handled together, and a released
+/// slot is still filled soon.
+const INTERVAL: Duration = Duration::from_millis(25);
+/// The same while writers are overloaded: the result of a pass would only wait longer in the queue. It is short enough
+/// for steps that must be stopped.
+const INTERVAL_BEHIND: Duration = Duration::from_millis(500);
+/// The pause after a pass is this many times as long as the pass, so passes take at most a third of the time.
+const REST_FACTOR: u32 = 2;
+
+/// Number of consecutive forbidden creations, over a minute, after which a human must grant the permission.
+pub const LASTING_AFTER: u32 = 7;
+/// Number of checks of a foreign work that is being deleted, over a minute, after which it is unlikely to disappear
+/// without help.
+const MAX_TERMINATING_CHECKS: u32 = 12;
+
+/// How long the result of reading a work counts as current.
+const READING_MAX_AGE: TimeDelta = TimeDelta::seconds(60);
+
+/// How long a cluster whose namespace is missing is left out before it is tried again.
+pub const MISSING_RETRY: TimeDelta = TimeDelta::seconds(60);
+
+/// Upgrades by UID.
+pub type Upgrades = AHashMap<Uid, UpgradeEntry>;
+
+/// Marks the upgrades that share clusters with another one, so that they are reconciled.
+pub fn wake_conflicting(upgrades: &mut Upgrades) {
+    for entry in upgrades.values_mut().filter(|entry| entry.has_conflicts) {
+        entry.dirty = true;
+    }
+}
+
+/// One upgrade.
+#[derive(Debug)]
+pub struct UpgradeEntry {
+    /// UID.
+    pub uid: Uid,
+    /// Namespace.
+    pub namespace: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+    /// `namespace/name`.
+    pub key: Arc<str>,
+    /// Creation time. The older of two upgrades has priority.
+    pub created: DateTime<Utc>,
+    /// The object as last seen.
+    pub view: Arc<Upgrade>,
+    /// The spec after validation.
+    pub spec: Result<Arc<ResolvedSpec>, Arc<Vec<SpecViolation>>>,
+    /// The latest valid spec. `None` if a later revision was missed, because that might have been valid.
+    pub last_valid: Option<Arc<ResolvedSpec>>,
+    /// The selection.
+    pub selected: Selected,
+    /// Epoch of the index at which `selected` was computed; 0: never.
+    pub selected_at: u64,
+    /// Since when clusters of the fleet are no longer selected.
+    pub left: AHashMap<Arc<str>, DateTime<Utc>>,
+    /// Clusters that left the selection while this process ran. Late works there are deleted together with the upgrade.
+    pub former: AHashSet<Arc<str>>,
+    /// What the Selected condition says in addition to the number of clusters.
+    pub notes: Vec<String>,
+    /// Versions that this upgrade has installed on clusters whose claims still show the previous version, together with
+    /// that claim.
+    pub proven: AHashMap<Arc<str>, (Arc<str>, Arc<str>)>,
+    /// Records.
+    pub rows: Rows,
+    /// Running writes, by cluster.
+    pub busy: AHashMap<Arc<str>, Writes>,
+    /// Failed writes, by cluster.
+    pub backoff: AHashMap<Arc<str>, Backoff>,
+    /// Creations and changes of works that may have taken effect, or may still do so, by cluster: one per step, in order.
+    pub unsettled: AHashMap<Arc<str>, Vec<Unsettled>>,
+    /// The last time that a work was read, by cluster.
+    readings: AHashMap<Arc<str>, LastReading>,
+    /// Blocked steps, detected when their works were to be created.
+    pub blockers: AHashMap<(Arc<str>, Step), StepBlocker>,
+    /// Clusters whose namespace is gone or terminating, until they are checked again.
+    pub missing: AHashMap<Arc<str>, DateTime<Utc>>,
+    /// The status and the state of writing it.
+    pub status: StatusState,
+    /// Another upgrade concerns some of the same clusters.
+    pub has_conflicts: bool,
+    /// Where the object comes from, as of the last pass.
+    pub origin: Origin,
+    /// UID of a deleted upgrade with the same name whose reports still existed when this object was first seen.
+    pub earlier_uid: Option<Uid>,
+    /// The annotation that was written last. It is not written again and again if someone always removes it.
+    pub last_annotation: Option<String>,
+    /// A write of the finalizers or annotations is running.
+    pub finalizing: bool,
+    /// The wait after failed writes of the finalizers or annotations.
+    pub finalizer_backoff: Option<Backoff>,
+    /// Limits how often the same action is executed for the same cluster.
+    pub taken: ActionLimit,
+    /// How far the clock is ahead of the hub's, if the difference is too large.
+    pub skew: Option<TimeDelta>,
+    /// What is kept in place of almost all of the above while the upgrade is archived.
+    pub archive: Option<Box<Archive>>,
+    /// When the upgrade was restored from the archive.
+    pub unarchived: Option<Instant>,
+    /// The upgrade must be reconciled.
+    pub dirty: bool,
+    /// When the last pass started, and how long it took.
+    pub last_reconcile: Option<(Instant, Duration)>,
+    /// When to reconcile again if nothing happens before.
+    pub wake_at: Option<DateTime<Utc>>,
+}
+
+/// Running writes of one cluster.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Writes {
+    /// Number of writes.
+    pub count: usize,
+    /// One of them starts a step that holds a slot.
+    pub starting: bool,
+}
+
+impl Writes {
+    /// The same in the form that the planner uses.
+    #[must_use]
+    pub const fn busy(self) -> Busy {
+        if self.starting {
+            Busy::Starting
+        } else {
+            Busy::Other
+        }
+    }
+}
+
+impl UpgradeEntry {
+    /// Creates the entry of an upgrade. `None` for an object without name or UID.
+    #[must_use]
+    pub fn new(view: Arc<Upgrade>) -> Option<UpgradeEntry> {
+        let meta = &view.metadata;
+        let namespace: Arc<str> = Arc::from(meta.namespace.as_deref()?);
+        let name: Arc<str> = Arc::from(meta.name.as_deref()?);
+        Some(UpgradeEntry {
+            uid: Arc::from(meta.uid.as_deref()?),
+            key: Arc::from(format!("{namespace}/{name}")),
+            created: meta
+                .creation_timestamp
+                .as_ref()
+                .and_then(to_chrono)
+                .unwrap_or_default(),
+            rows: Rows::new(&name),
+            namespace,
+            name,
+            view,
+            spec: Err(Arc::default()),
+            last_valid: None,
+            selected: Selected::default(),
+            selected_at: 0,
+            left: AHashMap::new(),
+            former: AHashSet::new(),
+            notes: Vec::new(),
+            proven: AHashMap::new(),
+            busy: AHashMap::new(),
+            backoff: AHashMap::new(),
+            unsettled: AHashMap::new(),
+            readings: AHashMap::new(),
+            blockers: AHashMap::new(),
+            missing: AHashMap::new(),
+            status: StatusState::default(),
+            has_conflicts: false,
+            origin: Origin::default(),
+            earlier_uid: None,
+            last_annotation: None,
+            finalizing: false,
+            finalizer_backoff: None,
+            taken: ActionLimit::default(),
+            skew: None,
+            archive: None,
+            unarchived: None,
+            dirty: true,
+            last_reconcile: None,
+            wake_at: None,
+        })
+    }
+
+    /// True while the object is being deleted.
+    #[must_use]
+    pub fn is_deleting(&self) -> bool {
+        self.view.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Sets the spec after validation. `followed`: it belongs to the next revision of the object after the known one.
+    pub fn take_spec(&mut self, spec: Result<ResolvedSpec, Vec<SpecViolation>>, followed: bool) {
+        self.spec = spec.map(Arc::new).map_err(Arc::new);
+        match &self.spec {
+            Ok(spec) => self.last_valid = Some(Arc::clone(spec)),
+            Err(_) if followed => {}
+            Err(_) => self.last_valid = None,
+        }
+        self.forget_refusals();
+        self.selected_at = 0;
+        self.dirty = true;
+    }
+
+    /// Clears backoffs and blockers caused by a rejected write. Called when the spec changes, a retry is requested, or
+    /// deletion starts.
+    pub fn forget_refusals(&mut self) {
+        let unsettled = &self.unsettled;
+        self.backoff
+            .retain(|cluster, backoff| backoff.uncertain || unsettled.contains_key(cluster));
+        self.blockers
+            .retain(|_, blocker| !matches!(blocker.kind, BlockerKind::Refused(_)));
+        self.dirty = true;
+    }
+
+    /// True when a step is blocked by a work that is not managed by any upgrade.
+    #[must_use]
+    pub fn has_foreign(&self, cluster: &Arc<str>, step: Step) -> bool {
+        let blocker = self.blockers.get(&(Arc::clone(cluster), step));
+        blocker.is_some_and(|blocker| blocker.kind == BlockerKind::Foreign)
+    }
+
+    /// True when this is the spec in force.
+    #[must_use]
+    pub fn is_in_force(&self, spec: &Arc<ResolvedSpec>) -> bool {
+        self.in_force().is_some_and(|present| Arc::ptr_eq(present, spec))
+    }
+
+    /// The spec with which clusters in flight continue: the present one or, after an invalid edit, the last valid one.
+    #[must_use]
+    pub fn in_force(&self) -> Option<&Arc<ResolvedSpec>> {
+        self.spec.as_ref().ok().or(self.last_valid.as_ref())
+    }
+
+    /// True when the controller's finalizer is set.
+    #[must_use]
+    pub fn has_finalizer(&self) -> bool {
+        let mut finalizers = self.view.metadata.finalizers.iter().flatten();
+        finalizers.any(|finalizer| finalizer == FINALIZER)
+    }
+
+    /// When the finalizers or annotations may be written again, if not now.
+    #[must_use]
+    pub fn finalizer_backoff_until(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let until = self.finalizer_backoff.as_ref().map(|backoff| backoff.until);
+        until.filter(|until| *until > now)
+    }
+
+    /// Starts a term: records come from the hub, and no writes are running. Writes of an earlier term without a response
+    /// may still take effect, so they are kept.
+    pub fn begin_term(&mut self) {
+        self.rows.restart();
+        if let Some(archive) = &mut self.archive {
+            archive.begin_term();
+        }
+        self.left.clear();
+        self.readings.clear();
+        self.blockers.clear();
+        self.selected_at = 0;
+        self.status.reset();
+        self.status.observe(self.view.status.good());
+        self.finalizing = false;
+        self.last_annotation = None;
+        self.dirty = self.archive.is_none();
+    }
+
+    /// True when the upgrade must be reconciled or a write of it is due.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.dirty || self.archive.as_ref().is_some_and(|archive| archive.is_due())
+    }
+
+    /// True when a write is running or waits to be repeated.
+    #[must_use]
+    pub fn has_open_matters(&self) -> bool {
+        let idle = self.busy.is_empty() && self.unsettled.is_empty();
+        let clear = self.backoff.is_empty() && self.blockers.is_empty() && self.missing.is_empty();
+        !idle || !clear || self.skew.is_some()
+    }
+
+    /// When the upgrade may be reconciled again. Changes that arrive in a burst are handled together, even more so while
+    /// the writers are `behind`.
+    #[must_use]
+    pub fn next_allowed_at(&self, now: Instant, behind: bool) -> Instant {
+        let interval = if behind { INTERVAL_BEHIND } else { INTERVAL };
+        self.last_reconcile
+            .map_or(now, |(at, took)| at + interval.max(took * REST_FACTOR))
+    }
+
+    /// True when the upgrade may be reconciled now.
+    #[must_use]
+    pub fn may_reconcile(&self, now: Instant, behind: bool) -> bool {
+        self.next_allowed_at(now, behind) <= now
+    }
+
+    /// True when the upgrade comes after the given order.
+    #[must_use]
+    pub fn is_younger_than(&self, older: Option<&(DateTime<Utc>, Arc<str>)>) -> bool {
+        older.is_some_and(|(created, key)| self.order() > (*created, &**key))
+    }
+
+    /// Order among upgrades: the older one first, then by namespace and name.
+    #[must_use]
+    pub fn order(&self) -> (DateTime<Utc>, &str) {
+        (self.created, &self.key)
+    }
+
+    /// When to reconcile because of something that is not in a plan: a cluster whose namespace was missing must be
+    /// checked again (clusters that are due are removed here), or an uncertainty ends by time alone.
+    pub fn due_at(&mut self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        self.missing.retain(|_, since| now < *since + MISSING_RETRY);
+        let missing = self.missing.values().min().map(|since| *since + MISSING_RETRY);
+        missing.into_iter().chain(self.settles_at(now)).min()
+    }
+
+    /// Records that writes for a cluster start.
+    pub fn begin(&mut self, cluster: &Arc<str>, starting: bool) {
+        let writes = self.busy.entry(Arc::clone(cluster)).or_default();
+        writes.count += 1;
+        writes.starting |= starting;
+    }
+
+    /// Records that a write for a cluster has ended.
+    pub fn end(&mut self, cluster: &Arc<str>) {
+        if let Some(writes) = self.busy.get_mut(cluster) {
+            writes.count -= 1;
+            if writes.count == 0 {
+                self.busy.remove(cluster);
+            }
+        }
+        self.dirty = true;
+    }
+
+    /// Records a success, so that the next failure has a short wait again.
+    pub fn succeed(&mut self, cluster: &str) {
+        self.backoff.remove(cluster);
+    }
+
+    /// Records a failure. The wait doubles each time, from a second to a minute.
+    pub fn fail(&mut self, cluster: &Arc<str>, now: DateTime<Utc>, error: &WriteError) {
+        let entry = Backoff::after(self.backoff.get(cluster), now, error);
+        self.backoff.insert(Arc::clone(cluster), entry);
+    }
+
+    /// Records that an action was requested too often, so the cluster waits.
+    pub fn hold_off(&mut self, cluster: &Arc<str>, now: DateTime<Utc>, kind: ActionKind, wait: Duration) {
+        let text = format!(
+            "the same write ({}) was requested too often within a minute, so the controller waits before it repeats it",
+            kind.as_str()
+        );
+        tracing::warn!(
+            upgrade = &*self.key,
+            cluster = &**cluster,
+            text,
+            "the same write was requested too often"
+        );
+        let before = self.backoff.get(cluster);
+        let entry = Backoff::held_off(before, now, &text, wait);
+        self.backoff.insert(Arc::clone(cluster), entry);
+    }
+
+    /// Shortens waits that have become long because the clock was set back.
+    pub fn clamp_waits(&mut self, now: DateTime<Utc>) {
+        let waits = self.backoff.values_mut().chain(self.finalizer_backoff.as_mut());
+        for backoff in waits {
+            backoff.clamp(now);
+        }
+        for blocker in self.blockers.values_mut() {
+            blocker.retry_at = blocker.retry_at.min(now + BLOCKER_RETRY.1);
+        }
+        for unsettled in self.unsettled.values_mut().flatten() {
+            unsettled.given_up = unsettled.given_up.map(|at| at.min(now));
+        }
+        for since in self.missing.values_mut().chain(self.left.values_mut()) {
+            *since = (*since).min(now);
+        }
+    }
+
+    /// Records that a creation failed. If it is forbidden again and again, a human must act.
+    pub fn fail_to_create(&mut self, cluster: &Arc<str>, now: DateTime<Utc>, error: &WriteError) {
+        let forbidden = self.backoff.get(cluster).map_or(0, |backoff| backoff.forbidden);
+        self.fail(cluster, now, error);
+        if error.retry() == Retry::OncePermitted
+            && let Some(backoff) = self.backoff.get_mut(cluster)
+        {
+            backoff.forbidden = forbidden + 1;
+        }
+    }
+
+    /// Records whether a creation or change took effect, according to its result.
+    pub fn record_certainty(
+        &mut self,
+        cluster: &Arc<str>,
+        step: Step,
+        attempt: &Attempt,
+        outcome: &WriteResult,
+        now: DateTime<Utc>,
+    ) {
+        let given_up = match certainty(outcome) {
+            Certainty::Unsent => return,
+            // If this work is deleted, an earlier try may still take effect.
+            Certainty::Done => {
+                let mut known = self.unsettled.get_mut(cluster).into_iter().flatten();
+                if let Some(before) = known.find(|unsettled| unsettled.step == step) {
+                    before.attempt = attempt.clone();
+                }
+                return self.rule_out(cluster, step, now);
+            }
+            Certainty::Refused => return self.rule_out(cluster, step, now),
+            Certainty::PutOff => None,
+            Certainty::Unknown => Some(now),
+        };
+        let known = self.unsettled.entry(Arc::clone(cluster)).or_default();
+        let before = known.extract_if(.., |unsettled| unsettled.step == step).last();
+        known.push(Unsettled {
+            step,
+            attempt: attempt.clone(),
+            given_up: given_up.or(before.and_then(|before| before.given_up)),
+        });
+        known.sort_by_key(|unsettled| unsettled.step);
+    }
+
+    /// The write succeeded, was rejected, or its work does not exist. Earlier tries may still take effect for a while.
+    fn rule_out(&mut self, cluster: &str, step: Step, now: DateTime<Utc>) {
+        // While the clock is wrong, no time counts as passed.
+        if self.skew.is_some() {
+            return;
+        }
+        if let Some(known) = self.unsettled.get_mut(cluster) {
+            known.retain(|unsettled| unsettled.step != step || !unsettled.is_over(now));
+            if known.is_empty() {
+                self.unsettled.remove(cluster);
+            }
+        }
+    }
+
+    /// Removes writes that took effect, once no earlier try can take effect any more. Returns true if any was removed.
+    pub fn settle(&mut self, index: &Index, now: DateTime<Utc>) -> bool {
+        let uid = &self.uid;
+        let mut settled = false;
+        self.unsettled.retain(|cluster, known| {
+            let before = known.len();
+            known.retain(|unsettled| !unsettled.is_over(now) || !unsettled.has_landed(cluster, uid, index));
+            settled |= known.len() < before;
+            !known.is_empty()
+        });
+        settled
+    }
+
+    /// The step whose work may or may not have been created or changed, and another step for which an earlier creation
+    /// may still take effect if its work is deleted.
+    #[must_use]
+    pub fn unsettled_steps(&self, cluster: &str, index: &Index) -> (Option<Step>, Option<Step>) {
+        let known = || self.unsettled.get(cluster).into_iter().flatten();
+        let open = known().find(|unsettled| !unsettled.has_landed(cluster, &self.uid, index));
+        let open = open.map(|unsettled| unsettled.step);
+        let late = known()
+            .map(|unsettled| unsettled.step)
+            .find(|step| Some(*step) != open);
+        (open, late)
+    }
+
+    /// When the next uncertainty ends by time alone.
+    fn settles_at(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let given_up = self
+            .unsettled
+            .values()
+            .flatten()
+            .filter_map(|unsettled| unsettled.given_up);
+        given_up
+            .map(|at| at + CERTAIN_AFTER)
+            .filter(|over| *over > now)
+            .min()
+    }
+
+    /// Records that a work was read. The index already contains the result.
+    pub fn note_reading(
+        &mut self,
+        cluster: &Arc<str>,
+        step: Step,
+        asked: DateTime<Utc>,
+        now: DateTime<Utc>,
+        index: &Index,
+    ) {
+        let reading = LastReading {
+            step,
+            asked,
+            answered: now,
+        };
+        self.readings.insert(Arc::clone(cluster), reading);
+        self.rule_out(cluster, step, now);
+        let mut known = self.unsettled.get(cluster).into_iter().flatten();
+        let Some(open) = known.find(|unsettled| !unsettled.has_landed(cluster, &self.uid, index)) else {
+            return self.succeed(cluster);
+        };
+        let over = open.given_up.map_or(now, |at| at + CERTAIN_AFTER);
+        let text = self.backoff.get(cluster).map_or_else(
+            || Arc::from("the response to a write was lost"),
+            |backoff| Arc::clone(&backoff.text),
+        );
+        self.fail(cluster, now, &WriteError::new(WriteErrorKind::NotFound, &*text));
+        if let Some(backoff) = self.backoff.get_mut(cluster) {
+            backoff.until = backoff.until.min(over.max(now + BACKOFF.0));
+        }
+    }
+
+    /// The step whose work was read recently, and when the read was requested.
+    #[must_use]
+    pub fn reading(&self, cluster: &str, now: DateTime<Utc>) -> Option<(Step, DateTime<Utc>)> {
+        let reading = self.readings.get(cluster)?;
+        (now <= reading.answered + READING_MAX_AGE).then_some((reading.step, reading.asked))
+    }
+
+    /// Records that the namespace of a cluster is gone or terminating.
+    pub fn record_missing_namespace(&mut self, cluster: &Arc<str>, now: DateTime<Utc>) {
+        self.missing.insert(Arc::clone(cluster), now);
+    }
+
+    /// Records the result of a write of the finalizers or annotations.
+    pub fn finalized(&mut self, now: DateTime<Utc>, outcome: &WriteResult) {
+        self.finalizing = false;
+        self.dirty = true;
+        if !matches!(outcome, WriteResult::Upgrade(_)) {
+            self.last_annotation = None;
+        }
+        self.finalizer_backoff = match outcome {
+            WriteResult::Failed(error) => Some(Backoff::after(self.finalizer_backoff.as_ref(), now, error)),
+            _ => None,
+        };
+    }
+
+    /// Records that a foreign work is being deleted. It is checked again soon, unless the deletion takes too long.
+    pub fn await_end(&mut self, cluster: &Arc<str>, step: Step, now: DateTime<Utc>, retry_at: DateTime<Utc>) {
+        let key = (Arc::clone(cluster), step);
+        let checks = self.blockers.get(&key).map_or(0, |blocker| blocker.checks);
+        if checks >= MAX_TERMINATING_CHECKS {
+            return self.block_step(cluster, step, now, BlockerKind::Foreign);
+        }
+        let blocker = StepBlocker {
+            kind: BlockerKind::ForeignTerminating,
+            retry_at,
+            checks: checks + 1,
+        };
+        self.blockers.insert(key, blocker);
+    }
+
+    /// Records a blocker. The step is tried again after 30 s to 5 min.
+    pub fn block_step(&mut self, cluster: &Arc<str>, step: Step, now: DateTime<Utc>, kind: BlockerKind) {
+        let key = (Arc::clone(cluster), step);
+        let checks = self.blockers.get(&key).map_or(0, |blocker| blocker.checks);
+        self.blockers.insert(
+            key,
+            StepBlocker {
+                kind,
+                retry_at: now + doubled(BLOCKER_RETRY, checks),
+                checks: checks + 1,
+            },
+        );
+    }
+}
+
+/// True unless only the status changed.
+pub(crate) fn concerns_planning(old: &Upgrade, new: &Upgrade) -> bool {
+    let (old_meta, new_meta) = (&old.metadata, &new.metadata);
+    old_meta.generation != new_meta.generation
+        || old_meta.annotations != new_meta.annotations
+        || old_meta.deletion_timestamp != new_meta.deletion_timestamp
+        || old_meta.finalizers != new_meta.finalizers
+        || observed_retry(old) != observed_retry(new)
+}
+
+fn observed_retry(upgrade: &Upgrade) -> Option<&str> {
+    upgrade.status.good()?.observed_retry.as_deref()
+}
+
+/// True when the change of the object may change the result of a pass.
+pub(crate) fn concerns_archive(old: &Upgrade, new: &Upgrade) -> bool {
+    concerns_planning(old, new) || old.spec != new.spec || old.status != new.status
+}

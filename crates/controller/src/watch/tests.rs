@@ -1,0 +1,376 @@
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::*;
+use crate::fixture::{settings, spec};
+use crate::lease::Handle;
+use crate::state::freshness::KINDS;
+use crate::telemetry::health::{self, Readiness};
+use crate::telemetry::metrics::Metrics;
+use crate::test_hub::{Fault, Hub};
+
+const CLUSTERS: &str = "managedclusters";
+const UPGRADES: &str = "managedclustersupgrades";
+
+/// A replica that only watches.
+struct Watcher {
+    hub: Hub,
+    context: Arc<Context>,
+    readiness: Readiness,
+    _watches: JoinSet<()>,
+}
+
+impl Watcher {
+    fn start(hub: &Hub) -> Watcher {
+        let readiness = Readiness::new();
+        let fence = Handle::always().fence();
+        let context = Arc::new(Context::new(
+            settings(),
+            fence,
+            Arc::new(Metrics::new()),
+            &readiness,
+        ));
+        let watches = start(&context, &hub.client());
+        Watcher {
+            hub: hub.clone(),
+            context,
+            readiness,
+            _watches: watches,
+        }
+    }
+
+    fn clusters(&self) -> Vec<String> {
+        self.context.with(|state| {
+            let mut names: Vec<String> = state.index.clusters.keys().map(ToString::to_string).collect();
+            names.sort();
+            names
+        })
+    }
+
+    /// Waits until a condition is true, for at most ten minutes, and returns the time that it took.
+    async fn until(&self, so: impl Fn(&Watcher) -> bool) -> Duration {
+        let begun = Instant::now();
+        while !so(self) {
+            assert!(begun.elapsed() < Duration::from_mins(10), "it did not become so");
+            sleep(Duration::from_millis(50)).await;
+        }
+        begun.elapsed()
+    }
+
+    async fn synced(&self) -> Duration {
+        self.until(|watcher| watcher.context.all_synced()).await
+    }
+
+    fn missing(&self) -> String {
+        health::spec(&self.readiness.ready())
+    }
+
+    fn metric(&self, line: &str) -> bool {
+        let text = self.context.metrics.encode_classic().unwrap();
+        text.lines().any(|shown| shown == line)
+    }
+}
+
+fn cluster(name: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"hubAcceptsClient": true}})
+}
+
+fn hub(clusters: &[&str]) -> Hub {
+    let hub = Hub::default();
+    for name in clusters {
+        hub.put(CLUSTERS, cluster(name));
+    }
+    hub
+}
+
+fn upgrade(name: &str) -> Value {
+    json!({"metadata": {"name": name, "namespace": "ns"}, "spec": spec(&["c1"])})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_hub_is_listed_once_and_its_watches_are_renewed_without_a_list() {
+    let watcher = Watcher::start(&hub(&["c1"]));
+    watcher.synced().await;
+    for _ in 0..600 {
+        sleep(Duration::from_secs(1)).await;
+        assert!(watcher.context.all_synced() && watcher.readiness.is_ready());
+    }
+    assert_eq!(watcher.hub.count("LIST", "*"), KINDS.len());
+    let renewals = watcher.hub.count("WATCH", CLUSTERS);
+    assert!((13..=16).contains(&renewals), "{renewals}");
+    assert!(watcher.metric("mcu_watch_restarts_total{kind=\"ManagedCluster\"} 0"));
+    watcher.hub.put(CLUSTERS, cluster("c2"));
+    watcher.until(|watcher| watcher.clusters() == ["c1", "c2"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_list_comes_in_pages_and_begins_anew_when_one_has_expired() {
+    let hub = Hub::default();
+    for number in 0..1100 {
+        hub.put(CLUSTERS, cluster(&format!("c{number}")));
+    }
+    hub.state().expire_pages = 1;
+    let watcher = Watcher::start(&hub);
+    watcher.synced().await;
+    assert_eq!(watcher.clusters().len(), 1100);
+    assert_eq!(hub.count("LIST", CLUSTERS), 2 + 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_deleted_while_a_watch_was_broken_is_forgotten_by_the_next_list() {
+    let watcher = Watcher::start(&hub(&["c1", "c2"]));
+    watcher.synced().await;
+    watcher.hub.fault("*", Some(Fault::Down));
+    watcher.hub.cut();
+    watcher.hub.delete(CLUSTERS, "", "c1");
+    sleep(Duration::from_secs(5)).await;
+    assert!(!watcher.context.all_synced());
+    let missing = watcher.missing();
+    assert!(
+        missing.contains("ManagedCluster: ManagedCluster has not been up to date since 20"),
+        "{missing}"
+    );
+    watcher.hub.fault("*", None);
+    assert!(watcher.synced().await <= Duration::from_secs(10));
+    assert_eq!(watcher.clusters(), ["c2"]);
+    assert!(watcher.readiness.is_ready());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_open_but_dead_is_noticed_within_a_minute_and_lowers_readiness() {
+    let watcher = Watcher::start(&hub(&["c1"]));
+    watcher.synced().await;
+    sleep(Duration::from_secs(100)).await;
+    watcher.hub.freeze(CLUSTERS);
+    watcher.hub.fault(CLUSTERS, Some(Fault::Hang));
+    watcher.hub.put(CLUSTERS, cluster("c2"));
+    let noticed = watcher.until(|watcher| !watcher.readiness.is_ready()).await;
+    assert!(noticed <= Duration::from_mins(1), "{noticed:?}");
+    assert!(
+        watcher.missing().contains("the watch was silent for 5"),
+        "{}",
+        watcher.missing()
+    );
+    watcher.hub.fault(CLUSTERS, None);
+    watcher.until(|watcher| watcher.clusters() == ["c1", "c2"]).await;
+    watcher.synced().await;
+    assert!(watcher.readiness.is_ready());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_is_not_answered_is_noticed_within_a_minute() {
+    let watcher = Watcher::start(&hub(&["c1"]));
+    watcher.synced().await;
+    sleep(Duration::from_secs(100)).await;
+    watcher.hub.fault(CLUSTERS, Some(Fault::Hang));
+    let renewals = watcher.hub.count("WATCH", CLUSTERS);
+    watcher
+        .until(|watcher| watcher.hub.count("WATCH", CLUSTERS) > renewals)
+        .await;
+    let noticed = watcher.until(|watcher| !watcher.readiness.is_ready()).await;
+    assert!(noticed <= Duration::from_secs(31), "{noticed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_not_answered_is_given_up_and_asked_for_again() {
+    let hub = hub(&["c1"]);
+    hub.fault(CLUSTERS, Some(Fault::Hang));
+    let watcher = Watcher::start(&hub);
+    sleep(Duration::from_secs(50)).await;
+    hub.fault(CLUSTERS, None);
+    sleep(Duration::from_secs(12)).await;
+    assert!(watcher.context.all_synced());
+    assert_eq!(hub.count("LIST", CLUSTERS), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_ends_a_watch_and_sends_no_bookmarks_will_do() {
+    let hub = hub(&["c1"]);
+    hub.state().endless = true;
+    let watcher = Watcher::start(&hub);
+    watcher.synced().await;
+    for number in 0..10 {
+        sleep(Duration::from_secs(47)).await;
+        hub.put(CLUSTERS, cluster(&format!("d{number}")));
+        watcher
+            .until(|watcher| watcher.clusters().len() == number + 2)
+            .await;
+    }
+    assert!(
+        hub.count("LIST", CLUSTERS) <= 2,
+        "a watch that delivers something is alive"
+    );
+    watcher.synced().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_whose_version_has_expired_begins_with_a_list() {
+    let watcher = Watcher::start(&hub(&["c1"]));
+    watcher.synced().await;
+    {
+        let mut state = watcher.hub.state();
+        state.compacted = 100;
+    }
+    for number in 0..100 {
+        watcher.hub.put(
+            "placements",
+            json!({"metadata": {"name": format!("p{number}"), "namespace": "ns"}}),
+        );
+    }
+    sleep(Duration::from_mins(2)).await;
+    watcher.synced().await;
+    assert_eq!(watcher.hub.count("LIST", CLUSTERS), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_asks_for_a_pause_gets_it() {
+    let hub = hub(&["c1"]);
+    hub.fault(CLUSTERS, Some(Fault::Refuse(429, 30)));
+    let watcher = Watcher::start(&hub);
+    sleep(Duration::from_secs(29)).await;
+    assert_eq!(hub.count("LIST", CLUSTERS), 1);
+    assert!(
+        watcher
+            .missing()
+            .contains("ManagedCluster cannot be listed: the API server returned 429")
+    );
+    hub.fault(CLUSTERS, None);
+    assert!(watcher.synced().await <= Duration::from_secs(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_is_asked_less_and_less_often() {
+    let hub = hub(&["c1"]);
+    hub.fault(CLUSTERS, Some(Fault::Refuse(403, 0)));
+    let watcher = Watcher::start(&hub);
+    sleep(Duration::from_mins(10)).await;
+    let lists = hub.count("LIST", CLUSTERS);
+    assert!((50..=140).contains(&lists), "{lists}");
+    assert!(!watcher.context.all_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_read_is_there_and_leaves_the_others_alone() {
+    let hub = hub(&["c1"]);
+    hub.put(UPGRADES, upgrade("good"));
+    let deep = format!("{}{}", "[".repeat(3000), "]".repeat(3000));
+    let bad = format!(
+        r#"{{"metadata":{{"name":"bad","namespace":"evil","uid":"bad","resourceVersion":"1"}},"spec":{{"preUpgradeAction":{{"manifestWork":{{"workload":{{"manifests":[{deep}]}}}}}}}}}}"#
+    );
+    hub.put_raw(UPGRADES, bad.clone());
+    hub.put_raw(
+        CLUSTERS,
+        r#"{"metadata":{"name":"odd","resourceVersion":"1","creationTimestamp":5}}"#.to_owned(),
+    );
+    let watcher = Watcher::start(&hub);
+    watcher.synced().await;
+    let broken = |watcher: &Watcher| {
+        watcher.context.with(|state| {
+            assert!(state.upgrades["uid-ns-good"].spec.is_ok());
+            state.upgrades["bad"].spec.is_err()
+        })
+    };
+    assert!(broken(&watcher));
+    assert_eq!(watcher.clusters(), ["c1", "odd"]);
+    assert!(watcher.metric("mcu_decode_failures_total{kind=\"ManagedClustersUpgrade\"} 1"));
+
+    // The same from a watch, which continues.
+    hub.send_line(UPGRADES, &format!(r#"{{"type":"MODIFIED","object":{bad}}}"#));
+    hub.put(UPGRADES, upgrade("next"));
+    watcher
+        .until(|watcher| {
+            watcher
+                .context
+                .with(|state| state.upgrades.contains_key("uid-ns-next"))
+        })
+        .await;
+    assert_eq!(hub.count("LIST", UPGRADES), 1);
+
+    // The same in a list: the object does not count as deleted.
+    hub.cut();
+    sleep(Duration::from_secs(10)).await;
+    watcher.synced().await;
+    assert!(broken(&watcher));
+    assert_eq!(watcher.clusters(), ["c1", "odd"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_without_a_name_may_be_any_so_that_nothing_is_forgotten() {
+    let hub = hub(&["c1", "c2"]);
+    let watcher = Watcher::start(&hub);
+    watcher.synced().await;
+    hub.fault("*", Some(Fault::Down));
+    hub.cut();
+    hub.delete(CLUSTERS, "", "c1");
+    hub.put_raw(CLUSTERS, r#"{"metadata":{"name":{"c":1}}}"#.to_owned());
+    sleep(Duration::from_secs(1)).await;
+    hub.fault("*", None);
+    sleep(Duration::from_secs(12)).await;
+    assert!(watcher.context.all_synced());
+    assert_eq!(watcher.clusters(), ["c1", "c2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_that_is_no_event_leads_to_a_list() {
+    let watcher = Watcher::start(&hub(&["c1"]));
+    for line in [
+        "{\"type\":\"ADDED\"",
+        "{\"type\":\"ROTATED\",\"object\":{}}",
+        "no",
+    ] {
+        watcher.synced().await;
+        let lists = watcher.hub.count("LIST", CLUSTERS);
+        watcher.hub.send_line(CLUSTERS, line);
+        watcher
+            .until(|watcher| watcher.hub.count("LIST", CLUSTERS) > lists)
+            .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_that_go_back_make_the_replica_read_everything_anew() {
+    let hub = hub(&["c1", "c2"]);
+    hub.put(UPGRADES, upgrade("u"));
+    for _ in 0..50 {
+        hub.edit(UPGRADES, "ns", "u", |upgrade| {
+            upgrade["spec"]["paused"] = json!(true);
+        });
+    }
+    let watcher = Watcher::start(&hub);
+    watcher.synced().await;
+    hub.fault("*", Some(Fault::Down));
+    hub.cut();
+    sleep(Duration::from_secs(14)).await;
+    hub.go_back(10);
+    hub.edit(UPGRADES, "ns", "u", |upgrade| {
+        upgrade["spec"]["paused"] = json!(false);
+    });
+    hub.delete(CLUSTERS, "", "c2");
+    hub.fault("*", None);
+    sleep(Duration::from_secs(15)).await;
+    assert!(watcher.context.all_synced());
+    watcher.context.with(|state| {
+        let entry = &state.upgrades["uid-ns-u"];
+        assert!(!entry.spec.as_ref().unwrap().fields.paused);
+        assert_eq!(entry.view.metadata.resource_version.as_deref(), Some("11"));
+    });
+    assert_eq!(watcher.clusters(), ["c1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_that_are_no_numbers_are_never_compared() {
+    let hub = hub(&["c1"]);
+    let watcher = Watcher::start(&hub);
+    watcher.synced().await;
+    watcher.hub.send_line(
+        CLUSTERS,
+        r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"opaque-9"}}}"#,
+    );
+    hub.cut();
+    sleep(Duration::from_secs(5)).await;
+    watcher.synced().await;
+    assert_eq!(watcher.clusters(), ["c1"]);
+}

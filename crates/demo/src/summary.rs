@@ -1,0 +1,161 @@
+//! What is to be said at the end.
+
+use std::fmt;
+
+use anyhow::{Context as _, Result};
+use api::report::{ReportRow, Stage};
+use e2e::audit::AuditLog;
+use e2e::audit::measures;
+use e2e::audit::measures::float;
+use e2e::testbed::CONTROLLER_USER;
+use serde::Serialize;
+use testenv::Hub;
+
+use super::fixtures::{FROM, Fixtures, TO};
+use super::snapshot::Snapshot;
+
+/// Why a cluster failed, as the status showed it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cause {
+    /// The cluster.
+    pub cluster: String,
+    /// Machine-readable cause.
+    pub reason: String,
+    /// What happened.
+    pub message: String,
+}
+
+/// Median and longest time of a step, in seconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StepTimes {
+    step: String,
+    clusters: usize,
+    median_seconds: f64,
+    longest_seconds: f64,
+}
+
+/// The whole upgrade in a few numbers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Summary {
+    clusters: usize,
+    complete: usize,
+    from: &'static str,
+    to: &'static str,
+    seconds: f64,
+    steps: Vec<StepTimes>,
+    causes: Vec<Cause>,
+    requests: usize,
+    requests_per_cluster: f64,
+    wasted_requests: usize,
+}
+
+impl Summary {
+    /// Reads rows and audit log.
+    ///
+    /// # Errors
+    /// The audit log cannot be read.
+    pub fn new(
+        hub: &Hub,
+        fixtures: &Fixtures,
+        last: &Snapshot,
+        causes: Vec<Cause>,
+        seconds: f64,
+    ) -> Result<Self> {
+        let path = hub.audit_log().context("the hub has no audit log")?;
+        let requests = AuditLog::new(path, &[CONTROLLER_USER]).read()?;
+        let count: usize = measures::counts(&requests).iter().map(|count| count.times).sum();
+        Ok(Self {
+            clusters: fixtures.len(),
+            complete: last.count(api::report::Phase::Complete),
+            from: FROM,
+            to: TO,
+            seconds,
+            steps: steps(&last.rows),
+            causes,
+            requests: count,
+            requests_per_cluster: float(count) / float(fixtures.len()),
+            wasted_requests: measures::wasted(&requests),
+        })
+    }
+}
+
+fn steps(rows: &[ReportRow]) -> Vec<StepTimes> {
+    let names = [
+        (Stage::PreAction, "pre-action"),
+        (Stage::Platform, "platform"),
+        (Stage::Operators, "operators"),
+        (Stage::PostAction, "post-action"),
+    ];
+    let mut found = Vec::new();
+    for (name, shown) in names {
+        let mut took: Vec<f64> = rows
+            .iter()
+            .flat_map(|row| &row.steps)
+            .filter(|step| step.name == name)
+            .filter_map(|step| (step.finished_at? - step.started_at).to_std().ok())
+            .map(|took| took.as_secs_f64())
+            .collect();
+        took.sort_by(f64::total_cmp);
+        if let (Some(median), Some(longest)) = (took.get(took.len() / 2), took.last()) {
+            found.push(StepTimes {
+                step: shown.to_owned(),
+                clusters: took.len(),
+                median_seconds: *median,
+                longest_seconds: *longest,
+            });
+        }
+    }
+    found
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} of {} clusters went from {} to {} in {:.0} s",
+            self.complete, self.clusters, self.from, self.to, self.seconds
+        )?;
+        for step in &self.steps {
+            writeln!(
+                f,
+                "  {:<12} {:>4} clusters, median {:>5.1} s, longest {:>5.1} s",
+                step.step, step.clusters, step.median_seconds, step.longest_seconds
+            )?;
+        }
+        for cause in &self.causes {
+            writeln!(f, "  fixed and retried: {} ({})", cause.cluster, cause.reason)?;
+        }
+        writeln!(
+            f,
+            "  {} requests of the controller, {:.1} per cluster, {} of them in vain",
+            self.requests, self.requests_per_cluster, self.wasted_requests
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_steps_come_from_the_rows_and_unfinished_ones_do_not_count() {
+        let row = |finished: Option<&str>| -> ReportRow {
+            serde_json::from_value(serde_json::json!({
+                "cluster": "a", "phase": "Complete", "since": "2026-01-01T00:00:00Z", "revision": "r",
+                "steps": [{"name": "Platform", "startedAt": "2026-01-01T00:00:00Z", "finishedAt": finished}],
+            }))
+            .unwrap()
+        };
+        let rows = [
+            row(Some("2026-01-01T00:00:02Z")),
+            row(Some("2026-01-01T00:00:05Z")),
+            row(None),
+        ];
+        let times = steps(&rows);
+        assert_eq!(times.len(), 1);
+        assert_eq!((times[0].step.as_str(), times[0].clusters), ("platform", 2));
+        assert!((times[0].longest_seconds - 5.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,60 @@
+//! Where things are in this repository: its root, its members, the programs it builds, sample and real data of tests, and the
+//! cache of tools. Tests and development programs use it; no product crate does.
+//!
+//! It has few dependencies on purpose: `cargo xtask fence` compiles nothing else, and the tests of the pure crates use it.
+
+pub mod data;
+mod metadata;
+mod programs;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+pub use metadata::{Dependency, Metadata, Package, Target};
+pub use programs::{
+    CONTROLLER, FEATURES, HUB_TESTS, Profile, Programs, SPOKE_SIM, SPOKE_TESTS, UPDATE_SERVICE,
+};
+
+/// The repository's root.
+#[must_use]
+pub fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here)
+}
+
+/// `cargo`, in the root; the very one that runs us, where there is one.
+#[must_use]
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// The directory of tools that are built once and kept outside the repository: `MCU_TOOL_CACHE`, or `mcu/hub-tools` in the
+/// user's cache directory. It may not exist yet.
+///
+/// # Errors
+/// None of `MCU_TOOL_CACHE`, `XDG_CACHE_HOME` and `HOME` is set.
+pub fn tool_cache() -> Result<PathBuf> {
+    let set = |name: &str| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    set("MCU_TOOL_CACHE")
+        .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("mcu/hub-tools")))
+        .or_else(|| set("HOME").map(|home| home.join(".cache/mcu/hub-tools")))
+        .context("no place for the tool cache: set MCU_TOOL_CACHE")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_holds_the_workspace() {
+        assert!(root().join("Cargo.lock").is_file());
+    }
+}

@@ -1,0 +1,111 @@
+//! The programs of the workspace, built.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{Metadata, cargo};
+
+/// The controller, as package and program.
+pub const CONTROLLER: &str = "mcu-controller";
+/// The simulated clusters, as package and program.
+pub const SPOKE_SIM: &str = "spoke-sim";
+/// The update service, as package and program.
+pub const UPDATE_SERVICE: &str = "update-service";
+
+/// Feature of a package whose test targets need a hub.
+pub const HUB_TESTS: &str = "hub-tests";
+/// Feature of a package whose test targets need managed clusters with API servers of their own beside the hub.
+pub const SPOKE_TESTS: &str = "spoke-tests";
+/// Cargo's arguments for both.
+///
+/// Every build that `cargo xtask` starts has them, also where no such test runs: with other features cargo would compile the
+/// packages that have such tests a second time.
+pub const FEATURES: [&str; 2] = ["--features", "hub-tests,spoke-tests"];
+
+/// Cargo's profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// Quick to build.
+    Dev,
+    /// What is measured.
+    Release,
+}
+
+impl Profile {
+    /// The profile this program was built with.
+    #[must_use]
+    pub const fn own() -> Self {
+        if cfg!(debug_assertions) {
+            Self::Dev
+        } else {
+            Self::Release
+        }
+    }
+
+    const fn flags(self) -> &'static [&'static str] {
+        match self {
+            // With the examples, cargo chooses the features of dependencies as it does for the tests. Without them it would
+            // compile tokio, and all that depends on it, once for the programs and once for the tests.
+            Self::Dev => &["--examples"],
+            Self::Release => &["--release"],
+        }
+    }
+
+    const fn dir(self) -> &'static str {
+        match self {
+            Self::Dev => "debug",
+            Self::Release => "release",
+        }
+    }
+}
+
+/// All programs of the workspace, built.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    dir: PathBuf,
+}
+
+impl Programs {
+    /// Builds the programs that are not up to date; cargo's progress goes to standard error.
+    ///
+    /// # Errors
+    /// They do not build.
+    pub fn build(profile: Profile) -> Result<Self> {
+        let mut build = cargo();
+        // The whole workspace, as for the tests, so that cargo chooses the same features for both.
+        build
+            .args(["build", "--locked", "--workspace", "--bins"])
+            .args(FEATURES)
+            .args(profile.flags());
+        let status = build.status().context("cargo does not start")?;
+        if !status.success() {
+            bail!("the programs do not build");
+        }
+        Ok(Self {
+            dir: Metadata::load()?.target_directory.join(profile.dir()),
+        })
+    }
+
+    /// The directory that holds them.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The path of one.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_features_of_builds_are_those_of_the_tests() {
+        assert_eq!(FEATURES[1], format!("{HUB_TESTS},{SPOKE_TESTS}"));
+    }
+}

@@ -1,0 +1,289 @@
+//! What was observed: every cluster that is selected, or that has works or a record of this upgrade.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use api::names::Step;
+
+use crate::model::reason::Reason;
+use crate::model::record::{Attempt, Record};
+
+/// The fleet of one upgrade, sorted by cluster name, without duplicates.
+#[derive(Clone, Debug, Default)]
+pub struct Fleet {
+    /// The clusters.
+    pub clusters: Vec<Cluster>,
+}
+
+/// One cluster of an upgrade.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// Name of the ManagedCluster.
+    pub name: Arc<str>,
+    /// Whether the cluster is selected.
+    pub selection: Selection,
+    /// True for a canary.
+    pub canary: bool,
+    /// True when the ManagedCluster or its namespace is gone or terminating. The cluster is dropped and does not
+    /// count as failed.
+    pub gone: bool,
+    /// Whether the cluster may start.
+    pub eligibility: Eligibility,
+    /// Another upgrade that concerns the cluster.
+    pub rival: Option<Rival>,
+    /// The work of each step, as far as is known.
+    pub works: [StepWork; 4],
+    /// The latest record, written or about to be written.
+    pub record: Option<Arc<Record>>,
+    /// The record as last written. Works may be removed, and a new attempt may begin, only on the basis of this one.
+    pub written: Option<Arc<Record>>,
+    /// A write for this cluster that is in progress. There is no further action meanwhile, and a slot is held if the
+    /// write starts a step.
+    pub busy: Option<Busy>,
+    /// The wait after the last write, if that failed.
+    pub backoff: Option<ClusterBackoff>,
+    /// The step whose work may have been created or changed by a write that was put off or that got no answer. It
+    /// counts as carried out until this is known.
+    pub unsettled: Option<Step>,
+    /// A step other than `unsettled` whose work an abandoned creation may still create, for example although a later
+    /// creation succeeded. If that work is deleted, it may come back.
+    pub late: Option<Step>,
+    /// The step whose work was last read from the hub itself and not from a watch, and a time at or after which this
+    /// reading was made.
+    pub read: Option<(Step, DateTime<Utc>)>,
+    /// The version that the cluster last reported.
+    pub version: Arc<str>,
+}
+
+impl Cluster {
+    /// The first step whose work belongs to this upgrade but cannot be read, and what is wrong with it.
+    #[must_use]
+    pub fn unreadable_work(&self) -> Option<(Step, &Arc<str>)> {
+        Step::ALL.into_iter().find_map(|step| match self.step_work(step) {
+            StepWork::Unreadable { what, .. } => Some((step, what)),
+            _ => None,
+        })
+    }
+
+    /// The work of a step, as far as is known.
+    #[must_use]
+    pub const fn step_work(&self, step: Step) -> &StepWork {
+        &self.works[step.index()]
+    }
+
+    /// True while a write that takes a slot is in progress, or an abandoned one may have been carried out or may
+    /// still be.
+    #[must_use]
+    pub fn awaits_start(&self) -> bool {
+        let mut doubts = [self.unsettled, self.late].into_iter().flatten();
+        self.busy == Some(Busy::Starting) || doubts.any(|step| step != Step::PostAction)
+    }
+
+    /// True while an abandoned creation may have been carried out or may still be.
+    #[must_use]
+    pub const fn is_in_doubt(&self) -> bool {
+        self.unsettled.is_some() || self.late.is_some()
+    }
+}
+
+/// Whether a cluster is selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// The cluster is selected.
+    In,
+    /// The cluster has not been selected since this time. OCM rewrites decisions non-atomically, so leaving is
+    /// debounced.
+    Left(DateTime<Utc>),
+}
+
+/// Whether a cluster may start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Eligibility {
+    /// The cluster may start.
+    Eligible,
+    /// The cluster is not available now. It stays Pending and starts later without a human.
+    Unavailable {
+        /// The cause.
+        reason: Reason,
+        /// The message of the row.
+        message: Arc<str>,
+    },
+    /// The cluster must not start until somebody fixes the cause.
+    Blocked {
+        /// The cause.
+        reason: Reason,
+        /// The message of the row, with the remedy.
+        message: Arc<str>,
+    },
+}
+
+/// Another upgrade of the same cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rival {
+    /// `namespace/name` of the other upgrade.
+    pub upgrade: Arc<str>,
+    /// Whether the rival may keep the cluster.
+    pub hold: RivalHold,
+}
+
+/// The relation of a rival to the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RivalHold {
+    /// The rival is upgrading the cluster, or is older and will start it. It goes first.
+    Active,
+    /// The rival keeps the cluster until a human acts (`PreActionDegraded`, an invalid spec, or a newer upgrade that
+    /// failed).
+    Stuck,
+    /// The rival is done with the cluster and has only left works there. They give way
+    /// (`docs/design/rules.md#giving-way`).
+    Yielding,
+}
+
+/// A write that is in progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Busy {
+    /// The write starts a step that holds a slot.
+    Starting,
+    /// Any other write.
+    Other,
+}
+
+/// The wait after failed writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterBackoff {
+    /// No write before this time.
+    pub until: DateTime<Utc>,
+    /// The text of the last error.
+    pub error: Arc<str>,
+    /// True when the hub has forbidden the write for so long that only a human can change it.
+    pub lasting: bool,
+}
+
+/// The work of a step in the cluster's namespace, as far as is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum StepWork {
+    /// No work is known.
+    #[default]
+    Absent,
+    /// A work of this upgrade.
+    Ours(Arc<Work>),
+    /// A work of this upgrade whose annotations are not what the controller writes, so its attempt is unknown.
+    Unreadable {
+        /// What is wrong with it.
+        what: Arc<str>,
+        /// True when it is being deleted.
+        terminating: bool,
+    },
+    /// A work of another upgrade.
+    Rival {
+        /// True when it is being deleted.
+        terminating: bool,
+    },
+    /// A work that belongs to no upgrade, found because a creation was refused. The creation is not retried before
+    /// `retry_at`.
+    Foreign {
+        /// Time of the next try.
+        retry_at: DateTime<Utc>,
+    },
+    /// A work that belongs to no upgrade and is being deleted. It is not read again before `retry_at`.
+    ForeignTerminating {
+        /// Time of the next try.
+        retry_at: DateTime<Utc>,
+    },
+    /// There is no work: the hub refused it as invalid, so the spec or the hub must change. The creation is not
+    /// retried before `retry_at`.
+    Refused {
+        /// Time of the next try.
+        retry_at: DateTime<Utc>,
+        /// The hub's error message.
+        message: Arc<str>,
+    },
+}
+
+impl StepWork {
+    /// The work, if it belongs to this upgrade and is not being deleted.
+    #[must_use]
+    pub fn ours(&self) -> Option<&Work> {
+        match self {
+            StepWork::Ours(work) if !work.terminating && !work.vanished => Some(work),
+            _ => None,
+        }
+    }
+
+    /// True when a work of this upgrade exists, readable or not, and is not being deleted yet.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.ours().is_some()
+            || matches!(
+                self,
+                StepWork::Unreadable {
+                    terminating: false,
+                    ..
+                }
+            )
+    }
+
+    /// True when a work of this upgrade exists that cannot be read.
+    #[must_use]
+    pub const fn is_unreadable(&self) -> bool {
+        matches!(self, StepWork::Unreadable { .. })
+    }
+
+    /// True when the work may be running on the cluster. An unknown work counts as running.
+    #[must_use]
+    pub fn may_run(&self) -> bool {
+        match self {
+            StepWork::Ours(work) => {
+                !work.vanished && !matches!(work.status, StepStatus::Succeeded | StepStatus::Failed(_))
+            }
+            StepWork::Unreadable { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+/// A work of this upgrade.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// The attempt that the work belongs to.
+    pub attempt: Attempt,
+    /// Hash of what the work was rendered from.
+    pub hash: Arc<str>,
+    /// Start of the step's clock.
+    pub started: DateTime<Utc>,
+    /// Start of the soak, if it began. A time that is not later than `started` belongs to an earlier attempt and is
+    /// ignored.
+    pub soak_started: Option<DateTime<Utc>>,
+    /// True when the work is being deleted.
+    pub terminating: bool,
+    /// True when the work is gone. It is kept here only because it had succeeded and no record says so yet.
+    pub vanished: bool,
+    /// True when the agent has applied the current generation of the work.
+    pub applied: bool,
+    /// The progress of the step.
+    pub status: StepStatus,
+    /// What the step is waiting for, as the cluster or the agent reports it.
+    pub cause: Option<(Reason, Arc<str>)>,
+    /// The failure that the cluster reports (Failing=True), if any. It matters in the soak.
+    pub unhealthy: Option<Arc<str>>,
+}
+
+/// The progress of a step according to its feedback, measured by what the work itself requests. That may be an older
+/// target than the policy's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StepStatus {
+    /// There is no feedback yet, or it is stale.
+    NotYet,
+    /// Fresh feedback reports another version than the target.
+    OtherVersion,
+    /// The step is running. For the platform: the target is in the history with state Partial.
+    Running,
+    /// The step succeeded.
+    Succeeded,
+    /// The step failed, with this message.
+    Failed(Arc<str>),
+    /// The Job has had failed pods and neither active nor succeeded ones since this time. It counts as failed once
+    /// this lasts 15 s.
+    MaybeFailed(DateTime<Utc>),
+}

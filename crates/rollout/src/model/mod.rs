@@ -1,0 +1,24 @@
+//! The types of planning: the request, the observation, the records and the plan.
+
+mod fleet;
+mod plan;
+mod policy;
+mod reason;
+mod record;
+
+pub use api::names::Step;
+pub use api::report::{Outcome, Phase, Stage};
+pub use api::validate::Limit;
+
+pub use fleet::{
+    Busy, Cluster, ClusterBackoff, Eligibility, Fleet, Rival, RivalHold, Selection, StepStatus, StepWork,
+    Work,
+};
+pub use plan::{
+    Action, ActionCounts, ActionKind, ClusterState, Counts, DeleteReason, Outlook, Plan, StallReason,
+    Summary, UpdateKind,
+};
+pub use policy::{Hold, Policy, StepHash};
+pub use reason::Reason;
+pub(crate) use record::AGAIN;
+pub use record::{Attempt, LONGEST_RETRY, Record, StepRecord};

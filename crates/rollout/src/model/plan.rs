@@ -1,0 +1,300 @@
+//! The result of planning: writes, the state of every cluster, and counts of the fleet.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use api::names::Step;
+use api::report::Phase;
+
+use crate::model::fleet::Cluster;
+use crate::model::record::{Attempt, Record};
+
+/// One write. It leaves no decision to the code that carries it out, and it is safe to repeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Creates the work of a step.
+    Create {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// The step.
+        step: Step,
+        /// The attempt to write into the work.
+        attempt: Attempt,
+        /// Start of the step's clock.
+        started: DateTime<Utc>,
+    },
+    /// Changes an existing platform work in place. A platform work is never deleted in mid-upgrade.
+    Update {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// The attempt to write into the work.
+        attempt: Attempt,
+        /// Start of the step's clock.
+        started: DateTime<Utc>,
+        /// The reason for the change.
+        kind: UpdateKind,
+    },
+    /// Notes the start of the soak on a work.
+    MarkSoak {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// The step whose work gets the note.
+        step: Step,
+        /// Start of the soak.
+        started: DateTime<Utc>,
+    },
+    /// Deletes a work.
+    Delete {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// The step.
+        step: Step,
+        /// The reason for the deletion.
+        why: DeleteReason,
+    },
+    /// Reads the work of a step from the hub and changes nothing. It is needed when the reports of the watches may be
+    /// out of date, or when a write got no answer.
+    Read {
+        /// The cluster.
+        cluster: Arc<str>,
+        /// The step.
+        step: Step,
+    },
+}
+
+impl Action {
+    /// The deletion of a work of this cluster.
+    pub(crate) fn delete(cluster: &Cluster, step: Step, why: DeleteReason) -> Action {
+        Action::Delete {
+            cluster: Arc::clone(&cluster.name),
+            step,
+            why,
+        }
+    }
+
+    /// The cluster that the action is for.
+    #[must_use]
+    pub const fn cluster(&self) -> &Arc<str> {
+        match self {
+            Action::Create { cluster, .. }
+            | Action::Update { cluster, .. }
+            | Action::MarkSoak { cluster, .. }
+            | Action::Delete { cluster, .. }
+            | Action::Read { cluster, .. } => cluster,
+        }
+    }
+
+    /// The kind of the action.
+    #[must_use]
+    pub const fn kind(&self) -> ActionKind {
+        match self {
+            Action::Create { .. } => ActionKind::Create,
+            Action::Update { .. } => ActionKind::Update,
+            Action::MarkSoak { .. } => ActionKind::MarkSoak,
+            Action::Delete { .. } => ActionKind::Delete,
+            Action::Read { .. } => ActionKind::Read,
+        }
+    }
+
+    /// The step that the action is for.
+    #[must_use]
+    pub const fn step(&self) -> Step {
+        match self {
+            Action::Create { step, .. }
+            | Action::MarkSoak { step, .. }
+            | Action::Delete { step, .. }
+            | Action::Read { step, .. } => *step,
+            Action::Update { .. } => Step::Platform,
+        }
+    }
+}
+
+/// The kind of an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ActionKind {
+    /// Creates a work.
+    Create,
+    /// Changes a platform work in place.
+    Update,
+    /// Notes the start of the soak on a work.
+    MarkSoak,
+    /// Deletes a work.
+    Delete,
+    /// Reads a work.
+    Read,
+}
+
+impl ActionKind {
+    /// The kind in one word, for messages.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ActionKind::Create => "create",
+            ActionKind::Update => "update",
+            ActionKind::MarkSoak => "mark",
+            ActionKind::Delete => "delete",
+            ActionKind::Read => "read",
+        }
+    }
+}
+
+/// Why a platform work is changed in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpdateKind {
+    /// The spec has a new revision.
+    Repoint,
+    /// A retry, with a fresh clock.
+    Retry,
+    /// The work belonged to an older upgrade, which is done with the cluster.
+    TakeOver,
+}
+
+/// Why a work is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeleteReason {
+    /// The cluster's upgrade is complete.
+    Complete,
+    /// Every cluster is complete, so pre- and post-actions are removed.
+    AllComplete,
+    /// The work belongs to an earlier attempt and cannot be changed in place.
+    Leftover,
+    /// The work belonged to an older upgrade, which is done with the cluster.
+    Superseded,
+    /// The cluster left the selection before its upgrade started.
+    LeftSelection,
+    /// The upgrade is being deleted.
+    UpgradeDeleted,
+}
+
+/// The state of one cluster.
+#[derive(Clone, Debug)]
+pub struct ClusterState {
+    /// Name of the ManagedCluster.
+    pub name: Arc<str>,
+    /// The record to keep. It is the same `Arc` as in the input if nothing changed.
+    pub record: Arc<Record>,
+    /// True when the record must be written at once. It announces a new attempt, before which no action is taken for
+    /// the cluster, or a failure, before which the slot is not given to another cluster.
+    pub urgent: bool,
+    /// True when this plan starts the cluster. Its record shows the start once it is carried out.
+    pub starting: bool,
+}
+
+/// What to do next, and why everything else waits.
+#[must_use = "an unread plan moves nothing and explains nothing"]
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The writes, in the order of clusters. At most one of them starts or advances the same cluster.
+    pub actions: Vec<Action>,
+    /// Every cluster that counts, by name, with its reason.
+    pub clusters: Vec<ClusterState>,
+    /// Clusters whose records are to be removed.
+    pub dropped: Vec<Arc<str>>,
+    /// The counters of the status.
+    pub summary: Summary,
+    /// Whether any cluster will move.
+    pub outlook: Outlook,
+    /// True when the policy's retry token was handled for every cluster and the records of that are written.
+    pub retry_done: bool,
+    /// When to plan again if no event comes before.
+    pub wake_at: Option<DateTime<Utc>>,
+}
+
+/// Counts of clusters. It is always `total = initialized + pending`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Clusters that count.
+    pub total: usize,
+    /// Clusters whose upgrade has started.
+    pub initialized: usize,
+    /// Clusters in `Partial` or `Operators`.
+    pub partial: usize,
+    /// Clusters in `Complete` or `PostAction`.
+    pub complete: usize,
+    /// Clusters in `Failed`.
+    pub failed: usize,
+    /// All others.
+    pub pending: usize,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, phase: Phase) {
+        self.total += 1;
+        self.initialized += usize::from(phase.is_started());
+        self.pending += usize::from(!phase.is_started());
+        self.partial += usize::from(matches!(phase, Phase::Partial | Phase::Operators));
+        self.complete += usize::from(matches!(phase, Phase::Complete | Phase::PostAction));
+        self.failed += usize::from(phase == Phase::Failed);
+    }
+}
+
+/// Counts of an action's works.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ActionCounts {
+    /// For the pre-action, works created; for the post-action, clusters that are complete.
+    pub total: usize,
+    /// Works that their agent has applied, now or earlier.
+    pub applied: usize,
+    /// Actions that are done.
+    pub available: usize,
+    /// Actions that are running.
+    pub progressing: usize,
+    /// Actions that failed or timed out.
+    pub degraded: usize,
+}
+
+/// The counters of the status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// All clusters, canaries included.
+    pub clusters: Counts,
+    /// The canaries.
+    pub canaries: Counts,
+    /// The pre-actions.
+    pub pre_action: ActionCounts,
+    /// The post-actions.
+    pub post_action: ActionCounts,
+    /// Clusters that are selected now.
+    pub selected: usize,
+    /// Slots that are held.
+    pub in_flight: usize,
+    /// The number of slots that maxConcurrency amounts to.
+    pub max_concurrency: usize,
+    /// Clusters that applied any work of this upgrade, now or earlier.
+    pub applied: usize,
+    /// Clusters in `PreActionDegraded`.
+    pub degraded: usize,
+    /// Clusters that are blocked, whose post-action is blocked, or whose writes the hub keeps forbidding.
+    pub blocked: usize,
+}
+
+/// Why no cluster will move until a human acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StallReason {
+    /// The upgrade was restored from a backup or copied, and has not been resumed.
+    Restored,
+    /// No cluster is selected, or the canary selector matches none.
+    NothingSelected,
+    /// A canary failed or its pre-action is degraded.
+    CanaryFailed,
+    /// More clusters failed than `maxFailures` allows.
+    MaxFailuresExceeded,
+    /// All other clusters are done; only failed or degraded ones remain.
+    ClustersFailed,
+    /// All other clusters are done; only blocked ones remain.
+    ClustersBlocked,
+}
+
+/// What will happen to the fleet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outlook {
+    /// At least one cluster is selected and all are complete, including their post-actions.
+    pub complete: bool,
+    /// At least one cluster is in flight or will start without a human.
+    pub moving: bool,
+    /// Set when the upgrade is neither complete nor paused nor moving.
+    pub stalled: Option<StallReason>,
+    /// The canary selector matches no cluster.
+    pub no_canary: bool,
+}

@@ -1,0 +1,441 @@
+//! Which attempt a cluster is in. A record that is older than its works is updated from them
+//! (`docs/design/rules.md#restart`). New revisions of the spec (`docs/design/rules.md#spec-edits`) and retries
+//! (`docs/design/rules.md#retry`) begin new attempts.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::model::{
+    AGAIN, Attempt, Cluster, LONGEST_RETRY, Outcome, Phase, Policy, Reason, Record, Selection, Stage, Step,
+    StepRecord, StepStatus, StepWork, Work,
+};
+use crate::planner::downgrade;
+use crate::planner::wording::{cut, start_of};
+
+/// How long a cluster must be missing from the selection before it counts as gone. OCM rewrites PlacementDecisions
+/// non-atomically, so it can be missing for a moment (`docs/design/rules.md#leave-debounce`).
+pub const LEAVE_DEBOUNCE: TimeDelta = TimeDelta::seconds(5);
+
+/// True when actions may rely on the record's attempt: it is written, or there are at most works of a first attempt.
+pub(crate) fn is_announced(cluster: &Cluster, record: &Record) -> bool {
+    match cluster.written.as_deref() {
+        Some(written) => written.attempt == record.attempt,
+        None => {
+            record.attempt.retry.is_empty()
+                && Step::ALL.into_iter().all(|step| {
+                    cluster
+                        .step_work(step)
+                        .ours()
+                        .is_none_or(|work| work.attempt == record.attempt)
+                })
+        }
+    }
+}
+
+/// The work of a step, if it exists or had succeeded before it was deleted.
+fn telling(cluster: &Cluster, step: Step) -> Option<&Work> {
+    match cluster.step_work(step) {
+        StepWork::Ours(work) if work.status == StepStatus::Succeeded => Some(work),
+        slot => slot.ours(),
+    }
+}
+
+fn is_of(work: &Work, record: &Record, step: Step) -> bool {
+    let same_clock = || {
+        record
+            .stage(step.into())
+            .is_some_and(|stage| stage.started == work.started)
+    };
+    work.attempt == record.attempt || same_clock()
+}
+
+/// The work of a step that the record is about, whatever it was rendered from.
+pub(crate) fn work_with_evidence<'a>(cluster: &'a Cluster, record: &Record, step: Step) -> Option<&'a Work> {
+    telling(cluster, step).filter(|work| is_of(work, record, step))
+}
+
+/// The work of a step that belongs to the record's attempt.
+///
+/// A work of another revision belongs to it as well if it has the start that the record has and would be rendered the
+/// same today. Example: an edit of the operators does not change the platform work.
+pub(crate) fn work_of_attempt<'a>(
+    cluster: &'a Cluster,
+    record: &Record,
+    policy: &Policy,
+    step: Step,
+) -> Option<&'a Work> {
+    work_with_evidence(cluster, record, step).filter(|work| {
+        work.attempt == record.attempt || policy.steps[step.index()].as_ref() == Some(&work.hash)
+    })
+}
+
+/// The record to start from: the latest one, or one built from the works, updated by what the works prove.
+pub(crate) fn catch_up(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Arc<Record> {
+    let mut settled = cluster
+        .record
+        .clone()
+        .unwrap_or_else(|| Arc::new(fresh(cluster, policy, now)));
+    let record = &*settled;
+    let latest = Step::ALL.into_iter().rev().find_map(|step| {
+        let open = record
+            .stage(step.into())
+            .is_none_or(|stage| stage.finished.is_none());
+        // A pre-action that is being deleted may be that of a leaver that came back, so it does not prove a slot.
+        let work = match step {
+            Step::PreAction => cluster.step_work(step).ours(),
+            _ => telling(cluster, step),
+        };
+        let work = work.filter(|_| open)?;
+        is_of(work, record, step).then_some((step, work))
+    });
+    let Some((latest, work)) = latest else {
+        return settled;
+    };
+    let behind = match record.phase {
+        Phase::Pending | Phase::Blocked => true,
+        phase if phase.holds_slot() => true,
+        Phase::PreActionDegraded => latest > Step::PreAction,
+        Phase::Soaking => latest == Step::PostAction,
+        _ => false,
+    };
+    if !behind {
+        return settled;
+    }
+    let record = Arc::make_mut(&mut settled);
+    prove_earlier_steps(cluster, record, latest, now);
+    let mut phase = match (latest, &work.status) {
+        (Step::PreAction, _) => Phase::PreAction,
+        (Step::Platform, StepStatus::Running | StepStatus::Succeeded) => Phase::Partial,
+        (Step::Platform, StepStatus::OtherVersion) => Phase::Initialized,
+        (Step::Platform, _) if record.phase == Phase::Partial => Phase::Partial,
+        (Step::Platform, _) => Phase::Initialized,
+        (Step::Operators, _) => Phase::Operators,
+        (Step::PostAction, _) => Phase::PostAction,
+    };
+    if latest != Step::PostAction && prove_soak(cluster, record, policy) {
+        phase = Phase::Soaking;
+    }
+    if phase != record.phase {
+        record.phase = phase;
+        record.since = now;
+    }
+    settled
+}
+
+/// Marks the earlier steps as succeeded, because a later work is created only after they did.
+fn prove_earlier_steps(cluster: &Cluster, record: &mut Record, latest: Step, now: DateTime<Utc>) {
+    for step in Step::ALL {
+        let work = work_with_evidence(cluster, record, step);
+        let slot = &mut record.stages[Stage::from(step).index()];
+        if let Some(work) = work {
+            slot.get_or_insert(StepRecord::started(work.started.min(now)));
+        }
+        if step < latest
+            && let Some(stage) = slot
+        {
+            succeed(stage, now);
+        }
+    }
+    if latest == Step::PostAction
+        && let Some(soak) = &mut record.stages[Stage::Soak.index()]
+    {
+        succeed(soak, now);
+    }
+}
+
+/// Marks platform and operators as succeeded if a work has the note of a soak, which is written only after they did.
+fn prove_soak(cluster: &Cluster, record: &mut Record, policy: &Policy) -> bool {
+    let carrier =
+        soak_carrier(policy).and_then(|step| Some((step, work_with_evidence(cluster, record, step)?)));
+    let Some((work, began)) = carrier.and_then(|(step, work)| Some((work, soak_note(work, record, step)?)))
+    else {
+        return false;
+    };
+    for step in [Step::Platform, Step::Operators] {
+        if policy.wants(step) {
+            let stage =
+                record.stages[Stage::from(step).index()].get_or_insert(StepRecord::started(work.started));
+            succeed(stage, began);
+        }
+    }
+    record.stages[Stage::Soak.index()].get_or_insert(StepRecord::started(began));
+    true
+}
+
+fn succeed(stage: &mut StepRecord, at: DateTime<Utc>) {
+    if stage.outcome.is_none() {
+        stage.finished = Some(at);
+        stage.outcome = Some(Outcome::Succeeded);
+    }
+}
+
+/// The step whose work gets the note of the soak.
+pub(crate) fn soak_carrier(policy: &Policy) -> Option<Step> {
+    [Step::Platform, Step::Operators]
+        .into_iter()
+        .find(|step| policy.wants(*step))
+}
+
+/// Start of a step's clock. Within an attempt it is that of the record, because only the controller writes records,
+/// while an agent can edit the work.
+pub(crate) fn clock(work: &Work, record: &Record, step: Step) -> DateTime<Utc> {
+    let recorded = record
+        .stage(step.into())
+        .filter(|_| work.attempt == record.attempt);
+    recorded.map_or(work.started, |stage| stage.started)
+}
+
+/// The start of the soak as noted on the work of a step. A note older than the step's clock belongs to an earlier
+/// attempt.
+pub(crate) fn soak_note(work: &Work, record: &Record, step: Step) -> Option<DateTime<Utc>> {
+    let clock = clock(work, record, step);
+    work.soak_started.filter(|began| *began > clock)
+}
+
+fn fresh(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Record {
+    let work = Step::ALL
+        .into_iter()
+        .rev()
+        .find_map(|step| telling(cluster, step));
+    let attempt = work.map_or_else(
+        || Attempt {
+            revision: Arc::clone(&policy.revision),
+            retry: Arc::from(""),
+        },
+        |work| work.attempt.clone(),
+    );
+    Record {
+        attempt,
+        phase: Phase::Pending,
+        reason: Reason::None,
+        other_reason: None,
+        refused_step: None,
+        message: Arc::from(""),
+        since: now,
+        stages: [None; 5],
+        from_version: Arc::from(""),
+    }
+}
+
+/// Moves the record to the attempt that the policy requests, if the cluster's phase allows it.
+pub(crate) fn requeue(
+    cluster: &Cluster,
+    record: Arc<Record>,
+    policy: &Policy,
+    now: DateTime<Utc>,
+) -> Arc<Record> {
+    if is_frozen(cluster, &record) {
+        return record;
+    }
+    if let Selection::Left(since) = cluster.selection
+        && now >= since + LEAVE_DEBOUNCE
+        && let Some(earlier) = earlier_attempt(cluster, &record)
+    {
+        let attempt = earlier.attempt.clone();
+        return Arc::new(fall_back(
+            cluster,
+            Arc::unwrap_or_clone(record),
+            attempt,
+            policy,
+            now,
+        ));
+    }
+    let selected = cluster.selection == Selection::In;
+    if record.attempt.revision != policy.revision {
+        return revise(cluster, record, policy, selected, now);
+    }
+    let failed = matches!(record.phase, Phase::Failed | Phase::PreActionDegraded);
+    match &policy.retry {
+        Some(token) if failed && selected && !record.attempt.is_of_retry(token) => {
+            Arc::new(retry(Arc::unwrap_or_clone(record), token, now))
+        }
+        _ => record,
+    }
+}
+
+/// True while it is not known whether the cluster has started, or while an earlier creation may still be carried out.
+/// If a new attempt began now, a work that appears later would count as a leftover, which holds no slot. If the new
+/// attempt reverted an edit, it could even take such a work for its own.
+pub(crate) fn is_frozen(cluster: &Cluster, record: &Record) -> bool {
+    (cluster.awaits_start() || cluster.is_in_doubt())
+        && matches!(record.phase, Phase::Pending | Phase::Blocked)
+}
+
+/// The work that is left from an earlier attempt of a cluster that was queued again and has not started.
+fn earlier_attempt<'a>(cluster: &'a Cluster, record: &Record) -> Option<&'a Work> {
+    let queued = !record.phase.is_started() && cluster.busy.is_none();
+    [Step::Platform, Step::Operators, Step::PostAction]
+        .into_iter()
+        .filter(|_| queued)
+        .find_map(|step| Some((step, cluster.step_work(step).ours()?)))
+        .filter(|(step, work)| !is_of(work, record, *step))
+        .map(|(_, work)| work)
+}
+
+/// True when a work of the upgrade itself belongs to the record's attempt. Such a cluster has started, even if it is
+/// blocked.
+pub(crate) fn is_under_way(cluster: &Cluster, record: &Record) -> bool {
+    [Step::Platform, Step::Operators, Step::PostAction]
+        .into_iter()
+        .any(|step| work_with_evidence(cluster, record, step).is_some())
+}
+
+/// Returns a cluster to the end of its earlier attempt. It was queued again and left the selection before it started.
+/// Its work from that attempt must not be deleted, so the cluster cannot be dropped.
+fn fall_back(
+    cluster: &Cluster,
+    mut record: Record,
+    attempt: Attempt,
+    policy: &Policy,
+    now: DateTime<Utc>,
+) -> Record {
+    let succeeded = |step: Step| {
+        cluster
+            .step_work(step)
+            .ours()
+            .map_or(!policy.wants(step), |work| work.status == StepStatus::Succeeded)
+    };
+    let revised = attempt.revision != record.attempt.revision;
+    let complete = revised && succeeded(Step::Platform) && succeeded(Step::Operators);
+    record.attempt = attempt;
+    record.stages = [None; 5];
+    record.since = now;
+    if complete {
+        record.phase = Phase::Complete;
+        record.reason = Reason::None;
+        record.message = Arc::from("");
+    } else {
+        record.phase = Phase::Failed;
+        record.reason = Reason::LeftSelection;
+        record.message = Arc::from(cut(
+            "The cluster left the selection while it was queued again. The ManifestWork of its earlier attempt is kept.",
+        ));
+    }
+    record
+}
+
+fn revise(
+    cluster: &Cluster,
+    record: Arc<Record>,
+    policy: &Policy,
+    selected: bool,
+    now: DateTime<Utc>,
+) -> Arc<Record> {
+    let same = |step: Step| {
+        let wanted = policy.steps[step.index()].as_ref();
+        wanted.is_some()
+            && work_with_evidence(cluster, &record, step).is_some_and(|work| Some(&work.hash) == wanted)
+    };
+    let own = || Record::clone(&record);
+    Arc::new(match record.phase {
+        // A cluster that has left the selection finishes what it was given before.
+        Phase::Initialized
+        | Phase::Partial
+        | Phase::Operators
+        | Phase::Soaking
+        | Phase::PostAction
+        | Phase::Complete
+        | Phase::Failed
+            if !selected =>
+        {
+            return record;
+        }
+        Phase::PreAction if same(Step::PreAction) => on_new_revision(cluster, own(), policy),
+        Phase::Initialized | Phase::Partial if same(Step::Platform) => {
+            on_new_revision(cluster, own(), policy)
+        }
+        // A cluster that runs a newer version than the new target finishes the earlier request first.
+        Phase::Initialized
+            if policy.wants(Step::Platform) && !downgrade::is_refused(policy, &cluster.version) =>
+        {
+            let mut record = on_new_revision(cluster, own(), policy);
+            record.stages[Stage::Platform.index()] = None;
+            record
+        }
+        Phase::Operators if same(Step::Operators) && same(Step::Platform) == policy.wants(Step::Platform) => {
+            on_new_revision(cluster, own(), policy)
+        }
+        Phase::Operators if same(Step::Platform) || !policy.wants(Step::Platform) => {
+            let mut record = on_new_revision(cluster, own(), policy);
+            record.stages[Stage::Operators.index()] = None;
+            record
+        }
+        // A cluster that has started finishes its step before it is queued again.
+        Phase::Initialized | Phase::Partial | Phase::Operators => return record,
+        // A cluster that has started and has a blocker before its next step is kept as well. Its work is kept, so it
+        // cannot be dropped.
+        Phase::Blocked if !selected && is_under_way(cluster, &record) => return record,
+        Phase::Pending
+        | Phase::Blocked
+        | Phase::PreAction
+        | Phase::PreActionDegraded
+        | Phase::Soaking
+        | Phase::Complete
+        | Phase::PostAction
+        | Phase::Failed => queued_again(cluster, own(), policy, now),
+    })
+}
+
+/// Moves the record to an attempt at the policy's revision. The attempt must be new: no work that the record is not
+/// about may have it, and neither may the written record, which would count as its announcement.
+fn on_new_revision(cluster: &Cluster, mut record: Record, policy: &Policy) -> Record {
+    record.attempt.revision = Arc::clone(&policy.revision);
+    let written = cluster.written.as_deref().map(|written| &written.attempt);
+    let is_taken = |record: &Record| {
+        let of_a_work = Step::ALL.into_iter().any(|step| {
+            let clock = record.stage(step.into()).map(|stage| stage.started);
+            matches!(cluster.step_work(step), StepWork::Ours(work)
+                if work.attempt == record.attempt && clock != Some(work.started))
+        });
+        of_a_work || written == Some(&record.attempt)
+    };
+    while is_taken(&record) {
+        record.attempt.retry = Arc::from(again(&record.attempt.retry));
+    }
+    record
+}
+
+/// The next retry token when this one is taken. At most five are taken, so a shortened token is free again long
+/// before the longest one is reached.
+fn again(retry: &str) -> String {
+    // Only somebody else can have written a token of this length.
+    let first = start_of(retry.trim_end_matches(AGAIN), LONGEST_RETRY * 3 / 4);
+    let before = if retry.len() < LONGEST_RETRY { retry } else { first };
+    format!("{before}{AGAIN}")
+}
+
+/// Moves the record back to Pending at the policy's revision, with no stage done.
+pub(crate) fn queued_again(
+    cluster: &Cluster,
+    mut record: Record,
+    policy: &Policy,
+    now: DateTime<Utc>,
+) -> Record {
+    if record.phase != Phase::Pending {
+        record.since = now;
+    }
+    record.phase = Phase::Pending;
+    record.reason = Reason::None;
+    record.message = Arc::from("");
+    record.stages = [None; 5];
+    record.from_version = Arc::from("");
+    on_new_revision(cluster, record, policy)
+}
+
+/// Begins a retry: stages that succeeded are kept, all others are repeated.
+fn retry(mut record: Record, token: &Arc<str>, now: DateTime<Utc>) -> Record {
+    record.attempt.retry = Arc::clone(token);
+    let redo_platform = record.reason == Reason::RegressedInSoak;
+    for stage in Stage::ALL {
+        let keep = record.succeeded(stage) && !(redo_platform && stage == Stage::Platform);
+        if !keep {
+            record.stages[stage.index()] = None;
+        }
+    }
+    record.phase = Phase::Pending;
+    record.reason = Reason::None;
+    record.message = Arc::from("");
+    record.since = now;
+    record
+}

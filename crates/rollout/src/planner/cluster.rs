@@ -1,0 +1,412 @@
+//! The state machine of one cluster: from the observation to its phase and its next step.
+//!
+//!
+//! [`crate::planner::steps`] evaluates the steps, [`crate::planner::start`] decides whether one may begin, and
+//! [`crate::planner::attempts`] decides which attempt the cluster is in.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::model::{
+    Action, Cluster, DeleteReason, Outcome, Phase, Policy, Reason, Record, Selection, Stage, Step, StepWork,
+    UpdateKind,
+};
+use crate::planner::attempts;
+use crate::planner::attempts::LEAVE_DEBOUNCE;
+use crate::planner::wording::cut;
+
+/// How long a Job must look failed before it counts as failed although it does not report a failure
+/// (`docs/design/rules.md#approval-job`).
+pub const MAYBE_FAILED_GRACE: TimeDelta = TimeDelta::seconds(15);
+
+/// What a cluster does next, if it gets a slot where it needs one.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum NextStep {
+    /// No step is next.
+    Nothing,
+    /// Take a slot and begin with this step.
+    Start(Step),
+    /// Begin the step after one that is done, or create its work again that somebody deleted. The cluster keeps its
+    /// slot.
+    Advance(Step, DateTime<Utc>),
+}
+
+/// The state of one cluster before slots are assigned.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one cluster")]
+pub(crate) struct Evaluation {
+    pub(crate) record: Arc<Record>,
+    pub(crate) next: NextStep,
+    pub(crate) cleanups: Vec<(Step, DeleteReason)>,
+    pub(crate) mark_soak: Option<(Step, DateTime<Utc>)>,
+    /// The step whose work must be read from the hub, because a deadline has passed and the watches alone do not
+    /// prove that it was missed.
+    pub(crate) read: Option<Step>,
+    pub(crate) wake: Option<DateTime<Utc>>,
+    /// True when a failure released the slot and no written record says so yet. Until then no other cluster gets the
+    /// slot, because a restarted controller might find this one recovered and in flight.
+    pub(crate) releasing: bool,
+    /// True when this plan must not write for the cluster.
+    pub(crate) held_back: bool,
+    pub(crate) dropped: bool,
+    /// False while the record still has the reason of the previous plan. The cluster waits for a slot, and its reason
+    /// depends on whether it gets one.
+    pub(crate) reason_is_current: bool,
+}
+
+pub(crate) struct ClusterEvaluator<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) policy: &'a Policy,
+    pub(crate) now: DateTime<Utc>,
+    /// Phase before this plan.
+    pub(crate) before: Phase,
+    /// True when the cluster holds a slot.
+    pub(crate) holds: bool,
+    /// True when the cluster left the selection a moment ago and may come back.
+    leaving: bool,
+    pub(crate) out: Evaluation,
+}
+
+/// Evaluates one cluster.
+pub(crate) fn evaluate(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Evaluation {
+    // If the record cannot be read, the cluster stays as it is until the row can be read or is gone.
+    if let Some(record) = cluster.record.as_ref().filter(|record| record.is_unreadable()) {
+        return Evaluation::of(Arc::clone(record));
+    }
+    let settled = attempts::catch_up(cluster, policy, now);
+    let holds = settled.phase.holds_slot();
+    let record = attempts::requeue(cluster, settled, policy, now);
+    let mut evaluator = ClusterEvaluator {
+        cluster,
+        policy,
+        now,
+        before: record.phase,
+        holds: holds && record.phase.holds_slot(),
+        leaving: false,
+        out: Evaluation::of(record),
+    };
+    evaluator.run();
+    // Phases that are passed within one plan do not count: if a cluster ends in the phase it had, it has been there
+    // all along.
+    if let Some(before) = cluster.record.as_deref() {
+        let record = &mut evaluator.out.record;
+        let same = before.phase == record.phase && before.attempt == record.attempt;
+        if same && record.since != before.since {
+            Arc::make_mut(record).since = before.since;
+        }
+    }
+    evaluator.out.releasing = is_releasing(cluster, &evaluator.out.record);
+    evaluator.out
+}
+
+/// True when the cluster released its slot for a reason that a restarted controller might not find again: a failure,
+/// or a blocker. (A finished upgrade would be found finished again.)
+fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
+    let gave_slot_back = match record.phase {
+        Phase::PreActionDegraded => true,
+        Phase::Failed => matches!(
+            record.reason,
+            Reason::ClusterUpgradeTimeout | Reason::OperatorsUpgradeTimeout | Reason::OperatorsJobFailed
+        ),
+        Phase::Blocked => attempts::is_under_way(cluster, record),
+        _ => false,
+    };
+    let queued = matches!(record.phase, Phase::Pending | Phase::Blocked);
+    match cluster.written.as_deref() {
+        None => gave_slot_back,
+        Some(written) if written.attempt == record.attempt => {
+            (gave_slot_back && written.phase != record.phase) || (queued && written.phase.holds_slot())
+        }
+        Some(written) => gave_slot_back || (written.phase.holds_slot() && !record.phase.holds_slot()),
+    }
+}
+
+/// True when the record says that platform and operators are done.
+pub(crate) fn is_upgraded(record: &Record) -> bool {
+    matches!(record.phase, Phase::Complete | Phase::PostAction) || has_failed_after(record)
+}
+
+/// True when only the post-action failed. A cluster can recover from that (`docs/design/rules.md#post-action`).
+pub(crate) fn has_failed_after(record: &Record) -> bool {
+    record.phase == Phase::Failed
+        && matches!(
+            record.reason,
+            Reason::PostActionFailed | Reason::PostActionTimeout
+        )
+}
+
+impl ClusterEvaluator<'_> {
+    fn run(&mut self) {
+        if self.cluster.gone || self.has_left() {
+            self.out.dropped = true;
+            return;
+        }
+        let failed_for_good = self.before == Phase::Failed && !has_failed_after(&self.out.record);
+        if self.before == Phase::Complete || failed_for_good {
+            self.clean_up_finished();
+            return;
+        }
+        if attempts::is_frozen(self.cluster, &self.out.record) && !self.serves_policy() {
+            self.wait_for_answer();
+        } else if self.serves_policy() {
+            self.take_steps();
+        } else {
+            self.finish_old_revision();
+        }
+        if self.leaving {
+            // A blocker of its next step no longer concerns the cluster.
+            let phase = match self.out.record.phase {
+                Phase::Blocked => Phase::Pending,
+                phase => phase,
+            };
+            self.phase(phase, Reason::LeftSelection, "The cluster is no longer selected");
+            self.out.next = NextStep::Nothing;
+            return self.clean_up_leaver();
+        }
+        self.clean_up_leftovers();
+        self.clean_up_finished();
+    }
+
+    /// Waits until it is known whether a start of an earlier revision was carried out. If it was, the cluster
+    /// continues from there; otherwise it is queued again.
+    fn wait_for_answer(&mut self) {
+        if !self.cluster.is_in_doubt() {
+            return;
+        }
+        let failed = self.cluster.backoff.as_ref();
+        let error = failed.map_or("", |backoff| &*backoff.error);
+        let text = format!("It is not known yet whether the last write was carried out: {error}");
+        self.wait(Reason::WriteFailed, text.trim_end_matches(": "));
+    }
+
+    /// True when the record's attempt is at the policy's revision.
+    pub(crate) fn serves_policy(&self) -> bool {
+        self.out.record.attempt.revision == self.policy.revision
+    }
+
+    /// True when the cluster is to be dropped. That is the case some seconds after it left the selection, unless its
+    /// upgrade has started (`docs/design/rules.md#leavers`).
+    fn has_left(&mut self) -> bool {
+        let Selection::Left(since) = self.cluster.selection else {
+            return false;
+        };
+        if self.before.is_started() || attempts::is_under_way(self.cluster, &self.out.record) {
+            return false;
+        }
+        // A work that cannot be read may be upgrading the cluster.
+        if self.cluster.unreadable_work().is_some() {
+            return false;
+        }
+        let until = since + LEAVE_DEBOUNCE;
+        if self.now < until {
+            self.wake_at(until);
+        }
+        let has_pre_action = self.cluster.step_work(Step::PreAction).ours().is_some();
+        // A dropped cluster is no longer watched. If a deletion that is in progress failed, nobody would repeat it.
+        let writing = self.cluster.busy.is_some() || self.cluster.is_in_doubt();
+        self.leaving = self.now < until || writing || has_pre_action;
+        !self.leaving
+    }
+
+    /// Deletes the pre-action of a leaver. Only when the deletion is accepted is the cluster dropped and its slot
+    /// released.
+    fn clean_up_leaver(&mut self) {
+        let is_over =
+            matches!(self.cluster.selection, Selection::Left(since) if self.now >= since + LEAVE_DEBOUNCE);
+        if is_over && self.cluster.step_work(Step::PreAction).ours().is_some() {
+            self.out
+                .cleanups
+                .push((Step::PreAction, DeleteReason::LeftSelection));
+        }
+    }
+
+    /// Deletes the platform and operators works once the written record says that the cluster is complete
+    /// (`docs/design/rules.md#terminal-row-first`).
+    fn clean_up_finished(&mut self) {
+        let record = &self.out.record;
+        let written = self
+            .cluster
+            .written
+            .as_deref()
+            .is_some_and(|written| written.attempt == record.attempt && is_upgraded(written));
+        if !written || !is_upgraded(record) {
+            return;
+        }
+        for step in [Step::Platform, Step::Operators] {
+            if self.cluster.step_work(step).ours().is_some() {
+                self.out.cleanups.push((step, DeleteReason::Complete));
+            }
+        }
+    }
+
+    /// Deletes works of an earlier attempt. Actions and Jobs are immutable or must run again, so they are deleted
+    /// before their step can begin. The platform work is never deleted in mid-upgrade; it is updated in place.
+    fn clean_up_leftovers(&mut self) {
+        let record = &self.out.record;
+        if !attempts::is_announced(self.cluster, record) || !self.serves_policy() {
+            return;
+        }
+        for step in [Step::PreAction, Step::Operators, Step::PostAction] {
+            let leftover = self.cluster.step_work(step).ours().is_some()
+                && attempts::work_of_attempt(self.cluster, record, self.policy, step).is_none()
+                && !record.succeeded(step.into());
+            if leftover {
+                self.out.cleanups.push((step, DeleteReason::Leftover));
+            }
+        }
+    }
+
+    /// Continues a cluster in flight on an earlier revision. It finishes its step and is queued again. A cluster that
+    /// has left the selection finishes all steps, because it does not get the new revision.
+    fn finish_old_revision(&mut self) {
+        let selected = self.cluster.selection == Selection::In;
+        if !selected && !self.before.holds_slot() {
+            self.take_steps();
+            return;
+        }
+        let step = if self.before == Phase::Operators {
+            Step::Operators
+        } else {
+            Step::Platform
+        };
+        let Some(work) = attempts::work_with_evidence(self.cluster, &self.out.record, step) else {
+            if self.cluster.step_work(step).is_unreadable() && self.holds {
+                self.wait_for_unreadable(step);
+            } else {
+                self.queue_again();
+            }
+            return;
+        };
+        self.note_work(step, work);
+        let done = if step == Step::Operators {
+            self.evaluate_operators(work)
+        } else {
+            self.evaluate_platform(work)
+        };
+        if done {
+            self.finish(step.into(), Outcome::Succeeded);
+        }
+        let ended = done || self.out.record.phase == Phase::Failed;
+        if ended && selected {
+            self.queue_again();
+        } else if done {
+            self.take_steps();
+        }
+    }
+
+    fn queue_again(&mut self) {
+        let record = Record::clone(&self.out.record);
+        let queued = attempts::queued_again(self.cluster, record, self.policy, self.now);
+        self.out.record = Arc::new(queued);
+        if let Selection::Left(since) = self.cluster.selection {
+            self.leaving = true;
+            self.wake_at(since + LEAVE_DEBOUNCE);
+        }
+        self.before = Phase::Pending;
+        self.holds = false;
+        self.take_steps();
+    }
+
+    pub(crate) fn wait(&mut self, reason: Reason, message: &str) {
+        let phase = self.out.record.phase;
+        self.phase(phase, reason, message);
+    }
+
+    pub(crate) fn block(&mut self, reason: Reason, message: &str) {
+        self.phase(Phase::Blocked, reason, message);
+    }
+
+    pub(crate) fn phase(&mut self, phase: Phase, reason: Reason, message: &str) {
+        self.out.reason_is_current = true;
+        let record = &*self.out.record;
+        if record.phase == phase && record.reason == reason && *record.message == *cut(message) {
+            return;
+        }
+        let record = Arc::make_mut(&mut self.out.record);
+        if record.phase != phase {
+            record.since = self.now;
+        }
+        record.phase = phase;
+        self.out.explain(reason, message);
+    }
+
+    /// Removes a stage from the record.
+    pub(crate) fn forget(&mut self, stage: Stage) {
+        if self.out.record.stage(stage).is_some() {
+            Arc::make_mut(&mut self.out.record).stages[stage.index()] = None;
+        }
+    }
+
+    pub(crate) fn wake_at(&mut self, at: DateTime<Utc>) {
+        if at > self.now {
+            self.out.wake = Some(self.out.wake.map_or(at, |wake| wake.min(at)));
+        }
+    }
+}
+
+impl Evaluation {
+    /// An evaluation with this record and no next step.
+    fn of(record: Arc<Record>) -> Evaluation {
+        Evaluation {
+            record,
+            next: NextStep::Nothing,
+            cleanups: Vec::new(),
+            mark_soak: None,
+            read: None,
+            wake: None,
+            releasing: false,
+            held_back: false,
+            dropped: false,
+            reason_is_current: true,
+        }
+    }
+
+    /// Sets the reason why the cluster does not move.
+    pub(crate) fn explain(&mut self, reason: Reason, message: &str) {
+        self.reason_is_current = true;
+        let message = cut(message);
+        if self.record.reason == reason && *self.record.message == *message {
+            return;
+        }
+        let record = Arc::make_mut(&mut self.record);
+        record.reason = reason;
+        record.other_reason = None;
+        record.refused_step = None;
+        if *record.message != *message {
+            record.message = Arc::from(message);
+        }
+    }
+
+    /// The action for the next step, at the time of the plan.
+    pub(crate) fn action(&self, cluster: &Cluster, step: Step, started: DateTime<Utc>) -> Action {
+        let attempt = self.record.attempt.clone();
+        let name = Arc::clone(&cluster.name);
+        let kind = match cluster.step_work(step) {
+            StepWork::Ours(work) if step == Step::Platform && !work.vanished => {
+                let retried = work.attempt.revision == attempt.revision;
+                Some(if retried {
+                    UpdateKind::Retry
+                } else {
+                    UpdateKind::Repoint
+                })
+            }
+            StepWork::Rival { .. } if step == Step::Platform => Some(UpdateKind::TakeOver),
+            _ => None,
+        };
+        match kind {
+            Some(kind) => Action::Update {
+                cluster: name,
+                attempt,
+                started,
+                kind,
+            },
+            None => Action::Create {
+                cluster: name,
+                step,
+                attempt,
+                started,
+            },
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The plan: what to write next, the state of every cluster, and when to plan again.
+
+mod attempts;
+mod cluster;
+mod downgrade;
+mod outlook;
+mod slots;
+mod start;
+mod steps;
+mod takeover;
+mod wording;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use crate::model::{
+    Action, Cluster, ClusterState, DeleteReason, Fleet, Phase, Plan, Policy, Reason, Record, Step,
+};
+use crate::planner::attempts::is_announced;
+use crate::planner::cluster::{Evaluation, NextStep, evaluate};
+use crate::planner::slots::{Slots, is_repeat};
+use crate::planner::takeover::superseded;
+
+/// Plans the next writes. The same input gives the same plan.
+pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
+    if policy.deleting {
+        return delete_all(now, fleet);
+    }
+    let mut evaluation: Vec<(&Cluster, Evaluation)> = fleet
+        .clusters
+        .iter()
+        .map(|cluster| (cluster, evaluate(cluster, policy, now)))
+        .collect();
+    let mut plan = Plan::default();
+    for (cluster, state) in &mut evaluation {
+        hold_back(cluster, state, now);
+        plan.wake_at = earliest(plan.wake_at, state.wake);
+    }
+    let slots = Slots::new(policy, &evaluation);
+    let granted = slots.grant(policy, &mut evaluation);
+    let started = act(&mut plan, now, &mut evaluation, &granted);
+    let mut kept = Vec::with_capacity(evaluation.len());
+    for (index, (cluster, state)) in evaluation.into_iter().enumerate() {
+        if state.dropped {
+            if cluster.record.is_some() || cluster.written.is_some() {
+                plan.dropped.push(Arc::clone(&cluster.name));
+            }
+            continue;
+        }
+        plan.clusters
+            .push(conclude(cluster, state, started.contains(&index)));
+        kept.push(cluster);
+    }
+    let states: Vec<(&Cluster, &ClusterState)> = kept.into_iter().zip(&plan.clusters).collect();
+    plan.summary = outlook::summarize(&slots, &states);
+    plan.outlook = outlook::outlook(policy, &slots, &plan.summary, &states);
+    plan.retry_done = policy.retry.is_some()
+        && states
+            .iter()
+            .all(|(cluster, state)| is_retry_written(policy, cluster, &state.record));
+    let cleanups = clean_up_actions(now, &states);
+    plan.actions.extend(cleanups);
+    plan
+}
+
+fn delete_all(now: DateTime<Utc>, fleet: &Fleet) -> Plan {
+    let mut plan = Plan::default();
+    for cluster in &fleet.clusters {
+        plan.wake_at = earliest(plan.wake_at, backoff(cluster, now));
+        if !is_free(cluster, now) {
+            continue;
+        }
+        for step in Step::ALL {
+            if cluster.step_work(step).is_kept() {
+                plan.actions
+                    .push(Action::delete(cluster, step, DeleteReason::UpgradeDeleted));
+            }
+        }
+        // A creation whose outcome is unknown must be settled first: its work would belong to nobody once the upgrade
+        // is gone.
+        plan.actions
+            .extend(cluster.unsettled.map(|step| read(cluster, step)));
+    }
+    plan
+}
+
+/// Prevents writes for a cluster while another one is in progress or has just failed, or until its new attempt is
+/// announced by its record.
+fn hold_back(cluster: &Cluster, state: &mut Evaluation, now: DateTime<Utc>) {
+    if let Some(backoff) = &cluster.backoff
+        && now < backoff.until
+    {
+        state.wake = earliest(state.wake, Some(backoff.until));
+        // A refusal stays the reason even if the next try failed for another cause.
+        if state.next != NextStep::Nothing && state.record.reason != Reason::WorkRefused {
+            state.explain(Reason::WriteFailed, &backoff.error);
+        }
+    }
+    if !is_free(cluster, now) {
+        state.cleanups.clear();
+        state.mark_soak = None;
+    }
+    state.held_back = !is_free(cluster, now) || !is_announced(cluster, &state.record);
+}
+
+/// The end of a cluster's backoff, if it is in the future.
+fn backoff(cluster: &Cluster, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    cluster
+        .backoff
+        .as_ref()
+        .map(|backoff| backoff.until)
+        .filter(|until| now < *until)
+}
+
+/// True when the plan may write for the cluster: no write is in progress and none has just failed.
+fn is_free(cluster: &Cluster, now: DateTime<Utc>) -> bool {
+    cluster.busy.is_none() && backoff(cluster, now).is_none()
+}
+
+/// True when no crash can lose the cluster's part of the retry, because its new attempt is written.
+fn is_retry_written(policy: &Policy, cluster: &Cluster, record: &Record) -> bool {
+    let written = || {
+        cluster
+            .written
+            .as_deref()
+            .is_some_and(|written| written.attempt == record.attempt)
+    };
+    policy.retry.as_ref() != Some(&record.attempt.retry) || written()
+}
+
+/// Adds the writes. Returns the indexes of the clusters that start.
+fn act(
+    plan: &mut Plan,
+    now: DateTime<Utc>,
+    evaluation: &mut [(&Cluster, Evaluation)],
+    granted: &BTreeSet<usize>,
+) -> BTreeSet<usize> {
+    let mut started = BTreeSet::new();
+    for (index, (cluster, state)) in evaluation.iter_mut().enumerate() {
+        let next = match state.next {
+            NextStep::Start(step) if granted.contains(&index) => Some((step, now, true)),
+            NextStep::Advance(step, clock) if !state.held_back && may_advance(cluster, state) => {
+                Some((step, clock, false))
+            }
+            _ => None,
+        };
+        // The result of the next write also shows whether the earlier one was carried out. If that write must wait,
+        // the work is read instead.
+        let to_read = state.read.or(cluster.unsettled.filter(|_| next.is_none()));
+        if let Some(step) = to_read.filter(|_| !state.dropped && is_free(cluster, now)) {
+            plan.actions.push(read(cluster, step));
+        }
+        if let Some((step, clock, starts)) = next {
+            let blockers = superseded(cluster, step, starts);
+            if blockers.is_empty() {
+                plan.actions.push(state.action(cluster, step, clock));
+                if starts {
+                    started.insert(index);
+                }
+            } else {
+                state.explain(
+                    Reason::WaitingForCleanup,
+                    "ManifestWorks of the previous upgrade are being removed",
+                );
+            }
+            plan.actions.extend(blockers);
+        }
+        if let Some((step, started)) = state.mark_soak {
+            plan.actions.push(Action::MarkSoak {
+                cluster: Arc::clone(&cluster.name),
+                step,
+                started,
+            });
+        }
+        plan.actions.extend(
+            state
+                .cleanups
+                .iter()
+                .map(|(step, why)| Action::delete(cluster, *step, *why)),
+        );
+    }
+    started
+}
+
+/// Deletes the works of actions once every cluster is complete and the written records say so
+/// (`docs/design/rules.md#action-clean-up`).
+fn clean_up_actions(now: DateTime<Utc>, states: &[(&Cluster, &ClusterState)]) -> Vec<Action> {
+    let all = |allowed: &[Phase]| {
+        !states.is_empty()
+            && states.iter().all(|(cluster, state)| {
+                allowed.contains(&state.record.phase)
+                    && cluster.written.as_deref().is_some_and(|written| {
+                        allowed.contains(&written.phase) && written.attempt == state.record.attempt
+                    })
+            })
+    };
+    let mut actions = Vec::new();
+    let done = [
+        (Step::PreAction, all(&[Phase::Complete, Phase::PostAction])),
+        (Step::PostAction, all(&[Phase::Complete])),
+    ];
+    for (step, _) in done.into_iter().filter(|(_, due)| *due) {
+        for (cluster, state) in states {
+            // Before Complete, an action that did not succeed is removed as a leftover.
+            let served = state.record.phase == Phase::Complete || state.record.succeeded(step.into());
+            if served && is_free(cluster, now) && cluster.step_work(step).ours().is_some() {
+                actions.push(Action::delete(cluster, step, DeleteReason::AllComplete));
+            }
+        }
+    }
+    actions
+}
+
+fn conclude(cluster: &Cluster, mut state: Evaluation, starting: bool) -> ClusterState {
+    if !state.reason_is_current {
+        state.explain(Reason::None, "");
+    }
+    let urgent = state.releasing || !is_announced(cluster, &state.record);
+    let record = match &cluster.record {
+        Some(before) if Arc::ptr_eq(before, &state.record) || *before == state.record => Arc::clone(before),
+        _ => state.record,
+    };
+    ClusterState {
+        name: Arc::clone(&cluster.name),
+        record,
+        urgent,
+        starting,
+    }
+}
+
+/// False when the outcome of another write must be known first.
+fn may_advance(cluster: &Cluster, state: &Evaluation) -> bool {
+    cluster.unsettled.is_none() || is_repeat(cluster, state)
+}
+
+fn read(cluster: &Cluster, step: Step) -> Action {
+    Action::Read {
+        cluster: Arc::clone(&cluster.name),
+        step,
+    }
+}
+
+fn earliest(a: Option<DateTime<Utc>>, b: Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}

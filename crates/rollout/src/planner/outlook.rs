@@ -1,0 +1,149 @@
+//! Counts of the whole fleet for the status (`docs/design/rules.md#counters`), and whether any cluster will move
+//! without a human (`docs/design/rules.md#stalled`).
+
+use crate::model::{
+    ActionCounts, Cluster, ClusterState, Hold, Outcome, Outlook, Phase, Policy, Reason, Record, RivalHold,
+    Selection, Stage, StallReason, Step, StepWork, Summary,
+};
+use crate::planner::slots::{Canaries, Slots};
+
+pub(crate) fn summarize(slots: &Slots, fleet: &[(&Cluster, &ClusterState)]) -> Summary {
+    let mut summary = Summary {
+        max_concurrency: slots.limit,
+        in_flight: slots.held,
+        ..Summary::default()
+    };
+    for (cluster, state) in fleet {
+        let record = &state.record;
+        summary.clusters.add(record.phase);
+        if cluster.canary {
+            summary.canaries.add(record.phase);
+        }
+        summary.selected += usize::from(cluster.selection == Selection::In);
+        summary.degraded += usize::from(record.phase == Phase::PreActionDegraded);
+        summary.blocked += usize::from(record.phase == Phase::Blocked || is_stuck(cluster, record));
+        let applied = record.phase.is_started() || record.stages.iter().flatten().next().is_some();
+        summary.applied += usize::from(applied);
+        let degraded = record.phase == Phase::PreActionDegraded;
+        count_action(&mut summary.pre_action, record, Stage::PreAction, degraded);
+        let failed = record.phase == Phase::Failed
+            && matches!(
+                record.reason,
+                Reason::PostActionFailed | Reason::PostActionTimeout
+            );
+        count_action(&mut summary.post_action, record, Stage::PostAction, failed);
+    }
+    summary
+}
+
+fn count_action(counts: &mut ActionCounts, record: &Record, stage: Stage, degraded: bool) {
+    let Some(entry) = record.stage(stage) else { return };
+    let available = entry.outcome == Some(Outcome::Succeeded);
+    counts.total += 1;
+    counts.applied += usize::from(entry.applied.is_some() || available);
+    counts.available += usize::from(available);
+    counts.degraded += usize::from(degraded && !available);
+    counts.progressing += usize::from(!degraded && !available);
+}
+
+pub(crate) fn outlook(
+    policy: &Policy,
+    slots: &Slots,
+    summary: &Summary,
+    fleet: &[(&Cluster, &ClusterState)],
+) -> Outlook {
+    let done = |state: &ClusterState| {
+        state.record.phase == Phase::Complete && state.record.attempt.revision == policy.revision
+    };
+    let complete = summary.selected > 0
+        && fleet.iter().all(|(cluster, state)| {
+            done(state) || (cluster.selection != Selection::In && state.record.phase == Phase::Complete)
+        });
+    let moving = !complete
+        && fleet
+            .iter()
+            .any(|(cluster, state)| moves(policy, slots, cluster, state));
+    let stalled = match policy.hold {
+        _ if complete || moving => None,
+        None => Some(stall(slots, summary, fleet)),
+        // Unlike a pause, nobody has requested this.
+        Some(Hold::Restored) => Some(StallReason::Restored),
+        Some(Hold::Paused | Hold::InvalidSpec) => None,
+    };
+    Outlook {
+        complete,
+        moving,
+        stalled,
+        no_canary: slots.canaries == Canaries::Missing,
+    }
+}
+
+/// True when the cluster continues, or will continue, without a human.
+fn moves(policy: &Policy, slots: &Slots, cluster: &Cluster, state: &ClusterState) -> bool {
+    if is_stuck(cluster, &state.record) {
+        return false;
+    }
+    // A blocked cluster whose step is tried again has not moved yet.
+    if state.record.phase != Phase::Blocked
+        && (cluster.busy.is_some() || cluster.awaits_start() || state.starting)
+    {
+        return true;
+    }
+    let gated = || slots.gate(policy, cluster.canary).is_some();
+    match state.record.phase {
+        Phase::PreAction
+        | Phase::Initialized
+        | Phase::Partial
+        | Phase::Operators
+        | Phase::Soaking
+        | Phase::PostAction => true,
+        Phase::Pending => state.record.reason == Reason::LeftSelection || !gated(),
+        Phase::Blocked => {
+            state.record.reason == Reason::Conflict
+                && !gated()
+                && cluster
+                    .rival
+                    .as_ref()
+                    .is_some_and(|rival| rival.hold == RivalHold::Active)
+        }
+        Phase::PreActionDegraded | Phase::Complete | Phase::Failed => false,
+    }
+}
+
+/// True when a human is needed although the phase does not say so: the hub keeps forbidding the cluster's writes, or
+/// its post-action is blocked, in which case an upgraded cluster keeps its phase.
+fn is_stuck(cluster: &Cluster, record: &Record) -> bool {
+    let forbidden = || cluster.backoff.as_ref().is_some_and(|backoff| backoff.lasting);
+    let blocked = || {
+        let slot = cluster.step_work(Step::PostAction);
+        // After a restart only the record knows about a refusal.
+        matches!(
+            slot,
+            StepWork::Foreign { .. } | StepWork::Refused { .. } | StepWork::Unreadable { .. }
+        ) || record.reason == Reason::WorkRefused
+    };
+    forbidden() || (record.phase == Phase::PostAction && blocked())
+}
+
+fn stall(slots: &Slots, summary: &Summary, fleet: &[(&Cluster, &ClusterState)]) -> StallReason {
+    let canary_degraded = || {
+        fleet
+            .iter()
+            .any(|(cluster, state)| cluster.canary && state.record.phase == Phase::PreActionDegraded)
+    };
+    if summary.selected == 0 || slots.canaries == Canaries::Missing {
+        StallReason::NothingSelected
+    } else if slots.canaries == Canaries::Failed
+        || (slots.canaries == Canaries::Unfinished && canary_degraded())
+    {
+        StallReason::CanaryFailed
+    } else if slots.breach {
+        StallReason::MaxFailuresExceeded
+    } else if summary.clusters.failed + summary.degraded > 0 {
+        StallReason::ClustersFailed
+    } else if summary.blocked > 0 {
+        StallReason::ClustersBlocked
+    } else {
+        StallReason::NothingSelected
+    }
+}

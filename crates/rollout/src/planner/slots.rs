@@ -1,0 +1,184 @@
+//! Which clusters start: canaries first, then by name, as many as slots are free, unless a gate is closed
+//! (`docs/design/rules.md#slots-and-gates`).
+
+use std::collections::BTreeSet;
+
+use crate::model::{Busy, Cluster, Hold, Phase, Policy, Reason, Selection, Step};
+use crate::planner::cluster::{Evaluation, NextStep};
+use crate::planner::takeover::superseded;
+
+/// Why a cluster does not start while an earlier creation may still be carried out.
+const LATE: &str = "An earlier write got no answer and may still be carried out. The cluster starts when this can be ruled out.";
+
+/// The progress of the canaries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Canaries {
+    /// Every canary is complete, or none is requested.
+    Done,
+    /// Some canaries are not complete yet.
+    Unfinished,
+    /// At least one canary failed.
+    Failed,
+    /// Canaries are requested and no cluster is one.
+    Missing,
+}
+
+/// Facts about the whole fleet on which starts depend.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    /// The number of slots that maxConcurrency amounts to.
+    pub(crate) limit: usize,
+    /// Slots that are held, including starts in progress and slots whose release is not written yet.
+    pub(crate) held: usize,
+    /// The progress of the canaries.
+    pub(crate) canaries: Canaries,
+    /// True when more clusters failed than allowed.
+    pub(crate) breach: bool,
+}
+
+/// True while a cluster holds a slot.
+pub(crate) fn holds(cluster: &Cluster, evaluation: &Evaluation) -> bool {
+    let unknown = || {
+        let mut steps = [Step::PreAction, Step::Platform, Step::Operators].into_iter();
+        evaluation.record.is_unreadable() && steps.any(|step| cluster.step_work(step).may_run())
+    };
+    evaluation.record.phase.holds_slot() || evaluation.releasing || cluster.awaits_start() || unknown()
+}
+
+/// True when the cluster's next step repeats a write whose outcome is not known.
+pub(crate) fn is_repeat(cluster: &Cluster, evaluation: &Evaluation) -> bool {
+    match evaluation.next {
+        NextStep::Start(step) | NextStep::Advance(step, _) => cluster.unsettled == Some(step),
+        NextStep::Nothing => false,
+    }
+}
+
+impl Slots {
+    /// Counts slots, canaries and failures before any cluster starts.
+    pub(crate) fn new(policy: &Policy, fleet: &[(&Cluster, Evaluation)]) -> Slots {
+        let counted = || fleet.iter().filter(|(_, evaluation)| !evaluation.dropped);
+        let total = counted().count();
+        // A canary that left the selection does not get a new revision, so it does not count for that revision.
+        let canaries = || {
+            counted().filter(|(cluster, evaluation)| {
+                cluster.canary
+                    && (cluster.selection == Selection::In
+                        || evaluation.record.attempt.revision == policy.revision)
+            })
+        };
+        let failures = counted()
+            .filter(|(cluster, evaluation)| {
+                !cluster.canary && matches!(evaluation.record.phase, Phase::Failed | Phase::PreActionDegraded)
+            })
+            .count();
+        let finished = |evaluation: &Evaluation| {
+            evaluation.record.phase == Phase::Complete
+                && evaluation.record.attempt.revision == policy.revision
+        };
+        let fares = if !policy.canaries {
+            Canaries::Done
+        } else if canaries().next().is_none() {
+            Canaries::Missing
+        } else if canaries().any(|(_, evaluation)| evaluation.record.phase == Phase::Failed) {
+            Canaries::Failed
+        } else if canaries().all(|(_, evaluation)| finished(evaluation)) {
+            Canaries::Done
+        } else {
+            Canaries::Unfinished
+        };
+        Slots {
+            limit: policy.max_concurrency.of(total).max(1),
+            held: counted()
+                .filter(|(cluster, evaluation)| holds(cluster, evaluation))
+                .count(),
+            canaries: fares,
+            breach: policy
+                .max_failures
+                .is_some_and(|limit| failures > limit.of(total)),
+        }
+    }
+
+    /// The gate that keeps a cluster from starting, if one is closed.
+    pub(crate) fn gate(&self, policy: &Policy, canary: bool) -> Option<(Reason, &'static str)> {
+        if let Some(hold) = policy.hold {
+            Some(match hold {
+                Hold::Paused => (
+                    Reason::Paused,
+                    "The upgrade is paused. Set spec.paused to false to continue.",
+                ),
+                Hold::Restored => (
+                    Reason::Restored,
+                    "The upgrade was restored or copied. Check it, then run kubectl mcu resume.",
+                ),
+                Hold::InvalidSpec => (
+                    Reason::InvalidSpec,
+                    "The spec violates a rule. Fix the field that condition Stalled names.",
+                ),
+            })
+        } else if self.canaries == Canaries::Missing {
+            Some((
+                Reason::NoCanarySelected,
+                "The selector spec.upgradeStrategy.canaryClusters.clusterSelector matches no cluster",
+            ))
+        } else if self.canaries == Canaries::Failed {
+            Some((
+                Reason::CanaryFailed,
+                "A canary failed. Fix and retry it, or edit the spec.",
+            ))
+        } else if self.breach {
+            Some((
+                Reason::MaxFailuresExceeded,
+                "More clusters failed than maxFailures allows. Fix and retry them, or raise the limit.",
+            ))
+        } else if !canary && self.canaries == Canaries::Unfinished {
+            Some((
+                Reason::WaitingForCanaries,
+                "Waiting until every canary is complete",
+            ))
+        } else {
+            None
+        }
+    }
+
+    /// Decides which clusters start and returns their indexes. The others get their reason.
+    pub(crate) fn grant(&self, policy: &Policy, fleet: &mut [(&Cluster, Evaluation)]) -> BTreeSet<usize> {
+        let mut granted = BTreeSet::new();
+        let mut free = self.limit.saturating_sub(self.held);
+        for canaries in [true, false] {
+            for (index, (cluster, evaluation)) in fleet.iter_mut().enumerate() {
+                let starting = cluster.busy == Some(Busy::Starting);
+                let wants = matches!(evaluation.next, NextStep::Start(_)) && !evaluation.dropped && !starting;
+                if !wants || cluster.canary != canaries {
+                    continue;
+                }
+                // The cluster already counts as holding a slot for the step that was tried. Any other step must wait
+                // until that is settled.
+                if cluster.unsettled.is_some() && !is_repeat(cluster, evaluation) {
+                    continue;
+                }
+                let verdict = match self.gate(policy, cluster.canary) {
+                    Some(shut) => Some(shut),
+                    None if cluster.late.is_some() => Some((Reason::WriteFailed, LATE)),
+                    None if free == 0 && !cluster.awaits_start() => Some((
+                        Reason::WaitingForSlot,
+                        "Waiting for a free slot of maxConcurrency",
+                    )),
+                    None => None,
+                };
+                if let Some((reason, message)) = verdict {
+                    if !evaluation.reason_is_current {
+                        evaluation.explain(reason, message);
+                    }
+                } else if !evaluation.held_back {
+                    // Removing the works of a previous upgrade takes no slot yet, and the retry of a post-action
+                    // never takes one.
+                    let takes = matches!(evaluation.next, NextStep::Start(step)
+                        if step != Step::PostAction && superseded(cluster, step, true).is_empty());
+                    free -= usize::from(takes && !cluster.awaits_start());
+                    granted.insert(index);
+                }
+            }
+        }
+        granted
+    }
+}

@@ -1,0 +1,313 @@
+//! The beginning of a step: whether its work may be created now, and what blocks it.
+
+use chrono::{DateTime, Utc};
+
+use std::sync::Arc;
+
+use crate::model::{Eligibility, Phase, Reason, RivalHold, Selection, Stage, Step, StepStatus, StepWork};
+use crate::planner::attempts;
+use crate::planner::cluster::{ClusterEvaluator, NextStep};
+use crate::planner::downgrade::is_refused;
+use crate::planner::wording::duration;
+
+impl ClusterEvaluator<'_> {
+    /// Begins a step whose work does not exist: the work is to be created once nothing blocks it.
+    pub(crate) fn enter(&mut self, step: Step) {
+        let done = matches!(self.before, Phase::Soaking | Phase::Complete | Phase::PostAction);
+        let goes_on = self.holds || (step == Step::PostAction && done);
+        if !goes_on {
+            self.forget(step.into());
+            // Most clusters of a large fleet wait here in most plans, for the same reason as in the previous plan.
+            if self.out.record.phase != Phase::Pending {
+                self.phase(Phase::Pending, Reason::None, "");
+            }
+            self.out.reason_is_current = false;
+            self.ask_to_start(step);
+            return;
+        }
+        if step == Step::Platform && self.is_updating_elsewhere() {
+            return;
+        }
+        let Some(started) = self.clock_without_work(step) else {
+            return;
+        };
+        let phase = match step {
+            Step::PostAction => Phase::PostAction,
+            Step::Platform
+                if self.before == Phase::Partial && self.cluster.step_work(step).ours().is_some() =>
+            {
+                Phase::Initialized
+            }
+            _ => self.before,
+        };
+        self.phase(phase, Reason::Running, "");
+        if self.cluster.step_work(step).is_unreadable() {
+            // The work may be upgrading the cluster, so the slot is kept until the time limit has passed.
+            let text = self.blocker(step).map(|(_, text)| text);
+            self.wait(Reason::UnreadableWork, &text.unwrap_or_default());
+        } else if step <= Step::Platform
+            && let Eligibility::Blocked { reason, message } = &self.cluster.eligibility
+        {
+            self.block(*reason, message);
+        } else if let Some(text) = self.downgrade(step) {
+            self.block(Reason::NewerThanTarget, &text);
+        } else if self.way_is_free(step) {
+            self.out.next = NextStep::Advance(step, started);
+            if step == Step::PostAction {
+                self.keep_blocker(step);
+            }
+        }
+        if self.out.record.phase == Phase::Blocked {
+            // The cluster released its slot and will start again with a fresh clock.
+            self.forget(step.into());
+        }
+    }
+
+    /// The start of a step whose work does not exist. The time limit applies, because a permanent blocker must not
+    /// hold a slot forever. Returns `None` when the limit seems to have passed.
+    fn clock_without_work(&mut self, step: Step) -> Option<DateTime<Utc>> {
+        let now = self.now;
+        let started = self.stage(step.into(), now).started;
+        let deadline = started + self.policy.timeout(step);
+        if self.now >= deadline {
+            if self.expired(started, step) {
+                self.time_out_without_work(step);
+            }
+            return None;
+        }
+        self.wake_at(deadline);
+        Some(started)
+    }
+
+    /// Keeps a cluster in flight whose work cannot be read as it is. It fails when the time limit has passed.
+    pub(crate) fn wait_for_unreadable(&mut self, step: Step) {
+        if self.clock_without_work(step).is_some()
+            && let Some((reason, text)) = self.blocker(step)
+        {
+            self.wait(reason, &text);
+        }
+    }
+
+    /// True when the cluster began the update to the old target just before its work could be changed. It finishes
+    /// that update first.
+    fn is_updating_elsewhere(&mut self) -> bool {
+        let Some(work) = self.cluster.step_work(Step::Platform).ours() else {
+            return false;
+        };
+        // Agents can edit their works, so a start on the work does not count if it is later than the recorded one.
+        let record = &self.out.record;
+        let recorded = record
+            .stage(Stage::Platform)
+            .map_or(record.since, |stage| stage.started);
+        let until = recorded.min(work.started) + self.policy.timeout(Step::Platform);
+        let updating = work.attempt.revision != record.attempt.revision
+            && work.status == StepStatus::Running
+            && self.now < until;
+        if updating {
+            self.wake_at(until);
+            self.phase(
+                Phase::Partial,
+                Reason::Running,
+                "The cluster finishes the update to the earlier target first",
+            );
+        }
+        updating
+    }
+
+    fn time_out_without_work(&mut self, step: Step) {
+        let limit = duration(self.policy.timeout(step));
+        let failed_write = self.cluster.backoff.as_ref();
+        let failed_write = failed_write.map(|backoff| (Reason::WriteFailed, backoff.error.to_string()));
+        let message = match self.blocker(step).or(failed_write) {
+            Some((reason, text)) => format!("Not done within {limit}: {reason}: {text}"),
+            None => {
+                format!("The step's ManifestWork does not exist, and the time limit of {limit} has passed")
+            }
+        };
+        match step {
+            Step::PreAction => self.phase(Phase::PreActionDegraded, Reason::PreActionTimeout, &message),
+            Step::Platform => self.fail(Stage::Platform, Reason::ClusterUpgradeTimeout, &message),
+            Step::Operators => self.fail(Stage::Operators, Reason::OperatorsUpgradeTimeout, &message),
+            Step::PostAction => self.phase(Phase::Failed, Reason::PostActionTimeout, &message),
+        }
+    }
+
+    /// Requests a start, unless something keeps the cluster from starting. The most important cause is checked first.
+    fn ask_to_start(&mut self, step: Step) {
+        if let Some((unreadable, _)) = self.cluster.unreadable_work()
+            && let Some((reason, text)) = self.blocker(unreadable)
+        {
+            self.block_step(step, reason, &text);
+            return;
+        }
+        let under_way = attempts::is_under_way(self.cluster, &self.out.record);
+        if self.cluster.selection != Selection::In && !under_way {
+            self.wait(Reason::LeftSelection, "The cluster is no longer selected");
+            return;
+        }
+        if let Eligibility::Blocked { reason, message } = &self.cluster.eligibility {
+            self.block(*reason, message);
+            return;
+        }
+        if let Some(text) = self.downgrade(step) {
+            self.block(Reason::NewerThanTarget, &text);
+            return;
+        }
+        if let Some(rival) = &self.cluster.rival {
+            let text = match rival.hold {
+                RivalHold::Yielding => None,
+                RivalHold::Active => Some(format!(
+                    "Upgrade {} holds this cluster. It starts when that upgrade is done with it.",
+                    rival.upgrade
+                )),
+                RivalHold::Stuck => Some(format!(
+                    "Upgrade {} holds this cluster and is stuck on it. Retry, edit or delete that upgrade.",
+                    rival.upgrade
+                )),
+            };
+            if let Some(text) = text {
+                self.block(Reason::Conflict, &text);
+                return;
+            }
+        }
+        if !self.way_is_free(step) {
+            return;
+        }
+        let kept = self.keep_blocker(step);
+        if let Eligibility::Unavailable { reason, message } = &self.cluster.eligibility {
+            if !kept {
+                self.wait(*reason, message);
+            }
+            return;
+        }
+        self.out.next = NextStep::Start(step);
+    }
+
+    /// False when a work of the same name must be removed first; the reason is set then.
+    fn way_is_free(&mut self, step: Step) -> bool {
+        let yielding = self
+            .cluster
+            .rival
+            .as_ref()
+            .is_some_and(|rival| rival.hold == RivalHold::Yielding);
+        match self.cluster.step_work(step) {
+            StepWork::Foreign { retry_at } | StepWork::Refused { retry_at, .. } if self.now < *retry_at => {
+                self.wake_at(*retry_at);
+                self.keep_blocker(step);
+                false
+            }
+            StepWork::ForeignTerminating { retry_at } => {
+                self.wake_at(*retry_at);
+                self.wait(
+                    Reason::WaitingForCleanup,
+                    "A ManifestWork with this name that is not managed by any upgrade is being deleted",
+                );
+                self.now >= *retry_at
+            }
+            StepWork::Rival { terminating: false } if !yielding => {
+                self.conflict(step, "Another upgrade still uses a ManifestWork with this name");
+                false
+            }
+            StepWork::Unreadable { .. } => {
+                self.keep_blocker(step);
+                false
+            }
+            StepWork::Rival { terminating: true } => {
+                self.wait(
+                    Reason::WaitingForCleanup,
+                    "The ManifestWork of another upgrade is being deleted",
+                );
+                false
+            }
+            StepWork::Ours(work) if work.terminating => {
+                self.wait(
+                    Reason::WaitingForCleanup,
+                    "The step's ManifestWork is being deleted. A new one is created when it is gone.",
+                );
+                false
+            }
+            StepWork::Ours(work) if !work.vanished && step != Step::Platform => {
+                self.wait(
+                    Reason::WaitingForCleanup,
+                    "The ManifestWork of an earlier attempt must be deleted first",
+                );
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// A blocker of a step that only a human can remove.
+    fn blocker(&self, step: Step) -> Option<(Reason, String)> {
+        match self.cluster.step_work(step) {
+            StepWork::Foreign { .. } => Some((
+                Reason::Conflict,
+                format!(
+                    "Step {step:?}: A ManifestWork with this name already exists and is not managed by any upgrade. Delete it."
+                ),
+            )),
+            StepWork::Refused { message, .. } => Some((
+                Reason::WorkRefused,
+                format!("Step {step:?}: The hub refuses its ManifestWork: {message}"),
+            )),
+            StepWork::Unreadable { what, .. } => Some((
+                Reason::UnreadableWork,
+                format!(
+                    "Step {step:?}: The annotations of its ManifestWork are not what the controller writes: {what}. Restore them, or delete the ManifestWork."
+                ),
+            )),
+            StepWork::Absent => self.remembered_refusal(step),
+            StepWork::Ours(_) | StepWork::Rival { .. } | StepWork::ForeignTerminating { .. } => None,
+        }
+    }
+
+    /// The refusal in the record, which is all that a restarted controller knows about it. It counts until a try
+    /// succeeds.
+    fn remembered_refusal(&self, step: Step) -> Option<(Reason, String)> {
+        let before = self.cluster.record.as_deref()?;
+        let refused = before.reason == Reason::WorkRefused
+            && before.attempt == self.out.record.attempt
+            && before.refused_step == Some(step);
+        refused.then(|| (Reason::WorkRefused, before.message.to_string()))
+    }
+
+    /// Keeps the blocker as the reason, even while its step is tried again, because nothing has changed until a try
+    /// succeeds.
+    fn keep_blocker(&mut self, step: Step) -> bool {
+        let Some((reason, text)) = self.blocker(step) else {
+            return false;
+        };
+        self.block_step(step, reason, &text);
+        true
+    }
+
+    fn conflict(&mut self, step: Step, what: &str) {
+        self.block_step(step, Reason::Conflict, &format!("Step {step:?}: {what}"));
+    }
+
+    /// Blocks the cluster until a human acts. A cluster whose post-action has not started keeps its phase, because it
+    /// is upgraded.
+    fn block_step(&mut self, step: Step, reason: Reason, text: &str) {
+        if step == Step::PostAction && self.out.record.phase == Phase::PostAction {
+            self.wait(reason, text);
+        } else {
+            self.block(reason, text);
+        }
+        let refused_step = (reason == Reason::WorkRefused).then_some(step);
+        if self.out.record.refused_step != refused_step {
+            Arc::make_mut(&mut self.out.record).refused_step = refused_step;
+        }
+    }
+
+    /// Why a step must not begin: it leads to an older version than the cluster runs. Steps after the platform do not
+    /// change the version.
+    pub(crate) fn downgrade(&self, step: Step) -> Option<String> {
+        let version = &self.cluster.version;
+        (step <= Step::Platform && is_refused(self.policy, version)).then(|| {
+            format!(
+                "The cluster runs {version}, which is newer than {}. Set spec.clusterVersion.allowDowngrade, or take the cluster out of the selection.",
+                self.policy.target
+            )
+        })
+    }
+}

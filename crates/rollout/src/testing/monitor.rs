@@ -1,0 +1,269 @@
+//! What must hold at every step of a scenario, checked on plans and on writes that were carried out, not on the
+//! planner's code.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::check::check;
+use crate::model::{Action, Attempt, Busy, Cluster, Fleet, Limit, Phase, Plan, Policy, Reason, Record, Step};
+use crate::planner::plan;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watch {
+    pub(super) faults: Vec<String>,
+    /// Slots held by each upgrade at the last check.
+    held: BTreeMap<usize, usize>,
+    /// Largest number of slots that each upgrade has held.
+    largest: BTreeMap<usize, usize>,
+    /// Clock of each step, per upgrade, cluster, step and attempt.
+    clocks: BTreeMap<(usize, Arc<str>, Step, Attempt), DateTime<Utc>>,
+}
+
+impl Watch {
+    fn fault(&mut self, now: DateTime<Utc>, text: &str) {
+        self.faults.push(format!("{now}: {text}"));
+    }
+
+    pub(super) fn on_plan(
+        &mut self,
+        index: usize,
+        now: DateTime<Utc>,
+        policy: &Policy,
+        fleet: &Fleet,
+        plan: &Plan,
+    ) {
+        for violation in check(now, policy, fleet, plan) {
+            self.fault(now, &format!("check: {violation:?}"));
+        }
+        if policy.deleting {
+            return;
+        }
+        self.watch_slots(index, now, policy, fleet, plan);
+        self.watch_summary(now, plan);
+        self.watch_idempotence(now, policy, fleet, plan);
+        self.clocks
+            .retain(|(owner, cluster, ..), _| *owner != index || !plan.dropped.contains(cluster));
+        for state in &plan.clusters {
+            let before = fleet
+                .clusters
+                .iter()
+                .find(|cluster| cluster.name == state.name)
+                .and_then(|cluster| cluster.record.as_deref());
+            if before.is_some_and(|before| before.attempt != state.record.attempt) {
+                self.clocks.retain(|(owner, cluster, _, attempt), _| {
+                    *owner != index || *cluster != state.name || *attempt != state.record.attempt
+                });
+            }
+            if let Some(before) = before
+                && reverses(before, &state.record)
+            {
+                let text = format!("{}: {:?} became {:?}", state.name, before, state.record);
+                self.fault(now, &text);
+            }
+        }
+    }
+
+    fn watch_slots(&mut self, index: usize, now: DateTime<Utc>, policy: &Policy, fleet: &Fleet, plan: &Plan) {
+        let total = plan.clusters.len();
+        let size = match policy.max_concurrency {
+            Limit::Count(count) => count as usize,
+            Limit::Percent(percent) => (total * percent as usize).div_ceil(100),
+        }
+        .max(1);
+        let held = plan
+            .clusters
+            .iter()
+            .filter(|state| {
+                // A start whose outcome is not known counts as carried out.
+                let busy = fleet
+                    .clusters
+                    .iter()
+                    .any(|cluster| cluster.name == state.name && cluster.awaits_start());
+                let mut actions = plan.actions.iter();
+                let starts = actions
+                    .any(|action| action.cluster() == &state.name && self::busy(action) == Busy::Starting);
+                state.record.phase.holds_slot() || (state.starting && starts) || busy
+            })
+            .count();
+        let before = self.held.insert(index, held).unwrap_or(0);
+        if held > size && held > before {
+            self.fault(
+                now,
+                &format!("{held} slots held, {size} allowed, {before} before"),
+            );
+        }
+    }
+
+    /// Checks the works on the hub, whatever the controller knows about them.
+    pub(super) fn on_hub(&mut self, index: usize, now: DateTime<Utc>, unfinished: usize, size: usize) {
+        let largest = self.largest.entry(index).or_default();
+        *largest = size.max(*largest);
+        let largest = *largest;
+        if unfinished > largest {
+            self.fault(
+                now,
+                &format!("{unfinished} clusters unfinished on the hub, {largest} allowed"),
+            );
+        }
+    }
+
+    fn watch_summary(&mut self, now: DateTime<Utc>, plan: &Plan) {
+        let all = &plan.summary.clusters;
+        let canaries = &plan.summary.canaries;
+        for counts in [all, canaries] {
+            if counts.total != counts.initialized + counts.pending {
+                self.fault(now, &format!("total differs: {counts:?}"));
+            }
+        }
+        let failed = plan
+            .clusters
+            .iter()
+            .filter(|state| state.record.phase == Phase::Failed)
+            .count();
+        if all.total != plan.clusters.len() || all.failed != failed || canaries.total > all.total {
+            self.fault(now, &format!("counters differ: {:?}", plan.summary));
+        }
+    }
+
+    /// A second plan without any event in between must ask for nothing and change nothing.
+    fn watch_idempotence(&mut self, now: DateTime<Utc>, policy: &Policy, fleet: &Fleet, first: &Plan) {
+        let mut fleet = fleet.clone();
+        fleet
+            .clusters
+            .retain(|cluster| !first.dropped.contains(&cluster.name));
+        for cluster in &mut fleet.clusters {
+            if let Some(state) = first.clusters.iter().find(|state| state.name == cluster.name) {
+                cluster.record = Some(Arc::clone(&state.record));
+            }
+            for action in first
+                .actions
+                .iter()
+                .filter(|action| *action.cluster() == cluster.name)
+            {
+                let busy = busy(action);
+                if cluster.busy != Some(Busy::Starting) {
+                    cluster.busy = Some(busy);
+                }
+            }
+        }
+        let second = plan(now, policy, &fleet);
+        if !second.actions.is_empty() {
+            self.fault(now, &format!("planned twice: {:?}", second.actions));
+        }
+        for (one, two) in first.clusters.iter().zip(&second.clusters) {
+            if policy.retry.is_some() && one.record.phase == Phase::Failed {
+                continue;
+            }
+            // Which of several reasons not to start is given may depend on what starts meanwhile.
+            let given = Record {
+                reason: one.record.reason,
+                message: Arc::clone(&one.record.message),
+                ..Record::clone(&two.record)
+            };
+            if *one.record != given {
+                let text = format!("record moves by itself: {:?} then {:?}", one.record, two.record);
+                self.fault(now, &text);
+            }
+        }
+        self.watch_rest(now, policy, fleet, &second);
+    }
+
+    /// A second later, without an event and with nothing due, every record must be the same. A row that changed with
+    /// time alone would be written again and again.
+    fn watch_rest(&mut self, now: DateTime<Utc>, policy: &Policy, mut fleet: Fleet, latest: &Plan) {
+        for cluster in &mut fleet.clusters {
+            if let Some(state) = latest.clusters.iter().find(|state| state.name == cluster.name) {
+                cluster.record = Some(Arc::clone(&state.record));
+            }
+        }
+        let rest = plan(now, policy, &fleet);
+        let later = now + TimeDelta::seconds(1);
+        if rest.wake_at.is_some_and(|wake| wake <= later) {
+            return;
+        }
+        let next = plan(later, policy, &fleet);
+        for (one, two) in rest.clusters.iter().zip(&next.clusters) {
+            if one.record != two.record {
+                let text = format!(
+                    "record moves with time alone: {:?} then {:?}",
+                    one.record, two.record
+                );
+                self.fault(now, &text);
+            }
+        }
+        if next.actions != rest.actions || next.dropped != rest.dropped {
+            self.fault(now, &format!("time alone causes {:?}", next.actions));
+        }
+    }
+
+    /// Checks a creation that was carried out on the hub.
+    pub(super) fn on_create(
+        &mut self,
+        now: DateTime<Utc>,
+        key: (usize, Arc<str>, Step, Attempt),
+        started: DateTime<Utc>,
+        starts: bool,
+        written: Option<&Record>,
+        late: bool,
+    ) {
+        // A creation that was sent before the step ended and is carried out later is cleaned up again.
+        let finished = !late
+            && written.is_some_and(|written| written.attempt == key.3 && written.succeeded(key.2.into()));
+        if finished {
+            self.fault(now, &format!("a finished step is created again: {key:?}"));
+        }
+        // Its clock may differ as well, because a later try may have had another one, which is on record.
+        if late {
+            self.clocks.entry(key).or_insert(started);
+            return;
+        }
+        if let Some(clock) = self.clocks.get(&key)
+            && *clock != started
+            && !starts
+        {
+            self.fault(
+                now,
+                &format!("the clock was reset from {clock} to {started}: {key:?}"),
+            );
+        }
+        self.clocks.insert(key, started);
+    }
+
+    pub(super) fn on_doubled(&mut self, now: DateTime<Utc>, cluster: &str, step: Step) {
+        self.fault(now, &format!("{cluster}: {step:?} created where it exists"));
+    }
+
+    pub(super) fn on_restless(&mut self, now: DateTime<Utc>) {
+        self.fault(now, "plans keep changing without an event");
+    }
+}
+
+/// The state of the cluster while a write for the action is in progress.
+pub(super) fn busy(action: &Action) -> Busy {
+    match action {
+        Action::Create { step, .. } if *step != Step::PostAction => Busy::Starting,
+        Action::Update { .. } => Busy::Starting,
+        Action::Create { .. } | Action::MarkSoak { .. } | Action::Delete { .. } | Action::Read { .. } => {
+            Busy::Other
+        }
+    }
+}
+
+/// True when a final phase changed within its attempt, other than by a post-action that recovered.
+fn reverses(before: &Record, after: &Record) -> bool {
+    let recovered = matches!(
+        before.reason,
+        Reason::PostActionFailed | Reason::PostActionTimeout
+    );
+    before.phase.is_terminal()
+        && before.attempt == after.attempt
+        && before.phase != after.phase
+        && !(recovered && after.phase == Phase::Complete)
+}
+
+/// The cluster of this name.
+pub(super) fn named<'a>(fleet: &'a Fleet, name: &str) -> Option<&'a Cluster> {
+    fleet.clusters.iter().find(|cluster| *cluster.name == *name)
+}

@@ -1,0 +1,530 @@
+//! A scenario: time, upgrades and a hub. It carries out plans until nothing changes any more.
+
+mod landing;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::build::at;
+use super::hub::{Hub, HubWork, Owner, Spoke};
+use super::monitor::{Watch, named};
+use super::script::{Rng, Script};
+use super::upgrade::{Landing, Upgrade, Write, observe};
+use crate::model::{
+    Action, Attempt, Eligibility, Phase, Plan, Policy, Record, Selection, Step, StepStatus, StepWork,
+};
+use crate::planner::plan;
+
+/// After this time a step with a blocker is tried again.
+const BLOCKER_BACKOFF: TimeDelta = TimeDelta::seconds(30);
+/// After this time a failed write is repeated.
+const WRITE_BACKOFF: TimeDelta = TimeDelta::seconds(2);
+/// Largest number of plans at one time. More mean that plans keep changing.
+const ROUNDS: usize = 40;
+
+/// How long writes take and how they end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Latency {
+    /// One second each, in order; none fails.
+    Ordered,
+    /// 0 to 3 seconds, none fails.
+    Random,
+    /// 0 to 3 seconds; one in ten is refused or its answer is lost.
+    Faulty,
+    /// 0 to 3 seconds; half are refused, lose their answer, or lose their answer and are carried out up to a minute
+    /// later.
+    Stalling,
+    /// Every answer is lost, and the write is carried out this many seconds later.
+    Losing(i64),
+}
+
+/// Hub, agents and controllers.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    now: DateTime<Utc>,
+    hub: Hub,
+    upgrades: Vec<Upgrade>,
+    latency: Latency,
+    rng: Rng,
+    watch: Watch,
+    log: Vec<String>,
+    actions: usize,
+    /// Writes that were abandoned and will be carried out at these times, by upgrade.
+    late: Vec<(DateTime<Utc>, usize, Write)>,
+}
+
+impl Scenario {
+    /// A scenario with one upgrade, at second 0.
+    #[must_use]
+    pub fn new(policy: Policy, seed: u64) -> Scenario {
+        Scenario {
+            now: at(0),
+            hub: Hub::default(),
+            upgrades: vec![Upgrade::new("upgrade", policy)],
+            latency: Latency::Ordered,
+            rng: Rng::new(seed),
+            watch: Watch::default(),
+            log: Vec::new(),
+            actions: 0,
+            late: Vec::new(),
+        }
+    }
+
+    /// Sets how writes end from now on.
+    pub const fn set_latency(&mut self, latency: Latency) {
+        self.latency = latency;
+    }
+
+    /// Adds a newer upgrade and returns its index.
+    pub fn add_upgrade(&mut self, name: &str, policy: Policy) -> usize {
+        self.upgrades.push(Upgrade::new(name, policy));
+        self.upgrades.len() - 1
+    }
+
+    /// Adds a cluster that every upgrade selects and whose agent succeeds in every step.
+    pub fn add_cluster(&mut self, name: &str) {
+        let name: Arc<str> = Arc::from(name);
+        let spoke = Spoke {
+            gone: false,
+            eligibility: Eligibility::Eligible,
+            version: Arc::from("4.11.0"),
+            offline: false,
+            works: [None, None, None, None],
+            refuses: BTreeSet::new(),
+            scripts: [
+                Script::succeeds(2, 5),
+                Script::succeeds(5, 20).other_version(1),
+                Script::succeeds(2, 10),
+                Script::succeeds(2, 5),
+            ],
+        };
+        self.hub.spokes.insert(Arc::clone(&name), spoke);
+        for index in 0..self.upgrades.len() {
+            self.select(index, &name);
+        }
+    }
+
+    /// Selects a cluster.
+    pub fn select(&mut self, upgrade: usize, name: &str) {
+        self.upgrades[upgrade]
+            .selection
+            .insert(Arc::from(name), Selection::In);
+    }
+
+    /// Removes a cluster from the selection.
+    pub fn deselect(&mut self, upgrade: usize, name: &str) {
+        let left = Selection::Left(self.now);
+        self.upgrades[upgrade].selection.insert(Arc::from(name), left);
+    }
+
+    /// Clusters that are selected.
+    #[must_use]
+    pub fn selected(&self, upgrade: usize) -> Vec<Arc<str>> {
+        let selection = &self.upgrades[upgrade].selection;
+        selection
+            .iter()
+            .filter(|(_, selection)| **selection == Selection::In)
+            .map(|(name, _)| Arc::clone(name))
+            .collect()
+    }
+
+    /// Makes a cluster a canary.
+    pub fn canary(&mut self, upgrade: usize, name: &str) {
+        self.upgrades[upgrade].canaries.insert(Arc::from(name));
+    }
+
+    /// Changes the policy.
+    pub fn edit(&mut self, upgrade: usize, change: impl FnOnce(&mut Policy)) {
+        let upgrade = &mut self.upgrades[upgrade];
+        change(&mut upgrade.policy);
+        let refused = |slot: &StepWork| matches!(slot, StepWork::Refused { .. });
+        upgrade.blockers.retain(|_, slot| !refused(slot));
+    }
+
+    /// Replaces the policy.
+    pub fn set_policy(&mut self, upgrade: usize, policy: Policy) {
+        self.upgrades[upgrade].policy = policy;
+    }
+
+    /// Sets the retry annotation.
+    pub fn retry(&mut self, upgrade: usize, token: &str) {
+        self.upgrades[upgrade].retry = Some(Arc::from(token));
+    }
+
+    fn spoke(&mut self, name: &str, change: impl FnOnce(&mut Spoke, DateTime<Utc>)) {
+        let now = self.now;
+        if let Some(spoke) = self.hub.spokes.get_mut(name) {
+            change(spoke, now);
+        }
+    }
+
+    /// Gives the agent another script for a step. It also applies to a work that is not done yet.
+    pub fn script(&mut self, name: &str, step: Step, script: Script) {
+        self.spoke(name, |spoke, now| {
+            spoke.scripts[step.index()] = script;
+            if let Some(work) = &mut spoke.works[step.index()] {
+                work.epoch = now;
+                work.done = work.status == StepStatus::Succeeded && work.unhealthy.is_none();
+            }
+        });
+    }
+
+    /// Silences the agent of a cluster or brings it back. The cluster is unavailable meanwhile.
+    pub fn offline(&mut self, name: &str, offline: bool) {
+        self.spoke(name, |spoke, _| {
+            spoke.offline = offline;
+            if matches!(
+                spoke.eligibility,
+                Eligibility::Eligible | Eligibility::Unavailable { .. }
+            ) {
+                spoke.eligibility = if offline {
+                    Eligibility::Unavailable {
+                        reason: crate::Reason::ClusterUnavailable,
+                        message: Arc::from("the agent is silent"),
+                    }
+                } else {
+                    Eligibility::Eligible
+                };
+            }
+        });
+    }
+
+    /// Sets the version that a cluster reports.
+    pub fn runs(&mut self, name: &str, version: &str) {
+        self.spoke(name, |spoke, _| spoke.version = Arc::from(version));
+    }
+
+    /// Sets whether a cluster may start.
+    pub fn eligibility(&mut self, name: &str, eligibility: Eligibility) {
+        self.spoke(name, |spoke, _| spoke.eligibility = eligibility);
+    }
+
+    /// Deletes the ManagedCluster with its namespace.
+    pub fn lose(&mut self, name: &str) {
+        self.spoke(name, |spoke, _| spoke.gone = true);
+    }
+
+    /// Deletes a work, as somebody would by hand.
+    pub fn delete_work(&mut self, name: &str, step: Step) {
+        self.spoke(name, |spoke, now| {
+            if let Some(work) = &mut spoke.works[step.index()] {
+                work.deleted.get_or_insert(now);
+            }
+        });
+    }
+
+    /// Adds a work that belongs to no upgrade under a step's name, if the name is free.
+    pub fn add_foreign(&mut self, name: &str, step: Step) {
+        self.spoke(name, |spoke, now| {
+            spoke.works[step.index()].get_or_insert_with(|| HubWork {
+                owner: Owner::Nobody,
+                attempt: Attempt {
+                    revision: Arc::from(""),
+                    retry: Arc::from(""),
+                },
+                hash: Arc::from(""),
+                started: now,
+                soak_started: None,
+                deleted: None,
+                epoch: now,
+                status: StepStatus::NotYet,
+                unhealthy: None,
+                done: false,
+                applied: true,
+            });
+        });
+    }
+
+    /// Sets whether the hub refuses new works of a step as invalid.
+    pub fn refuse(&mut self, name: &str, step: Step, refuses: bool) {
+        self.spoke(name, |spoke, _| {
+            if refuses {
+                spoke.refuses.insert(step);
+            } else {
+                spoke.refuses.remove(&step);
+            }
+        });
+    }
+
+    /// Removes a work that belongs to no upgrade.
+    pub fn remove_foreign(&mut self, name: &str, step: Step) {
+        self.spoke(name, |spoke, now| {
+            if let Some(work) = &mut spoke.works[step.index()]
+                && work.owner == Owner::Nobody
+            {
+                work.deleted = Some(now);
+            }
+        });
+    }
+
+    /// Kills and restarts the controller of an upgrade. It loses what was not written, and each write that was in
+    /// progress was or was not carried out.
+    pub fn crash(&mut self, upgrade: usize) {
+        self.say("controller restarts");
+        let writes = std::mem::take(&mut self.upgrades[upgrade].writes);
+        for write in writes {
+            if self.rng.chance(50) {
+                self.carry_out(upgrade, &write);
+            }
+        }
+        self.upgrades[upgrade].forget(self.now);
+    }
+
+    /// The time, in seconds.
+    #[must_use]
+    pub fn seconds(&self) -> i64 {
+        (self.now - at(0)).num_seconds()
+    }
+
+    /// The record of a cluster, as the controller has it.
+    #[must_use]
+    pub fn record(&self, upgrade: usize, name: &str) -> Option<&Record> {
+        self.upgrades[upgrade].drafts.get(name).map(Arc::as_ref)
+    }
+
+    /// The phase of a cluster.
+    #[must_use]
+    pub fn phase(&self, upgrade: usize, name: &str) -> Option<Phase> {
+        self.record(upgrade, name).map(|record| record.phase)
+    }
+
+    /// Phases of all clusters, by name.
+    #[must_use]
+    pub fn phases(&self, upgrade: usize) -> Vec<Phase> {
+        let drafts = &self.upgrades[upgrade].drafts;
+        drafts.values().map(|record| record.phase).collect()
+    }
+
+    /// The latest plan.
+    pub fn plan(&self, upgrade: usize) -> &Plan {
+        &self.upgrades[upgrade].last
+    }
+
+    /// True when a work exists under the name of the step, whatever it belongs to.
+    #[must_use]
+    pub fn has_work(&self, name: &str, step: Step) -> bool {
+        let spoke = self.hub.spokes.get(name);
+        spoke.is_some_and(|spoke| spoke.works[step.index()].is_some())
+    }
+
+    /// Number of writes that plans have asked for so far.
+    #[must_use]
+    pub const fn actions(&self) -> usize {
+        self.actions
+    }
+
+    /// Every rule that was seen violated.
+    #[must_use]
+    pub fn faults(&self) -> &[String] {
+        &self.watch.faults
+    }
+
+    /// Times, actions and phases so far, one per line.
+    #[must_use]
+    pub fn log(&self) -> String {
+        self.log.join("\n")
+    }
+
+    /// The lines of the log about actions of this kind (`create`, `update`, `delete`).
+    #[must_use]
+    pub fn log_of(&self, kind: &str) -> Vec<&str> {
+        self.log
+            .iter()
+            .map(String::as_str)
+            .filter(|line| line.contains(kind))
+            .collect()
+    }
+
+    fn say(&mut self, text: &str) {
+        let mut line = String::new();
+        let _ = write!(line, "{:>5}s  {text}", self.seconds());
+        self.log.push(line);
+    }
+
+    /// Adds a line to the log.
+    pub fn note(&mut self, text: &str) {
+        self.say(&format!("# {text}"));
+    }
+
+    /// Runs the scenario until the given second.
+    pub fn run_until(&mut self, seconds: i64) {
+        self.tick();
+        while let Some(next) = self.next()
+            && next <= at(seconds)
+        {
+            self.now = next.max(self.now);
+            self.tick();
+        }
+        self.now = at(seconds).max(self.now);
+    }
+
+    /// Runs the scenario until nothing changes. Returns false if it still changes at the given second.
+    pub fn settle(&mut self, seconds: i64) -> bool {
+        self.run_until(seconds);
+        self.next().is_none()
+    }
+
+    fn next(&self) -> Option<DateTime<Utc>> {
+        let upgrades = self.upgrades.iter().filter_map(|upgrade| upgrade.next(self.now));
+        let late = self.late.iter().map(|(at, ..)| *at);
+        upgrades.chain(late).chain(self.hub.next(self.now)).min()
+    }
+
+    /// Silences the watches of an upgrade's controller without an error, or ends the silence.
+    pub fn deafen(&mut self, upgrade: usize, deaf: bool) {
+        self.upgrades[upgrade].deaf = deaf.then(|| self.hub.clone());
+    }
+
+    /// Number of clusters with unfinished works on the hub, whatever the controller knows about them.
+    #[must_use]
+    pub fn unfinished(&self, upgrade: usize) -> usize {
+        let spokes = self.hub.spokes.iter().filter(|(_, spoke)| !spoke.gone);
+        spokes
+            .filter(|(name, spoke)| {
+                let record = self.upgrades[upgrade].drafts.get(*name);
+                let counts = |work: &HubWork| {
+                    let running = matches!(
+                        work.status,
+                        StepStatus::NotYet | StepStatus::OtherVersion | StepStatus::Running
+                    );
+                    let open = record.is_none_or(|record| {
+                        record.attempt == work.attempt
+                            && (record.phase == Phase::Pending || record.phase.holds_slot())
+                    });
+                    work.owner == Owner::Upgrade(upgrade) && work.deleted.is_none() && running && open
+                };
+                let of_slots = &spoke.works[..=Step::Operators.index()];
+                of_slots.iter().flatten().any(counts)
+            })
+            .count()
+    }
+
+    /// Carries out everything that happens at the present time.
+    fn tick(&mut self) {
+        for _ in 0..ROUNDS {
+            let mut moved = false;
+            for (name, step, work) in self.hub.report(self.now) {
+                if let Owner::Upgrade(index) = work.owner {
+                    self.upgrades[index].note_gone(&name, step, work.observed());
+                }
+                moved = true;
+            }
+            moved |= self.land_late();
+            for index in 0..self.upgrades.len() {
+                moved |= self.land(index);
+                moved |= self.upgrades[index].flush(self.now);
+                moved |= self.think(index);
+                let size = self.upgrades[index].last.summary.max_concurrency;
+                let unfinished = self.unfinished(index);
+                self.watch.on_hub(index, self.now, unfinished, size);
+            }
+            if !moved {
+                return;
+            }
+        }
+        self.watch.on_restless(self.now);
+    }
+
+    /// Plans once. Returns true when the plan changed something.
+    fn think(&mut self, index: usize) -> bool {
+        let upgrade = &mut self.upgrades[index];
+        let deaf = upgrade.deaf.take();
+        upgrade.settle(index, deaf.as_ref().unwrap_or(&self.hub), self.now, None);
+        upgrade.deaf = deaf;
+        let fleet = observe(&self.upgrades, index, &self.hub, self.now);
+        let policy = self.upgrades[index].asked();
+        let plan = plan(self.now, &policy, &fleet);
+        self.watch.on_plan(index, self.now, &policy, &fleet, &plan);
+        for state in &plan.clusters {
+            let before = named(&fleet, &state.name).and_then(|cluster| cluster.record.as_deref());
+            let was = before.map(|record| record.phase);
+            if was != Some(state.record.phase) {
+                let from = was.map_or_else(|| "new".to_owned(), |phase| format!("{phase:?}"));
+                let text = format!(
+                    "{}  {from} -> {:?} {}",
+                    state.name, state.record.phase, state.record.reason
+                );
+                self.say(&text);
+            }
+        }
+        for name in &plan.dropped {
+            self.say(&format!("{name}  dropped"));
+        }
+        for action in &plan.actions {
+            self.issue(index, action, &plan);
+        }
+        let urgent = match self.latency {
+            Latency::Ordered | Latency::Losing(_) => TimeDelta::zero(),
+            Latency::Random | Latency::Faulty | Latency::Stalling => {
+                TimeDelta::seconds(self.rng.below(2).cast_signed())
+            }
+        };
+        let upgrade = &mut self.upgrades[index];
+        let changed = upgrade.adopt(&plan, self.now, urgent) || !plan.actions.is_empty();
+        upgrade.wake = plan.wake_at;
+        upgrade.last = plan;
+        changed
+    }
+
+    fn issue(&mut self, index: usize, action: &Action, plan: &Plan) {
+        let (lands, landing) = match self.latency {
+            Latency::Ordered => (1, Landing::Done),
+            Latency::Random => (self.rng.below(4), Landing::Done),
+            Latency::Faulty => {
+                let landing = match self.rng.below(20) {
+                    0 => Landing::Refused,
+                    1 => Landing::Lost,
+                    _ => Landing::Done,
+                };
+                (self.rng.below(4), landing)
+            }
+            Latency::Stalling => {
+                let landing = match self.rng.below(10) {
+                    0 => Landing::Refused,
+                    1 => Landing::Lost,
+                    2..=4 => Landing::Late(self.rng.below(60).cast_signed()),
+                    _ => Landing::Done,
+                };
+                (self.rng.below(4), landing)
+            }
+            Latency::Losing(seconds) => (1, Landing::Late(seconds)),
+        };
+        let landing = match (landing, action) {
+            (Landing::Late(_), Action::Read { .. }) => Landing::Done,
+            (Landing::Late(_), Action::MarkSoak { .. } | Action::Delete { .. }) => Landing::Lost,
+            (landing, _) => landing,
+        };
+        let step = action.step();
+        let hash = self.upgrades[index].policy.steps[step.index()].clone();
+        let cluster = action.cluster();
+        let starts = plan
+            .clusters
+            .iter()
+            .any(|state| state.name == *cluster && state.starting);
+        let what = match action {
+            Action::Create { .. } => format!("create {step:?}"),
+            Action::Update { kind, .. } => format!("update {step:?} ({kind:?})"),
+            Action::MarkSoak { .. } => format!("mark soak on {step:?}"),
+            Action::Delete { why, .. } => format!("delete {step:?} ({why:?})"),
+            Action::Read { .. } => format!("read {step:?}"),
+        };
+        self.say(&format!("{cluster}  {what}"));
+        self.actions += 1;
+        let key = (Arc::clone(cluster), step);
+        let repeats = self.upgrades[index].unsettled.contains_key(&key);
+        self.upgrades[index].writes.push(Write {
+            issued: self.now,
+            repeats,
+            late: false,
+            cluster: Arc::clone(cluster),
+            action: action.clone(),
+            starts,
+            hash: hash.unwrap_or_else(|| Arc::from("")),
+            lands: self.now + TimeDelta::seconds(lands.cast_signed()),
+            landing,
+        });
+    }
+}

@@ -1,0 +1,173 @@
+//! How writes of a scenario are carried out on its hub, and what the controllers learn from them.
+
+use std::sync::Arc;
+
+use chrono::TimeDelta;
+
+use super::{BLOCKER_BACKOFF, Latency, Scenario, WRITE_BACKOFF};
+use crate::model::{Action, Step, StepStatus, StepWork};
+use crate::testing::hub::{HubWork, Owner};
+use crate::testing::upgrade::{Landing, Write};
+
+impl Scenario {
+    /// Updates what the controller knows about a work from an answer.
+    fn learn(&mut self, index: usize, cluster: &Arc<str>, step: Step) {
+        let works = self
+            .hub
+            .spokes
+            .get(cluster)
+            .map(|spoke| &spoke.works[step.index()]);
+        let deaf = self.upgrades[index].deaf.as_mut();
+        let known = deaf.and_then(|hub| hub.spokes.get_mut(cluster));
+        if let (Some(work), Some(known)) = (works, known) {
+            known.works[step.index()].clone_from(work);
+        }
+    }
+
+    /// Carries out the abandoned writes that are due.
+    pub(super) fn land_late(&mut self) -> bool {
+        let now = self.now;
+        let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.late)
+            .into_iter()
+            .partition(|(at, ..)| *at <= now);
+        self.late = later;
+        for (_, index, write) in &due {
+            self.say(&format!(
+                "{}  {:?} lands late",
+                write.cluster,
+                write.action.step()
+            ));
+            self.carry_out(*index, write);
+        }
+        !due.is_empty()
+    }
+
+    /// Carries out the writes that are due. Returns true when there were any.
+    pub(super) fn land(&mut self, index: usize) -> bool {
+        let now = self.now;
+        let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.upgrades[index].writes)
+            .into_iter()
+            .partition(|write| write.lands <= now);
+        self.upgrades[index].writes = later;
+        for write in &due {
+            match write.landing {
+                Landing::Done | Landing::Lost => self.carry_out(index, write),
+                Landing::Late(seconds) => {
+                    let mut write = write.clone();
+                    (write.repeats, write.late) = (true, true);
+                    self.late.push((now + TimeDelta::seconds(seconds), index, write));
+                }
+                Landing::Refused => {}
+            }
+            self.answer(index, write);
+        }
+        !due.is_empty()
+    }
+
+    /// Reports to the controller how a write ended.
+    fn answer(&mut self, index: usize, write: &Write) {
+        let (now, cluster) = (self.now, &write.cluster);
+        let step = write.action.step();
+        if write.landing == Landing::Done {
+            self.learn(index, cluster, step);
+        }
+        let upgrade = &mut self.upgrades[index];
+        let moves = matches!(write.action, Action::Create { .. } | Action::Update { .. });
+        let reads = matches!(write.action, Action::Read { .. });
+        upgrade.weigh(write, now);
+        let answered = match write.landing {
+            Landing::Refused => moves,
+            Landing::Done => moves || reads,
+            Landing::Lost | Landing::Late(_) => false,
+        };
+        if answered {
+            upgrade.settle(index, &self.hub, now, Some((&**cluster, step)));
+        }
+        if reads && write.landing == Landing::Done {
+            upgrade.read.insert(Arc::clone(cluster), (step, write.issued));
+        }
+        let (unsettled, _) = upgrade.doubts(index, &self.hub, cluster);
+        if write.landing == Landing::Done && unsettled.is_none() {
+            upgrade.backoff.remove(cluster);
+        } else {
+            upgrade.backoff.insert(Arc::clone(cluster), now + WRITE_BACKOFF);
+        }
+    }
+
+    pub(super) fn carry_out(&mut self, index: usize, write: &Write) {
+        let now = self.now;
+        let step = write.action.step();
+        let Some(spoke) = self.hub.spokes.get_mut(&write.cluster) else {
+            return;
+        };
+        if spoke.gone {
+            return;
+        }
+        let blocker = (Arc::clone(&write.cluster), step);
+        let retry_at = now + BLOCKER_BACKOFF;
+        let refused = spoke.refuses.contains(&step);
+        let slot = &mut spoke.works[step.index()];
+        match (&write.action, slot) {
+            // The API server validates the object before it looks for the name.
+            (Action::Create { .. }, _) if refused => {
+                let message = Arc::from("it is invalid");
+                let refused = StepWork::Refused { retry_at, message };
+                self.upgrades[index].blockers.insert(blocker, refused);
+            }
+            (Action::Create { attempt, started, .. }, slot @ None) => {
+                *slot = Some(HubWork {
+                    owner: Owner::Upgrade(index),
+                    attempt: attempt.clone(),
+                    hash: Arc::clone(&write.hash),
+                    started: *started,
+                    soak_started: None,
+                    deleted: None,
+                    epoch: now,
+                    status: StepStatus::NotYet,
+                    unhealthy: None,
+                    done: false,
+                    applied: false,
+                });
+                let key = (index, Arc::clone(&write.cluster), step, attempt.clone());
+                let row = self.upgrades[index].rows.get(&write.cluster).cloned();
+                self.watch
+                    .on_create(now, key, *started, write.starts, row.as_deref(), write.late);
+                self.upgrades[index].blockers.remove(&blocker);
+            }
+            (Action::Create { .. }, Some(work)) => {
+                // A write that is carried out late may take the name of a creation that is in progress.
+                let expected =
+                    write.repeats || matches!(self.latency, Latency::Stalling | Latency::Losing(_));
+                if work.owner == Owner::Upgrade(index) && expected {
+                    self.upgrades[index].blockers.remove(&blocker);
+                } else if work.owner == Owner::Upgrade(index) {
+                    self.watch.on_doubled(now, &write.cluster, step);
+                } else if work.owner == Owner::Nobody {
+                    let foreign = StepWork::Foreign { retry_at };
+                    self.upgrades[index].blockers.insert(blocker, foreign);
+                }
+            }
+            (Action::Update { attempt, started, .. }, Some(work)) if work.deleted.is_none() => {
+                if work.hash != write.hash {
+                    work.epoch = now;
+                    work.status = StepStatus::NotYet;
+                    work.done = false;
+                }
+                work.owner = Owner::Upgrade(index);
+                work.attempt = attempt.clone();
+                work.hash = Arc::clone(&write.hash);
+                work.started = *started;
+                work.soak_started = None;
+            }
+            (Action::MarkSoak { started, .. }, Some(work))
+                if work.deleted.is_none() && work.owner == Owner::Upgrade(index) =>
+            {
+                work.soak_started = Some(*started);
+            }
+            (Action::Delete { .. }, Some(work)) if work.owner != Owner::Nobody => {
+                work.deleted.get_or_insert(now);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Blockers of a step that only a human can remove: works that belong to no upgrade, and works that the hub refuses.
+
+use std::sync::Arc;
+
+use super::{planned, stand, writes};
+use crate::model::{Busy, Phase, Reason, Stage, StallReason, Step, StepWork};
+use crate::testing::{FleetBuilder, RecordBuilder, at, fleet, policy, record, work};
+
+const NOTHING: [&str; 0] = [];
+
+/// A cluster whose post-action is due.
+fn upgraded() -> RecordBuilder {
+    record(Phase::PostAction)
+        .succeeded(Stage::Platform, 0)
+        .stage(Stage::PostAction, 5)
+}
+
+#[test]
+fn a_foreign_work_blocks_until_it_is_tried_again() {
+    let foreign = || {
+        fleet()
+            .cluster("dev1")
+            .step_work(Step::Platform, StepWork::Foreign { retry_at: at(30) })
+    };
+    let plan = planned(10, policy(), foreign());
+    assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::Conflict));
+    assert_eq!(plan.wake_at, Some(at(30)));
+    let plan = planned(30, policy(), foreign());
+    assert_eq!(writes(&plan), ["create dev1/Platform"]);
+}
+
+#[test]
+fn a_refused_work_blocks_with_what_the_hub_said_until_it_is_tried_again() {
+    let refused = || fleet().cluster("dev1").refused(Step::PreAction, 30);
+    let plan = planned(10, policy().pre_action(), refused());
+    assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::WorkRefused));
+    assert_eq!(
+        &*plan.clusters[0].record.message,
+        "Step PreAction: The hub refuses its ManifestWork: it is invalid"
+    );
+    assert_eq!(plan.wake_at, Some(at(30)));
+    assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersBlocked));
+}
+
+#[test]
+fn an_obstacle_that_is_tried_again_stays_the_cause_until_that_has_worked() {
+    let refused = StepWork::Refused {
+        retry_at: at(30),
+        message: Arc::from("it is invalid"),
+    };
+    let foreign = StepWork::Foreign { retry_at: at(30) };
+    let waits = |reason| record(Phase::Blocked).reason(reason);
+    for (reason, slot) in [(Reason::Conflict, foreign), (Reason::WorkRefused, refused)] {
+        let before = fleet()
+            .cluster("dev1")
+            .step_work(Step::PreAction, slot.clone())
+            .record(waits(reason));
+        let after = fleet()
+            .cluster("dev1")
+            .step_work(Step::PostAction, slot)
+            .record(upgraded().reason(reason));
+        for (step, phase, fleet) in [
+            (Step::PreAction, Phase::Blocked, before),
+            (Step::PostAction, Phase::PostAction, after),
+        ] {
+            let asked = || policy().step(step);
+            let plan = planned(30, asked(), fleet.clone());
+            assert_eq!(writes(&plan), [format!("create dev1/{step:?}")]);
+            assert_eq!(stand(&plan, "dev1"), (phase, reason));
+            assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersBlocked));
+            let plan = planned(30, asked(), fleet.busy(Busy::Starting));
+            assert_eq!(writes(&plan), NOTHING);
+            assert_eq!(stand(&plan, "dev1"), (phase, reason));
+            assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersBlocked));
+        }
+    }
+}
+
+#[test]
+fn a_refused_work_holds_back_its_own_cluster_only() {
+    let fleet = fleet()
+        .cluster("dev1")
+        .refused(Step::Platform, 30)
+        .cluster("dev2");
+    let plan = planned(10, policy().max_concurrency(1), fleet);
+    assert_eq!(writes(&plan), ["create dev2/Platform"]);
+    assert_eq!(plan.outlook.stalled, None);
+}
+
+#[test]
+fn an_upgraded_cluster_whose_post_action_has_an_obstacle_stays_upgraded_and_the_upgrade_is_stalled() {
+    let foreign = StepWork::Foreign { retry_at: at(60) };
+    for (fleet, reason) in [
+        (
+            fleet().cluster("dev1").refused(Step::PostAction, 60),
+            Reason::WorkRefused,
+        ),
+        (
+            fleet().cluster("dev1").step_work(Step::PostAction, foreign),
+            Reason::Conflict,
+        ),
+    ] {
+        let fleet = fleet.work(Step::Platform, work(0).succeeded()).record(upgraded());
+        let plan = planned(20, policy().post_action(), fleet);
+        assert_eq!(stand(&plan, "dev1"), (Phase::PostAction, reason));
+        assert_eq!(plan.summary.blocked, 1);
+        assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersBlocked));
+        assert!(!plan.outlook.moving);
+    }
+}
+
+#[test]
+fn a_foreign_work_in_the_way_of_the_operators_gives_the_slot_back_once_that_is_written() {
+    let fleet = |record: RecordBuilder| {
+        fleet()
+            .cluster("dev1")
+            .work(Step::Platform, work(0).succeeded())
+            .step_work(Step::Operators, StepWork::Foreign { retry_at: at(60) })
+            .record(record.succeeded(Stage::Platform, 0))
+            .cluster("dev2")
+    };
+    let asked = || policy().operators().max_concurrency(1);
+    let partial = record(Phase::Partial).stage(Stage::Operators, 10);
+    let plan = planned(20, asked(), fleet(partial));
+    assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::Conflict));
+    assert!(plan.clusters[0].urgent);
+    assert_eq!(writes(&plan), NOTHING);
+    let blocked = record(Phase::Blocked).reason(Reason::Conflict);
+    let plan = planned(20, asked(), fleet(blocked));
+    assert_eq!(writes(&plan), ["create dev2/Platform"]);
+}
+
+/// A restarted controller, for which the refusal is only in the record.
+fn remembered(step: Step, record: RecordBuilder) -> FleetBuilder {
+    let message = format!("Step {step:?}: no");
+    fleet().cluster("dev1").record(record.refused(step, &message))
+}
+
+#[test]
+fn a_refusal_survives_a_restart_until_a_try_has_worked() {
+    for (step, phase, known) in [
+        (Step::Platform, Phase::Blocked, record(Phase::Blocked)),
+        (Step::PostAction, Phase::PostAction, upgraded()),
+    ] {
+        let plan = planned(10, policy().step(step), remembered(step, known));
+        assert_eq!(writes(&plan), [format!("create dev1/{step:?}")]);
+        assert_eq!(stand(&plan, "dev1"), (phase, Reason::WorkRefused));
+        assert_eq!(*plan.clusters[0].record.message, format!("Step {step:?}: no"));
+        assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersBlocked));
+    }
+}
+
+#[test]
+fn a_refusal_is_forgotten_with_the_revision_it_was_of() {
+    let plan = planned(
+        10,
+        policy().edited("r2", &[Step::Platform]),
+        remembered(Step::Platform, record(Phase::Blocked)),
+    );
+    assert_eq!(stand(&plan, "dev1").0, Phase::Pending);
+    assert!(plan.outlook.moving);
+}
+
+#[test]
+fn a_pause_or_an_absent_agent_does_not_hide_a_refusal() {
+    let paused = policy().paused();
+    for (asked, fleet) in [
+        (paused, remembered(Step::Platform, record(Phase::Blocked))),
+        (
+            policy(),
+            remembered(Step::Platform, record(Phase::Blocked)).unavailable(),
+        ),
+        (
+            policy(),
+            fleet().cluster("dev1").refused(Step::Platform, 5).unavailable(),
+        ),
+    ] {
+        let plan = planned(10, asked, fleet);
+        assert_eq!(writes(&plan), NOTHING);
+        assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::WorkRefused));
+    }
+}
+
+#[test]
+fn a_foreign_work_that_is_being_deleted_is_waited_for() {
+    let leaving = StepWork::ForeignTerminating { retry_at: at(15) };
+    let fleet = || fleet().cluster("dev1").step_work(Step::Platform, leaving.clone());
+    let plan = planned(10, policy(), fleet());
+    assert_eq!(stand(&plan, "dev1"), (Phase::Pending, Reason::WaitingForCleanup));
+    assert_eq!(plan.wake_at, Some(at(15)));
+    assert!(plan.outlook.moving);
+    assert_eq!(writes(&planned(15, policy(), fleet())), ["create dev1/Platform"]);
+}
+
+#[test]
+fn a_timeout_without_a_work_repeats_what_kept_it_from_being_made() {
+    let fleet = || fleet().cluster("dev1").record(upgraded());
+    let foreign = StepWork::Foreign { retry_at: at(20_000) };
+    for (fleet, words) in [
+        (
+            fleet().refused(Step::PostAction, 20_000),
+            "WorkRefused: Step PostAction: The hub refuses its ManifestWork: it is invalid",
+        ),
+        (
+            fleet().step_work(Step::PostAction, foreign),
+            "Conflict: Step PostAction: A ManifestWork with this name",
+        ),
+        (fleet().backoff(20_000), "WriteFailed: the hub refused the write"),
+        (
+            remembered(Step::PostAction, upgraded()),
+            "WorkRefused: Step PostAction: no",
+        ),
+        (fleet(), "The step's ManifestWork does not exist"),
+    ] {
+        let fleet = fleet.read(Step::PostAction, 19_000);
+        let plan = planned(19_000, policy().post_action(), fleet);
+        assert_eq!(stand(&plan, "dev1"), (Phase::Failed, Reason::PostActionTimeout));
+        let said = &plan.clusters[0].record.message;
+        assert!(said.contains(words), "{said}");
+    }
+}
+
+#[test]
+fn a_refusal_outweighs_that_its_next_try_did_not_get_through() {
+    let fleet = remembered(Step::Platform, record(Phase::Blocked)).backoff(20);
+    let plan = planned(10, policy(), fleet);
+    assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::WorkRefused));
+    assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersBlocked));
+}
+
+#[test]
+fn the_refusal_of_an_earlier_step_is_not_that_of_a_later_one() {
+    let known = record(Phase::Blocked).succeeded(Stage::Platform, 0);
+    let fleet = remembered(Step::Platform, known);
+    let plan = planned(10, policy().operators(), fleet);
+    assert_eq!(stand(&plan, "dev1").0, Phase::Pending);
+}
+
+#[test]
+fn creations_that_stay_forbidden_are_told_as_stalled_and_keep_their_phase() {
+    let fleet = || fleet().cluster("dev1");
+    for (fleet, moving) in [(fleet().backoff(20), true), (fleet().forbidden(20), false)] {
+        let plan = planned(10, policy(), fleet.clone());
+        assert_eq!(stand(&plan, "dev1"), (Phase::Pending, Reason::WriteFailed));
+        assert_eq!(plan.outlook.moving, moving);
+        let plan = planned(10, policy(), fleet.busy(Busy::Starting));
+        assert_eq!(plan.outlook.moving, moving, "nor while it is tried again");
+    }
+}

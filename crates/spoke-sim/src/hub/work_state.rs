@@ -1,0 +1,247 @@
+//! The state of one ManifestWork, and which write it needs next.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use chrono::TimeDelta;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::view::WorkView;
+use crate::agent::Work;
+use crate::fields::Time;
+use crate::work::status::WorkStatus;
+use crate::work::{FINALIZER, Interner, WorkSpec};
+
+/// First and maximum delay after a failed apply, as in the agent's rate limiter.
+const FIRST_BACKOFF_MS: i64 = 5;
+const LONGEST_BACKOFF_MS: i64 = 1_000_000;
+
+/// One ManifestWork.
+#[derive(Debug)]
+pub(super) struct WorkState {
+    pub uid: Box<str>,
+    pub generation: i64,
+    pub deleting: bool,
+    pub spec: Option<Arc<WorkSpec>>,
+    /// The status that the work should have.
+    pub status: WorkStatus,
+    /// Whether `status` is not written to the hub yet.
+    pub unpublished: bool,
+    /// The state of its next write.
+    pub turn: WriteState,
+    /// When to apply next.
+    pub apply_at: Option<Time>,
+    /// When to collect feedback next, if there is a change.
+    pub observe_at: Option<Time>,
+    /// The state of the cluster that `status` reports: store revision and epoch of the faults.
+    pub observed: Option<(u64, u64)>,
+    /// Whether all owned objects are gone, so that the finalizer can be removed.
+    pub finalized: bool,
+    /// When a change that is not applied yet was seen.
+    pub asked: Option<Time>,
+    /// Number of consecutive failed applies.
+    pub failures: u32,
+    /// Number of consecutive failed writes to the hub.
+    pub refused: u32,
+    pub hold_until: Option<Time>,
+    version: u64,
+    version_text: Box<str>,
+    labels: u64,
+    finalizers: Vec<String>,
+}
+
+/// The state of a work's write. A work has at most one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WriteState {
+    /// No write is needed as far as known.
+    Idle,
+    /// The write is queued.
+    Queued,
+    /// The write is running.
+    Writing,
+}
+
+/// A change to the hub.
+#[derive(Debug)]
+pub(super) struct Write {
+    pub cluster: Arc<str>,
+    pub work: Arc<str>,
+    pub uid: Box<str>,
+    pub kind: WriteKind,
+    pub body: Box<RawValue>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WriteKind {
+    /// Adds the finalizer.
+    Hold,
+    /// Writes the status.
+    Status,
+    /// Removes the finalizer.
+    Release,
+}
+
+#[derive(Serialize)]
+struct Patch<'a> {
+    metadata: PatchMeta<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'a WorkStatus>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PatchMeta<'a> {
+    uid: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource_version: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finalizers: Option<&'a [String]>,
+}
+
+impl WorkState {
+    /// The state of a work that is seen for the first time. Its status counts as written.
+    pub fn new(view: &WorkView) -> Self {
+        let status = view
+            .status
+            .as_ref()
+            .and_then(|raw| serde_json::from_str(raw.get()).ok());
+        Self {
+            uid: view.metadata.uid.as_deref().unwrap_or_default().into(),
+            generation: -1,
+            deleting: false,
+            spec: None,
+            status: status.unwrap_or_default(),
+            unpublished: false,
+            turn: WriteState::Idle,
+            apply_at: None,
+            observe_at: None,
+            observed: None,
+            finalized: false,
+            asked: None,
+            failures: 0,
+            refused: 0,
+            hold_until: None,
+            version: 0,
+            version_text: "".into(),
+            labels: 0,
+            finalizers: Vec::new(),
+        }
+    }
+
+    /// Updates the state from the hub's object. Returns false if the object is older than the known one.
+    pub fn update(&mut self, view: &WorkView, interner: &mut Interner, now: Time) -> bool {
+        let text = view.metadata.resource_version.as_deref().unwrap_or_default();
+        let version = text.parse().unwrap_or(u64::MAX);
+        if version <= self.version && version != u64::MAX {
+            return false;
+        }
+        self.version = version;
+        self.version_text = text.into();
+        self.finalizers = view.metadata.finalizers.clone().unwrap_or_default();
+        self.deleting = view.metadata.deletion_timestamp.is_some();
+        let generation = view.metadata.generation.unwrap_or(0);
+        let mut hasher = DefaultHasher::new();
+        view.metadata.labels.hash(&mut hasher);
+        let labels = hasher.finish();
+        if generation != self.generation {
+            self.generation = generation;
+            let spec = view.spec.as_ref().map_or("{}", |raw| raw.get());
+            self.spec = WorkSpec::parse(spec, interner)
+                .inspect_err(|error| tracing::warn!(%error, uid = %self.uid, "a ManifestWork cannot be read"))
+                .ok()
+                .map(Arc::new);
+            self.apply_again(now);
+        } else if labels != self.labels {
+            self.apply_again(now);
+        }
+        self.labels = labels;
+        true
+    }
+
+    /// Applies a change of spec or labels at once, regardless of the back-off.
+    fn apply_again(&mut self, now: Time) {
+        self.failures = 0;
+        self.apply_at = Some(now);
+        self.asked = Some(now);
+        self.observed = None;
+    }
+
+    pub fn is_held(&self) -> bool {
+        self.finalizers.iter().any(|finalizer| finalizer == FINALIZER)
+    }
+
+    /// Whether the agent has added its finalizer and the work is not being deleted.
+    pub fn is_active(&self) -> bool {
+        self.is_held() && !self.deleting && self.spec.is_some()
+    }
+
+    /// When the agent next has something to do for this work without an event.
+    pub fn wake(&self) -> Option<Time> {
+        let agent = if self.is_active() {
+            [self.apply_at, self.observe_at]
+        } else if self.deleting && self.is_held() && !self.finalized {
+            [self.apply_at, None]
+        } else {
+            [None, None]
+        };
+        agent.into_iter().flatten().chain(self.hold_until).min()
+    }
+
+    /// The work for the pure agent.
+    pub fn work<'a>(&'a self, name: &'a str) -> Option<Work<'a>> {
+        self.spec.as_deref().map(|spec| Work {
+            name,
+            generation: self.generation,
+            spec,
+        })
+    }
+
+    /// The delay before a failed apply is tried again.
+    pub fn back_off(&mut self) -> TimeDelta {
+        let delay = FIRST_BACKOFF_MS << self.failures.min(30);
+        self.failures = self.failures.saturating_add(1);
+        TimeDelta::milliseconds(delay.min(LONGEST_BACKOFF_MS))
+    }
+
+    /// Which write the work needs, if any.
+    pub fn wants(&self) -> Option<WriteKind> {
+        if self.deleting {
+            return match (self.is_held(), self.finalized, self.unpublished) {
+                (true, true, _) => Some(WriteKind::Release),
+                (true, false, true) => Some(WriteKind::Status),
+                _ => None,
+            };
+        }
+        if !self.is_held() {
+            return self.spec.is_some().then_some(WriteKind::Hold);
+        }
+        self.unpublished.then_some(WriteKind::Status)
+    }
+
+    /// The body of a write as a merge patch. A merge patch replaces whole lists, so a patch of finalizers contains the
+    /// resourceVersion that was read.
+    pub fn body(&self, kind: WriteKind) -> Result<Box<RawValue>, serde_json::Error> {
+        let mut finalizers = self.finalizers.clone();
+        let mut patch = Patch {
+            metadata: PatchMeta {
+                uid: &self.uid,
+                resource_version: None,
+                finalizers: None,
+            },
+            status: None,
+        };
+        match kind {
+            WriteKind::Status => patch.status = Some(&self.status),
+            WriteKind::Hold | WriteKind::Release => {
+                finalizers.retain(|finalizer| finalizer != FINALIZER);
+                if kind == WriteKind::Hold {
+                    finalizers.push(FINALIZER.to_owned());
+                }
+                patch.metadata.resource_version = Some(&self.version_text);
+                patch.metadata.finalizers = Some(&finalizers);
+            }
+        }
+        serde_json::value::to_raw_value(&patch)
+    }
+}

@@ -1,0 +1,261 @@
+//! A small cluster-version operator: it accepts a request, reports progress and completes it.
+//!
+//! Validation, preconditions, history and the texts of conditions come from [`cvo_model`], the time between events from
+//! [`Pace`](super::Pace), and problems from the cluster's faults. It uses no update graph: every requested version is
+//! available unless a fault says otherwise.
+
+mod object;
+mod request;
+mod update;
+
+use cvo_model::precondition::PreconditionResult;
+use serde_json::{Value, json};
+
+pub use self::object::{Installation, lie, new_cluster_version};
+pub(crate) use self::request::payload;
+use self::request::{Release, Request};
+use self::update::{Update, begin, progress};
+use super::controller::{Controller, ControllerContext};
+use super::pace::scale;
+use crate::fields::{self, Cond, Time, set_condition};
+use crate::store::ObjectKey;
+
+/// The key of every cluster's ClusterVersion.
+#[must_use]
+pub fn key() -> ObjectKey {
+    ObjectKey::new("config.openshift.io", "clusterversions", "", "version")
+}
+
+/// The operator's memory.
+#[derive(Clone, Debug, Default)]
+pub struct VersionOperator {
+    generation: i64,
+    phase: Phase,
+    /// When a change without a new request is acknowledged in observedGeneration.
+    acknowledge: Option<Time>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+enum Phase {
+    #[default]
+    Settled,
+    /// Retrieving and verifying the payload.
+    Loading {
+        target: Release,
+        until: Time,
+    },
+    /// A precondition blocks it. It is tried again when the cluster changes.
+    Refused {
+        target: Release,
+    },
+    Updating(Update),
+}
+
+impl Controller for VersionOperator {
+    fn advance(&mut self, context: &mut ControllerContext<'_>, now: Time) -> Option<Time> {
+        let live = context.store.get(&key())?;
+        let mut version = live.clone();
+        show_upgradeable(&mut version, context, now);
+        self.read_request(&mut version, context, now);
+        let mut next = self.step(&mut version, context, now);
+        if let Some(at) = self.acknowledge {
+            if at <= now {
+                self.acknowledge = None;
+                observe(&mut version);
+            } else {
+                next = Some(next.map_or(at, |next| next.min(at)));
+            }
+        }
+        if version != live {
+            context.store.amend(&key(), |object| *object = version);
+        }
+        next
+    }
+}
+
+impl VersionOperator {
+    /// Reads the spec if its generation changed, or if a missing version may be available now.
+    fn read_request(&mut self, version: &mut Value, context: &ControllerContext<'_>, now: Time) {
+        let generation = fields::integer(version, &["metadata", "generation"]).unwrap_or(0);
+        let invalid = fields::condition_status(version, "Invalid").is_some();
+        if generation == self.generation && !invalid {
+            return;
+        }
+        let is_new = generation != self.generation;
+        self.generation = generation;
+        object::show_channel(version, context.faults, now);
+        object::show_risk(version, context.faults.risk(), now);
+        match request::read(version, context.faults.unoffered()) {
+            Err(errors) => {
+                if !matches!(self.phase, Phase::Updating(_)) {
+                    self.phase = Phase::Settled;
+                }
+                object::show_invalid(version, &errors, matches!(self.phase, Phase::Updating(_)), now);
+            }
+            Ok(request) => {
+                if invalid {
+                    object::clear_invalid(version, now);
+                }
+                if is_new || invalid {
+                    self.take_up(version, request, context, now);
+                }
+            }
+        }
+    }
+
+    fn take_up(&mut self, version: &mut Value, request: Request, context: &ControllerContext<'_>, now: Time) {
+        let generation = context.rng.nth(self.generation.unsigned_abs());
+        let slowness = context.faults.slowness();
+        let acceptance = context
+            .pace
+            .deviate(context.pace.acceptance, slowness, generation);
+        let same_as = |release: &Release| match &request {
+            Request::Release(wanted) => wanted == release,
+            Request::None => false,
+        };
+        match &self.phase {
+            Phase::Loading { target, .. } | Phase::Refused { target } if same_as(target) => return,
+            Phase::Loading { .. } | Phase::Refused { .. } => {
+                object::show_loaded(version, now);
+                self.phase = Phase::Settled;
+            }
+            Phase::Settled | Phase::Updating(_) => {}
+        }
+        match request {
+            Request::Release(target) if !request::is_running(version, &target) => {
+                let message = format!(
+                    "Retrieving and verifying payload version=\"{}\" image=\"{}\"",
+                    target.version, target.image
+                );
+                let cond = Cond {
+                    kind: "ReleaseAccepted",
+                    status: "Unknown",
+                    reason: "RetrievePayload",
+                    message: &message,
+                };
+                set_condition(version, cond, now);
+                self.acknowledge = None;
+                // In reality an accepted update continues until the next release is loaded. Here it just stops.
+                self.phase = Phase::Loading {
+                    target,
+                    until: context.asked + acceptance,
+                };
+            }
+            _ => self.acknowledge = Some(now + acceptance),
+        }
+    }
+
+    /// Runs the phases that are due. Returns when the next one is.
+    fn step(&mut self, version: &mut Value, context: &ControllerContext<'_>, now: Time) -> Option<Time> {
+        loop {
+            match &mut self.phase {
+                Phase::Settled => return None,
+                Phase::Loading { until, .. } if *until > now => return Some(*until),
+                Phase::Loading { target, until } => {
+                    let (target, at) = (target.clone(), *until);
+                    self.phase = match judge(version, &target, context) {
+                        Err(refusal) => {
+                            let cond = Cond {
+                                kind: "ReleaseAccepted",
+                                status: "False",
+                                reason: refusal.step,
+                                message: &refusal.why,
+                            };
+                            set_condition(version, cond, now);
+                            Phase::Refused { target }
+                        }
+                        Ok(risks) => {
+                            object::show_accepted(version, &target, &risks, now);
+                            observe(version);
+                            Phase::Updating(begin(&target, context, self.generation, at, now))
+                        }
+                    };
+                }
+                Phase::Refused { target } => {
+                    if judge(version, target, context).is_err() {
+                        return None;
+                    }
+                    let target = target.clone();
+                    self.phase = Phase::Loading {
+                        target,
+                        until: now + scale(context.pace.acceptance, 0.5),
+                    };
+                }
+                Phase::Updating(update) => {
+                    let next = progress(update, version, context, now);
+                    if next.is_some() || update.held.is_some() {
+                        return next;
+                    }
+                    object::show_completed(version, now);
+                    self.phase = Phase::Settled;
+                }
+            }
+        }
+    }
+}
+
+/// Why a release is not accepted: the step that refuses it, and its text.
+struct Refusal {
+    step: &'static str,
+    why: String,
+}
+
+/// Decides about a retrieved release. `Ok`: the risks that were accepted.
+fn judge(version: &Value, target: &Release, context: &ControllerContext<'_>) -> Result<String, Refusal> {
+    let forced =
+        fields::get(version, &["spec", "desiredUpdate", "force"]).and_then(Value::as_bool) == Some(true);
+    let named = format!("version=\"{}\" image=\"{}\"", target.version, target.image);
+    let mut risks = Vec::new();
+    match context.faults.unverified() {
+        Some(why) if forced => risks.push(format!(
+            "Target release {named} cannot be verified, but continuing anyway because the update was forced: {why}"
+        )),
+        Some(why) => {
+            return Err(Refusal {
+                step: "RetrievePayload",
+                why: format!("Retrieving payload failed {named} failure=The update cannot be verified: {why}"),
+            });
+        }
+        None => {}
+    }
+    match request::preconditions(version, target, context.faults.unoffered()) {
+        PreconditionResult::Passed => {}
+        PreconditionResult::Accepted(text) => risks.push(text),
+        PreconditionResult::Blocked(why) => {
+            return Err(Refusal {
+                step: "PreconditionChecks",
+                why: format!("Preconditions failed for payload loaded {named}: {why}"),
+            });
+        }
+    }
+    Ok(risks.join("\n"))
+}
+
+fn show_upgradeable(version: &mut Value, context: &ControllerContext<'_>, now: Time) {
+    match context.faults.refusing() {
+        Some((reason, message)) => {
+            set_condition(
+                version,
+                Cond {
+                    kind: "Upgradeable",
+                    status: "False",
+                    reason,
+                    message,
+                },
+                now,
+            );
+        }
+        None if fields::condition_status(version, "Upgradeable").is_some() => {
+            fields::remove_condition(version, "Upgradeable");
+        }
+        None => {}
+    }
+}
+
+fn observe(version: &mut Value) {
+    let generation = version["metadata"]["generation"].clone();
+    fields::object_at(version, &["status"]).insert("observedGeneration".into(), json!(generation));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! `cargo xtask hub`: the binaries of a hub, and a hub that stays until it is told to go.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use testenv::assets::ToolCache;
+use testenv::detached::{self, Record};
+use testenv::placement::{self, PlacementSpec};
+use testenv::{Assets, Controllers, FleetSpec, Hub, Tool, console, fleet, stderr_progress};
+
+/// The set that `hub up --clusters` makes, the placement that chooses all of it, and their namespace.
+const SET: &str = "fleet";
+const NAMESPACE: &str = "default";
+
+/// A hub for hands and scripts.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask hub", bin_name = "cargo xtask hub", version)]
+enum HubCommand {
+    /// Locate or build the binaries of a hub and of a registry; the last line is the directory that holds them.
+    Assets,
+    /// Start a hub that outlives this command, and print its kubeconfig.
+    Up {
+        /// Managed clusters to create, in ManagedClusterSet `fleet`, bound in namespace `default`.
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        clusters: usize,
+    },
+    /// Stop the hub started by `up` and remove its data.
+    Down,
+}
+
+fn main() -> ExitCode {
+    let command = HubCommand::parse();
+    console::run(|| {
+        tokio::runtime::Runtime::new()?.block_on(run(command))?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+async fn run(command: HubCommand) -> Result<()> {
+    match command {
+        HubCommand::Assets => assets().await,
+        HubCommand::Up { clusters } => up(clusters).await,
+        HubCommand::Down => down().await,
+    }
+}
+
+async fn assets() -> Result<()> {
+    let cache = ToolCache::from_env()?;
+    let assets = Assets::locate_or_build_in(&cache, &Tool::ALL, &stderr_progress).await?;
+    for tool in Tool::ALL {
+        eprintln!("{:<24} {}", tool.binary(), assets.path(tool).display());
+    }
+    println!("{}", assets.dir().display());
+    Ok(())
+}
+
+async fn up(clusters: usize) -> Result<()> {
+    if let Some(record) = Record::load()? {
+        bail!(
+            "a hub runs already, KUBECONFIG={}; stop it with `hub down`",
+            record.kubeconfig.display()
+        );
+    }
+    let assets = Assets::locate_or_build(&stderr_progress).await?;
+    let hub = Hub::builder()
+        .assets(assets)
+        .controller_manager(Controllers::standard())
+        .placement()
+        .detached()
+        .start()
+        .await?;
+    if clusters > 0 {
+        eprintln!("creating {clusters} clusters");
+        populate(&hub, clusters)
+            .await
+            .context("the hub runs; stop it with `hub down`")?;
+    }
+    eprintln!(
+        "hub at {}, data and logs in {}",
+        hub.server(),
+        hub.dir().display()
+    );
+    println!("{}", hub.kubeconfig_path().display());
+    Ok(())
+}
+
+async fn populate(hub: &Hub, clusters: usize) -> Result<()> {
+    let fleet = FleetSpec::numbered("spoke", clusters)
+        .in_set(SET)
+        .bound_in(NAMESPACE);
+    fleet::create(hub.client(), &fleet).await?;
+    placement::write(hub.client(), NAMESPACE, SET, &PlacementSpec::of_sets(&[SET])).await
+}
+
+async fn down() -> Result<()> {
+    let stopped = detached::down().await?;
+    eprintln!("{}", if stopped { "hub stopped" } else { "no hub runs" });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::HubCommand::command().debug_assert();
+    }
+}

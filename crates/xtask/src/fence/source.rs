@@ -1,0 +1,343 @@
+//! Rust source as the other checks read it: without comments, texts and tests, as tokens, and as a tree of modules.
+//!
+//! This is no parser: it knows enough of the language for the code of this repository, and each use has a test.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+/// A piece of code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Token<'a> {
+    /// A name, keyword or number.
+    Word(&'a str),
+    /// `::`
+    Path,
+    /// Any other single character.
+    Other(char),
+}
+
+/// A file that belongs to a crate and not only to its tests.
+#[derive(Clone, Debug)]
+pub(super) struct Module {
+    /// Path below the directory of the sources, such as `report/status.rs`.
+    pub(super) file: String,
+    /// Names from the root of the crate, such as `report`, `status`; empty for the root.
+    pub(super) path: Vec<String>,
+    /// Code without comments, the content of texts, and tests.
+    pub(super) code: String,
+}
+
+/// The modules of a crate, from the file of its root: those that are declared outside of tests.
+///
+/// # Errors
+/// A declared file cannot be read.
+pub(super) fn modules(root: &Path) -> Result<Vec<Module>> {
+    let sources = root.parent().unwrap_or(root).to_path_buf();
+    let mut found = Vec::new();
+    let mut open: Vec<(PathBuf, Vec<String>)> = vec![(root.to_path_buf(), Vec::new())];
+    while let Some((file, path)) = open.pop() {
+        let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        let code = code(&text);
+        let below = children_of(&file, path.is_empty());
+        for name in declared(&code) {
+            let candidates = [below.join(format!("{name}.rs")), below.join(&name).join("mod.rs")];
+            if let Some(child) = candidates.into_iter().find(|candidate| candidate.is_file()) {
+                open.push((child, path.iter().cloned().chain([name]).collect()));
+            }
+        }
+        let file = file.strip_prefix(&sources).unwrap_or(&file).display().to_string();
+        found.push(Module { file, path, code });
+    }
+    found.sort_by(|one, other| one.file.cmp(&other.file));
+    Ok(found)
+}
+
+/// The directory in which the child modules of a file are.
+fn children_of(file: &Path, is_root: bool) -> PathBuf {
+    if is_root || file.ends_with("mod.rs") {
+        file.parent().unwrap_or(file).to_path_buf()
+    } else {
+        file.with_extension("")
+    }
+}
+
+/// Names of the modules that are declared as files.
+fn declared(code: &str) -> BTreeSet<String> {
+    let tokens = tokens(code);
+    tokens
+        .windows(3)
+        .filter_map(|three| match three {
+            [Token::Word("mod"), Token::Word(name), Token::Other(';')] => Some((*name).to_owned()),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The code of a file: comments and the content of texts become spaces, tests go. Line breaks stay.
+pub(super) fn code(text: &str) -> String {
+    without_tests(&without_texts(text))
+}
+
+fn without_texts(text: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    while at < chars.len() {
+        let rest = &chars[at..];
+        let length = comment(rest)
+            .or_else(|| {
+                if follows_a_word(&chars, at) {
+                    None
+                } else {
+                    raw_text(rest)
+                }
+            })
+            .or_else(|| quoted(rest));
+        if let Some(length) = length {
+            let blank = |c: &char| if *c == '\n' { '\n' } else { ' ' };
+            out.extend(rest[..length].iter().map(blank));
+            at += length;
+        } else {
+            out.push(chars[at]);
+            at += 1;
+        }
+    }
+    out
+}
+
+fn follows_a_word(chars: &[char], at: usize) -> bool {
+    at > 0 && is_word(chars[at - 1])
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Length of the comment that begins here.
+fn comment(rest: &[char]) -> Option<usize> {
+    if rest.starts_with(&['/', '/']) {
+        return Some(rest.iter().position(|c| *c == '\n').unwrap_or(rest.len()));
+    }
+    if !rest.starts_with(&['/', '*']) {
+        return None;
+    }
+    let (mut depth, mut at) = (0_usize, 0);
+    while at < rest.len() {
+        if rest[at..].starts_with(&['/', '*']) {
+            depth += 1;
+            at += 2;
+        } else if rest[at..].starts_with(&['*', '/']) {
+            depth -= 1;
+            at += 2;
+            if depth == 0 {
+                return Some(at);
+            }
+        } else {
+            at += 1;
+        }
+    }
+    Some(rest.len())
+}
+
+/// Length of the raw text that begins here: `r"…"`, `br#"…"#`.
+fn raw_text(rest: &[char]) -> Option<usize> {
+    let start = usize::from(rest.first() == Some(&'b'));
+    if rest.get(start) != Some(&'r') {
+        return None;
+    }
+    let hashes = rest[start + 1..].iter().take_while(|c| **c == '#').count();
+    let open = start + 1 + hashes;
+    if rest.get(open) != Some(&'"') {
+        return None;
+    }
+    let end =
+        |at: &usize| rest[*at] == '"' && rest[at + 1..].iter().take_while(|c| **c == '#').count() >= hashes;
+    let close = (open + 1..rest.len()).find(end).unwrap_or(rest.len() - 1);
+    Some((close + 1 + hashes).min(rest.len()))
+}
+
+/// Length of the text or character literal that begins here; a lifetime is none.
+fn quoted(rest: &[char]) -> Option<usize> {
+    let quote = *rest.first()?;
+    let is_literal = match quote {
+        '"' => true,
+        '\'' => rest.get(1) == Some(&'\\') || rest.get(2) == Some(&'\''),
+        _ => false,
+    };
+    if !is_literal {
+        return None;
+    }
+    let mut at = 1;
+    while at < rest.len() && rest[at] != quote {
+        at += if rest[at] == '\\' { 2 } else { 1 };
+    }
+    Some((at + 1).min(rest.len()))
+}
+
+/// Removes every item behind an attribute such as `#[cfg(test)]`.
+fn without_tests(code: &str) -> String {
+    let chars: Vec<char> = code.chars().collect();
+    let mut out = String::with_capacity(code.len());
+    let mut at = 0;
+    while at < chars.len() {
+        match attribute(&chars[at..]) {
+            Some(length) if is_test(&chars[at..at + length]) => {
+                let end = at + length + item(&chars[at + length..]);
+                out.extend(chars[at..end].iter().filter(|c| **c == '\n'));
+                at = end;
+            }
+            _ => {
+                out.push(chars[at]);
+                at += 1;
+            }
+        }
+    }
+    out
+}
+
+/// Length of the attribute `#[…]` that begins here.
+fn attribute(rest: &[char]) -> Option<usize> {
+    rest.starts_with(&['#', '[']).then(|| 1 + bracketed(&rest[1..]))
+}
+
+fn is_test(attribute: &[char]) -> bool {
+    let text: String = attribute.iter().collect();
+    let words: Vec<Token> = tokens(&text);
+    let at = |word| words.iter().position(|token| *token == Token::Word(word));
+    matches!((at("cfg"), at("test")), (Some(_), Some(_))) && at("not").is_none()
+}
+
+/// Length of the item that begins here, further attributes included.
+fn item(rest: &[char]) -> usize {
+    let mut at = 0;
+    while at < rest.len() {
+        match rest[at] {
+            '#' if rest[at..].starts_with(&['#', '[']) => at += 1 + bracketed(&rest[at + 1..]),
+            '(' | '[' => at += bracketed(&rest[at..]),
+            '{' => return at + bracketed(&rest[at..]),
+            ';' => return at + 1,
+            _ => at += 1,
+        }
+    }
+    at
+}
+
+/// Length of what is between the bracket that begins here and its counterpart, both included.
+fn bracketed(rest: &[char]) -> usize {
+    let mut depth = 0_usize;
+    for (at, c) in rest.iter().enumerate() {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    return at + 1;
+                }
+            }
+            _ => {}
+        }
+    }
+    rest.len()
+}
+
+/// The tokens of code.
+pub(super) fn tokens(code: &str) -> Vec<Token<'_>> {
+    let mut found = Vec::new();
+    let mut rest = code;
+    while let Some(first) = rest.chars().next() {
+        let length = if is_word(first) {
+            let length = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+            found.push(Token::Word(&rest[..length]));
+            length
+        } else if rest.starts_with("::") {
+            found.push(Token::Path);
+            2
+        } else {
+            if !first.is_whitespace() {
+                found.push(Token::Other(first));
+            }
+            first.len_utf8()
+        };
+        rest = &rest[length..];
+    }
+    found
+}
+
+/// Types that are defined in code, outside of functions and blocks of `impl`, with how often.
+pub(super) fn types(code: &str) -> BTreeMap<String, usize> {
+    let mut found = BTreeMap::new();
+    let tokens = tokens(code);
+    // Whether each open brace is that of an inline module.
+    let mut open: Vec<bool> = Vec::new();
+    let mut is_module = false;
+    for pair in tokens.windows(2) {
+        match pair {
+            [Token::Other('{'), _] => open.push(std::mem::take(&mut is_module)),
+            [Token::Other('}'), _] => drop(open.pop()),
+            [Token::Word("mod"), Token::Word(_)] => is_module = true,
+            [
+                Token::Word("struct" | "enum" | "trait" | "type" | "union"),
+                Token::Word(name),
+            ] if open.iter().all(|is_module| *is_module) => {
+                *found.entry((*name).to_owned()).or_default() += 1;
+            }
+            [Token::Other(';'), _] => is_module = false,
+            _ => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_texts_and_characters_are_blank_and_lifetimes_are_not() {
+        let text = "a /* b /* c */ d */ e // f \"\ng \"h \\\" i\" r#\"j \" k\"# b'\"' 'l' '\\'' &'m n";
+        let words: Vec<&str> = code(text)
+            .split_whitespace()
+            .map(|w| &*w.to_owned().leak())
+            .collect();
+        assert_eq!(words, ["a", "e", "g", "b", "&'m", "n"]);
+        assert_eq!(code(text).lines().count(), 2, "line breaks stay");
+    }
+
+    #[test]
+    fn tests_go_with_their_attributes_and_what_follows_stays() {
+        let text = "#[cfg(test)]\n#[path = \"x\"]\nmod tests;\nfn a() {}\n\
+                    #[cfg(any(test, feature = \"testing\"))]\nfn b(x: [u8; 2]) { c }\n\
+                    #[cfg(not(test))]\nfn d() {}\n#[cfg(test)]\nmod tests { fn e() { { } } }\nfn f() {}";
+        let code = code(text);
+        let names: Vec<&str> = tokens(&code)
+            .windows(2)
+            .filter_map(|pair| match pair {
+                [Token::Word("fn"), Token::Word(name)] => Some(*name),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(names, ["a", "d", "f"]);
+        assert!(declared(&code).is_empty());
+    }
+
+    #[test]
+    fn types_are_found_at_the_top_and_in_inline_modules_but_not_in_implementations() {
+        let code = "struct A; mod b { enum B {} } impl C for D { type E = F; } trait G { type H; } fn i() { struct J; } \
+                    type K = L; fn m(mod_: u8) {} type N = O;";
+        let found: Vec<String> = types(code).into_keys().collect();
+        assert_eq!(found, ["A", "B", "G", "K", "N"]);
+    }
+
+    #[test]
+    fn the_modules_of_this_crate_are_found_without_its_tests() {
+        let found = modules(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/main.rs")).unwrap();
+        let here = found
+            .iter()
+            .find(|module| module.file == "fence/source.rs")
+            .unwrap();
+        assert_eq!(here.path, ["fence", "source"]);
+        assert!(!here.code.contains("the_modules_of_this_crate"));
+    }
+}

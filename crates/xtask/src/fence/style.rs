@@ -1,0 +1,265 @@
+//! Style that the files themselves show: length, names, lints, absolute paths, the settings of pure crates.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use repository::Metadata;
+
+use super::crates;
+use super::references::Text;
+
+/// Most lines of a file that is written by hand.
+const MAX_LINES: usize = 600;
+/// Names that say nothing about what belongs there.
+const EMPTY_NAMES: [&str; 8] = [
+    "common", "helper", "helpers", "manager", "misc", "shared", "util", "utils",
+];
+/// Directories of the repository that are looked at.
+const LOOKED_AT: [&str; 6] = ["crates", "e2e", "deploy", "docs", "crds", ".ci"];
+/// Files written by hand; go.sum, snapshots and data are not.
+const BY_HAND: [&str; 5] = ["rs", "sh", "toml", "yaml", "md"];
+/// First directories of absolute paths that code may name; `no` is for tests of what does not exist.
+const EVERYWHERE: [&str; 7] = ["bin", "dev", "etc", "no", "proc", "sys", "usr"];
+/// What a pure crate's clippy.toml must ban.
+const IMPURE: [&str; 6] = [
+    "chrono::Utc::now",
+    "chrono::Local::now",
+    "jiff::Timestamp::now",
+    "std::time::SystemTime::now",
+    "std::time::Instant::now",
+    "std::env::var",
+];
+
+/// What in the repository is against its style.
+///
+/// # Errors
+/// A manifest or a setting cannot be read.
+pub(super) fn violations(root: &Path, metadata: &Metadata, texts: &[Text]) -> Result<Vec<String>> {
+    let mut found: Vec<String> = texts
+        .iter()
+        .flat_map(|(name, text)| in_file(name, text))
+        .collect();
+    let shared = std::fs::read_to_string(root.join("clippy.toml")).context("clippy.toml")?;
+    let pure = crates::pure(metadata);
+    for package in &metadata.packages {
+        let manifest = std::fs::read_to_string(&package.manifest_path)?;
+        if !has_workspace_lints(&manifest) {
+            found.push(format!(
+                "{}: no `[lints] workspace = true` in Cargo.toml",
+                package.name
+            ));
+        }
+        let settings = package.manifest_path.with_file_name("clippy.toml");
+        if pure.contains(&package.name) {
+            let text = std::fs::read_to_string(&settings).unwrap_or_default();
+            found.extend(in_settings(&package.name, &text, &shared));
+        }
+    }
+    Ok(found)
+}
+
+/// Every text of the repository that is looked at, by its path from the root.
+///
+/// # Errors
+/// A directory cannot be read.
+pub(super) fn texts(root: &Path) -> Result<Vec<Text>> {
+    let read = |path: PathBuf| {
+        // What is no UTF-8 is no text.
+        let text = std::fs::read_to_string(&path).ok()?;
+        Some((path.strip_prefix(root).unwrap_or(&path).to_path_buf(), text))
+    };
+    Ok(files(root)?.into_iter().filter_map(read).collect())
+}
+
+fn in_file(name: &Path, text: &str) -> Vec<String> {
+    let extension = name
+        .extension()
+        .and_then(|extension| extension.to_str())
+        .unwrap_or_default();
+    let in_crates = name.starts_with("crates") || name.starts_with("e2e");
+    let mut found = Vec::new();
+    let lines = text.lines().count();
+    if in_crates && BY_HAND.contains(&extension) && lines > MAX_LINES {
+        found.push(format!(
+            "{}: {lines} lines, at most {MAX_LINES} are allowed",
+            name.display()
+        ));
+    }
+    if in_crates && extension == "rs" {
+        let parts = name
+            .with_extension("")
+            .iter()
+            .map(|part| part.to_string_lossy().into_owned())
+            .collect::<Vec<_>>();
+        if let Some(empty) = parts.iter().find(|part| EMPTY_NAMES.contains(&part.as_str())) {
+            found.push(format!(
+                "{}: `{empty}` says nothing about what belongs there",
+                name.display()
+            ));
+        }
+    }
+    for (number, line) in (1..).zip(text.lines()) {
+        let home = home_path(line);
+        let opened = opened_path(line).filter(|_| extension == "rs");
+        found.extend(home.or(opened).map(|path| {
+            format!(
+                "{}:{number}: {path} is an absolute path, which other machines do not have",
+                name.display()
+            )
+        }));
+    }
+    found
+}
+
+/// A path below somebody's home directory.
+fn home_path(line: &str) -> Option<&str> {
+    // Put together here, so that this file passes its own check.
+    ["root", "home", "Users"].iter().find_map(|top| {
+        let prefix = format!("/{top}/");
+        let at = line.find(&prefix)?;
+        let is_part_of_a_path = line[..at].ends_with(|c: char| c.is_alphanumeric() || "._-*})".contains(c));
+        (!is_part_of_a_path).then(|| until_its_end(&line[at..]))
+    })
+}
+
+/// An absolute path that code gives to the file system, unless every Linux system has its first directory.
+fn opened_path(line: &str) -> Option<&str> {
+    [
+        "Path::new(\"/",
+        "PathBuf::from(\"/",
+        "File::open(\"/",
+        "File::create(\"/",
+    ]
+    .iter()
+    .chain(&[
+        "fs::read(\"/",
+        "fs::read_to_string(\"/",
+        "fs::read_dir(\"/",
+        "fs::write(\"/",
+    ])
+    .find_map(|call| {
+        let at = line.find(call)? + call.len() - 1;
+        let path = until_its_end(&line[at..]);
+        let (top, below) = path[1..].split_once('/')?;
+        (!below.is_empty() && !EVERYWHERE.contains(&top)).then_some(path)
+    })
+}
+
+/// A path up to what cannot belong to it.
+fn until_its_end(path: &str) -> &str {
+    &path[..path.find([' ', '"', '`', ')', ',']).unwrap_or(path.len())]
+}
+
+fn has_workspace_lints(manifest: &str) -> bool {
+    let mut lines = manifest.lines().map(str::trim);
+    lines.any(|line| line == "[lints]") && lines.any(|line| line == "workspace = true")
+}
+
+/// Clippy reads one file only, so a pure crate's repeats the shared settings and adds its bans.
+fn in_settings(package: &str, text: &str, shared: &str) -> Vec<String> {
+    let mut found: Vec<String> = shared
+        .lines()
+        .filter(|line| !line.trim().is_empty() && !line.starts_with('#') && !text.contains(line))
+        .map(|line| format!("{package}: its clippy.toml lacks the shared setting `{line}`"))
+        .collect();
+    found.extend(
+        IMPURE
+            .iter()
+            .filter(|banned| !text.contains(&format!("\"{banned}\"")))
+            .map(|banned| format!("{package} is pure: its clippy.toml must disallow {banned}")),
+    );
+    found
+}
+
+fn files(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    let mut open: Vec<PathBuf> = LOOKED_AT.iter().map(|dir| root.join(dir)).collect();
+    for entry in std::fs::read_dir(root)? {
+        let path = entry?.path();
+        // In a second worktree `.git` is a file that says where the first one is.
+        if path.is_file() && !path.ends_with(".git") {
+            found.push(path);
+        }
+    }
+    while let Some(dir) = open.pop() {
+        if !dir.is_dir() {
+            continue;
+        }
+        for entry in std::fs::read_dir(&dir).with_context(|| dir.display().to_string())? {
+            let path = entry?.path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_files_are_named_but_not_generated_ones() {
+        let long = "x\n".repeat(MAX_LINES + 1);
+        assert_eq!(
+            in_file(Path::new("crates/a/src/b.rs"), &long),
+            ["crates/a/src/b.rs: 601 lines, at most 600 are allowed"]
+        );
+        assert!(in_file(Path::new("crates/a/src/b.rs"), &"x\n".repeat(MAX_LINES)).is_empty());
+        assert!(in_file(Path::new("e2e/hub-tools/etcd/go.sum"), &long).is_empty());
+        assert!(in_file(Path::new("crates/a/src/snapshots/b.snap"), &long).is_empty());
+    }
+
+    #[test]
+    fn empty_names_are_refused_for_files_and_directories() {
+        for name in ["crates/a/src/utils.rs", "e2e/tests/common/mod.rs"] {
+            assert_eq!(in_file(Path::new(name), "").len(), 1, "{name}");
+        }
+        assert!(in_file(Path::new("crates/a/src/manageable.rs"), "").is_empty());
+    }
+
+    #[test]
+    fn paths_below_a_home_are_found_everywhere_and_urls_are_not() {
+        let here = |dir: &str, rest: &str| format!("/{dir}/{rest}");
+        let line = format!("see \"{}\";", here("home", "me/x"));
+        assert_eq!(home_path(&line), Some(here("home", "me/x").as_str()));
+        let found = in_file(Path::new("docs/a.md"), &line);
+        let told = format!("docs/a.md:1: {} is an absolute path", here("home", "me/x"));
+        assert!(found[0].starts_with(&told), "{found:?}");
+        assert_eq!(home_path(&format!("example.com{}", here("home", "v1"))), None);
+    }
+
+    #[test]
+    fn absolute_paths_that_code_opens_are_found_unless_every_system_has_them() {
+        let open = |path: &str| format!("let x = Path::new(\"{path}\");");
+        let found = in_file(Path::new("crates/a/src/b.rs"), &open("/mnt/x"));
+        assert!(found[0].contains("/mnt/x is an absolute path"), "{found:?}");
+        for path in ["/proc/self/stat", "/own.yml", "relative/x", "/no/such/program"] {
+            assert_eq!(opened_path(&open(path)), None, "{path}");
+        }
+        assert_eq!(opened_path("get(\"/apis/v1\")"), None);
+        assert!(in_file(Path::new("docs/a.md"), &open("/mnt/x")).is_empty());
+    }
+
+    #[test]
+    fn a_pure_crate_without_its_bans_or_the_shared_settings_is_named() {
+        let bans = IMPURE
+            .map(|banned| format!("{{ path = \"{banned}\" }}\n"))
+            .concat();
+        assert!(in_settings("api", &format!("a = 1\n{bans}"), "a = 1\n").is_empty());
+        assert_eq!(in_settings("api", &bans, "# why\na = 1\n").len(), 1);
+        assert_eq!(in_settings("api", "a = 1\n", "a = 1\n").len(), IMPURE.len());
+    }
+
+    #[test]
+    fn lints_of_the_workspace_are_seen() {
+        assert!(has_workspace_lints(
+            "[package]\nname = \"a\"\n\n[lints]\nworkspace = true\n"
+        ));
+        assert!(!has_workspace_lints("[package]\nworkspace = true\n"));
+    }
+}

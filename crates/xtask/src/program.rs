@@ -1,0 +1,114 @@
+//! Starting cargo, and the programs that do the work of a command.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, Result, bail};
+use repository::{Package, Profile, Programs, root};
+
+/// What `cargo xtask bench` measures in seconds, and therefore on a release build.
+const TIMED: [&str; 3] = ["fleet", "plan", "graph"];
+
+/// Builds and runs a program of the workspace with our own standard streams, and returns its exit code.
+///
+/// # Errors
+/// It does not build or does not start.
+pub fn start(name: &str, profile: Profile, arguments: &[OsString]) -> Result<ExitCode> {
+    if profile == Profile::Release {
+        eprintln!("building everything in release mode, as measured times are those of release builds");
+    }
+    let status = Command::new(Programs::build(profile)?.path(name))
+        .args(arguments)
+        .current_dir(root())
+        .status()
+        .with_context(|| format!("{name} does not start"))?;
+    // A program that a signal ended has no code.
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// As [`start`], for a step of the suite.
+///
+/// # Errors
+/// As [`start`], or it fails; its own messages have been shown.
+pub fn require(name: &str, arguments: &[&str]) -> Result<()> {
+    let line = arguments.join(" ");
+    eprintln!("$ {name} {line}");
+    let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+    if start(name, Profile::Dev, &arguments)? != ExitCode::SUCCESS {
+        bail!("{name} {line} failed");
+    }
+    Ok(())
+}
+
+/// The profile that the bench with these arguments needs.
+pub fn bench_profile(arguments: &[OsString]) -> Profile {
+    let asks_for_help = |argument: &OsString| argument == "--help" || argument == "-h";
+    let is_timed = |first: &OsString| TIMED.iter().any(|name| OsStr::new(name) == first);
+    if arguments.first().is_some_and(is_timed) && !arguments.iter().any(asks_for_help) {
+        Profile::Release
+    } else {
+        Profile::Dev
+    }
+}
+
+/// Runs a command of cargo with our own standard streams.
+pub fn command(command: &mut Command) -> Result<()> {
+    let line = command
+        .get_args()
+        .map(|part| part.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ");
+    eprintln!("$ cargo {line}");
+    let status = command.status().context("cargo does not start")?;
+    if !status.success() {
+        bail!("cargo {line}: {status}");
+    }
+    Ok(())
+}
+
+/// Names of the integration tests of the workspace that need a feature, or of those that need none.
+pub fn tests_with(packages: &[Package], feature: Option<&str>) -> BTreeSet<String> {
+    packages
+        .iter()
+        .flat_map(|package| &package.targets)
+        .filter(|target| target.kind.iter().any(|kind| kind == "test"))
+        .filter(|target| match feature {
+            Some(feature) => target
+                .required_features
+                .iter()
+                .any(|required| required == feature),
+            None => target.required_features.is_empty(),
+        })
+        .map(|target| target.name.clone())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use repository::cargo;
+
+    #[test]
+    fn only_what_is_timed_is_built_in_release_mode() {
+        let profile = |line: &str| {
+            let arguments: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+            bench_profile(&arguments)
+        };
+        assert_eq!(profile("fleet --clusters 500"), Profile::Release);
+        assert_eq!(profile("graph"), Profile::Release);
+        for line in ["", "--help", "day --seed 2", "fleet --help", "plan -h"] {
+            assert_eq!(profile(line), Profile::Dev, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_failing_command_is_an_error_that_names_it() {
+        let error = command(cargo().arg("no-such-command-here")).unwrap_err();
+        assert!(
+            error.to_string().starts_with("cargo no-such-command-here"),
+            "{error}"
+        );
+    }
+}
