@@ -16,7 +16,6 @@ mod fixture;
 pub mod flags;
 pub mod gauges;
 pub mod lease;
-pub mod observe;
 pub mod reconcile;
 pub mod report;
 pub mod shutdown;

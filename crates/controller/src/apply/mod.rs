@@ -19,9 +19,9 @@ use rollout::Attempt;
 pub use error::{Category, Retry, WriteError, WriteErrorKind};
 pub use execute::{carry_out, execute};
 pub use gate::Load;
+use observe::index::Uid;
 pub use queue::{Priority, WriteQueue};
 
-use crate::observe::index::Uid;
 use crate::report::shard::Due;
 use crate::spec::ResolvedSpec;
 

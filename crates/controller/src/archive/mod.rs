@@ -17,11 +17,11 @@ use api::names::report_name;
 use api::views::{Report, Upgrade};
 use chrono::{DateTime, Utc};
 
+use observe::index::Clusters;
 pub use read::{ArchiveRead, read};
 use selector::Selector;
 
 use crate::archive::record::{Archive, digest_of_notes};
-use crate::observe::index::Clusters;
 use crate::reconcile::restore;
 use crate::report::rows::Rows;
 use crate::spec::{self, ResolvedSpec, pending_retry};

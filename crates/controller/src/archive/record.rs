@@ -8,10 +8,10 @@ use ahash::RandomState;
 use api::report::Phase;
 use api::stored::StoredRow;
 use api::views::Report;
+use observe::index::{Clusters, Index, SelectionNews};
+use observe::selection::Selected;
 
 use crate::archive::selector::Selector;
-use crate::observe::index::{Clusters, Index, SelectionNews};
-use crate::observe::selection::Selected;
 use crate::report::row::is_stand_in;
 use crate::report::rows::Rows;
 

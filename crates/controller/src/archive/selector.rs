@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use api::ManagedClustersUpgradeSpec;
 use api::mcu::ClusterSelector;
+use observe::index::{Index, SelectionNews};
+use observe::selection::{self, Selected};
 
-use crate::observe::index::{Index, SelectionNews};
-use crate::observe::selection::{self, Selected};
 use crate::spec::ResolvedSpec;
 
 /// The fields that select the clusters of an archived upgrade, and what they depend on.

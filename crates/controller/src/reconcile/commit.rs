@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use api::mcu::UpgradeState;
 use chrono::{DateTime, TimeDelta, Utc};
+use observe::fleet::Observation;
 use rollout::check::Violation;
 use rollout::{Cluster, Fleet, Plan, Reason, Record, RivalHold, Selection};
 
 use crate::apply::{Write, WriteJob};
 use crate::events::{self, Regarding};
-use crate::observe::fleet::Observation;
 use crate::reconcile::finalizer;
 use crate::reconcile::jobs::{prepare, status_job};
 use crate::reconcile::request::{PlanRequest, ReconcileRequest, Task};

@@ -95,7 +95,7 @@ pub(super) fn may_be_removed(
     idle: bool,
 ) -> bool {
     let works_left = fleet.clusters.iter().any(is_held);
-    let writing = !entry.busy.is_empty() || entry.status.is_writing() || entry.finalizing;
+    let writing = !entry.running.is_empty() || entry.status.is_writing() || entry.finalizing;
     // If the object has too many finalizers, the view contains only some of them, and writing those would
     // remove the others.
     if works_left || !idle || writing || entry.view.has_too_many_finalizers() || !entry.unsettled.is_empty() {

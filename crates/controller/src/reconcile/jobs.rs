@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use api::names::{LABEL_MCU, LABEL_MCU_UID};
 use chrono::{DateTime, Utc};
+use observe::index::Index;
 use rollout::{Action, Attempt, DeleteReason, Step};
 use serde_json::json;
 
 use crate::apply::{WorkParams, Write, WriteJob};
-use crate::observe::index::Index;
 use crate::reconcile::request::PlanRequest;
 use crate::report::shard::Due;
 use crate::report::text::for_yaml;

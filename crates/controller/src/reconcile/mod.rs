@@ -14,15 +14,16 @@ pub mod result;
 
 use std::time::Instant;
 
+use observe::fleet::Observation;
 use rollout::{Fleet, Plan};
 
 use crate::events::Publisher;
-use crate::observe::fleet::{self, Observation};
 use crate::reconcile::commit::{Checked, CommitResult};
 use crate::reconcile::jobs::{report_job, status_job};
 use crate::reconcile::request::{ReconcileRequest, Task};
 use crate::report::announce;
 use crate::state::context::{Context, State};
+use crate::state::observed;
 
 /// One pass over an upgrade.
 pub fn reconcile(context: &Context, events: &Publisher, uid: &str) {
@@ -47,7 +48,7 @@ fn observe(state: &State, uid: &str, request: &ReconcileRequest) -> Observation 
         return Observation::default();
     };
     let allow_hub = state.settings.allow_hub;
-    fleet::observe(
+    observed::observe(
         entry,
         &state.upgrades,
         &state.index,

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
+use observe::selection::Selected;
 use rollout::{Hold, Policy};
 
-use crate::observe::fleet;
-use crate::observe::selection::Selected;
 use crate::reconcile::finalizer::{self, FinalizerStep};
 use crate::reconcile::request::{PlanRequest, ReconcileRequest, Task};
 use crate::reconcile::restore;
@@ -47,12 +46,13 @@ fn task(state: &mut State, uid: &str, now: DateTime<Utc>) -> Option<Task> {
         index,
         upgrades,
         settings,
+        slots_released_at,
         ..
     } = state;
     let entry = upgrades.get_mut(uid)?;
     // A pass that cannot plan also consumes this time: from here on the delay is no longer a reaction to the
     // feedback.
-    let slot_released_at = index.slots_released_at.remove(&entry.uid);
+    let slot_released_at = slots_released_at.remove(&entry.uid);
     match finalizer::next(entry, now) {
         FinalizerStep::Present => {}
         FinalizerStep::Write => return Some(Task::WriteFinalizer),
@@ -73,7 +73,7 @@ fn task(state: &mut State, uid: &str, now: DateTime<Utc>) -> Option<Task> {
     let Some(policy) = policy(entry) else {
         return Some(Task::ShowViolations);
     };
-    if fleet::refresh_selection(entry, index, settings.require_bindings) {
+    if entry.refresh_selection(index, settings.require_bindings) {
         let order = entry.order();
         let order = (order.0, Arc::clone(&entry.key));
         // Younger upgrades wait until it is known what this one selects.
@@ -83,7 +83,7 @@ fn task(state: &mut State, uid: &str, now: DateTime<Utc>) -> Option<Task> {
         }
     }
     let entry = upgrades.get_mut(uid)?;
-    fleet::note_proven(entry, index);
+    entry.record_installed_versions(index);
     if entry.settle(index, now) {
         wake_conflicting(upgrades);
     }

@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use api::names::Step;
 use chrono::{DateTime, TimeDelta, Utc};
+use observe::index::Index;
+use observe::writes::BlockerKind;
 
 use crate::apply::{WorkParams, Write, WriteJob, WriteResult};
-use crate::observe::index::Index;
-use crate::state::backoff::BlockerKind;
 use crate::state::context::{Context, State};
 use crate::state::upgrade::UpgradeEntry;
 use crate::state::upgrade::wake_conflicting;
@@ -21,7 +21,9 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
     let now = context.now();
     let WriteJob { upgrade, effect } = job;
     match result {
-        WriteResult::Work(work) | WriteResult::Rival(work) => state.index.answered_work(work, now),
+        WriteResult::Work(work) | WriteResult::Rival(work) => {
+            state.update_works(|index| index.answered_work(work, now));
+        }
         WriteResult::Upgrade(object) => state.answered_upgrade((**object).clone()),
         _ => {}
     }

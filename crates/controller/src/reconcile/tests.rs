@@ -13,6 +13,7 @@ use api::ManagedClustersUpgradeStatus;
 use api::mcu::UpgradeState;
 use api::views::Upgrade;
 use chrono::{TimeDelta, Utc};
+use observe::index::Change;
 use rollout::{Reason, Record};
 
 use super::*;
@@ -21,7 +22,6 @@ use crate::apply::{Write, WriteJob};
 use crate::apply::{WriteError, WriteErrorKind};
 use crate::fixture::{Given, cluster, context, finished, upgrade};
 use crate::lease;
-use crate::observe::index::Change;
 use crate::reconcile::result;
 use api::names::{LABEL_MCU, LABEL_MCU_UID};
 use serde_json::json;
@@ -316,14 +316,11 @@ async fn a_step_that_ends_while_nothing_can_be_planned_counts_for_no_reaction() 
         ..upgrade("u1", &["c1"])
     });
     hub.context.with(|state| {
-        state
-            .index
-            .slots_released_at
-            .insert(Arc::from("u1"), Instant::now());
+        state.slots_released_at.insert(Arc::from("u1"), Instant::now());
     });
     hub.pass("u1");
     hub.context
-        .with(|state| assert!(state.index.slots_released_at.is_empty()));
+        .with(|state| assert!(state.slots_released_at.is_empty()));
 }
 
 /// An upgrade of two clusters whose spec becomes invalid, with this generation, before the first cluster is done.

@@ -9,12 +9,12 @@ use api::names::{LABEL_MCU, LABEL_MCU_UID, report_name};
 use api::views::{Report, Upgrade};
 use chrono::{DateTime, SecondsFormat, SubsecRound, TimeDelta, Utc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use observe::index::{Index, Key, Uid};
 use tokio::sync::Notify;
 
 use crate::apply::WriteQueue;
 use crate::clock::HubClock;
 use crate::lease::Fence;
-use crate::observe::index::{Index, Key, Uid};
 use crate::spec;
 use crate::state::freshness::Freshness;
 use crate::state::freshness::KINDS;
@@ -36,6 +36,8 @@ const MAX_ENDED: usize = 4096;
 pub struct State {
     /// The cache.
     pub index: Index,
+    /// For each upgrade, when the oldest step that ended since the last pass was seen to end and released a slot.
+    pub slots_released_at: AHashMap<Uid, Instant>,
     /// One entry per upgrade.
     pub upgrades: Upgrades,
     /// Works without an upgrade.
@@ -56,6 +58,7 @@ impl State {
     fn new(settings: Settings) -> State {
         State {
             index: Index::default(),
+            slots_released_at: AHashMap::new(),
             upgrades: Upgrades::new(),
             orphans: Orphans::default(),
             unknown_reports: AHashMap::new(),
@@ -226,7 +229,7 @@ impl Context {
             if opened {
                 state.owns_records = true;
                 // Steps that ended while the lists were read do not count for the reaction time.
-                state.index.slots_released_at.clear();
+                state.slots_released_at.clear();
             }
             opened
         })
@@ -368,12 +371,20 @@ impl State {
         }
     }
 
+    /// Handles a change of a ManifestWork in the index, and records when it released slots.
+    pub fn update_works(&mut self, change: impl FnOnce(&mut Index)) {
+        change(&mut self.index);
+        for uid in self.index.slots_released.drain() {
+            self.slots_released_at.entry(uid).or_insert_with(Instant::now);
+        }
+    }
+
     /// Clears the list of changes on a replica that does not plan. It will reconcile everything when it
     /// becomes the leader.
     fn forget_news_of_others(&mut self) {
         if !self.owns_records {
             self.index.dirty.clear();
-            self.index.slots_released_at.clear();
+            self.slots_released_at.clear();
         }
     }
 

@@ -1,8 +1,9 @@
 //! Finds works whose upgrade is gone, and handles the results of the sweep that reads and deletes them. No
 //! I/O.
 
+use observe::index::Uid;
+
 use crate::apply::{Write, WriteJob};
-use crate::observe::index::Uid;
 use crate::state::context::State;
 use crate::state::origin::Origin;
 use std::sync::Arc;

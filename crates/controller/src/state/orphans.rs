@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use ahash::AHashSet;
 use api::names::{ANNOTATION_OWNER, LABEL_MCU_UID, Step};
+use observe::index::Uid;
 use serde_json::Value;
 
-use crate::observe::index::Uid;
 use crate::state::settings::Settings;
 
 /// Largest number of works that are evaluated at once.

@@ -3,6 +3,7 @@ use std::time::Instant;
 use api::names::{ANNOTATION_OWNER, LABEL_MCU_UID, Step};
 use http::Response;
 use kube::client::Body;
+use observe::index::Change;
 use rollout::testing::at;
 use serde_json::json;
 use tower::service_fn;
@@ -10,7 +11,6 @@ use tower::service_fn;
 use super::*;
 use crate::apply::{Write, WriteResult};
 use crate::fixture::{context, work};
-use crate::observe::index::Change;
 use crate::state::orphans::SWEEP_AFTER;
 
 /// A hub with these upgrades, by UID and name, on which every work is a platform work of `ns/spring` with UID

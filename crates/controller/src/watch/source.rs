@@ -18,6 +18,7 @@ use http_body_util::BodyExt;
 use kube::api::{ListParams, WatchParams};
 use kube::client::Body;
 use kube::{Client, Resource};
+use observe::index::{Change, Key, key};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -25,7 +26,6 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Watched;
 use crate::lease::random;
-use crate::observe::index::{Change, Key, key};
 use crate::state::context::Context;
 
 mod decode;

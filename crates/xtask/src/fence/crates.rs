@@ -37,7 +37,7 @@ const fn row(package: &'static str, kind: Kind, may: May) -> Row {
 }
 
 /// The table. To add a crate, add a row here; a new edge is a new name in the row of the crate that gets it.
-const ROWS: [Row; 17] = [
+const ROWS: [Row; 18] = [
     row("api", Kind::Pure, May::Only(&[])),
     row("rollout", Kind::Pure, May::Only(&["api"])),
     row("update-graph", Kind::Pure, May::Only(&[])),
@@ -48,9 +48,14 @@ const ROWS: [Row; 17] = [
         May::Only(&["clusterversion", "update-graph"]),
     ),
     row(
+        "observe",
+        Kind::Pure,
+        May::Only(&["api", "rollout", "clusterversion"]),
+    ),
+    row(
         "mcu-controller",
         Kind::Plain,
-        May::Only(&["api", "rollout", "clusterversion", "telemetry"]),
+        May::Only(&["api", "rollout", "observe", "clusterversion", "telemetry"]),
     ),
     // `update-graph` knows which characters steer a terminal.
     row("telemetry", Kind::Plain, May::Only(&["update-graph"])),

@@ -1,5 +1,6 @@
+use observe::index::Index;
+
 use super::*;
-use crate::observe::index::Index;
 
 #[test]
 fn a_report_carries_its_owner_and_kept_rows_byte_for_byte() {

@@ -1,6 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use observe::index::Change;
+use observe::writes::LASTING_AFTER;
 use rollout::Phase;
 use rollout::testing::record;
 use serde_json::json;
@@ -8,8 +10,7 @@ use serde_json::json;
 use super::*;
 use crate::apply::{WriteError, WriteErrorKind};
 use crate::fixture::{Given, context, note, upgrade, work};
-use crate::observe::index::Change;
-use crate::state::upgrade::{LASTING_AFTER, UpgradeEntry};
+use crate::state::upgrade::UpgradeEntry;
 use crate::works::WorkFlags;
 
 fn cluster() -> Arc<str> {
@@ -78,7 +79,7 @@ fn a_created_work_is_seen_by_the_next_plan_and_its_cluster_is_free_for_writes() 
     let work = WriteResult::Work(Box::new(work("c1", Step::Platform, "u1", 5)));
     answered(&context, create(&context), &work);
     assert!(is_indexed(&context));
-    with_entry(&context, |entry| assert!(entry.busy.is_empty() && entry.dirty));
+    with_entry(&context, |entry| assert!(entry.running.is_empty() && entry.dirty));
 }
 
 #[test]
@@ -169,7 +170,7 @@ fn a_refused_work_stands_in_the_way_until_the_spec_changes() {
     );
     with_entry(&context, |entry| {
         assert!(entry.blockers.is_empty());
-        assert!(entry.dirty && entry.busy.is_empty());
+        assert!(entry.dirty && entry.running.is_empty());
     });
 }
 

@@ -127,7 +127,7 @@ async fn a_start_that_shows_up_while_paused_holds_its_slot_and_is_not_sent_again
 
 #[test]
 fn by_a_clock_that_has_jumped_no_lost_creation_is_over() {
-    let index = crate::observe::index::Index::default();
+    let index = observe::index::Index::default();
     let mut entry = upgrade("u1", &["c1"]).entry(&index);
     let (c1, now) = (Arc::<str>::from("c1"), Utc::now());
     let attempt = rollout::Attempt {

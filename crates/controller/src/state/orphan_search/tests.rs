@@ -3,11 +3,11 @@ use rollout::testing::at;
 use serde_json::json;
 
 use api::names::{ANNOTATION_OWNER, LABEL_MCU_UID, Step};
+use observe::index::Change;
 use serde_json::Value;
 
 use super::*;
 use crate::fixture::{context, settings, upgrade, work};
-use crate::observe::index::Change;
 use crate::state::orphans::keeps_cluster_version;
 use crate::state::orphans::{Living, SWEEP_AFTER, evaluate};
 
@@ -155,7 +155,7 @@ fn an_upgrade_takes_over_what_one_of_its_name_left_only_in_its_own_clusters() {
             "its selection is not known yet"
         );
         let entry = state.upgrades.get_mut("u1").unwrap();
-        crate::observe::fleet::refresh_selection(entry, &state.index, false);
+        entry.refresh_selection(&state.index, false);
         entry.last_reconcile = Some((Instant::now(), Duration::ZERO));
         assert!(state.may_take_over("ns/u1", "c1"));
         assert!(!state.may_take_over("ns/u1", "c2"));
@@ -238,7 +238,7 @@ fn a_work_whose_deletion_would_delete_clusterversion_is_only_told() {
 
 #[test]
 fn the_platform_work_as_this_controller_writes_it_spares_clusterversion() {
-    let index = crate::observe::index::Index::default();
+    let index = observe::index::Index::default();
     let entry = upgrade("u1", &["c1"]).entry(&index);
     let spec = entry.spec.as_ref().unwrap();
     let facts = crate::works::ClusterFacts {

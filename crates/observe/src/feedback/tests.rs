@@ -1,8 +1,7 @@
-use api::names::ANNOTATION_TARGET_VERSION;
+use api::names::{ANNOTATION_CHECKS, ANNOTATION_TARGET_VERSION};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::works::ANNOTATION_CHECKS;
 
 const TARGET: Target<'_> = Target {
     version: "4.12.0",

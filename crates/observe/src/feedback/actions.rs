@@ -7,14 +7,14 @@
 
 use std::sync::Arc;
 
+use api::checks::{ActionCheck, Need};
+use api::names::ANNOTATION_CHECKS;
 use api::views::{ManifestStatus, condition};
 use clusterversion::Cause;
 use rollout::StepStatus;
 
 use super::jobs::{JobState, is_job, job_failed};
 use super::{WorkFeedback, WorkStatusView, named, reason};
-use crate::works::ANNOTATION_CHECKS;
-use crate::works::action::{ActionCheck, Need};
 
 pub(super) fn read(seen: &WorkStatusView<'_>) -> WorkFeedback {
     if let Some(cause) = degraded(seen) {

@@ -13,7 +13,7 @@ use api::names::{KEY_METADATA_NAME, LABEL_CLUSTER_SET, LABEL_LOCAL_CLUSTER, LABE
 use api::views::SetSelector;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use crate::observe::index::{ClusterView, Clusters, Placements};
+use crate::index::{ClusterView, Clusters, Placements};
 
 /// The result of a selection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

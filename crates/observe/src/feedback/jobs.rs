@@ -3,16 +3,16 @@
 //! Succeeded, failed and active pods are evaluated together, in whatever order they are reported. Values of
 //! unexpected types are ignored.
 
-use chrono::{DateTime, Utc};
 use std::sync::Arc;
 
+use api::checks::JobValue;
+use api::names::APPROVER;
 use api::views::{FieldValue, ManifestStatus};
+use chrono::{DateTime, Utc};
 use clusterversion::Cause;
 use rollout::StepStatus;
 
 use super::{WorkFeedback, WorkStatusView, is_a, named, reason};
-use crate::works::action::JobValue;
-use crate::works::operators::APPROVER;
 
 /// The reported values of a Job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,7 +10,6 @@ mod work;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
 
 use ahash::{AHashMap, AHashSet};
 use api::names::Step;
@@ -53,9 +52,8 @@ pub struct Index {
     /// A work was deleted, or its name now belongs to another upgrade. Upgrades that wait for such a cluster
     /// must be reconciled.
     pub work_released: bool,
-    /// For each upgrade, when the oldest step that ended since the last pass was seen to end and released a
-    /// slot.
-    pub slots_released_at: AHashMap<Uid, Instant>,
+    /// Upgrades with a step that was seen to end since the caller last emptied this set. The end of a step releases a slot.
+    pub slots_released: AHashSet<Uid>,
     /// The newest resource version of works that the watch has delivered, in order.
     watched: u64,
     /// Number of lists of works that were started.
@@ -204,9 +202,7 @@ impl Index {
             }
             view.inherit(before);
             if ends(&view) && !ends(before) {
-                self.slots_released_at
-                    .entry(Arc::clone(&view.upgrade))
-                    .or_insert_with(Instant::now);
+                self.slots_released.insert(Arc::clone(&view.upgrade));
             }
             if before.upgrade != view.upgrade {
                 self.dirty.insert(Arc::clone(&before.upgrade));

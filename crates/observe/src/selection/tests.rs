@@ -2,7 +2,7 @@ use api::views::ManagedCluster;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::observe::index::{Change, Index};
+use crate::index::{Change, Index};
 
 /// A hub as selections see it. The upgrade is in namespace `ns`.
 #[derive(Default)]

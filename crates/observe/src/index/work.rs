@@ -15,7 +15,7 @@ use clusterversion::Target;
 use rollout::{Attempt, LONGEST_RETRY, Reason, StepStatus, Work};
 
 use super::intern::Pool;
-use crate::observe::feedback;
+use crate::feedback;
 
 /// Largest difference between the hub's and a leader's clock at which the recorded start of a step is
 /// trusted.

@@ -9,14 +9,13 @@ mod actions;
 mod jobs;
 mod platform;
 
+use api::checks::subject;
 use api::lenient::Lenient;
 use api::names::Step;
 use api::views::{Condition, ManifestStatus, ManifestWork, WorkStatus, condition};
 use chrono::{DateTime, Utc};
 use clusterversion::{Cause, Target};
 use rollout::StepStatus;
-
-use crate::works::action::subject;
 
 /// Reasons of the causes found here. Those of ClusterVersion are in [`clusterversion::cause::reason`].
 pub mod reason {
