@@ -319,7 +319,7 @@ async fn carry_out(
 }
 
 fn count(context: &Context, job: &WriteJob, outcome: &WriteResult, took: Duration) {
-    let kind = match &job.effect {
+    let kind = match &job.write {
         Write::Create { .. } => WriteKind::Create,
         Write::Update { .. } => WriteKind::Update,
         Write::MarkSoak { .. } => WriteKind::Mark,
@@ -330,7 +330,7 @@ fn count(context: &Context, job: &WriteJob, outcome: &WriteResult, took: Duratio
         Write::Read { .. } => WriteKind::Read,
     };
     context.metrics.wrote(kind, outcome.into(), took);
-    if let (Write::Status { status, .. }, WriteResult::Upgrade(_)) = (&job.effect, outcome) {
+    if let (Write::Status { status, .. }, WriteResult::Upgrade(_)) = (&job.write, outcome) {
         let bytes = serde_json::to_vec(status).map_or(0, |text| text.len());
         context.metrics.status_written(bytes);
     }
@@ -341,7 +341,7 @@ fn count(context: &Context, job: &WriteJob, outcome: &WriteResult, took: Duratio
     };
     tracing::warn!(
         kind = kind.as_str(),
-        cluster = job.effect.cluster().map(|name| &**name),
+        cluster = job.write.cluster().map(|name| &**name),
         error,
         "write failed"
     );

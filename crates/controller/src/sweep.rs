@@ -78,9 +78,9 @@ pub async fn sweep(context: Arc<Context>, client: Client, suspects: Vec<Suspect>
     }
     for job in &jobs {
         tracing::warn!(
-            namespace = job.effect.cluster().map(|cluster| &**cluster),
+            namespace = job.write.cluster().map(|cluster| &**cluster),
             upgrade = &*job.upgrade,
-            priority = ?job.effect.priority(),
+            priority = ?job.write.priority(),
             "removing a work whose upgrade has not existed for ten minutes"
         );
     }

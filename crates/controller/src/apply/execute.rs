@@ -43,7 +43,7 @@ pub async fn carry_out(client: &Client, job: &WriteJob) -> (WriteResult, Load) {
 }
 
 async fn write(client: &Client, job: &WriteJob) -> Result<WriteResult, Error> {
-    match &job.effect {
+    match &job.write {
         Write::Create {
             cluster,
             step,

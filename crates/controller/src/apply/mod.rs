@@ -31,7 +31,7 @@ pub struct WriteJob {
     /// The upgrade that the write belongs to.
     pub upgrade: Uid,
     /// What to write.
-    pub effect: Write,
+    pub write: Write,
 }
 
 /// The input for rendering a work. Works are rendered when they are sent, because ten thousand queued bodies

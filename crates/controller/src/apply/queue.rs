@@ -92,7 +92,7 @@ impl WriteQueue {
         {
             let mut queues = self.queues();
             for job in jobs {
-                let priority = job.effect.priority();
+                let priority = job.write.priority();
                 *(if priority == Priority::CleanUp {
                     &mut cleanup
                 } else {
@@ -262,7 +262,7 @@ mod tests {
     fn start(cluster: &str) -> WriteJob {
         WriteJob {
             upgrade: std::sync::Arc::from("u1"),
-            effect: Write::MarkSoak {
+            write: Write::MarkSoak {
                 cluster: std::sync::Arc::from(cluster),
                 step: api::names::Step::Platform,
                 uid: std::sync::Arc::from("w1"),

@@ -21,7 +21,7 @@ pub(crate) fn finalizer_job(
     life: Option<Arc<str>>,
 ) -> WriteJob {
     entry.finalizing = true;
-    let effect = Write::Finalizers {
+    let write = Write::Finalizers {
         namespace: Arc::clone(&entry.namespace),
         name: Arc::clone(&entry.name),
         version: entry.view.metadata.resource_version.clone().unwrap_or_default(),
@@ -30,7 +30,7 @@ pub(crate) fn finalizer_job(
     };
     WriteJob {
         upgrade: Arc::clone(&entry.uid),
-        effect,
+        write,
     }
 }
 
@@ -62,7 +62,7 @@ pub(super) fn prepare(
         })
     };
     let name = Arc::clone(cluster);
-    let (effect, starting) = match action {
+    let (write, starting) = match action {
         Action::Create { attempt, started, .. } => {
             let params = params(attempt, *started)?;
             (
@@ -114,7 +114,7 @@ pub(super) fn prepare(
     entry.begin(cluster, starting);
     Some(WriteJob {
         upgrade: Arc::clone(&entry.uid),
-        effect,
+        write,
     })
 }
 
@@ -139,14 +139,14 @@ fn read(
 }
 
 pub(crate) fn status_job(entry: &UpgradeEntry, status: api::ManagedClustersUpgradeStatus) -> WriteJob {
-    let effect = Write::Status {
+    let write = Write::Status {
         namespace: Arc::clone(&entry.namespace),
         name: Arc::clone(&entry.name),
         status: Box::new(status),
     };
     WriteJob {
         upgrade: Arc::clone(&entry.uid),
-        effect,
+        write,
     }
 }
 
@@ -176,14 +176,14 @@ pub(crate) fn report_job(entry: &UpgradeEntry, due: Due) -> WriteJob {
         let text = format!("{},\"rows\":{rows}}}", head.strip_suffix('}').unwrap_or(&head));
         for_yaml(&text).into_bytes()
     });
-    let effect = Write::Report {
+    let write = Write::Report {
         namespace: Arc::clone(&entry.namespace),
         due,
         body,
     };
     WriteJob {
         upgrade: Arc::clone(&entry.uid),
-        effect,
+        write,
     }
 }
 

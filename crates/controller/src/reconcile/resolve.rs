@@ -16,8 +16,11 @@ use crate::state::context::{Context, State};
 use crate::state::origin::Origin;
 use crate::state::upgrade::{UpgradeEntry, wake_conflicting};
 
+/// A request of which nothing has been carried out yet.
+pub(super) type Resolved = ReconcileRequest<Box<PlanRequest>>;
+
 /// Resolves the request of a pass. `None` if the upgrade is not known.
-pub(super) fn resolve(context: &Context, state: &mut State, uid: &str) -> Option<ReconcileRequest> {
+pub(super) fn resolve(context: &Context, state: &mut State, uid: &str) -> Option<Resolved> {
     let now = context.now();
     let entry = state.upgrades.get(uid)?;
     let earlier_uid = (entry.earlier_uid.is_none() && restore::is_unmarked(entry))
@@ -41,7 +44,7 @@ fn begin_pass(context: &Context, entry: &mut UpgradeEntry, now: DateTime<Utc>) {
     entry.wake_at = None;
 }
 
-fn task(state: &mut State, uid: &str, now: DateTime<Utc>) -> Option<Task> {
+fn task(state: &mut State, uid: &str, now: DateTime<Utc>) -> Option<Task<Box<PlanRequest>>> {
     let State {
         index,
         upgrades,
@@ -110,7 +113,7 @@ fn policy(entry: &UpgradeEntry) -> Option<Policy> {
     match (&entry.spec, entry.in_force()) {
         _ if entry.is_deleting() => Some(finalizer::policy()),
         (Ok(spec), _) => Some(Policy {
-            retry: pending_retry(&entry.view, entry.status.previous().observed_retry.as_deref()),
+            retry: pending_retry(&entry.view, entry.status.observed_retry()),
             hold: match entry.origin {
                 Origin::Restored(_) => Some(Hold::Restored),
                 _ => spec.policy.hold,

@@ -19,7 +19,7 @@ const TERMINATING: TimeDelta = TimeDelta::seconds(5);
 /// Records the result of a write.
 pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result: &WriteResult) {
     let now = context.now();
-    let WriteJob { upgrade, effect } = job;
+    let WriteJob { upgrade, write } = job;
     match result {
         WriteResult::Work(work) | WriteResult::Rival(work) => {
             state.update_works(|index| index.answered_work(work, now));
@@ -27,9 +27,9 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
         WriteResult::Upgrade(object) => state.answered_upgrade((**object).clone()),
         _ => {}
     }
-    record_deletion(&mut state.index, &effect, result);
+    record_deletion(&mut state.index, &write, result);
     let Some(entry) = state.upgrades.get_mut(&upgrade) else {
-        if let (Write::Delete { uid, .. }, WriteResult::DeletionAccepted) = (&effect, result)
+        if let (Write::Delete { uid, .. }, WriteResult::DeletionAccepted) = (&write, result)
             && state.orphans.contains(uid)
         {
             context.metrics.orphan_swept();
@@ -37,7 +37,7 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
         return;
     };
     entry.skew = context.skew();
-    match effect {
+    match write {
         Write::Create {
             cluster,
             step,
@@ -137,8 +137,8 @@ fn record_change(entry: &mut UpgradeEntry, cluster: &Arc<str>, result: &WriteRes
 
 /// Records what a write shows about the deletion of a work. The work stays marked as deleting only if the hub
 /// accepted the deletion.
-fn record_deletion(index: &mut Index, effect: &Write, result: &WriteResult) {
-    match (effect, result) {
+fn record_deletion(index: &mut Index, write: &Write, result: &WriteResult) {
+    match (write, result) {
         (
             Write::Delete {
                 cluster, step, uid, ..

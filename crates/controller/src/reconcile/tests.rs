@@ -22,6 +22,7 @@ use crate::apply::{Write, WriteJob};
 use crate::apply::{WriteError, WriteErrorKind};
 use crate::fixture::{Given, cluster, context, finished, upgrade};
 use crate::lease;
+use crate::reconcile::request::Task;
 use crate::reconcile::result;
 use api::names::{LABEL_MCU, LABEL_MCU_UID};
 use serde_json::json;
@@ -92,7 +93,7 @@ impl TestHub {
     /// Executes a job like the hub. The works that it creates are stored for the test's hub.
     fn carry_out(&mut self, job: WriteJob) {
         self.version += 1;
-        let outcome = match &job.effect {
+        let outcome = match &job.write {
             Write::Create { cluster, step, .. } => {
                 WriteResult::Work(Box::new(self.made(cluster, *step, &job)))
             }
@@ -111,7 +112,7 @@ impl TestHub {
 
     fn made(&self, cluster: &str, step: WireStep, job: &WriteJob) -> ManifestWork {
         let mut work = crate::fixture::work(cluster, step, "none", self.version);
-        let Write::Create { params, .. } = &job.effect else {
+        let Write::Create { params, .. } = &job.write else {
             return work;
         };
         let meta = &mut work.metadata;
@@ -139,7 +140,7 @@ impl TestHub {
             .context
             .with(|state| Upgrade::clone(&state.upgrades[&job.upgrade].view));
         view.metadata.resource_version = Some(self.version.to_string());
-        match &job.effect {
+        match &job.write {
             Write::Finalizers { finalizers, life, .. } => {
                 view.metadata.finalizers = Some(finalizers.clone());
                 if let Some(life) = life {
@@ -197,7 +198,7 @@ impl TestHub {
 }
 
 fn line(job: &WriteJob) -> String {
-    let what = match &job.effect {
+    let what = match &job.write {
         Write::Create { cluster, step, .. } => format!("create {cluster}-{step}"),
         Write::Update { cluster, .. } => format!("update {cluster}"),
         Write::MarkSoak { cluster, .. } => format!("mark {cluster}"),
@@ -426,7 +427,7 @@ async fn a_restarted_controller_creates_nothing_twice() {
     let jobs = first.reconcile();
     let create = jobs
         .into_iter()
-        .find(|job| matches!(job.effect, Write::Create { .. }))
+        .find(|job| matches!(job.write, Write::Create { .. }))
         .unwrap();
     let made = first.made("c1", WireStep::Platform, &create);
 
@@ -449,19 +450,22 @@ async fn a_plan_for_a_spec_that_has_changed_meanwhile_is_let_go() {
     let hub = hub(&["c1"]);
     hub.add_upgrade(&upgrade("u1", &["c1"]));
     let context = &hub.context;
-    let (request, observation) = context.with(|state| {
-        let request = resolve::resolve(context, state, "u1").unwrap();
-        let observation = observe(state, "u1", &request);
-        (request, observation)
+    let observed = context.with(|state| {
+        let request = resolve(context, state, "u1").unwrap();
+        let (entry, now) = (&state.upgrades["u1"], request.now);
+        request.map_plan(|wanted| observe(state, entry, wanted, now))
     });
-    let plan = plan(context, &request, &observation.fleet).unwrap();
+    let now = observed.now;
+    let checked = observed.map_plan(|observed| check(context, plan(context, observed, now), now));
     let mut paused = upgrade("u1", &["c1"]).view();
     paused.metadata.generation = Some(2);
     paused.metadata.resource_version = Some("2".to_owned());
     context.with(|state| {
         state.apply_upgrade(paused);
-        let checked = Some(Checked::Passed(Box::new(plan)));
-        let result = commit::commit(state, "u1", &request, &observation, checked, Instant::now());
+        let Task::Plan(Checked { result: Ok(_), .. }) = &checked.task else {
+            panic!("the plan keeps the rules");
+        };
+        let result = commit(state, "u1", checked, Instant::now());
         assert!(result.jobs.is_empty());
         let entry = &state.upgrades["u1"];
         assert!(entry.dirty && entry.rows.all().is_empty());

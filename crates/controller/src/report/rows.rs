@@ -34,7 +34,7 @@ pub struct Rows {
 #[derive(Debug, Default)]
 pub struct RowChanges {
     /// Records with a new phase.
-    pub moved: Vec<(Arc<str>, Arc<Record>)>,
+    pub phase_changes: Vec<(Arc<str>, Arc<Record>)>,
     /// True when any row changed or was removed.
     pub any: bool,
 }
@@ -229,7 +229,7 @@ impl Rows {
             }
             if row.record.phase != state.record.phase {
                 changes
-                    .moved
+                    .phase_changes
                     .push((Arc::clone(&state.name), Arc::clone(&state.record)));
             }
             row.record = Arc::clone(&state.record);
@@ -245,7 +245,7 @@ impl Rows {
         for (state, canary, left) in joined {
             self.join(state, policy, now, (canary, left));
             changes
-                .moved
+                .phase_changes
                 .push((Arc::clone(&state.name), Arc::clone(&state.record)));
             changes.any = true;
         }

@@ -83,7 +83,7 @@ impl State {
                     self.index.mark_deleting(&one.cluster, one.step, &one.uid);
                     jobs.push(WriteJob {
                         upgrade: one.upgrade,
-                        effect: Write::Delete {
+                        write: Write::Delete {
                             cluster: one.cluster,
                             step: one.step,
                             uid: one.uid,

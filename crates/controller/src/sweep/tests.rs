@@ -51,7 +51,7 @@ async fn swept(upgrades: &'static [(&'static str, &'static str)]) -> Vec<String>
     let jobs = context.queue.drain();
     let mut deleted = Vec::new();
     for job in jobs {
-        if let Write::Delete { cluster, step, .. } = &job.effect {
+        if let Write::Delete { cluster, step, .. } = &job.write {
             deleted.push(step.work_name(cluster));
         }
         context.with(|state| {

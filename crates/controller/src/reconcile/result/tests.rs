@@ -29,10 +29,10 @@ fn writing() -> Context {
     context
 }
 
-fn answered(context: &Context, effect: Write, outcome: &WriteResult) {
+fn answered(context: &Context, write: Write, outcome: &WriteResult) {
     let job = WriteJob {
         upgrade: Arc::from("u1"),
-        effect,
+        write,
     };
     context.with(|state| record_result(context, state, job, outcome));
 }
@@ -232,9 +232,9 @@ fn a_foreign_work_stays_in_the_way_of_an_edited_spec() {
 
 #[test]
 fn a_missing_namespace_takes_the_cluster_out_whatever_was_written() {
-    for effect in [create(&writing()), delete()] {
+    for write in [create(&writing()), delete()] {
         let context = writing();
-        answered(&context, effect, &WriteResult::NamespaceGone);
+        answered(&context, write, &WriteResult::NamespaceGone);
         with_entry(&context, |entry| {
             assert!(entry.missing.contains_key(&cluster()));
         });
@@ -291,10 +291,10 @@ fn a_work_that_is_gone_is_forgotten() {
 #[test]
 fn an_answer_for_an_upgrade_that_is_gone_still_tells_of_the_work() {
     let context = writing();
-    let effect = create(&context);
+    let write = create(&context);
     context.with(|state| state.delete_upgrade("u1"));
     let work = WriteResult::Work(Box::new(work("c1", Step::Platform, "u1", 5)));
-    answered(&context, effect, &work);
+    answered(&context, write, &work);
     assert!(is_indexed(&context));
 }
 
@@ -309,12 +309,12 @@ fn an_answer_to_a_report_of_an_earlier_term_is_let_pass() {
         state.end_term();
         state.begin_term();
     });
-    let effect = Write::Report {
+    let write = Write::Report {
         namespace: Arc::from("ns"),
         due,
         body: None,
     };
-    answered(&context, effect, &WriteResult::Report(5));
+    answered(&context, write, &WriteResult::Report(5));
     with_entry(&context, |entry| assert!(entry.rows.all().is_empty()));
 }
 
@@ -325,12 +325,12 @@ fn a_written_record_is_news_for_the_planner() {
         note(entry, "c1", record(Phase::Complete));
         entry.rows.due(Instant::now() + Duration::from_secs(5)).remove(0)
     });
-    let effect = Write::Report {
+    let write = Write::Report {
         namespace: Arc::from("ns"),
         due,
         body: None,
     };
-    answered(&context, effect, &WriteResult::Report(5));
+    answered(&context, write, &WriteResult::Report(5));
     with_entry(&context, |entry| {
         assert!(entry.dirty);
         assert!(entry.rows.get("c1").unwrap().written.is_some());
@@ -340,7 +340,7 @@ fn a_written_record_is_news_for_the_planner() {
 #[test]
 fn finalizers_that_cannot_be_written_are_tried_ever_less_often() {
     let context = writing();
-    let effect = || Write::Finalizers {
+    let write = || Write::Finalizers {
         namespace: Arc::from("ns"),
         name: Arc::from("u1"),
         version: "1".to_owned(),
@@ -351,7 +351,7 @@ fn finalizers_that_cannot_be_written_are_tried_ever_less_often() {
         with_entry(&context, |entry| entry.finalizing = true);
         answered(
             &context,
-            effect(),
+            write(),
             &WriteResult::Failed(WriteError::new(WriteErrorKind::Broken, "forbidden")),
         );
         with_entry(&context, |entry| {
@@ -363,11 +363,7 @@ fn finalizers_that_cannot_be_written_are_tried_ever_less_often() {
         version: 2,
         ..upgrade("u1", &["c1"])
     };
-    answered(
-        &context,
-        effect(),
-        &WriteResult::Upgrade(Box::new(written.view())),
-    );
+    answered(&context, write(), &WriteResult::Upgrade(Box::new(written.view())));
     with_entry(&context, |entry| assert!(entry.finalizer_backoff.is_none()));
 }
 
@@ -400,12 +396,12 @@ fn a_status_counts_as_written_only_when_the_hub_said_so() {
             entry.status.set(status.clone());
             entry.status.due(later).unwrap()
         });
-        let effect = Write::Status {
+        let write = Write::Status {
             namespace: Arc::from("ns"),
             name: Arc::from("u1"),
             status: Box::new(due),
         };
-        answered(&context, effect, &outcome);
+        answered(&context, write, &outcome);
         with_entry(&context, |entry| {
             assert_eq!(entry.status.due_at(later).is_some(), repeated);
         });
@@ -426,9 +422,9 @@ fn a_write_that_was_not_sent_ends_no_pause() {
     let context = writing();
     tried(&context, &failed(WriteErrorKind::Forbidden));
     for outcome in [WriteResult::NotLeading, WriteResult::GivenUp] {
-        for effect in [create(&context), delete()] {
+        for write in [create(&context), delete()] {
             with_entry(&context, |entry| entry.begin(&cluster(), true));
-            answered(&context, effect, &outcome);
+            answered(&context, write, &outcome);
             with_entry(&context, |entry| assert!(entry.backoff.contains_key(&cluster())));
         }
     }
@@ -436,14 +432,14 @@ fn a_write_that_was_not_sent_ends_no_pause() {
 
 fn read(context: &Context, uid: Option<&str>, outcome: &WriteResult) {
     with_entry(context, |entry| entry.begin(&cluster(), false));
-    let effect = Write::Read {
+    let write = Write::Read {
         cluster: cluster(),
         step: Step::Platform,
         owner: Arc::from("ns/u1"),
         uid: uid.map(Arc::from),
         asked: context.now(),
     };
-    answered(context, effect, outcome);
+    answered(context, write, outcome);
 }
 
 #[test]

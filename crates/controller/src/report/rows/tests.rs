@@ -171,11 +171,11 @@ fn only_a_new_phase_counts_as_a_move_and_only_a_change_as_one() {
     let now = Instant::now();
     let mut rows = rows();
     let first = state("c1", record(Phase::Initialized));
-    assert_eq!(take(&mut rows, vec![first.clone()], now).moved.len(), 1);
+    assert_eq!(take(&mut rows, vec![first.clone()], now).phase_changes.len(), 1);
     assert!(!take(&mut rows, vec![first], now).any, "the very same record");
     let other_cause = state("c1", record(Phase::Initialized).reason(Reason::Failing));
     let changes = take(&mut rows, vec![other_cause], now);
-    assert!(changes.moved.is_empty() && changes.any);
+    assert!(changes.phase_changes.is_empty() && changes.any);
 }
 
 #[test]
