@@ -11,14 +11,14 @@ pub(crate) use observe::testing::{cluster, finished, index, work};
 use rollout::{ClusterState, Plan, Record};
 use serde_json::{Value, json};
 
+use crate::health::Readiness;
 use crate::lease;
+use crate::metrics::Metrics;
 use crate::spec;
 use crate::state::context::Context;
 use crate::state::settings::Settings;
 use crate::state::upgrade::UpgradeEntry;
 use crate::state::upgrade::Upgrades;
-use crate::telemetry::health::Readiness;
-use crate::telemetry::metrics::Metrics;
 use crate::works::WorkFlags;
 
 /// A spec that selects `clusters` by name and asks for a platform upgrade only.
@@ -78,7 +78,7 @@ impl Given {
         let view = Arc::new(self.view());
         let mut entry = UpgradeEntry::new(Arc::clone(&view)).unwrap();
         let spec = spec::resolve(&view, &WorkFlags::default(), TimeDelta::seconds(30));
-        entry.take_spec(spec, false);
+        entry.set_spec(spec, false);
         entry.refresh_selection(index, false);
         entry
     }
@@ -98,7 +98,7 @@ pub(crate) fn note(entry: &mut UpgradeEntry, cluster: &str, record: impl Into<Re
     let policy = rollout::testing::policy().build();
     entry
         .rows
-        .take(&plan, &policy, Instant::now(), |_| (false, false));
+        .commit(&plan, &policy, Instant::now(), |_| (false, false));
 }
 
 pub(crate) fn upgrades(all: impl IntoIterator<Item = UpgradeEntry>) -> Upgrades {

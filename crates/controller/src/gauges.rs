@@ -3,9 +3,9 @@
 use api::mcu::UpgradeState as State;
 use rollout::Phase;
 
+use crate::metrics::labels::{ClusterPhase, UpgradeState, WatchKind};
 use crate::state::context::{self, Context};
 use crate::state::upgrade::UpgradeEntry;
-use crate::telemetry::labels::{ClusterPhase, UpgradeState, WatchKind};
 
 /// Sets every gauge that counts objects.
 pub fn set(context: &Context) {

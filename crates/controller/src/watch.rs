@@ -18,8 +18,8 @@ use observe::index::{Change, Key, step_of};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
+use crate::metrics::labels::WatchKind;
 use crate::state::context::Context;
-use crate::telemetry::labels::WatchKind;
 
 /// Starts all watches. They never end, so a watch that ends has panicked and delivers nothing any more.
 #[must_use]

@@ -137,7 +137,7 @@ pub enum Write {
         /// The new list.
         finalizers: Vec<String>,
         /// UID of the object to record as the one that the controller began to process.
-        life: Option<Arc<str>>,
+        recorded_uid: Option<Arc<str>>,
     },
     /// Change annotations of an upgrade.
     Annotate {

@@ -80,7 +80,7 @@ fn later(seconds: u64) -> Instant {
 /// What must be read after all due comparisons.
 fn wanted(context: &Context) -> Vec<String> {
     context.with(|state| {
-        state.pass_on_selection_news();
+        state.pass_on_selection_changes();
         state.index.dirty.clear();
         state.compare_at = Instant::now();
         state.compare(later(10));

@@ -13,6 +13,7 @@ use rollout::{Cluster, Fleet, Plan, Reason, Record, RivalHold, Selection};
 
 use crate::apply::{Write, WriteJob};
 use crate::events::{self, Regarding};
+use crate::metrics::labels::ReconcileOutcome;
 use crate::reconcile::finalizer;
 use crate::reconcile::jobs::{prepare, status_job};
 use crate::reconcile::request::{Checked, PlanRequest, ReconcileRequest, Task};
@@ -23,7 +24,6 @@ use crate::report::status;
 use crate::state::context::State;
 use crate::state::origin::{Completed, Origin};
 use crate::state::upgrade::{UpgradeEntry, concerns_planning, wake_conflicting};
-use crate::telemetry::labels::ReconcileOutcome;
 
 /// When to plan again after a plan was rejected.
 const REFUSED_PLAN_RETRY: TimeDelta = TimeDelta::seconds(15);
@@ -245,7 +245,7 @@ fn commit_plan(
     let instant = Instant::now();
     // Fleet and plan are both sorted by name, so one pass finds all clusters.
     let mut clusters = fleet.clusters.iter();
-    let changes = entry.rows.take(plan, &wanted.policy, instant, |name| {
+    let changes = entry.rows.commit(plan, &wanted.policy, instant, |name| {
         let found = clusters.find(|cluster| Arc::ptr_eq(&cluster.name, name) || cluster.name == *name);
         found.map_or((false, true), |cluster| {
             (cluster.canary, matches!(cluster.selection, Selection::Left(_)))

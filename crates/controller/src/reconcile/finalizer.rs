@@ -80,9 +80,9 @@ pub(super) fn write(entry: &mut UpgradeEntry) -> WriteJob {
     if !entry.has_finalizer() {
         finalizers.push(FINALIZER.to_owned());
     }
-    let life = restore::uid_to_record(entry);
-    entry.last_annotation = life.as_deref().map(str::to_owned);
-    finalizer_job(entry, finalizers, life)
+    let recorded_uid = restore::uid_to_record(entry);
+    entry.last_annotation = recorded_uid.as_deref().map(str::to_owned);
+    finalizer_job(entry, finalizers, recorded_uid)
 }
 
 /// True when nothing prevents the end of the upgrade: it has no works, nothing is being written (`idle`: this

@@ -18,7 +18,7 @@ use crate::state::upgrade::UpgradeEntry;
 pub(crate) fn finalizer_job(
     entry: &mut UpgradeEntry,
     finalizers: Vec<String>,
-    life: Option<Arc<str>>,
+    recorded_uid: Option<Arc<str>>,
 ) -> WriteJob {
     entry.finalizing = true;
     let write = Write::Finalizers {
@@ -26,7 +26,7 @@ pub(crate) fn finalizer_job(
         name: Arc::clone(&entry.name),
         version: entry.view.metadata.resource_version.clone().unwrap_or_default(),
         finalizers,
-        life,
+        recorded_uid,
     };
     WriteJob {
         upgrade: Arc::clone(&entry.uid),
@@ -44,7 +44,10 @@ pub(super) fn prepare(
 ) -> Option<WriteJob> {
     let cluster = action.cluster();
     let step = action.step();
-    if let Some(wait) = entry.taken.take(cluster, step, action.kind(), Instant::now()) {
+    if let Some(wait) = entry
+        .action_limit
+        .take(cluster, step, action.kind(), Instant::now())
+    {
         entry.hold_off(cluster, now, action.kind(), wait);
         return None;
     }

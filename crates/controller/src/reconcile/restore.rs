@@ -110,8 +110,8 @@ fn is_unknown(status: &ManagedClustersUpgradeStatus) -> bool {
 /// Finds out where an upgrade comes from. `idle`: it has no ManifestWorks.
 pub(crate) fn origin_of(entry: &UpgradeEntry, idle: bool) -> Origin {
     let uid = &*entry.uid;
-    let life = annotation(&entry.view, ANNOTATION_UPGRADE_UID);
-    let foreign = life.map_or(entry.earlier_uid.is_some(), |life| life != uid);
+    let recorded_uid = annotation(&entry.view, ANNOTATION_UPGRADE_UID);
+    let foreign = recorded_uid.map_or(entry.earlier_uid.is_some(), |recorded_uid| recorded_uid != uid);
     let untouched = idle && entry.rows.all().is_empty();
     if !foreign && !untouched {
         return Origin::Own;

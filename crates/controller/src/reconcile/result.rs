@@ -144,7 +144,7 @@ fn record_deletion(index: &mut Index, write: &Write, result: &WriteResult) {
                 cluster, step, uid, ..
             },
             WriteResult::Work(work) | WriteResult::Rival(work),
-        ) if work.metadata.uid.as_deref() != Some(uid) => index.forget(cluster, *step, uid),
+        ) if work.metadata.uid.as_deref() != Some(uid) => index.remove_work(cluster, *step, uid),
         (Write::Delete { .. }, WriteResult::DeletionAccepted) => {}
         (
             Write::Delete {
@@ -154,7 +154,7 @@ fn record_deletion(index: &mut Index, write: &Write, result: &WriteResult) {
                 cluster, step, uid, ..
             },
             WriteResult::Gone,
-        ) => index.forget(cluster, *step, uid),
+        ) => index.remove_work(cluster, *step, uid),
         (
             Write::Delete {
                 cluster, step, uid, ..
@@ -169,8 +169,10 @@ fn record_deletion(index: &mut Index, write: &Write, result: &WriteResult) {
                 ..
             },
             WriteResult::Gone,
-        ) => index.lose(cluster, *step, uid),
-        (Write::Update { cluster, uid, .. }, WriteResult::Gone) => index.forget(cluster, Step::Platform, uid),
+        ) => index.mark_vanished(cluster, *step, uid),
+        (Write::Update { cluster, uid, .. }, WriteResult::Gone) => {
+            index.remove_work(cluster, Step::Platform, uid);
+        }
         _ => {}
     }
 }

@@ -141,12 +141,16 @@ impl TestHub {
             .with(|state| Upgrade::clone(&state.upgrades[&job.upgrade].view));
         view.metadata.resource_version = Some(self.version.to_string());
         match &job.write {
-            Write::Finalizers { finalizers, life, .. } => {
+            Write::Finalizers {
+                finalizers,
+                recorded_uid,
+                ..
+            } => {
                 view.metadata.finalizers = Some(finalizers.clone());
-                if let Some(life) = life {
+                if let Some(recorded_uid) = recorded_uid {
                     let key = api::names::ANNOTATION_UPGRADE_UID.to_owned();
                     let notes = view.metadata.annotations.get_or_insert_default();
-                    notes.insert(key, life.to_string());
+                    notes.insert(key, recorded_uid.to_string());
                 }
             }
             Write::Annotate { patch, .. } => {

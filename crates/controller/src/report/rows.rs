@@ -192,7 +192,7 @@ impl Rows {
 
     /// Adopts the records of a plan for `policy`. `facts` returns for a cluster whether it is a canary and
     /// whether it left the selection; it is called in the order of the plan, which is sorted by name.
-    pub fn take(
+    pub fn commit(
         &mut self,
         plan: &Plan,
         policy: &Policy,
@@ -342,7 +342,7 @@ impl Rows {
             let place = places.get(row.shard).copied().flatten();
             if let Some(place) = place.filter(|_| !row.record.is_unreadable()) {
                 let is_refused = self.is_refused(cluster, &row.record);
-                due[place].add(cluster, row, is_refused, self.shards[row.shard].most);
+                due[place].add(cluster, row, is_refused, self.shards[row.shard].max_rows);
             }
         }
         for (cluster, kept) in &self.kept {
@@ -368,10 +368,10 @@ impl Rows {
         };
         entry.recover();
         if due.more {
-            entry.most = entry.most.map(|most| most * 2);
+            entry.max_rows = entry.max_rows.map(|rows| rows * 2);
             entry.mark(now, true);
         } else {
-            entry.most = None;
+            entry.max_rows = None;
         }
         entry.exists = !due.rows.is_empty();
         entry.version = entry.version.max(version).max(entry.seen);

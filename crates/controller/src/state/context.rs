@@ -14,7 +14,10 @@ use tokio::sync::Notify;
 
 use crate::apply::WriteQueue;
 use crate::clock::HubClock;
+use crate::health::{Check, Readiness};
 use crate::lease::Fence;
+use crate::metrics::Metrics;
+use crate::metrics::labels::WatchKind;
 use crate::spec;
 use crate::state::freshness::Freshness;
 use crate::state::freshness::KINDS;
@@ -22,9 +25,6 @@ use crate::state::orphans::Orphans;
 use crate::state::settings::Settings;
 use crate::state::upgrade::Upgrades;
 use crate::state::upgrade::{UpgradeEntry, concerns_archive, concerns_planning};
-use crate::telemetry::health::{Check, Readiness};
-use crate::telemetry::labels::WatchKind;
-use crate::telemetry::metrics::Metrics;
 
 /// Largest number of remembered reports whose upgrades are not known.
 const MAX_UNKNOWN_REPORTS: usize = 4096;
@@ -126,7 +126,7 @@ impl Context {
     pub fn update(&self, change: impl FnOnce(&mut State)) {
         let wake = self.with(|state| {
             change(state);
-            state.forget_news_of_others();
+            state.forget_changes();
             state.index.all_dirty
                 || !state.index.dirty.is_empty()
                 || state.upgrades.values().any(UpgradeEntry::is_due)
@@ -335,7 +335,7 @@ impl State {
         }
         let spec = spec::resolve(&upgrade, &self.settings.works, self.settings.operators_grace);
         if let Some(entry) = self.upgrades.get_mut(uid.as_str()) {
-            entry.take_spec(spec, followed);
+            entry.set_spec(spec, followed);
             if !self.owns_records || !self.settings.serves(&entry.namespace) {
                 entry.archive_as_told();
             }
@@ -381,7 +381,7 @@ impl State {
 
     /// Clears the list of changes on a replica that does not plan. It will reconcile everything when it
     /// becomes the leader.
-    fn forget_news_of_others(&mut self) {
+    fn forget_changes(&mut self) {
         if !self.owns_records {
             self.index.dirty.clear();
             self.slots_released_at.clear();

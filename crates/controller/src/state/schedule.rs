@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use observe::index::SelectionNews;
+use observe::index::SelectionChanges;
 
 use crate::state::context::State;
 
@@ -16,7 +16,7 @@ impl State {
     pub fn begin_term(&mut self) {
         self.owns_records = false;
         self.slots_released_at.clear();
-        self.index.selection_news = SelectionNews::default();
+        self.index.selection_changes = SelectionChanges::default();
         for entry in self.upgrades.values_mut() {
             entry.begin_term();
             entry.archive_as_told();

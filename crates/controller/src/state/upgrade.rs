@@ -113,7 +113,7 @@ pub struct UpgradeEntry {
     /// The wait after failed writes of the finalizers or annotations.
     pub finalizer_backoff: Option<Backoff>,
     /// Limits how often the same action is executed for the same cluster.
-    pub taken: ActionLimit,
+    pub action_limit: ActionLimit,
     /// How far the clock is ahead of the hub's, if the difference is too large.
     pub skew: Option<TimeDelta>,
     /// What is kept in place of almost all of the above while the upgrade is archived.
@@ -168,7 +168,7 @@ impl UpgradeEntry {
             last_annotation: None,
             finalizing: false,
             finalizer_backoff: None,
-            taken: ActionLimit::default(),
+            action_limit: ActionLimit::default(),
             skew: None,
             archive: None,
             unarchived: None,
@@ -185,7 +185,7 @@ impl UpgradeEntry {
     }
 
     /// Sets the spec after validation. `followed`: it belongs to the next revision of the object after the known one.
-    pub fn take_spec(&mut self, spec: Result<ResolvedSpec, Vec<SpecViolation>>, followed: bool) {
+    pub fn set_spec(&mut self, spec: Result<ResolvedSpec, Vec<SpecViolation>>, followed: bool) {
         self.spec = spec.map(Arc::new).map_err(Arc::new);
         match &self.spec {
             Ok(spec) => self.last_valid = Some(Arc::clone(spec)),

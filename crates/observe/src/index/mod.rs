@@ -2,9 +2,9 @@
 //! something changes that concerns it, and ignores objects that are older than the cached ones (read your
 //! writes).
 
+mod changes;
 mod cluster;
 mod intern;
-mod news;
 mod placement;
 mod work;
 
@@ -18,9 +18,9 @@ use api::views::{
 };
 use chrono::{DateTime, Utc};
 
+pub use changes::SelectionChanges;
 pub use cluster::{Availability, ClusterId, ClusterView, Clusters};
 pub use intern::Pool;
-pub use news::SelectionNews;
 pub use placement::{Decided, Deciding, Key, Placements, key};
 pub use work::{WorkView, step_of};
 
@@ -44,7 +44,7 @@ pub struct Index {
     /// Incremented by every change that may alter a selection.
     pub epoch: u64,
     /// What changed since archived upgrades were last informed.
-    pub selection_news: SelectionNews,
+    pub selection_changes: SelectionChanges,
     /// Upgrades whose works changed since the last pass.
     pub dirty: AHashSet<Uid>,
     /// Something changed that may concern every upgrade.
@@ -82,7 +82,7 @@ impl Index {
                     let changed = before.is_none_or(|before| **before != view);
                     if changed {
                         let before = before.map(|before| &**before);
-                        self.selection_news.cluster(before, &view, &self.placements);
+                        self.selection_changes.cluster(before, &view, &self.placements);
                         self.clusters.insert(Arc::clone(&view.name), Arc::new(view));
                     }
                     changed
@@ -91,7 +91,7 @@ impl Index {
             },
             Change::Deleted(object) => {
                 let name = object.metadata.name.as_deref().unwrap_or_default();
-                self.selection_news.everything = true;
+                self.selection_changes.everything = true;
                 self.clusters.remove(name).is_some()
             }
         };
@@ -107,7 +107,7 @@ impl Index {
             Change::Deleted(_) => self.placements.delete_placement(&at),
         };
         if changed {
-            self.selection_news.placement(at);
+            self.selection_changes.placement(at);
         }
         self.note(changed);
     }
@@ -124,7 +124,7 @@ impl Index {
         if changed {
             let after = self.placements.placement_of(&at);
             for placement in [before, after].into_iter().flatten() {
-                self.selection_news.placement(placement);
+                self.selection_changes.placement(placement);
             }
         }
         self.note(changed);
@@ -157,7 +157,7 @@ impl Index {
 
     /// Records a change that may concern every selection.
     fn note_everything(&mut self, changed: bool) {
-        self.selection_news.everything |= changed;
+        self.selection_changes.everything |= changed;
         self.note(changed);
     }
 
@@ -245,7 +245,7 @@ impl Index {
             self.dirty.insert(Arc::clone(&before.upgrade));
             self.work_released = true;
             let evidence = last.clone().unwrap_or_else(|| WorkView::clone(before));
-            *slot = remains(evidence, before.deletion_requested);
+            *slot = evidence_of(evidence, before.deletion_requested);
         }
         if slots.iter().all(Option::is_none) {
             self.works.remove(namespace);
@@ -281,7 +281,7 @@ impl Index {
     }
 
     /// Removes an object that is certainly gone, even if no event reports it.
-    pub fn forget(&mut self, namespace: &str, step: Step, uid: &str) {
+    pub fn remove_work(&mut self, namespace: &str, step: Step, uid: &str) {
         if let Some(slots) = self.works.get_mut(namespace)
             && let Some(view) = slots[step.index()].take_if(|view| *view.uid == *uid)
         {
@@ -291,13 +291,13 @@ impl Index {
     }
 
     /// Handles that an object was read and does not exist, although the watch has not reported its deletion.
-    pub fn lose(&mut self, namespace: &str, step: Step, uid: &str) {
+    pub fn mark_vanished(&mut self, namespace: &str, step: Step, uid: &str) {
         if let Some(slots) = self.works.get_mut(namespace) {
             let slot = &mut slots[step.index()];
             if let Some(view) = slot.take_if(|view| *view.uid == *uid && !view.work.vanished) {
                 self.dirty.insert(Arc::clone(&view.upgrade));
                 self.work_released = true;
-                *slot = remains(WorkView::clone(&view), view.deletion_requested);
+                *slot = evidence_of(WorkView::clone(&view), view.deletion_requested);
             }
         }
     }
@@ -374,7 +374,7 @@ impl Index {
                 if gone && let Some(view) = slot.take() {
                     dirty.insert(view.upgrade.clone());
                     *work_released = true;
-                    *slot = remains(
+                    *slot = evidence_of(
                         WorkView::clone(&view),
                         view.deletion_requested || view.work.vanished,
                     );
@@ -430,7 +430,7 @@ impl Index {
 
 /// What is kept of a deleted work. If it had succeeded and that is not recorded yet, the evidence is kept.
 /// For example, a TTL of zero can remove a work that early.
-fn remains(mut view: WorkView, expected: bool) -> Option<Arc<WorkView>> {
+fn evidence_of(mut view: WorkView, expected: bool) -> Option<Arc<WorkView>> {
     if expected || view.work.status != rollout::StepStatus::Succeeded {
         return None;
     }

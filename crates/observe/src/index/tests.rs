@@ -217,10 +217,10 @@ fn notes_about_an_object_do_not_touch_its_successor() {
     };
     index.work(&successor.applied(), now());
     index.mark_deleting("c1", Step::Operators, "w1");
-    index.forget("c1", Step::Operators, "w1");
+    index.remove_work("c1", Step::Operators, "w1");
     index.work(&given(8).deleted(), now());
     assert!(!slot(&index).unwrap().work.terminating);
-    index.forget("c1", Step::Operators, "w2");
+    index.remove_work("c1", Step::Operators, "w2");
     assert!(slot(&index).is_none());
 }
 

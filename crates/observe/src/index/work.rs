@@ -12,7 +12,7 @@ use api::time::{parse_rfc3339, to_chrono};
 use api::views::ManifestWork;
 use chrono::{DateTime, TimeDelta, Utc};
 use clusterversion::Target;
-use rollout::{Attempt, LONGEST_RETRY, Reason, StepStatus, Work};
+use rollout::{Attempt, MAX_RETRY_BYTES, Reason, StepStatus, Work};
 
 use super::intern::Pool;
 use crate::feedback;
@@ -75,7 +75,7 @@ fn unreadable_annotation<'a>(note: &impl Fn(&str) -> &'a str) -> Option<Arc<str>
         (ANNOTATION_STEP_HASH, is_hash(note(ANNOTATION_STEP_HASH))),
         (
             ANNOTATION_ATTEMPT,
-            note(ANNOTATION_ATTEMPT).len() <= LONGEST_RETRY,
+            note(ANNOTATION_ATTEMPT).len() <= MAX_RETRY_BYTES,
         ),
         (
             ANNOTATION_TARGET_VERSION,

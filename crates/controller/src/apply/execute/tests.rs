@@ -429,7 +429,7 @@ fn due(row: bool) -> crate::report::shard::Due {
         ..rollout::Plan::default()
     };
     let policy = rollout::testing::policy().build();
-    rows.take(&plan, &policy, now, |_| (false, false));
+    rows.commit(&plan, &policy, now, |_| (false, false));
     let first = rows.due(now).remove(0);
     if row {
         return first;
@@ -439,7 +439,7 @@ fn due(row: bool) -> crate::report::shard::Due {
         dropped: vec![Arc::from("c1")],
         ..rollout::Plan::default()
     };
-    rows.take(&dropped, &policy, now, |_| (false, false));
+    rows.commit(&dropped, &policy, now, |_| (false, false));
     rows.due(now + Duration::from_secs(2)).remove(0)
 }
 
@@ -509,7 +509,7 @@ async fn finalizers_are_replaced_only_as_they_were_read() {
         name: Arc::from("mcu"),
         version: "6".to_owned(),
         finalizers: vec!["a".to_owned()],
-        life: Some(Arc::from("life")),
+        recorded_uid: Some(Arc::from("life")),
     };
     let conflict = status(409, "Conflict", "the object has been modified", &json!({}));
     let (outcome, hub) = run(&job(write), vec![conflict]).await;

@@ -159,7 +159,7 @@ fn a_refused_work_stands_in_the_way_until_the_spec_changes() {
         assert_eq!(entry.blockers[&key()].kind, refused);
         let view = upgrade("u1", &["c1"]).view();
         let edited = crate::spec::resolve(&view, &WorkFlags::default(), TimeDelta::zero());
-        entry.take_spec(edited, true);
+        entry.set_spec(edited, true);
         assert!(entry.blockers.is_empty(), "the new spec may do");
         entry.begin(&cluster(), true);
     });
@@ -225,7 +225,7 @@ fn a_foreign_work_stays_in_the_way_of_an_edited_spec() {
     with_entry(&context, |entry| {
         let view = upgrade("u1", &["c1"]).view();
         let edited = crate::spec::resolve(&view, &WorkFlags::default(), TimeDelta::zero());
-        entry.take_spec(edited, true);
+        entry.set_spec(edited, true);
         assert_eq!(entry.blockers.len(), 1);
     });
 }
@@ -345,7 +345,7 @@ fn finalizers_that_cannot_be_written_are_tried_ever_less_often() {
         name: Arc::from("u1"),
         version: "1".to_owned(),
         finalizers: Vec::new(),
-        life: None,
+        recorded_uid: None,
     };
     for failures in [1, 2] {
         with_entry(&context, |entry| entry.finalizing = true);

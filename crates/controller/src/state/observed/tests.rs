@@ -106,7 +106,7 @@ fn a_canary_that_left_stays_one() {
     let policy = rollout::testing::policy().build();
     entry
         .rows
-        .take(&plan, &policy, std::time::Instant::now(), |_| (true, true));
+        .commit(&plan, &policy, std::time::Instant::now(), |_| (true, true));
     assert!(one(&observed(&entry, Vec::new(), &mut index), "a").canary);
 }
 

@@ -8,11 +8,11 @@ use api::names::LABEL_CLUSTER_SET;
 use super::{ClusterView, Key, Placements};
 
 /// Largest number of label keys and Placements that are tracked one by one.
-const MAX_NEWS: usize = 1000;
+const MAX_TRACKED_CHANGES: usize = 1000;
 
 /// Changes that may alter selections.
 #[derive(Debug, Default)]
-pub struct SelectionNews {
+pub struct SelectionChanges {
     /// Every selection may have changed.
     pub everything: bool,
     /// Keys of labels whose value changed somewhere.
@@ -21,7 +21,7 @@ pub struct SelectionNews {
     pub placements: AHashSet<Key>,
 }
 
-impl SelectionNews {
+impl SelectionChanges {
     /// True when no selection can have changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -60,10 +60,10 @@ impl SelectionNews {
     }
 
     fn bound(&mut self) {
-        if self.everything || self.keys.len() + self.placements.len() > MAX_NEWS {
-            *self = SelectionNews {
+        if self.everything || self.keys.len() + self.placements.len() > MAX_TRACKED_CHANGES {
+            *self = SelectionChanges {
                 everything: true,
-                ..SelectionNews::default()
+                ..SelectionChanges::default()
             };
         }
     }

@@ -1,16 +1,17 @@
-//! The values of the series in the [`catalogue`](super::catalogue).
+//! The values of the series in the [`catalogue`].
 //!
 //! Series are registered and encoded here (`OpenMetrics` 1.0 and the classic text format 0.0.4). Label sets
 //! are closed. The main loop never waits for a scrape: a counter is an atomic behind a read lock that no
-//! scrape holds for writing.
+//! scrape holds for writing. Names of clusters and upgrades are never labels; they are in logs, reports and Events.
+
+pub mod catalogue;
+pub mod labels;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ::telemetry::exposition;
-use ::telemetry::process::Process;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -20,16 +21,18 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry};
+use telemetry::exposition;
+use telemetry::process::Process;
 use tokio::sync::watch;
 
-use super::catalogue::{self, MetricKind, Series};
-use super::labels::{
+use self::catalogue::{MetricKind, Series};
+use self::labels::{
     ActionLabels, ClusterPhase, EventDrop, ReconcileOutcome, UpgradeState, Version, WatchKind, WriteKind,
     WriteOutcome,
 };
 use crate::lease::Leadership;
 
-pub use super::catalogue::CATALOGUE;
+pub use self::catalogue::CATALOGUE;
 
 type PerKind<M> = Family<WriteKind, M, fn() -> M>;
 

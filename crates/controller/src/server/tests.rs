@@ -1,10 +1,10 @@
-use ::telemetry::exposition::{CLASSIC, OPENMETRICS};
-use ::telemetry::listen::ListenAddr;
-use ::telemetry::logs::{Format, parse, subscriber};
-use ::telemetry::server::{self, ServerMetrics};
 use axum::body::Body;
 use http::{Request, header};
 use http_body_util::BodyExt;
+use telemetry::exposition::{CLASSIC, OPENMETRICS};
+use telemetry::listen::ListenAddr;
+use telemetry::logs::{Format, parse, subscriber};
+use telemetry::server::{self, ServerMetrics};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
@@ -76,7 +76,7 @@ async fn readyz_says_what_is_missing_one_per_line_until_all_is_there() {
     let (admin, _guard) = admin();
     assert_eq!(
         get_path(&admin, "/readyz").await,
-        (503, "pipeline: not started yet\n".to_owned())
+        (503, "watches: not started yet\n".to_owned())
     );
     let works = admin.readiness.register("ManifestWork");
     let clusters = admin.readiness.register("ManagedCluster");
@@ -95,14 +95,14 @@ async fn readyz_says_what_is_missing_one_per_line_until_all_is_there() {
 }
 
 #[tokio::test]
-async fn livez_and_version_answer_without_a_pipeline() {
+async fn livez_and_version_answer_before_the_controller_runs() {
     let (admin, _guard) = admin();
     assert_eq!(get_path(&admin, "/livez").await, (200, "ok".to_owned()));
     assert!(
         get_path(&admin, "/livez?verbose=true")
             .await
             .1
-            .contains("[+]pipeline ok")
+            .contains("[+]reconcile-loop ok")
     );
     let (status, body) = get_path(&admin, "/version").await;
     assert_eq!(status, 200);

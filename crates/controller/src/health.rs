@@ -139,7 +139,7 @@ impl Readiness {
         let checks = self.checks.load();
         if checks.is_empty() {
             return vec![Finding {
-                name: "pipeline".to_owned(),
+                name: "watches".to_owned(),
                 missing: Some("not started yet".to_owned()),
                 warning: false,
             }];
@@ -185,7 +185,7 @@ impl Readiness {
                 warning: false,
             },
             Finding {
-                name: "pipeline".to_owned(),
+                name: "reconcile-loop".to_owned(),
                 missing,
                 warning: false,
             },
@@ -238,10 +238,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_ready_before_the_pipeline_has_named_its_needs() {
+    fn nothing_is_ready_before_the_watches_are_registered() {
         let readiness = Readiness::new();
         assert!(!readiness.is_ready());
-        assert_eq!(spec(&readiness.ready()), "pipeline: not started yet\n");
+        assert_eq!(spec(&readiness.ready()), "watches: not started yet\n");
     }
 
     #[test]
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pipeline_that_stops_turning_is_dead_after_a_minute() {
+    async fn a_reconcile_loop_that_stops_is_dead_after_a_minute() {
         let readiness = Readiness::new();
         tokio::time::advance(Duration::from_secs(30)).await;
         readiness.beat();
@@ -282,7 +282,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(
             spec(&readiness.alive()),
-            "pipeline: no heartbeat for 60 s, the limit is 60 s\n"
+            "reconcile-loop: no heartbeat for 60 s, the limit is 60 s\n"
         );
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Seek as _};
 
-use ::telemetry::logs::{Format, parse, subscriber};
+use telemetry::logs::{Format, parse, subscriber};
 
 /// A client that gets this text as every response.
 fn client(answer: &'static str) -> kube::Client {

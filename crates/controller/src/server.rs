@@ -8,23 +8,23 @@
 //! | `GET /log-level` | the current log filter |
 //! | `PUT /log-level` | replaces the filter by the body; only from the loopback interface (`kubectl port-forward` arrives there) |
 //!
-//! [`telemetry::server`](::telemetry::server) limits connections. No handler takes a lock of the main loop.
+//! [`telemetry::server`](telemetry::server) limits connections. No handler takes a lock of the main loop.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::telemetry::exposition;
-use ::telemetry::logs::LogControl;
-use ::telemetry::server::Limits;
 use axum::Router;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::{HeaderMap, StatusCode};
+use telemetry::exposition;
+use telemetry::logs::LogControl;
+use telemetry::server::Limits;
 
-use super::health::{self, Finding, Readiness};
-use super::metrics::Metrics;
+use crate::health::{self, Finding, Readiness};
+use crate::metrics::Metrics;
 
 /// Few connections and short timeouts, because the only clients are a scraper, the kubelet and an operator.
 pub const LIMITS: Limits = Limits {
