@@ -1,9 +1,16 @@
-//! One pass over one upgrade: resolve → observe → plan → check → commit (`docs/design/overview.md`).
+//! One pass over one upgrade (`docs/design/overview.md#one-way-through`):
+//!
+//! ```text
+//! watch → index → resolve → observe → plan → check → commit → apply → record result
+//!                 locking   locking   pure   pure    locking
+//! ```
+//!
+//! The watches fill the index ([`crate::watch`]). [`reconcile`] is the part from resolve to commit. Writers apply what was
+//! committed ([`crate::apply`]) and record each result ([`result`]).
 //!
 //! The state is locked to resolve and observe, and again to commit, but not while planning. Only this loop plans, so a plan
 //! can be outdated by an event but never by another plan. Its writes are safe even then, because works have fixed names and
-//! each write names the UID of the object that it is meant for. Writers apply them ([`crate::apply`]) and record each result
-//! ([`result`]).
+//! each write names the UID of the object that it is meant for.
 
 pub(crate) mod commit;
 pub mod finalizer;
@@ -31,9 +38,9 @@ use crate::state::upgrade::UpgradeEntry;
 pub fn reconcile(context: &Context, events: &Publisher, uid: &str) {
     let started = Instant::now();
     let observed = context.with(|state| {
-        let request = resolve(context, state, uid)?; // locks
+        let request = resolve(context, state, uid)?; // locking
         let (entry, now) = (state.upgrades.get(uid)?, request.now);
-        Some(request.map_plan(|wanted| observe(state, entry, wanted, now))) // locks, changes nothing
+        Some(request.map_plan(|wanted| observe(state, entry, wanted, now))) // locking, changes nothing
     });
     let Some(observed) = observed else {
         return;
@@ -41,7 +48,7 @@ pub fn reconcile(context: &Context, events: &Publisher, uid: &str) {
     let now = observed.now;
     let planned = observed.map_plan(|observed| plan(context, observed, now)); // pure
     let checked = planned.map_plan(|planned| check(context, planned, now)); // pure
-    let result = context.with(|state| commit(state, uid, checked, started)); // locks
+    let result = context.with(|state| commit(state, uid, checked, started)); // locking
     publish(context, events, result);
 }
 
@@ -58,7 +65,7 @@ fn observe(state: &State, entry: &UpgradeEntry, wanted: Box<PlanRequest>, now: D
     Observed { wanted, observation }
 }
 
-/// Plans what to write next, with a reason for each cluster that does not move.
+/// Plans what to write next, with a reason for each cluster that does not move. Pure; the context only counts.
 fn plan(context: &Context, observed: Observed, now: DateTime<Utc>) -> Planned {
     let started = Instant::now();
     let plan = rollout::plan(now, &observed.wanted.policy, &observed.observation.fleet);
@@ -66,7 +73,7 @@ fn plan(context: &Context, observed: Observed, now: DateTime<Utc>) -> Planned {
     Planned { observed, plan }
 }
 
-/// Checks the plan against the safety rules, which are stated apart from the planner.
+/// Checks the plan against the safety rules, which are stated apart from the planner. Pure; the context only counts.
 fn check(context: &Context, planned: Planned, now: DateTime<Utc>) -> Checked {
     let Planned { observed, plan } = planned;
     let wanted = &observed.wanted;
