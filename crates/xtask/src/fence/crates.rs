@@ -64,6 +64,7 @@ const ROWS: [Row; 18] = [
         Kind::Plain,
         May::Only(&["update-graph", "telemetry"]),
     ),
+    row("hub-sim", Kind::Plain, May::Only(&["api"])),
     row(
         "spoke-sim",
         Kind::Plain,
