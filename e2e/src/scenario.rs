@@ -1,6 +1,6 @@
-//! One test's part of a hub: a namespace, a set bound there and clusters with names of their own.
+//! One test's part of a hub: a namespace, a set that is bound there, and clusters with unique names.
 //!
-//! Owns the words that tests are written in. Refuses to wait by time: every wait is for something seen.
+//! The methods are the vocabulary of the tests. No wait is for a fixed time: each is for something that is seen.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smol_str::SmolStr;
 
-/// A version or an architecture that is none.
+/// An invalid version or architecture.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is no {what}: {reason}")]
 pub struct VersionError {
@@ -140,7 +140,7 @@ impl<'de> Deserialize<'de> for Version {
     }
 }
 
-/// An architecture as it stands behind the `+` of a version: `amd64`, `arm64`, `ppc64le`, `s390x`, `multi`, or what a
+/// An architecture as it is written behind the `+` of a version: `amd64`, `arm64`, `ppc64le`, `s390x`, `multi`, or what a
 /// registry says.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Arch(SmolStr);
@@ -149,7 +149,7 @@ impl Arch {
     /// Reads an architecture.
     ///
     /// # Errors
-    /// [`VersionError`] when the text cannot stand as the build of a version (letters, digits, `-`, `.`).
+    /// [`VersionError`] if the text cannot be the build of a version (letters, digits, `-`, `.`).
     pub fn parse(text: &str) -> Result<Self, VersionError> {
         match semver::BuildMetadata::new(text) {
             Ok(build) if !build.is_empty() => Ok(Self(SmolStr::new(text))),

@@ -1,8 +1,8 @@
-//! A reverse proxy in front of the hub's API server that breaks the way to it on purpose.
+//! A reverse proxy in front of the hub's API server that injects faults.
 //!
-//! Owns plain HTTP in, the hub's TLS out, and a log of every request with its place in time. What happens to a
-//! request is decided by the test ([`Verdict`]). Refuses to hold credentials: the caller's own go through, so that
-//! RBAC judges the controller as always.
+//! It accepts plain HTTP, connects to the hub by TLS, and logs every request with its time. The test decides what happens to a
+//! request ([`Verdict`]). The proxy passes the caller's credentials on and has none itself, so RBAC applies to the
+//! controller as usual.
 
 mod body;
 mod forward;

@@ -324,8 +324,8 @@ impl Drop for Started {
     }
 }
 
-/// Removes directories whose owner died without removing them. Owners are looked up in `/proc`; where there
-/// is none, nothing is removed.
+/// Removes directories whose owner ended without removing them. Owners are looked up in `/proc`; without
+/// `/proc` nothing is removed.
 fn remove_stale(base: &Path) {
     if !Path::new("/proc/self").exists() {
         return;

@@ -40,7 +40,7 @@ const MAX_LENGTH: usize = 16 << 10;
 /// Checks a query.
 ///
 /// # Errors
-/// [`PromqlError`] for the first thing found.
+/// [`PromqlError`] for the first problem found.
 pub fn check(query: &str) -> Result<(), PromqlError> {
     let depth = query.bytes().filter(|b| matches!(b, b'(' | b'-' | b'+')).count();
     if query.len() > MAX_LENGTH || depth > MAX_DEPTH {

@@ -1,6 +1,6 @@
 //! The configuration file: TOML, or YAML (and with it JSON) by its extension.
 //!
-//! Owns its keys. Refuses unknown ones by name: a setting that is silently ignored is worse than none.
+//! An unknown key is an error that names the key, because a setting that is silently ignored could do harm.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

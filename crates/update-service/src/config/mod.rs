@@ -1,7 +1,7 @@
-//! What the service is told: flags over file over defaults.
+//! The configuration: flags override the file, and the file overrides defaults.
 //!
-//! Owns the merge and the rules between settings. Refuses what cannot be meant: two sources of releases, none, or
-//! releases without graph-data, whose blocked edges would all be open.
+//! Contradictions are errors: two sources of releases, no source, or releases without graph-data, which would open all
+//! blocked edges.
 
 #![expect(
     clippy::doc_markdown,
@@ -29,7 +29,7 @@ use crate::source::retry::Backoff;
 
 use file::File;
 
-/// Where graph-data comes from, or that there is none.
+/// The source of graph-data, if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GraphDataSetting {
     /// From there.
