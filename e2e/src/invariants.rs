@@ -92,7 +92,7 @@ fn check_counters(name: &str, counts: ClustersSummary, rule: &mut impl FnMut(boo
     );
 }
 
-/// The window may be exceeded only because it shrank: then nothing starts.
+/// More clusters than `maxConcurrency` may be in flight only after it was lowered; then nothing starts.
 fn check_window(before: Option<&Seen>, now: &Seen, rule: &mut impl FnMut(bool, &str)) {
     let Some(window) = now.status.effective_max_concurrency else {
         return;

@@ -39,5 +39,5 @@ use std::time::Duration;
 /// How long a test waits for anything that should happen at once.
 pub const PATIENCE: Duration = Duration::from_secs(40);
 
-/// The version that upgrades of tests ask for.
+/// The version that upgrades of tests request.
 pub const TARGET: &str = "4.12.0";

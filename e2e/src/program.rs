@@ -35,7 +35,7 @@ pub async fn binary(package: &'static str, variable: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// An address nobody listens on. Another process may take it first; the start then fails with a clear message.
+/// An unused address. Another process may take it first; the start then fails with a clear message.
 ///
 /// # Errors
 /// No port is free.

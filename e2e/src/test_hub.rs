@@ -65,7 +65,7 @@ impl TestHub {
         Ok(Arc::clone(test_hub))
     }
 
-    /// Starts a test hub of its own.
+    /// Starts a separate test hub.
     ///
     /// # Errors
     /// The hub does not start, `deploy/` is refused, or the controller does not become ready.

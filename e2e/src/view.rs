@@ -56,7 +56,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The resource to ask for.
+    /// The resource to request.
     #[must_use]
     pub fn resource(self) -> ApiResource {
         match self {
@@ -217,7 +217,7 @@ fn key(object: &DynamicObject) -> Key {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// The memory of one hub; see the module.
+/// The objects of one hub; see the module.
 #[derive(Debug)]
 pub struct View {
     known: Mutex<Known>,

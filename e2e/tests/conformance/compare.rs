@@ -30,7 +30,7 @@ pub fn status(work: &Value) -> Value {
     without_nothing(status)
 }
 
-/// Whether the agent has looked at the work as it is now.
+/// True when the agent has processed the present work.
 pub fn is_caught_up(work: &Value) -> bool {
     let generation = &work["metadata"]["generation"];
     let conditions = work["status"]["conditions"].as_array();
@@ -90,7 +90,7 @@ fn metadata(metadata: &Value, kind: &str) -> Value {
         .map(owner)
         .collect();
     owners.sort();
-    // Names accepted by the server raise the generation of a CRD; of namespaces there is none on a real server.
+    // Names accepted by the server raise the generation of a CRD; namespaces have no generation on a real server.
     let counts = !matches!(kind, "CustomResourceDefinition" | "Namespace");
     json!({
         "name": metadata["name"], "namespace": metadata["namespace"],

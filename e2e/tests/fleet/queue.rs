@@ -83,7 +83,7 @@ impl Drop for Taken {
     }
 }
 
-/// A place in the queue; who gives up waiting leaves it.
+/// A place in the queue. A test that stops waiting leaves it.
 #[derive(Debug)]
 pub struct Place {
     queue: &'static Queue,
@@ -122,7 +122,7 @@ impl Place {
 }
 
 impl Queue {
-    /// A queue for so many clusters, all free.
+    /// A queue for this number of clusters, all free.
     pub fn new(clusters: usize) -> Self {
         Self {
             state: Mutex::new(State::new(clusters)),
@@ -168,7 +168,7 @@ impl State {
             return None;
         }
         self.long += usize::from(who.rank == Rank::Long);
-        // From the end: the first cluster serves a preview of kinds, which few tests ask for.
+        // From the end, because the first cluster serves preview kinds, which few tests need.
         let numbers: Vec<usize> = (0..self.free.len())
             .rev()
             .filter(|&number| self.free[number])

@@ -16,7 +16,7 @@ const CHANNEL: &str = "eus-4.16";
 /// Account of the Job that approves install plans.
 const APPROVER: &str = "system:serviceaccount:installplan-approver:installplan-approver";
 
-/// Two operators with a new version waiting for approval; one of them is asked for.
+/// Two operators with a new version that waits for approval; the upgrade includes one of them.
 fn installed() -> Value {
     let package =
         |name: &str| json!({"name": name, "versions": [format!("{name}.v1.0.0"), format!("{name}.v2.0.0")]});

@@ -53,7 +53,7 @@ async fn fill(registry: &Registry, releases: &[Release]) -> Result<BTreeMap<Stri
     Ok(digests)
 }
 
-/// Pushes what must not spoil a scrape.
+/// Pushes images that must not disturb a scrape.
 async fn spoil(registry: &Registry) -> Result<()> {
     let good = Image::release(Family::Oci, "amd64", b"{}")?;
     let with_top = |bytes: testenv::image::Blob| Image {

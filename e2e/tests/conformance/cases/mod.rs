@@ -15,7 +15,7 @@ pub struct Case {
     pub name: &'static str,
     /// Objects that exist already, written by `oc`.
     pub before: Vec<Value>,
-    /// One after the other; both clusters must tell the same after each.
+    /// The steps, one after the other; after each, both clusters must report the same.
     pub steps: Vec<Step>,
 }
 
@@ -32,7 +32,7 @@ pub enum Step {
     Delete,
     /// An object becomes this, status included.
     Place(Value),
-    /// An object is deleted by hand.
+    /// Somebody deletes an object.
     Remove(Value),
 }
 
