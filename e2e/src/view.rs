@@ -263,7 +263,7 @@ impl View {
         }
     }
 
-    /// Looks at what is known.
+    /// Evaluates the known objects.
     pub fn look<T>(&self, look: impl FnOnce(&Known) -> T) -> T {
         look(&self.known())
     }

@@ -120,7 +120,7 @@ fn finish(args: &DemoArgs, result: &summary::Summary) -> Result<()> {
     Ok(())
 }
 
-/// How to look around on a hub that stays.
+/// How to inspect a hub that stays.
 fn farewell(hub: &Hub, programs: &Programs, fixtures: &Fixtures) -> String {
     let tools = hub
         .assets()

@@ -62,7 +62,7 @@ impl Metadata {
         Some(Cow::Borrowed(inner))
     }
 
-    /// Is the value `true`, as JSON or as a string?
+    /// True when the value is `true`, as JSON or as a string.
     #[must_use]
     pub fn is_true(&self, key: &str) -> bool {
         matches!(self.get(key), Some("true" | "\"true\""))

@@ -69,14 +69,14 @@ impl Version {
         self.0.pre.as_str()
     }
 
-    /// Is this a candidate, a feature candidate, an early candidate or a hotfix?
+    /// True for a candidate, a feature candidate, an early candidate or a hotfix.
     #[must_use]
     pub fn is_pre_release(&self) -> bool {
         !self.0.pre.is_empty()
     }
 
-    /// May one update lead from here to `to`, going by the numbers alone? Up, and across one minor version at most; the
-    /// first minor of the next major counts as the next minor (`4.22` to `5.0`).
+    /// True when the numbers allow one update from this version to `to`: `to` is newer and at most one minor version ahead.
+    /// The first minor of the next major counts as the next minor (`4.22` to `5.0`).
     #[must_use]
     pub fn within_one_minor(&self, to: &Self) -> bool {
         let same_major = self.major() == to.major() && to.minor() <= self.minor().saturating_add(1);

@@ -399,7 +399,7 @@ impl Metrics {
         self.own.lost.get_or_create(&[("reason", reason.as_str())]).inc();
     }
 
-    /// Problems in what is served.
+    /// Problems in the served data.
     pub fn problems(&self, severity: &'static str, count: usize) {
         self.own
             .problems

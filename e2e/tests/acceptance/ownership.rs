@@ -1,4 +1,4 @@
-//! Whose works they are: adoption, foreign works, two upgrades on one cluster, works deleted by hand, deletion.
+//! Ownership of works: adoption, foreign works, two upgrades on one cluster, works deleted by hand, deletion.
 
 use anyhow::{Context as _, Result};
 use api::names::Step::{Operators, Platform, PostAction, PreAction};

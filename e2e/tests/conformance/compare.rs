@@ -111,7 +111,7 @@ fn owner(reference: &Value) -> String {
     format!("{} {work}", reference["kind"].as_str().unwrap_or_default())
 }
 
-/// Leaves out what is null, empty or a zero: absent and empty are the same on the wire.
+/// Omits values that are null, empty or zero, because absent and empty are the same on the wire.
 fn without_nothing(value: Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(

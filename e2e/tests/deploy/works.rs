@@ -1,5 +1,5 @@
-//! The admission policy of works: the controller writes them, agents write status and finalizers, nobody else's works
-//! are touched.
+//! The admission policy of works: the controller writes them, agents write status and finalizers, and other works are not
+//! affected.
 
 use anyhow::{Context as _, Result};
 use api::names::{

@@ -62,8 +62,8 @@ impl Drop for Turn {
     }
 }
 
-/// Plays a test on so many clusters of its own, freshly installed, and deletes its upgrade in the end; does nothing where
-/// the real data may be missing. A failure is explained.
+/// Runs a test on this number of freshly installed clusters, and deletes its upgrade in the end. Does nothing where the real
+/// data may be missing. A failure is printed with its details.
 pub async fn play(
     count: usize,
     rank: Rank,

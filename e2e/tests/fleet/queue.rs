@@ -130,7 +130,7 @@ impl Queue {
         }
     }
 
-    /// Asks for so many clusters: who is known before the first one is served is served in the best order.
+    /// Requests this number of clusters. Requests that arrive before the first one is served are served in the best order.
     pub fn enter(&'static self, count: usize, rank: Rank) -> Place {
         let mut state = self.lock();
         state.next += 1;
@@ -158,8 +158,8 @@ impl State {
         }
     }
 
-    /// Gives clusters to who waits, unless somebody more urgent could have them or waits for all; who waits for all while
-    /// a long test runs has time.
+    /// Gives clusters to a waiting test, unless a more urgent test could use them or waits for all. A test that waits for all
+    /// has time while a long test runs.
     fn serve(&mut self, who: Waiting) -> Option<Vec<usize>> {
         let free = self.free.iter().filter(|free| **free).count();
         let gathers = |other: &Waiting| other.rank == Rank::Whole && self.long == 0;

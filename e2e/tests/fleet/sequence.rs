@@ -120,8 +120,8 @@ async fn steps_in_order(s: &e2e::Scenario, number: usize) -> Result<ReportRow> {
     Ok(row)
 }
 
-/// The platform is at the target, what was asked for is approved and the rest is not, and the works took everything with
-/// them but the ClusterVersion.
+/// The platform is at the target, only the requested operator is approved, and with the works everything was deleted except
+/// the ClusterVersion.
 async fn upgraded(cluster: &Cluster) -> Result<()> {
     let version = cluster.version_until("upgraded", completed(TARGET)).await?;
     assert_eq!(

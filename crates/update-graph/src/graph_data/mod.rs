@@ -61,7 +61,7 @@ pub struct GraphData {
     pub(crate) patterns: u32,
 }
 
-/// Is this a file of graph-data, by its path below the top? What upstream's allow list has, less the licence.
+/// True for the path (below the top) of a file of graph-data. These are the files of upstream's allow list without the licence.
 #[must_use]
 pub fn wanted(path: &str) -> bool {
     let path = path.strip_prefix("./").unwrap_or(path);

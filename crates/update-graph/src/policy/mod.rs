@@ -76,7 +76,7 @@ pub enum Policy {
 pub struct Chain(pub Vec<Policy>);
 
 impl Chain {
-    /// Does the chain slim answers? The graph stays whole; [`crate::View::reachable_from`] does it per request.
+    /// True when the chain slims answers. The graph stays complete; [`crate::View::reachable_from`] does it per request.
     #[must_use]
     pub fn slims(&self) -> bool {
         self.0.contains(&Policy::Slim)

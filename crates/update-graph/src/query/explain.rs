@@ -8,7 +8,7 @@ use crate::graph_data::Effect;
 use crate::pattern::Pattern;
 use crate::version::{Arch, Version};
 
-/// Why is this edge the way it is?
+/// The request for an explanation of an edge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExplainQuery {
     /// The architecture.

@@ -1,4 +1,4 @@
-//! Questions to a graph: what is next, which way leads there, why not, who is stuck, what has changed.
+//! Queries of a graph: next releases, paths, explanations, stranded releases, differences.
 
 mod diff;
 mod explain;

@@ -6,7 +6,7 @@ use super::{QueryError, RiskNote, mask_of, node_in};
 use crate::graph::{Graph, ReleaseRef, State};
 use crate::version::{Arch, Version};
 
-/// Which releases are next?
+/// The request for the next releases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextQuery {
     /// The architecture.

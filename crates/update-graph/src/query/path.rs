@@ -61,7 +61,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// Which way leads from a release to another?
+/// The request for a path from one release to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathQuery {
     /// The architecture.
@@ -74,7 +74,7 @@ pub struct PathQuery {
     pub conditional: bool,
     /// Risks that are accepted, by name: an edge all of whose risks are accepted may be used.
     pub accepted: BTreeSet<String>,
-    /// May candidates and hotfixes be passed through? The ends may be some in any case.
+    /// True when a path may lead through candidates and hotfixes. Its ends may be such in any case.
     pub pre_releases: bool,
     /// Channels by name or by the part before the first `-`, in the order of preference; empty means all, in the order
     /// stable, eus, fast, candidate, others.

@@ -10,7 +10,7 @@ pub(super) struct Rules<'g> {
     pub table: &'g Table,
     /// The requested channels, as bits.
     pub mask: Vec<u64>,
-    /// Per risk set: may it be taken?
+    /// Per risk set: true when its edges may be used.
     sets: Vec<bool>,
     pre_releases: bool,
     start: u32,
@@ -147,7 +147,7 @@ impl Reduced {
         if fewest == NEVER || self.start > self.target {
             return paths;
         }
-        // layers[l][v]: does a path of exactly l hops lead from v to the target?
+        // layers[l][v]: true when a path of exactly l hops leads from v to the target.
         let mut layers: Vec<Vec<bool>> = Vec::new();
         let mut first = vec![false; self.count()];
         if let Some(last) = first.last_mut() {

@@ -20,7 +20,7 @@ pub struct Unreachable {
     pub obstacles: Vec<Obstacle>,
 }
 
-/// Something in the way.
+/// An obstacle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Obstacle {
     /// The edge's start.

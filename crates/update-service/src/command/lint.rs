@@ -1,4 +1,4 @@
-//! `update-service lint`: what is wrong with graph-data, for people, programs and pipelines.
+//! `update-service lint`: reports errors in graph-data to people, programs and pipelines.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -173,7 +173,7 @@ impl Keeper {
         change
     }
 
-    /// Graph-data changed: what is missing already and in no channel any more may leave.
+    /// After a change of graph-data, releases that are already missing and in no channel may leave.
     pub fn channels_changed(&mut self, in_channel: impl Fn(&Arch, &Version) -> bool) -> Change {
         let mut change = Change::default();
         self.leave(&mut change, in_channel);
@@ -284,7 +284,7 @@ impl Keeper {
     }
 }
 
-/// Takes over what is listed now; `true` if it differs. A second listing of one payload adds its edges.
+/// Records the present listing; `true` if it differs. A second listing of one payload adds its edges.
 fn merge(known: &mut Known, listed: Listed, first: bool) -> bool {
     known.missed = 0;
     if first {

@@ -106,8 +106,8 @@ impl Listed {
     }
 }
 
-/// Notices changes of files. A directory counts as changed once it has come to rest: what is being written into it may
-/// look whole and lack the very file that blocks an edge.
+/// Detects changes of files. A directory counts as changed when it no longer changes: while it is being written, it may
+/// look complete and lack the file that blocks an edge.
 struct Watch {
     paths: Vec<PathBuf>,
     known: Option<Fingerprint>,

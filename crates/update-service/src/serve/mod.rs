@@ -46,7 +46,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// What the answers depend on besides the snapshot.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// In front of the protocol's paths: one leading slash and none at the end, or empty.
+    /// Prefix of the protocol's paths: with a leading slash and none at the end, or empty.
     pub prefix: String,
     /// Parameters that every request for a graph must have, sorted.
     pub mandatory: Vec<String>,

@@ -8,7 +8,7 @@ pub mod strategies;
 
 use serde_json::{Value, json};
 
-/// A work, what is on the cluster before it, and what happens then.
+/// A work, the objects on the cluster before it, and the steps.
 #[derive(Debug, Clone)]
 pub struct Case {
     /// Name of the case and of its work.
