@@ -1,4 +1,4 @@
-//! Agents that play by themselves: every work that appears is answered until its step has succeeded.
+//! Agents that act by themselves: they report on every work that appears until its step has succeeded.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -26,7 +26,7 @@ impl Drop for Players {
 }
 
 impl Players {
-    /// Starts to play these clusters, which need not be of the scenario.
+    /// Starts to act as the agents of these clusters, which need not be of the scenario.
     #[must_use]
     pub fn of(scenario: &Scenario, clusters: Vec<String>) -> Self {
         Self::paced(scenario, clusters, Duration::ZERO)

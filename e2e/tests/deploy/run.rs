@@ -32,7 +32,7 @@ struct Ground {
 }
 
 impl Ground {
-    /// `rules` is what `user` may do in the namespace, beside the cluster role `role`.
+    /// `rules` are the rights of `user` in the namespace, in addition to the cluster role `role`.
     async fn prepare(namespace: &'static str, user: &str, rules: &Value, role: &str) -> Result<Self> {
         let installed = installed().await?;
         let admin = installed.admin().await?;
@@ -267,7 +267,7 @@ async fn nothing_starts_by_a_forged_decision_beside_a_running_controller() -> Re
     ground
         .told("ignored PlacementDecisions of Placement forged/p: 2; they lack the ownerReference")
         .await?;
-    // The owner without the label: the controller does not look at it at all.
+    // The owner without the label: the controller does not see it.
     let owned = owned_by("Placement", "p", &uid);
     decide(
         &dora,

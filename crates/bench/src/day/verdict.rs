@@ -50,7 +50,7 @@ pub fn has_ended(row: &ReportRow) -> bool {
     matches!(row.phase, Phase::Complete | Phase::Failed)
 }
 
-/// The reason a failure is put down to: the cause in the message of a time-out, else the reason itself.
+/// The reason of a failure: the cause in the message of a timeout, otherwise the reason itself.
 #[must_use]
 pub fn cause(row: &ReportRow) -> &str {
     let told = row.message.split(": ").nth(1);
