@@ -14,6 +14,8 @@ use kube::Client;
 use kube::client::Body;
 use tokio::time::Instant;
 
+use crate::sources::Sources;
+
 /// Largest difference between the hub's clock and ours at which deadlines fire.
 pub const MAX_SKEW: TimeDelta = TimeDelta::seconds(30);
 /// A `Date` header has a resolution of one second.
@@ -87,15 +89,15 @@ impl HubClock {
 
 /// Wraps a client so that its responses are compared with our clock.
 #[must_use]
-pub fn watched(client: &Client, clock: &Arc<HubClock>) -> Client {
-    let (inner, clock) = (client.clone(), Arc::clone(clock));
+pub fn watched(client: &Client, clock: &Arc<HubClock>, sources: &Sources) -> Client {
+    let (inner, clock, sources) = (client.clone(), Arc::clone(clock), sources.clone());
     let service = tower::service_fn(move |request: Request<Body>| {
-        let (client, clock) = (inner.clone(), Arc::clone(&clock));
+        let (client, clock, sources) = (inner.clone(), Arc::clone(&clock), sources.clone());
         async move {
             let sent = Instant::now();
             let answer = client.send(request).await?;
             if let Some(date) = date(answer.headers()) {
-                clock.answered(Instant::now(), Utc::now(), sent.elapsed(), date);
+                clock.answered(Instant::now(), sources.wall(), sent.elapsed(), date);
             }
             Ok::<_, kube::Error>(answer)
         }
@@ -193,7 +195,7 @@ mod tests {
             Ok(answer.body(Body::from(b"{}".to_vec())).unwrap())
         });
         let clock = Arc::new(HubClock::default());
-        let client = watched(&Client::new(service, "default"), &clock);
+        let client = watched(&Client::new(service, "default"), &clock, &Sources::system());
         let ask = |path: &str| Request::get(path).body(Body::empty()).unwrap();
         assert!(matches!(
             client.send(ask("/down")).await,

@@ -22,6 +22,7 @@ use crate::metrics::Metrics;
 use crate::metrics::labels::WriteKind;
 use crate::reconcile;
 use crate::reconcile::result;
+use crate::sources::Sources;
 use crate::state::context::{Context, State};
 use crate::state::schedule::MAX_SLEEP;
 use crate::state::settings::Settings;
@@ -50,6 +51,8 @@ pub struct Parts {
     pub leadership: lease::Handle,
     /// Events.
     pub events: events::Publisher,
+    /// Wall-clock time and random numbers.
+    pub sources: Sources,
     /// Ends the loop.
     pub shutdown: CancellationToken,
 }
@@ -77,8 +80,9 @@ pub async fn run(client: Client, flags: &Flags, parts: Parts) -> anyhow::Result<
         fence,
         Arc::clone(&parts.metrics),
         &parts.readiness,
+        &parts.sources,
     ));
-    let client = clock::watched(&client, &context.clock);
+    let client = clock::watched(&client, &context.clock, &parts.sources);
     context.queue.set_writers(flags.write_concurrency);
     context.metrics.set_write_limit(flags.write_concurrency, false);
     let watches = watch::start(&context, &client);

@@ -124,6 +124,7 @@ pub(crate) fn context(clusters: &[&str]) -> Context {
         lease::Handle::always().fence(),
         Arc::new(Metrics::new()),
         &Readiness::new(),
+        &crate::sources::Sources::system(),
     );
     context.with(|state| {
         state.owns_records = true;

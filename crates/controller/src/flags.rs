@@ -23,6 +23,7 @@ use telemetry::listen::ListenAddr;
 use telemetry::logs::{self, Format};
 
 use crate::lease;
+use crate::sources::Sources;
 use crate::works::{SpokeRbac, WorkFlags};
 
 /// Namespace of the Lease if neither a flag nor the environment names one.
@@ -262,7 +263,7 @@ impl Flags {
         Ok(lease::Config {
             namespace,
             name: self.lease_name.clone(),
-            identity: lease::identity(),
+            identity: lease::identity(&Sources::system()),
             timing,
         })
     }

@@ -12,7 +12,7 @@ pub fn set(context: &Context) {
     let metrics = &context.metrics;
     let skew = context
         .clock
-        .skew(tokio::time::Instant::now(), chrono::Utc::now());
+        .skew(tokio::time::Instant::now(), context.sources.wall());
     metrics.set_clock_skew(skew.num_seconds());
     context.with(|state| {
         let mut phases = [0_usize; Phase::ALL.len()];

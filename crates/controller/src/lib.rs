@@ -24,6 +24,7 @@ pub mod reconcile;
 pub mod report;
 pub mod server;
 pub mod shutdown;
+pub mod sources;
 pub mod spec;
 pub mod state;
 mod sweep;

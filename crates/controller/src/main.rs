@@ -17,6 +17,7 @@ use controller::lease;
 use controller::metrics::Metrics;
 use controller::server::{self, Admin};
 use controller::shutdown;
+use controller::sources::Sources;
 use telemetry::logs::{self, LogControl};
 use tokio_util::sync::CancellationToken;
 
@@ -73,6 +74,7 @@ async fn serve(flags: &Flags, logs: LogControl) -> anyhow::Result<()> {
         CancellationToken::new(),
     ));
 
+    let sources = Sources::system();
     let config = flags.client_config().await?;
     let lease_config = flags.lease_config(&config.default_namespace)?;
     let identity = lease_config.identity.clone();
@@ -80,7 +82,7 @@ async fn serve(flags: &Flags, logs: LogControl) -> anyhow::Result<()> {
 
     let resign = CancellationToken::new();
     let (leadership, election) = if flags.leader_elect {
-        let (handle, task) = lease::run(client.clone(), lease_config, resign.clone());
+        let (handle, task) = lease::run(client.clone(), lease_config, &sources, resign.clone());
         (handle, Some(task))
     } else {
         (lease::Handle::always(), None)
@@ -92,6 +94,7 @@ async fn serve(flags: &Flags, logs: LogControl) -> anyhow::Result<()> {
         leadership.fence(),
         Arc::clone(&metrics),
         identity,
+        &sources,
         stop_events.clone(),
     );
 
@@ -100,6 +103,7 @@ async fn serve(flags: &Flags, logs: LogControl) -> anyhow::Result<()> {
         readiness,
         leadership,
         events,
+        sources,
         shutdown: end.clone(),
     };
     let outcome = shutdown::bounded(daemon::run(client, flags, parts), &end).await;

@@ -38,6 +38,7 @@ fn context() -> Context {
         lease::Handle::always().fence(),
         Arc::new(Metrics::new()),
         &Readiness::new(),
+        &controller::sources::Sources::system(),
     )
 }
 

@@ -24,7 +24,7 @@ pub trait ClusterRow {
 }
 
 /// Other upgrades by UID.
-pub type OtherUpgrades<'a, R> = AHashMap<&'a str, UpgradeInput<'a, R>>;
+pub type OtherUpgrades<'a, R> = BTreeMap<&'a str, UpgradeInput<'a, R>>;
 
 /// One upgrade, borrowed from the controller's state.
 #[derive(Debug)]

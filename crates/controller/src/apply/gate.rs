@@ -51,8 +51,10 @@ pub struct OverloadGate {
     rng: u64,
 }
 
-impl Default for OverloadGate {
-    fn default() -> OverloadGate {
+impl OverloadGate {
+    /// An open gate, whose jitter follows from a seed.
+    #[must_use]
+    pub const fn new(seed: u64) -> OverloadGate {
         OverloadGate {
             max_limit: WRITERS,
             limit: WRITERS,
@@ -60,7 +62,7 @@ impl Default for OverloadGate {
             closed_until: None,
             closed_at: None,
             closures: 0,
-            rng: crate::lease::random(),
+            rng: seed,
         }
     }
 }

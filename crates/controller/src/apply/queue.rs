@@ -29,7 +29,7 @@ pub enum Priority {
 }
 
 /// The queue. Jobs of the same priority are taken in the order in which they were added.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct WriteQueue {
     queues: Mutex<Queues>,
     /// Wakes any writer.
@@ -38,7 +38,7 @@ pub struct WriteQueue {
     cleanup: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Queues {
     queue: [VecDeque<WriteJob>; 4],
     throttle: CleanupThrottle,
@@ -87,6 +87,23 @@ impl Drop for RunningRequest<'_> {
 }
 
 impl WriteQueue {
+    /// An empty queue. The jitter of its gate follows from a seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let queues = Queues {
+            queue: Default::default(),
+            throttle: CleanupThrottle::default(),
+            gate: OverloadGate::new(seed),
+            recorded: false,
+            waiting: 0,
+        };
+        Self {
+            queues: Mutex::new(queues),
+            urgent: Notify::new(),
+            cleanup: Notify::new(),
+        }
+    }
+
     /// Adds jobs.
     pub fn push(&self, jobs: impl IntoIterator<Item = WriteJob>) {
         let (mut urgent, mut cleanup) = (0_usize, 0_usize);
@@ -280,7 +297,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_writer_goes_on_when_a_read_that_was_in_its_way_has_ended() {
-        let queue = std::sync::Arc::new(WriteQueue::default());
+        let queue = std::sync::Arc::new(WriteQueue::new(7));
         queue.set_writers(1);
         let (release, released) = tokio::sync::oneshot::channel::<()>();
         let reading = tokio::spawn({
@@ -301,7 +318,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_read_gets_its_turn_among_writers_that_never_rest() {
-        let queue = std::sync::Arc::new(WriteQueue::default());
+        let queue = std::sync::Arc::new(WriteQueue::new(7));
         queue.set_writers(1);
         let busy = tokio::spawn({
             let queue = std::sync::Arc::clone(&queue);

@@ -102,6 +102,7 @@ async fn an_overloaded_hub_is_asked_little_and_a_recovered_one_at_full_speed() {
         lease::Handle::always().fence(),
         Arc::clone(&context.metrics),
         "test".to_owned(),
+        &crate::sources::Sources::system(),
         shutdown.clone(),
     );
     let parts = Parts {
@@ -109,6 +110,7 @@ async fn an_overloaded_hub_is_asked_little_and_a_recovered_one_at_full_speed() {
         readiness: Arc::new(Readiness::new()),
         leadership: leadership.clone(),
         events,
+        sources: crate::sources::Sources::system(),
         shutdown: shutdown.clone(),
     };
     context.queue.set_writers(32);

@@ -44,6 +44,7 @@ impl Controller {
             leadership.fence(),
             Arc::clone(&metrics),
             "test".to_owned(),
+            &crate::sources::Sources::system(),
             shutdown.clone(),
         );
         let parts = Parts {
@@ -51,6 +52,7 @@ impl Controller {
             readiness: Arc::clone(&readiness),
             leadership,
             events,
+            sources: crate::sources::Sources::system(),
             shutdown: shutdown.clone(),
         };
         let task = tokio::spawn(async move { run(client, &flags, parts).await });
@@ -75,7 +77,12 @@ impl Controller {
             identity: "a".to_owned(),
             timing: Timing::of(Duration::from_secs(15)).unwrap(),
         };
-        let (handle, _) = lease::run(hub.client(), config, CancellationToken::new());
+        let (handle, _) = lease::run(
+            hub.client(),
+            config,
+            &crate::sources::Sources::system(),
+            CancellationToken::new(),
+        );
         Controller::start(hub, handle, &[])
     }
 

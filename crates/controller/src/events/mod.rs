@@ -15,7 +15,6 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ObjectMeta, PostParams};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -24,9 +23,10 @@ use tokio_util::sync::CancellationToken;
 use self::notice::Notice;
 use self::queue::{PushResult, Queue};
 use crate::apply::WriteErrorKind;
-use crate::lease::{self, Fence};
+use crate::lease::Fence;
 use crate::metrics::Metrics;
 use crate::metrics::labels::{EventDrop, WriteKind, WriteOutcome};
+use crate::sources::Sources;
 
 pub use notice::Regarding;
 pub use reason::{Reason, Scope, Severity};
@@ -65,6 +65,7 @@ impl Publisher {
         fence: Fence,
         metrics: Arc<Metrics>,
         instance: String,
+        sources: &Sources,
         shutdown: CancellationToken,
     ) -> (Self, JoinHandle<()>) {
         let publisher = Self {
@@ -76,7 +77,8 @@ impl Publisher {
             client,
             publisher: publisher.clone(),
             instance,
-            sequence: lease::random(),
+            sequence: sources.random(),
+            sources: sources.clone(),
             tokens: BURST,
             refilled: Instant::now(),
         };
@@ -134,6 +136,7 @@ struct Sender {
     publisher: Publisher,
     instance: String,
     sequence: u64,
+    sources: Sources,
     tokens: u32,
     refilled: Instant,
 }
@@ -244,7 +247,7 @@ impl Sender {
                 namespace: Some(regarding.namespace.clone()),
                 ..ObjectMeta::default()
             },
-            event_time: Some(MicroTime(Timestamp::now())),
+            event_time: Some(MicroTime(self.sources.timestamp())),
             action: Some(reason.action().to_owned()),
             reason: Some(reason.as_str().to_owned()),
             type_: Some(reason.severity().as_str().to_owned()),

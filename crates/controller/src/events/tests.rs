@@ -74,8 +74,14 @@ impl UpgradeEntry {
         let stop = CancellationToken::new();
         let fence = Handle::always().fence();
         let instance = "pod-1_abc".to_owned();
-        let (publisher, task) =
-            Publisher::start(hub.client(), fence, Arc::clone(&metrics), instance, stop.clone());
+        let (publisher, task) = Publisher::start(
+            hub.client(),
+            fence,
+            Arc::clone(&metrics),
+            instance,
+            &crate::sources::Sources::system(),
+            stop.clone(),
+        );
         Self {
             hub,
             publisher,

@@ -11,7 +11,6 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ObjectMeta, PostParams, WatchEvent, WatchParams};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -19,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::decide::{Candidate, LeaseFailure, LeaseRecord, Next, ObservedLease};
 use super::{Config, Fence, Leadership, RELEASE_BUDGET, Term};
+use crate::sources::Sources;
 
 type Changes = BoxStream<'static, Result<WatchEvent<Lease>, kube::Error>>;
 
@@ -31,6 +31,7 @@ pub(super) struct Elector {
     candidate: Candidate,
     sender: watch::Sender<Leadership>,
     fence: Fence,
+    sources: Sources,
     term: Option<Term>,
     changes: Option<Changes>,
     /// The Lease was read since the last watch ended, so a new watch can start from that version.
@@ -47,14 +48,15 @@ impl Elector {
         config: Config,
         sender: watch::Sender<Leadership>,
         fence: Fence,
-        seed: u64,
+        sources: Sources,
     ) -> Self {
         Self {
             api: Api::namespaced(client, &config.namespace),
-            candidate: Candidate::new(config.identity.clone(), config.timing, seed),
+            candidate: Candidate::new(config.identity.clone(), config.timing, sources.random()),
             config,
             sender,
             fence,
+            sources,
             term: None,
             changes: None,
             has_read: false,
@@ -83,7 +85,7 @@ impl Elector {
 
     async fn step(&mut self) {
         let now = Instant::now();
-        let next = self.candidate.next(now, Timestamp::now());
+        let next = self.candidate.next(now, self.sources.timestamp());
         self.publish(now);
         match next {
             Next::Read => self.read().await,
@@ -279,7 +281,7 @@ impl Elector {
                     Err(error) => tracing::debug!(%error, "the lease cannot be read at release"),
                 }
             }
-            let Some((record, version)) = self.candidate.release(Timestamp::now()) else {
+            let Some((record, version)) = self.candidate.release(self.sources.timestamp()) else {
                 return;
             };
             let lease = lease(&self.config, &record, Some(version));

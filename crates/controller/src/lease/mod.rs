@@ -10,8 +10,6 @@
 pub mod decide;
 mod elector;
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,6 +18,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use crate::sources::Sources;
 
 pub use decide::{BadTiming, Timing};
 
@@ -194,10 +194,15 @@ impl Handle {
 /// writing before you cancel `shutdown`. When the lease is lost, the term ends and the replica contends
 /// again.
 #[must_use]
-pub fn run(client: kube::Client, config: Config, shutdown: CancellationToken) -> (Handle, JoinHandle<()>) {
+pub fn run(
+    client: kube::Client,
+    config: Config,
+    sources: &Sources,
+    shutdown: CancellationToken,
+) -> (Handle, JoinHandle<()>) {
     let fence = Fence::closed();
     let (sender, leadership) = watch::channel(Leadership::Follower { holder: None });
-    let elector = elector::Elector::new(client, config, sender, fence.clone(), random());
+    let elector = elector::Elector::new(client, config, sender, fence.clone(), sources.clone());
     let task = tokio::spawn(elector.run(shutdown));
     (Handle { leadership, fence }, task)
 }
@@ -208,7 +213,7 @@ pub const RELEASE_BUDGET: Duration = Duration::from_secs(2);
 /// An identity for this process: the name of the pod (or host) and 64 random bits, so that a restarted pod is
 /// not mistaken for its predecessor.
 #[must_use]
-pub fn identity() -> String {
+pub fn identity(sources: &Sources) -> String {
     let host = ["POD_NAME", "HOSTNAME"]
         .iter()
         .find_map(|key| std::env::var(key).ok().filter(|name| !name.is_empty()))
@@ -219,12 +224,7 @@ pub fn identity() -> String {
         })
         .unwrap_or_else(|| "mcu-controller".to_owned());
     let host: String = host.chars().take(63).collect();
-    format!("{host}_{:016x}", random())
-}
-
-/// 64 random bits from the operating system, by way of the standard library's hash keys.
-pub(crate) fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
+    format!("{host}_{:016x}", sources.random())
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ async fn without_an_election_the_replica_leads_at_once_and_for_good() {
 
 #[test]
 fn identities_of_two_processes_on_one_host_differ() {
-    let (one, two) = (identity(), identity());
+    let (one, two) = (identity(&Sources::system()), identity(&Sources::system()));
     assert_ne!(one, two);
     assert!(one.len() <= 128, "an identity fits reportingInstance");
 }

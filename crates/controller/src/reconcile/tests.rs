@@ -47,6 +47,7 @@ fn hub(clusters: &[&str]) -> TestHub {
         lease::Handle::always().fence(),
         Arc::clone(&context.metrics),
         "test".to_owned(),
+        &crate::sources::Sources::system(),
         CancellationToken::new(),
     );
     TestHub {

@@ -18,6 +18,7 @@ use crate::health::{Check, Readiness};
 use crate::lease::Fence;
 use crate::metrics::Metrics;
 use crate::metrics::labels::WatchKind;
+use crate::sources::Sources;
 use crate::spec;
 use crate::state::freshness::Freshness;
 use crate::state::freshness::KINDS;
@@ -84,6 +85,8 @@ pub struct Context {
     pub freshness: Freshness,
     /// Whether the clock of this machine can be trusted.
     pub clock: Arc<HubClock>,
+    /// Wall-clock time and random numbers.
+    pub sources: Sources,
     checks: Vec<Watching>,
 }
 
@@ -99,7 +102,13 @@ struct Watching {
 impl Context {
     /// A context without any upgrades.
     #[must_use]
-    pub fn new(settings: Settings, fence: Fence, metrics: Arc<Metrics>, readiness: &Readiness) -> Context {
+    pub fn new(
+        settings: Settings,
+        fence: Fence,
+        metrics: Arc<Metrics>,
+        readiness: &Readiness,
+        sources: &Sources,
+    ) -> Context {
         let watching = |kind: &WatchKind| Watching {
             kind: *kind,
             check: readiness.register(kind.as_str()),
@@ -110,7 +119,8 @@ impl Context {
             wake: Notify::new(),
             fence,
             clock: Arc::default(),
-            queue: WriteQueue::default(),
+            queue: WriteQueue::new(sources.random()),
+            sources: sources.clone(),
             metrics,
             freshness: Freshness::new(&KINDS),
             checks: KINDS.iter().map(watching).collect(),
@@ -150,7 +160,8 @@ impl Context {
     /// fire.
     #[must_use]
     pub fn skew(&self) -> Option<TimeDelta> {
-        self.clock.distrusted(tokio::time::Instant::now(), Utc::now())
+        self.clock
+            .distrusted(tokio::time::Instant::now(), self.sources.wall())
     }
 
     /// The current time for planning, in whole milliseconds like in annotations. While the two clocks differ
@@ -160,7 +171,7 @@ impl Context {
         let behind = self
             .skew()
             .map_or(TimeDelta::zero(), |ahead| (-ahead).max(TimeDelta::zero()));
-        (Utc::now() + behind).trunc_subsecs(3)
+        (self.sources.wall() + behind).trunc_subsecs(3)
     }
 
     /// True while this replica may write.

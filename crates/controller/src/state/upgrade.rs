@@ -1,6 +1,7 @@
 //! What the controller knows about one upgrade between two passes: its spec, selection, records and running writes. All
 //! of it can be rebuilt from the hub.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -44,7 +45,7 @@ const REST_FACTOR: u32 = 2;
 const MAX_TERMINATING_CHECKS: u32 = 12;
 
 /// Upgrades by UID.
-pub type Upgrades = AHashMap<Uid, UpgradeEntry>;
+pub type Upgrades = BTreeMap<Uid, UpgradeEntry>;
 
 /// Marks the upgrades that share clusters with another one, so that they are reconciled.
 pub fn wake_conflicting(upgrades: &mut Upgrades) {

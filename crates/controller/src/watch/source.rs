@@ -25,7 +25,6 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Watched;
-use crate::lease::random;
 use crate::state::context::Context;
 
 mod decode;
@@ -73,12 +72,12 @@ impl ReconnectBackoff {
     const MAX: Duration = Duration::from_secs(10);
 
     /// The next pause. It doubles each time, and is shortened by up to a half at random.
-    fn next(&mut self) -> Duration {
+    fn next(&mut self, random: u64) -> Duration {
         let full = (Self::MIN * (1 << self.failures.min(6))).min(Self::MAX);
         self.failures += 1;
         let half = full / 2;
         let millis = u64::try_from(half.as_millis()).unwrap_or(u64::MAX).max(1);
-        half + Duration::from_millis(random() % millis)
+        half + Duration::from_millis(random % millis)
     }
 
     const fn reset(&mut self) {
@@ -185,7 +184,7 @@ where
                 WatchFailure::Failed { reason, wait } => (reason, true, wait.min(MAX_WAIT)),
             };
             self.context.watch_lost(K::KIND, outage, &reason);
-            let pause = self.backoff.next();
+            let pause = self.backoff.next(self.context.sources.random());
             sleep(wait).await;
             // A request for a new view does not wait for the backoff of an old one.
             tokio::select! {
@@ -336,7 +335,7 @@ where
 
     /// Watches until the server ends the watch regularly. `version` is where to continue.
     async fn watch(&mut self, generation: u64, version: &mut String) -> Result<(), WatchFailure> {
-        let seconds = RENEWAL.0 + u32::try_from(random() % RENEWAL.1).unwrap_or(0);
+        let seconds = RENEWAL.0 + u32::try_from(self.context.sources.random() % RENEWAL.1).unwrap_or(0);
         let lines = timeout(START_TIMEOUT, self.open(seconds, version));
         let lines = lines
             .await
@@ -369,7 +368,7 @@ where
             self.backoff.reset();
         } else if ended.is_ok() {
             // If a server ends every watch at once, the next request waits.
-            sleep(self.backoff.next()).await;
+            sleep(self.backoff.next(self.context.sources.random())).await;
         }
         ended
     }

@@ -32,6 +32,7 @@ impl Watcher {
             fence,
             Arc::new(Metrics::new()),
             &readiness,
+            &crate::sources::Sources::system(),
         ));
         let watches = start(&context, &hub.client());
         Watcher {

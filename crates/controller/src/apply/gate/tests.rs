@@ -1,7 +1,7 @@
 use super::*;
 
 fn gate() -> OverloadGate {
-    let mut gate = OverloadGate::default();
+    let mut gate = OverloadGate::new(7);
     gate.set_writers(8);
     gate
 }

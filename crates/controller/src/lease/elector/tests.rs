@@ -176,7 +176,12 @@ fn start(hub: &Hub, identity: &str) -> Replica {
         identity: identity.to_owned(),
         timing: Timing::of(Duration::from_secs(15)).unwrap(),
     };
-    let (handle, task) = crate::lease::run(hub.client(), config, stop.clone());
+    let (handle, task) = crate::lease::run(
+        hub.client(),
+        config,
+        &crate::sources::Sources::system(),
+        stop.clone(),
+    );
     Replica { handle, task, stop }
 }
 
