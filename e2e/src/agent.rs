@@ -24,6 +24,14 @@ pub struct Agent<'a> {
     cluster: &'a str,
 }
 
+impl Scenario {
+    /// Plays the work agent of a cluster.
+    #[must_use]
+    pub fn agent(&self, number: usize) -> Agent<'_> {
+        Agent::new(self, self.c(number))
+    }
+}
+
 impl<'a> Agent<'a> {
     pub(crate) const fn new(scenario: &'a Scenario, cluster: &'a str) -> Self {
         Self { scenario, cluster }

@@ -15,12 +15,9 @@ use serde_json::{Value, json};
 use testenv::{ClusterSpec, FleetSpec, fleet, placement};
 
 use crate::PATIENCE;
-use crate::agent::Agent;
-use crate::player::Players;
 use crate::sample;
-use crate::seen::{Seen, Work};
+use crate::seen::Work;
 use crate::test_hub::{TestHub, unique};
-use crate::upgrade::Upgrade;
 use crate::view::{Kind, Known};
 
 /// Field manager of everything a test writes.
@@ -179,80 +176,10 @@ impl Scenario {
         numbers.iter().map(|&number| self.c(number).to_owned()).collect()
     }
 
-    /// The upgrade that most tests have one of.
-    #[must_use]
-    pub fn up(&self) -> Upgrade<'_> {
-        self.upgrade("up")
-    }
-
-    /// An upgrade by name, in the namespace of the scenario.
-    #[must_use]
-    pub fn upgrade<'a>(&'a self, name: &'a str) -> Upgrade<'a> {
-        Upgrade::new(self, name)
-    }
-
-    /// Creates the upgrade: all clusters to the target, with a merge patch to that spec.
-    ///
-    /// # Errors
-    /// The API server refuses it.
-    pub async fn create(&self, change: Value) -> Result<()> {
-        self.up().create(change).await
-    }
-
     /// The spec that [`Scenario::create`] starts from.
     #[must_use]
     pub fn spec(&self) -> Value {
         sample::spec(&self.set, &self.names)
-    }
-
-    /// Changes the spec of the upgrade by a merge patch.
-    ///
-    /// # Errors
-    /// The API server refuses it.
-    pub async fn edit(&self, change: Value) -> Result<()> {
-        self.up().edit(change).await
-    }
-
-    /// Waits until the upgrade's status, speaking of its current spec, satisfies a condition.
-    ///
-    /// # Errors
-    /// It does not in time, or a status broke an invariant; the message shows everything.
-    pub async fn until(&self, what: &str, condition: impl FnMut(&Seen) -> bool) -> Result<Seen> {
-        self.up().until(what, condition).await
-    }
-
-    /// Waits until the upgrade is complete.
-    ///
-    /// # Errors
-    /// As [`Scenario::until`].
-    pub async fn complete(&self) -> Result<Seen> {
-        self.until("complete", |seen| seen.is("Complete")).await
-    }
-
-    /// Makes the controller plan again, and waits until it has: what it would do by itself, it has done.
-    ///
-    /// # Errors
-    /// As [`Scenario::until`].
-    pub async fn settle(&self) -> Result<Seen> {
-        self.up().settle().await
-    }
-
-    /// Plays the work agent of a cluster.
-    #[must_use]
-    pub fn agent(&self, number: usize) -> Agent<'_> {
-        Agent::new(self, self.c(number))
-    }
-
-    /// Lets the agents of some clusters play by themselves: every step succeeds at once.
-    #[must_use]
-    pub fn play(&self, numbers: &[usize]) -> Players {
-        Players::of(self, self.some(numbers))
-    }
-
-    /// Lets the agents of all clusters play by themselves.
-    #[must_use]
-    pub fn play_all(&self) -> Players {
-        Players::of(self, self.names.clone())
     }
 
     /// Waits for a work.

@@ -9,7 +9,7 @@ use kube::{Api, Client, Config};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::builder::Controllers;
+use super::controllers::Controllers;
 use crate::assets::{Assets, Tool};
 use crate::ports;
 use crate::process::{Process, ProcessSpec};

@@ -6,6 +6,7 @@
 
 mod builder;
 pub(crate) mod control_plane;
+mod controllers;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,8 @@ use kube::{Api, Client};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-pub use builder::{Controllers, HubBuilder, User};
+pub use builder::{HubBuilder, User};
+pub use controllers::Controllers;
 
 use crate::assets::{Assets, Tool};
 use crate::detached::Record;
