@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use http::Method;
+use repository::data::ServedGraph;
 use testenv::Registry;
 use testenv::image::{Family, Image, layer};
 
-use crate::data::{Corpus, Graph, Release};
+use crate::data::{Corpus, Release};
 use crate::proxy::{Proxy, Seen, Verdict};
 use crate::service::Service;
 
@@ -151,7 +152,7 @@ fn fetches(log: &[Seen]) -> BTreeMap<String, usize> {
 /// Compares every captured channel.
 async fn compare(
     service: &Service,
-    expected: &[(String, Graph)],
+    expected: &[(String, ServedGraph)],
     payload: impl Fn(&str) -> String,
 ) -> Result<()> {
     for (channel, graph) in expected {
@@ -240,6 +241,6 @@ async fn other_architectures(service: &Service, corpus: &Corpus) -> Result<()> {
         ensure!(versions == corpus.shared, "{arch}: {versions:?}");
     }
     let nothing = service.graph(corpus.shared_channel, "s390x").await?;
-    ensure!(nothing == Graph::default(), "{nothing:?}");
+    ensure!(nothing == ServedGraph::default(), "{nothing:?}");
     Ok(())
 }
