@@ -14,7 +14,7 @@ use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams
 use serde_json::{Value, json};
 use testenv::{ClusterSpec, FleetSpec, fleet, placement};
 
-use crate::PATIENCE;
+use crate::WAIT_TIMEOUT;
 use crate::sample;
 use crate::seen::Work;
 use crate::test_hub::{TestHub, unique};
@@ -31,7 +31,7 @@ pub struct Scenario {
     id: String,
     set: String,
     names: Vec<String>,
-    patience: Duration,
+    timeout: Duration,
     /// Works of its clusters that others had created before it began.
     before: BTreeMap<(String, Step), usize>,
 }
@@ -91,7 +91,7 @@ impl Scenario {
             set: id.clone(),
             id,
             names,
-            patience: PATIENCE,
+            timeout: WAIT_TIMEOUT,
             before: BTreeMap::new(),
         };
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scenario.id}});
@@ -103,23 +103,18 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// A namespace in which a set is bound whose clusters exist already; they may take `patience` for anything.
+    /// A namespace in which a set is bound whose clusters exist already; a wait for them ends after `timeout`.
     ///
     /// # Errors
     /// As [`Scenario::new`].
-    pub async fn over(
-        test_hub: &Arc<TestHub>,
-        set: &str,
-        names: &[&str],
-        patience: Duration,
-    ) -> Result<Self> {
+    pub async fn over(test_hub: &Arc<TestHub>, set: &str, names: &[&str], timeout: Duration) -> Result<Self> {
         let scenario = Self {
             test_hub: Arc::clone(test_hub),
             client: test_hub.client().await?,
             id: unique("t"),
             set: set.to_owned(),
             names: names.iter().map(|&name| name.to_owned()).collect(),
-            patience,
+            timeout,
             before: test_hub.view().look(|known| {
                 let pairs = names.iter().flat_map(|&name| Step::ALL.map(|step| (name, step)));
                 pairs
@@ -133,10 +128,10 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// The same, with other patience.
+    /// The same, with another timeout.
     #[must_use]
-    pub fn within(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn within(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
@@ -254,9 +249,9 @@ impl Scenario {
     /// # Errors
     /// It does not come in time; the message shows everything of the scenario.
     pub async fn wait<T>(&self, what: &str, probe: impl FnMut(&Known) -> Option<T>) -> Result<T> {
-        match self.test_hub.view().wait(self.patience, probe).await {
+        match self.test_hub.view().wait(self.timeout, probe).await {
             Some(found) => Ok(found),
-            None => bail!("not within {:?}: {what}\n{}", self.patience, self.dump()),
+            None => bail!("not within {:?}: {what}\n{}", self.timeout, self.dump()),
         }
     }
 

@@ -33,7 +33,7 @@ pub const CONTROLLER: &str = "system:serviceaccount:mcu-system:mcu-controller";
 /// The executor that [`LENT`] may use.
 pub const EXECUTOR: &str = "system:serviceaccount:backup:runner";
 /// How long the control plane may take to act on what was written.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+pub const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A hub with deploy/ on it.
 pub struct Installed {
@@ -206,7 +206,7 @@ impl Installed {
                 json!({}),
             ),
         ];
-        wait_until("the admission policies are in force", PATIENCE, async || {
+        wait_until("the admission policies are in force", WAIT_TIMEOUT, async || {
             let mut answers = vec![
                 try_create(&editor, "team-a", "probe", &borrowing).await.map(drop),
                 try_create(&editor, "team-a", "probe", &hub).await.map(drop),
@@ -249,7 +249,7 @@ pub async fn type_checked(policies: &[&str]) -> Result<()> {
         None,
     );
     for name in policies {
-        wait_until(&format!("{name} is type-checked"), PATIENCE, async || {
+        wait_until(&format!("{name} is type-checked"), WAIT_TIMEOUT, async || {
             let policy = all.get(name).await?;
             Ok(policy.data["status"]["observedGeneration"].as_i64() == policy.metadata.generation)
         })

@@ -14,7 +14,7 @@ use testenv::placement::{PLACEMENT_LABEL, PlacementSpec};
 use testenv::{ClusterSpec, FleetSpec, fleet, placement};
 
 use crate::actors::manifest_works;
-use crate::installed::{PATIENCE, any, installed, spec_with, upgrade, upgrades};
+use crate::installed::{WAIT_TIMEOUT, any, installed, spec_with, upgrade, upgrades};
 
 const CLUSTER: &str = "cluster.open-cluster-management.io";
 /// Long enough for the controller to start a cluster that it takes for selected.
@@ -85,7 +85,7 @@ impl Ground {
     /// Waits until the controller says this of the selection.
     async fn told(&self, phrase: &str) -> Result<()> {
         let api = upgrades(&self.admin, self.namespace);
-        wait_until(phrase, PATIENCE, || async {
+        wait_until(phrase, WAIT_TIMEOUT, || async {
             let upgrade = api.get("u").await?;
             let conditions = upgrade.data["status"]["conditions"].as_array().cloned();
             let mut selected = conditions
@@ -118,7 +118,7 @@ impl Ground {
     /// The work of the cluster that may be selected appears, and no other.
     async fn starts(&self) -> Result<()> {
         let expected = [format!("{}-cluster-upgrade", self.inside)];
-        wait_until("the cluster starts", PATIENCE, || async {
+        wait_until("the cluster starts", WAIT_TIMEOUT, || async {
             Ok(self.works().await? == expected)
         })
         .await
@@ -312,7 +312,7 @@ async fn a_reader_writes_nothing_beside_a_running_controller() -> Result<()> {
     let hub = &installed().await?.hub;
     let rita = hub.client_as("rita", &["system:authenticated"]).await?;
     let read = upgrades(&rita, ground.namespace);
-    wait_until("the viewer's role is aggregated", PATIENCE, || async {
+    wait_until("the viewer's role is aggregated", WAIT_TIMEOUT, || async {
         Ok(read.get("u").await.is_ok())
     })
     .await?;
@@ -330,7 +330,7 @@ async fn a_reader_writes_nothing_beside_a_running_controller() -> Result<()> {
 #[tokio::test]
 async fn a_running_controller_finds_the_shipped_policies_enforced_for_its_account() -> Result<()> {
     let ground = Ground::prepare("enforced", "nobody", &json!([]), "view").await?;
-    wait_until("the policies are read", PATIENCE, || async {
+    wait_until("the policies are read", WAIT_TIMEOUT, || async {
         Ok(ground
             .controller
             .get("/readyz?verbose")

@@ -15,7 +15,7 @@ use crate::proxy::{Proxy, Seen, Verdict};
 use crate::service::Service;
 
 const REPOSITORY: &str = "openshift/release-images";
-const PATIENCE: Duration = Duration::from_mins(3);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(3);
 /// Long enough to be noticed, short enough for a hundred of them.
 const SLOW: Duration = Duration::from_millis(400);
 
@@ -199,7 +199,7 @@ async fn releases_are_served_as_expected(corpus: &Corpus) -> Result<()> {
         format!("--state-dir={}", state.display()),
     ];
     let first = Service::start(dir.path(), "first", &args).await?;
-    first.ready(PATIENCE).await?;
+    first.ready(WAIT_TIMEOUT).await?;
     compare(&first, expected, payload).await?;
     other_architectures(&first, corpus).await?;
     let log = proxy.take_log();
@@ -221,7 +221,7 @@ async fn releases_are_served_as_expected(corpus: &Corpus) -> Result<()> {
     first.stop().await?;
 
     let second = Service::start(dir.path(), "second", &args).await?;
-    second.ready(PATIENCE).await?;
+    second.ready(WAIT_TIMEOUT).await?;
     compare(&second, expected, payload).await?;
     other_architectures(&second, corpus).await?;
     let again = fetches(&proxy.take_log());

@@ -38,8 +38,8 @@ impl Service {
     }
 
     /// Waits until it has a graph.
-    pub async fn ready(&self, patience: Duration) -> Result<()> {
-        let outcome = wait_until("the service is ready", patience, || async {
+    pub async fn ready(&self, timeout: Duration) -> Result<()> {
+        let outcome = wait_until("the service is ready", timeout, || async {
             if let Some(status) = self.process.exited()? {
                 bail!("the service ended with {status}");
             }

@@ -59,7 +59,7 @@ pub enum Output {
 pub enum Level {
     /// Worth knowing.
     Note,
-    /// Works, but should be mended.
+    /// Works, but should be fixed.
     Warning,
     /// Wrong.
     Error,
