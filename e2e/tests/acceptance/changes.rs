@@ -48,21 +48,6 @@ async fn a_partial_cluster_that_leaves_goes_through_all_its_steps_and_counts() -
 }
 
 #[tokio::test]
-async fn an_initialized_cluster_that_leaves_continues() -> Result<()> {
-    let s = Scenario::new(2).await?;
-    placed(&s, json!({})).await?;
-    s.agent(1).available(Platform).await?;
-    s.decide("fleet", &[2]).await?;
-    s.up()
-        .row_until(s.c(1), "it left", |row| row.left_selection)
-        .await?;
-    s.agent(1).completed().await?;
-    let seen = s.until("complete", |seen| seen.clusters().complete == 1).await?;
-    assert_eq!(seen.clusters().total, 2);
-    Ok(())
-}
-
-#[tokio::test]
 async fn a_cluster_that_leaves_before_its_start_is_dropped() -> Result<()> {
     let s = Scenario::new(3).await?;
     placed(&s, json!({"upgradeStrategy": {"maxConcurrency": 1}})).await?;
@@ -188,7 +173,7 @@ async fn a_new_version_reaches_every_cluster_whatever_its_phase() -> Result<()> 
     s.until("one is partial", |seen| seen.clusters().partial_upgrade == 1)
         .await?;
     s.edit(json!({"upgradeStrategy": {"maxConcurrency": 2}})).await?;
-    s.until("the window is two", |seen| {
+    s.until("two slots", |seen| {
         seen.status.effective_max_concurrency == Some(2)
     })
     .await?;
@@ -326,7 +311,7 @@ async fn an_edit_taken_back_starts_afresh_and_completes() -> Result<()> {
 
 /// 4, Spec edits: an invalid one starts nothing and stops nothing, and taking it back is enough.
 #[tokio::test]
-async fn an_invalid_edit_lets_what_is_in_flight_end_and_starts_nothing_until_it_is_mended() -> Result<()> {
+async fn an_invalid_edit_lets_what_is_in_flight_end_and_starts_nothing_until_it_is_fixed() -> Result<()> {
     let s = Scenario::new(2).await?;
     s.create(json!({"upgradeStrategy": {"maxConcurrency": 1}}))
         .await?;
