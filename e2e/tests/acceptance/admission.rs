@@ -231,11 +231,8 @@ async fn a_name_of_64_characters_is_refused_and_one_of_63_works() -> Result<()> 
 #[tokio::test]
 async fn an_action_with_a_manifest_twice_is_shown_and_starts_when_fixed() -> Result<()> {
     let s = Scenario::new(1).await?;
-    let mut twice = sample::action("backup");
-    let manifests = &mut twice["manifestWork"]["workload"]["manifests"];
-    let one = manifests[0].clone();
-    *manifests = json!([one, one]);
-    s.create(json!({"preUpgradeAction": twice})).await?;
+    s.create(json!({"preUpgradeAction": sample::action_with_a_manifest_twice("backup")}))
+        .await?;
     let seen = s.until("invalid", |seen| seen.stalled("InvalidSpec")).await?;
     let said = seen.message("Stalled");
     assert!(

@@ -26,9 +26,7 @@ async fn a_partial_cluster_that_leaves_goes_through_all_its_steps_and_counts() -
         json!({"ocpOperators": {"approveAllUpgrades": true}, "postUpgradeAction": sample::action("check")}),
     )
     .await?;
-    s.agent(1).partial().await?;
-    s.until("partial", |seen| seen.clusters().partial_upgrade == 1)
-        .await?;
+    s.first_is_partial().await?;
     s.decide("fleet", &[2]).await?;
     s.up()
         .row_until(s.c(1), "it left", |row| row.left_selection)
@@ -131,9 +129,7 @@ async fn a_cluster_that_joins_is_upgraded_and_complete_is_false_until_then() -> 
 async fn when_the_placement_is_deleted_clusters_in_flight_finish() -> Result<()> {
     let s = Scenario::new(3).await?;
     placed(&s, json!({"upgradeStrategy": {"maxConcurrency": 1}})).await?;
-    s.agent(1).partial().await?;
-    s.until("partial", |seen| seen.clusters().partial_upgrade == 1)
-        .await?;
+    s.first_is_partial().await?;
     let kind = |name| {
         ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk(
             "cluster.open-cluster-management.io",
@@ -227,9 +223,7 @@ async fn operators_edited_before_their_job_are_in_its_list() -> Result<()> {
     let s = Scenario::new(1).await?;
     s.create(json!({"ocpOperators": sample::operators(&["first"])}))
         .await?;
-    s.agent(1).partial().await?;
-    s.until("partial", |seen| seen.clusters().partial_upgrade == 1)
-        .await?;
+    s.first_is_partial().await?;
     s.edit(json!({"ocpOperators": sample::operators(&["second"])}))
         .await?;
     s.settle().await?;
@@ -315,14 +309,9 @@ async fn an_invalid_edit_lets_what_is_in_flight_end_and_starts_nothing_until_it_
     let s = Scenario::new(2).await?;
     s.create(json!({"upgradeStrategy": {"maxConcurrency": 1}}))
         .await?;
-    s.agent(1).partial().await?;
-    s.until("partial", |seen| seen.clusters().partial_upgrade == 1)
+    s.first_is_partial().await?;
+    s.edit(json!({"postUpgradeAction": sample::action_with_a_manifest_twice("restore")}))
         .await?;
-    let mut twice = sample::action("restore");
-    let manifests = &mut twice["manifestWork"]["workload"]["manifests"];
-    let one = manifests[0].clone();
-    *manifests = json!([one, one]);
-    s.edit(json!({"postUpgradeAction": twice})).await?;
     s.until("invalid", |seen| seen.stalled("InvalidSpec")).await?;
     s.agent(1).completed().await?;
     let seen = s
@@ -350,9 +339,7 @@ async fn a_cluster_deleted_mid_upgrade_is_dropped_without_failure() -> Result<()
     let s = Scenario::new(2).await?;
     s.create(json!({"upgradeStrategy": {"maxConcurrency": 1}}))
         .await?;
-    s.agent(1).partial().await?;
-    s.until("partial", |seen| seen.clusters().partial_upgrade == 1)
-        .await?;
+    s.first_is_partial().await?;
     fleet::delete_cluster(s.client(), s.c(1)).await?;
     s.agent(2).completed().await?;
     let seen = s.complete().await?;
@@ -390,9 +377,7 @@ async fn a_cluster_whose_namespace_is_deleted_is_dropped_without_failure() -> Re
     let s = Scenario::new(2).await?;
     s.create(json!({"ocpOperators": {"approveAllUpgrades": true}, "upgradeStrategy": {"maxConcurrency": 1}}))
         .await?;
-    s.agent(1).partial().await?;
-    s.until("partial", |seen| seen.clusters().partial_upgrade == 1)
-        .await?;
+    s.first_is_partial().await?;
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(s.client().clone());
     namespaces.delete(s.c(1), &DeleteParams::default()).await?;
     let players = s.play(&[2]);

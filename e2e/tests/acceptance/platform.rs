@@ -353,9 +353,7 @@ async fn completion_seen_together_with_the_deadline_wins() -> Result<()> {
     let s = Scenario::new(1).await?;
     s.create(json!({"upgradeStrategy": {"clusterUpgradeTimeout": "1h"}}))
         .await?;
-    s.agent(1).partial().await?;
-    s.until("partial", |seen| seen.clusters().partial_upgrade == 1)
-        .await?;
+    s.first_is_partial().await?;
     // The status goes first; the plan that sees the old start sees the completion too.
     s.agent(1).completed().await?;
     let long_ago = to_rfc3339(Utc::now() - TimeDelta::hours(2));

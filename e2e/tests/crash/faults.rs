@@ -205,9 +205,7 @@ async fn a_deletion_missed_by_a_cut_watch_is_found_by_the_next_list() -> Result<
     let s = &test.scenario;
     s.create(json!({})).await?;
     let _controller = test.controller().await?;
-    s.agent(1).partial().await?;
-    s.until("partial", |seen| seen.clusters().partial_upgrade == 1)
-        .await?;
+    s.first_is_partial().await?;
     let old = s.work(1, Platform).await?;
 
     let blind = Arc::new(AtomicBool::new(true));

@@ -230,9 +230,7 @@ async fn a_restart_does_not_move_a_deadline() -> Result<()> {
     s.create(json!({"upgradeStrategy": {"clusterUpgradeTimeout": "12s"}}))
         .await?;
     let first = test.controller().await?;
-    s.agent(1).partial().await?;
-    s.until("partial", |seen| seen.clusters().partial_upgrade == 1)
-        .await?;
+    s.first_is_partial().await?;
     let started = s
         .work(1, Platform)
         .await?

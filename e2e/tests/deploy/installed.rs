@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DynamicObject, ListParams, ObjectMeta, PostParams};
 use kube::core::{ApiResource, GroupVersionKind, TypeMeta};
 use kube::{Client, ResourceExt as _};
@@ -330,4 +331,38 @@ pub async fn try_create(client: &Client, namespace: &str, name: &str, spec: &Val
     created
         .map(|object| object.data)
         .map_err(|error| error.to_string())
+}
+
+/// Fails unless a Deployment's two pods meet the restricted Pod Security Standard, and the namespace refuses them after
+/// `loosen` has changed their container.
+pub async fn pods_are_restricted(
+    installed: &Installed,
+    namespace: &str,
+    name: &str,
+    loosen: impl FnOnce(&mut Value),
+) -> Result<()> {
+    let admin = installed.admin().await?;
+    let deployments = any(&admin, "apps/v1", "Deployment", Some(namespace));
+    let deployment = deployments.get(name).await?;
+    assert_eq!(deployment.data["spec"]["replicas"], 2);
+    let spec = &deployment.data["spec"]["template"]["spec"];
+    let mut loose = spec.clone();
+    loosen(&mut loose["containers"][0]);
+
+    let pods: Api<Pod> = Api::namespaced(admin, namespace);
+    let dry = PostParams {
+        dry_run: true,
+        ..Default::default()
+    };
+    let pod =
+        |spec: &Value| serde_json::from_value::<Pod>(json!({"metadata": {"name": "one"}, "spec": spec}));
+    pods.create(&dry, &pod(spec)?).await?;
+    let refused = pods
+        .create(&dry, &pod(&loose)?)
+        .await
+        .err()
+        .context("refused")?
+        .to_string();
+    assert!(refused.contains("violates PodSecurity \"restricted"), "{refused}");
+    Ok(())
 }

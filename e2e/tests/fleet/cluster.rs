@@ -158,11 +158,7 @@ impl Cluster {
         let role = self
             .kubectl(&["get", "clusterrole", EXECUTION_ROLE, "-o", "json"])
             .await?;
-        let mut role: Value = serde_json::from_str(&role)?;
-        e2e::sample::merge(
-            &mut role["metadata"],
-            &json!({"resourceVersion": null, "uid": null, "creationTimestamp": null, "managedFields": null}),
-        );
+        let role = e2e::sample::without_server_fields(&serde_json::from_str(&role)?);
         self.state().role = Some(role);
         self.kubectl(&["delete", "clusterrole", EXECUTION_ROLE]).await?;
         self.agent_may_bind(false).await

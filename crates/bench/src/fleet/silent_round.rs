@@ -94,12 +94,7 @@ async fn bare_side(args: &FleetArgs, bed: &mut TestBed, round: &mut Round) -> Re
         args.clusters,
         bare::CONNECTIONS
     ));
-    let client = bed
-        .hub
-        .service_account_kubeconfig("mcu-system", "mcu-controller")
-        .await?
-        .client()
-        .await?;
+    let client = bed.controller_client().await?;
     works.create(&client).await?;
     let requests = created(args, bed).await?;
     round.bare_rate = Some(measures::create_rate(&measures::creations(

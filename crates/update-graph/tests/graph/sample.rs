@@ -4,15 +4,14 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use update_graph::graph_data::Effect;
 use update_graph::policy::{Chain, Policy};
-use update_graph::query::{
-    ExplainQuery, Explanation, NextQuery, PathQuery, Verdict, explain, next, path, stranded,
-};
+use update_graph::query::{NextQuery, PathQuery, Verdict, next, path, stranded};
 use update_graph::{Arch, Counts, Graph, Rule, Severity, lint};
 
 use crate::checks::{
     Corpus, bodies_are_as_expected, bytes, channels_are_as_the_oracle_says, expected, old_reader,
     test_each_check,
 };
+use crate::queries::ask;
 
 /// The sample.
 fn corpus() -> Corpus {
@@ -59,16 +58,6 @@ fn bodies_and_channels_are_what_the_plain_rules_say() {
 
 fn graph() -> Graph {
     corpus().graph(false).0
-}
-
-fn ask(graph: &Graph, from: &str, to: &str) -> Explanation {
-    let query = ExplainQuery {
-        arch: Arch::amd64(),
-        from: from.parse().unwrap(),
-        to: to.parse().unwrap(),
-        channels: Vec::new(),
-    };
-    explain(graph, &query)
 }
 
 /// Updates with their verdict, the names of their risks and the files that are their causes.
