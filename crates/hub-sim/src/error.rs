@@ -1,0 +1,227 @@
+//! Refused requests, with code, reason, details and text of kube-apiserver.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::fields::Conflict;
+use crate::kind::Kind;
+use crate::schema::Cause;
+
+/// A refused request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiError {
+    /// The HTTP status.
+    pub code: u16,
+    /// The reason, such as `NotFound`.
+    pub reason: &'static str,
+    /// The text for people.
+    pub message: String,
+    /// The `details` of the Status.
+    pub details: Option<Value>,
+}
+
+impl std::fmt::Display for ApiError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+impl ApiError {
+    fn of(code: u16, reason: &'static str, message: String, details: Option<Value>) -> Self {
+        Self {
+            code,
+            reason,
+            message,
+            details,
+        }
+    }
+
+    /// `managedclusters.cluster.open-cluster-management.io "x" not found`
+    #[must_use]
+    pub fn not_found(kind: &Kind, name: &str) -> Self {
+        let message = format!("{} \"{name}\" not found", kind.qualified());
+        Self::of(404, "NotFound", message, Some(details(kind, name)))
+    }
+
+    /// No resource is served at this path.
+    #[must_use]
+    pub fn no_such_path() -> Self {
+        let message = "the server could not find the requested resource".to_owned();
+        Self::of(404, "NotFound", message, Some(json!({})))
+    }
+
+    /// `namespaces "x" not found`
+    #[must_use]
+    pub fn namespace_not_found(name: &str) -> Self {
+        let message = format!("namespaces \"{name}\" not found");
+        Self::of(404, "NotFound", message, Some(json!({"name": name, "kind": "namespaces"})))
+    }
+
+    /// The namespace is being deleted, so nothing can be created in it.
+    #[must_use]
+    pub fn namespace_terminating(kind: &Kind, name: &str, namespace: &str) -> Self {
+        let message = format!(
+            "{} \"{name}\" is forbidden: unable to create new content in namespace {namespace} because it is being terminated",
+            kind.qualified()
+        );
+        let mut details = details(kind, name);
+        details["causes"] = json!([{
+            "reason": "NamespaceTerminating",
+            "message": format!("namespace {namespace} is being terminated"),
+            "field": "metadata.namespace",
+        }]);
+        Self::of(403, "Forbidden", message, Some(details))
+    }
+
+    /// `managedclusters.cluster.open-cluster-management.io "x" already exists`
+    #[must_use]
+    pub fn already_exists(kind: &Kind, name: &str) -> Self {
+        let message = format!("{} \"{name}\" already exists", kind.qualified());
+        Self::of(409, "AlreadyExists", message, Some(details(kind, name)))
+    }
+
+    /// The object has another resourceVersion than the writer expected.
+    #[must_use]
+    pub fn modified(kind: &Kind, name: &str) -> Self {
+        Self::conflict(
+            kind,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    /// A conflict with its cause.
+    #[must_use]
+    pub fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.qualified());
+        Self::of(409, "Conflict", message, Some(details(kind, name)))
+    }
+
+    /// Fields that other managers own.
+    #[must_use]
+    pub fn apply_conflict(conflicts: &[Conflict]) -> Self {
+        let mut message = format!(
+            "Apply failed with {} conflict{}: ",
+            conflicts.len(),
+            if conflicts.len() == 1 { "" } else { "s" }
+        );
+        if let [only] = conflicts {
+            let _ = write!(message, "conflict with {}: {}", only.manager, only.field);
+        } else {
+            let mut previous = "";
+            for conflict in conflicts {
+                if conflict.manager != previous {
+                    let line = if previous.is_empty() { "" } else { "\n" };
+                    let _ = write!(message, "{line}conflicts with {}:", conflict.manager);
+                    previous = &conflict.manager;
+                }
+                let _ = write!(message, "\n- {}", conflict.field);
+            }
+        }
+        let causes: Vec<Value> = conflicts
+            .iter()
+            .map(|conflict| {
+                json!({
+                    "reason": "FieldManagerConflict",
+                    "message": format!("conflict with {}", conflict.manager),
+                    "field": conflict.field,
+                })
+            })
+            .collect();
+        Self::of(409, "Conflict", message, Some(json!({"causes": causes})))
+    }
+
+    /// `Kind.group "x" is invalid: …`
+    #[must_use]
+    pub fn invalid(kind: &Kind, name: &str, causes: &[Cause]) -> Self {
+        let texts: Vec<String> = causes
+            .iter()
+            .map(|cause| format!("{}: {}", cause.field, cause.message))
+            .collect();
+        let texts = match texts.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let group = kind.group.as_str();
+        let kind_and_group = if group.is_empty() {
+            kind.kind.clone()
+        } else {
+            format!("{}.{group}", kind.kind)
+        };
+        let message = format!("{kind_and_group} \"{name}\" is invalid: {texts}");
+        let causes: Vec<Value> = causes
+            .iter()
+            .map(|cause| json!({"reason": cause.kind.reason(), "message": cause.message, "field": cause.field}))
+            .collect();
+        let mut details = json!({"name": name, "kind": kind.kind, "causes": causes});
+        if !group.is_empty() {
+            details["group"] = group.into();
+        }
+        Self::of(422, "Invalid", message, Some(details))
+    }
+
+    /// The request itself is wrong.
+    #[must_use]
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::of(400, "BadRequest", message.into(), None)
+    }
+
+    /// The path has no such verb.
+    #[must_use]
+    pub fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource".to_owned();
+        Self::of(405, "MethodNotAllowed", message, Some(json!({})))
+    }
+
+    /// The body has a media type that the verb does not take.
+    #[must_use]
+    pub fn unsupported_media_type(message: String) -> Self {
+        Self::of(415, "UnsupportedMediaType", message, None)
+    }
+
+    /// The revision is older than what is remembered.
+    #[must_use]
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::of(410, "Expired", message.into(), None)
+    }
+
+    /// The server asks to come back later.
+    #[must_use]
+    pub fn too_large_resource_version(wanted: u64, current: u64) -> Self {
+        let message = format!("Too large resource version: {wanted}, current: {current}");
+        let details = json!({
+            "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+            "retryAfterSeconds": 1,
+        });
+        Self::of(504, "Timeout", message, Some(details))
+    }
+
+    /// The Status object.
+    #[must_use]
+    pub fn to_status(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "code": self.code,
+        });
+        if let Some(details) = &self.details {
+            status["details"] = details.clone();
+        }
+        status
+    }
+}
+
+fn details(kind: &Kind, name: &str) -> Value {
+    let mut details = json!({"name": name, "kind": kind.plural});
+    if !kind.group.is_empty() {
+        details["group"] = kind.group.clone().into();
+    }
+    details
+}

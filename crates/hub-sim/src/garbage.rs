@@ -1,0 +1,148 @@
+//! What kube-controller-manager does with objects whose owners or namespaces go: garbage collection and the end of namespaces.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::object::{Key, Object};
+use crate::state::{KindId, State};
+use crate::write::{DeleteOptions, WriteOptions, Writer};
+
+/// Does all that is to be done, until nothing is left.
+pub(crate) fn collect(state: &mut State, now: &str) {
+    while let Some((id, key)) = state.next_unchecked() {
+        let Some(object) = state.collection(id).get(&key).cloned() else {
+            continue;
+        };
+        let kind = Arc::clone(&state.collection(id).kind);
+        if kind.group.is_empty() && kind.plural == "namespaces" {
+            if object.is_deleting {
+                end_namespace(state, id, &object, now);
+            }
+            continue;
+        }
+        if object.is_deleting {
+            finish_deletion(state, id, &object, now);
+        } else {
+            check_owners(state, id, &object, now);
+        }
+    }
+}
+
+/// Deletes an object whose owners are all gone, and removes references to owners that are gone from others.
+fn check_owners(state: &mut State, id: KindId, object: &Arc<Object>, now: &str) {
+    let mut value = object.value();
+    let Some(owners) = value.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) else {
+        return;
+    };
+    let before = owners.len();
+    owners.retain(|owner| exists(state, owner, object.namespace()));
+    let left = owners.len();
+    if left == 0 {
+        delete(state, id, &object.key, now);
+    } else if left < before {
+        state.put(id, Arc::clone(&object.key), value, object.managers.clone());
+    }
+}
+
+/// Whether the owner of an object in a namespace exists: in the same namespace or in none.
+fn exists(state: &State, owner: &Value, namespace: &str) -> bool {
+    let text = |name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default();
+    let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
+    let (kind, name, uid) = (text("kind"), text("name"), text("uid"));
+    let near = format!("{namespace}/{name}");
+    state.has_uid(group, kind, &near, uid) || state.has_uid(group, kind, name, uid)
+}
+
+/// Removes the finalizers of the garbage collector when what they wait for is done.
+fn finish_deletion(state: &mut State, id: KindId, object: &Arc<Object>, now: &str) {
+    let mut value = object.value();
+    let has = |value: &Value, name: &str| {
+        let list = value.pointer("/metadata/finalizers").and_then(Value::as_array);
+        list.is_some_and(|list| list.iter().any(|finalizer| finalizer == name))
+    };
+    let dependents = state.dependents_of(&object.uid);
+    if has(&value, "orphan") {
+        for (id, key) in dependents {
+            remove_owner(state, id, &key, &object.uid);
+        }
+    } else if has(&value, "foregroundDeletion") {
+        for (id, key) in &dependents {
+            delete(state, *id, key, now);
+        }
+        if !state.dependents_of(&object.uid).is_empty() {
+            return;
+        }
+    } else {
+        return;
+    }
+    if let Some(list) = value.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut) {
+        list.retain(|finalizer| finalizer != "orphan" && finalizer != "foregroundDeletion");
+        let is_free = list.is_empty();
+        if is_free {
+            state.remove(id, Arc::clone(&object.key), value, object.managers.clone());
+        } else {
+            state.put(id, Arc::clone(&object.key), value, object.managers.clone());
+        }
+    }
+}
+
+fn remove_owner(state: &mut State, id: KindId, key: &Key, uid: &str) {
+    let Some(object) = state.collection(id).get(key).cloned() else {
+        return;
+    };
+    let mut value = object.value();
+    if let Some(owners) = value.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) {
+        owners.retain(|owner| owner.get("uid").and_then(Value::as_str) != Some(uid));
+    }
+    state.put(id, Arc::clone(key), value, object.managers.clone());
+}
+
+/// Deletes the content of a namespace, and the namespace when it is empty.
+fn end_namespace(state: &mut State, id: KindId, namespace: &Arc<Object>, now: &str) {
+    let name = namespace.name();
+    for other in 0..state.collections().len() {
+        if state.collection(other).kind.namespaced {
+            let keys: Vec<Key> = state
+                .collection(other)
+                .in_namespace(name)
+                .map(|object| Arc::clone(&object.key))
+                .collect();
+            for key in keys {
+                delete(state, other, &key, now);
+            }
+        }
+    }
+    let is_empty = state
+        .collections()
+        .iter()
+        .filter(|collection| collection.kind.namespaced)
+        .all(|collection| collection.in_namespace(name).next().is_none());
+    if is_empty {
+        let mut value = namespace.value();
+        value["spec"] = serde_json::json!({});
+        if namespace.is_held {
+            state.put(id, Arc::clone(&namespace.key), value, namespace.managers.clone());
+        } else {
+            state.remove(id, Arc::clone(&namespace.key), value, namespace.managers.clone());
+        }
+    }
+}
+
+fn delete(state: &mut State, id: KindId, key: &Key, now: &str) {
+    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+    let kind = Arc::clone(&state.collection(id).kind);
+    let options = WriteOptions::default();
+    let writer = Writer {
+        state,
+        id,
+        kind,
+        namespace,
+        name,
+        status: false,
+        options: &options,
+        now,
+    };
+    // Whoever else deleted it was faster.
+    let _ = writer.delete(&DeleteOptions::default());
+}

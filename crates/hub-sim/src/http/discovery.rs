@@ -1,0 +1,138 @@
+//! What a hub says about itself: its version, groups and kinds.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::kind::Kind;
+use crate::state::State;
+
+/// The version of Kubernetes that a hub plays.
+const VERSION: (&str, &str) = ("1", "35");
+
+/// Answers a path that is not about objects.
+pub(super) fn answer(state: &State, path: &str) -> Option<Value> {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let kinds: Vec<&Kind> = state.collections().iter().map(|collection| &*collection.kind).collect();
+    Some(match parts.as_slice() {
+        ["healthz" | "livez" | "readyz"] => "ok".into(),
+        ["version"] => {
+            let (major, minor) = VERSION;
+            json!({
+                "major": major, "minor": minor, "gitVersion": format!("v{major}.{minor}.0+hub-sim"), "gitCommit": "",
+                "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "", "platform": "",
+            })
+        }
+        ["api"] => json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}),
+        ["apis"] => json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(&kinds)}),
+        ["apis", group] => groups(&kinds).into_iter().find(|found| found["name"] == **group)?,
+        ["api", "v1"] => resources("", "v1", &kinds)?,
+        ["apis", group, version] => resources(group, version, &kinds)?,
+        ["openapi", "v3"] => openapi_index(&kinds),
+        ["openapi", "v3", "api", version] => openapi("", version, &kinds),
+        ["openapi", "v3", "apis", group, version] => openapi(group, version, &kinds),
+        _ => return None,
+    })
+}
+
+fn groups(kinds: &[&Kind]) -> Vec<Value> {
+    let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for kind in kinds.iter().filter(|kind| !kind.group.is_empty()) {
+        let known = versions.entry(&kind.group).or_default();
+        if !known.contains(&kind.version.as_str()) {
+            known.push(&kind.version);
+        }
+    }
+    versions
+        .into_iter()
+        .map(|(group, mut versions)| {
+            // The most stable version first.
+            versions.sort_by_key(|version| (version.contains("alpha"), version.contains("beta"), *version));
+            let all: Vec<Value> = versions
+                .iter()
+                .map(|version| json!({"groupVersion": format!("{group}/{version}"), "version": version}))
+                .collect();
+            json!({"kind": "APIGroup", "apiVersion": "v1", "name": group, "versions": all, "preferredVersion": all[0]})
+        })
+        .collect()
+}
+
+fn resources(group: &str, version: &str, kinds: &[&Kind]) -> Option<Value> {
+    const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+    let mut resources = Vec::new();
+    // The core group has events, too.
+    let is_served = |kind: &Kind| {
+        (kind.group == group && kind.version == version)
+            || (group.is_empty() && version == "v1" && kind.group == "events.k8s.io")
+    };
+    for kind in kinds.iter().filter(|kind| is_served(kind)) {
+        resources.push(json!({
+            "name": kind.plural,
+            "singularName": kind.singular,
+            "shortNames": kind.short_names,
+            "namespaced": kind.namespaced,
+            "kind": kind.kind,
+            "verbs": VERBS,
+        }));
+        if kind.has_status {
+            resources.push(json!({
+                "name": format!("{}/status", kind.plural),
+                "singularName": "",
+                "namespaced": kind.namespaced,
+                "kind": kind.kind,
+                "verbs": ["get", "patch", "update"],
+            }));
+        }
+    }
+    if resources.is_empty() {
+        return None;
+    }
+    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    Some(json!({
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": group_version,
+        "resources": resources,
+    }))
+}
+
+/// Where the documents of [`openapi`] are.
+fn openapi_index(kinds: &[&Kind]) -> Value {
+    let mut paths = serde_json::Map::new();
+    for kind in kinds {
+        let path = prefix(&kind.group, &kind.version);
+        let document = json!({"serverRelativeURL": format!("/openapi/v3/{path}")});
+        paths.insert(path, document);
+    }
+    json!({"paths": paths})
+}
+
+/// The part of an `OpenAPI` document by which kubectl sees that the server validates fields itself.
+fn openapi(group: &str, version: &str, kinds: &[&Kind]) -> Value {
+    let mut paths = serde_json::Map::new();
+    for kind in kinds.iter().filter(|kind| kind.group == group && kind.version == version) {
+        let (prefix, plural) = (prefix(group, version), &kind.plural);
+        let path = if kind.namespaced {
+            format!("/{prefix}/namespaces/{{namespace}}/{plural}/{{name}}")
+        } else {
+            format!("/{prefix}/{plural}/{{name}}")
+        };
+        let patch = json!({
+            "x-kubernetes-action": "patch",
+            "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": kind.kind},
+            "parameters": [{"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}],
+            "responses": {},
+        });
+        paths.insert(path, json!({"patch": patch}));
+    }
+    json!({"openapi": "3.0.0", "info": {"title": "hub-sim", "version": "v1"}, "paths": paths})
+}
+
+/// `api/v1` or `apis/group/version`.
+fn prefix(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        format!("api/{version}")
+    } else {
+        format!("apis/{group}/{version}")
+    }
+}

@@ -1,0 +1,94 @@
+//! Lists, page by page.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::request::{Place, Query};
+use crate::error::ApiError;
+use crate::hub::Hub;
+use crate::selector::Selector;
+use crate::state::KindId;
+use crate::store::Page;
+
+/// Where the next page of a list begins.
+#[derive(Debug, Serialize, Deserialize)]
+struct Token {
+    v: String,
+    rv: u64,
+    start: String,
+    left: u64,
+}
+
+/// A page and what its metadata says.
+pub(super) struct Listed {
+    pub page: Page,
+    pub metadata: Value,
+}
+
+const EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list \
+                       without the continue parameter, or use the continue token in this response to retrieve the remainder \
+                       of the results. Continuing with the provided token results in an inconsistent list - objects that were \
+                       created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+
+/// Answers a list.
+pub(super) fn list(hub: &Hub, id: KindId, place: &Place, query: &Query) -> Result<Listed, ApiError> {
+    let selector = selector(query)?;
+    let limit = usize::try_from(query.number("limit")?.unwrap_or_default()).unwrap_or_default();
+    let token = match query.text("continue") {
+        "" => None,
+        text => Some(decode(text)?),
+    };
+    let wanted = query.number("resourceVersion")?.unwrap_or_default();
+    let exact = query.text("resourceVersionMatch") == "Exact";
+    hub.read(|state| {
+        let collection = state.collection(id);
+        let current = state.revision();
+        let revision = match &token {
+            Some(token) => token.rv,
+            None if wanted > current => return Err(ApiError::too_large_resource_version(wanted, current)),
+            None if exact => wanted,
+            None => current,
+        };
+        let after = token.as_ref().map(|token| token.start.as_str());
+        let page = collection
+            .page(revision, &place.namespace, after, limit, |object| selector.matches(object))
+            .map_err(|_| ApiError::expired(EXPIRED))?;
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if let Some(next) = &page.next {
+            let total = match &token {
+                Some(token) => token.left,
+                None if place.namespace.is_empty() => collection.len() as u64,
+                None => collection.in_namespace(&place.namespace).count() as u64,
+            };
+            let left = total.saturating_sub(page.objects.len() as u64);
+            let token = Token {
+                v: "meta.k8s.io/v1".to_owned(),
+                rv: revision,
+                start: next.to_string(),
+                left,
+            };
+            metadata["continue"] = encode(&token).into();
+            if selector.is_everything() {
+                metadata["remainingItemCount"] = left.into();
+            }
+        }
+        Ok(Listed { page, metadata })
+    })
+}
+
+/// The selectors of a list or watch.
+pub(super) fn selector(query: &Query) -> Result<Selector, ApiError> {
+    Selector::parse(query.text("labelSelector"), query.text("fieldSelector")).map_err(ApiError::bad_request)
+}
+
+fn encode(token: &Token) -> String {
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(token).unwrap_or_default())
+}
+
+fn decode(text: &str) -> Result<Token, ApiError> {
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok();
+    let token = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    token.ok_or_else(|| ApiError::bad_request("continue key is not valid"))
+}

@@ -1,0 +1,146 @@
+//! What a request asks for: verb, kind, object and options, read from method, path and query.
+
+use std::collections::BTreeMap;
+
+use http::Method;
+
+use crate::error::ApiError;
+use crate::write::FieldValidation;
+
+/// The path of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Path {
+    /// Objects of a kind.
+    Objects(Place),
+    /// Anything else, such as `/version` or `/apis`.
+    Other(String),
+}
+
+/// The objects that a path is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub group: String,
+    pub version: String,
+    pub plural: String,
+    /// Empty for all namespaces and for kinds without namespaces.
+    pub namespace: String,
+    /// Empty for a collection.
+    pub name: String,
+    /// Empty for the object itself.
+    pub subresource: String,
+}
+
+impl Path {
+    pub(crate) fn parse(path: &str) -> Self {
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let found = match parts.as_slice() {
+            ["api", version, rest @ ..] if !rest.is_empty() => Place::parse("", version, rest),
+            ["apis", group, version, rest @ ..] if !rest.is_empty() => Place::parse(group, version, rest),
+            _ => None,
+        };
+        found.map_or_else(|| Self::Other(path.to_owned()), Self::Objects)
+    }
+}
+
+impl Place {
+    fn parse(group: &str, version: &str, rest: &[&str]) -> Option<Self> {
+        let place = |namespace: &str, plural: &str, name: &str, subresource: &str| {
+            let [namespace, plural, name, subresource] = [namespace, plural, name, subresource].map(decode);
+            Some(Self {
+                group: group.to_owned(),
+                version: version.to_owned(),
+                plural,
+                namespace,
+                name,
+                subresource,
+            })
+        };
+        match *rest {
+            // A namespace is an object, and the content of namespaces lies below it.
+            ["namespaces", name, subresource @ ("status" | "finalize")] => place("", "namespaces", name, subresource),
+            ["namespaces", namespace, plural] => place(namespace, plural, "", ""),
+            ["namespaces", namespace, plural, name] => place(namespace, plural, name, ""),
+            ["namespaces", namespace, plural, name, subresource] => place(namespace, plural, name, subresource),
+            [plural] => place("", plural, "", ""),
+            [plural, name] => place("", plural, name, ""),
+            [plural, name, subresource] => place("", plural, name, subresource),
+            _ => None,
+        }
+    }
+}
+
+fn decode(text: &str) -> String {
+    let pair = format!("x={text}").replace('+', "%2B");
+    let decoded = form_urlencoded::parse(pair.as_bytes()).next();
+    decoded.map(|(_, value)| value.into_owned()).unwrap_or_default()
+}
+
+/// The query of a request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Query(BTreeMap<String, String>);
+
+impl Query {
+    pub(crate) fn parse(query: &str) -> Self {
+        Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
+    }
+
+    /// A parameter; empty if it is absent.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.0.get(name).map(String::as_str).unwrap_or_default()
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        matches!(self.text(name), "true" | "1")
+    }
+
+    /// A number.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
+        match self.text(name) {
+            "" => Ok(None),
+            text => match text.parse() {
+                Ok(number) => Ok(Some(number)),
+                Err(_) => Err(ApiError::bad_request(format!("invalid {name}: {text:?}"))),
+            },
+        }
+    }
+
+    pub(crate) fn validation(&self) -> Result<FieldValidation, ApiError> {
+        match self.text("fieldValidation") {
+            "" | "Warn" => Ok(FieldValidation::Warn),
+            "Strict" => Ok(FieldValidation::Strict),
+            "Ignore" => Ok(FieldValidation::Ignore),
+            other => Err(ApiError::bad_request(format!("invalid fieldValidation: {other:?}"))),
+        }
+    }
+}
+
+/// What a request does with objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+}
+
+impl Verb {
+    /// The verb of a method on an object or a collection.
+    pub(crate) fn of(method: &Method, place: &Place, query: &Query) -> Result<Self, ApiError> {
+        let on_object = !place.name.is_empty();
+        Ok(match (method.as_str(), on_object) {
+            ("GET", true) => Self::Get,
+            ("GET", false) if query.flag("watch") => Self::Watch,
+            ("GET", false) => Self::List,
+            ("POST", false) => Self::Create,
+            ("PUT", true) => Self::Update,
+            ("PATCH", true) => Self::Patch,
+            ("DELETE", true) => Self::Delete,
+            ("DELETE", false) => Self::DeleteCollection,
+            _ => return Err(ApiError::method_not_allowed()),
+        })
+    }
+}

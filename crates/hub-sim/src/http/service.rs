@@ -1,0 +1,357 @@
+//! A hub as a tower service.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http::header::{ACCEPT, CONTENT_TYPE, DATE, USER_AGENT, WARNING};
+use http::{HeaderValue, Request, Response};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use serde_json::{Value, json};
+
+use super::answer::Form;
+use super::request::{Path, Place, Query, Verb};
+use super::watch::Watch;
+use super::{discovery, events, list};
+use crate::error::ApiError;
+use crate::hub::Hub;
+use crate::object::{Object, key};
+use crate::state::KindId;
+use crate::write::{DeleteOptions, Deleted, PatchKind, WriteOptions, Writer, Written};
+
+/// The body of a response. That of a watch arrives line by line.
+pub type Body = BoxBody<Bytes, Infallible>;
+
+/// A client's connection to a hub.
+#[derive(Clone, Debug)]
+pub struct Service {
+    hub: Hub,
+    user: Arc<str>,
+}
+
+/// What a request is answered with.
+enum Reply {
+    Whole { code: u16, text: String, warnings: Vec<String> },
+    Watch(Box<Watch>),
+}
+
+impl Reply {
+    fn ok(text: String) -> Self {
+        Self::Whole {
+            code: 200,
+            text,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+impl Service {
+    /// A connection of this user. Every user may do everything.
+    #[must_use]
+    pub fn new(hub: &Hub, user: &str) -> Self {
+        Self {
+            hub: hub.clone(),
+            user: Arc::from(user),
+        }
+    }
+
+    /// Answers one request.
+    pub async fn handle<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body,
+    {
+        let (parts, body) = request.into_parts();
+        let reply = match body.collect().await {
+            Ok(body) => self.reply(&parts, &body.to_bytes()),
+            Err(_) => Err(ApiError::bad_request("the body of the request ended early")),
+        };
+        let reply = reply.unwrap_or_else(|error| Reply::Whole {
+            code: error.code,
+            text: error.to_status().to_string(),
+            warnings: Vec::new(),
+        });
+        self.respond(reply)
+    }
+
+    fn respond(&self, reply: Reply) -> Response<Body> {
+        let (code, body, warnings) = match reply {
+            Reply::Whole { code, text, warnings } => (code, Full::new(Bytes::from(text)).boxed(), warnings),
+            Reply::Watch(watch) => {
+                let frames = watch.into_stream().map(|line| Ok(http_body::Frame::data(line)));
+                (200, BoxBody::new(StreamBody::new(frames)), Vec::new())
+            }
+        };
+        let mut response = Response::new(body);
+        *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let date = self.hub.now().format("%a, %d %b %Y %H:%M:%S GMT").to_string();
+        if let Ok(date) = HeaderValue::from_str(&date) {
+            headers.insert(DATE, date);
+        }
+        for warning in warnings {
+            let text = format!("299 - \"{}\"", warning.replace('\\', "\\\\").replace('"', "\\\""));
+            if let Ok(text) = HeaderValue::from_str(&text) {
+                headers.append(WARNING, text);
+            }
+        }
+        response
+    }
+
+    fn reply(&self, parts: &http::request::Parts, body: &[u8]) -> Result<Reply, ApiError> {
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let place = match Path::parse(parts.uri.path()) {
+            Path::Objects(place) => place,
+            Path::Other(path) => return self.other(&path),
+        };
+        if let Some(reply) = self.review(&place, body)? {
+            return Ok(reply);
+        }
+        let is_core_event = place.group.is_empty() && place.plural == "events";
+        let id = self.find(&place, is_core_event)?;
+        let accept = header(parts, &ACCEPT);
+        let form = Form::of(accept, is_core_event);
+        match Verb::of(&parts.method, &place, &query)? {
+            Verb::Get => self.get(id, &place, form),
+            Verb::List => {
+                let listed = list::list(&self.hub, id, &place, &query)?;
+                let objects: Vec<&Object> = listed.page.objects.iter().map(|object| &**object).collect();
+                Ok(Reply::ok(form.list(&self.hub, id, &objects, &listed.metadata)))
+            }
+            Verb::Watch => Ok(Reply::Watch(Box::new(Watch::new(&self.hub, id, &place, &query, form)?))),
+            Verb::Delete => self.delete(id, &place, &query, form, body),
+            Verb::DeleteCollection => self.delete_all(id, &place, &query, form, body),
+            verb => {
+                let options = write_options(parts, &query)?;
+                let mut object = parse(body)?;
+                if is_core_event {
+                    object = events::from_core(&object);
+                }
+                let patch = patch_kind(verb, parts)?;
+                let written = self.write(id, &place, &options, |writer| match verb {
+                    Verb::Create => writer.create(object),
+                    Verb::Update => writer.update(object),
+                    _ => writer.patch(patch, object),
+                })?;
+                Ok(Reply::Whole {
+                    code: if written.created { 201 } else { 200 },
+                    text: form.one(&self.hub, id, &written.object),
+                    warnings: written.warnings,
+                })
+            }
+        }
+    }
+
+    fn find(&self, place: &Place, is_core_event: bool) -> Result<KindId, ApiError> {
+        let group = if is_core_event { "events.k8s.io" } else { &place.group };
+        self.hub
+            .read(|state| {
+                let id = state.find(group, &place.plural)?;
+                let kind = &state.collection(id).kind;
+                let is_served = kind.version == place.version
+                    && (kind.namespaced || place.namespace.is_empty())
+                    && (place.subresource.is_empty() || (place.subresource == "status" && kind.has_status));
+                // An object of a kind with namespaces is always in one.
+                let is_complete = !kind.namespaced || !place.namespace.is_empty() || place.name.is_empty();
+                (is_served && is_complete).then_some(id)
+            })
+            .ok_or_else(ApiError::no_such_path)
+    }
+
+    fn other(&self, path: &str) -> Result<Reply, ApiError> {
+        match self.hub.read(|state| discovery::answer(state, path)) {
+            Some(Value::String(text)) => Ok(Reply::ok(text)),
+            Some(value) => Ok(Reply::ok(value.to_string())),
+            None => Err(ApiError::no_such_path()),
+        }
+    }
+
+    /// Answers who the user is and what it may do.
+    fn review(&self, place: &Place, body: &[u8]) -> Result<Option<Reply>, ApiError> {
+        let status = match (place.group.as_str(), place.plural.as_str()) {
+            ("authentication.k8s.io", "selfsubjectreviews") => {
+                json!({"userInfo": {"username": &*self.user, "groups": ["system:masters", "system:authenticated"]}})
+            }
+            ("authorization.k8s.io", "selfsubjectaccessreviews") => json!({"allowed": true}),
+            _ => return Ok(None),
+        };
+        let mut review = parse(body)?;
+        review["status"] = status;
+        Ok(Some(Reply::Whole {
+            code: 201,
+            text: review.to_string(),
+            warnings: Vec::new(),
+        }))
+    }
+
+    fn get(&self, id: KindId, place: &Place, form: Form) -> Result<Reply, ApiError> {
+        let found = self.hub.read(|state| {
+            let collection = state.collection(id);
+            let object = collection.get(&key(&place.namespace, &place.name)).cloned();
+            object.ok_or_else(|| ApiError::not_found(&collection.kind, &place.name))
+        });
+        Ok(Reply::ok(form.one(&self.hub, id, &*found?)))
+    }
+
+    fn write(
+        &self,
+        id: KindId,
+        place: &Place,
+        options: &WriteOptions,
+        write: impl FnOnce(Writer<'_>) -> Result<Written, ApiError>,
+    ) -> Result<Written, ApiError> {
+        let now = self.hub.now_text();
+        self.hub.change(|state| {
+            let kind = Arc::clone(&state.collection(id).kind);
+            if kind.namespaced && place.namespace.is_empty() {
+                return Err(ApiError::bad_request("an empty namespace may not be set during creation"));
+            }
+            write(Writer {
+                state,
+                id,
+                kind,
+                namespace: &place.namespace,
+                name: &place.name,
+                status: place.subresource == "status",
+                options,
+                now: &now,
+            })
+        })
+    }
+
+    fn delete_one(&self, id: KindId, place: &Place, query: &Query, options: &DeleteOptions) -> Result<Deleted, ApiError> {
+        let write = WriteOptions {
+            dry_run: !query.text("dryRun").is_empty(),
+            ..WriteOptions::default()
+        };
+        let now = self.hub.now_text();
+        self.hub.change(|state| {
+            let kind = Arc::clone(&state.collection(id).kind);
+            let writer = Writer {
+                state,
+                id,
+                kind,
+                namespace: &place.namespace,
+                name: &place.name,
+                status: false,
+                options: &write,
+                now: &now,
+            };
+            writer.delete(options)
+        })
+    }
+
+    fn delete(&self, id: KindId, place: &Place, query: &Query, form: Form, body: &[u8]) -> Result<Reply, ApiError> {
+        let options = delete_options(query, body)?;
+        let deleted = self.delete_one(id, place, query, &options)?;
+        let kind = self.hub.read(|state| Arc::clone(&state.collection(id).kind));
+        Ok(Reply::ok(match deleted {
+            Deleted::Held(object) => form.one(&self.hub, id, &object),
+            Deleted::Gone(object) => {
+                let mut details = json!({"name": object.name(), "kind": kind.plural, "uid": object.uid});
+                if !kind.group.is_empty() {
+                    details["group"] = kind.group.clone().into();
+                }
+                success(&details).to_string()
+            }
+        }))
+    }
+
+    fn delete_all(&self, id: KindId, place: &Place, query: &Query, form: Form, body: &[u8]) -> Result<Reply, ApiError> {
+        let options = delete_options(query, body)?;
+        let listed = list::list(&self.hub, id, place, query)?;
+        for object in &listed.page.objects {
+            let one = Place {
+                namespace: object.namespace().to_owned(),
+                name: object.name().to_owned(),
+                ..place.clone()
+            };
+            // One that is gone meanwhile needs no deletion.
+            let _ = self.delete_one(id, &one, query, &options);
+        }
+        let objects: Vec<&Object> = listed.page.objects.iter().map(|object| &**object).collect();
+        Ok(Reply::ok(form.list(&self.hub, id, &objects, &listed.metadata)))
+    }
+}
+
+fn success(details: &Value) -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+}
+
+fn delete_options(query: &Query, body: &[u8]) -> Result<DeleteOptions, ApiError> {
+    let options: DeleteOptions = if body.is_empty() {
+        DeleteOptions::default()
+    } else {
+        serde_json::from_value(parse(body)?).map_err(|error| ApiError::bad_request(error.to_string()))?
+    };
+    let policy = query.text("propagationPolicy");
+    Ok(options.with_policy((!policy.is_empty()).then(|| policy.to_owned())))
+}
+
+/// Reads JSON or YAML.
+fn parse(body: &[u8]) -> Result<Value, ApiError> {
+    if let Ok(value) = serde_json::from_slice(body) {
+        return Ok(value);
+    }
+    let text = std::str::from_utf8(body).map_err(|_| ApiError::bad_request("the body is not UTF-8"))?;
+    serde_saphyr::from_str(text).map_err(|error| ApiError::bad_request(format!("error decoding the body: {error}")))
+}
+
+fn header<'a>(parts: &'a http::request::Parts, name: &http::HeaderName) -> &'a str {
+    parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+fn write_options(parts: &http::request::Parts, query: &Query) -> Result<WriteOptions, ApiError> {
+    let agent = header(parts, &USER_AGENT).split('/').next().unwrap_or_default();
+    let manager = match (query.text("fieldManager"), agent) {
+        ("", "") => "unknown",
+        ("", agent) => agent,
+        (manager, _) => manager,
+    };
+    Ok(WriteOptions {
+        manager: manager.to_owned(),
+        dry_run: !query.text("dryRun").is_empty(),
+        validation: query.validation()?,
+        force: query.flag("force"),
+    })
+}
+
+fn patch_kind(verb: Verb, parts: &http::request::Parts) -> Result<PatchKind, ApiError> {
+    if verb != Verb::Patch {
+        return Ok(PatchKind::Merge);
+    }
+    let media_type = header(parts, &CONTENT_TYPE).split(';').next().unwrap_or_default();
+    match media_type {
+        "application/merge-patch+json" | "application/strategic-merge-patch+json" => Ok(PatchKind::Merge),
+        "application/json-patch+json" => Ok(PatchKind::Json),
+        "application/apply-patch+yaml" => Ok(PatchKind::Apply),
+        other => Err(ApiError::unsupported_media_type(format!(
+            "the body of the request was in an unknown format - accepted media types include: \
+             application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, not {other:?}"
+        ))),
+    }
+}
+
+impl<B> tower_service::Service<Request<B>> for Service
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Send,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let service = self.clone();
+        Box::pin(async move { Ok(service.handle(request).await) })
+    }
+}

@@ -1,0 +1,201 @@
+//! Watches: the log of a kind from a revision on, as a stream of lines.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream::{self, Stream};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::answer::Form;
+use super::list::selector;
+use super::request::{Place, Query};
+use crate::error::ApiError;
+use crate::hub::Hub;
+use crate::object::Object;
+use crate::selector::Selector;
+use crate::state::KindId;
+use crate::store::{Change, ChangeKind};
+
+/// Bookmarks come at least this often to those who asked for them.
+const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
+/// A watch without `timeoutSeconds` ends after this time.
+const MAX_DURATION: Duration = Duration::from_mins(30);
+
+/// An open watch.
+pub(super) struct Watch {
+    hub: Hub,
+    id: KindId,
+    namespace: String,
+    selector: Selector,
+    form: Form,
+    /// Changes up to this revision were sent.
+    revision: u64,
+    news: watch::Receiver<u64>,
+    bookmarks: bool,
+    next_bookmark: Instant,
+    ends: Instant,
+    /// What is sent before any change.
+    initial: Vec<String>,
+    is_over: bool,
+}
+
+impl Watch {
+    pub(super) fn new(hub: &Hub, id: KindId, place: &Place, query: &Query, form: Form) -> Result<Self, ApiError> {
+        let news = hub.subscribe();
+        let timeout = query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
+        let timeout = timeout.map_or(MAX_DURATION, Duration::from_secs);
+        let now = Instant::now();
+        let mut watch = Self {
+            hub: hub.clone(),
+            id,
+            namespace: place.namespace.clone(),
+            selector: selector(query)?,
+            form,
+            revision: 0,
+            news,
+            bookmarks: query.flag("allowWatchBookmarks"),
+            next_bookmark: now + BOOKMARK_INTERVAL,
+            ends: now + timeout,
+            initial: Vec::new(),
+            is_over: false,
+        };
+        watch.begin(query)?;
+        Ok(watch)
+    }
+
+    /// Finds the revision from which on changes are sent. Without one, what exists is sent first.
+    fn begin(&mut self, query: &Query) -> Result<(), ApiError> {
+        let from = query.number("resourceVersion")?.unwrap_or_default();
+        let current = self.hub.read(|state| state.revision());
+        if from > current {
+            return Err(ApiError::too_large_resource_version(from, current));
+        }
+        let initial = query.text("sendInitialEvents");
+        if initial == "true" || (from == 0 && initial.is_empty()) {
+            let lines = self.hub.read(|state| {
+                let page = state.collection(self.id).page(current, &self.namespace, None, 0, |object| {
+                    self.selector.matches(object)
+                });
+                let objects = page.map(|page| page.objects).unwrap_or_default();
+                objects.iter().map(|object| self.line("ADDED", object)).collect::<Vec<_>>()
+            });
+            self.initial = lines;
+            self.initial.reverse();
+            self.revision = current;
+            if initial == "true" && self.bookmarks {
+                let end = self.bookmark(Some(("k8s.io/initial-events-end", "true")));
+                self.initial.insert(0, end);
+            }
+        } else {
+            self.revision = if from == 0 { current } else { from };
+        }
+        Ok(())
+    }
+
+    /// The watch as a stream of lines. It ends with its time-out, or with an error event if it is too late for its revision.
+    pub(super) fn into_stream(self) -> impl Stream<Item = Bytes> + Send {
+        stream::unfold(self, |mut watch| async move {
+            let lines = watch.next().await?;
+            Some((Bytes::from(lines), watch))
+        })
+    }
+
+    async fn next(&mut self) -> Option<String> {
+        if let Some(line) = self.initial.pop() {
+            return Some(line);
+        }
+        loop {
+            if self.is_over {
+                return None;
+            }
+            self.news.borrow_and_update();
+            let lines = self.lines();
+            if !lines.is_empty() {
+                return Some(lines);
+            }
+            let bookmark = if self.bookmarks { self.next_bookmark } else { self.ends };
+            tokio::select! {
+                biased;
+                changed = self.news.changed() => if changed.is_err() {
+                    return None;
+                },
+                () = tokio::time::sleep_until(self.ends) => return None,
+                () = tokio::time::sleep_until(bookmark) => {
+                    self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
+                    return Some(self.bookmark(None));
+                }
+            }
+        }
+    }
+
+    /// The events since the last ones.
+    fn lines(&mut self) -> String {
+        let hub = self.hub.clone();
+        let found = hub.read(|state| {
+            let changes = state.collection(self.id).changes_after(self.revision).map_err(|_| state.revision())?;
+            let mut lines = String::new();
+            for change in changes {
+                if let Some(line) = self.event(change) {
+                    lines.push_str(&line);
+                }
+            }
+            Ok::<_, u64>((lines, state.revision()))
+        });
+        match found {
+            Ok((lines, revision)) => {
+                self.revision = revision;
+                lines
+            }
+            Err(current) => {
+                self.is_over = true;
+                let error = ApiError::expired(format!("too old resource version: {} ({current})", self.revision));
+                event_line("ERROR", &error.to_status().to_string())
+            }
+        }
+    }
+
+    /// What a change is for this watch: an object that leaves the selection is deleted for it.
+    fn event(&self, change: &Change) -> Option<String> {
+        let is_here = |object: &Arc<Object>| {
+            (self.namespace.is_empty() || object.namespace() == self.namespace) && self.selector.matches(object)
+        };
+        let before = change.before.as_ref().filter(|object| is_here(object));
+        let after = Some(&change.after).filter(|object| change.kind != ChangeKind::Deleted && is_here(object));
+        match (before, after) {
+            (None, None) => None,
+            (None, Some(after)) => Some(self.line("ADDED", after)),
+            (Some(_), Some(after)) => Some(self.line("MODIFIED", after)),
+            (Some(_), None) if change.kind == ChangeKind::Deleted => Some(self.line("DELETED", &change.after)),
+            (Some(before), None) => {
+                let mut last = before.value();
+                last["metadata"]["resourceVersion"] = change.revision.to_string().into();
+                let last = Object::new(Arc::clone(&before.key), last, before.managers.clone(), change.revision);
+                Some(self.line("DELETED", &last))
+            }
+        }
+    }
+
+    fn line(&self, kind: &str, object: &Object) -> String {
+        event_line(kind, &self.form.one(&self.hub, self.id, object))
+    }
+
+    fn bookmark(&self, annotation: Option<(&str, &str)>) -> String {
+        let mut metadata = json!({"resourceVersion": self.revision.to_string(), "creationTimestamp": Value::Null});
+        if let Some((name, value)) = annotation {
+            metadata["annotations"] = json!({name: value});
+        }
+        let (kind, version) = self.hub.read(|state| {
+            let kind = &state.collection(self.id).kind;
+            (kind.kind.clone(), kind.api_version())
+        });
+        let object = json!({"kind": kind, "apiVersion": version, "metadata": metadata});
+        event_line("BOOKMARK", &object.to_string())
+    }
+}
+
+fn event_line(kind: &str, object: &str) -> String {
+    format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")
+}

@@ -1,0 +1,111 @@
+//! `hub-sim serve`: an in-memory hub on a port of this machine.
+
+use std::convert::Infallible;
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use clap::{Parser, Subcommand};
+use hub_sim::{Hub, Options, Service};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+
+/// An in-memory Kubernetes API server with the kinds of a hub.
+#[derive(Debug, Parser)]
+#[command(name = "hub-sim", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve a hub until interrupted. Nothing is kept afterwards.
+    Serve(Serve),
+}
+
+#[derive(Debug, clap::Args)]
+struct Serve {
+    /// Address to listen on. There is no authentication, so only this machine should reach it.
+    #[arg(long, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))]
+    listen: SocketAddr,
+    /// File to which a kubeconfig for this hub is written.
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+    /// CustomResourceDefinitions (YAML or JSON, one per file) to serve besides the built-in ones.
+    #[arg(long = "crd", value_name = "FILE")]
+    crds: Vec<PathBuf>,
+    /// Changes per kind that are remembered for watches and pages. A watch that needs older ones is told to list again.
+    #[arg(long, default_value_t = 10_000)]
+    history: usize,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let Command::Serve(serve) = Cli::parse().command;
+    let hub = Hub::new(Options {
+        seed: u64::from(std::process::id()),
+        history: serve.history,
+        ..Options::default()
+    });
+    for path in &serve.crds {
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let crd = serde_saphyr::from_str(&text).with_context(|| format!("{} is not YAML", path.display()))?;
+        hub.add_crd(&crd).map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))?;
+    }
+    let listener = TcpListener::bind(serve.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", serve.listen))?;
+    let address = listener.local_addr()?;
+    if let Some(path) = &serve.kubeconfig {
+        std::fs::write(path, kubeconfig(address)).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    println!("hub-sim serves http://{address}");
+    std::io::stdout().flush()?;
+    tokio::spawn(collect_garbage(hub.clone()));
+    tokio::select! {
+        () = accept(&listener, &hub) => Ok(()),
+        result = tokio::signal::ctrl_c() => Ok(result?),
+    }
+}
+
+async fn accept(listener: &TcpListener, hub: &Hub) {
+    loop {
+        if let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve_connection(stream, hub.clone()));
+        }
+    }
+}
+
+async fn serve_connection(stream: TcpStream, hub: Hub) {
+    // Small messages in both directions: waiting to fill packets would only add delay.
+    let _ = stream.set_nodelay(true);
+    let service = Service::new(&hub, "system:admin");
+    let answer = service_fn(move |request| {
+        let service = service.clone();
+        async move { Ok::<_, Infallible>(service.handle(request).await) }
+    });
+    // A client that goes away ends its connection; there is nobody to tell.
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
+}
+
+/// Plays kube-controller-manager.
+async fn collect_garbage(hub: Hub) {
+    let mut news = hub.subscribe();
+    while news.changed().await.is_ok() {
+        if !hub.read(hub_sim::State::is_collected) {
+            hub.collect_garbage();
+        }
+    }
+}
+
+fn kubeconfig(address: SocketAddr) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: hub-sim\nclusters:\n- name: hub-sim\n  cluster:\n    server: \
+         http://{address}\nusers:\n- name: admin\n  user: {{}}\ncontexts:\n- name: hub-sim\n  context:\n    cluster: \
+         hub-sim\n    user: admin\n"
+    )
+}

@@ -1,0 +1,155 @@
+//! A stored object: its text, and what the hub looks at without parsing it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::fields::Managers;
+
+/// Where an object is within its kind: `namespace/name`, or `name` of a kind without namespaces. Lists are in this order.
+pub type Key = Arc<str>;
+
+/// The key of an object.
+#[must_use]
+pub fn key(namespace: &str, name: &str) -> Key {
+    if namespace.is_empty() {
+        Arc::from(name)
+    } else {
+        Arc::from(format!("{namespace}/{name}"))
+    }
+}
+
+/// A stored object.
+#[derive(Debug)]
+pub struct Object {
+    /// Its place within its kind.
+    pub key: Key,
+    /// The revision of its last write.
+    pub revision: u64,
+    /// Its identity.
+    pub uid: Box<str>,
+    /// Its labels.
+    pub labels: Vec<(Box<str>, Box<str>)>,
+    /// The uids of its owners.
+    pub owners: Vec<Box<str>>,
+    /// Whether its deletion was requested.
+    pub is_deleting: bool,
+    /// Whether finalizers hold it.
+    pub is_held: bool,
+    /// Who owns which field.
+    pub managers: Managers,
+    text: Box<str>,
+    /// Where `managedFields` is inserted.
+    metadata_at: usize,
+}
+
+impl Object {
+    /// Stores a value, whose `metadata` is complete but for `resourceVersion` and `managedFields`.
+    pub(crate) fn new(key: Key, mut value: Value, managers: Managers, revision: u64) -> Self {
+        if let Some(meta) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+            meta.remove("managedFields");
+            meta.insert("resourceVersion".to_owned(), revision.to_string().into());
+        }
+        let text_of = |name: &str| {
+            let found = value.pointer(&format!("/metadata/{name}")).and_then(Value::as_str);
+            found.unwrap_or_default().to_owned().into_boxed_str()
+        };
+        let labels = value.pointer("/metadata/labels").and_then(Value::as_object);
+        let labels = labels.into_iter().flatten().filter_map(|(name, value)| {
+            Some((name.as_str().into(), value.as_str()?.into()))
+        });
+        let owners = value.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        let owners = owners.into_iter().flatten().filter_map(|owner| Some(owner.get("uid")?.as_str()?.into()));
+        let finalizers = value.pointer("/metadata/finalizers").and_then(Value::as_array);
+        let (text, metadata_at) = render(&value);
+        Self {
+            key,
+            revision,
+            uid: text_of("uid"),
+            labels: labels.collect(),
+            owners: owners.collect(),
+            is_deleting: !text_of("deletionTimestamp").is_empty(),
+            is_held: finalizers.is_some_and(|finalizers| !finalizers.is_empty()),
+            managers,
+            text: text.into_boxed_str(),
+            metadata_at,
+        }
+    }
+
+    /// The object without `managedFields`.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_default()
+    }
+
+    /// The JSON of the object without `managedFields`.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Appends the JSON of the object, with `managedFields` if they are wanted.
+    pub(crate) fn write(&self, out: &mut String, managed_fields: bool) {
+        if !managed_fields || self.managers.is_empty() {
+            out.push_str(&self.text);
+            return;
+        }
+        let (before, after) = self.text.split_at(self.metadata_at);
+        out.push_str(before);
+        out.push_str("\"managedFields\":");
+        out.push_str(&self.managers.to_json().to_string());
+        if !after.starts_with('}') {
+            out.push(',');
+        }
+        out.push_str(after);
+    }
+
+    /// The object with its `managedFields`.
+    #[must_use]
+    pub fn full_value(&self) -> Value {
+        let mut value = self.value();
+        if !self.managers.is_empty()
+            && let Some(meta) = value.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            meta.insert("managedFields".to_owned(), self.managers.to_json());
+        }
+        value
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.key.rsplit_once('/').map_or(&self.key, |(_, name)| name)
+    }
+
+    /// Its namespace; empty if its kind has none.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.key.split_once('/').map_or("", |(namespace, _)| namespace)
+    }
+
+    /// The value of a label.
+    #[must_use]
+    pub fn label(&self, name: &str) -> Option<&str> {
+        let found = self.labels.iter().find(|(have, _)| have.as_ref() == name);
+        found.map(|(_, value)| value.as_ref())
+    }
+}
+
+/// The JSON of an object, and the position after the brace that opens its metadata.
+fn render(value: &Value) -> (String, usize) {
+    let (mut text, mut at) = (String::from("{"), 0);
+    for (name, value) in value.as_object().into_iter().flatten() {
+        if text.len() > 1 {
+            text.push(',');
+        }
+        text.push_str(&Value::from(name.as_str()).to_string());
+        text.push(':');
+        if name == "metadata" {
+            at = text.len() + 1;
+        }
+        text.push_str(&value.to_string());
+    }
+    text.push('}');
+    (text, at)
+}

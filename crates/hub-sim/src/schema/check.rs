@@ -1,0 +1,258 @@
+//! Validation of values by a schema, with the causes and texts of kube-apiserver.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::prune::join;
+use super::{ListKind, Schema, Type};
+
+/// Why a value is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CauseKind {
+    /// A field is missing.
+    Required,
+    /// It has another type.
+    TypeInvalid,
+    /// It breaks a rule.
+    Invalid,
+    /// It is none of the values of an enumeration.
+    NotSupported,
+    /// A text has too many characters.
+    TooLong,
+    /// A list has too many items.
+    TooMany,
+    /// A list has an item twice.
+    Duplicate,
+    /// It may not be set.
+    Forbidden,
+}
+
+impl CauseKind {
+    /// The reason in a Status.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Required => "FieldValueRequired",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::Forbidden => "FieldValueForbidden",
+        }
+    }
+}
+
+/// One reason why an object is invalid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// The path of the field, such as `spec.items[2].name`.
+    pub field: String,
+    /// What is wrong.
+    pub kind: CauseKind,
+    /// The text, without the field.
+    pub message: String,
+}
+
+impl Cause {
+    /// A cause with its text.
+    #[must_use]
+    pub fn new(field: &str, kind: CauseKind, message: impl Into<String>) -> Self {
+        Self {
+            field: field.to_owned(),
+            kind,
+            message: message.into(),
+        }
+    }
+
+    /// Whether CEL rules are not evaluated because of it.
+    #[must_use]
+    pub fn hides_rules(&self) -> bool {
+        matches!(
+            self.kind,
+            CauseKind::Required | CauseKind::TypeInvalid | CauseKind::TooLong | CauseKind::TooMany
+        )
+    }
+}
+
+impl Schema {
+    /// What is wrong with an object, apart from CEL rules.
+    #[must_use]
+    pub fn check(&self, object: &Value) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        self.check_at(object, "", &mut causes);
+        causes
+    }
+
+    fn check_at(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+        if value.is_null() && (self.nullable || self.of == Type::Any) {
+            return;
+        }
+        if !self.of.holds(value) {
+            causes.push(wrong_type(self.of, value, path));
+            return;
+        }
+        self.check_enumeration(value, path, causes);
+        match value {
+            Value::Object(map) => {
+                for name in self.required.iter().filter(|name| !map.contains_key(*name)) {
+                    causes.push(Cause::new(&join(path, name), CauseKind::Required, "Required value"));
+                }
+                self.check_count(map.len(), path, causes);
+                for (name, value) in map {
+                    // The server checks metadata itself.
+                    if let Some(schema) = self.field(name).filter(|_| !(path.is_empty() && name == "metadata")) {
+                        schema.check_at(value, &self.path_of(path, name), causes);
+                    }
+                }
+            }
+            Value::Array(items) => self.check_items(items, path, causes),
+            Value::String(text) => self.check_text(text, path, causes),
+            Value::Number(_) => self.check_number(value, path, causes),
+            Value::Bool(_) | Value::Null => {}
+        }
+    }
+
+    fn check_enumeration(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+        let values = &self.limits.values;
+        if values.is_empty() || values.contains(value) {
+            return;
+        }
+        let supported: Vec<String> = values.iter().map(Value::to_string).collect();
+        let text = format!("Unsupported value: {value}: supported values: {}", supported.join(", "));
+        causes.push(Cause::new(path, CauseKind::NotSupported, text));
+    }
+
+    fn check_count(&self, count: usize, path: &str, causes: &mut Vec<Cause>) {
+        let count = count as u64;
+        if let Some(most) = self.limits.max_properties.filter(|most| count > *most) {
+            let text = format!("Too many: {count}: must have at most {most} properties");
+            causes.push(Cause::new(path, CauseKind::TooMany, text));
+        }
+        if let Some(least) = self.limits.min_properties.filter(|least| count < *least) {
+            causes.push(invalid("object", path, &format!("should have at least {least} properties")));
+        }
+    }
+
+    fn check_items(&self, items: &[Value], path: &str, causes: &mut Vec<Cause>) {
+        let count = items.len() as u64;
+        if let Some(most) = self.limits.max_items.filter(|most| count > *most) {
+            let text = format!("Too many: {count}: must have at most {most} items");
+            causes.push(Cause::new(path, CauseKind::TooMany, text));
+        }
+        if let Some(least) = self.limits.min_items.filter(|least| count < *least) {
+            causes.push(invalid(&count.to_string(), path, &format!("should have at least {least} items")));
+        }
+        if let Some(schema) = &self.items {
+            for (number, item) in items.iter().enumerate() {
+                schema.check_at(item, &format!("{path}[{number}]"), causes);
+            }
+        }
+        let mut seen: Vec<Value> = Vec::new();
+        for (number, item) in items.iter().enumerate() {
+            let key = match &self.list {
+                ListKind::Atomic => return,
+                ListKind::Set => item.clone(),
+                ListKind::Keyed(keys) => keys
+                    .iter()
+                    .map(|key| (key.clone(), item.get(key).cloned().unwrap_or_default()))
+                    .filter(|(_, value)| !value.is_null())
+                    .collect::<serde_json::Map<_, _>>()
+                    .into(),
+            };
+            if seen.contains(&key) {
+                let text = format!("Duplicate value: {key}");
+                causes.push(Cause::new(&format!("{path}[{number}]"), CauseKind::Duplicate, text));
+            } else {
+                seen.push(key);
+            }
+        }
+    }
+
+    fn check_text(&self, text: &str, path: &str, causes: &mut Vec<Cause>) {
+        let limits = &self.limits;
+        let length = text.chars().count() as u64;
+        let shown = Value::from(text).to_string();
+        if let Some(most) = limits.max_length.filter(|most| length > *most) {
+            let text = format!("Too long: may not be more than {most} bytes");
+            causes.push(Cause::new(path, CauseKind::TooLong, text));
+        }
+        if let Some(least) = limits.min_length.filter(|least| length < *least) {
+            causes.push(invalid(&shown, path, &format!("should be at least {least} chars long")));
+        }
+        if let Some(pattern) = limits.pattern.as_ref().filter(|pattern| !pattern.regex.is_match(text)) {
+            causes.push(invalid(&shown, path, &format!("should match '{}'", pattern.text)));
+        }
+        let is_date = limits.format.as_deref() == Some("date-time");
+        if is_date && chrono::DateTime::parse_from_rfc3339(text).is_err() {
+            causes.push(invalid(&shown, path, &format!("must be of type date-time: {shown}")));
+        }
+    }
+
+    fn check_number(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+        let number = value.as_f64().unwrap_or_default();
+        if let Some(most) = self.limits.maximum.filter(|most| number > *most) {
+            causes.push(invalid(&value.to_string(), path, &format!("should be less than or equal to {most}")));
+        }
+        if let Some(least) = self.limits.minimum.filter(|least| number < *least) {
+            let rule = format!("should be greater than or equal to {least}");
+            causes.push(invalid(&value.to_string(), path, &rule));
+        }
+    }
+}
+
+fn invalid(shown: &str, path: &str, rule: &str) -> Cause {
+    let text = format!("Invalid value: {shown}: {path} in body {rule}");
+    Cause::new(path, CauseKind::Invalid, text)
+}
+
+fn wrong_type(wanted: Type, value: &Value, path: &str) -> Cause {
+    let have = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let mut text = format!("Invalid value: \"{have}\": ");
+    if !path.is_empty() {
+        let _ = write!(text, "{path} in body ");
+    }
+    let _ = match wanted {
+        Type::IntOrString => write!(text, "must be of type integer,string: \"{have}\""),
+        wanted => write!(text, "must be of type {}: \"{have}\"", wanted.name()),
+    };
+    Cause::new(path, CauseKind::TypeInvalid, text)
+}
+
+impl Type {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+            Self::IntOrString => "integer,string",
+            Self::Any => "any",
+        }
+    }
+
+    fn holds(self, value: &Value) -> bool {
+        match self {
+            Self::Object => value.is_object(),
+            Self::Array => value.is_array(),
+            Self::String => value.is_string(),
+            Self::Integer => value.is_i64() || value.is_u64(),
+            Self::Number => value.is_number(),
+            Self::Boolean => value.is_boolean(),
+            Self::IntOrString => value.is_i64() || value.is_u64() || value.is_string(),
+            Self::Any => true,
+        }
+    }
+}

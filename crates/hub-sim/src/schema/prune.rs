@@ -1,0 +1,98 @@
+//! Removes fields that a schema does not know, and fills in defaults.
+
+use serde_json::Value;
+
+use super::{Schema, Type};
+
+impl Schema {
+    /// Removes unknown fields. Returns the path of each, such as `spec.foo` or `spec.items[2].bar`.
+    pub fn prune(&self, object: &mut Value) -> Vec<String> {
+        let mut removed = Vec::new();
+        self.prune_at(object, "", &mut removed);
+        removed
+    }
+
+    fn prune_at(&self, value: &mut Value, path: &str, removed: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => {
+                map.retain(|name, value| {
+                    let at = join(path, name);
+                    match self.field(name) {
+                        Some(schema) => schema.prune_at(value, &at, removed),
+                        None if self.preserve_unknown => {}
+                        None => {
+                            removed.push(at);
+                            return false;
+                        }
+                    }
+                    true
+                });
+            }
+            Value::Array(items) => {
+                let Some(schema) = &self.items else { return };
+                for (number, item) in items.iter_mut().enumerate() {
+                    schema.prune_at(item, &format!("{path}[{number}]"), removed);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds the defaults of absent fields. A `null` of a field that may not be null counts as absent.
+    pub fn fill_defaults(&self, value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                for (name, schema) in &self.properties {
+                    let Some(default) = &schema.default else { continue };
+                    let absent = map.get(name).is_none_or(|have| have.is_null() && !schema.nullable);
+                    if absent {
+                        map.insert(name.clone(), default.clone());
+                    }
+                }
+                for (name, value) in map.iter_mut() {
+                    if let Some(schema) = self.field(name) {
+                        schema.fill_defaults(value);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                let Some(schema) = &self.items else { return };
+                for item in items {
+                    schema.fill_defaults(item);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Removes `null` of declared fields that may not be null and have no default, as the server does when it reads an object.
+    pub fn drop_nulls(&self, value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                map.retain(|name, value| match self.properties.get(name) {
+                    Some(schema) if value.is_null() => schema.nullable || schema.of == Type::Any,
+                    _ => true,
+                });
+                for (name, value) in map.iter_mut() {
+                    if let Some(schema) = self.field(name) {
+                        schema.drop_nulls(value);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                if let Some(schema) = &self.items {
+                    items.iter_mut().for_each(|item| schema.drop_nulls(item));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+pub(super) fn join(path: &str, name: &str) -> String {
+    if path.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{path}.{name}")
+    }
+}

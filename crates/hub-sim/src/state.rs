@@ -1,0 +1,216 @@
+//! All objects of a hub. Every write gets the next revision, as in etcd.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::fields::Managers;
+use crate::kind::Kind;
+use crate::object::{Key, Object};
+use crate::store::{Change, ChangeKind, Collection};
+
+/// Receives every change, in the order of revisions.
+pub type Observer = Box<dyn FnMut(&Kind, &Change) + Send>;
+
+/// The number of a kind within a hub.
+pub(crate) type KindId = usize;
+
+/// The objects of a hub.
+pub struct State {
+    collections: Vec<Collection>,
+    revision: u64,
+    /// The objects that name a uid as their owner.
+    dependents: BTreeMap<Box<str>, BTreeSet<(KindId, Key)>>,
+    /// What the garbage collector must look at.
+    unchecked: BTreeSet<(KindId, Key)>,
+    uids: UidSource,
+    history: usize,
+    observers: Vec<Observer>,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("revision", &self.revision).finish_non_exhaustive()
+    }
+}
+
+/// Makes uids from a seed, so that a simulation can be repeated.
+#[derive(Debug)]
+struct UidSource {
+    seed: u64,
+    count: u64,
+}
+
+impl UidSource {
+    fn next(&mut self) -> u64 {
+        self.count += 1;
+        // SplitMix64: every count gives another number, whatever the seed.
+        let mut mixed = self.seed.wrapping_add(self.count.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+impl State {
+    pub(crate) fn new(seed: u64, history: usize) -> Self {
+        Self {
+            collections: Vec::new(),
+            revision: 0,
+            dependents: BTreeMap::new(),
+            unchecked: BTreeSet::new(),
+            uids: UidSource { seed, count: 0 },
+            history,
+            observers: Vec::new(),
+        }
+    }
+
+    /// The revision of the last write.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Serves a kind. One that is served already is replaced, and its objects stay.
+    pub(crate) fn add_kind(&mut self, kind: Kind) {
+        let kind = Arc::new(kind);
+        match self.find(&kind.group, &kind.plural) {
+            Some(id) => self.collections[id].kind = kind,
+            None => self.collections.push(Collection::new(kind)),
+        }
+    }
+
+    pub(crate) fn observe(&mut self, observer: Observer) {
+        self.observers.push(observer);
+    }
+
+    /// The kind with this group and plural.
+    pub(crate) fn find(&self, group: &str, plural: &str) -> Option<KindId> {
+        self.collections
+            .iter()
+            .position(|collection| collection.kind.group == group && collection.kind.plural == plural)
+    }
+
+    pub(crate) fn collection(&self, id: KindId) -> &Collection {
+        &self.collections[id]
+    }
+
+    /// All kinds with their objects.
+    #[must_use]
+    pub fn collections(&self) -> &[Collection] {
+        &self.collections
+    }
+
+    /// The objects of a kind, by group and plural.
+    #[must_use]
+    pub fn objects_of(&self, group: &str, plural: &str) -> Option<&Collection> {
+        self.find(group, plural).map(|id| self.collection(id))
+    }
+
+    pub(crate) fn new_uid(&mut self) -> String {
+        let (high, low) = (self.uids.next(), self.uids.next());
+        let (a, b, c) = (high >> 32, (high >> 16) & 0xffff, high & 0xfff);
+        let (d, e) = ((low >> 48) & 0x3fff | 0x8000, low & 0xffff_ffff_ffff);
+        format!("{a:08x}-{b:04x}-4{c:03x}-{d:04x}-{e:012x}")
+    }
+
+    /// Five characters for a generated name.
+    pub(crate) fn name_suffix(&mut self) -> String {
+        const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        let mut number = self.uids.next();
+        (0..5)
+            .map(|_| {
+                let letter = LETTERS[usize::try_from(number % LETTERS.len() as u64).unwrap_or_default()];
+                number /= LETTERS.len() as u64;
+                char::from(letter)
+            })
+            .collect()
+    }
+
+    /// Whether a namespace exists and is not being deleted: `None` if it does not exist.
+    pub(crate) fn namespace_is_active(&self, name: &str) -> Option<bool> {
+        let namespaces = self.objects_of("", "namespaces")?;
+        namespaces.get(name).map(|namespace| !namespace.is_deleting)
+    }
+
+    /// Writes an object with the next revision.
+    pub(crate) fn put(&mut self, id: KindId, key: Key, value: Value, managers: Managers) -> Arc<Object> {
+        self.revision += 1;
+        let object = Arc::new(Object::new(key, value, managers, self.revision));
+        let change = self.collections[id].put(Arc::clone(&object), self.history);
+        self.changed(id, &change);
+        object
+    }
+
+    /// Removes an object, whose last state is `value`.
+    pub(crate) fn remove(&mut self, id: KindId, key: Key, value: Value, managers: Managers) -> Arc<Object> {
+        self.revision += 1;
+        let last = Arc::new(Object::new(key, value, managers, self.revision));
+        let change = self.collections[id].remove(Arc::clone(&last), self.history);
+        self.changed(id, &change);
+        last
+    }
+
+    fn changed(&mut self, id: KindId, change: &Change) {
+        let entry = (id, Arc::clone(&change.after.key));
+        if let Some(before) = &change.before {
+            for owner in &before.owners {
+                if let Some(dependents) = self.dependents.get_mut(owner) {
+                    dependents.remove(&entry);
+                }
+            }
+        }
+        if change.kind == ChangeKind::Deleted {
+            let orphaned = self.dependents.get(&change.after.uid).cloned().unwrap_or_default();
+            self.unchecked.extend(orphaned);
+            // A namespace that only this object kept may be gone now.
+            let namespace = change.after.namespace();
+            if let Some(namespaces) = self.find("", "namespaces").filter(|_| !namespace.is_empty()) {
+                self.unchecked.insert((namespaces, Key::from(namespace)));
+            }
+        } else {
+            for owner in &change.after.owners {
+                self.dependents.entry(owner.clone()).or_default().insert(entry.clone());
+            }
+            if change.after.is_deleting || !change.after.owners.is_empty() {
+                self.unchecked.insert(entry);
+            }
+        }
+        let kind = Arc::clone(&self.collections[id].kind);
+        for observer in &mut self.observers {
+            observer(&kind, change);
+        }
+    }
+
+    /// The objects that name a uid as an owner.
+    pub(crate) fn dependents_of(&self, uid: &str) -> Vec<(KindId, Key)> {
+        self.dependents.get(uid).into_iter().flatten().cloned().collect()
+    }
+
+    /// The next object that the garbage collector must look at.
+    pub(crate) fn next_unchecked(&mut self) -> Option<(KindId, Key)> {
+        self.unchecked.pop_first()
+    }
+
+    /// Whether the garbage collector has nothing to do.
+    #[must_use]
+    pub fn is_collected(&self) -> bool {
+        self.unchecked.is_empty()
+    }
+
+    /// Whether an object with this uid exists.
+    pub(crate) fn has_uid(&self, group: &str, kind: &str, key: &str, uid: &str) -> bool {
+        self.collections
+            .iter()
+            .filter(|collection| collection.kind.group == group && collection.kind.kind == kind)
+            .any(|collection| collection.get(key).is_some_and(|object| object.uid.as_ref() == uid))
+    }
+
+    /// Forgets the log up to a revision.
+    pub(crate) fn compact(&mut self, revision: u64) {
+        for collection in &mut self.collections {
+            collection.compact(revision);
+        }
+    }
+}

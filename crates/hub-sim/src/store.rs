@@ -1,0 +1,224 @@
+//! The objects of one kind, and the log of their changes.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::kind::Kind;
+use crate::object::{Key, Object};
+
+/// What a write did to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It was created.
+    Added,
+    /// It was changed.
+    Modified,
+    /// It was removed.
+    Deleted,
+}
+
+/// One entry of the log.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The revision of the write.
+    pub revision: u64,
+    /// The object before, unless it was created.
+    pub before: Option<Arc<Object>>,
+    /// The object after. For a deletion, the last state with the revision of the deletion.
+    pub after: Arc<Object>,
+    /// What happened.
+    pub kind: ChangeKind,
+}
+
+/// A revision that is no longer remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forgotten;
+
+/// The objects of one kind.
+#[derive(Debug)]
+pub struct Collection {
+    /// The kind.
+    pub kind: Arc<Kind>,
+    objects: BTreeMap<Key, Arc<Object>>,
+    log: VecDeque<Change>,
+    /// Changes up to this revision are no longer in the log.
+    forgotten: u64,
+}
+
+/// A page of a list.
+#[derive(Debug, Default)]
+pub struct Page {
+    /// The objects.
+    pub objects: Vec<Arc<Object>>,
+    /// The key after which the next page begins, if there is one.
+    pub next: Option<Key>,
+}
+
+impl Collection {
+    pub(crate) fn new(kind: Arc<Kind>) -> Self {
+        Self {
+            kind,
+            objects: BTreeMap::new(),
+            log: VecDeque::new(),
+            forgotten: 0,
+        }
+    }
+
+    /// One object.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Arc<Object>> {
+        self.objects.get(key)
+    }
+
+    /// All objects, in the order of lists.
+    pub fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
+        self.objects.values()
+    }
+
+    /// The number of objects.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Whether there is no object.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    /// The objects of a namespace.
+    pub fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<Object>> {
+        let prefix = format!("{namespace}/");
+        let from = Bound::Included(Arc::<str>::from(prefix.as_str()));
+        self.objects
+            .range::<Arc<str>, _>((from, Bound::Unbounded))
+            .map(|(_, object)| object)
+            .take_while(move |object| object.key.starts_with(&prefix))
+    }
+
+    /// Whether every change after this revision is remembered.
+    #[must_use]
+    pub fn remembers(&self, revision: u64) -> bool {
+        revision >= self.forgotten
+    }
+
+    /// The changes after a revision, oldest first.
+    ///
+    /// # Errors
+    /// Some of them are no longer remembered.
+    pub fn changes_after(&self, revision: u64) -> Result<impl Iterator<Item = &Change>, Forgotten> {
+        if !self.remembers(revision) {
+            return Err(Forgotten);
+        }
+        let from = self.log.partition_point(|change| change.revision <= revision);
+        Ok(self.log.range(from..))
+    }
+
+    /// A page of the objects as they were at a revision, beginning after `after`, that satisfy `matches`. `limit` 0 means all.
+    ///
+    /// # Errors
+    /// The revision is no longer remembered.
+    pub fn page(
+        &self,
+        revision: u64,
+        namespace: &str,
+        after: Option<&str>,
+        limit: usize,
+        matches: impl Fn(&Object) -> bool,
+    ) -> Result<Page, Forgotten> {
+        // What changed since, as it was.
+        let mut past: BTreeMap<&str, Option<&Arc<Object>>> = BTreeMap::new();
+        let changes: Vec<&Change> = self.changes_after(revision)?.collect();
+        for change in changes.into_iter().rev() {
+            past.insert(&change.after.key, change.before.as_ref());
+        }
+        let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+        let start = after.map_or(Bound::Included(prefix.as_str()), Bound::Excluded);
+        let mut now = self.objects.range::<str, _>((start, Bound::Unbounded)).peekable();
+        let mut then = past
+            .range::<str, _>((start, Bound::Unbounded))
+            .peekable();
+        let mut page = Page::default();
+        loop {
+            let take_then = match (now.peek(), then.peek()) {
+                (None, None) => break,
+                (Some((key, _)), Some((other, _))) => ***other <= ***key,
+                (None, Some(_)) => true,
+                (Some(_), None) => false,
+            };
+            let (key, object) = if take_then {
+                let Some((key, object)) = then.next() else { break };
+                now.next_if(|(other, _)| other.as_ref() == *key);
+                (*key, *object)
+            } else {
+                let Some((key, object)) = now.next() else { break };
+                (key.as_ref(), Some(object))
+            };
+            if !key.starts_with(&prefix) {
+                break;
+            }
+            let Some(object) = object.filter(|object| matches(object)) else {
+                continue;
+            };
+            if limit > 0 && page.objects.len() == limit {
+                page.next = page.objects.last().map(|object| Arc::clone(&object.key));
+                break;
+            }
+            page.objects.push(Arc::clone(object));
+        }
+        Ok(page)
+    }
+
+    /// Writes an object, and remembers at most `history` changes.
+    pub(crate) fn put(&mut self, object: Arc<Object>, history: usize) -> Change {
+        let before = self.objects.insert(Arc::clone(&object.key), Arc::clone(&object));
+        let kind = if before.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
+        self.log(
+            Change {
+                revision: object.revision,
+                before,
+                after: object,
+                kind,
+            },
+            history,
+        )
+    }
+
+    /// Removes an object, given as its last state with the revision of the deletion.
+    pub(crate) fn remove(&mut self, last: Arc<Object>, history: usize) -> Change {
+        let before = self.objects.remove(&last.key);
+        self.log(
+            Change {
+                revision: last.revision,
+                before,
+                after: last,
+                kind: ChangeKind::Deleted,
+            },
+            history,
+        )
+    }
+
+    fn log(&mut self, change: Change, history: usize) -> Change {
+        self.log.push_back(change.clone());
+        while self.log.len() > history {
+            self.forget_oldest();
+        }
+        change
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some(change) = self.log.pop_front() {
+            self.forgotten = change.revision;
+        }
+    }
+
+    /// Forgets the changes up to a revision, as a compaction does.
+    pub(crate) fn compact(&mut self, revision: u64) {
+        while self.log.front().is_some_and(|change| change.revision <= revision) {
+            self.forget_oldest();
+        }
+        self.forgotten = self.forgotten.max(revision);
+    }
+}
