@@ -18,7 +18,7 @@ pub const MAX_DEPTH: usize = 127;
 /// levels.
 const SHOWN_DEPTH: usize = 100;
 /// Longest error text, in bytes. The parser's text may quote the wrong value, however long that is.
-const LONGEST_ERROR: usize = 256;
+const MAX_ERROR_BYTES: usize = 256;
 
 /// A value that was decoded, was absent, or could not be decoded.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -89,8 +89,8 @@ pub fn explain(error: &serde_json::Error) -> String {
         .rfind(" at line ")
         .map_or(text.as_str(), |at| &text[..at])
         .to_owned();
-    if text.len() > LONGEST_ERROR {
-        let end = (0..=LONGEST_ERROR).rev().find(|at| text.is_char_boundary(*at));
+    if text.len() > MAX_ERROR_BYTES {
+        let end = (0..=MAX_ERROR_BYTES).rev().find(|at| text.is_char_boundary(*at));
         text.truncate(end.unwrap_or(0));
         text.push('\u{2026}');
     }

@@ -4,6 +4,7 @@
 //! This crate has no client and no clock; every type is plain data.
 
 pub mod admission;
+pub mod checks;
 pub mod conditions;
 pub mod lenient;
 pub mod mcu;

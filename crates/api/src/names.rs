@@ -28,6 +28,9 @@ pub const ANNOTATION_STEP_HASH: &str = "cluster.open-cluster-management.io/upgra
 pub const ANNOTATION_TARGET_VERSION: &str = "cluster.open-cluster-management.io/upgrade-target-version";
 /// Annotation on a platform work: the image that it requests, if any.
 pub const ANNOTATION_TARGET_IMAGE: &str = "cluster.open-cluster-management.io/upgrade-target-image";
+/// Annotation on an action work: the success checks that its manifests declare, as JSON
+/// (`docs/design/rules.md#action-success`).
+pub const ANNOTATION_CHECKS: &str = "cluster.open-cluster-management.io/upgrade-checks";
 /// Annotation on an MCU: any new value queues its failed clusters again (`docs/design/rules.md#retry`).
 pub const ANNOTATION_RETRY_FAILED: &str = "cluster.open-cluster-management.io/retry-failed";
 /// Annotation on an MCU: the object's UID when the controller first saw it, written together with the finalizer. If
@@ -39,6 +42,9 @@ pub const ANNOTATION_COMPLETED: &str = "cluster.open-cluster-management.io/upgra
 pub const ANNOTATION_RESUME_RESTORED: &str = "cluster.open-cluster-management.io/resume-restored";
 /// Finalizer of an MCU.
 pub const FINALIZER: &str = "cluster.open-cluster-management.io/managedclustersupgrade";
+/// Name and namespace of the approval Job on a cluster, and of everything that it needs
+/// (`docs/design/rules.md#approval-job`).
+pub const APPROVER: &str = "installplan-approver";
 /// Field manager of all server-side applies of the controller.
 pub const FIELD_MANAGER: &str = "mcu-controller";
 

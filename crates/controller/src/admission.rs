@@ -17,9 +17,9 @@ use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, PostPa
 use kube::{Api, Client, Error};
 use tokio::time::Instant;
 
+use crate::health::Readiness;
 use crate::lease;
-use crate::telemetry::health::Readiness;
-use crate::telemetry::metrics::Metrics;
+use crate::metrics::Metrics;
 
 /// Name of the finding on `/readyz`.
 const FINDING: &str = "policies";

@@ -16,16 +16,16 @@ use crate::clock::{self, now};
 use crate::events;
 use crate::flags::Flags;
 use crate::gauges;
+use crate::health::Readiness;
 use crate::lease;
+use crate::metrics::Metrics;
+use crate::metrics::labels::WriteKind;
 use crate::reconcile;
 use crate::reconcile::result;
 use crate::state::context::{Context, State};
 use crate::state::schedule::MAX_SLEEP;
 use crate::state::settings::Settings;
 use crate::sweep::sweep;
-use crate::telemetry::health::Readiness;
-use crate::telemetry::labels::WriteKind;
-use crate::telemetry::metrics::Metrics;
 use crate::watch;
 
 /// How often the loop checks whether the view is complete.
@@ -244,7 +244,7 @@ fn supervise_archives(context: &Arc<Context>, client: &Client, reads: &mut JoinS
         return;
     }
     let wanted = context.with(|state| {
-        state.pass_on_selection_news();
+        state.pass_on_selection_changes();
         state.archive_at_rest(now());
         state.compare(now());
         state.to_be_read(now())
@@ -260,10 +260,10 @@ fn sweep_orphans(context: &Arc<Context>, client: &Client, sweeps: &mut JoinSet<(
     if !context.freshness.is_open() {
         return;
     }
-    let (suspects, count) = context.with(|state| (state.find_orphans(now()), state.orphans.count()));
+    let (candidates, count) = context.with(|state| (state.find_orphans(now()), state.orphans.count()));
     context.metrics.set_orphans(count);
-    if !suspects.is_empty() {
-        sweeps.spawn(sweep(Arc::clone(context), client.clone(), suspects));
+    if !candidates.is_empty() {
+        sweeps.spawn(sweep(Arc::clone(context), client.clone(), candidates));
     }
 }
 
@@ -319,7 +319,7 @@ async fn carry_out(
 }
 
 fn count(context: &Context, job: &WriteJob, outcome: &WriteResult, took: Duration) {
-    let kind = match &job.effect {
+    let kind = match &job.write {
         Write::Create { .. } => WriteKind::Create,
         Write::Update { .. } => WriteKind::Update,
         Write::MarkSoak { .. } => WriteKind::Mark,
@@ -330,7 +330,7 @@ fn count(context: &Context, job: &WriteJob, outcome: &WriteResult, took: Duratio
         Write::Read { .. } => WriteKind::Read,
     };
     context.metrics.wrote(kind, outcome.into(), took);
-    if let (Write::Status { status, .. }, WriteResult::Upgrade(_)) = (&job.effect, outcome) {
+    if let (Write::Status { status, .. }, WriteResult::Upgrade(_)) = (&job.write, outcome) {
         let bytes = serde_json::to_vec(status).map_or(0, |text| text.len());
         context.metrics.status_written(bytes);
     }
@@ -341,7 +341,7 @@ fn count(context: &Context, job: &WriteJob, outcome: &WriteResult, took: Duratio
     };
     tracing::warn!(
         kind = kind.as_str(),
-        cluster = job.effect.cluster().map(|name| &**name),
+        cluster = job.write.cluster().map(|name| &**name),
         error,
         "write failed"
     );

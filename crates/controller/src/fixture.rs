@@ -3,21 +3,22 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use api::names::{FINALIZER, Step};
-use api::views::{ManagedCluster, ManifestWork, Upgrade};
+use api::names::FINALIZER;
+use api::views::Upgrade;
 use chrono::TimeDelta;
+use observe::index::{Change, Index};
+pub(crate) use observe::testing::{cluster, finished, index, work};
 use rollout::{ClusterState, Plan, Record};
 use serde_json::{Value, json};
 
+use crate::health::Readiness;
 use crate::lease;
-use crate::observe::index::{Change, Index};
+use crate::metrics::Metrics;
 use crate::spec;
 use crate::state::context::Context;
 use crate::state::settings::Settings;
 use crate::state::upgrade::UpgradeEntry;
 use crate::state::upgrade::Upgrades;
-use crate::telemetry::health::Readiness;
-use crate::telemetry::metrics::Metrics;
 use crate::works::WorkFlags;
 
 /// A spec that selects `clusters` by name and asks for a platform upgrade only.
@@ -77,8 +78,8 @@ impl Given {
         let view = Arc::new(self.view());
         let mut entry = UpgradeEntry::new(Arc::clone(&view)).unwrap();
         let spec = spec::resolve(&view, &WorkFlags::default(), TimeDelta::seconds(30));
-        entry.take_spec(spec, false);
-        crate::observe::fleet::refresh_selection(&mut entry, index, false);
+        entry.set_spec(spec, false);
+        entry.refresh_selection(index, false);
         entry
     }
 }
@@ -97,64 +98,13 @@ pub(crate) fn note(entry: &mut UpgradeEntry, cluster: &str, record: impl Into<Re
     let policy = rollout::testing::policy().build();
     entry
         .rows
-        .take(&plan, &policy, Instant::now(), |_| (false, false));
+        .commit(&plan, &policy, Instant::now(), |_| (false, false));
 }
 
 pub(crate) fn upgrades(all: impl IntoIterator<Item = UpgradeEntry>) -> Upgrades {
     all.into_iter()
         .map(|entry| (Arc::clone(&entry.uid), entry))
         .collect()
-}
-
-/// An index with these clusters, which are accepted and available.
-pub(crate) fn index(clusters: &[&str]) -> Index {
-    let mut index = Index::default();
-    for name in clusters {
-        index.cluster(&Change::Applied(cluster(name)));
-    }
-    index
-}
-
-pub(crate) fn cluster(name: &str) -> ManagedCluster {
-    serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"hubAcceptsClient": true}})).unwrap()
-}
-
-/// A work of the first attempt at revision `r1`.
-pub(crate) fn work(cluster: &str, step: Step, upgrade: &str, version: u64) -> ManifestWork {
-    serde_json::from_value(json!({
-        "metadata": {
-            "name": step.work_name(cluster), "namespace": cluster, "uid": format!("{cluster}-{step}-{upgrade}"),
-            "resourceVersion": version.to_string(), "generation": 1,
-            "labels": {
-                "cluster.open-cluster-management.io/managedclustersupgrade-uid": upgrade,
-                "cluster.open-cluster-management.io/upgrade-step": step.as_str(),
-            },
-            "annotations": {
-                "cluster.open-cluster-management.io/managedclustersupgrade-owner": format!("ns/{upgrade}"),
-                "cluster.open-cluster-management.io/upgrade-revision": "r1",
-                "cluster.open-cluster-management.io/upgrade-started-at": "2026-05-28T10:00:00.000Z",
-            },
-        },
-    }))
-    .unwrap()
-}
-
-/// An operators work whose Job is complete.
-pub(crate) fn finished(cluster: &str, upgrade: &str, version: u64) -> ManifestWork {
-    let mut work = work(cluster, Step::Operators, upgrade, version);
-    work.status = serde_json::from_value(json!({
-        "conditions": [{"type": "Applied", "status": "True", "observedGeneration": 1}],
-        "resourceStatus": {"manifests": [{
-            "resourceMeta": {"ordinal": 4, "group": "batch", "kind": "Job", "resource": "jobs",
-                "name": "installplan-approver", "namespace": "installplan-approver"},
-            "statusFeedback": {"values": [
-                {"name": "succeeded", "fieldValue": {"type": "Integer", "integer": 1}},
-                {"name": "jobComplete", "fieldValue": {"type": "String", "string": "True"}},
-            ]},
-        }]},
-    }))
-    .unwrap();
-    work
 }
 
 pub(crate) fn settings() -> Settings {

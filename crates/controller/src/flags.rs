@@ -14,13 +14,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use ::telemetry::listen::ListenAddr;
-use ::telemetry::logs::{self, Format};
 use anyhow::Context;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Parser};
 use http::header::{HeaderValue, USER_AGENT};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use telemetry::listen::ListenAddr;
+use telemetry::logs::{self, Format};
 
 use crate::lease;
 use crate::works::{SpokeRbac, WorkFlags};

@@ -3,9 +3,9 @@
 use api::mcu::UpgradeState as State;
 use rollout::Phase;
 
+use crate::metrics::labels::{ClusterPhase, UpgradeState, WatchKind};
 use crate::state::context::{self, Context};
 use crate::state::upgrade::UpgradeEntry;
-use crate::telemetry::labels::{ClusterPhase, UpgradeState, WatchKind};
 
 /// Sets every gauge that counts objects.
 pub fn set(context: &Context) {
@@ -26,14 +26,19 @@ pub fn set(context: &Context) {
                 unreadable += usize::from(row.record.is_unreadable());
             }
             refused += entry.rows.refused_count();
-            let status = entry.status.previous();
-            let kind = kind_of(status.state);
+            let status = entry.status.latest();
+            let kind = kind_of(status.and_then(|status| status.state));
             if let Some(position) = UpgradeState::ALL.iter().position(|known| *known == kind) {
                 kinds[position] += 1;
             }
-            used += usize::try_from(status.in_flight.unwrap_or(0)).unwrap_or(0);
+            used += usize::try_from(status.and_then(|status| status.in_flight).unwrap_or(0)).unwrap_or(0);
             if kind != UpgradeState::Complete {
-                slots += usize::try_from(status.effective_max_concurrency.unwrap_or(0)).unwrap_or(0);
+                slots += usize::try_from(
+                    status
+                        .and_then(|status| status.effective_max_concurrency)
+                        .unwrap_or(0),
+                )
+                .unwrap_or(0);
             }
         }
         for phase in Phase::ALL {

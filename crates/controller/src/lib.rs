@@ -15,15 +15,18 @@ pub mod events;
 mod fixture;
 pub mod flags;
 pub mod gauges;
+pub mod health;
 pub mod lease;
-pub mod observe;
+#[cfg(test)]
+mod logs_tests;
+pub mod metrics;
 pub mod reconcile;
 pub mod report;
+pub mod server;
 pub mod shutdown;
 pub mod spec;
 pub mod state;
 mod sweep;
-pub mod telemetry;
 #[cfg(test)]
 mod test_hub;
 pub mod watch;

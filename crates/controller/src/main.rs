@@ -12,11 +12,11 @@ use controller::connect;
 use controller::controller::{self as daemon, Parts};
 use controller::events::Publisher;
 use controller::flags::Flags;
+use controller::health::Readiness;
 use controller::lease;
+use controller::metrics::Metrics;
+use controller::server::{self, Admin};
 use controller::shutdown;
-use controller::telemetry::health::Readiness;
-use controller::telemetry::metrics::Metrics;
-use controller::telemetry::server::{self, Admin};
 use telemetry::logs::{self, LogControl};
 use tokio_util::sync::CancellationToken;
 

@@ -12,7 +12,7 @@ pub const STOP_BUDGET: Duration = Duration::from_millis(1500);
 /// # Errors
 /// Returns the error of the main loop.
 pub async fn bounded(
-    pipeline: impl Future<Output = anyhow::Result<()>>,
+    main_loop: impl Future<Output = anyhow::Result<()>>,
     shutdown: &CancellationToken,
 ) -> anyhow::Result<()> {
     let overdue = async {
@@ -20,7 +20,7 @@ pub async fn bounded(
         tokio::time::sleep(STOP_BUDGET).await;
     };
     tokio::select! {
-        outcome = pipeline => outcome,
+        outcome = main_loop => outcome,
         () = overdue => {
             tracing::warn!("the main loop did not stop in time; its running writes are dropped");
             Ok(())
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_pipeline_that_does_not_stop_is_dropped_after_its_budget() {
+    async fn a_main_loop_that_does_not_stop_is_dropped_after_its_budget() {
         let shutdown = CancellationToken::new();
         shutdown.cancel();
         let begun = Instant::now();
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pipeline_that_fails_ends_with_its_error_before_any_signal() {
+    async fn a_main_loop_that_fails_ends_with_its_error_before_any_signal() {
         let failing = async { Err(anyhow::anyhow!("broken")) };
         let error = bounded(failing, &CancellationToken::new()).await.unwrap_err();
         assert_eq!(error.to_string(), "broken");

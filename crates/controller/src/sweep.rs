@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::clock::now;
 use crate::state::context::Context;
-use crate::state::orphans::{Living, OrphanVerdict, Suspect, evaluate};
+use crate::state::orphans::{ExistingUpgrades, OrphanCandidate, OrphanDecision, evaluate};
 
 /// Longest time of all reads together.
 const READ: Duration = Duration::from_mins(2);
@@ -53,9 +53,9 @@ struct ListedMetadata {
 struct ListedWork(#[serde(deserialize_with = "shallow")] Value);
 
 /// Evaluates works by the current state of the hub, and queues the deletion of those that may be removed.
-pub async fn sweep(context: Arc<Context>, client: Client, suspects: Vec<Suspect>) {
-    let verdicts = match tokio::time::timeout(READ, verdicts(&context, &client, suspects)).await {
-        Ok(Ok(verdicts)) => verdicts,
+pub async fn sweep(context: Arc<Context>, client: Client, candidates: Vec<OrphanCandidate>) {
+    let decisions = match tokio::time::timeout(READ, decisions(&context, &client, candidates)).await {
+        Ok(Ok(decisions)) => decisions,
         Ok(Err(error)) => {
             tracing::warn!(%error, "works without an upgrade cannot be read; trying again");
             Vec::new()
@@ -65,7 +65,7 @@ pub async fn sweep(context: Arc<Context>, client: Client, suspects: Vec<Suspect>
             Vec::new()
         }
     };
-    let (jobs, messages) = context.with(|state| state.record_verdicts(verdicts, now()));
+    let (jobs, messages) = context.with(|state| state.record_decisions(decisions, now()));
     for (work, why) in messages {
         let name = work.step.work_name(&work.cluster);
         tracing::warn!(
@@ -78,46 +78,46 @@ pub async fn sweep(context: Arc<Context>, client: Client, suspects: Vec<Suspect>
     }
     for job in &jobs {
         tracing::warn!(
-            namespace = job.effect.cluster().map(|cluster| &**cluster),
+            namespace = job.write.cluster().map(|cluster| &**cluster),
             upgrade = &*job.upgrade,
-            priority = ?job.effect.priority(),
+            priority = ?job.write.priority(),
             "removing a work whose upgrade has not existed for ten minutes"
         );
     }
     context.queue.push(jobs);
 }
 
-async fn verdicts(
+async fn decisions(
     context: &Context,
     client: &Client,
-    suspects: Vec<Suspect>,
-) -> Result<Vec<(Suspect, OrphanVerdict)>, Error> {
-    let living = living(context, client).await?;
+    candidates: Vec<OrphanCandidate>,
+) -> Result<Vec<(OrphanCandidate, OrphanDecision)>, Error> {
+    let existing = existing(context, client).await?;
     let settings = context.with(|state| state.settings.clone());
-    let mut verdicts = Vec::new();
-    for one in suspects {
-        let verdict = match context.queue.pass(read(client, &one)).await {
+    let mut decisions = Vec::new();
+    for one in candidates {
+        let decision = match context.queue.pass(read(client, &one)).await {
             Ok(Some(work)) => {
                 let takes_over =
                     |upgrade: &str| context.with(|state| state.may_take_over(upgrade, &one.cluster));
-                evaluate(&work, &one, &living, &settings, takes_over)
+                evaluate(&work, &one, &existing, &settings, takes_over)
             }
-            Ok(None) => OrphanVerdict::Leave,
+            Ok(None) => OrphanDecision::Leave,
             Err(error) => {
                 let cluster = &*one.cluster;
                 tracing::warn!(cluster, %error, "a work without an upgrade cannot be read; trying again later");
-                OrphanVerdict::Leave
+                OrphanDecision::Leave
             }
         };
-        verdicts.push((one, verdict));
+        decisions.push((one, decision));
     }
-    Ok(verdicts)
+    Ok(decisions)
 }
 
 /// All upgrades that exist on the hub. Only their metadata is read, because their specs do not matter here.
-async fn living(context: &Context, client: &Client) -> Result<Living, Error> {
+async fn existing(context: &Context, client: &Client) -> Result<ExistingUpgrades, Error> {
     let upgrades = Requests::new(Upgrade::url_path(&(), None));
-    let mut living = Living::default();
+    let mut existing = ExistingUpgrades::default();
     let mut params = ListParams::default().limit(PAGE);
     loop {
         let request = upgrades.list_metadata(&params).map_err(Error::BuildRequest)?;
@@ -125,18 +125,18 @@ async fn living(context: &Context, client: &Client) -> Result<Living, Error> {
         for upgrade in page.items {
             let meta = upgrade.metadata;
             let (namespace, name) = (meta.namespace.unwrap_or_default(), meta.name.unwrap_or_default());
-            living.uids.extend(meta.uid);
-            living.names.insert(format!("{namespace}/{name}"));
+            existing.uids.extend(meta.uid);
+            existing.names.insert(format!("{namespace}/{name}"));
         }
         match page.metadata.next.filter(|token| !token.is_empty()) {
             Some(token) => params.continue_token = Some(token),
-            None => return Ok(living),
+            None => return Ok(existing),
         }
     }
 }
 
 /// The whole work including its manifests.
-async fn read(client: &Client, one: &Suspect) -> Result<Option<Value>, Error> {
+async fn read(client: &Client, one: &OrphanCandidate) -> Result<Option<Value>, Error> {
     let path = ManifestWork::url_path(&(), Some(&one.cluster));
     let uri = format!("{path}/{}", one.step.work_name(&one.cluster));
     let request = Request::get(uri)

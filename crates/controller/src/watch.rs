@@ -14,12 +14,12 @@ use api::views::{
     Report, Upgrade,
 };
 use kube::{Client, Resource};
+use observe::index::{Change, Key, step_of};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
-use crate::observe::index::{Change, Key, step_of};
+use crate::metrics::labels::WatchKind;
 use crate::state::context::Context;
-use crate::telemetry::labels::WatchKind;
 
 /// Starts all watches. They never end, so a watch that ends has panicked and delivers nothing any more.
 #[must_use]
@@ -151,7 +151,7 @@ impl Watched for ManifestWork {
 
     fn change(state: &mut crate::state::context::State, context: &Context, change: Change<Self>) {
         context.count_unreadable(Self::error(&change));
-        state.index.work(&change, context.now());
+        state.update_works(|index| index.work(&change, context.now()));
     }
 
     fn begin_list(state: &mut crate::state::context::State) {
@@ -162,7 +162,7 @@ impl Watched for ManifestWork {
         if object.unreadable().is_some() {
             context.count_unreadable(Some(Self::KIND));
         }
-        state.index.listed_work(&object, context.now());
+        state.update_works(|index| index.listed_work(&object, context.now()));
     }
 
     fn retain(state: &mut crate::state::context::State, _: &Context, seen: &AHashSet<Key>, newest: u64) {

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use chrono::{DateTime, TimeDelta, Utc};
 use controller::events::{Publisher, Reason, Regarding};
 use controller::lease;
-use controller::telemetry::metrics::Metrics;
+use controller::metrics::Metrics;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::events::v1::Event;
@@ -23,7 +23,7 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 const NAMESPACE: &str = "mcu-system";
 const NAME: &str = "mcu-controller";
 /// Short enough to wait for the end of a dead leader's claim, but long compared with delays on a loaded
@@ -160,7 +160,7 @@ async fn passed_on(hub: &Hub) -> Result<(DateTime<Utc>, DateTime<Utc>)> {
 /// Waits until this number of watches of the Lease were started. A follower that watches has seen the claim
 /// for whose end it waits.
 async fn watched(hub: &Hub, times: usize) -> Result<()> {
-    wait_until("followers watch the Lease", PATIENCE, || async {
+    wait_until("followers watch the Lease", WAIT_TIMEOUT, || async {
         let requests = lease_requests(hub)?;
         let begun = |request: &&LeaseRequest| request.verb == "watch" && request.stage == "ResponseStarted";
         Ok(requests.iter().filter(begun).count() >= times)
@@ -173,16 +173,16 @@ async fn leading_passes_on_at_once_after_sigterm_and_within_the_lease_after_a_ki
     let hub = hub_with_namespace().await?;
     let path = hub.kubeconfig_path();
     let mut first = Replica::start(&path, "pod-a").await?;
-    wait_until("the first replica leads", PATIENCE, || first.leads()).await?;
+    wait_until("the first replica leads", WAIT_TIMEOUT, || first.leads()).await?;
     let mut second = Replica::start(&path, "pod-b").await?;
     watched(&hub, 1).await?;
     ensure!(holder(&hub).await?.starts_with("pod-a"));
     ensure!(!second.leads().await?, "one leads, not both");
 
     first.signal("TERM").await?;
-    let status = tokio::time::timeout(PATIENCE, first.child.wait()).await??;
+    let status = tokio::time::timeout(WAIT_TIMEOUT, first.child.wait()).await??;
     ensure!(status.success(), "SIGTERM ends with {status}");
-    wait_until("the second replica leads", PATIENCE, || second.leads()).await?;
+    wait_until("the second replica leads", WAIT_TIMEOUT, || second.leads()).await?;
     let (released, acquired) = passed_on(&hub).await?;
     let gap = acquired - released;
     ensure!(
@@ -194,7 +194,7 @@ async fn leading_passes_on_at_once_after_sigterm_and_within_the_lease_after_a_ki
     watched(&hub, 2).await?;
     second.signal("KILL").await?;
     second.child.wait().await?;
-    wait_until("the third replica leads", PATIENCE, || third.leads()).await?;
+    wait_until("the third replica leads", WAIT_TIMEOUT, || third.leads()).await?;
     let (renewed, acquired) = passed_on(&hub).await?;
     let gap = acquired - renewed;
     ensure!(
@@ -217,12 +217,12 @@ async fn a_replica_that_was_stopped_past_its_lease_finds_its_successor_and_follo
     let hub = hub_with_namespace().await?;
     let path = hub.kubeconfig_path();
     let first = Replica::start(&path, "pod-a").await?;
-    wait_until("the first replica leads", PATIENCE, || first.leads()).await?;
+    wait_until("the first replica leads", WAIT_TIMEOUT, || first.leads()).await?;
     let second = Replica::start(&path, "pod-b").await?;
     first.signal("STOP").await?;
-    wait_until("the second replica leads", PATIENCE, || second.leads()).await?;
+    wait_until("the second replica leads", WAIT_TIMEOUT, || second.leads()).await?;
     first.signal("CONT").await?;
-    wait_until("the first replica has noticed", PATIENCE, || async {
+    wait_until("the first replica has noticed", WAIT_TIMEOUT, || async {
         Ok(first
             .get("/metrics")
             .await?

@@ -8,11 +8,11 @@ use std::process::Command;
 use std::sync::Arc;
 
 use api::views::Upgrade;
+use controller::health::Readiness;
 use controller::lease;
+use controller::metrics::Metrics;
 use controller::state::context::Context;
 use controller::state::settings::Settings;
-use controller::telemetry::health::Readiness;
-use controller::telemetry::metrics::Metrics;
 use controller::works::WorkFlags;
 use serde_json::{Value, json};
 

@@ -1,19 +1,19 @@
 //! What Kubernetes accepts as a name, a label key and a label value.
 
 /// Longest DNS-1123 subdomain.
-const LONGEST_SUBDOMAIN: usize = 253;
+const MAX_SUBDOMAIN_LENGTH: usize = 253;
 /// Longest DNS-1123 label, name part of a label key, and label value.
-const LONGEST_LABEL: usize = 63;
+const MAX_LABEL_LENGTH: usize = 63;
 
 /// True for a DNS-1123 subdomain, the name of most objects.
 #[must_use]
 pub fn is_subdomain(text: &str) -> bool {
-    text.len() <= LONGEST_SUBDOMAIN && text.split('.').all(|part| is_lower_case(part, "-"))
+    text.len() <= MAX_SUBDOMAIN_LENGTH && text.split('.').all(|part| is_lower_case(part, "-"))
 }
 
 /// True for a DNS-1123 label, the name of a namespace.
 pub(super) fn is_dns_label(text: &str) -> bool {
-    text.len() <= LONGEST_LABEL && is_lower_case(text, "-")
+    text.len() <= MAX_LABEL_LENGTH && is_lower_case(text, "-")
 }
 
 /// True for a label key: a name, optionally after a subdomain and `/`.
@@ -37,7 +37,7 @@ pub(super) fn is_lower_case(text: &str, between: &str) -> bool {
 }
 
 fn is_label_name(text: &str) -> bool {
-    text.len() <= LONGEST_LABEL && has_shape(text, |c| c.is_ascii_alphanumeric(), "-_.")
+    text.len() <= MAX_LABEL_LENGTH && has_shape(text, |c| c.is_ascii_alphanumeric(), "-_.")
 }
 
 /// True for at least one character, with the first and last of the alphabet. The characters of `between` are allowed

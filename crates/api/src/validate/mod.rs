@@ -322,15 +322,15 @@ pub fn parse_duration(text: &str) -> Option<chrono::TimeDelta> {
 
 /// Guards the parser, which panics on signs inside a duration and on numbers that are too large.
 fn is_sum_of_short_numbers(text: &str) -> bool {
-    const LONGEST: usize = 64;
-    const DIGITS: usize = 12;
+    const MAX_TOTAL_LENGTH: usize = 64;
+    const MAX_DIGITS: usize = 12;
     let allowed = |c: char| c.is_ascii_digit() || "hmsnu.\u{b5}\u{3bc}".contains(c);
     let sum = text.strip_prefix('+').unwrap_or(text);
-    (1..=LONGEST).contains(&sum.len())
+    (1..=MAX_TOTAL_LENGTH).contains(&sum.len())
         && sum.chars().all(allowed)
         && sum
             .split(|c: char| !c.is_ascii_digit())
-            .all(|digits| digits.len() <= DIGITS)
+            .all(|digits| digits.len() <= MAX_DIGITS)
 }
 
 /// A number of clusters, or a percentage of them.

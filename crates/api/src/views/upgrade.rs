@@ -32,7 +32,7 @@ const READ_ANNOTATIONS: [&str; 4] = [
     ANNOTATION_UPGRADE_UID,
 ];
 /// Longest annotation that is kept unchanged, in bytes.
-const LONGEST_ANNOTATION: usize = 4096;
+const MAX_ANNOTATION_BYTES: usize = 4096;
 /// Largest status that is read, in bytes. The controller's own status stays below 16 KiB.
 const MAX_STATUS_BYTES: usize = 64 * 1024;
 
@@ -159,7 +159,7 @@ fn bounded_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta
 
 /// Replaces a long value by its beginning and a hash of the whole, so that different values stay different.
 fn shortened(value: String) -> String {
-    if value.len() <= LONGEST_ANNOTATION {
+    if value.len() <= MAX_ANNOTATION_BYTES {
         return value;
     }
     let mut hash = DefaultHasher::new();

@@ -5,7 +5,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::telemetry::health::{passes, spec};
+use crate::health::{passes, spec};
 
 /// The account of the controller.
 const ACCOUNT: &str = "system:serviceaccount:mcu-system:mcu-controller";

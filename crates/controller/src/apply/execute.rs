@@ -43,7 +43,7 @@ pub async fn carry_out(client: &Client, job: &WriteJob) -> (WriteResult, Load) {
 }
 
 async fn write(client: &Client, job: &WriteJob) -> Result<WriteResult, Error> {
-    match &job.effect {
+    match &job.write {
         Write::Create {
             cluster,
             step,
@@ -89,11 +89,11 @@ async fn write(client: &Client, job: &WriteJob) -> Result<WriteResult, Error> {
             name,
             version,
             finalizers,
-            life,
+            recorded_uid,
         } => {
             let mut patch = json!({"metadata": {"uid": &*job.upgrade, "resourceVersion": version, "finalizers": finalizers}});
-            if let Some(life) = life {
-                patch["metadata"]["annotations"] = json!({ANNOTATION_UPGRADE_UID: &**life});
+            if let Some(recorded_uid) = recorded_uid {
+                patch["metadata"]["annotations"] = json!({ANNOTATION_UPGRADE_UID: &**recorded_uid});
             }
             let uri = format!("{}?fieldManager={FIELD_MANAGER}", upgrade_uri(namespace, name));
             self::patch(client, &uri, MERGE_PATCH, &patch).await.map(upgrade)

@@ -24,13 +24,13 @@ pub enum Load {
 
 /// Whether another request may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opening {
+pub enum GateState {
     /// It may start now.
-    Now,
+    Open,
     /// It may start at this time at the earliest.
-    At(Instant),
+    ClosedUntil(Instant),
     /// It may start when a running request has ended.
-    AfterAnother,
+    Full,
 }
 
 /// The gate that every request of a writer passes. The requests of the lease and of Events do not pass it.
@@ -38,7 +38,7 @@ pub enum Opening {
 pub struct OverloadGate {
     /// Largest number of requests at a time: one for each writer. `limit` is the number that the hub can
     /// currently handle.
-    most: usize,
+    max_limit: usize,
     limit: usize,
     under_way: usize,
     closed_until: Option<Instant>,
@@ -54,7 +54,7 @@ pub struct OverloadGate {
 impl Default for OverloadGate {
     fn default() -> OverloadGate {
         OverloadGate {
-            most: WRITERS,
+            max_limit: WRITERS,
             limit: WRITERS,
             under_way: 0,
             closed_until: None,
@@ -68,17 +68,17 @@ impl Default for OverloadGate {
 impl OverloadGate {
     /// Sets the number of writers.
     pub const fn set_writers(&mut self, writers: usize) {
-        self.most = writers;
+        self.max_limit = writers;
         self.limit = writers;
     }
 
     /// Whether another request may start.
     #[must_use]
-    pub fn opens(&self, now: Instant) -> Opening {
+    pub fn state(&self, now: Instant) -> GateState {
         match self.closed_until {
-            Some(until) if now < until => Opening::At(until),
-            _ if self.under_way >= self.limit => Opening::AfterAnother,
-            _ => Opening::Now,
+            Some(until) if now < until => GateState::ClosedUntil(until),
+            _ if self.under_way >= self.limit => GateState::Full,
+            _ => GateState::Open,
         }
     }
 
@@ -102,7 +102,7 @@ impl OverloadGate {
     /// True while the number of requests at a time is limited to less than the number of writers.
     #[must_use]
     pub const fn is_narrowed(&self) -> bool {
-        self.limit < self.most
+        self.limit < self.max_limit
     }
 
     /// How many requests may run at a time.
@@ -118,7 +118,7 @@ impl OverloadGate {
         let is_new = self.closed_at.is_none_or(|closed| begun >= closed);
         match load {
             Load::Served => {
-                self.limit = self.most.min(self.limit + 1);
+                self.limit = self.max_limit.min(self.limit + 1);
                 if is_new {
                     self.closures = 0;
                 }

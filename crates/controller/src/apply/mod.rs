@@ -19,9 +19,9 @@ use rollout::Attempt;
 pub use error::{Category, Retry, WriteError, WriteErrorKind};
 pub use execute::{carry_out, execute};
 pub use gate::Load;
+use observe::index::Uid;
 pub use queue::{Priority, WriteQueue};
 
-use crate::observe::index::Uid;
 use crate::report::shard::Due;
 use crate::spec::ResolvedSpec;
 
@@ -31,7 +31,7 @@ pub struct WriteJob {
     /// The upgrade that the write belongs to.
     pub upgrade: Uid,
     /// What to write.
-    pub effect: Write,
+    pub write: Write,
 }
 
 /// The input for rendering a work. Works are rendered when they are sent, because ten thousand queued bodies
@@ -137,7 +137,7 @@ pub enum Write {
         /// The new list.
         finalizers: Vec<String>,
         /// UID of the object to record as the one that the controller began to process.
-        life: Option<Arc<str>>,
+        recorded_uid: Option<Arc<str>>,
     },
     /// Change annotations of an upgrade.
     Annotate {

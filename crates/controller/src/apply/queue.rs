@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use super::WriteJob;
 use super::execute::load;
-use super::gate::{Load, Opening, OverloadGate};
+use super::gate::{GateState, Load, OverloadGate};
 use super::throttle::CleanupThrottle;
 
 /// How long a request outside the queue waits before it checks again whether another request has ended.
@@ -50,10 +50,11 @@ struct Queues {
 }
 
 /// What a writer finds in the queue.
-enum Found {
-    WriteJob(WriteJob),
+enum NextJob {
+    /// This one.
+    Ready(WriteJob),
     /// There is no job before this time, as far as is known.
-    Nothing(Option<Instant>),
+    Wait(Option<Instant>),
 }
 
 /// A request outside the queue that waits at the gate.
@@ -92,7 +93,7 @@ impl WriteQueue {
         {
             let mut queues = self.queues();
             for job in jobs {
-                let priority = job.effect.priority();
+                let priority = job.write.priority();
                 *(if priority == Priority::CleanUp {
                     &mut cleanup
                 } else {
@@ -116,8 +117,8 @@ impl WriteQueue {
         loop {
             let (urgent, cleanup) = (self.urgent.notified(), self.cleanup.notified());
             let later = match self.try_pop(may_clean_up, Instant::now()) {
-                Found::WriteJob(job) => return job,
-                Found::Nothing(later) => later,
+                NextJob::Ready(job) => return job,
+                NextJob::Wait(later) => later,
             };
             tokio::select! {
                 () = urgent => {}
@@ -169,18 +170,18 @@ impl WriteQueue {
     async fn wait_to_pass(&self) {
         let _waiting = WaitingReader::new(self);
         loop {
-            let opening = {
+            let state = {
                 let gate = &mut self.queues().gate;
-                let opening = gate.opens(Instant::now());
-                if opening == Opening::Now {
+                let state = gate.state(Instant::now());
+                if state == GateState::Open {
                     gate.begin();
                 }
-                opening
+                state
             };
-            match opening {
-                Opening::Now => return,
-                Opening::At(at) => tokio::time::sleep_until(at.into()).await,
-                Opening::AfterAnother => tokio::time::sleep(MAX_READ_WAIT).await,
+            match state {
+                GateState::Open => return,
+                GateState::ClosedUntil(at) => tokio::time::sleep_until(at.into()).await,
+                GateState::Full => tokio::time::sleep(MAX_READ_WAIT).await,
             }
         }
     }
@@ -192,7 +193,7 @@ impl WriteQueue {
         waited_for.iter().map(VecDeque::len).sum()
     }
 
-    fn try_pop(&self, may_clean_up: bool, now: Instant) -> Found {
+    fn try_pop(&self, may_clean_up: bool, now: Instant) -> NextJob {
         let mut queues = self.queues();
         let Queues {
             queue,
@@ -201,43 +202,43 @@ impl WriteQueue {
             recorded,
             waiting,
         } = &mut *queues;
-        match gate.opens(now) {
-            Opening::Now if *waiting > 0 && gate.is_last() => {
-                return Found::Nothing(Some(now + MAX_READ_WAIT));
+        match gate.state(now) {
+            GateState::Open if *waiting > 0 && gate.is_last() => {
+                return NextJob::Wait(Some(now + MAX_READ_WAIT));
             }
-            Opening::Now => {}
-            Opening::At(at) => return Found::Nothing(Some(at)),
-            Opening::AfterAnother => return Found::Nothing(None),
+            GateState::Open => {}
+            GateState::ClosedUntil(at) => return NextJob::Wait(Some(at)),
+            GateState::Full => return NextJob::Wait(None),
         }
         let [halt, record, start, clean_up] = queue;
         if let Some(job) = halt.pop_front() {
             gate.begin();
-            return Found::WriteJob(job);
+            return NextJob::Ready(job);
         }
         // If the hub can handle only little, records and starts take turns, so that neither waits forever.
         let turn_of_starts = gate.is_narrowed() && *recorded && !start.is_empty();
         if !turn_of_starts && let Some(job) = record.pop_front() {
             *recorded = true;
             gate.begin();
-            return Found::WriteJob(job);
+            return NextJob::Ready(job);
         }
         if let Some(job) = start.pop_front() {
             *recorded = false;
             throttle.start(now);
             gate.begin();
-            return Found::WriteJob(job);
+            return NextJob::Ready(job);
         }
         if !may_clean_up || clean_up.is_empty() {
-            return Found::Nothing(None);
+            return NextJob::Wait(None);
         }
         let due = throttle.due(now);
         if due > now {
-            return Found::Nothing(Some(due));
+            return NextJob::Wait(Some(due));
         }
         let job = clean_up.pop_front();
         throttle.record_deletion(now, clean_up.len());
         gate.begin();
-        job.map_or(Found::Nothing(None), Found::WriteJob)
+        job.map_or(NextJob::Wait(None), NextJob::Ready)
     }
 
     fn queues(&self) -> MutexGuard<'_, Queues> {
@@ -262,7 +263,7 @@ mod tests {
     fn start(cluster: &str) -> WriteJob {
         WriteJob {
             upgrade: std::sync::Arc::from("u1"),
-            effect: Write::MarkSoak {
+            write: Write::MarkSoak {
                 cluster: std::sync::Arc::from(cluster),
                 step: api::names::Step::Platform,
                 uid: std::sync::Arc::from("w1"),

@@ -17,11 +17,11 @@ use api::names::report_name;
 use api::views::{Report, Upgrade};
 use chrono::{DateTime, Utc};
 
+use observe::index::Clusters;
 pub use read::{ArchiveRead, read};
 use selector::Selector;
 
 use crate::archive::record::{Archive, digest_of_notes};
-use crate::observe::index::Clusters;
 use crate::reconcile::restore;
 use crate::report::rows::Rows;
 use crate::spec::{self, ResolvedSpec, pending_retry};
@@ -68,7 +68,7 @@ impl UpgradeEntry {
             let spec = self.spec.as_ref().ok().filter(|_| !carried_over);
             let selector = spec.map(|spec| Selector::new(spec));
             let mut archive = Archive::new(selector, &self.rows, None);
-            archive.unnoted = !has_completion_annotation(self);
+            archive.annotation_missing = !has_completion_annotation(self);
             self.replace_by(archive);
         }
     }
@@ -182,14 +182,14 @@ impl State {
     }
 
     /// Passes what changed since the last call to the archived upgrades.
-    pub(crate) fn pass_on_selection_news(&mut self) {
-        let news = std::mem::take(&mut self.index.selection_news);
-        if news.is_empty() {
+    pub(crate) fn pass_on_selection_changes(&mut self) {
+        let changes = std::mem::take(&mut self.index.selection_changes);
+        if changes.is_empty() {
             return;
         }
         for entry in self.upgrades.values_mut() {
             if let Some(archive) = &mut entry.archive {
-                archive.handle_news(&news, &entry.namespace);
+                archive.handle_selection_changes(&changes, &entry.namespace);
             }
         }
     }
@@ -315,7 +315,7 @@ impl State {
         }
         if entry.restore_from(&upgrade, &reports, now) {
             let spec = spec::resolve(&upgrade, &self.settings.works, self.settings.operators_grace);
-            entry.take_spec(spec, false);
+            entry.set_spec(spec, false);
         }
     }
 }

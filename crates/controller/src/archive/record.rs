@@ -8,10 +8,10 @@ use ahash::RandomState;
 use api::report::Phase;
 use api::stored::StoredRow;
 use api::views::Report;
+use observe::index::{Clusters, Index, SelectionChanges};
+use observe::selection::Selected;
 
 use crate::archive::selector::Selector;
-use crate::observe::index::{Clusters, Index, SelectionNews};
-use crate::observe::selection::Selected;
 use crate::report::row::is_stand_in;
 use crate::report::rows::Rows;
 
@@ -43,7 +43,7 @@ pub struct Archive {
     pub(super) wanted: bool,
     /// The object lacks the annotation about its completion. Object and reports are read when there is
     /// nothing else to do.
-    pub(super) unnoted: bool,
+    pub(super) annotation_missing: bool,
     /// Since when the archive is stale or wanted.
     pub(super) unresolved: Option<Instant>,
     /// The object and its reports are being read.
@@ -131,7 +131,7 @@ impl Archive {
             stale: true,
             left,
             wanted: false,
-            unnoted: false,
+            annotation_missing: false,
             unresolved: None,
             reading: false,
             failures: 0,
@@ -210,11 +210,11 @@ impl Archive {
     }
 
     /// Handles changes that may alter the selection.
-    pub(super) fn handle_news(&mut self, news: &SelectionNews, namespace: &str) {
+    pub(super) fn handle_selection_changes(&mut self, changes: &SelectionChanges, namespace: &str) {
         self.stale |= self
             .selector
             .as_ref()
-            .is_some_and(|selector| selector.is_concerned(news, namespace));
+            .is_some_and(|selector| selector.is_concerned(changes, namespace));
     }
 
     /// True when all records are complete and belong to exactly the selected clusters. `clusters`: all
@@ -249,7 +249,7 @@ impl Archive {
     }
 
     pub(super) fn is_to_be_read(&self, now: Instant) -> bool {
-        (self.wanted || self.unnoted) && !self.reading && self.retry_at.is_none_or(|at| at <= now)
+        (self.wanted || self.annotation_missing) && !self.reading && self.retry_at.is_none_or(|at| at <= now)
     }
 
     /// Records that reading failed. The wait before the next try doubles each time.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use api::ManagedClustersUpgradeSpec;
 use api::mcu::ClusterSelector;
+use observe::index::{Index, SelectionChanges};
+use observe::selection::{self, Selected};
 
-use crate::observe::index::{Index, SelectionNews};
-use crate::observe::selection::{self, Selected};
 use crate::spec::ResolvedSpec;
 
 /// The fields that select the clusters of an archived upgrade, and what they depend on.
@@ -52,14 +52,14 @@ impl Selector {
     }
 
     /// True when the selection may have changed.
-    pub(super) fn is_concerned(&self, news: &SelectionNews, namespace: &str) -> bool {
+    pub(super) fn is_concerned(&self, changes: &SelectionChanges, namespace: &str) -> bool {
         let mut keys = self.keys.iter();
         let mut placements = self.placements.iter();
-        news.everything
-            || keys.any(|key| news.keys.contains(&**key))
+        changes.everything
+            || keys.any(|key| changes.keys.contains(&**key))
             || placements.any(|(at, name)| {
                 let at = if at.is_empty() { namespace } else { at };
-                news.placements.contains(&(Arc::from(at), Arc::from(&**name)))
+                changes.placements.contains(&(Arc::from(at), Arc::from(&**name)))
             })
     }
 

@@ -1,13 +1,12 @@
 use api::names::{ANNOTATION_COMPLETED, ANNOTATION_UPGRADE_UID, Step};
 use api::views::Report;
+use observe::index::Change;
 use rollout::testing::record;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::apply::{WriteError, WriteErrorKind};
 use crate::fixture::{cluster, context, note, spec, work};
-use crate::observe::fleet::refresh_selection;
-use crate::observe::index::Change;
 use crate::state::context::Context;
 use crate::works::{Templates, WorkFlags};
 
@@ -81,7 +80,7 @@ fn later(seconds: u64) -> Instant {
 /// What must be read after all due comparisons.
 fn wanted(context: &Context) -> Vec<String> {
     context.with(|state| {
-        state.pass_on_selection_news();
+        state.pass_on_selection_changes();
         state.index.dirty.clear();
         state.compare_at = Instant::now();
         state.compare(later(10));
@@ -94,7 +93,7 @@ fn archived(context: &Context) -> bool {
     context.with(|state| state.upgrades["u1"].archive.is_some())
 }
 
-fn index(context: &Context, change: impl FnOnce(&mut crate::observe::index::Index)) {
+fn index(context: &Context, change: impl FnOnce(&mut observe::index::Index)) {
     context.with(|state| change(&mut state.index));
 }
 
@@ -291,7 +290,7 @@ fn resting() -> Context {
     context.with(|state| {
         state.apply_upgrade(upgrade(object(2, &two())));
         let entry = state.upgrades.get_mut("u1").unwrap();
-        refresh_selection(entry, &state.index, false);
+        entry.refresh_selection(&state.index, false);
         for name in ["c1", "c2"] {
             let mut record: rollout::Record = record(rollout::Phase::Complete).into();
             record.attempt.revision = Arc::from(revision(&two()));

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::fixture::{context, spec, upgrade};
+use crate::health::Readiness;
 use crate::state::freshness::KINDS;
-use crate::telemetry::health::Readiness;
 
 type Asked = (Instant, Option<String>);
 

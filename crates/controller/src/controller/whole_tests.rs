@@ -13,10 +13,10 @@ use super::{Parts, run};
 use crate::events::Publisher;
 use crate::fixture::spec;
 use crate::flags::Flags;
+use crate::health::{self, Readiness};
 use crate::lease::{self, Handle, Timing};
+use crate::metrics::Metrics;
 use crate::state::freshness::KINDS;
-use crate::telemetry::health::{self, Readiness};
-use crate::telemetry::metrics::Metrics;
 use crate::test_hub::{Fault, Hub};
 
 const CLUSTERS: &str = "managedclusters";

@@ -22,11 +22,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::notice::Notice;
-use self::queue::{Pushed, Queue};
+use self::queue::{PushResult, Queue};
 use crate::apply::WriteErrorKind;
 use crate::lease::{self, Fence};
-use crate::telemetry::labels::{EventDrop, WriteKind, WriteOutcome};
-use crate::telemetry::metrics::Metrics;
+use crate::metrics::Metrics;
+use crate::metrics::labels::{EventDrop, WriteKind, WriteOutcome};
 
 pub use notice::Regarding;
 pub use reason::{Reason, Scope, Severity};
@@ -113,9 +113,9 @@ impl Publisher {
         }
         truncate(&mut notice.note);
         match self.queue.push(notice, Instant::now()) {
-            Pushed::Queued => {}
-            Pushed::Displaced => self.metrics.event_dropped(EventDrop::QueueFull),
-            Pushed::Duplicate => self.metrics.event_dropped(EventDrop::Duplicate),
+            PushResult::Queued => {}
+            PushResult::Displaced => self.metrics.event_dropped(EventDrop::QueueFull),
+            PushResult::Duplicate => self.metrics.event_dropped(EventDrop::Duplicate),
         }
     }
 }

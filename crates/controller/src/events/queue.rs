@@ -21,7 +21,7 @@ const MEMORY: usize = 4096;
 
 /// The result of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pushed {
+pub(super) enum PushResult {
     /// The Event was queued.
     Queued,
     /// The Event was queued, and the oldest one was dropped for it.
@@ -60,12 +60,12 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn push(&self, notice: Notice, now: Instant) -> Pushed {
+    pub(super) fn push(&self, notice: Notice, now: Instant) -> PushResult {
         let key = self.hasher.hash_one(&notice);
         let mut state = self.state();
         state.expire(now);
         if state.recent.contains_key(&key) {
-            return Pushed::Duplicate;
+            return PushResult::Duplicate;
         }
         state.recent.insert(key, now);
         state.order.push_back((key, now));
@@ -82,9 +82,9 @@ impl Queue {
         drop(state);
         self.filled.notify_one();
         if displaced.is_some() {
-            Pushed::Displaced
+            PushResult::Displaced
         } else {
-            Pushed::Queued
+            PushResult::Queued
         }
     }
 

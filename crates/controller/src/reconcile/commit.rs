@@ -4,17 +4,19 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use api::mcu::UpgradeState;
+use api::ManagedClustersUpgradeStatus;
 use chrono::{DateTime, TimeDelta, Utc};
+use observe::fleet::Observation;
+use observe::index::Index;
 use rollout::check::Violation;
 use rollout::{Cluster, Fleet, Plan, Reason, Record, RivalHold, Selection};
 
 use crate::apply::{Write, WriteJob};
 use crate::events::{self, Regarding};
-use crate::observe::fleet::Observation;
+use crate::metrics::labels::ReconcileOutcome;
 use crate::reconcile::finalizer;
 use crate::reconcile::jobs::{prepare, status_job};
-use crate::reconcile::request::{PlanRequest, ReconcileRequest, Task};
+use crate::reconcile::request::{Checked, PlanRequest, ReconcileRequest, Task};
 use crate::reconcile::restore;
 use crate::report::announce;
 use crate::report::input::{PreviousStatus, Situation, StatusInput};
@@ -22,18 +24,9 @@ use crate::report::status;
 use crate::state::context::State;
 use crate::state::origin::{Completed, Origin};
 use crate::state::upgrade::{UpgradeEntry, concerns_planning, wake_conflicting};
-use crate::telemetry::labels::ReconcileOutcome;
 
 /// When to plan again after a plan was rejected.
 const REFUSED_PLAN_RETRY: TimeDelta = TimeDelta::seconds(15);
-
-/// A plan after the independent check.
-pub(super) enum Checked {
-    /// The plan keeps every safety rule.
-    Passed(Box<Plan>),
-    /// The plan violates these rules, so none of it is carried out.
-    Refused(Vec<Violation>),
-}
 
 /// The result of a pass.
 #[derive(Default)]
@@ -45,9 +38,11 @@ pub(super) struct CommitResult {
     /// Events about the upgrade.
     pub events: Vec<(events::Reason, String)>,
     /// Clusters with a new phase. True: the cluster is blocked, but will be unblocked without a human.
-    pub moved: Vec<(Arc<str>, Arc<Record>, bool)>,
+    pub phase_changes: Vec<(Arc<str>, Arc<Record>, bool)>,
     /// How the pass is counted in the metrics.
     pub outcome: Option<ReconcileOutcome>,
+    /// Upgrades that share clusters with another one must be reconciled.
+    wake_conflicting: bool,
 }
 
 /// Commits a pass. Does nothing if the upgrade is gone, or has changed since the request was resolved; then
@@ -55,39 +50,41 @@ pub(super) struct CommitResult {
 pub(super) fn commit(
     state: &mut State,
     uid: &str,
-    request: &ReconcileRequest,
-    observation: &Observation,
-    checked: Option<Checked>,
+    request: ReconcileRequest<Checked>,
     started: Instant,
 ) -> CommitResult {
-    let Some(entry) = state.upgrades.get_mut(uid) else {
+    let State { index, upgrades, .. } = state;
+    let Some(entry) = upgrades.get_mut(uid) else {
         return CommitResult::default();
     };
     let now = request.now;
-    match (&request.task, checked) {
-        (Task::Wait, _) | (Task::Plan(_), None) => CommitResult::default(),
-        (Task::WriteFinalizer, _) => CommitResult {
+    let result = match request.task {
+        Task::Wait => CommitResult::default(),
+        Task::WriteFinalizer => CommitResult {
             jobs: vec![finalizer::write(entry)],
             ..CommitResult::default()
         },
-        (Task::ShowViolations, _) => show_violations(state, uid, now),
-        (Task::ShowCompleted(completed), _) => show_completed(entry, completed, now),
-        (Task::Plan(wanted), Some(checked)) => {
-            record_observation(entry, observation);
+        Task::ShowViolations => show_violations(entry, now),
+        Task::ShowCompleted(completed) => show_completed(entry, &completed, now),
+        Task::Plan(Checked { observed, result }) => {
+            record_observation(entry, &observed.observation);
             entry.last_reconcile = Some((Instant::now(), started.elapsed()));
-            match checked {
-                Checked::Refused(violations) => refuse(entry, &violations, now),
+            let fleet = &observed.observation.fleet;
+            match result {
+                Err(violations) => refuse(entry, &violations, now),
                 // The spec was edited meanwhile, and the entry is dirty already.
-                Checked::Passed(_) if concerns_planning(&request.view, &entry.view) => {
-                    CommitResult::default()
+                Ok(_) if concerns_planning(&request.view, &entry.view) => CommitResult::default(),
+                Ok(plan) if entry.is_deleting() => {
+                    commit_deletion(entry, index, &observed.wanted, fleet, &plan, now)
                 }
-                Checked::Passed(plan) if entry.is_deleting() => {
-                    commit_deletion(state, uid, wanted, &observation.fleet, &plan, now)
-                }
-                Checked::Passed(plan) => commit_plan(state, uid, wanted, &observation.fleet, &plan, now),
+                Ok(plan) => commit_plan(entry, index, &observed.wanted, fleet, &plan, now),
             }
         }
+    };
+    if result.wake_conflicting {
+        wake_conflicting(upgrades);
     }
+    result
 }
 
 /// Records which clusters leave the selection, and where works carry the upgrade's UID without belonging to
@@ -137,27 +134,22 @@ fn refuse(entry: &mut UpgradeEntry, violations: &[Violation], now: DateTime<Utc>
     }
 }
 
-fn show_violations(state: &mut State, uid: &str, now: DateTime<Utc>) -> CommitResult {
-    let Some(entry) = state.upgrades.get_mut(uid) else {
-        return CommitResult::default();
-    };
+fn show_violations(entry: &mut UpgradeEntry, now: DateTime<Utc>) -> CommitResult {
+    // The spec may have been fixed since the request was resolved. Then the entry is dirty already.
     let Err(violations) = entry.spec.clone() else {
         return CommitResult::default();
     };
-    let was_invalid = entry.status.previous().state == Some(UpgradeState::Invalid);
+    let was_invalid = entry.status.is_invalid();
     let situation = Situation::InvalidSpec {
         violations: &violations,
         plan: None,
     };
     let events = draft_status(entry, &situation, None, now);
-    let regarding = Some(regarding(entry));
-    if !was_invalid {
-        wake_conflicting(&mut state.upgrades);
-    }
     CommitResult {
-        regarding,
+        regarding: Some(regarding(entry)),
         events,
         outcome: Some(ReconcileOutcome::Invalid),
+        wake_conflicting: !was_invalid,
         ..CommitResult::default()
     }
 }
@@ -190,16 +182,12 @@ fn show_completed(entry: &mut UpgradeEntry, completed: &Completed, now: DateTime
 
 /// The writes of a plan. Works that are to be deleted count as being deleted from now on.
 fn prepare_writes(
-    state: &mut State,
-    uid: &str,
+    entry: &mut UpgradeEntry,
+    index: &mut Index,
     wanted: &PlanRequest,
     plan: &Plan,
     now: DateTime<Utc>,
 ) -> Vec<WriteJob> {
-    let State { index, upgrades, .. } = state;
-    let Some(entry) = upgrades.get_mut(uid) else {
-        return Vec::new();
-    };
     entry.wake_at = plan.wake_at.into_iter().chain(entry.due_at(now)).min();
     let actions = plan.actions.iter();
     let jobs: Vec<WriteJob> = actions
@@ -208,7 +196,7 @@ fn prepare_writes(
     for job in &jobs {
         if let Write::Delete {
             cluster, step, uid, ..
-        } = &job.effect
+        } = &job.write
         {
             index.mark_deleting(cluster, *step, uid);
         }
@@ -217,17 +205,14 @@ fn prepare_writes(
 }
 
 fn commit_deletion(
-    state: &mut State,
-    uid: &str,
+    entry: &mut UpgradeEntry,
+    index: &mut Index,
     wanted: &PlanRequest,
     fleet: &Fleet,
     plan: &Plan,
     now: DateTime<Utc>,
 ) -> CommitResult {
-    let mut jobs = prepare_writes(state, uid, wanted, plan, now);
-    let Some(entry) = state.upgrades.get_mut(uid) else {
-        return CommitResult::default();
-    };
+    let mut jobs = prepare_writes(entry, index, wanted, plan, now);
     if finalizer::may_be_removed(entry, fleet, now, jobs.is_empty()) {
         jobs.push(finalizer::remove(entry));
     }
@@ -244,32 +229,29 @@ fn commit_deletion(
         jobs,
         regarding: Some(regarding(entry)),
         events,
-        moved: Vec::new(),
+        ..CommitResult::default()
     }
 }
 
 fn commit_plan(
-    state: &mut State,
-    uid: &str,
+    entry: &mut UpgradeEntry,
+    index: &mut Index,
     wanted: &PlanRequest,
     fleet: &Fleet,
     plan: &Plan,
     now: DateTime<Utc>,
 ) -> CommitResult {
-    let mut jobs = prepare_writes(state, uid, wanted, plan, now);
-    let Some(entry) = state.upgrades.get_mut(uid) else {
-        return CommitResult::default();
-    };
+    let mut jobs = prepare_writes(entry, index, wanted, plan, now);
     let instant = Instant::now();
     // Fleet and plan are both sorted by name, so one pass finds all clusters.
     let mut clusters = fleet.clusters.iter();
-    let changes = entry.rows.take(plan, &wanted.policy, instant, |name| {
+    let changes = entry.rows.commit(plan, &wanted.policy, instant, |name| {
         let found = clusters.find(|cluster| Arc::ptr_eq(&cluster.name, name) || cluster.name == *name);
         found.map_or((false, true), |cluster| {
             (cluster.canary, matches!(cluster.selection, Selection::Left(_)))
         })
     });
-    let was_invalid = entry.status.previous().state == Some(UpgradeState::Invalid);
+    let was_invalid = entry.status.is_invalid();
     let situation = match &wanted.violations {
         None => Situation::Planned(plan),
         Some(violations) => Situation::InvalidSpec {
@@ -286,21 +268,18 @@ fn commit_plan(
     let due = entry.status.due(instant);
     jobs.extend(due.map(|status| status_job(entry, status)));
     jobs.extend(restore::note_completion(entry, &wanted.policy, plan, now));
-    let moved = changes.moved.into_iter().map(|(cluster, record)| {
+    let phase_changes = changes.phase_changes.into_iter().map(|(cluster, record)| {
         let resolves = resolves_itself(fleet, &cluster, &record);
         (cluster, record, resolves)
     });
-    let result = CommitResult {
+    CommitResult {
         outcome: Some(written(&jobs)),
         jobs,
         regarding: Some(regarding(entry)),
         events,
-        moved: moved.collect(),
-    };
-    if changes.any || was_invalid != wanted.violations.is_some() {
-        wake_conflicting(&mut state.upgrades);
+        phase_changes: phase_changes.collect(),
+        wake_conflicting: changes.any || was_invalid != wanted.violations.is_some(),
     }
-    result
 }
 
 const fn written(jobs: &[WriteJob]) -> ReconcileOutcome {
@@ -319,9 +298,11 @@ fn draft_status(
     retry: Option<(&str, usize)>,
     now: DateTime<Utc>,
 ) -> Vec<(events::Reason, String)> {
-    let (latest, written) = (entry.status.previous(), entry.status.written());
+    let unknown = ManagedClustersUpgradeStatus::default();
+    let latest = entry.status.latest().unwrap_or(&unknown);
+    let written = entry.status.written().unwrap_or(&unknown);
     let observed_retry = match situation {
-        Situation::CompletedBefore(_) => restore::observed_retry(entry, &latest),
+        Situation::CompletedBefore(_) => restore::observed_retry(entry, latest),
         _ => latest.observed_retry.clone(),
     };
     let input = StatusInput {
@@ -338,12 +319,9 @@ fn draft_status(
         skew: entry.skew,
         now,
     };
-    let previous = PreviousStatus {
-        latest: &latest,
-        written: &written,
-    };
+    let previous = PreviousStatus { latest, written };
     let status = status::draft(&input, situation, previous);
-    let events = announce::of_status(&latest, &status, retry.map_or(0, |(_, clusters)| clusters));
+    let events = announce::of_status(latest, &status, retry.map_or(0, |(_, clusters)| clusters));
     entry.status.set(status);
     events
 }

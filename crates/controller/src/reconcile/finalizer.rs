@@ -80,9 +80,9 @@ pub(super) fn write(entry: &mut UpgradeEntry) -> WriteJob {
     if !entry.has_finalizer() {
         finalizers.push(FINALIZER.to_owned());
     }
-    let life = restore::uid_to_record(entry);
-    entry.last_annotation = life.as_deref().map(str::to_owned);
-    finalizer_job(entry, finalizers, life)
+    let recorded_uid = restore::uid_to_record(entry);
+    entry.last_annotation = recorded_uid.as_deref().map(str::to_owned);
+    finalizer_job(entry, finalizers, recorded_uid)
 }
 
 /// True when nothing prevents the end of the upgrade: it has no works, nothing is being written (`idle`: this
@@ -95,7 +95,7 @@ pub(super) fn may_be_removed(
     idle: bool,
 ) -> bool {
     let works_left = fleet.clusters.iter().any(is_held);
-    let writing = !entry.busy.is_empty() || entry.status.is_writing() || entry.finalizing;
+    let writing = !entry.running.is_empty() || entry.status.is_writing() || entry.finalizing;
     // If the object has too many finalizers, the view contains only some of them, and writing those would
     // remove the others.
     if works_left || !idle || writing || entry.view.has_too_many_finalizers() || !entry.unsettled.is_empty() {

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use api::names::{LABEL_MCU, LABEL_MCU_UID};
 use chrono::{DateTime, Utc};
+use observe::index::Index;
 use rollout::{Action, Attempt, DeleteReason, Step};
 use serde_json::json;
 
 use crate::apply::{WorkParams, Write, WriteJob};
-use crate::observe::index::Index;
 use crate::reconcile::request::PlanRequest;
 use crate::report::shard::Due;
 use crate::report::text::for_yaml;
@@ -18,19 +18,19 @@ use crate::state::upgrade::UpgradeEntry;
 pub(crate) fn finalizer_job(
     entry: &mut UpgradeEntry,
     finalizers: Vec<String>,
-    life: Option<Arc<str>>,
+    recorded_uid: Option<Arc<str>>,
 ) -> WriteJob {
     entry.finalizing = true;
-    let effect = Write::Finalizers {
+    let write = Write::Finalizers {
         namespace: Arc::clone(&entry.namespace),
         name: Arc::clone(&entry.name),
         version: entry.view.metadata.resource_version.clone().unwrap_or_default(),
         finalizers,
-        life,
+        recorded_uid,
     };
     WriteJob {
         upgrade: Arc::clone(&entry.uid),
-        effect,
+        write,
     }
 }
 
@@ -44,7 +44,10 @@ pub(super) fn prepare(
 ) -> Option<WriteJob> {
     let cluster = action.cluster();
     let step = action.step();
-    if let Some(wait) = entry.taken.take(cluster, step, action.kind(), Instant::now()) {
+    if let Some(wait) = entry
+        .action_limit
+        .take(cluster, step, action.kind(), Instant::now())
+    {
         entry.hold_off(cluster, now, action.kind(), wait);
         return None;
     }
@@ -62,7 +65,7 @@ pub(super) fn prepare(
         })
     };
     let name = Arc::clone(cluster);
-    let (effect, starting) = match action {
+    let (write, starting) = match action {
         Action::Create { attempt, started, .. } => {
             let params = params(attempt, *started)?;
             (
@@ -114,7 +117,7 @@ pub(super) fn prepare(
     entry.begin(cluster, starting);
     Some(WriteJob {
         upgrade: Arc::clone(&entry.uid),
-        effect,
+        write,
     })
 }
 
@@ -139,14 +142,14 @@ fn read(
 }
 
 pub(crate) fn status_job(entry: &UpgradeEntry, status: api::ManagedClustersUpgradeStatus) -> WriteJob {
-    let effect = Write::Status {
+    let write = Write::Status {
         namespace: Arc::clone(&entry.namespace),
         name: Arc::clone(&entry.name),
         status: Box::new(status),
     };
     WriteJob {
         upgrade: Arc::clone(&entry.uid),
-        effect,
+        write,
     }
 }
 
@@ -176,14 +179,14 @@ pub(crate) fn report_job(entry: &UpgradeEntry, due: Due) -> WriteJob {
         let text = format!("{},\"rows\":{rows}}}", head.strip_suffix('}').unwrap_or(&head));
         for_yaml(&text).into_bytes()
     });
-    let effect = Write::Report {
+    let write = Write::Report {
         namespace: Arc::clone(&entry.namespace),
         due,
         body,
     };
     WriteJob {
         upgrade: Arc::clone(&entry.uid),
-        effect,
+        write,
     }
 }
 

@@ -1,4 +1,12 @@
-//! One pass over one upgrade: resolve → observe → plan → check → commit (`docs/design/overview.md`).
+//! One pass over one upgrade (`docs/design/overview.md#one-way-through`):
+//!
+//! ```text
+//! watch → index → resolve → observe → plan → check → commit → apply → record result
+//!                 locking   locking   pure   pure    locking
+//! ```
+//!
+//! The watches fill the index ([`crate::watch`]). [`reconcile`] is the part from resolve to commit. Writers apply what was
+//! committed ([`crate::apply`]) and record each result ([`result`]).
 //!
 //! The state is locked to resolve and observe, and again to commit, but not while planning. Only this loop plans, so a plan
 //! can be outdated by an event but never by another plan. Its writes are safe even then, because works have fixed names and
@@ -14,77 +22,74 @@ pub mod result;
 
 use std::time::Instant;
 
-use rollout::{Fleet, Plan};
+use chrono::{DateTime, Utc};
 
 use crate::events::Publisher;
-use crate::observe::fleet::{self, Observation};
-use crate::reconcile::commit::{Checked, CommitResult};
+use crate::reconcile::commit::{CommitResult, commit};
 use crate::reconcile::jobs::{report_job, status_job};
-use crate::reconcile::request::{ReconcileRequest, Task};
+use crate::reconcile::request::{Checked, Observed, PlanRequest, Planned};
+use crate::reconcile::resolve::resolve;
 use crate::report::announce;
 use crate::state::context::{Context, State};
+use crate::state::observed;
+use crate::state::upgrade::UpgradeEntry;
 
-/// One pass over an upgrade.
+/// One pass over an upgrade. A request that needs no plan goes from resolve to commit.
 pub fn reconcile(context: &Context, events: &Publisher, uid: &str) {
     let started = Instant::now();
-    let read = context.with(|state| {
-        let request = resolve::resolve(context, state, uid)?;
-        let observation = observe(state, uid, &request);
-        Some((request, observation))
+    let observed = context.with(|state| {
+        let request = resolve(context, state, uid)?; // locking
+        let (entry, now) = (state.upgrades.get(uid)?, request.now);
+        Some(request.map_plan(|wanted| observe(state, entry, wanted, now))) // locking, changes nothing
     });
-    let Some((request, observation)) = read else {
+    let Some(observed) = observed else {
         return;
     };
-    let plan = plan(context, &request, &observation.fleet);
-    let checked = plan.map(|plan| check(context, &request, &observation.fleet, plan));
-    let result = context.with(|state| commit::commit(state, uid, &request, &observation, checked, started));
+    let now = observed.now;
+    let planned = observed.map_plan(|observed| plan(context, observed, now)); // pure
+    let checked = planned.map_plan(|planned| check(context, planned, now)); // pure
+    let result = context.with(|state| commit(state, uid, checked, started)); // locking
     publish(context, events, result);
 }
 
-/// The upgrade's view of the hub. Reads the locked state and changes nothing.
-fn observe(state: &State, uid: &str, request: &ReconcileRequest) -> Observation {
-    let (Task::Plan(wanted), Some(entry)) = (&request.task, state.upgrades.get(uid)) else {
-        return Observation::default();
-    };
-    let allow_hub = state.settings.allow_hub;
-    fleet::observe(
+/// Puts the fleet together from the index and the entry of the upgrade.
+fn observe(state: &State, entry: &UpgradeEntry, wanted: Box<PlanRequest>, now: DateTime<Utc>) -> Observed {
+    let observation = observed::observe(
         entry,
         &state.upgrades,
         &state.index,
         &wanted.clusters_with_works,
-        allow_hub,
-        request.now,
-    )
-}
-
-/// Plans what to write next, with a reason for each cluster that does not move. `None` if the task needs no
-/// plan. Pure, except that it measures its duration.
-fn plan(context: &Context, request: &ReconcileRequest, fleet: &Fleet) -> Option<Plan> {
-    let Task::Plan(wanted) = &request.task else {
-        return None;
-    };
-    let started = Instant::now();
-    let plan = rollout::plan(request.now, &wanted.policy, fleet);
-    context.metrics.planned(started.elapsed());
-    Some(plan)
-}
-
-/// Checks the plan against the safety rules. Pure.
-fn check(context: &Context, request: &ReconcileRequest, fleet: &Fleet, plan: Plan) -> Checked {
-    let Task::Plan(wanted) = &request.task else {
-        return Checked::Passed(Box::new(plan));
-    };
-    let violations = rollout::check::check(request.now, &wanted.policy, fleet, &plan);
-    if violations.is_empty() {
-        return Checked::Passed(Box::new(plan));
-    }
-    context.metrics.check_violated();
-    tracing::error!(
-        upgrade = &*wanted.key,
-        ?violations,
-        "internal error: the plan violates a safety rule, so none of it is carried out"
+        state.settings.allow_hub,
+        now,
     );
-    Checked::Refused(violations)
+    Observed { wanted, observation }
+}
+
+/// Plans what to write next, with a reason for each cluster that does not move. Pure; the context only counts.
+fn plan(context: &Context, observed: Observed, now: DateTime<Utc>) -> Planned {
+    let started = Instant::now();
+    let plan = rollout::plan(now, &observed.wanted.policy, &observed.observation.fleet);
+    context.metrics.planned(started.elapsed());
+    Planned { observed, plan }
+}
+
+/// Checks the plan against the safety rules, which are stated apart from the planner. Pure; the context only counts.
+fn check(context: &Context, planned: Planned, now: DateTime<Utc>) -> Checked {
+    let Planned { observed, plan } = planned;
+    let wanted = &observed.wanted;
+    let violations = rollout::check::check(now, &wanted.policy, &observed.observation.fleet, &plan);
+    let result = if violations.is_empty() {
+        Ok(plan)
+    } else {
+        context.metrics.check_violated();
+        tracing::error!(
+            upgrade = &*wanted.key,
+            ?violations,
+            "internal error: the plan violates a safety rule, so none of it is carried out"
+        );
+        Err(violations)
+    };
+    Checked { observed, result }
 }
 
 /// Queues the writes and publishes the Events of a pass.
@@ -96,7 +101,7 @@ fn publish(context: &Context, events: &Publisher, result: CommitResult) {
         for (reason, note) in result.events {
             events.upgrade(regarding, reason, note);
         }
-        for (cluster, record, resolves_itself) in &result.moved {
+        for (cluster, record, resolves_itself) in &result.phase_changes {
             if let Some((reason, note)) = announce::of_record(cluster, record, *resolves_itself) {
                 events.cluster(regarding, cluster, reason, note);
             }

@@ -6,23 +6,26 @@ use std::time::Instant;
 use api::validate::SpecViolation;
 use api::views::Upgrade;
 use chrono::{DateTime, Utc};
-use rollout::Policy;
+use observe::fleet::Observation;
+use rollout::check::Violation;
+use rollout::{Plan, Policy};
 
 use crate::spec::ResolvedSpec;
 use crate::state::origin::Completed;
 
-/// What one pass has to do.
-pub(super) struct ReconcileRequest {
+/// What one pass has to do. `P` is what the steps so far say about the plan: first what to plan, in the end the checked
+/// plan.
+pub(super) struct ReconcileRequest<P> {
     /// Time of the pass.
     pub now: DateTime<Utc>,
     /// The object that the request was resolved from.
     pub view: Arc<Upgrade>,
     /// What to do.
-    pub task: Task,
+    pub task: Task<P>,
 }
 
 /// What has to be done for an upgrade.
-pub(super) enum Task {
+pub(super) enum Task<P> {
     /// Wait for a write of the finalizer or annotations, or for the end of its backoff.
     Wait,
     /// Set the finalizer, before anything else is written.
@@ -32,7 +35,24 @@ pub(super) enum Task {
     /// Show that the upgrade was complete before it was restored. Nothing is planned for it and it holds no cluster.
     ShowCompleted(Completed),
     /// Observe, plan, check and commit.
-    Plan(Box<PlanRequest>),
+    Plan(P),
+}
+
+impl<P> ReconcileRequest<P> {
+    /// Carries out the next step if a plan is wanted. Every other task goes to the commit as it is.
+    pub fn map_plan<Q>(self, step: impl FnOnce(P) -> Q) -> ReconcileRequest<Q> {
+        ReconcileRequest {
+            now: self.now,
+            view: self.view,
+            task: match self.task {
+                Task::Wait => Task::Wait,
+                Task::WriteFinalizer => Task::WriteFinalizer,
+                Task::ShowViolations => Task::ShowViolations,
+                Task::ShowCompleted(completed) => Task::ShowCompleted(completed),
+                Task::Plan(wanted) => Task::Plan(step(wanted)),
+            },
+        }
+    }
 }
 
 /// What to plan.
@@ -49,4 +69,28 @@ pub(super) struct PlanRequest {
     pub clusters_with_works: Vec<Arc<str>>,
     /// When the feedback that released a slot first arrived since the last pass.
     pub slot_released_at: Option<Instant>,
+}
+
+/// A fleet to plan for.
+pub(super) struct Observed {
+    /// What to plan.
+    pub wanted: Box<PlanRequest>,
+    /// The upgrade's view of the hub.
+    pub observation: Observation,
+}
+
+/// A plan to check.
+pub(super) struct Planned {
+    /// What was observed and wanted.
+    pub observed: Observed,
+    /// The plan.
+    pub plan: Plan,
+}
+
+/// A plan after the independent check.
+pub(super) struct Checked {
+    /// What was observed and wanted.
+    pub observed: Observed,
+    /// The plan if it keeps every safety rule, or the rules that it violates. Then none of it is carried out.
+    pub result: Result<Plan, Vec<Violation>>,
 }

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
+use observe::selection::Selected;
 use rollout::{Hold, Policy};
 
-use crate::observe::fleet;
-use crate::observe::selection::Selected;
 use crate::reconcile::finalizer::{self, FinalizerStep};
 use crate::reconcile::request::{PlanRequest, ReconcileRequest, Task};
 use crate::reconcile::restore;
@@ -17,8 +16,11 @@ use crate::state::context::{Context, State};
 use crate::state::origin::Origin;
 use crate::state::upgrade::{UpgradeEntry, wake_conflicting};
 
+/// A request of which nothing has been carried out yet.
+pub(super) type Resolved = ReconcileRequest<Box<PlanRequest>>;
+
 /// Resolves the request of a pass. `None` if the upgrade is not known.
-pub(super) fn resolve(context: &Context, state: &mut State, uid: &str) -> Option<ReconcileRequest> {
+pub(super) fn resolve(context: &Context, state: &mut State, uid: &str) -> Option<Resolved> {
     let now = context.now();
     let entry = state.upgrades.get(uid)?;
     let earlier_uid = (entry.earlier_uid.is_none() && restore::is_unmarked(entry))
@@ -42,17 +44,18 @@ fn begin_pass(context: &Context, entry: &mut UpgradeEntry, now: DateTime<Utc>) {
     entry.wake_at = None;
 }
 
-fn task(state: &mut State, uid: &str, now: DateTime<Utc>) -> Option<Task> {
+fn task(state: &mut State, uid: &str, now: DateTime<Utc>) -> Option<Task<Box<PlanRequest>>> {
     let State {
         index,
         upgrades,
         settings,
+        slots_released_at,
         ..
     } = state;
     let entry = upgrades.get_mut(uid)?;
     // A pass that cannot plan also consumes this time: from here on the delay is no longer a reaction to the
     // feedback.
-    let slot_released_at = index.slots_released_at.remove(&entry.uid);
+    let slot_released_at = slots_released_at.remove(&entry.uid);
     match finalizer::next(entry, now) {
         FinalizerStep::Present => {}
         FinalizerStep::Write => return Some(Task::WriteFinalizer),
@@ -73,7 +76,7 @@ fn task(state: &mut State, uid: &str, now: DateTime<Utc>) -> Option<Task> {
     let Some(policy) = policy(entry) else {
         return Some(Task::ShowViolations);
     };
-    if fleet::refresh_selection(entry, index, settings.require_bindings) {
+    if entry.refresh_selection(index, settings.require_bindings) {
         let order = entry.order();
         let order = (order.0, Arc::clone(&entry.key));
         // Younger upgrades wait until it is known what this one selects.
@@ -83,7 +86,7 @@ fn task(state: &mut State, uid: &str, now: DateTime<Utc>) -> Option<Task> {
         }
     }
     let entry = upgrades.get_mut(uid)?;
-    fleet::note_proven(entry, index);
+    entry.record_installed_versions(index);
     if entry.settle(index, now) {
         wake_conflicting(upgrades);
     }
@@ -110,7 +113,7 @@ fn policy(entry: &UpgradeEntry) -> Option<Policy> {
     match (&entry.spec, entry.in_force()) {
         _ if entry.is_deleting() => Some(finalizer::policy()),
         (Ok(spec), _) => Some(Policy {
-            retry: pending_retry(&entry.view, entry.status.previous().observed_retry.as_deref()),
+            retry: pending_retry(&entry.view, entry.status.observed_retry()),
             hold: match entry.origin {
                 Origin::Restored(_) => Some(Hold::Restored),
                 _ => spec.policy.hold,

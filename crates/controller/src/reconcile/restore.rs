@@ -92,7 +92,7 @@ pub(crate) fn is_carried_over(entry: &UpgradeEntry) -> bool {
 
 /// True when nothing on the object shows that it was processed before: neither a recorded UID nor a status.
 pub(crate) fn is_unmarked(entry: &UpgradeEntry) -> bool {
-    annotation(&entry.view, ANNOTATION_UPGRADE_UID).is_none() && is_unknown(&entry.status.previous())
+    annotation(&entry.view, ANNOTATION_UPGRADE_UID).is_none() && entry.status.latest().is_none_or(is_unknown)
 }
 
 /// The UID to record on an object before anything else is written, if it has none: its own or, if reports of
@@ -110,24 +110,26 @@ fn is_unknown(status: &ManagedClustersUpgradeStatus) -> bool {
 /// Finds out where an upgrade comes from. `idle`: it has no ManifestWorks.
 pub(crate) fn origin_of(entry: &UpgradeEntry, idle: bool) -> Origin {
     let uid = &*entry.uid;
-    let life = annotation(&entry.view, ANNOTATION_UPGRADE_UID);
-    let foreign = life.map_or(entry.earlier_uid.is_some(), |life| life != uid);
+    let recorded_uid = annotation(&entry.view, ANNOTATION_UPGRADE_UID);
+    let foreign = recorded_uid.map_or(entry.earlier_uid.is_some(), |recorded_uid| recorded_uid != uid);
     let untouched = idle && entry.rows.all().is_empty();
     if !foreign && !untouched {
         return Origin::Own;
     }
     let completed = completed(entry);
     if untouched && let Some(Ok(completed)) = &completed {
-        let status = entry.status.previous();
-        let unknown = is_unknown(&status);
+        let status = entry.status.latest();
+        let unknown = status.is_none_or(is_unknown);
         let present = entry
             .in_force()
             .is_some_and(|spec| *spec.policy.revision == *completed.revision);
-        let retried = !unknown && pending_retry(&entry.view, status.observed_retry.as_deref()).is_some();
+        let retried = !unknown && pending_retry(&entry.view, entry.status.observed_retry()).is_some();
         let carried = completed.carried.as_deref() == Some(uid);
         // The records are gone, but the status says that the upgrade was complete.
-        let was_complete = status.state == Some(UpgradeState::Complete)
-            && status.observed_generation == entry.view.metadata.generation;
+        let was_complete = status.is_some_and(|status| {
+            status.state == Some(UpgradeState::Complete)
+                && status.observed_generation == entry.view.metadata.generation
+        });
         if present && !retried && (foreign || unknown || carried || was_complete) {
             return Origin::CompletedBefore(completed.clone());
         }
@@ -224,7 +226,7 @@ fn note(entry: &mut UpgradeEntry, note: &Note) -> Option<WriteJob> {
     entry.finalizing = true;
     Some(WriteJob {
         upgrade: Arc::clone(&entry.uid),
-        effect: Write::Annotate {
+        write: Write::Annotate {
             namespace: Arc::clone(&entry.namespace),
             name: Arc::clone(&entry.name),
             patch: annotate(

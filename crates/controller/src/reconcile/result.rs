@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use api::names::Step;
 use chrono::{DateTime, TimeDelta, Utc};
+use observe::index::Index;
+use observe::writes::BlockerKind;
 
 use crate::apply::{WorkParams, Write, WriteJob, WriteResult};
-use crate::observe::index::Index;
-use crate::state::backoff::BlockerKind;
 use crate::state::context::{Context, State};
 use crate::state::upgrade::UpgradeEntry;
 use crate::state::upgrade::wake_conflicting;
@@ -19,15 +19,17 @@ const TERMINATING: TimeDelta = TimeDelta::seconds(5);
 /// Records the result of a write.
 pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result: &WriteResult) {
     let now = context.now();
-    let WriteJob { upgrade, effect } = job;
+    let WriteJob { upgrade, write } = job;
     match result {
-        WriteResult::Work(work) | WriteResult::Rival(work) => state.index.answered_work(work, now),
+        WriteResult::Work(work) | WriteResult::Rival(work) => {
+            state.update_works(|index| index.answered_work(work, now));
+        }
         WriteResult::Upgrade(object) => state.answered_upgrade((**object).clone()),
         _ => {}
     }
-    record_deletion(&mut state.index, &effect, result);
+    record_deletion(&mut state.index, &write, result);
     let Some(entry) = state.upgrades.get_mut(&upgrade) else {
-        if let (Write::Delete { uid, .. }, WriteResult::DeletionAccepted) = (&effect, result)
+        if let (Write::Delete { uid, .. }, WriteResult::DeletionAccepted) = (&write, result)
             && state.orphans.contains(uid)
         {
             context.metrics.orphan_swept();
@@ -35,7 +37,7 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
         return;
     };
     entry.skew = context.skew();
-    match effect {
+    match write {
         Write::Create {
             cluster,
             step,
@@ -135,14 +137,14 @@ fn record_change(entry: &mut UpgradeEntry, cluster: &Arc<str>, result: &WriteRes
 
 /// Records what a write shows about the deletion of a work. The work stays marked as deleting only if the hub
 /// accepted the deletion.
-fn record_deletion(index: &mut Index, effect: &Write, result: &WriteResult) {
-    match (effect, result) {
+fn record_deletion(index: &mut Index, write: &Write, result: &WriteResult) {
+    match (write, result) {
         (
             Write::Delete {
                 cluster, step, uid, ..
             },
             WriteResult::Work(work) | WriteResult::Rival(work),
-        ) if work.metadata.uid.as_deref() != Some(uid) => index.forget(cluster, *step, uid),
+        ) if work.metadata.uid.as_deref() != Some(uid) => index.remove_work(cluster, *step, uid),
         (Write::Delete { .. }, WriteResult::DeletionAccepted) => {}
         (
             Write::Delete {
@@ -152,7 +154,7 @@ fn record_deletion(index: &mut Index, effect: &Write, result: &WriteResult) {
                 cluster, step, uid, ..
             },
             WriteResult::Gone,
-        ) => index.forget(cluster, *step, uid),
+        ) => index.remove_work(cluster, *step, uid),
         (
             Write::Delete {
                 cluster, step, uid, ..
@@ -167,8 +169,10 @@ fn record_deletion(index: &mut Index, effect: &Write, result: &WriteResult) {
                 ..
             },
             WriteResult::Gone,
-        ) => index.lose(cluster, *step, uid),
-        (Write::Update { cluster, uid, .. }, WriteResult::Gone) => index.forget(cluster, Step::Platform, uid),
+        ) => index.mark_vanished(cluster, *step, uid),
+        (Write::Update { cluster, uid, .. }, WriteResult::Gone) => {
+            index.remove_work(cluster, Step::Platform, uid);
+        }
         _ => {}
     }
 }

@@ -13,6 +13,7 @@ use api::ManagedClustersUpgradeStatus;
 use api::mcu::UpgradeState;
 use api::views::Upgrade;
 use chrono::{TimeDelta, Utc};
+use observe::index::Change;
 use rollout::{Reason, Record};
 
 use super::*;
@@ -21,7 +22,7 @@ use crate::apply::{Write, WriteJob};
 use crate::apply::{WriteError, WriteErrorKind};
 use crate::fixture::{Given, cluster, context, finished, upgrade};
 use crate::lease;
-use crate::observe::index::Change;
+use crate::reconcile::request::Task;
 use crate::reconcile::result;
 use api::names::{LABEL_MCU, LABEL_MCU_UID};
 use serde_json::json;
@@ -92,7 +93,7 @@ impl TestHub {
     /// Executes a job like the hub. The works that it creates are stored for the test's hub.
     fn carry_out(&mut self, job: WriteJob) {
         self.version += 1;
-        let outcome = match &job.effect {
+        let outcome = match &job.write {
             Write::Create { cluster, step, .. } => {
                 WriteResult::Work(Box::new(self.made(cluster, *step, &job)))
             }
@@ -111,7 +112,7 @@ impl TestHub {
 
     fn made(&self, cluster: &str, step: WireStep, job: &WriteJob) -> ManifestWork {
         let mut work = crate::fixture::work(cluster, step, "none", self.version);
-        let Write::Create { params, .. } = &job.effect else {
+        let Write::Create { params, .. } = &job.write else {
             return work;
         };
         let meta = &mut work.metadata;
@@ -139,13 +140,17 @@ impl TestHub {
             .context
             .with(|state| Upgrade::clone(&state.upgrades[&job.upgrade].view));
         view.metadata.resource_version = Some(self.version.to_string());
-        match &job.effect {
-            Write::Finalizers { finalizers, life, .. } => {
+        match &job.write {
+            Write::Finalizers {
+                finalizers,
+                recorded_uid,
+                ..
+            } => {
                 view.metadata.finalizers = Some(finalizers.clone());
-                if let Some(life) = life {
+                if let Some(recorded_uid) = recorded_uid {
                     let key = api::names::ANNOTATION_UPGRADE_UID.to_owned();
                     let notes = view.metadata.annotations.get_or_insert_default();
-                    notes.insert(key, life.to_string());
+                    notes.insert(key, recorded_uid.to_string());
                 }
             }
             Write::Annotate { patch, .. } => {
@@ -197,7 +202,7 @@ impl TestHub {
 }
 
 fn line(job: &WriteJob) -> String {
-    let what = match &job.effect {
+    let what = match &job.write {
         Write::Create { cluster, step, .. } => format!("create {cluster}-{step}"),
         Write::Update { cluster, .. } => format!("update {cluster}"),
         Write::MarkSoak { cluster, .. } => format!("mark {cluster}"),
@@ -316,14 +321,11 @@ async fn a_step_that_ends_while_nothing_can_be_planned_counts_for_no_reaction() 
         ..upgrade("u1", &["c1"])
     });
     hub.context.with(|state| {
-        state
-            .index
-            .slots_released_at
-            .insert(Arc::from("u1"), Instant::now());
+        state.slots_released_at.insert(Arc::from("u1"), Instant::now());
     });
     hub.pass("u1");
     hub.context
-        .with(|state| assert!(state.index.slots_released_at.is_empty()));
+        .with(|state| assert!(state.slots_released_at.is_empty()));
 }
 
 /// An upgrade of two clusters whose spec becomes invalid, with this generation, before the first cluster is done.
@@ -429,7 +431,7 @@ async fn a_restarted_controller_creates_nothing_twice() {
     let jobs = first.reconcile();
     let create = jobs
         .into_iter()
-        .find(|job| matches!(job.effect, Write::Create { .. }))
+        .find(|job| matches!(job.write, Write::Create { .. }))
         .unwrap();
     let made = first.made("c1", WireStep::Platform, &create);
 
@@ -452,19 +454,22 @@ async fn a_plan_for_a_spec_that_has_changed_meanwhile_is_let_go() {
     let hub = hub(&["c1"]);
     hub.add_upgrade(&upgrade("u1", &["c1"]));
     let context = &hub.context;
-    let (request, observation) = context.with(|state| {
-        let request = resolve::resolve(context, state, "u1").unwrap();
-        let observation = observe(state, "u1", &request);
-        (request, observation)
+    let observed = context.with(|state| {
+        let request = resolve(context, state, "u1").unwrap();
+        let (entry, now) = (&state.upgrades["u1"], request.now);
+        request.map_plan(|wanted| observe(state, entry, wanted, now))
     });
-    let plan = plan(context, &request, &observation.fleet).unwrap();
+    let now = observed.now;
+    let checked = observed.map_plan(|observed| check(context, plan(context, observed, now), now));
     let mut paused = upgrade("u1", &["c1"]).view();
     paused.metadata.generation = Some(2);
     paused.metadata.resource_version = Some("2".to_owned());
     context.with(|state| {
         state.apply_upgrade(paused);
-        let checked = Some(Checked::Passed(Box::new(plan)));
-        let result = commit::commit(state, "u1", &request, &observation, checked, Instant::now());
+        let Task::Plan(Checked { result: Ok(_), .. }) = &checked.task else {
+            panic!("the plan keeps the rules");
+        };
+        let result = commit(state, "u1", checked, Instant::now());
         assert!(result.jobs.is_empty());
         let entry = &state.upgrades["u1"];
         assert!(entry.dirty && entry.rows.all().is_empty());

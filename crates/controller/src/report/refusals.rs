@@ -71,10 +71,10 @@ impl Rows {
             }
             return;
         }
-        let most = if blamed.is_empty() {
+        let max_rows = if blamed.is_empty() {
             Some(due.unproven.len() / 2)
         } else {
-            self.shards[due.shard].most
+            self.shards[due.shard].max_rows
         };
         for (cluster, record) in blamed {
             tracing::warn!(
@@ -91,7 +91,7 @@ impl Rows {
         }
         let shard = &mut self.shards[due.shard];
         shard.retry_at = Some(now + RETRY_AFTER);
-        shard.search(now, most);
+        shard.search(now, max_rows);
     }
 
     /// Closes a shard whose accepted rows the hub now rejects, because its schema has changed. The shard
@@ -129,7 +129,7 @@ impl Rows {
             }
             entry.retry_at = None;
             entry.closed = false;
-            entry.most = None;
+            entry.max_rows = None;
             entry.mark(now, false);
             self.refusals.retain(|_, refused| refused.shard != shard);
         }

@@ -34,7 +34,7 @@ pub struct Rows {
 #[derive(Debug, Default)]
 pub struct RowChanges {
     /// Records with a new phase.
-    pub moved: Vec<(Arc<str>, Arc<Record>)>,
+    pub phase_changes: Vec<(Arc<str>, Arc<Record>)>,
     /// True when any row changed or was removed.
     pub any: bool,
 }
@@ -192,7 +192,7 @@ impl Rows {
 
     /// Adopts the records of a plan for `policy`. `facts` returns for a cluster whether it is a canary and
     /// whether it left the selection; it is called in the order of the plan, which is sorted by name.
-    pub fn take(
+    pub fn commit(
         &mut self,
         plan: &Plan,
         policy: &Policy,
@@ -229,7 +229,7 @@ impl Rows {
             }
             if row.record.phase != state.record.phase {
                 changes
-                    .moved
+                    .phase_changes
                     .push((Arc::clone(&state.name), Arc::clone(&state.record)));
             }
             row.record = Arc::clone(&state.record);
@@ -245,7 +245,7 @@ impl Rows {
         for (state, canary, left) in joined {
             self.join(state, policy, now, (canary, left));
             changes
-                .moved
+                .phase_changes
                 .push((Arc::clone(&state.name), Arc::clone(&state.record)));
             changes.any = true;
         }
@@ -342,7 +342,7 @@ impl Rows {
             let place = places.get(row.shard).copied().flatten();
             if let Some(place) = place.filter(|_| !row.record.is_unreadable()) {
                 let is_refused = self.is_refused(cluster, &row.record);
-                due[place].add(cluster, row, is_refused, self.shards[row.shard].most);
+                due[place].add(cluster, row, is_refused, self.shards[row.shard].max_rows);
             }
         }
         for (cluster, kept) in &self.kept {
@@ -368,10 +368,10 @@ impl Rows {
         };
         entry.recover();
         if due.more {
-            entry.most = entry.most.map(|most| most * 2);
+            entry.max_rows = entry.max_rows.map(|rows| rows * 2);
             entry.mark(now, true);
         } else {
-            entry.most = None;
+            entry.max_rows = None;
         }
         entry.exists = !due.rows.is_empty();
         entry.version = entry.version.max(version).max(entry.seen);

@@ -30,7 +30,7 @@ pub(super) struct ReportShard {
     pub(super) not_before: Option<Instant>,
     /// While the rejected row is being searched for: how many rows may be sent that the hub has not accepted
     /// yet.
-    pub(super) most: Option<usize>,
+    pub(super) max_rows: Option<usize>,
     /// When rejected rows are sent again.
     pub(super) retry_at: Option<Instant>,
     /// The hub's message if it rejects the shard for another reason than a row that could be left out.
@@ -91,8 +91,8 @@ impl ReportShard {
     }
 
     /// Schedules the next write of the search.
-    pub(super) fn search(&mut self, now: Instant, most: Option<usize>) {
-        self.most = most;
+    pub(super) fn search(&mut self, now: Instant, max_rows: Option<usize>) {
+        self.max_rows = max_rows;
         self.changed = Some(now);
         self.urgent = true;
         self.not_before = Some(now + SEARCH);
@@ -127,12 +127,12 @@ impl Due {
 
     /// Adds the row of a cluster. While the record is rejected or not part of the current search step, adds
     /// its last accepted content instead.
-    pub(super) fn add(&mut self, cluster: &Arc<str>, row: &Row, is_refused: bool, most: Option<usize>) {
+    pub(super) fn add(&mut self, cluster: &Arc<str>, row: &Row, is_refused: bool, max_rows: Option<usize>) {
         let proven = row
             .stored
             .as_ref()
             .is_some_and(|stored| Arc::ptr_eq(stored, &row.record));
-        let waits = !proven && most.is_some_and(|most| self.unproven.len() >= most);
+        let waits = !proven && max_rows.is_some_and(|max_rows| self.unproven.len() >= max_rows);
         if !proven && (is_refused || waits) {
             self.more |= waits && !is_refused;
             if let Some(stored) = &row.stored {

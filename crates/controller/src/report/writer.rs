@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use api::ManagedClustersUpgradeStatus;
 use api::conditions::COMPLETE;
+use api::mcu::UpgradeState;
 
 /// Shortest time between two writes of a status.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -42,19 +43,34 @@ impl StatusState {
     /// The status against which transitions are measured: the latest draft or, without one, the status that
     /// the hub holds.
     #[must_use]
+    pub fn latest(&self) -> Option<&ManagedClustersUpgradeStatus> {
+        self.draft.as_ref().or(self.written.as_ref())
+    }
+
+    /// A copy of the latest status; empty if there is none.
+    #[must_use]
     pub fn previous(&self) -> ManagedClustersUpgradeStatus {
-        self.draft
-            .as_ref()
-            .or(self.written.as_ref())
-            .cloned()
-            .unwrap_or_default()
+        self.latest().cloned().unwrap_or_default()
     }
 
     /// The status that the hub holds, as far as this replica knows. Watchers see this one, so transition
     /// times are measured against it.
     #[must_use]
-    pub fn written(&self) -> ManagedClustersUpgradeStatus {
-        self.written.clone().unwrap_or_default()
+    pub const fn written(&self) -> Option<&ManagedClustersUpgradeStatus> {
+        self.written.as_ref()
+    }
+
+    /// The value of `retry-failed` that the latest status calls observed.
+    #[must_use]
+    pub fn observed_retry(&self) -> Option<&str> {
+        self.latest()?.observed_retry.as_deref()
+    }
+
+    /// True when the latest status says that the spec is invalid.
+    #[must_use]
+    pub fn is_invalid(&self) -> bool {
+        self.latest()
+            .is_some_and(|status| status.state == Some(UpgradeState::Invalid))
     }
 
     /// Sets the desired status.

@@ -9,12 +9,15 @@ use api::names::{LABEL_MCU, LABEL_MCU_UID, report_name};
 use api::views::{Report, Upgrade};
 use chrono::{DateTime, SecondsFormat, SubsecRound, TimeDelta, Utc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use observe::index::{Index, Key, Uid};
 use tokio::sync::Notify;
 
 use crate::apply::WriteQueue;
 use crate::clock::HubClock;
+use crate::health::{Check, Readiness};
 use crate::lease::Fence;
-use crate::observe::index::{Index, Key, Uid};
+use crate::metrics::Metrics;
+use crate::metrics::labels::WatchKind;
 use crate::spec;
 use crate::state::freshness::Freshness;
 use crate::state::freshness::KINDS;
@@ -22,9 +25,6 @@ use crate::state::orphans::Orphans;
 use crate::state::settings::Settings;
 use crate::state::upgrade::Upgrades;
 use crate::state::upgrade::{UpgradeEntry, concerns_archive, concerns_planning};
-use crate::telemetry::health::{Check, Readiness};
-use crate::telemetry::labels::WatchKind;
-use crate::telemetry::metrics::Metrics;
 
 /// Largest number of remembered reports whose upgrades are not known.
 const MAX_UNKNOWN_REPORTS: usize = 4096;
@@ -36,6 +36,8 @@ const MAX_ENDED: usize = 4096;
 pub struct State {
     /// The cache.
     pub index: Index,
+    /// For each upgrade, when the oldest step that ended since the last pass was seen to end and released a slot.
+    pub slots_released_at: AHashMap<Uid, Instant>,
     /// One entry per upgrade.
     pub upgrades: Upgrades,
     /// Works without an upgrade.
@@ -56,6 +58,7 @@ impl State {
     fn new(settings: Settings) -> State {
         State {
             index: Index::default(),
+            slots_released_at: AHashMap::new(),
             upgrades: Upgrades::new(),
             orphans: Orphans::default(),
             unknown_reports: AHashMap::new(),
@@ -123,7 +126,7 @@ impl Context {
     pub fn update(&self, change: impl FnOnce(&mut State)) {
         let wake = self.with(|state| {
             change(state);
-            state.forget_news_of_others();
+            state.forget_changes();
             state.index.all_dirty
                 || !state.index.dirty.is_empty()
                 || state.upgrades.values().any(UpgradeEntry::is_due)
@@ -226,7 +229,7 @@ impl Context {
             if opened {
                 state.owns_records = true;
                 // Steps that ended while the lists were read do not count for the reaction time.
-                state.index.slots_released_at.clear();
+                state.slots_released_at.clear();
             }
             opened
         })
@@ -332,7 +335,7 @@ impl State {
         }
         let spec = spec::resolve(&upgrade, &self.settings.works, self.settings.operators_grace);
         if let Some(entry) = self.upgrades.get_mut(uid.as_str()) {
-            entry.take_spec(spec, followed);
+            entry.set_spec(spec, followed);
             if !self.owns_records || !self.settings.serves(&entry.namespace) {
                 entry.archive_as_told();
             }
@@ -368,12 +371,20 @@ impl State {
         }
     }
 
+    /// Handles a change of a ManifestWork in the index, and records when it released slots.
+    pub fn update_works(&mut self, change: impl FnOnce(&mut Index)) {
+        change(&mut self.index);
+        for uid in self.index.slots_released.drain() {
+            self.slots_released_at.entry(uid).or_insert_with(Instant::now);
+        }
+    }
+
     /// Clears the list of changes on a replica that does not plan. It will reconcile everything when it
     /// becomes the leader.
-    fn forget_news_of_others(&mut self) {
+    fn forget_changes(&mut self) {
         if !self.owns_records {
             self.index.dirty.clear();
-            self.index.slots_released_at.clear();
+            self.slots_released_at.clear();
         }
     }
 

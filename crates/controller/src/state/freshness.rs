@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::telemetry::labels::WatchKind;
+use crate::metrics::labels::WatchKind;
 
 /// Object kinds whose lists must have arrived before anything is planned.
 pub const KINDS: [WatchKind; 8] = [

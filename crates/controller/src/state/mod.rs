@@ -5,6 +5,7 @@ pub mod action_limit;
 pub mod backoff;
 pub mod context;
 pub mod freshness;
+pub mod observed;
 pub mod origin;
 pub mod orphan_search;
 pub mod orphans;

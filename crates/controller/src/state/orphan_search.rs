@@ -1,14 +1,15 @@
 //! Finds works whose upgrade is gone, and handles the results of the sweep that reads and deletes them. No
 //! I/O.
 
+use observe::index::Uid;
+
 use crate::apply::{Write, WriteJob};
-use crate::observe::index::Uid;
 use crate::state::context::State;
 use crate::state::origin::Origin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::state::orphans::{OrphanVerdict, Orphans, Suspect};
+use crate::state::orphans::{OrphanCandidate, OrphanDecision, Orphans};
 
 /// How often the index is searched.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -17,8 +18,8 @@ const RECHECK_AFTER: Duration = Duration::from_mins(10);
 
 impl State {
     /// Searches for works without an upgrade, at most every ten seconds. Returns those that must be evaluated
-    /// now; the results must be passed to [`State::record_verdicts`].
-    pub fn find_orphans(&mut self, now: Instant) -> Vec<Suspect> {
+    /// now; the results must be passed to [`State::record_decisions`].
+    pub fn find_orphans(&mut self, now: Instant) -> Vec<OrphanCandidate> {
         let recent = |at: Instant| now < at + INTERVAL;
         if self.orphans.scanned.is_some_and(recent) {
             return Vec::new();
@@ -31,7 +32,7 @@ impl State {
             for cluster in self.index.clusters_of(&upgrade) {
                 let works = self.index.works(&cluster).into_iter().flatten().flatten();
                 let of_it = works.filter(|view| view.upgrade == upgrade && !view.work.vanished);
-                found.extend(of_it.map(|view| Suspect {
+                found.extend(of_it.map(|view| OrphanCandidate {
                     cluster: Arc::clone(&cluster),
                     step: view.step,
                     uid: Arc::clone(&view.uid),
@@ -54,14 +55,14 @@ impl State {
 
     /// Handles the results of the evaluation; empty if the hub could not be read. Returns the deletions, and
     /// messages for people that were not reported before.
-    pub fn record_verdicts(
+    pub fn record_decisions(
         &mut self,
-        verdicts: Vec<(Suspect, OrphanVerdict)>,
+        decisions: Vec<(OrphanCandidate, OrphanDecision)>,
         now: Instant,
-    ) -> (Vec<WriteJob>, Vec<(Suspect, &'static str)>) {
+    ) -> (Vec<WriteJob>, Vec<(OrphanCandidate, &'static str)>) {
         self.orphans.evaluating = false;
         let (mut jobs, mut reports) = (Vec::new(), Vec::new());
-        for (one, verdict) in verdicts {
+        for (one, decision) in decisions {
             let key = (Arc::clone(&one.cluster), one.step.index());
             let Some(orphan) = self.orphans.known.get_mut(&key) else {
                 continue;
@@ -71,18 +72,18 @@ impl State {
                 continue;
             }
             orphan.next = now + RECHECK_AFTER;
-            match verdict {
-                OrphanVerdict::Leave => {}
-                OrphanVerdict::Keep(why) => {
+            match decision {
+                OrphanDecision::Leave => {}
+                OrphanDecision::Keep(why) => {
                     if !std::mem::replace(&mut orphan.reported, true) {
                         reports.push((one, why));
                     }
                 }
-                OrphanVerdict::Remove => {
+                OrphanDecision::Remove => {
                     self.index.mark_deleting(&one.cluster, one.step, &one.uid);
                     jobs.push(WriteJob {
                         upgrade: one.upgrade,
-                        effect: Write::Delete {
+                        write: Write::Delete {
                             cluster: one.cluster,
                             step: one.step,
                             uid: one.uid,

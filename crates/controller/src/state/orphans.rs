@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use ahash::AHashSet;
 use api::names::{ANNOTATION_OWNER, LABEL_MCU_UID, Step};
+use observe::index::Uid;
 use serde_json::Value;
 
-use crate::observe::index::Uid;
 use crate::state::settings::Settings;
 
 /// Largest number of works that are evaluated at once.
@@ -42,7 +42,7 @@ pub(super) struct Orphan {
 
 /// A work that must be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Suspect {
+pub struct OrphanCandidate {
     /// Its cluster.
     pub cluster: Arc<str>,
     /// Its step.
@@ -55,7 +55,7 @@ pub struct Suspect {
 
 /// The existing upgrades in one consistent list.
 #[derive(Debug, Default)]
-pub struct Living {
+pub struct ExistingUpgrades {
     /// UIDs.
     pub uids: AHashSet<String>,
     /// `namespace/name`.
@@ -64,7 +64,7 @@ pub struct Living {
 
 /// The result of the evaluation of a work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OrphanVerdict {
+pub enum OrphanDecision {
     /// The work is removed.
     Remove,
     /// The work stays, and nothing is wrong with that.
@@ -78,32 +78,32 @@ pub enum OrphanVerdict {
 #[must_use]
 pub fn evaluate(
     work: &Value,
-    suspect: &Suspect,
-    living: &Living,
+    candidate: &OrphanCandidate,
+    existing: &ExistingUpgrades,
     settings: &Settings,
     takes_over: impl FnOnce(&str) -> bool,
-) -> OrphanVerdict {
+) -> OrphanDecision {
     let meta = &work["metadata"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let same = text(&meta["uid"]) == *suspect.uid
-        && text(&meta["labels"][LABEL_MCU_UID]) == *suspect.upgrade
-        && text(&meta["name"]) == suspect.step.work_name(&suspect.cluster);
-    if !same || !meta["deletionTimestamp"].is_null() || living.uids.contains(&*suspect.upgrade) {
-        return OrphanVerdict::Leave;
+    let same = text(&meta["uid"]) == *candidate.uid
+        && text(&meta["labels"][LABEL_MCU_UID]) == *candidate.upgrade
+        && text(&meta["name"]) == candidate.step.work_name(&candidate.cluster);
+    if !same || !meta["deletionTimestamp"].is_null() || existing.uids.contains(&*candidate.upgrade) {
+        return OrphanDecision::Leave;
     }
     let owner = text(&meta["annotations"][ANNOTATION_OWNER]);
     // An upgrade that was restored under its name takes its works over.
-    if living.names.contains(&owner) && takes_over(&owner) {
-        return OrphanVerdict::Leave;
+    if existing.names.contains(&owner) && takes_over(&owner) {
+        return OrphanDecision::Leave;
     }
     let namespace = owner.split_once('/').map(|(namespace, _)| namespace);
     if !settings.namespaces.is_empty() && !namespace.is_some_and(|namespace| settings.serves(namespace)) {
-        return OrphanVerdict::Leave;
+        return OrphanDecision::Leave;
     }
-    if touches_cluster_version(suspect.step, work) && !keeps_cluster_version(work) {
-        return OrphanVerdict::Keep("its deleteOption would delete the cluster's ClusterVersion with it");
+    if touches_cluster_version(candidate.step, work) && !keeps_cluster_version(work) {
+        return OrphanDecision::Keep("its deleteOption would delete the cluster's ClusterVersion with it");
     }
-    OrphanVerdict::Remove
+    OrphanDecision::Remove
 }
 
 fn touches_cluster_version(step: Step, work: &Value) -> bool {
@@ -140,7 +140,7 @@ impl Orphans {
     }
 
     /// Sets the works that currently have no upgrade. Works that were known before keep their time.
-    pub(super) fn take(&mut self, found: Vec<Suspect>, now: Instant) {
+    pub(super) fn take(&mut self, found: Vec<OrphanCandidate>, now: Instant) {
         let mut before = std::mem::take(&mut self.known);
         for one in found {
             let key = (Arc::clone(&one.cluster), one.step.index());
@@ -159,15 +159,15 @@ impl Orphans {
     }
 
     /// The works whose upgrade has been gone for long enough.
-    pub(super) fn due(&self, now: Instant) -> Vec<Suspect> {
+    pub(super) fn due(&self, now: Instant) -> Vec<OrphanCandidate> {
         let known = self.known.iter();
         let due = known.filter(|(_, orphan)| orphan.since + SWEEP_AFTER <= now && orphan.next <= now);
-        let suspect = |((cluster, slot), orphan): (&(Arc<str>, usize), &Orphan)| Suspect {
+        let candidate = |((cluster, slot), orphan): (&(Arc<str>, usize), &Orphan)| OrphanCandidate {
             cluster: Arc::clone(cluster),
             step: Step::ALL[*slot],
             uid: Arc::clone(&orphan.uid),
             upgrade: Arc::clone(&orphan.upgrade),
         };
-        due.map(suspect).take(BATCH).collect()
+        due.map(candidate).take(BATCH).collect()
     }
 }

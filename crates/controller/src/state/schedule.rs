@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
+use observe::index::SelectionChanges;
 
-use crate::observe::index::SelectionNews;
 use crate::state::context::State;
 
 /// Longest sleep of the loop, because it must regularly report that it is alive.
@@ -15,8 +15,8 @@ impl State {
     /// Forgets the records of earlier terms, because the new term lists those on the hub.
     pub fn begin_term(&mut self) {
         self.owns_records = false;
-        self.index.slots_released_at.clear();
-        self.index.selection_news = SelectionNews::default();
+        self.slots_released_at.clear();
+        self.index.selection_changes = SelectionChanges::default();
         for entry in self.upgrades.values_mut() {
             entry.begin_term();
             entry.archive_as_told();

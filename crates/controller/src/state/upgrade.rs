@@ -10,19 +10,23 @@ use api::time::to_chrono;
 use api::validate::SpecViolation;
 use api::views::Upgrade;
 use chrono::{DateTime, TimeDelta, Utc};
-use rollout::{ActionKind, Attempt, Busy};
+use observe::index::{Index, Uid};
+use observe::input::InstalledVersion;
+use observe::selection::Selected;
+use observe::writes::{
+    Backoff, BlockerKind, CERTAIN_AFTER, LastReading, MISSING_RETRY, RunningWrites, StepBlocker, Unsettled,
+    unsettled_steps,
+};
+use rollout::{ActionKind, Attempt};
 
 use crate::apply::{Retry, WriteError, WriteErrorKind, WriteResult};
 use crate::archive::record::Archive;
-use crate::observe::index::{Index, Uid};
-use crate::observe::selection::Selected;
 use crate::report::rows::Rows;
 use crate::report::writer::StatusState;
 use crate::spec::ResolvedSpec;
 use crate::state::action_limit::ActionLimit;
 use crate::state::backoff::{
-    BACKOFF, BLOCKER_RETRY, Backoff, BlockerKind, CERTAIN_AFTER, Certainty, LastReading, StepBlocker,
-    Unsettled, certainty, doubled,
+    BACKOFF, BLOCKER_RETRY, Certainty, after_failure, certainty, clamp, doubled, held_off,
 };
 use crate::state::origin::Origin;
 
@@ -35,17 +39,9 @@ const INTERVAL_BEHIND: Duration = Duration::from_millis(500);
 /// The pause after a pass is this many times as long as the pass, so passes take at most a third of the time.
 const REST_FACTOR: u32 = 2;
 
-/// Number of consecutive forbidden creations, over a minute, after which a human must grant the permission.
-pub const LASTING_AFTER: u32 = 7;
 /// Number of checks of a foreign work that is being deleted, over a minute, after which it is unlikely to disappear
 /// without help.
 const MAX_TERMINATING_CHECKS: u32 = 12;
-
-/// How long the result of reading a work counts as current.
-const READING_MAX_AGE: TimeDelta = TimeDelta::seconds(60);
-
-/// How long a cluster whose namespace is missing is left out before it is tried again.
-pub const MISSING_RETRY: TimeDelta = TimeDelta::seconds(60);
 
 /// Upgrades by UID.
 pub type Upgrades = AHashMap<Uid, UpgradeEntry>;
@@ -86,19 +82,18 @@ pub struct UpgradeEntry {
     pub former: AHashSet<Arc<str>>,
     /// What the Selected condition says in addition to the number of clusters.
     pub notes: Vec<String>,
-    /// Versions that this upgrade has installed on clusters whose claims still show the previous version, together with
-    /// that claim.
-    pub proven: AHashMap<Arc<str>, (Arc<str>, Arc<str>)>,
+    /// Versions that this upgrade has installed on clusters whose claims still show the previous version.
+    pub installed: AHashMap<Arc<str>, InstalledVersion>,
     /// Records.
     pub rows: Rows,
     /// Running writes, by cluster.
-    pub busy: AHashMap<Arc<str>, Writes>,
+    pub running: AHashMap<Arc<str>, RunningWrites>,
     /// Failed writes, by cluster.
     pub backoff: AHashMap<Arc<str>, Backoff>,
     /// Creations and changes of works that may have taken effect, or may still do so, by cluster: one per step, in order.
     pub unsettled: AHashMap<Arc<str>, Vec<Unsettled>>,
     /// The last time that a work was read, by cluster.
-    readings: AHashMap<Arc<str>, LastReading>,
+    pub(super) readings: AHashMap<Arc<str>, LastReading>,
     /// Blocked steps, detected when their works were to be created.
     pub blockers: AHashMap<(Arc<str>, Step), StepBlocker>,
     /// Clusters whose namespace is gone or terminating, until they are checked again.
@@ -118,7 +113,7 @@ pub struct UpgradeEntry {
     /// The wait after failed writes of the finalizers or annotations.
     pub finalizer_backoff: Option<Backoff>,
     /// Limits how often the same action is executed for the same cluster.
-    pub taken: ActionLimit,
+    pub action_limit: ActionLimit,
     /// How far the clock is ahead of the hub's, if the difference is too large.
     pub skew: Option<TimeDelta>,
     /// What is kept in place of almost all of the above while the upgrade is archived.
@@ -131,27 +126,6 @@ pub struct UpgradeEntry {
     pub last_reconcile: Option<(Instant, Duration)>,
     /// When to reconcile again if nothing happens before.
     pub wake_at: Option<DateTime<Utc>>,
-}
-
-/// Running writes of one cluster.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Writes {
-    /// Number of writes.
-    pub count: usize,
-    /// One of them starts a step that holds a slot.
-    pub starting: bool,
-}
-
-impl Writes {
-    /// The same in the form that the planner uses.
-    #[must_use]
-    pub const fn busy(self) -> Busy {
-        if self.starting {
-            Busy::Starting
-        } else {
-            Busy::Other
-        }
-    }
 }
 
 impl UpgradeEntry {
@@ -180,8 +154,8 @@ impl UpgradeEntry {
             left: AHashMap::new(),
             former: AHashSet::new(),
             notes: Vec::new(),
-            proven: AHashMap::new(),
-            busy: AHashMap::new(),
+            installed: AHashMap::new(),
+            running: AHashMap::new(),
             backoff: AHashMap::new(),
             unsettled: AHashMap::new(),
             readings: AHashMap::new(),
@@ -194,7 +168,7 @@ impl UpgradeEntry {
             last_annotation: None,
             finalizing: false,
             finalizer_backoff: None,
-            taken: ActionLimit::default(),
+            action_limit: ActionLimit::default(),
             skew: None,
             archive: None,
             unarchived: None,
@@ -211,7 +185,7 @@ impl UpgradeEntry {
     }
 
     /// Sets the spec after validation. `followed`: it belongs to the next revision of the object after the known one.
-    pub fn take_spec(&mut self, spec: Result<ResolvedSpec, Vec<SpecViolation>>, followed: bool) {
+    pub fn set_spec(&mut self, spec: Result<ResolvedSpec, Vec<SpecViolation>>, followed: bool) {
         self.spec = spec.map(Arc::new).map_err(Arc::new);
         match &self.spec {
             Ok(spec) => self.last_valid = Some(Arc::clone(spec)),
@@ -232,13 +206,6 @@ impl UpgradeEntry {
         self.blockers
             .retain(|_, blocker| !matches!(blocker.kind, BlockerKind::Refused(_)));
         self.dirty = true;
-    }
-
-    /// True when a step is blocked by a work that is not managed by any upgrade.
-    #[must_use]
-    pub fn has_foreign(&self, cluster: &Arc<str>, step: Step) -> bool {
-        let blocker = self.blockers.get(&(Arc::clone(cluster), step));
-        blocker.is_some_and(|blocker| blocker.kind == BlockerKind::Foreign)
     }
 
     /// True when this is the spec in force.
@@ -294,7 +261,7 @@ impl UpgradeEntry {
     /// True when a write is running or waits to be repeated.
     #[must_use]
     pub fn has_open_matters(&self) -> bool {
-        let idle = self.busy.is_empty() && self.unsettled.is_empty();
+        let idle = self.running.is_empty() && self.unsettled.is_empty();
         let clear = self.backoff.is_empty() && self.blockers.is_empty() && self.missing.is_empty();
         !idle || !clear || self.skew.is_some()
     }
@@ -336,17 +303,17 @@ impl UpgradeEntry {
 
     /// Records that writes for a cluster start.
     pub fn begin(&mut self, cluster: &Arc<str>, starting: bool) {
-        let writes = self.busy.entry(Arc::clone(cluster)).or_default();
+        let writes = self.running.entry(Arc::clone(cluster)).or_default();
         writes.count += 1;
         writes.starting |= starting;
     }
 
     /// Records that a write for a cluster has ended.
     pub fn end(&mut self, cluster: &Arc<str>) {
-        if let Some(writes) = self.busy.get_mut(cluster) {
+        if let Some(writes) = self.running.get_mut(cluster) {
             writes.count -= 1;
             if writes.count == 0 {
-                self.busy.remove(cluster);
+                self.running.remove(cluster);
             }
         }
         self.dirty = true;
@@ -359,7 +326,7 @@ impl UpgradeEntry {
 
     /// Records a failure. The wait doubles each time, from a second to a minute.
     pub fn fail(&mut self, cluster: &Arc<str>, now: DateTime<Utc>, error: &WriteError) {
-        let entry = Backoff::after(self.backoff.get(cluster), now, error);
+        let entry = after_failure(self.backoff.get(cluster), now, error);
         self.backoff.insert(Arc::clone(cluster), entry);
     }
 
@@ -376,7 +343,7 @@ impl UpgradeEntry {
             "the same write was requested too often"
         );
         let before = self.backoff.get(cluster);
-        let entry = Backoff::held_off(before, now, &text, wait);
+        let entry = held_off(before, now, &text, wait);
         self.backoff.insert(Arc::clone(cluster), entry);
     }
 
@@ -384,7 +351,7 @@ impl UpgradeEntry {
     pub fn clamp_waits(&mut self, now: DateTime<Utc>) {
         let waits = self.backoff.values_mut().chain(self.finalizer_backoff.as_mut());
         for backoff in waits {
-            backoff.clamp(now);
+            clamp(backoff, now);
         }
         for blocker in self.blockers.values_mut() {
             blocker.retry_at = blocker.retry_at.min(now + BLOCKER_RETRY.1);
@@ -472,13 +439,8 @@ impl UpgradeEntry {
     /// may still take effect if its work is deleted.
     #[must_use]
     pub fn unsettled_steps(&self, cluster: &str, index: &Index) -> (Option<Step>, Option<Step>) {
-        let known = || self.unsettled.get(cluster).into_iter().flatten();
-        let open = known().find(|unsettled| !unsettled.has_landed(cluster, &self.uid, index));
-        let open = open.map(|unsettled| unsettled.step);
-        let late = known()
-            .map(|unsettled| unsettled.step)
-            .find(|step| Some(*step) != open);
-        (open, late)
+        let known = self.unsettled.get(cluster).map_or(&[][..], Vec::as_slice);
+        unsettled_steps(known, cluster, &self.uid, index)
     }
 
     /// When the next uncertainty ends by time alone.
@@ -528,8 +490,7 @@ impl UpgradeEntry {
     /// The step whose work was read recently, and when the read was requested.
     #[must_use]
     pub fn reading(&self, cluster: &str, now: DateTime<Utc>) -> Option<(Step, DateTime<Utc>)> {
-        let reading = self.readings.get(cluster)?;
-        (now <= reading.answered + READING_MAX_AGE).then_some((reading.step, reading.asked))
+        self.readings.get(cluster)?.current(now)
     }
 
     /// Records that the namespace of a cluster is gone or terminating.
@@ -545,7 +506,7 @@ impl UpgradeEntry {
             self.last_annotation = None;
         }
         self.finalizer_backoff = match outcome {
-            WriteResult::Failed(error) => Some(Backoff::after(self.finalizer_backoff.as_ref(), now, error)),
+            WriteResult::Failed(error) => Some(after_failure(self.finalizer_backoff.as_ref(), now, error)),
             _ => None,
         };
     }

@@ -3,6 +3,7 @@ use std::time::Instant;
 use api::names::{ANNOTATION_OWNER, LABEL_MCU_UID, Step};
 use http::Response;
 use kube::client::Body;
+use observe::index::Change;
 use rollout::testing::at;
 use serde_json::json;
 use tower::service_fn;
@@ -10,7 +11,6 @@ use tower::service_fn;
 use super::*;
 use crate::apply::{Write, WriteResult};
 use crate::fixture::{context, work};
-use crate::observe::index::Change;
 use crate::state::orphans::SWEEP_AFTER;
 
 /// A hub with these upgrades, by UID and name, on which every work is a platform work of `ns/spring` with UID
@@ -41,17 +41,17 @@ fn hub(upgrades: &'static [(&'static str, &'static str)]) -> Client {
 async fn swept(upgrades: &'static [(&'static str, &'static str)]) -> Vec<String> {
     let context = Arc::new(context(&["c1"]));
     let begun = Instant::now();
-    let suspects = context.with(|state| {
+    let candidates = context.with(|state| {
         let late = work("c1", Step::Platform, "gone", 5);
         state.index.work(&Change::Applied(late), at(0));
         assert!(state.find_orphans(begun).is_empty());
         state.find_orphans(begun + SWEEP_AFTER)
     });
-    sweep(Arc::clone(&context), hub(upgrades), suspects).await;
+    sweep(Arc::clone(&context), hub(upgrades), candidates).await;
     let jobs = context.queue.drain();
     let mut deleted = Vec::new();
     for job in jobs {
-        if let Write::Delete { cluster, step, .. } = &job.effect {
+        if let Write::Delete { cluster, step, .. } = &job.write {
             deleted.push(step.work_name(cluster));
         }
         context.with(|state| {
@@ -79,7 +79,7 @@ async fn nothing_is_swept_while_the_hub_knows_the_upgrade_or_one_of_its_name() {
 async fn nothing_is_swept_when_the_hub_cannot_be_read_and_it_is_tried_again() {
     let context = Arc::new(context(&["c1"]));
     let begun = Instant::now();
-    let suspects = context.with(|state| {
+    let candidates = context.with(|state| {
         let late = work("c1", Step::Platform, "gone", 5);
         state.index.work(&Change::Applied(late), at(0));
         let _ = state.find_orphans(begun);
@@ -87,7 +87,7 @@ async fn nothing_is_swept_when_the_hub_cannot_be_read_and_it_is_tried_again() {
     });
     let deaf =
         service_fn(|_: Request<Body>| async { Err::<Response<Body>, _>(std::io::Error::other("no way")) });
-    sweep(Arc::clone(&context), Client::new(deaf, "default"), suspects).await;
+    sweep(Arc::clone(&context), Client::new(deaf, "default"), candidates).await;
     assert!(context.queue.drain().is_empty());
     let again = context.with(|state| state.find_orphans(begun + SWEEP_AFTER * 2));
     assert_eq!(again.len(), 1);
@@ -117,12 +117,12 @@ fn deep_hub() -> Client {
 async fn a_deeply_nested_upgrade_or_work_holds_up_no_sweep() {
     let context = Arc::new(context(&["c1"]));
     let begun = Instant::now();
-    let suspects = context.with(|state| {
+    let candidates = context.with(|state| {
         let late = work("c1", Step::PreAction, "gone", 5);
         state.index.work(&Change::Applied(late), at(0));
         let _ = state.find_orphans(begun);
         state.find_orphans(begun + SWEEP_AFTER)
     });
-    sweep(Arc::clone(&context), deep_hub(), suspects).await;
+    sweep(Arc::clone(&context), deep_hub(), candidates).await;
     assert_eq!(context.queue.drain().len(), 1);
 }

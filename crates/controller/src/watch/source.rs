@@ -18,6 +18,7 @@ use http_body_util::BodyExt;
 use kube::api::{ListParams, WatchParams};
 use kube::client::Body;
 use kube::{Client, Resource};
+use observe::index::{Change, Key, key};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -25,7 +26,6 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Watched;
 use crate::lease::random;
-use crate::observe::index::{Change, Key, key};
 use crate::state::context::Context;
 
 mod decode;
@@ -46,16 +46,16 @@ const MAX_WAIT: Duration = Duration::from_mins(1);
 
 /// Why a kind must be listed again.
 #[derive(Debug)]
-enum Trouble {
+enum WatchFailure {
     /// The server no longer has the version from which to continue.
     Expired,
     /// Any other error, with how long the server asks to wait.
     Failed { reason: String, wait: Duration },
 }
 
-impl Trouble {
-    fn failed(reason: impl Into<String>) -> Trouble {
-        Trouble::Failed {
+impl WatchFailure {
+    fn failed(reason: impl Into<String>) -> WatchFailure {
+        WatchFailure::Failed {
             reason: reason.into(),
             wait: Duration::ZERO,
         }
@@ -130,12 +130,12 @@ struct Refusal {
 }
 
 impl Refusal {
-    fn trouble(self, wait: Duration) -> Trouble {
+    fn trouble(self, wait: Duration) -> WatchFailure {
         if self.code == 410 || self.reason == "Expired" || self.reason == "Gone" {
-            return Trouble::Expired;
+            return WatchFailure::Expired;
         }
         let (message, code) = (self.message, self.code);
-        Trouble::Failed {
+        WatchFailure::Failed {
             reason: format!("the API server returned {code}: {message}"),
             wait,
         }
@@ -177,12 +177,12 @@ where
                 trouble = self.follow(generation) => trouble,
             };
             let (reason, outage, wait) = match trouble {
-                Trouble::Expired => (
+                WatchFailure::Expired => (
                     "the server no longer has its version".to_owned(),
                     false,
                     Duration::ZERO,
                 ),
-                Trouble::Failed { reason, wait } => (reason, true, wait.min(MAX_WAIT)),
+                WatchFailure::Failed { reason, wait } => (reason, true, wait.min(MAX_WAIT)),
             };
             self.context.watch_lost(K::KIND, outage, &reason);
             let pause = self.backoff.next();
@@ -196,7 +196,7 @@ where
     }
 
     /// Lists and watches until an error occurs.
-    async fn follow(&mut self, generation: u64) -> Trouble {
+    async fn follow(&mut self, generation: u64) -> WatchFailure {
         if let Some(kind) = K::AFTER {
             self.context.freshness.until_fresh(kind, generation).await;
         }
@@ -212,7 +212,7 @@ where
     }
 
     /// Reads all current objects and returns the version from which to watch.
-    async fn list(&self, generation: u64) -> Result<String, Trouble> {
+    async fn list(&self, generation: u64) -> Result<String, WatchFailure> {
         let mut params = ListParams::default().limit(K::PAGE);
         params.label_selector = self.label.map(str::to_owned);
         let mut listing = Listing::default();
@@ -222,7 +222,7 @@ where
             let body = timeout(PAGE_TIMEOUT, self.page(&params));
             let body = body.await.map_err(|_| silent("a list", PAGE_TIMEOUT))??;
             let page: ListPage<'_> = serde_json::from_slice(&body)
-                .map_err(|error| Trouble::failed(format!("the list cannot be parsed: {error}")))?;
+                .map_err(|error| WatchFailure::failed(format!("the list cannot be parsed: {error}")))?;
             let listed = self.accept(generation, page.metadata.resource_version, &mut version)?;
             listing.newest = listing.newest.max(listed);
             for item in page.items.unwrap_or_default() {
@@ -241,20 +241,21 @@ where
         Ok(version.unwrap_or_default())
     }
 
-    async fn page(&self, params: &ListParams) -> Result<Bytes, Trouble> {
+    async fn page(&self, params: &ListParams) -> Result<Bytes, WatchFailure> {
         let request = kube::core::Request::new(K::url_path(&(), None))
             .list(params)
-            .map_err(|error| Trouble::failed(error.to_string()))?;
+            .map_err(|error| WatchFailure::failed(error.to_string()))?;
         let body = self.send(request).await?.into_body();
         let body = body.collect().await;
-        let body = body.map_err(|error| Trouble::failed(format!("the list was interrupted: {error}")))?;
+        let body =
+            body.map_err(|error| WatchFailure::failed(format!("the list was interrupted: {error}")))?;
         Ok(body.to_bytes())
     }
 
     /// Sends a request and returns the response if it is successful.
-    async fn send(&self, request: Request<Vec<u8>>) -> Result<Response<Body>, Trouble> {
+    async fn send(&self, request: Request<Vec<u8>>) -> Result<Response<Body>, WatchFailure> {
         let answer = self.client.send(request.map(Body::from)).await;
-        let answer = answer.map_err(|error| Trouble::failed(describe(&error)))?;
+        let answer = answer.map_err(|error| WatchFailure::failed(describe(&error)))?;
         let status = answer.status();
         if status.is_success() {
             return Ok(answer);
@@ -273,19 +274,24 @@ where
 
     /// Checks the version of a page and returns it as a number, or 0 if it is not a number. If it is older
     /// than a known version, the list is from an older storage, and everything is read again.
-    fn accept(&self, generation: u64, page: String, version: &mut Option<String>) -> Result<u64, Trouble> {
+    fn accept(
+        &self,
+        generation: u64,
+        page: String,
+        version: &mut Option<String>,
+    ) -> Result<u64, WatchFailure> {
         let number = page.parse().unwrap_or(0);
         if version.is_some() {
             return Ok(number);
         }
         if page.is_empty() {
-            return Err(Trouble::failed("the list has no resource version"));
+            return Err(WatchFailure::failed("the list has no resource version"));
         }
         if number > 0
             && let Some(known) = self.context.freshness.newer_than(K::KIND, number)
         {
             self.context.discard_all(K::KIND, number, known);
-            return Err(Trouble::Expired);
+            return Err(WatchFailure::Expired);
         }
         self.context.freshness.saw(K::KIND, generation, number);
         *version = Some(page);
@@ -329,7 +335,7 @@ where
     }
 
     /// Watches until the server ends the watch regularly. `version` is where to continue.
-    async fn watch(&mut self, generation: u64, version: &mut String) -> Result<(), Trouble> {
+    async fn watch(&mut self, generation: u64, version: &mut String) -> Result<(), WatchFailure> {
         let seconds = RENEWAL.0 + u32::try_from(random() % RENEWAL.1).unwrap_or(0);
         let lines = timeout(START_TIMEOUT, self.open(seconds, version));
         let lines = lines
@@ -351,7 +357,9 @@ where
                     }
                 }
                 Ok(Some(Err(error))) => {
-                    break Err(Trouble::failed(format!("the watch was interrupted: {error}")));
+                    break Err(WatchFailure::failed(format!(
+                        "the watch was interrupted: {error}"
+                    )));
                 }
                 Ok(None) => break Ok(()),
                 Err(_) => break Err(silent("the watch", limit)),
@@ -370,22 +378,23 @@ where
         &self,
         seconds: u32,
         version: &str,
-    ) -> Result<impl Stream<Item = std::io::Result<String>> + use<K>, Trouble> {
+    ) -> Result<impl Stream<Item = std::io::Result<String>> + use<K>, WatchFailure> {
         let params = WatchParams {
             label_selector: self.label.map(str::to_owned),
             ..WatchParams::default().timeout(seconds)
         };
         let request = kube::core::Request::new(K::url_path(&(), None))
             .watch(&params, version)
-            .map_err(|error| Trouble::failed(error.to_string()))?;
+            .map_err(|error| WatchFailure::failed(error.to_string()))?;
         let body = self.send(request).await?.into_body();
         let data = body.into_data_stream().map_err(std::io::Error::other);
         Ok(data.into_async_read().lines())
     }
 
-    fn event(&self, generation: u64, line: &str, version: &mut String) -> Result<(), Trouble> {
-        let line: EventLine<'_> = serde_json::from_str(line)
-            .map_err(|error| Trouble::failed(format!("the watch delivered an invalid event: {error}")))?;
+    fn event(&self, generation: u64, line: &str, version: &mut String) -> Result<(), WatchFailure> {
+        let line: EventLine<'_> = serde_json::from_str(line).map_err(|error| {
+            WatchFailure::failed(format!("the watch delivered an invalid event: {error}"))
+        })?;
         let text = line.object.get();
         match line.kind.as_str() {
             "ADDED" | "MODIFIED" => self.changed(generation, text, version, Change::Applied),
@@ -396,7 +405,7 @@ where
                 return Err(refusal.trouble(Duration::ZERO));
             }
             other => {
-                return Err(Trouble::failed(format!(
+                return Err(WatchFailure::failed(format!(
                     "the watch delivered an unknown event {other:?}"
                 )));
             }
@@ -427,8 +436,8 @@ fn number<K: Resource>(object: &K) -> u64 {
     version.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-fn silent(what: &str, limit: Duration) -> Trouble {
-    Trouble::failed(format!("{what} was silent for {} s", limit.as_secs()))
+fn silent(what: &str, limit: Duration) -> WatchFailure {
+    WatchFailure::failed(format!("{what} was silent for {} s", limit.as_secs()))
 }
 
 /// An error with its causes, which kube's own text omits.

@@ -6,10 +6,10 @@ use tokio::time::{Instant, sleep};
 
 use super::*;
 use crate::fixture::{settings, spec};
+use crate::health::{self, Readiness};
 use crate::lease::Handle;
+use crate::metrics::Metrics;
 use crate::state::freshness::KINDS;
-use crate::telemetry::health::{self, Readiness};
-use crate::telemetry::metrics::Metrics;
 use crate::test_hub::{Fault, Hub};
 
 const CLUSTERS: &str = "managedclusters";

@@ -2,96 +2,13 @@
 //! (`docs/design/rules.md#actions-are-copied`), and the success checks that it declares
 //! (`docs/design/rules.md#action-success`). Nothing else of the user's work is changed.
 
-use std::borrow::Cow;
-
+use api::checks::{ActionCheck, JobValue, Need, is_plural};
 use api::mcu::UpgradeAction;
-use api::views::ResourceMeta;
-use serde::{Deserialize, Serialize};
+use api::names::ANNOTATION_CHECKS;
 use serde_json::{Map, Value, json};
 
-use super::{ANNOTATION_CHECKS, SpecTemplate, Template};
+use super::{SpecTemplate, Template};
 use crate::works::canonical;
-
-/// What the status of a manifest must show before its action counts as successful.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ActionCheck<'a> {
-    #[serde(borrow)]
-    group: Cow<'a, str>,
-    #[serde(borrow)]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    namespace: Cow<'a, str>,
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    /// All of these checks must pass.
-    pub(crate) needs: Vec<Need>,
-}
-
-/// One success check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Need {
-    /// Feedback: at least one pod of the Job succeeded.
-    Succeeded,
-    /// Feedback: the Job's condition Complete is True.
-    JobComplete,
-    /// A condition rule named Complete holds.
-    CompleteRule,
-}
-
-/// The meaning of a feedback value of a Job, by its name. Users choose the names, so case does not matter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum JobValue {
-    Succeeded,
-    Complete,
-    Failed,
-    FailedCondition,
-    Active,
-}
-
-impl JobValue {
-    pub(crate) fn named(name: &str) -> Option<JobValue> {
-        const NAMES: [(&str, JobValue); 7] = [
-            ("succeeded", JobValue::Succeeded),
-            ("jobsucceeded", JobValue::Succeeded),
-            ("jobcomplete", JobValue::Complete),
-            ("complete", JobValue::Complete),
-            ("failed", JobValue::Failed),
-            ("jobfailed", JobValue::FailedCondition),
-            ("active", JobValue::Active),
-        ];
-        NAMES
-            .into_iter()
-            .find(|(known, _)| name.eq_ignore_ascii_case(known))
-            .map(|(_, value)| value)
-    }
-}
-
-impl ActionCheck<'_> {
-    /// Whether the status of a manifest is about this manifest. A status without a kind is matched by its
-    /// resource.
-    pub(crate) fn is_about(&self, meta: &ResourceMeta) -> bool {
-        let same_kind = if meta.kind.is_empty() {
-            is_plural(&meta.resource, &self.kind)
-        } else {
-            self.kind == meta.kind
-        };
-        same_kind && self.group == meta.group && self.namespace == meta.namespace && self.name == meta.name
-    }
-
-    /// `Kind namespace/name` or `Kind name`.
-    pub(crate) fn subject(&self) -> String {
-        subject(&self.kind, &self.namespace, &self.name)
-    }
-}
-
-/// `Kind namespace/name`, or `Kind name` for a cluster-scoped object.
-pub(crate) fn subject(kind: &str, namespace: &str, name: &str) -> String {
-    if namespace.is_empty() {
-        format!("{kind} {name}")
-    } else {
-        format!("{kind} {namespace}/{name}")
-    }
-}
 
 pub(crate) fn template(action: &UpgradeAction) -> Template {
     let work = &action.manifest_work;
@@ -251,19 +168,6 @@ impl<'a> Identity<'a> {
         }
         needs
     }
-}
-
-/// Whether a plural resource name is that of a kind, by the rule with which Kubernetes guesses it.
-fn is_plural(resource: &str, kind: &str) -> bool {
-    let kind = kind.to_ascii_lowercase();
-    let plural = if let Some(stem) = kind.strip_suffix('y') {
-        format!("{stem}ies")
-    } else if kind.ends_with('s') {
-        format!("{kind}es")
-    } else {
-        format!("{kind}s")
-    };
-    resource == plural || resource == kind
 }
 
 fn feedback_needs(rule: &Value, needs: &mut Vec<Need>) {

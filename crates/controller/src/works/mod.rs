@@ -3,9 +3,9 @@
 //! The constant parts are rendered once per revision of a spec, and the body for a cluster is assembled from
 //! them. Works are not sent here; owner and clock come in through a [`Stamp`].
 
-pub(crate) mod action;
+mod action;
 mod canonical;
-pub(crate) mod operators;
+mod operators;
 mod platform;
 
 use std::borrow::Cow;
@@ -16,10 +16,6 @@ use api::names::{self, Step};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::{Value, json};
-
-/// Annotation on an action work: the success checks that its manifests declare, as JSON
-/// (`docs/design/rules.md#action-success`).
-pub const ANNOTATION_CHECKS: &str = "cluster.open-cluster-management.io/upgrade-checks";
 
 /// What the platform work contains so that the work agent may write ClusterVersion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

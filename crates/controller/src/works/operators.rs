@@ -5,13 +5,11 @@
 
 use api::ManagedClustersUpgradeSpec;
 use api::mcu::{OcpOperators, OperatorRef};
+use api::names::APPROVER;
 use serde_json::{Value, json};
 
 use super::{SpecTemplate, Template, WorkFlags};
 use crate::works::canonical;
-
-/// Name and namespace of the Job and of everything that it needs.
-pub(crate) const APPROVER: &str = "installplan-approver";
 
 /// What the Job runs, by `bash -c`.
 const SCRIPT: &str = include_str!("script.sh");

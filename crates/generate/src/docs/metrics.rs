@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use controller::telemetry::catalogue::{CATALOGUE, MetricKind, Series};
+use controller::metrics::catalogue::{CATALOGUE, MetricKind, Series};
 
 use super::{cell, table};
 

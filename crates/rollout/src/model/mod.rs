@@ -21,4 +21,4 @@ pub use plan::{
 pub use policy::{Hold, Policy, StepHash};
 pub use reason::Reason;
 pub(crate) use record::AGAIN;
-pub use record::{Attempt, LONGEST_RETRY, Record, StepRecord};
+pub use record::{Attempt, MAX_RETRY_BYTES, Record, StepRecord};

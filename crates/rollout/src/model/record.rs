@@ -30,7 +30,7 @@ pub struct Attempt {
 pub(crate) const AGAIN: char = '~';
 
 /// Longest retry token of an attempt, in bytes, including every `~`. Works and rows contain it.
-pub const LONGEST_RETRY: usize = 256;
+pub const MAX_RETRY_BYTES: usize = 256;
 
 impl Attempt {
     /// True when this retry token caused the attempt.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::model::{
-    AGAIN, Attempt, Cluster, LONGEST_RETRY, Outcome, Phase, Policy, Reason, Record, Selection, Stage, Step,
+    AGAIN, Attempt, Cluster, MAX_RETRY_BYTES, Outcome, Phase, Policy, Reason, Record, Selection, Stage, Step,
     StepRecord, StepStatus, StepWork, Work,
 };
 use crate::planner::downgrade;
@@ -400,8 +400,12 @@ fn on_new_revision(cluster: &Cluster, mut record: Record, policy: &Policy) -> Re
 /// before the longest one is reached.
 fn again(retry: &str) -> String {
     // Only somebody else can have written a token of this length.
-    let first = start_of(retry.trim_end_matches(AGAIN), LONGEST_RETRY * 3 / 4);
-    let before = if retry.len() < LONGEST_RETRY { retry } else { first };
+    let first = start_of(retry.trim_end_matches(AGAIN), MAX_RETRY_BYTES * 3 / 4);
+    let before = if retry.len() < MAX_RETRY_BYTES {
+        retry
+    } else {
+        first
+    };
     format!("{before}{AGAIN}")
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{planned, record_of, stand, writes};
 use crate::check::{ViolationKind, check};
 use crate::model::{
-    Action, Attempt, DeleteReason, LONGEST_RETRY, Phase, Reason, Record, Stage, StallReason, Step, StepWork,
+    Action, Attempt, DeleteReason, MAX_RETRY_BYTES, Phase, Reason, Record, Stage, StallReason, Step, StepWork,
 };
 use crate::planner::plan;
 use crate::testing::{RecordBuilder, at, fleet, policy, record, work};
@@ -187,7 +187,7 @@ fn take_back(mut retry: String) {
             .work(Step::Platform, work(-50).revision(revision).retry(&retry));
         let plan = planned(10, policy().edited(revision, &[Step::Platform]), fleet);
         let attempt: &Attempt = &record_of(&plan, "c1").attempt;
-        assert!(attempt.retry.len() <= LONGEST_RETRY, "{}", attempt.retry.len());
+        assert!(attempt.retry.len() <= MAX_RETRY_BYTES, "{}", attempt.retry.len());
         assert_ne!(*attempt.retry, *retry, "the work must not be revived");
         retry = attempt.retry.to_string();
     }

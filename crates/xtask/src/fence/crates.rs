@@ -48,9 +48,14 @@ const ROWS: [Row; 18] = [
         May::Only(&["clusterversion", "update-graph"]),
     ),
     row(
+        "observe",
+        Kind::Pure,
+        May::Only(&["api", "rollout", "clusterversion"]),
+    ),
+    row(
         "mcu-controller",
         Kind::Plain,
-        May::Only(&["api", "rollout", "clusterversion", "telemetry"]),
+        May::Only(&["api", "rollout", "observe", "clusterversion", "telemetry"]),
     ),
     // `update-graph` knows which characters steer a terminal.
     row("telemetry", Kind::Plain, May::Only(&["update-graph"])),

@@ -102,10 +102,10 @@ fn params() -> WorkParams {
     }
 }
 
-fn job(effect: Write) -> WriteJob {
+fn job(write: Write) -> WriteJob {
     WriteJob {
         upgrade: Arc::from(UID),
-        effect,
+        write,
     }
 }
 
@@ -326,13 +326,13 @@ async fn a_new_work_that_the_hub_finds_invalid_is_refused_and_an_invalid_patch_a
 
 #[tokio::test]
 async fn a_step_that_the_spec_does_not_ask_for_is_never_sent() {
-    let effect = Write::Create {
+    let write = Write::Create {
         cluster: Arc::from("c1"),
         step: Step::Operators,
         params: params(),
         slot_released_at: None,
     };
-    let (outcome, hub) = run(&job(effect), vec![]).await;
+    let (outcome, hub) = run(&job(write), vec![]).await;
     assert!(failure(&outcome).contains("operators-upgrade"));
     assert!(hub.asked().is_empty());
 }
@@ -382,12 +382,12 @@ async fn a_successor_under_the_name_is_not_deleted_but_looked_at() {
 
 #[tokio::test]
 async fn an_update_in_place_is_a_forced_apply_for_the_object_it_means() {
-    let effect = || Write::Update {
+    let write = || Write::Update {
         cluster: Arc::from("c1"),
         params: params(),
         uid: Arc::from("w1"),
     };
-    let (outcome, hub) = run(&job(effect()), vec![work(Some(UID), false)]).await;
+    let (outcome, hub) = run(&job(write()), vec![work(Some(UID), false)]).await;
     assert!(matches!(outcome, WriteResult::Work(_)));
     let asked = hub.asked().remove(0);
     assert_eq!(asked.method, "PATCH");
@@ -395,22 +395,22 @@ async fn an_update_in_place_is_a_forced_apply_for_the_object_it_means() {
     assert!(asked.uri.ends_with("?fieldManager=mcu-controller&force=true"));
     assert_eq!(asked.body["metadata"]["uid"], "w1");
     let gone = status(409, "Conflict", "uid mismatch", &json!({}));
-    let (outcome, _) = run(&job(effect()), vec![gone]).await;
+    let (outcome, _) = run(&job(write()), vec![gone]).await;
     assert_eq!(failure(&outcome), "uid mismatch (409)");
 }
 
 #[tokio::test]
 async fn the_note_of_a_soak_on_a_work_that_is_gone_says_so() {
-    let effect = || Write::MarkSoak {
+    let write = || Write::MarkSoak {
         cluster: Arc::from("c1"),
         step: Step::Platform,
         uid: Arc::from("w1"),
         patch: json!({"metadata": {"uid": "w1", "annotations": {"a": "b"}}}),
     };
-    let (outcome, hub) = run(&job(effect()), vec![work(Some(UID), false)]).await;
+    let (outcome, hub) = run(&job(write()), vec![work(Some(UID), false)]).await;
     assert!(matches!(outcome, WriteResult::Work(_)));
     assert_eq!(hub.asked()[0].content, "application/merge-patch+json");
-    let (outcome, _) = run(&job(effect()), vec![not_found()]).await;
+    let (outcome, _) = run(&job(write()), vec![not_found()]).await;
     assert!(matches!(outcome, WriteResult::Gone));
 }
 
@@ -429,7 +429,7 @@ fn due(row: bool) -> crate::report::shard::Due {
         ..rollout::Plan::default()
     };
     let policy = rollout::testing::policy().build();
-    rows.take(&plan, &policy, now, |_| (false, false));
+    rows.commit(&plan, &policy, now, |_| (false, false));
     let first = rows.due(now).remove(0);
     if row {
         return first;
@@ -439,7 +439,7 @@ fn due(row: bool) -> crate::report::shard::Due {
         dropped: vec![Arc::from("c1")],
         ..rollout::Plan::default()
     };
-    rows.take(&dropped, &policy, now, |_| (false, false));
+    rows.commit(&dropped, &policy, now, |_| (false, false));
     rows.due(now + Duration::from_secs(2)).remove(0)
 }
 
@@ -488,14 +488,14 @@ async fn a_report_without_rows_is_deleted_also_when_it_is_gone_already() {
 
 #[tokio::test]
 async fn a_status_is_applied_to_the_object_it_means() {
-    let effect = Write::Status {
+    let write = Write::Status {
         namespace: Arc::from("ns"),
         name: Arc::from("mcu"),
         status: Box::default(),
     };
     let answer = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgrade",
         "metadata": {"name": "mcu", "namespace": "ns", "uid": UID, "resourceVersion": "6"}});
-    let (outcome, hub) = run(&job(effect), vec![Answer::Said(200, answer)]).await;
+    let (outcome, hub) = run(&job(write), vec![Answer::Said(200, answer)]).await;
     assert!(matches!(outcome, WriteResult::Upgrade(_)));
     let asked = hub.asked().remove(0);
     assert!(asked.uri.contains("/managedclustersupgrades/mcu/status?"));
@@ -504,15 +504,15 @@ async fn a_status_is_applied_to_the_object_it_means() {
 
 #[tokio::test]
 async fn finalizers_are_replaced_only_as_they_were_read() {
-    let effect = Write::Finalizers {
+    let write = Write::Finalizers {
         namespace: Arc::from("ns"),
         name: Arc::from("mcu"),
         version: "6".to_owned(),
         finalizers: vec!["a".to_owned()],
-        life: Some(Arc::from("life")),
+        recorded_uid: Some(Arc::from("life")),
     };
     let conflict = status(409, "Conflict", "the object has been modified", &json!({}));
-    let (outcome, hub) = run(&job(effect), vec![conflict]).await;
+    let (outcome, hub) = run(&job(write), vec![conflict]).await;
     assert!(failure(&outcome).contains("modified"));
     let metadata = &hub.asked()[0].body["metadata"];
     assert_eq!(metadata["resourceVersion"], "6");
@@ -524,7 +524,7 @@ async fn finalizers_are_replaced_only_as_they_were_read() {
 #[tokio::test]
 async fn annotations_are_changed_on_the_object_they_were_meant_for() {
     let patch = json!({"metadata": {"uid": UID, "annotations": {"a": "b"}}});
-    let effect = Write::Annotate {
+    let write = Write::Annotate {
         namespace: Arc::from("ns"),
         name: Arc::from("mcu"),
         patch: patch.clone(),
@@ -535,7 +535,7 @@ async fn annotations_are_changed_on_the_object_they_were_meant_for() {
         "the UID in the precondition does not match",
         &json!({}),
     );
-    let (outcome, hub) = run(&job(effect), vec![conflict]).await;
+    let (outcome, hub) = run(&job(write), vec![conflict]).await;
     assert!(failure(&outcome).contains("UID"));
     let asked = hub.asked().remove(0);
     assert!(asked.uri.contains("/managedclustersupgrades/mcu?"));

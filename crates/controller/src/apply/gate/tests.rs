@@ -10,8 +10,8 @@ fn gate() -> OverloadGate {
 fn overloaded(gate: &mut OverloadGate, now: Instant, asked: Option<u64>) -> Duration {
     gate.begin();
     gate.end(now, now, Load::Overloaded(asked.map(Duration::from_secs)));
-    match gate.opens(now) {
-        Opening::At(until) => until - now,
+    match gate.state(now) {
+        GateState::ClosedUntil(until) => until - now,
         other => panic!("{other:?}"),
     }
 }
@@ -19,10 +19,10 @@ fn overloaded(gate: &mut OverloadGate, now: Instant, asked: Option<u64>) -> Dura
 #[test]
 fn the_hub_is_given_the_time_it_asks_for_and_else_ever_more() {
     let (mut gate, mut now) = (gate(), Instant::now());
-    assert_eq!(gate.opens(now), Opening::Now);
+    assert_eq!(gate.state(now), GateState::Open);
     assert_eq!(overloaded(&mut gate, now, Some(7)), Duration::from_secs(7));
     now += Duration::from_secs(7);
-    assert_eq!(gate.opens(now), Opening::Now);
+    assert_eq!(gate.state(now), GateState::Open);
     for seconds in [2, 4, 8, 16, 30, 30] {
         let wait = overloaded(&mut gate, now, None);
         let least = Duration::from_secs(seconds);
@@ -45,7 +45,7 @@ fn answers_to_what_was_sent_before_tell_of_the_same_overload() {
     for _ in 0..8 {
         gate.begin();
     }
-    assert_eq!(gate.opens(begun), Opening::AfterAnother);
+    assert_eq!(gate.state(begun), GateState::Full);
     let answered = begun + Duration::from_millis(50);
     let paused = (0..8)
         .filter(|_| gate.end(begun, answered, Load::Overloaded(None)))
@@ -53,7 +53,7 @@ fn answers_to_what_was_sent_before_tell_of_the_same_overload() {
     assert_eq!(paused, 1);
     assert_eq!(gate.limit(), 1);
     let later = answered + Duration::from_millis(1300);
-    assert_eq!(gate.opens(later), Opening::Now, "one pause, not eight");
+    assert_eq!(gate.state(later), GateState::Open, "one pause, not eight");
 }
 
 #[test]
@@ -71,5 +71,5 @@ fn every_success_lets_one_more_request_be_under_way() {
     }
     gate.begin();
     gate.end(now, now, Load::Unknown);
-    assert_eq!((gate.limit(), gate.opens(now)), (8, Opening::Now));
+    assert_eq!((gate.limit(), gate.state(now)), (8, GateState::Open));
 }

@@ -1,5 +1,6 @@
+use observe::index::Index;
+
 use super::*;
-use crate::observe::index::Index;
 
 #[test]
 fn a_report_carries_its_owner_and_kept_rows_byte_for_byte() {
@@ -19,7 +20,7 @@ fn a_report_carries_its_owner_and_kept_rows_byte_for_byte() {
         .rows
         .due(Instant::now() + std::time::Duration::from_secs(5))
         .remove(0);
-    let Write::Report { body, .. } = report_job(&entry, due).effect else {
+    let Write::Report { body, .. } = report_job(&entry, due).write else {
         panic!("no report")
     };
     let body = String::from_utf8(body.unwrap()).unwrap();

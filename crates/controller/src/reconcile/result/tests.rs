@@ -1,6 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use observe::index::Change;
+use observe::writes::LASTING_AFTER;
 use rollout::Phase;
 use rollout::testing::record;
 use serde_json::json;
@@ -8,8 +10,7 @@ use serde_json::json;
 use super::*;
 use crate::apply::{WriteError, WriteErrorKind};
 use crate::fixture::{Given, context, note, upgrade, work};
-use crate::observe::index::Change;
-use crate::state::upgrade::{LASTING_AFTER, UpgradeEntry};
+use crate::state::upgrade::UpgradeEntry;
 use crate::works::WorkFlags;
 
 fn cluster() -> Arc<str> {
@@ -28,10 +29,10 @@ fn writing() -> Context {
     context
 }
 
-fn answered(context: &Context, effect: Write, outcome: &WriteResult) {
+fn answered(context: &Context, write: Write, outcome: &WriteResult) {
     let job = WriteJob {
         upgrade: Arc::from("u1"),
-        effect,
+        write,
     };
     context.with(|state| record_result(context, state, job, outcome));
 }
@@ -78,7 +79,7 @@ fn a_created_work_is_seen_by_the_next_plan_and_its_cluster_is_free_for_writes() 
     let work = WriteResult::Work(Box::new(work("c1", Step::Platform, "u1", 5)));
     answered(&context, create(&context), &work);
     assert!(is_indexed(&context));
-    with_entry(&context, |entry| assert!(entry.busy.is_empty() && entry.dirty));
+    with_entry(&context, |entry| assert!(entry.running.is_empty() && entry.dirty));
 }
 
 #[test]
@@ -158,7 +159,7 @@ fn a_refused_work_stands_in_the_way_until_the_spec_changes() {
         assert_eq!(entry.blockers[&key()].kind, refused);
         let view = upgrade("u1", &["c1"]).view();
         let edited = crate::spec::resolve(&view, &WorkFlags::default(), TimeDelta::zero());
-        entry.take_spec(edited, true);
+        entry.set_spec(edited, true);
         assert!(entry.blockers.is_empty(), "the new spec may do");
         entry.begin(&cluster(), true);
     });
@@ -169,7 +170,7 @@ fn a_refused_work_stands_in_the_way_until_the_spec_changes() {
     );
     with_entry(&context, |entry| {
         assert!(entry.blockers.is_empty());
-        assert!(entry.dirty && entry.busy.is_empty());
+        assert!(entry.dirty && entry.running.is_empty());
     });
 }
 
@@ -224,16 +225,16 @@ fn a_foreign_work_stays_in_the_way_of_an_edited_spec() {
     with_entry(&context, |entry| {
         let view = upgrade("u1", &["c1"]).view();
         let edited = crate::spec::resolve(&view, &WorkFlags::default(), TimeDelta::zero());
-        entry.take_spec(edited, true);
+        entry.set_spec(edited, true);
         assert_eq!(entry.blockers.len(), 1);
     });
 }
 
 #[test]
 fn a_missing_namespace_takes_the_cluster_out_whatever_was_written() {
-    for effect in [create(&writing()), delete()] {
+    for write in [create(&writing()), delete()] {
         let context = writing();
-        answered(&context, effect, &WriteResult::NamespaceGone);
+        answered(&context, write, &WriteResult::NamespaceGone);
         with_entry(&context, |entry| {
             assert!(entry.missing.contains_key(&cluster()));
         });
@@ -290,10 +291,10 @@ fn a_work_that_is_gone_is_forgotten() {
 #[test]
 fn an_answer_for_an_upgrade_that_is_gone_still_tells_of_the_work() {
     let context = writing();
-    let effect = create(&context);
+    let write = create(&context);
     context.with(|state| state.delete_upgrade("u1"));
     let work = WriteResult::Work(Box::new(work("c1", Step::Platform, "u1", 5)));
-    answered(&context, effect, &work);
+    answered(&context, write, &work);
     assert!(is_indexed(&context));
 }
 
@@ -308,12 +309,12 @@ fn an_answer_to_a_report_of_an_earlier_term_is_let_pass() {
         state.end_term();
         state.begin_term();
     });
-    let effect = Write::Report {
+    let write = Write::Report {
         namespace: Arc::from("ns"),
         due,
         body: None,
     };
-    answered(&context, effect, &WriteResult::Report(5));
+    answered(&context, write, &WriteResult::Report(5));
     with_entry(&context, |entry| assert!(entry.rows.all().is_empty()));
 }
 
@@ -324,12 +325,12 @@ fn a_written_record_is_news_for_the_planner() {
         note(entry, "c1", record(Phase::Complete));
         entry.rows.due(Instant::now() + Duration::from_secs(5)).remove(0)
     });
-    let effect = Write::Report {
+    let write = Write::Report {
         namespace: Arc::from("ns"),
         due,
         body: None,
     };
-    answered(&context, effect, &WriteResult::Report(5));
+    answered(&context, write, &WriteResult::Report(5));
     with_entry(&context, |entry| {
         assert!(entry.dirty);
         assert!(entry.rows.get("c1").unwrap().written.is_some());
@@ -339,18 +340,18 @@ fn a_written_record_is_news_for_the_planner() {
 #[test]
 fn finalizers_that_cannot_be_written_are_tried_ever_less_often() {
     let context = writing();
-    let effect = || Write::Finalizers {
+    let write = || Write::Finalizers {
         namespace: Arc::from("ns"),
         name: Arc::from("u1"),
         version: "1".to_owned(),
         finalizers: Vec::new(),
-        life: None,
+        recorded_uid: None,
     };
     for failures in [1, 2] {
         with_entry(&context, |entry| entry.finalizing = true);
         answered(
             &context,
-            effect(),
+            write(),
             &WriteResult::Failed(WriteError::new(WriteErrorKind::Broken, "forbidden")),
         );
         with_entry(&context, |entry| {
@@ -362,11 +363,7 @@ fn finalizers_that_cannot_be_written_are_tried_ever_less_often() {
         version: 2,
         ..upgrade("u1", &["c1"])
     };
-    answered(
-        &context,
-        effect(),
-        &WriteResult::Upgrade(Box::new(written.view())),
-    );
+    answered(&context, write(), &WriteResult::Upgrade(Box::new(written.view())));
     with_entry(&context, |entry| assert!(entry.finalizer_backoff.is_none()));
 }
 
@@ -399,12 +396,12 @@ fn a_status_counts_as_written_only_when_the_hub_said_so() {
             entry.status.set(status.clone());
             entry.status.due(later).unwrap()
         });
-        let effect = Write::Status {
+        let write = Write::Status {
             namespace: Arc::from("ns"),
             name: Arc::from("u1"),
             status: Box::new(due),
         };
-        answered(&context, effect, &outcome);
+        answered(&context, write, &outcome);
         with_entry(&context, |entry| {
             assert_eq!(entry.status.due_at(later).is_some(), repeated);
         });
@@ -425,9 +422,9 @@ fn a_write_that_was_not_sent_ends_no_pause() {
     let context = writing();
     tried(&context, &failed(WriteErrorKind::Forbidden));
     for outcome in [WriteResult::NotLeading, WriteResult::GivenUp] {
-        for effect in [create(&context), delete()] {
+        for write in [create(&context), delete()] {
             with_entry(&context, |entry| entry.begin(&cluster(), true));
-            answered(&context, effect, &outcome);
+            answered(&context, write, &outcome);
             with_entry(&context, |entry| assert!(entry.backoff.contains_key(&cluster())));
         }
     }
@@ -435,14 +432,14 @@ fn a_write_that_was_not_sent_ends_no_pause() {
 
 fn read(context: &Context, uid: Option<&str>, outcome: &WriteResult) {
     with_entry(context, |entry| entry.begin(&cluster(), false));
-    let effect = Write::Read {
+    let write = Write::Read {
         cluster: cluster(),
         step: Step::Platform,
         owner: Arc::from("ns/u1"),
         uid: uid.map(Arc::from),
         asked: context.now(),
     };
-    answered(context, effect, outcome);
+    answered(context, write, outcome);
 }
 
 #[test]

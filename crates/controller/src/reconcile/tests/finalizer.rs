@@ -28,7 +28,7 @@ async fn deleting_waits_for_a_creation_whose_answer_was_lost() {
     hub.add_upgrade(&upgrade("u1", &["c1"]));
     let jobs = hub.reconcile();
     for job in jobs {
-        if matches!(job.effect, Write::Create { .. }) {
+        if matches!(job.write, Write::Create { .. }) {
             hub.answer(
                 job,
                 &WriteResult::Failed(WriteError::new(WriteErrorKind::Broken, "no answer")),
@@ -123,7 +123,7 @@ async fn deleting_waits_for_no_write_that_was_refused() {
     let mut hub = hub(&["c1"]);
     hub.add_upgrade(&upgrade("u1", &["c1"]));
     for job in hub.reconcile() {
-        if matches!(job.effect, Write::Create { .. }) {
+        if matches!(job.write, Write::Create { .. }) {
             let forbidden = WriteResult::Failed(WriteError::new(WriteErrorKind::Forbidden, "forbidden"));
             hub.answer(job, &forbidden);
         } else {

@@ -86,7 +86,7 @@ fn completed(spec: &Value) -> String {
     assert!(
         hub.pass("old")
             .iter()
-            .all(|job| !matches!(job.effect, Write::Annotate { .. })),
+            .all(|job| !matches!(job.write, Write::Annotate { .. })),
         "it is written once"
     );
     assert_eq!(note(&hub, "old", ANNOTATION_UPGRADE_UID).as_deref(), Some("old"));

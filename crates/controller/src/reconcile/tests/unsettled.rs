@@ -11,7 +11,7 @@ fn tried(outcome: &WriteResult) -> (TestHub, Given) {
     given.spec["upgradeStrategy"] = json!({"maxConcurrency": 1});
     hub.add_upgrade(&given);
     for job in hub.reconcile() {
-        if matches!(job.effect, Write::Create { .. }) {
+        if matches!(job.write, Write::Create { .. }) {
             hub.answer(job, outcome);
         } else {
             hub.carry_out(job);
@@ -75,7 +75,7 @@ async fn a_start_that_shows_up_while_paused_holds_its_slot_and_is_not_sent_again
     rest(&hub);
     let mut jobs = hub.pass("u1");
     assert_eq!(of_works(&jobs), ["u1: read c1-cluster-upgrade"]);
-    jobs.retain(|job| matches!(job.effect, Write::Read { .. }));
+    jobs.retain(|job| matches!(job.write, Write::Read { .. }));
     hub.answer(jobs.remove(0), &WriteResult::Gone);
     rest(&hub);
     let mut jobs = hub.pass("u1");
@@ -84,7 +84,7 @@ async fn a_start_that_shows_up_while_paused_holds_its_slot_and_is_not_sent_again
         ["u1: read c1-cluster-upgrade"],
         "it may still take effect"
     );
-    jobs.retain(|job| matches!(job.effect, Write::Read { .. }));
+    jobs.retain(|job| matches!(job.write, Write::Read { .. }));
     let attempt = hub.context.with(|state| {
         state.upgrades["u1"]
             .unsettled
@@ -127,7 +127,7 @@ async fn a_start_that_shows_up_while_paused_holds_its_slot_and_is_not_sent_again
 
 #[test]
 fn by_a_clock_that_has_jumped_no_lost_creation_is_over() {
-    let index = crate::observe::index::Index::default();
+    let index = observe::index::Index::default();
     let mut entry = upgrade("u1", &["c1"]).entry(&index);
     let (c1, now) = (Arc::<str>::from("c1"), Utc::now());
     let attempt = rollout::Attempt {

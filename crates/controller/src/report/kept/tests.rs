@@ -41,7 +41,7 @@ fn written(rows: &mut Rows) -> Vec<String> {
     lines
 }
 
-fn take(rows: &mut Rows, name: &str, phase: Phase) {
+fn commit(rows: &mut Rows, name: &str, phase: Phase) {
     let plan = Plan {
         clusters: vec![ClusterState {
             name: Arc::from(name),
@@ -51,7 +51,7 @@ fn take(rows: &mut Rows, name: &str, phase: Phase) {
         }],
         ..Plan::default()
     };
-    rows.take(&plan, &policy().build(), Instant::now(), |_| (false, false));
+    rows.commit(&plan, &policy().build(), Instant::now(), |_| (false, false));
 }
 
 fn stand(rows: &Rows, cluster: &str) -> (Phase, Reason) {
@@ -90,7 +90,7 @@ fn of_a_report_of_a_future_release_what_is_known_goes_on_and_the_rest_is_kept_by
         "{message}"
     );
     // Another cluster changes, so the shard is written.
-    take(&mut rows, "partial", Phase::Complete);
+    commit(&mut rows, "partial", Phase::Complete);
     let lines = written(&mut rows);
     assert_eq!(lines.len(), texts.len());
     for text in &texts {
@@ -125,7 +125,7 @@ fn a_row_with_new_fields_keeps_them_until_its_record_changes() {
     let has = |lines: Vec<String>| lines.iter().any(|line| line.contains("\"attempts\": 3"));
     assert!(has(written(&mut rows)));
     assert!(has(written(&mut rows)), "written twice, still the same");
-    take(&mut rows, "with-new-fields", Phase::PostAction);
+    commit(&mut rows, "with-new-fields", Phase::PostAction);
     assert!(!has(written(&mut rows)));
 }
 
@@ -231,7 +231,7 @@ fn a_report_whose_rows_are_no_list_is_left_as_it_is_until_it_is_mended() {
     );
     assert!(rows.is_incomplete());
     assert_eq!(stand(&rows, "up-report-1/rows").1, Reason::UnreadableRecord);
-    take(&mut rows, "c2", Phase::Pending);
+    commit(&mut rows, "c2", Phase::Pending);
     let due = rows.due(now + Duration::from_mins(2));
     let names: Vec<&str> = due.iter().map(|due| due.name.as_str()).collect();
     assert_eq!(names, ["up-report-2"]);

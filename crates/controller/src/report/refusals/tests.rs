@@ -11,7 +11,7 @@ fn rows() -> Rows {
     Rows::new(&Arc::from("up"))
 }
 
-fn take(rows: &mut Rows, names: &[String], phase: Phase, now: Instant) {
+fn commit(rows: &mut Rows, names: &[String], phase: Phase, now: Instant) {
     let clusters = names.iter().map(|name| ClusterState {
         name: Arc::from(name.as_str()),
         record: Arc::new(record(phase).into()),
@@ -22,7 +22,7 @@ fn take(rows: &mut Rows, names: &[String], phase: Phase, now: Instant) {
         clusters: clusters.collect(),
         ..Plan::default()
     };
-    rows.take(&plan, &policy().build(), now, |_| (false, false));
+    rows.commit(&plan, &policy().build(), now, |_| (false, false));
 }
 
 fn names(number: usize) -> Vec<String> {
@@ -92,10 +92,10 @@ fn a_row_that_the_hub_refuses_holds_up_no_other_and_stays_as_it_was_accepted_las
             let start = Instant::now();
             let mut hub = Hub::new(&bad, "Complete", names_rows);
             let mut rows = rows();
-            take(&mut rows, &names(250), Phase::Partial, start);
+            commit(&mut rows, &names(250), Phase::Partial, start);
             let now = hub.settle(&mut rows, start);
             assert_eq!(hub.writes, 1);
-            take(&mut rows, &names(250), Phase::Complete, now);
+            commit(&mut rows, &names(250), Phase::Complete, now);
             let later = hub.settle(&mut rows, now);
             assert!(later - now < Duration::from_secs(20), "{:?}", later - now);
             assert!(hub.writes < 60, "{} writes", hub.writes);
@@ -113,7 +113,7 @@ fn a_row_that_the_hub_refuses_holds_up_no_other_and_stays_as_it_was_accepted_las
             );
             // The row is no longer rejected when the record changes or the hub accepts it.
             hub.bad.clear();
-            take(&mut rows, &names(250), Phase::PostAction, later);
+            commit(&mut rows, &names(250), Phase::PostAction, later);
             hub.settle(&mut rows, later);
             assert_eq!(rows.refusal(), None);
             assert!(
@@ -130,7 +130,7 @@ fn a_row_that_was_never_accepted_is_left_out_while_it_is_refused_and_tried_again
     let start = Instant::now();
     let mut hub = Hub::new(&["c001"], "Partial", false);
     let mut rows = rows();
-    take(&mut rows, &names(3), Phase::Partial, start);
+    commit(&mut rows, &names(3), Phase::Partial, start);
     let now = hub.settle(&mut rows, start);
     assert_eq!(hub.phases("up-report-1").len(), 2);
     let before = hub.writes;
@@ -149,7 +149,7 @@ fn when_every_row_is_refused_the_search_ends() {
     let start = Instant::now();
     let mut hub = Hub::new(&bad, "Partial", false);
     let mut rows = rows();
-    take(&mut rows, &all, Phase::Partial, start);
+    commit(&mut rows, &all, Phase::Partial, start);
     hub.settle(&mut rows, start);
     assert_eq!(rows.refused_count(), 250);
     assert!(hub.writes < 300, "{}", hub.writes);
@@ -159,7 +159,7 @@ fn when_every_row_is_refused_the_search_ends() {
 fn a_report_refused_for_its_metadata_blames_no_row_and_backs_off() {
     let now = Instant::now();
     let mut rows = rows();
-    take(&mut rows, &names(2), Phase::Partial, now);
+    commit(&mut rows, &names(2), Phase::Partial, now);
     let mut at = rows.due_at().unwrap();
     let mut waits = Vec::new();
     for _ in 0..3 {
@@ -198,7 +198,7 @@ fn a_shard_whose_stored_rows_are_refused_keeps_them_and_the_other_clusters_go_on
         rows.observe(&stored, false, false, start);
         let mut hub = Hub::new(&["c002"], "Hibernating", names_rows);
         hub.rows.insert("up-report-1".to_owned(), json!([]));
-        take(&mut rows, &["c001".to_owned()], Phase::Complete, start);
+        commit(&mut rows, &["c001".to_owned()], Phase::Complete, start);
         hub.settle(&mut rows, start);
         assert_eq!(hub.rows["up-report-1"], json!([]), "it is left as it was");
         assert_eq!(hub.phases("up-report-2")["c001"], "Complete");

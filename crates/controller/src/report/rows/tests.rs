@@ -29,15 +29,15 @@ fn plan(clusters: Vec<ClusterState>) -> Plan {
     }
 }
 
-fn take(rows: &mut Rows, clusters: Vec<ClusterState>, now: Instant) -> RowChanges {
-    rows.take(&plan(clusters), &policy().build(), now, |_| (false, false))
+fn commit(rows: &mut Rows, clusters: Vec<ClusterState>, now: Instant) -> RowChanges {
+    rows.commit(&plan(clusters), &policy().build(), now, |_| (false, false))
 }
 
 fn fill(rows: &mut Rows, number: usize, now: Instant) {
     let clusters = (0..number)
         .map(|number| state(&format!("c{number:05}"), record(Phase::Pending)))
         .collect();
-    take(rows, clusters, now);
+    commit(rows, clusters, now);
 }
 
 /// Writes everything that is due; versions are counted from `version`.
@@ -93,8 +93,8 @@ fn no_shard_takes_more_than_250_rows_and_a_cluster_keeps_its_shard() {
         dropped: vec![Arc::from("c00001"), Arc::from("c00002")],
         ..Plan::default()
     };
-    rows.take(&dropped, &policy().build(), now, |_| (false, false));
-    take(&mut rows, vec![state("a-first", record(Phase::Pending))], now);
+    rows.commit(&dropped, &policy().build(), now, |_| (false, false));
+    commit(&mut rows, vec![state("a-first", record(Phase::Pending))], now);
     assert_eq!(
         rows.by_cluster["c00300"].shard, before,
         "it stays when others join or leave"
@@ -107,7 +107,7 @@ fn changes_are_gathered_for_two_seconds_and_written_once() {
     let now = Instant::now();
     let mut rows = rows();
     fill(&mut rows, 2, now);
-    take(
+    commit(
         &mut rows,
         vec![state("c00000", record(Phase::Initialized))],
         now + seconds(1),
@@ -128,7 +128,7 @@ fn an_urgent_record_is_written_at_once() {
         urgent: true,
         ..state("c00000", record(Phase::Failed))
     };
-    take(&mut rows, vec![urgent], now);
+    commit(&mut rows, vec![urgent], now);
     assert_eq!(rows.due_at(), Some(now));
     assert_eq!(rows.due(now).len(), 1);
 }
@@ -137,11 +137,11 @@ fn an_urgent_record_is_written_at_once() {
 fn a_record_counts_as_written_only_when_its_write_succeeded() {
     let now = Instant::now();
     let mut rows = rows();
-    take(&mut rows, vec![state("c1", record(Phase::Complete))], now);
+    commit(&mut rows, vec![state("c1", record(Phase::Complete))], now);
     let due = rows.due(now + COALESCE).remove(0);
     assert!(rows.get("c1").unwrap().written.is_none());
     // A newer record arrives while the older one is being written.
-    take(&mut rows, vec![state("c1", record(Phase::PostAction))], now);
+    commit(&mut rows, vec![state("c1", record(Phase::PostAction))], now);
     rows.wrote(due, Some(5), now);
     let row = rows.get("c1").unwrap();
     assert_eq!(row.written.as_ref().unwrap().phase, Phase::Complete);
@@ -157,9 +157,9 @@ fn a_failed_write_is_repeated_after_the_coalescing_time_even_if_it_was_urgent() 
         urgent: true,
         ..state("c1", record(Phase::Failed))
     };
-    take(&mut rows, vec![urgent()], now);
+    commit(&mut rows, vec![urgent()], now);
     let due = rows.due(now).remove(0);
-    take(&mut rows, vec![urgent()], now);
+    commit(&mut rows, vec![urgent()], now);
     rows.wrote(due, None, now);
     assert!(rows.get("c1").unwrap().written.is_none());
     assert_eq!(rows.due_at(), Some(now + COALESCE));
@@ -171,11 +171,11 @@ fn only_a_new_phase_counts_as_a_move_and_only_a_change_as_one() {
     let now = Instant::now();
     let mut rows = rows();
     let first = state("c1", record(Phase::Initialized));
-    assert_eq!(take(&mut rows, vec![first.clone()], now).moved.len(), 1);
-    assert!(!take(&mut rows, vec![first], now).any, "the very same record");
+    assert_eq!(commit(&mut rows, vec![first.clone()], now).phase_changes.len(), 1);
+    assert!(!commit(&mut rows, vec![first], now).any, "the very same record");
     let other_cause = state("c1", record(Phase::Initialized).reason(Reason::Failing));
-    let changes = take(&mut rows, vec![other_cause], now);
-    assert!(changes.moved.is_empty() && changes.any);
+    let changes = commit(&mut rows, vec![other_cause], now);
+    assert!(changes.phase_changes.is_empty() && changes.any);
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn a_leader_never_takes_rows_from_a_report_that_somebody_made() {
     let mut rows = rows();
     fill(&mut rows, 1, now);
     let mut source = self::rows();
-    take(&mut source, vec![state("c9", record(Phase::Complete))], now);
+    commit(&mut source, vec![state("c9", record(Phase::Complete))], now);
     let made = write(&mut source, 3, now + COALESCE).remove(0);
     rows.observe(&made, false, true, now);
     assert!(rows.get("c9").is_none());
@@ -274,7 +274,7 @@ fn a_shard_without_rows_is_deleted_once() {
         dropped: vec![Arc::from("c00000")],
         ..Plan::default()
     };
-    rows.take(&dropped, &policy().build(), now, |_| (false, false));
+    rows.commit(&dropped, &policy().build(), now, |_| (false, false));
     let due = rows.due(now + COALESCE).remove(0);
     assert!(due.rows.is_empty());
     rows.wrote(due, Some(0), now);
@@ -292,7 +292,7 @@ fn a_shard_that_never_existed_is_not_deleted() {
         dropped: vec![Arc::from("c00000")],
         ..Plan::default()
     };
-    rows.take(&dropped, &policy().build(), now, |_| (false, false));
+    rows.commit(&dropped, &policy().build(), now, |_| (false, false));
     assert!(rows.due(now + COALESCE).is_empty());
 }
 
@@ -303,7 +303,7 @@ fn answers_of_an_earlier_term_count_no_more() {
     fill(&mut rows, 300, now);
     let due = rows.due(now + COALESCE);
     rows.restart();
-    take(&mut rows, vec![state("c00000", record(Phase::Pending))], now);
+    commit(&mut rows, vec![state("c00000", record(Phase::Pending))], now);
     for due in due {
         rows.wrote(due, Some(9), now);
     }
@@ -344,7 +344,7 @@ fn loading_what_was_written_loses_nothing() {
         .enumerate()
         .map(|(number, phase)| full(&format!("c{number:02}"), phase, Reason::ALL[number * 3].0))
         .collect();
-    rows.take(&plan(clusters.clone()), &policy().build(), now, |name| {
+    rows.commit(&plan(clusters.clone()), &policy().build(), now, |name| {
         (&**name == "c01", &**name == "c02")
     });
     let reports = write(&mut rows, 7, now + COALESCE);
@@ -364,7 +364,7 @@ fn loading_what_was_written_loses_nothing() {
     }
     assert_eq!(loaded.due_at(), None);
     let touched = state("c00", record(Phase::Complete).revision("r0"));
-    take(&mut loaded, vec![touched], now);
+    commit(&mut loaded, vec![touched], now);
     let again = loaded.due(now + COALESCE).remove(0);
     let (again, first) = (json!(again.rows), texts(&reports[0]));
     assert_eq!(
@@ -421,7 +421,7 @@ fn a_cluster_found_in_two_shards_is_taken_from_the_younger_row_and_the_other_is_
         let mut record: Record = record(phase).into();
         record.since = at(since);
         let mut source = rows();
-        take(&mut source, vec![state("c1", record)], now);
+        commit(&mut source, vec![state("c1", record)], now);
         json!(source.due(now + COALESCE).remove(0).rows)
     };
     for swapped in [false, true] {
@@ -472,7 +472,7 @@ fn a_version_that_the_schema_would_refuse_is_cut() {
     let mut rows = rows();
     let mut long: Record = record(Phase::Initialized).into();
     long.from_version = Arc::from("4".repeat(1000));
-    take(&mut rows, vec![state("c1", long)], now);
+    commit(&mut rows, vec![state("c1", long)], now);
     let due = rows.due(now + COALESCE).remove(0);
     assert_eq!(due.rows[0].made().unwrap().from_version.len(), 128);
 }
@@ -492,7 +492,7 @@ fn writes_of_a_shard_that_fail_wait_longer_each_time_until_one_succeeds() {
             urgent: true,
             ..state("c00000", record(Phase::Initialized).message(&format!("{now:?}")))
         };
-        take(&mut rows, vec![urgent], now);
+        commit(&mut rows, vec![urgent], now);
         let at = rows.due_at().unwrap();
         let before = at.checked_sub(Duration::from_millis(1)).unwrap();
         assert!(rows.due(before).is_empty());
@@ -502,7 +502,7 @@ fn writes_of_a_shard_that_fail_wait_longer_each_time_until_one_succeeds() {
     assert_eq!(waits, [2, 4, 8, 16, 32, 60, 60]);
     let due = rows.due(now).remove(0);
     rows.wrote(due, Some(7), now);
-    take(&mut rows, vec![state("c00000", record(Phase::Complete))], now);
+    commit(&mut rows, vec![state("c00000", record(Phase::Complete))], now);
     let due = rows.due(now + COALESCE).remove(0);
     rows.wrote(due, None, now);
     assert_eq!(rows.due_at(), Some(now + seconds(2)));

@@ -33,7 +33,7 @@ fn report_of(entry: &mut UpgradeEntry, uid: &str, version: u64) -> Report {
 }
 
 fn report(version: u64) -> Report {
-    let index = crate::observe::index::Index::default();
+    let index = observe::index::Index::default();
     let mut entry = upgrade("u1", &[]).entry(&index);
     note(&mut entry, "c1", record(Phase::Complete));
     report_of(&mut entry, "u1", version)
@@ -311,7 +311,7 @@ fn too_many_finalizers_are_a_broken_rule_until_they_are_fewer() {
 fn reports_count_only_from_the_namespace_of_their_upgrade_under_a_name_of_theirs_and_with_its_ownership() {
     let good = report(3);
     let entry = || {
-        let index = crate::observe::index::Index::default();
+        let index = observe::index::Index::default();
         upgrade("u1", &[]).entry(&index)
     };
     assert_eq!(belongs(&good, &entry()), Belonging::Ours);

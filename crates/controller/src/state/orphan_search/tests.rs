@@ -3,20 +3,20 @@ use rollout::testing::at;
 use serde_json::json;
 
 use api::names::{ANNOTATION_OWNER, LABEL_MCU_UID, Step};
+use observe::index::Change;
 use serde_json::Value;
 
 use super::*;
 use crate::fixture::{context, settings, upgrade, work};
-use crate::observe::index::Change;
 use crate::state::orphans::keeps_cluster_version;
-use crate::state::orphans::{Living, SWEEP_AFTER, evaluate};
+use crate::state::orphans::{ExistingUpgrades, SWEEP_AFTER, evaluate};
 
 fn now() -> DateTime<Utc> {
     at(0)
 }
 
-fn suspect(step: Step) -> Suspect {
-    Suspect {
+fn candidate(step: Step) -> OrphanCandidate {
+    OrphanCandidate {
         cluster: Arc::from("c1"),
         step,
         uid: Arc::from(format!("c1-{step}-gone")),
@@ -37,8 +37,8 @@ fn shipped() -> Value {
         {"group": "config.openshift.io", "resource": "clusterversions", "name": "version", "namespace": ""}]}})
 }
 
-fn living(uid: &str, name: &str) -> Living {
-    Living {
+fn existing(uid: &str, name: &str) -> ExistingUpgrades {
+    ExistingUpgrades {
         uids: [uid.to_owned()].into(),
         names: [name.to_owned()].into(),
     }
@@ -58,17 +58,17 @@ fn a_work_is_an_orphan_only_while_its_upgrade_is_unknown_and_is_judged_after_ten
         assert_eq!(state.orphans.count(), 1);
         assert!(state.find_orphans(begun + SWEEP_AFTER / 2).is_empty());
         let due = begun + SWEEP_AFTER;
-        assert_eq!(state.find_orphans(due), [suspect(Step::Platform)]);
+        assert_eq!(state.find_orphans(due), [candidate(Step::Platform)]);
         assert!(
             state.find_orphans(due + INTERVAL).is_empty(),
             "one evaluation at a time"
         );
-        let verdicts = vec![(suspect(Step::Platform), OrphanVerdict::Remove)];
-        let (jobs, reports) = state.record_verdicts(verdicts, due);
+        let decisions = vec![(candidate(Step::Platform), OrphanDecision::Remove)];
+        let (jobs, reports) = state.record_decisions(decisions, due);
         assert!(reports.is_empty());
         let [
             WriteJob {
-                effect:
+                write:
                     Write::Delete {
                         cluster,
                         step,
@@ -119,8 +119,8 @@ fn a_work_whose_upgrade_appears_while_it_is_judged_stays() {
         let _ = state.find_orphans(begun);
         assert_eq!(state.find_orphans(begun + SWEEP_AFTER).len(), 1);
         state.apply_upgrade(upgrade("gone", &["c1"]).view());
-        let (jobs, _) = state.record_verdicts(
-            vec![(suspect(Step::Platform), OrphanVerdict::Remove)],
+        let (jobs, _) = state.record_decisions(
+            vec![(candidate(Step::Platform), OrphanDecision::Remove)],
             begun + SWEEP_AFTER,
         );
         assert!(jobs.is_empty());
@@ -129,19 +129,23 @@ fn a_work_whose_upgrade_appears_while_it_is_judged_stays() {
 
 #[test]
 fn an_orphan_goes_unless_the_hub_knows_its_upgrade_or_one_of_that_name() {
-    let one = suspect(Step::Platform);
+    let one = candidate(Step::Platform);
     let work = object(Step::Platform, "ns/spring", &shipped());
-    let evaluated = |living: &Living| evaluate(&work, &one, living, &settings(), |_| true);
-    assert_eq!(evaluated(&Living::default()), OrphanVerdict::Remove);
-    assert_eq!(evaluated(&living("other", "ns/autumn")), OrphanVerdict::Remove);
-    assert_eq!(evaluated(&living("gone", "ns/x")), OrphanVerdict::Leave);
+    let evaluated = |existing: &ExistingUpgrades| evaluate(&work, &one, existing, &settings(), |_| true);
+    assert_eq!(evaluated(&ExistingUpgrades::default()), OrphanDecision::Remove);
+    assert_eq!(evaluated(&existing("other", "ns/autumn")), OrphanDecision::Remove);
+    assert_eq!(evaluated(&existing("gone", "ns/x")), OrphanDecision::Leave);
     assert_eq!(
-        evaluated(&living("new", "ns/spring")),
-        OrphanVerdict::Leave,
+        evaluated(&existing("new", "ns/spring")),
+        OrphanDecision::Leave,
         "restored under its name"
     );
-    let verdict = evaluate(&work, &one, &living("new", "ns/spring"), &settings(), |_| false);
-    assert_eq!(verdict, OrphanVerdict::Remove, "which never concerns the cluster");
+    let decision = evaluate(&work, &one, &existing("new", "ns/spring"), &settings(), |_| false);
+    assert_eq!(
+        decision,
+        OrphanDecision::Remove,
+        "which never concerns the cluster"
+    );
 }
 
 #[test]
@@ -155,7 +159,7 @@ fn an_upgrade_takes_over_what_one_of_its_name_left_only_in_its_own_clusters() {
             "its selection is not known yet"
         );
         let entry = state.upgrades.get_mut("u1").unwrap();
-        crate::observe::fleet::refresh_selection(entry, &state.index, false);
+        entry.refresh_selection(&state.index, false);
         entry.last_reconcile = Some((Instant::now(), Duration::ZERO));
         assert!(state.may_take_over("ns/u1", "c1"));
         assert!(!state.may_take_over("ns/u1", "c2"));
@@ -170,7 +174,7 @@ fn an_upgrade_takes_over_what_one_of_its_name_left_only_in_its_own_clusters() {
 
 #[test]
 fn a_work_that_is_not_the_one_that_was_found_stays() {
-    let one = suspect(Step::Platform);
+    let one = candidate(Step::Platform);
     let good = object(Step::Platform, "ns/spring", &shipped());
     for (pointer, value) in [
         ("/metadata/uid", json!("another")),
@@ -186,12 +190,12 @@ fn a_work_that_is_not_the_one_that_was_found_stays() {
         let mut restricted = settings();
         restricted.namespaces = vec![Arc::from("ns")];
         assert_eq!(
-            evaluate(&good, &one, &Living::default(), &restricted, |_| true),
-            OrphanVerdict::Remove
+            evaluate(&good, &one, &ExistingUpgrades::default(), &restricted, |_| true),
+            OrphanDecision::Remove
         );
         assert_eq!(
-            evaluate(&work, &one, &Living::default(), &restricted, |_| true),
-            OrphanVerdict::Leave,
+            evaluate(&work, &one, &ExistingUpgrades::default(), &restricted, |_| true),
+            OrphanDecision::Leave,
             "{pointer}"
         );
     }
@@ -202,8 +206,8 @@ fn a_work_whose_deletion_would_delete_clusterversion_is_only_told() {
     let evaluated = |step, option: &Value| {
         evaluate(
             &object(step, "ns/spring", option),
-            &suspect(step),
-            &Living::default(),
+            &candidate(step),
+            &ExistingUpgrades::default(),
             &settings(),
             |_| true,
         )
@@ -215,30 +219,30 @@ fn a_work_whose_deletion_would_delete_clusterversion_is_only_told() {
             {"group": "", "resource": "ClusterVersion.config.openshift.io", "name": "version", "namespace": ""}]}}),
     ] {
         assert!(
-            matches!(evaluated(Step::Platform, &option), OrphanVerdict::Keep(_)),
+            matches!(evaluated(Step::Platform, &option), OrphanDecision::Keep(_)),
             "{option}"
         );
         assert_eq!(
             evaluated(Step::PreAction, &option),
-            OrphanVerdict::Remove,
+            OrphanDecision::Remove,
             "{option}"
         );
     }
     let mut action = object(Step::PreAction, "ns/spring", &Value::Null);
     action["spec"]["workload"]["manifests"] = json!([{"kind": "ClusterVersion"}]);
-    let verdict = evaluate(
+    let decision = evaluate(
         &action,
-        &suspect(Step::PreAction),
-        &Living::default(),
+        &candidate(Step::PreAction),
+        &ExistingUpgrades::default(),
         &settings(),
         |_| true,
     );
-    assert!(matches!(verdict, OrphanVerdict::Keep(_)));
+    assert!(matches!(decision, OrphanDecision::Keep(_)));
 }
 
 #[test]
 fn the_platform_work_as_this_controller_writes_it_spares_clusterversion() {
-    let index = crate::observe::index::Index::default();
+    let index = observe::index::Index::default();
     let entry = upgrade("u1", &["c1"]).entry(&index);
     let spec = entry.spec.as_ref().unwrap();
     let facts = crate::works::ClusterFacts {

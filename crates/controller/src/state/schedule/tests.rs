@@ -158,8 +158,8 @@ fn upgrades_of_other_namespaces_are_never_due() {
 fn the_clock_of_a_reaction_does_not_run_from_before_the_term() {
     let (context, now) = may_reconcile();
     context.with(|state| {
-        state.index.slots_released_at.insert(Arc::from("u1"), now);
+        state.slots_released_at.insert(Arc::from("u1"), now);
         state.begin_term();
-        assert!(state.index.slots_released_at.is_empty());
+        assert!(state.slots_released_at.is_empty());
     });
 }

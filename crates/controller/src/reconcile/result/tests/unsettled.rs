@@ -88,7 +88,11 @@ fn a_try_that_was_carried_out_does_not_rule_out_the_one_before_it() {
     tried(&context, &done());
     assert!(!is_unsettled(&context) && is_late(&context));
     assert!(!settle(&context));
-    context.with(|state| state.index.forget("c1", Step::Platform, "c1-cluster-upgrade-u1"));
+    context.with(|state| {
+        state
+            .index
+            .remove_work("c1", Step::Platform, "c1-cluster-upgrade-u1");
+    });
     assert!(is_unsettled(&context), "the first try may bring the work back");
     tried(&context, &done());
     with_entry(&context, |entry| {

@@ -1,0 +1,394 @@
+//! The values of the series in the [`catalogue`].
+//!
+//! Series are registered and encoded here (`OpenMetrics` 1.0 and the classic text format 0.0.4). Label sets
+//! are closed. The main loop never waits for a scrape: a counter is an atomic behind a read lock that no
+//! scrape holds for writing. Names of clusters and upgrades are never labels; they are in logs, reports and Events.
+
+pub mod catalogue;
+pub mod labels;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Metric, Registry};
+use telemetry::exposition;
+use telemetry::process::Process;
+use tokio::sync::watch;
+
+use self::catalogue::{MetricKind, Series};
+use self::labels::{
+    ActionLabels, ClusterPhase, EventDrop, ReconcileOutcome, UpgradeState, Version, WatchKind, WriteKind,
+    WriteOutcome,
+};
+use crate::lease::Leadership;
+
+pub use self::catalogue::CATALOGUE;
+
+type PerKind<M> = Family<WriteKind, M, fn() -> M>;
+
+/// Every metric of the controller, registered once. Shared as `Arc<Metrics>`.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    reconciles: Family<ReconcileOutcome, Counter>,
+    plan_duration: Histogram,
+    reaction: Histogram,
+    clusters: Family<ClusterPhase, Gauge>,
+    upgrades: Family<UpgradeState, Gauge>,
+    slots: Gauge,
+    slots_used: Gauge,
+    orphaned_works: Gauge,
+    orphans_swept: Counter,
+    actions: Family<ActionLabels, Counter>,
+    write_duration: PerKind<Histogram>,
+    write_limit: Gauge,
+    write_pauses: Counter,
+    status_bytes: Histogram,
+    events_dropped: Family<EventDrop, Counter>,
+    watch_ages: Arc<WatchAges>,
+    watch_restarts: Family<WatchKind, Counter>,
+    index_objects: Family<WatchKind, Gauge>,
+    decode_failures: Family<WatchKind, Counter>,
+    records_refused: Gauge,
+    records_unreadable: Gauge,
+    check_violations: Counter,
+    clock_skew: Gauge,
+    leader: Gauge,
+    lease_transitions: Counter,
+    policies_missing: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// Registers every series of the catalogue. Series with closed label sets start at zero, so that their
+    /// rate is known from the first scrape.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut registry = Registry::default();
+        let watch_ages = Arc::new(WatchAges::default());
+        let metrics = Self {
+            reconciles: counters(&mut registry, &catalogue::RECONCILE, ReconcileOutcome::ALL),
+            plan_duration: register(&mut registry, &catalogue::PLAN_DURATION, plan_histogram()),
+            reaction: register(
+                &mut registry,
+                &catalogue::REACTION,
+                histogram(&catalogue::REACTION),
+            ),
+            clusters: gauges(&mut registry, &catalogue::CLUSTERS, ClusterPhase::ALL),
+            upgrades: gauges(&mut registry, &catalogue::UPGRADES, UpgradeState::ALL),
+            slots: register(&mut registry, &catalogue::SLOTS, Gauge::default()),
+            slots_used: register(&mut registry, &catalogue::SLOTS_USED, Gauge::default()),
+            orphaned_works: register(&mut registry, &catalogue::ORPHANED_WORKS, Gauge::default()),
+            orphans_swept: register(&mut registry, &catalogue::ORPHANS_SWEPT, Counter::default()),
+            actions: actions(&mut registry),
+            write_duration: register(
+                &mut registry,
+                &catalogue::WRITE_DURATION,
+                Family::new_with_constructor(write_histogram as fn() -> Histogram),
+            ),
+            write_limit: register(&mut registry, &catalogue::WRITE_LIMIT, Gauge::default()),
+            write_pauses: register(&mut registry, &catalogue::WRITE_PAUSES, Counter::default()),
+            status_bytes: register(
+                &mut registry,
+                &catalogue::STATUS_BYTES,
+                histogram(&catalogue::STATUS_BYTES),
+            ),
+            events_dropped: counters(&mut registry, &catalogue::EVENTS_DROPPED, EventDrop::ALL),
+            watch_restarts: counters(&mut registry, &catalogue::WATCH_RESTARTS, WatchKind::ALL),
+            index_objects: gauges(&mut registry, &catalogue::INDEX_OBJECTS, WatchKind::ALL),
+            decode_failures: counters(&mut registry, &catalogue::DECODE_FAILURES, WatchKind::ALL),
+            records_refused: register(&mut registry, &catalogue::RECORDS_REFUSED, Gauge::default()),
+            records_unreadable: register(&mut registry, &catalogue::RECORDS_UNREADABLE, Gauge::default()),
+            check_violations: register(&mut registry, &catalogue::CHECK_VIOLATIONS, Counter::default()),
+            clock_skew: register(&mut registry, &catalogue::CLOCK_SKEW, Gauge::default()),
+            leader: register(&mut registry, &catalogue::LEADER, Gauge::default()),
+            lease_transitions: register(&mut registry, &catalogue::LEASE_TRANSITIONS, Counter::default()),
+            policies_missing: register(&mut registry, &catalogue::POLICIES_MISSING, Gauge::default()),
+            watch_ages: Arc::clone(&watch_ages),
+            registry: Registry::default(),
+        };
+        for kind in WriteKind::ALL {
+            drop(metrics.write_duration.get_or_create(kind));
+        }
+        let version = Info::new(Version(env!("CARGO_PKG_VERSION")));
+        registry.register(catalogue::BUILD.stem(), catalogue::BUILD.help, version);
+        registry.register_collector(Box::new(watch_ages));
+        registry.register_collector(Box::new(Process));
+        Self { registry, ..metrics }
+    }
+
+    /// Records the outcome of a pass over one upgrade.
+    pub fn reconciled(&self, outcome: ReconcileOutcome) {
+        self.reconciles.get_or_create(&outcome).inc();
+    }
+
+    /// Records how long it took to plan and check one upgrade.
+    pub fn planned(&self, took: Duration) {
+        self.plan_duration.observe(took.as_secs_f64());
+    }
+
+    /// Records the time from a cluster's terminal status to the start of the next cluster.
+    pub fn reacted(&self, after: Duration) {
+        self.reaction.observe(after.as_secs_f64());
+    }
+
+    /// Records a write and its duration. A fenced write was not sent, so it has no duration.
+    pub fn wrote(&self, kind: WriteKind, outcome: WriteOutcome, took: Duration) {
+        self.actions.get_or_create(&ActionLabels { kind, outcome }).inc();
+        if outcome != WriteOutcome::Fenced {
+            self.write_duration
+                .get_or_create(&kind)
+                .observe(took.as_secs_f64());
+        }
+    }
+
+    /// Number of writes of this kind with this outcome.
+    #[must_use]
+    pub fn writes(&self, kind: WriteKind, outcome: WriteOutcome) -> u64 {
+        self.actions.get_or_create(&ActionLabels { kind, outcome }).get()
+    }
+
+    /// Sets how many writes may run at a time. `paused`: all of them first wait for an overloaded hub.
+    pub fn set_write_limit(&self, limit: usize, paused: bool) {
+        self.write_limit.set(whole(limit));
+        if paused {
+            self.write_pauses.inc();
+        }
+    }
+
+    /// Records the size in bytes of a status that was written.
+    pub fn status_written(&self, bytes: usize) {
+        self.status_bytes
+            .observe(f64::from(u32::try_from(bytes).unwrap_or(u32::MAX)));
+    }
+
+    /// Sets the number of clusters in a phase, summed over all upgrades.
+    pub fn set_clusters(&self, phase: ClusterPhase, count: usize) {
+        self.clusters.get_or_create(&phase).set(whole(count));
+    }
+
+    /// Sets the number of upgrades in a state.
+    pub fn set_upgrades(&self, state: UpgradeState, count: usize) {
+        self.upgrades.get_or_create(&state).set(whole(count));
+    }
+
+    /// Sets the number of used slots and of all slots, summed over all upgrades.
+    pub fn set_slots(&self, used: usize, slots: usize) {
+        self.slots_used.set(whole(used));
+        self.slots.set(whole(slots));
+    }
+
+    /// Sets the number of works without an upgrade.
+    pub fn set_orphans(&self, count: usize) {
+        self.orphaned_works.set(whole(count));
+    }
+
+    /// Records that a work without an upgrade was deleted.
+    pub fn orphan_swept(&self) {
+        self.orphans_swept.inc();
+    }
+
+    /// Records that an Event was not sent.
+    pub fn event_dropped(&self, cause: EventDrop) {
+        self.events_dropped.get_or_create(&cause).inc();
+    }
+
+    /// Number of Events that were not sent for this reason.
+    #[must_use]
+    pub fn events_dropped(&self, cause: EventDrop) -> u64 {
+        self.events_dropped.get_or_create(&cause).get()
+    }
+
+    /// Records a sign of life of a watch.
+    pub fn watch_alive(&self, kind: WatchKind) {
+        self.watch_ages.touch(kind);
+    }
+
+    /// Records that a watch ended with an error and is restarted.
+    pub fn watch_restarted(&self, kind: WatchKind) {
+        self.watch_restarts.get_or_create(&kind).inc();
+    }
+
+    /// Sets the number of objects of a kind in the index.
+    pub fn set_indexed(&self, kind: WatchKind, count: usize) {
+        self.index_objects.get_or_create(&kind).set(whole(count));
+    }
+
+    /// Records that a field of an object could not be read.
+    pub fn decode_failed(&self, kind: WatchKind) {
+        self.decode_failures.get_or_create(&kind).inc();
+    }
+
+    /// Sets the number of records that the hub rejects, and of rows that cannot be read.
+    pub fn set_records(&self, refused: usize, unreadable: usize) {
+        self.records_refused.set(whole(refused));
+        self.records_unreadable.set(whole(unreadable));
+    }
+
+    /// Sets the number of admission policies that are not known to be enforced.
+    pub fn set_policies_missing(&self, count: usize) {
+        self.policies_missing.set(whole(count));
+    }
+
+    /// Records that the independent check rejected a plan.
+    pub fn check_violated(&self) {
+        self.check_violations.inc();
+    }
+
+    /// Sets how far the clock is ahead of the hub's, in seconds.
+    pub fn set_clock_skew(&self, seconds: i64) {
+        self.clock_skew.set(seconds);
+    }
+
+    /// Updates `mcu_leader` and `mcu_lease_transitions_total` until the election ends.
+    pub async fn follow_election(self: Arc<Self>, mut leadership: watch::Receiver<Leadership>) {
+        let mut led = false;
+        loop {
+            let leads = leadership.borrow_and_update().term().is_some();
+            self.leader.set(i64::from(leads));
+            if leads != led {
+                self.lease_transitions.inc();
+                led = leads;
+            }
+            if leadership.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Every series.
+    #[must_use]
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Encodes all series in the classic text format.
+    ///
+    /// # Errors
+    /// Returns [`fmt::Error`] if a value cannot be encoded.
+    pub fn encode_classic(&self) -> Result<String, fmt::Error> {
+        exposition::classic(&self.registry)
+    }
+}
+
+fn whole(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn register<M: Metric + Clone>(registry: &mut Registry, series: &Series, metric: M) -> M {
+    registry.register(series.stem(), series.help, metric.clone());
+    metric
+}
+
+fn counters<L>(registry: &mut Registry, series: &Series, all: &[L]) -> Family<L, Counter>
+where
+    L: Clone + Eq + std::hash::Hash + EncodeLabelSet + Send + Sync + fmt::Debug + 'static,
+{
+    let family = register(registry, series, Family::<L, Counter>::default());
+    for label in all {
+        drop(family.get_or_create(label));
+    }
+    family
+}
+
+fn gauges<L>(registry: &mut Registry, series: &Series, all: &[L]) -> Family<L, Gauge>
+where
+    L: Clone + Eq + std::hash::Hash + EncodeLabelSet + Send + Sync + fmt::Debug + 'static,
+{
+    let family = register(registry, series, Family::<L, Gauge>::default());
+    for label in all {
+        drop(family.get_or_create(label));
+    }
+    family
+}
+
+fn actions(registry: &mut Registry) -> Family<ActionLabels, Counter> {
+    let all: Vec<ActionLabels> = WriteKind::ALL
+        .iter()
+        .flat_map(|kind| {
+            WriteOutcome::ALL.iter().map(|outcome| ActionLabels {
+                kind: *kind,
+                outcome: *outcome,
+            })
+        })
+        .collect();
+    counters(registry, &catalogue::ACTIONS, &all)
+}
+
+fn histogram(series: &Series) -> Histogram {
+    let bounds: &[f64] = match series.kind {
+        MetricKind::Histogram(bounds) => bounds,
+        MetricKind::Counter | MetricKind::Gauge | MetricKind::Info => &[],
+    };
+    Histogram::new(bounds.iter().copied())
+}
+
+fn plan_histogram() -> Histogram {
+    histogram(&catalogue::PLAN_DURATION)
+}
+
+fn write_histogram() -> Histogram {
+    histogram(&catalogue::WRITE_DURATION)
+}
+
+/// When each watch last showed a sign of life; 0 for a watch that never did.
+#[derive(Debug)]
+struct WatchAges {
+    epoch: Instant,
+    millis: Vec<AtomicU64>,
+}
+
+impl Default for WatchAges {
+    fn default() -> Self {
+        Self {
+            epoch: Instant::now(),
+            millis: WatchKind::ALL.iter().map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+}
+
+impl WatchAges {
+    fn touch(&self, kind: WatchKind) {
+        let now = u64::try_from(self.epoch.elapsed().as_millis())
+            .unwrap_or(u64::MAX)
+            .max(1);
+        if let Some(slot) = self.millis.get(kind as usize) {
+            slot.store(now, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Collector for WatchAges {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let series = &catalogue::WATCH_AGE;
+        // The registry appends a full stop to help texts, but a collector must write it itself.
+        let help = format!("{}.", series.help);
+        let mut metric = encoder.encode_descriptor(series.stem(), &help, None, MetricType::Gauge)?;
+        for (kind, slot) in WatchKind::ALL.iter().zip(&self.millis) {
+            let seen = slot.load(Ordering::Relaxed);
+            if seen > 0 {
+                let age = self.epoch.elapsed().saturating_sub(Duration::from_millis(seen));
+                ConstGauge::new(age.as_secs_f64()).encode(metric.encode_family(kind)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

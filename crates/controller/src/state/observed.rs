@@ -1,0 +1,120 @@
+//! What observation reads of an upgrade, and what it updates before: the selection and the installed versions.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use observe::fleet::{self, Observation};
+use observe::index::Index;
+use observe::input::{ClusterRow, InstalledVersion, UpgradeInput};
+use observe::selection;
+use rollout::{Record, Stage};
+
+use crate::report::row::Row;
+use crate::state::upgrade::{UpgradeEntry, Upgrades};
+
+impl ClusterRow for Row {
+    fn record(&self) -> &Arc<Record> {
+        &self.record
+    }
+
+    fn written(&self) -> Option<&Arc<Record>> {
+        self.written.as_ref()
+    }
+
+    fn is_canary(&self) -> bool {
+        self.canary
+    }
+}
+
+/// Observes an upgrade. `owned`: clusters with works that carry its UID, sorted. `allow_hub`: the hub itself may be
+/// upgraded.
+#[must_use]
+pub fn observe(
+    entry: &UpgradeEntry,
+    upgrades: &Upgrades,
+    index: &Index,
+    owned: &[Arc<str>],
+    allow_hub: bool,
+    now: DateTime<Utc>,
+) -> Observation {
+    let others = upgrades.values().filter(|other| other.uid != entry.uid);
+    let others = others.map(|other| (&*other.uid, other.input())).collect();
+    fleet::observe(&entry.input(), &others, index, owned, allow_hub, now)
+}
+
+impl UpgradeEntry {
+    /// Lends what observation reads.
+    fn input(&self) -> UpgradeInput<'_, Row> {
+        UpgradeInput {
+            uid: &self.uid,
+            key: &self.key,
+            created: self.created,
+            is_deleting: self.is_deleting(),
+            is_valid: self.spec.is_ok(),
+            in_force: self.in_force().map(|spec| &spec.fields),
+            selected: &self.selected,
+            rows: self.rows.all(),
+            is_incomplete: self.rows.is_incomplete(),
+            left: &self.left,
+            former: &self.former,
+            installed: &self.installed,
+            running: &self.running,
+            backoff: &self.backoff,
+            unsettled: &self.unsettled,
+            readings: &self.readings,
+            blockers: &self.blockers,
+            missing: &self.missing,
+        }
+    }
+
+    /// Updates the selection from the index. Returns true if it changed.
+    pub fn refresh_selection(&mut self, index: &Index, require_bindings: bool) -> bool {
+        let Some(spec) = self.in_force().cloned() else {
+            return false;
+        };
+        if self.selected_at == index.epoch + 1 {
+            return false;
+        }
+        self.selected_at = index.epoch + 1;
+        let selected = selection::select(
+            &spec.fields,
+            &self.namespace,
+            &index.clusters,
+            &index.placements,
+            require_bindings,
+        );
+        let changed = selected != self.selected;
+        self.selected = selected;
+        changed
+    }
+
+    /// Records which clusters will be queued again although their claims do not show the version yet that this
+    /// upgrade has installed. Their works are gone, and a claim follows only minutes later. The entry counts
+    /// until the claim changes.
+    pub fn record_installed_versions(&mut self, index: &Index) {
+        let Some(revision) = self.in_force().map(|spec| Arc::clone(&spec.policy.revision)) else {
+            return;
+        };
+        let claim = |name: &Arc<str>| index.clusters.get(name).map(|cluster| &cluster.version);
+        self.installed
+            .retain(|name, known| claim(name) == Some(&known.claimed));
+        for (name, row) in self.rows.all() {
+            let record = &row.record;
+            let queued = record.attempt.revision != revision && record.succeeded(Stage::Platform);
+            if queued
+                && !row.target.is_empty()
+                && let Some(claim) = claim(name)
+                && (claim.is_empty() || *claim == record.from_version)
+            {
+                let installed = InstalledVersion {
+                    version: Arc::clone(&row.target),
+                    claimed: Arc::clone(claim),
+                };
+                self.installed.insert(Arc::clone(name), installed);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+use chrono::TimeDelta;
+use observe::index::Change;
+use observe::writes::{BlockerKind, MISSING_RETRY};
+use rollout::testing::{at, record};
+use rollout::{Cluster, Fleet, Phase, RivalHold, Selection, Step, StepWork};
+
+use super::*;
+use crate::fixture::{Given, cluster, finished, index, note, upgrade, upgrades, work};
+use crate::reconcile::commit::record_observation;
+
+fn seen(
+    entry: &UpgradeEntry,
+    others: Vec<UpgradeEntry>,
+    index: &mut Index,
+    now: DateTime<Utc>,
+) -> Observation {
+    let owned = index.clusters_of(&entry.uid);
+    observe(entry, &upgrades(others), index, &owned, false, now)
+}
+
+fn observed(entry: &UpgradeEntry, others: Vec<UpgradeEntry>, index: &mut Index) -> Fleet {
+    seen(entry, others, index, at(0)).fleet
+}
+
+fn names(fleet: &Fleet) -> Vec<&str> {
+    fleet.clusters.iter().map(|cluster| &*cluster.name).collect()
+}
+
+fn one(fleet: &Fleet, name: &str) -> Cluster {
+    let found = fleet.clusters.iter().find(|cluster| *cluster.name == *name);
+    found.unwrap().clone()
+}
+
+#[test]
+fn leaving_is_counted_from_the_first_look() {
+    let mut index = index(&["b"]);
+    let mut entry = upgrade("mine", &[]).entry(&index);
+    note(&mut entry, "b", record(Phase::Pending));
+    let observation = seen(&entry, Vec::new(), &mut index, at(0));
+    record_observation(&mut entry, &observation);
+    let later = at(0) + TimeDelta::seconds(5);
+    let second = seen(&entry, Vec::new(), &mut index, later).fleet;
+    assert_eq!(one(&second, "b").selection, Selection::Left(at(0)));
+}
+
+#[test]
+fn works_where_the_upgrade_neither_selects_nor_has_a_record_are_told_and_nothing_else() {
+    let mut index = index(&["a", "b"]);
+    let mut entry = upgrade("mine", &["b"]).entry(&index);
+    index.work(&Change::Applied(finished("a", "mine", 5)), at(0));
+    let observation = seen(&entry, Vec::new(), &mut index, at(0));
+    assert_eq!(names(&observation.fleet), ["b"]);
+    record_observation(&mut entry, &observation);
+    assert!(
+        entry
+            .notes
+            .iter()
+            .any(|note| note.contains("has a record of: 1, such as a")),
+        "{:?}",
+        entry.notes
+    );
+    let gone = finished("a", "mine", 6);
+    index.work(&Change::Deleted(gone), at(0));
+    let observation = seen(&entry, Vec::new(), &mut index, at(0));
+    record_observation(&mut entry, &observation);
+    assert!(entry.notes.is_empty(), "{:?}", entry.notes);
+}
+
+#[test]
+fn an_upgrade_that_is_deleted_cleans_up_where_it_has_been_and_nowhere_else() {
+    let mut index = index(&["a", "b", "c"]);
+    let mut entry = upgrade("mine", &[]).entry(&index);
+    note(&mut entry, "b", record(Phase::Pending));
+    let observation = seen(&entry, Vec::new(), &mut index, at(0));
+    record_observation(&mut entry, &observation);
+    for (cluster, version) in [("a", 5), ("b", 6), ("c", 7)] {
+        index.work(
+            &Change::Applied(work(cluster, Step::PreAction, "mine", version)),
+            at(0),
+        );
+    }
+    let mut deleted = Given {
+        deleting: true,
+        ..upgrade("mine", &["c"])
+    }
+    .entry(&index);
+    deleted.former.clone_from(&entry.former);
+    let observation = seen(&deleted, Vec::new(), &mut index, at(0));
+    assert_eq!(names(&observation.fleet), ["b", "c"], "let go of, and selected");
+    assert_eq!(observation.unaccounted, ["a".into()]);
+}
+
+#[test]
+fn a_canary_that_left_stays_one() {
+    let mut index = index(&["a"]);
+    let mut entry = upgrade("mine", &[]).entry(&index);
+    let plan = rollout::Plan {
+        clusters: vec![rollout::ClusterState {
+            name: Arc::from("a"),
+            record: Arc::new(record(Phase::Partial).into()),
+            urgent: false,
+            starting: false,
+        }],
+        ..rollout::Plan::default()
+    };
+    let policy = rollout::testing::policy().build();
+    entry
+        .rows
+        .commit(&plan, &policy, std::time::Instant::now(), |_| (true, true));
+    assert!(one(&observed(&entry, Vec::new(), &mut index), "a").canary);
+}
+
+#[test]
+fn a_cluster_is_gone_without_its_managed_cluster_or_while_its_namespace_is_missing() {
+    let mut index = index(&["a"]);
+    let mut entry = upgrade("mine", &["a"]).entry(&index);
+    note(&mut entry, "b", record(Phase::Partial));
+    let fleet = observed(&entry, Vec::new(), &mut index);
+    assert!(!one(&fleet, "a").gone);
+    assert!(one(&fleet, "b").gone);
+    entry.record_missing_namespace(&Arc::from("a"), at(0));
+    assert!(one(&observed(&entry, Vec::new(), &mut index), "a").gone);
+    let later = seen(&entry, Vec::new(), &mut index, at(0) + MISSING_RETRY).fleet;
+    assert!(!one(&later, "a").gone, "looked at again after a while");
+}
+
+#[test]
+fn somebody_elses_work_stands_in_the_way_until_its_next_look() {
+    let mut index = index(&["a"]);
+    let mut entry = upgrade("mine", &["a"]).entry(&index);
+    entry.block_step(&Arc::from("a"), Step::Platform, at(0), BlockerKind::Foreign);
+    let fleet = observed(&entry, Vec::new(), &mut index);
+    let StepWork::Foreign { retry_at } = *one(&fleet, "a").step_work(Step::Platform) else {
+        panic!("{fleet:?}");
+    };
+    assert_eq!((retry_at - at(0)).num_seconds(), 30);
+    assert_eq!(*one(&fleet, "a").step_work(Step::PreAction), StepWork::Absent);
+}
+
+#[test]
+fn a_refused_work_is_a_slot_with_what_the_hub_said() {
+    let mut index = index(&["a"]);
+    let mut entry = upgrade("mine", &["a"]).entry(&index);
+    entry.block_step(
+        &Arc::from("a"),
+        Step::PreAction,
+        at(0),
+        BlockerKind::Refused(Arc::from("no")),
+    );
+    let fleet = observed(&entry, Vec::new(), &mut index);
+    let refused = StepWork::Refused {
+        retry_at: at(30),
+        message: Arc::from("no"),
+    };
+    assert_eq!(*one(&fleet, "a").step_work(Step::PreAction), refused);
+}
+
+#[test]
+fn an_upgrade_whose_spec_became_invalid_is_stuck_where_it_is_at_work() {
+    let mut index = index(&["c1"]);
+    let entry = upgrade("mine", &["c1"]).entry(&index);
+    let mut other = Given {
+        spec: serde_json::json!({}),
+        ..upgrade("other", &["c1"])
+    }
+    .entry(&index);
+    assert!(other.spec.is_err());
+    note(&mut other, "c1", record(Phase::Initialized));
+    index.work(&Change::Applied(work("c1", Step::Platform, "other", 5)), at(0));
+    let cluster = one(&observed(&entry, vec![other], &mut index), "c1");
+    assert_eq!(cluster.rival.unwrap().hold, RivalHold::Stuck);
+}
+
+#[test]
+fn the_selection_is_made_again_only_when_something_moved() {
+    let mut index = index(&["a"]);
+    let mut entry = upgrade("mine", &["a", "b"]).entry(&index);
+    assert!(!entry.refresh_selection(&index, false));
+    index.cluster(&Change::Applied(cluster("z")));
+    assert!(!entry.refresh_selection(&index, false), "not concerned");
+    index.cluster(&Change::Applied(cluster("b")));
+    assert!(entry.refresh_selection(&index, false));
+    assert_eq!(entry.selected.clusters.len(), 2);
+}

@@ -1,0 +1,110 @@
+//! The kinds that are tried, and objects of them.
+
+use serde_json::{Value, json};
+
+use crate::steps::Random;
+
+/// A kind and where it is.
+#[derive(Debug)]
+pub struct Kind {
+    pub api_version: &'static str,
+    pub kind: &'static str,
+    pub plural: &'static str,
+    pub namespaced: bool,
+    pub has_status: bool,
+}
+
+const fn kind(api_version: &'static str, kind: &'static str, plural: &'static str, has_status: bool) -> Kind {
+    Kind {
+        api_version,
+        kind,
+        plural,
+        namespaced: true,
+        has_status,
+    }
+}
+
+/// All of them.
+pub const KINDS: [Kind; 7] = [
+    kind("work.open-cluster-management.io/v1", "ManifestWork", "manifestworks", true),
+    kind(
+        "cluster.open-cluster-management.io/v1beta1",
+        "ManagedClustersUpgrade",
+        "managedclustersupgrades",
+        true,
+    ),
+    Kind {
+        namespaced: false,
+        ..kind("cluster.open-cluster-management.io/v1", "ManagedCluster", "managedclusters", true)
+    },
+    kind("cluster.open-cluster-management.io/v1beta1", "PlacementDecision", "placementdecisions", true),
+    kind("coordination.k8s.io/v1", "Lease", "leases", false),
+    kind("v1", "ConfigMap", "configmaps", false),
+    kind("cluster.open-cluster-management.io/v1beta1", "Placement", "placements", true),
+];
+
+/// A spec of a kind: mostly valid, sometimes not.
+pub fn spec(kind: &Kind, random: &mut Random) -> Value {
+    let choices = match kind.kind {
+        "ManifestWork" => vec![
+            json!({"spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"x": "y"}}, "data": {"a": "b"}}]}}}),
+            json!({"spec": {"deleteOption": {}, "workload": {"manifests": []}}}),
+            json!({"spec": {"deleteOption": {"propagationPolicy": "Orphan"}, "unknown": 1}}),
+            json!({"spec": {"deleteOption": {"propagationPolicy": "Sideways"}}}),
+            json!({"spec": {"manifestConfigs": [{"resourceIdentifier": {"resource": "jobs", "name": "a", "group": "batch"}, "updateStrategy": {"type": "CreateOnly"}, "feedbackRules": [{"type": "JSONPaths", "jsonPaths": [{"name": "n", "path": ".status"}]}]}]}}),
+            json!({"spec": {"manifestConfigs": [{"feedbackRules": [{"type": "Other"}]}]}}),
+            json!({"spec": {"manifestConfigs": "none"}}),
+        ],
+        "ManagedClustersUpgrade" => vec![
+            json!({"spec": {"clusterVersion": {"version": "4.15.3", "channel": "stable-4.15"}}}),
+            json!({"spec": {"clusterVersion": {"version": "4.15.3"}, "upgradeStrategy": {"maxConcurrency": "25%"}, "paused": true}}),
+            json!({"spec": {"clusterVersion": {"version": "four"}}}),
+            json!({"spec": {"upgradeStrategy": {"maxConcurrency": 0}}}),
+            json!({"spec": {"clusterVersion": {"version": "4.15.3"}, "upgradeStrategy": {"maxConcurrency": true}}}),
+            json!({"spec": {"clusterVersion": {"version": "4.15.3"}, "clusters": [{"name": "c1"}, {"name": "c2"}], "color": "red"}}),
+            json!({}),
+        ],
+        "ManagedCluster" => vec![
+            json!({"spec": {"hubAcceptsClient": true}}),
+            json!({"spec": {"hubAcceptsClient": true, "taints": [{"key": "a", "effect": "NoSelect"}]}}),
+            json!({"spec": {"taints": [{"key": "a", "effect": "Never"}]}}),
+            json!({"spec": {"leaseDurationSeconds": 5}}),
+        ],
+        "Placement" => vec![
+            json!({"spec": {}}),
+            json!({"spec": {"numberOfClusters": 3, "tolerations": [{"key": "a"}]}}),
+            json!({"spec": {"prioritizerPolicy": {}}}),
+            json!({}),
+        ],
+        "Lease" => vec![
+            json!({"spec": {"holderIdentity": "a", "leaseDurationSeconds": 15}}),
+            json!({"spec": {"holderIdentity": "b", "leaseTransitions": 2}}),
+        ],
+        "ConfigMap" => vec![json!({"data": {"a": "1", "b": "2"}}), json!({"data": {"a": "2"}}), json!({})],
+        _ => vec![json!({})],
+    };
+    random.pick(choices)
+}
+
+/// A status of a kind.
+pub fn status(kind: &Kind, random: &mut Random) -> Value {
+    let condition = |status: &str| {
+        json!({"type": "Applied", "status": status, "reason": "Done", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    let choices = match kind.kind {
+        "ManifestWork" | "ManagedCluster" | "Placement" => vec![
+            json!({"conditions": [condition("True")]}),
+            json!({"conditions": [condition("Maybe")]}),
+            json!({"conditions": [condition("False"), {"type": "Other", "status": "True", "reason": "Ok", "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}),
+            json!({"conditions": [{"type": "Applied"}]}),
+            json!({"conditions": []}),
+        ],
+        "PlacementDecision" => vec![
+            json!({"decisions": [{"clusterName": "a", "reason": ""}]}),
+            json!({"decisions": []}),
+            json!({}),
+        ],
+        _ => vec![json!({"state": "InProgress"}), json!({"observedGeneration": 2})],
+    };
+    random.pick(choices)
+}

@@ -1,0 +1,282 @@
+//! Builds the fleet that the planner sees from the index and what the controller knows about the upgrade.
+//!
+//! A work counts for an upgrade only if the upgrade selects the cluster or has a record of it. Anyone who may
+//! write works in the cluster's namespace can set the labels, and must not be able to add a cluster to
+//! someone else's upgrade (`docs/design/rules.md#whose-cluster`).
+
+use std::cmp::Ordering;
+use std::iter::Peekable;
+use std::sync::Arc;
+
+use ahash::AHashMap;
+use api::names::Step;
+use chrono::{DateTime, Utc};
+use rollout::{Cluster, Eligibility, Fleet, Reason, Rival, RivalHold, Selection, StepWork};
+
+use crate::eligibility::eligibility;
+use crate::index::{ClusterView, ClusterWorks, Index};
+use crate::input::{ClusterRow, OtherUpgrades, UpgradeInput};
+use crate::ownership::{hold_of, rivals};
+use crate::selection::Member;
+use crate::writes::{Backoff, MISSING_RETRY, StepBlocker, unsettled_steps};
+
+/// The upgrade's view of the hub.
+#[derive(Debug, Default)]
+pub struct Observation {
+    /// Every cluster that the upgrade selects or has a record of.
+    pub fleet: Fleet,
+    /// Clusters that the upgrade neither selects nor has a record of, but where works carry its UID. Nothing
+    /// is done there.
+    pub unaccounted: Vec<Arc<str>>,
+}
+
+/// Observes an upgrade. `others`: all other upgrades. `owned`: clusters with works that carry its UID, sorted.
+/// `allow_hub`: the hub itself may be upgraded. An upgrade that is being deleted also sees clusters that have
+/// left its selection, to clean up there.
+#[must_use]
+pub fn observe<R: ClusterRow>(
+    entry: &UpgradeInput<'_, R>,
+    others: &OtherUpgrades<'_, R>,
+    index: &Index,
+    owned: &[Arc<str>],
+    allow_hub: bool,
+    now: DateTime<Utc>,
+) -> Observation {
+    let view = FleetView {
+        entry,
+        others,
+        index,
+        rivals: rivals(entry, others),
+        platform: entry.in_force.is_some_and(|spec| spec.cluster_version.is_some()),
+        allow_hub,
+        now,
+    };
+    // All lists are sorted by name, so one pass over them is enough. That matters because ten thousand
+    // clusters are observed several times a second.
+    let mut members = Cursor::new(&entry.selected.clusters);
+    let mut rows = Cursor::new(entry.rows);
+    let mut owned = Cursor::new(owned.iter().map(|name| (name, ())));
+    let mut managed = Cursor::new(&index.clusters);
+    let mut clusters = Vec::with_capacity(entry.rows.len().max(entry.selected.clusters.len()));
+    let mut unaccounted = Vec::new();
+    while let Some(name) = first([members.name(), rows.name(), owned.name()]) {
+        owned.take(name);
+        let known = KnownCluster {
+            member: members.take(name).copied(),
+            row: rows.take(name),
+            managed: managed.take(name).map(AsRef::as_ref),
+        };
+        // A start with an unknown result may have left a work before there is a record.
+        let counts = known.member.is_some() || known.row.is_some() || entry.unsettled.contains_key(name);
+        if counts || (entry.is_deleting && entry.former.contains(name)) {
+            clusters.push(view.cluster(name, &known));
+        } else if view.has_works(name) {
+            unaccounted.push(Arc::clone(name));
+        }
+    }
+    Observation {
+        fleet: Fleet { clusters },
+        unaccounted,
+    }
+}
+
+/// The first of the names in sort order.
+fn first<'a>(names: [Option<&'a Arc<str>>; 3]) -> Option<&'a Arc<str>> {
+    let earlier = |a: &'a Arc<str>, b: &'a Arc<str>| if Arc::ptr_eq(a, b) || a <= b { a } else { b };
+    names.into_iter().flatten().reduce(earlier)
+}
+
+/// An iterator over entries sorted by name. Names are shared, so most equal names are recognized without
+/// reading them.
+struct Cursor<'a, T, I: Iterator<Item = (&'a Arc<str>, T)>> {
+    ahead: Peekable<I>,
+}
+
+impl<'a, T, I: Iterator<Item = (&'a Arc<str>, T)>> Cursor<'a, T, I> {
+    fn new(sorted: impl IntoIterator<IntoIter = I>) -> Self {
+        Cursor {
+            ahead: sorted.into_iter().peekable(),
+        }
+    }
+
+    /// The next name.
+    fn name(&mut self) -> Option<&'a Arc<str>> {
+        self.ahead.peek().map(|(name, _)| *name)
+    }
+
+    /// The entry with this name, if any. Skips all entries before it.
+    fn take(&mut self, name: &Arc<str>) -> Option<T> {
+        loop {
+            let (next, _) = self.ahead.peek()?;
+            let order = if Arc::ptr_eq(next, name) {
+                Ordering::Equal
+            } else {
+                (*next).cmp(name)
+            };
+            match order {
+                Ordering::Less => drop(self.ahead.next()),
+                Ordering::Equal => return self.ahead.next().map(|(_, found)| found),
+                Ordering::Greater => return None,
+            }
+        }
+    }
+}
+
+struct FleetView<'a, R> {
+    entry: &'a UpgradeInput<'a, R>,
+    others: &'a OtherUpgrades<'a, R>,
+    index: &'a Index,
+    rivals: AHashMap<Arc<str>, Rival>,
+    /// The spec asks for a platform upgrade.
+    platform: bool,
+    allow_hub: bool,
+    now: DateTime<Utc>,
+}
+
+/// What is known of a cluster by name.
+struct KnownCluster<'a, R> {
+    member: Option<Member>,
+    row: Option<&'a R>,
+    managed: Option<&'a ClusterView>,
+}
+
+impl<R: ClusterRow> FleetView<'_, R> {
+    fn cluster(&self, name: &Arc<str>, known: &KnownCluster<'_, R>) -> Cluster {
+        let entry = self.entry;
+        let KnownCluster { member, row, managed } = *known;
+        let missing = entry
+            .missing
+            .get(name)
+            .is_some_and(|since| self.now < *since + MISSING_RETRY);
+        let mut rival = self.rivals.get(name).cloned();
+        let works = self.index.works(name);
+        let step_works = self.step_works(name, works, &mut rival);
+        let selection = match member {
+            Some(_) => Selection::In,
+            None => Selection::Left(entry.left.get(name).copied().unwrap_or(self.now)),
+        };
+        let unsettled = entry.unsettled.get(name).map_or(&[][..], Vec::as_slice);
+        let (unsettled, late) = unsettled_steps(unsettled, name, entry.uid, self.index);
+        Cluster {
+            name: Arc::clone(name),
+            selection,
+            canary: member.map_or_else(|| row.is_some_and(ClusterRow::is_canary), |member| member.canary),
+            gone: missing || managed.is_none_or(|cluster| cluster.terminating),
+            eligibility: self.eligibility(known),
+            rival,
+            version: version(
+                works,
+                entry
+                    .installed
+                    .get(name)
+                    .map(|installed| &installed.version)
+                    .or(managed.map(|cluster| &cluster.version)),
+            ),
+            works: step_works,
+            record: row.map(|row| Arc::clone(row.record())),
+            written: row.and_then(|row| row.written().cloned()),
+            busy: entry.running.get(name).map(|writes| writes.busy()),
+            backoff: entry.backoff.get(name).map(Backoff::of_cluster),
+            unsettled,
+            late,
+            read: entry
+                .readings
+                .get(name)
+                .and_then(|reading| reading.current(self.now)),
+        }
+    }
+
+    fn eligibility(&self, known: &KnownCluster<'_, R>) -> Eligibility {
+        if self.entry.is_incomplete && known.row.is_none() {
+            return Eligibility::Blocked {
+                reason: Reason::UnreadableRecord,
+                message: Arc::from(
+                    "a report of the upgrade cannot be read, and the row of the cluster may be in it; upgrade the controller, or fix the report",
+                ),
+            };
+        }
+        known.managed.map_or(Eligibility::Eligible, |cluster| {
+            let member = known.member.unwrap_or(Member {
+                canary: false,
+                explicitly_named: true,
+            });
+            eligibility(cluster, member, self.platform, self.allow_hub)
+        })
+    }
+
+    /// True when works that carry the upgrade's UID exist and are not being deleted.
+    fn has_works(&self, name: &str) -> bool {
+        let mut works = self.index.works(name).into_iter().flatten().flatten();
+        works.any(|view| view.upgrade == *self.entry.uid && !view.work.terminating && !view.work.vanished)
+    }
+
+    /// The works of a cluster. A rival's work outweighs a rival's mere selection.
+    fn step_works(
+        &self,
+        name: &Arc<str>,
+        works: Option<&ClusterWorks>,
+        rival: &mut Option<Rival>,
+    ) -> [StepWork; 4] {
+        Step::ALL.map(|step| {
+            let Some(view) = works.and_then(|works| works[step.index()].as_ref()) else {
+                return self.blocker(name, step);
+            };
+            if let Some(what) = view
+                .unreadable
+                .as_ref()
+                .filter(|_| view.upgrade == *self.entry.uid)
+            {
+                if view.work.vanished {
+                    return StepWork::Absent;
+                }
+                return StepWork::Unreadable {
+                    what: Arc::clone(what),
+                    terminating: view.work.terminating,
+                };
+            }
+            if view.upgrade == *self.entry.uid {
+                // Without our annotation, someone else created the work or took it over.
+                return if view.owner == *self.entry.key {
+                    StepWork::Ours(Arc::clone(&view.work))
+                } else {
+                    self.blocker(name, step)
+                };
+            }
+            if view.work.vanished {
+                return StepWork::Absent;
+            }
+            let owner = self.others.get(&*view.upgrade);
+            let hold = hold_of(self.entry, owner, name);
+            let stronger = rival
+                .as_ref()
+                .is_none_or(|known| known.hold == RivalHold::Yielding);
+            if stronger {
+                let upgrade = owner.map_or_else(|| Arc::from("(deleted)"), |owner| Arc::clone(owner.key));
+                *rival = Some(Rival { upgrade, hold });
+            }
+            StepWork::Rival {
+                terminating: view.work.terminating,
+            }
+        })
+    }
+
+    fn blocker(&self, name: &Arc<str>, step: Step) -> StepWork {
+        self.entry
+            .blocker(name, step)
+            .map_or(StepWork::Absent, StepBlocker::step_work)
+    }
+}
+
+/// The version that a cluster runs: as its platform work reports it, otherwise as the claim says.
+fn version(works: Option<&ClusterWorks>, claimed: Option<&Arc<str>>) -> Arc<str> {
+    let reported = works
+        .and_then(|works| works[Step::Platform.index()].as_ref())
+        .map(|view| &view.cluster_version);
+    reported
+        .filter(|version| !version.is_empty())
+        .or(claimed)
+        .map_or_else(|| Arc::from(""), Arc::clone)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+use api::names::ANNOTATION_OWNER;
+use rollout::testing::{at, record};
+use rollout::{Attempt, Busy, Phase};
+
+use super::*;
+use crate::fixture::{TestUpgrade, upgrade};
+use crate::index::Change;
+use crate::input::InstalledVersion;
+use crate::testing::{index, work};
+use crate::writes::{BlockerKind, LASTING_AFTER, LastReading, RunningWrites, Unsettled};
+
+fn observed(entry: &TestUpgrade, index: &mut Index) -> Fleet {
+    entry.observe(&[], index, at(0)).fleet
+}
+
+fn names(fleet: &Fleet) -> Vec<&str> {
+    fleet.clusters.iter().map(|cluster| &*cluster.name).collect()
+}
+
+fn one(fleet: &Fleet, name: &str) -> Cluster {
+    let found = fleet.clusters.iter().find(|cluster| *cluster.name == *name);
+    found.unwrap().clone()
+}
+
+#[test]
+fn the_fleet_is_the_union_of_selection_and_records_by_name() {
+    let mut index = index(&["a", "b", "c", "d"]);
+    let mut entry = upgrade("mine", &["b", "d"], &index);
+    entry.note("c", record(Phase::Partial));
+    index.work(&Change::Applied(work("a", Step::Platform, "mine", 5)), at(0));
+    index.work(&Change::Applied(work("b", Step::Platform, "mine", 6)), at(0));
+    let Observation { fleet, unaccounted } = entry.observe(&[], &mut index, at(0));
+    assert_eq!(names(&fleet), ["b", "c", "d"]);
+    assert_eq!(unaccounted, ["a".into()], "a work alone draws no cluster in");
+    let selected: Vec<bool> = fleet
+        .clusters
+        .iter()
+        .map(|cluster| cluster.selection == Selection::In)
+        .collect();
+    assert_eq!(selected, [true, false, true]);
+    assert_eq!(
+        one(&fleet, "b").step_work(Step::Platform).ours().unwrap().attempt,
+        Attempt {
+            revision: Arc::from("r1"),
+            retry: Arc::from("")
+        }
+    );
+}
+
+#[test]
+fn a_work_with_our_uid_and_another_owner_is_not_ours() {
+    let mut index = index(&["a", "b"]);
+    let entry = upgrade("mine", &["a", "b"], &index);
+    let mut forged = work("a", Step::Platform, "mine", 5);
+    let notes = forged.metadata.annotations.as_mut().unwrap();
+    notes.insert(ANNOTATION_OWNER.to_owned(), "ns/other".to_owned());
+    index.work(&Change::Applied(forged), at(0));
+    index.work(&Change::Applied(work("b", Step::Platform, "mine", 6)), at(0));
+    let fleet = observed(&entry, &mut index);
+    assert_eq!(*one(&fleet, "a").step_work(Step::Platform), StepWork::Absent);
+    assert!(one(&fleet, "b").step_work(Step::Platform).ours().is_some());
+}
+
+#[test]
+fn a_cluster_that_comes_back_has_not_left() {
+    let mut index = index(&["a"]);
+    let mut entry = upgrade("mine", &["a"], &index);
+    entry.left.insert(Arc::from("a"), at(0));
+    let fleet = observed(&entry, &mut index);
+    assert_eq!(one(&fleet, "a").selection, Selection::In);
+    let left = |cluster: &Cluster| matches!(cluster.selection, Selection::Left(_));
+    assert!(!fleet.clusters.iter().any(left));
+}
+
+#[test]
+fn what_the_controller_knows_of_its_writes_reaches_the_planner() {
+    let mut index = index(&["a"]);
+    let mut entry = upgrade("mine", &["a"], &index);
+    let name: Arc<str> = Arc::from("a");
+    let attempt = Attempt {
+        revision: Arc::from("r1"),
+        retry: Arc::from(""),
+    };
+    let writes = RunningWrites {
+        count: 2,
+        starting: true,
+    };
+    entry.running.insert(Arc::clone(&name), writes);
+    let backoff = Backoff {
+        until: at(5),
+        failures: 7,
+        text: Arc::from("forbidden"),
+        uncertain: false,
+        forbidden: LASTING_AFTER,
+    };
+    entry.backoff.insert(Arc::clone(&name), backoff);
+    let unsettled = [Step::Platform, Step::Operators].map(|step| Unsettled {
+        step,
+        attempt: attempt.clone(),
+        given_up: Some(at(0)),
+    });
+    entry.unsettled.insert(Arc::clone(&name), unsettled.into());
+    let reading = LastReading {
+        step: Step::Operators,
+        asked: at(1),
+        answered: at(2),
+    };
+    entry.readings.insert(Arc::clone(&name), reading);
+    let installed = InstalledVersion {
+        version: Arc::from("4.12.0"),
+        claimed: Arc::from("4.11.0"),
+    };
+    entry.installed.insert(Arc::clone(&name), installed);
+    entry.block("a", Step::PreAction, BlockerKind::Refused(Arc::from("no")));
+    entry.block("a", Step::Operators, BlockerKind::ForeignTerminating);
+    index.work(&Change::Applied(work("a", Step::Platform, "mine", 5)), at(0));
+    let cluster = one(&entry.observe(&[], &mut index, at(62)).fleet, "a");
+    assert_eq!(cluster.busy, Some(Busy::Starting));
+    let backoff = cluster.backoff.clone().unwrap();
+    assert_eq!(
+        (backoff.until, &*backoff.error, backoff.lasting),
+        (at(5), "forbidden", true)
+    );
+    assert_eq!(
+        (cluster.unsettled, cluster.late),
+        (Some(Step::Operators), Some(Step::Platform)),
+        "the platform work exists, and a late creation may bring it back"
+    );
+    assert_eq!(cluster.read, Some((Step::Operators, at(1))));
+    assert_eq!(&*cluster.version, "4.12.0");
+    let refused = StepWork::Refused {
+        retry_at: at(30),
+        message: Arc::from("no"),
+    };
+    assert_eq!(*cluster.step_work(Step::PreAction), refused);
+    let foreign = StepWork::ForeignTerminating { retry_at: at(30) };
+    assert_eq!(*cluster.step_work(Step::Operators), foreign);
+    assert!(cluster.step_work(Step::Platform).ours().is_some());
+    let later = one(&entry.observe(&[], &mut index, at(63)).fleet, "a");
+    assert_eq!(later.read, None, "an old result");
+}
+
+#[test]
+fn a_row_of_a_cluster_that_left_says_whether_it_is_a_canary() {
+    let mut index = index(&["a", "b"]);
+    let mut entry = upgrade("mine", &["b"], &index);
+    entry.note("a", record(Phase::Partial));
+    entry.note("b", record(Phase::Partial));
+    for row in entry.rows.values_mut() {
+        row.canary = true;
+    }
+    let fleet = observed(&entry, &mut index);
+    assert!(one(&fleet, "a").canary);
+    assert!(!one(&fleet, "b").canary, "the selection decides");
+}
+
+#[test]
+fn a_cluster_whose_row_may_be_unreadable_is_blocked() {
+    let mut index = index(&["a", "b"]);
+    let mut entry = upgrade("mine", &["a", "b"], &index);
+    entry.is_incomplete = true;
+    entry.note("b", record(Phase::Pending));
+    let fleet = observed(&entry, &mut index);
+    let Eligibility::Blocked { reason, .. } = one(&fleet, "a").eligibility else {
+        panic!("{fleet:?}");
+    };
+    assert_eq!(reason, Reason::UnreadableRecord);
+    assert_eq!(one(&fleet, "b").eligibility, Eligibility::Eligible);
+}
+
+#[test]
+fn a_cluster_whose_namespace_is_missing_is_gone_for_a_while() {
+    let mut index = index(&["a"]);
+    let mut entry = upgrade("mine", &["a"], &index);
+    entry.note("b", record(Phase::Partial));
+    let fleet = observed(&entry, &mut index);
+    assert!(!one(&fleet, "a").gone);
+    assert!(one(&fleet, "b").gone, "it has no ManagedCluster");
+    entry.missing.insert(Arc::from("a"), at(0));
+    assert!(one(&observed(&entry, &mut index), "a").gone);
+    let later = entry.observe(&[], &mut index, at(0) + MISSING_RETRY).fleet;
+    assert!(!one(&later, "a").gone);
+}
+
+#[test]
+fn an_upgrade_that_is_deleted_also_sees_clusters_that_left_while_this_process_ran() {
+    let mut index = index(&["a", "b"]);
+    let mut entry = upgrade("mine", &[], &index);
+    entry.former.insert(Arc::from("b"));
+    for (cluster, version) in [("a", 5), ("b", 6)] {
+        let work = work(cluster, Step::PreAction, "mine", version);
+        index.work(&Change::Applied(work), at(0));
+    }
+    assert_eq!(entry.observe(&[], &mut index, at(0)).unaccounted.len(), 2);
+    entry.is_deleting = true;
+    let observation = entry.observe(&[], &mut index, at(0));
+    assert_eq!(names(&observation.fleet), ["b"]);
+    assert_eq!(observation.unaccounted, ["a".into()]);
+}
+
+#[test]
+fn a_work_whose_annotations_are_not_ours_tells_no_attempt_and_blocks_its_cluster() {
+    let long = "a".repeat(65);
+    for (key, value) in [
+        ("upgrade-revision", long.as_str()),
+        ("upgrade-revision", ""),
+        ("upgrade-revision", "not a hash"),
+        ("upgrade-retry", &"t".repeat(257)),
+        ("upgrade-step-hash", &long),
+        ("upgrade-target-version", "4.12\u{1b}[2J"),
+        ("upgrade-target-version", &"4".repeat(129)),
+    ] {
+        let mut index = index(&["c1"]);
+        let mut spoiled = work("c1", Step::Platform, "u1", 7);
+        let name = ALL_ANNOTATIONS.iter().find(|name| name.ends_with(key)).unwrap();
+        let notes = spoiled.metadata.annotations.as_mut().unwrap();
+        notes.insert((*name).to_owned(), value.to_owned());
+        index.work(&Change::Applied(spoiled), at(0));
+        let entry = upgrade("u1", &["c1"], &index);
+        let fleet = observed(&entry, &mut index);
+        let cluster = one(&fleet, "c1");
+        assert!(
+            matches!(cluster.step_work(Step::Platform), StepWork::Unreadable { what, terminating: false } if what.contains(key)),
+            "{key}={value}: {:?}",
+            cluster.works
+        );
+    }
+}
+
+/// The annotations that identify the attempt of a work.
+const ALL_ANNOTATIONS: [&str; 4] = [
+    api::names::ANNOTATION_REVISION,
+    api::names::ANNOTATION_ATTEMPT,
+    api::names::ANNOTATION_STEP_HASH,
+    api::names::ANNOTATION_TARGET_VERSION,
+];

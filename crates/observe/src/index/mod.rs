@@ -1,0 +1,456 @@
+//! The only cache: reduced views of everything that the watches deliver. It marks an upgrade dirty when
+//! something changes that concerns it, and ignores objects that are older than the cached ones (read your
+//! writes).
+
+mod changes;
+mod cluster;
+mod intern;
+mod placement;
+mod work;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ahash::{AHashMap, AHashSet};
+use api::names::Step;
+use api::views::{
+    ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding, ManifestWork, Placement, PlacementDecision,
+};
+use chrono::{DateTime, Utc};
+
+pub use changes::SelectionChanges;
+pub use cluster::{Availability, ClusterId, ClusterView, Clusters};
+pub use intern::Pool;
+pub use placement::{Decided, Deciding, Key, Placements, key};
+pub use work::{WorkView, step_of};
+
+/// UID of an upgrade.
+pub type Uid = Arc<str>;
+
+/// Works of one cluster, by step. There is only one work per step, because its name is fixed.
+pub type ClusterWorks = [Option<Arc<WorkView>>; 4];
+
+/// The cache.
+#[derive(Debug, Default)]
+pub struct Index {
+    /// Shared strings.
+    pub pool: Pool,
+    /// ManagedClusters by name.
+    pub clusters: Clusters,
+    /// Placements, decisions, sets, bindings.
+    pub placements: Placements,
+    works: AHashMap<Arc<str>, ClusterWorks>,
+    owned: AHashMap<Uid, BTreeSet<Arc<str>>>,
+    /// Incremented by every change that may alter a selection.
+    pub epoch: u64,
+    /// What changed since archived upgrades were last informed.
+    pub selection_changes: SelectionChanges,
+    /// Upgrades whose works changed since the last pass.
+    pub dirty: AHashSet<Uid>,
+    /// Something changed that may concern every upgrade.
+    pub all_dirty: bool,
+    /// A work was deleted, or its name now belongs to another upgrade. Upgrades that wait for such a cluster
+    /// must be reconciled.
+    pub work_released: bool,
+    /// Upgrades with a step that was seen to end since the caller last emptied this set. The end of a step releases a slot.
+    pub slots_released: AHashSet<Uid>,
+    /// The newest resource version of works that the watch has delivered, in order.
+    watched: u64,
+    /// Number of lists of works that were started.
+    listing: u64,
+}
+
+/// A change of a cached object.
+#[derive(Debug)]
+pub enum Change<K> {
+    /// The object exists with this content.
+    Applied(K),
+    /// The object is gone; this was its last state.
+    Deleted(K),
+}
+
+impl Index {
+    /// Handles a change of a ManagedCluster.
+    pub fn cluster(&mut self, change: &Change<ManagedCluster>) {
+        let changed = match change {
+            Change::Applied(object) => match ClusterView::new(object, &mut self.pool) {
+                Some(mut view) => {
+                    let before = self.clusters.get(&view.name);
+                    // The cluster can change its own label. So once the mark was seen, it stays as long as
+                    // the object exists.
+                    view.hub |= before.is_some_and(|before| before.hub);
+                    let changed = before.is_none_or(|before| **before != view);
+                    if changed {
+                        let before = before.map(|before| &**before);
+                        self.selection_changes.cluster(before, &view, &self.placements);
+                        self.clusters.insert(Arc::clone(&view.name), Arc::new(view));
+                    }
+                    changed
+                }
+                None => false,
+            },
+            Change::Deleted(object) => {
+                let name = object.metadata.name.as_deref().unwrap_or_default();
+                self.selection_changes.everything = true;
+                self.clusters.remove(name).is_some()
+            }
+        };
+        self.note(changed);
+    }
+
+    /// Handles a change of a Placement.
+    pub fn placement(&mut self, change: &Change<Placement>) {
+        let (Change::Applied(object) | Change::Deleted(object)) = change;
+        let at = key(object, &mut self.pool);
+        let changed = match change {
+            Change::Applied(object) => self.placements.apply_placement(object, &mut self.pool),
+            Change::Deleted(_) => self.placements.delete_placement(&at),
+        };
+        if changed {
+            self.selection_changes.placement(at);
+        }
+        self.note(changed);
+    }
+
+    /// Handles a change of a PlacementDecision.
+    pub fn decision(&mut self, change: &Change<PlacementDecision>) {
+        let (Change::Applied(object) | Change::Deleted(object)) = change;
+        let at = key(object, &mut self.pool);
+        let before = self.placements.placement_of(&at);
+        let changed = match change {
+            Change::Applied(object) => self.placements.apply_decision(object, &mut self.pool),
+            Change::Deleted(_) => self.placements.delete_decision(&at),
+        };
+        if changed {
+            let after = self.placements.placement_of(&at);
+            for placement in [before, after].into_iter().flatten() {
+                self.selection_changes.placement(placement);
+            }
+        }
+        self.note(changed);
+    }
+
+    /// Handles a change of a ManagedClusterSet.
+    pub fn set(&mut self, change: &Change<ManagedClusterSet>) {
+        let changed = match change {
+            Change::Applied(object) => self.placements.apply_set(object, &mut self.pool),
+            Change::Deleted(object) => self.placements.delete_set(&key(object, &mut self.pool)),
+        };
+        self.note_everything(changed);
+    }
+
+    /// Handles a change of a ManagedClusterSetBinding.
+    pub fn binding(&mut self, change: &Change<ManagedClusterSetBinding>) {
+        let changed = match change {
+            Change::Applied(object) => self.placements.apply_binding(object, &mut self.pool),
+            Change::Deleted(object) => self.placements.delete_binding(&key(object, &mut self.pool)),
+        };
+        self.note_everything(changed);
+    }
+
+    fn note(&mut self, changed: bool) {
+        if changed {
+            self.epoch += 1;
+            self.all_dirty = true;
+        }
+    }
+
+    /// Records a change that may concern every selection.
+    fn note_everything(&mut self, changed: bool) {
+        self.selection_changes.everything |= changed;
+        self.note(changed);
+    }
+
+    /// Handles a change of a ManifestWork from the watch.
+    pub fn work(&mut self, change: &Change<ManifestWork>, now: DateTime<Utc>) {
+        let (Change::Applied(object) | Change::Deleted(object)) = change;
+        self.watched = self.watched.max(version_of(object));
+        match change {
+            Change::Applied(object) => self.apply_work(object, now),
+            Change::Deleted(object) => self.delete_work(object, now),
+        }
+    }
+
+    /// Handles a ManifestWork from a list.
+    pub fn listed_work(&mut self, object: &ManifestWork, now: DateTime<Utc>) {
+        self.apply_work(object, now);
+    }
+
+    /// Handles a ManifestWork from the response to one of our requests. It is ignored if the watch has
+    /// already delivered a newer version, because the object may have been deleted since then.
+    pub fn answered_work(&mut self, object: &ManifestWork, now: DateTime<Utc>) {
+        if version_of(object) > self.watched {
+            self.apply_work(object, now);
+        }
+    }
+
+    fn apply_work(&mut self, object: &ManifestWork, now: DateTime<Utc>) {
+        let Some(namespace) = object.metadata.namespace.as_deref() else {
+            return;
+        };
+        let Some(mut view) = WorkView::new(object, now, &mut self.pool) else {
+            return;
+        };
+        view.listing = self.listing;
+        let namespace = self.pool.share(namespace);
+        let mut changed_hands = None;
+        let slots = self.works.entry(Arc::clone(&namespace)).or_default();
+        let slot = &mut slots[view.step.index()];
+        if let Some(before) = slot {
+            if before.version > view.version {
+                return;
+            }
+            view.inherit(before);
+            if ends(&view) && !ends(before) {
+                self.slots_released.insert(Arc::clone(&view.upgrade));
+            }
+            if before.upgrade != view.upgrade {
+                self.dirty.insert(Arc::clone(&before.upgrade));
+                self.work_released = true;
+                changed_hands = Some(Arc::clone(&before.upgrade));
+            }
+        }
+        if slot.as_ref().is_none_or(|before| before.differs(&view)) {
+            self.dirty.insert(Arc::clone(&view.upgrade));
+        }
+        let upgrade = Arc::clone(&view.upgrade);
+        *slot = Some(Arc::new(view));
+        if let Some(before) =
+            changed_hands.filter(|before| slots.iter().flatten().all(|view| view.upgrade != *before))
+            && let Some(clusters) = self.owned.get_mut(&before)
+        {
+            clusters.remove(&namespace);
+            if clusters.is_empty() {
+                self.owned.remove(&before);
+            }
+        }
+        self.owned.entry(upgrade).or_default().insert(namespace);
+    }
+
+    fn delete_work(&mut self, object: &ManifestWork, now: DateTime<Utc>) {
+        let (Some(namespace), Some(uid)) = (
+            object.metadata.namespace.as_deref(),
+            object.metadata.uid.as_deref(),
+        ) else {
+            return;
+        };
+        let last = WorkView::new(object, now, &mut self.pool);
+        let Some(slots) = self.works.get_mut(namespace) else {
+            return;
+        };
+        for slot in slots.iter_mut() {
+            let Some(before) = slot.as_ref().filter(|before| *before.uid == *uid) else {
+                continue;
+            };
+            self.dirty.insert(Arc::clone(&before.upgrade));
+            self.work_released = true;
+            let evidence = last.clone().unwrap_or_else(|| WorkView::clone(before));
+            *slot = evidence_of(evidence, before.deletion_requested);
+        }
+        if slots.iter().all(Option::is_none) {
+            self.works.remove(namespace);
+        }
+    }
+
+    /// Marks an object as being deleted. It counts as terminating until its end is seen, or until
+    /// [`Index::unmark_deleting`] reports that the deletion failed.
+    pub fn mark_deleting(&mut self, namespace: &str, step: Step, uid: &str) {
+        if let Some(slots) = self.works.get_mut(namespace)
+            && let Some(view) = slots[step.index()].as_mut()
+            && *view.uid == *uid
+        {
+            let view = Arc::make_mut(view);
+            view.deletion_requested = true;
+            Arc::make_mut(&mut view.work).terminating = true;
+            self.dirty.insert(Arc::clone(&view.upgrade));
+        }
+    }
+
+    /// Records that an object with a requested deletion is not deleted after all.
+    pub fn unmark_deleting(&mut self, namespace: &str, step: Step, uid: &str) {
+        if let Some(slots) = self.works.get_mut(namespace)
+            && let Some(view) = slots[step.index()].as_mut()
+            && *view.uid == *uid
+            && view.deletion_requested
+        {
+            let view = Arc::make_mut(view);
+            view.deletion_requested = false;
+            Arc::make_mut(&mut view.work).terminating = view.dying;
+            self.dirty.insert(Arc::clone(&view.upgrade));
+        }
+    }
+
+    /// Removes an object that is certainly gone, even if no event reports it.
+    pub fn remove_work(&mut self, namespace: &str, step: Step, uid: &str) {
+        if let Some(slots) = self.works.get_mut(namespace)
+            && let Some(view) = slots[step.index()].take_if(|view| *view.uid == *uid)
+        {
+            self.dirty.insert(Arc::clone(&view.upgrade));
+            self.work_released = true;
+        }
+    }
+
+    /// Handles that an object was read and does not exist, although the watch has not reported its deletion.
+    pub fn mark_vanished(&mut self, namespace: &str, step: Step, uid: &str) {
+        if let Some(slots) = self.works.get_mut(namespace) {
+            let slot = &mut slots[step.index()];
+            if let Some(view) = slot.take_if(|view| *view.uid == *uid && !view.work.vanished) {
+                self.dirty.insert(Arc::clone(&view.upgrade));
+                self.work_released = true;
+                *slot = evidence_of(WorkView::clone(&view), view.deletion_requested);
+            }
+        }
+    }
+
+    /// Works in a cluster's namespace.
+    #[must_use]
+    pub fn works(&self, namespace: &str) -> Option<&ClusterWorks> {
+        self.works.get(namespace)
+    }
+
+    /// The work of a step.
+    #[must_use]
+    pub fn work_of(&self, namespace: &str, step: Step) -> Option<&Arc<WorkView>> {
+        self.works.get(namespace)?[step.index()].as_ref()
+    }
+
+    /// Clusters with works of an upgrade, sorted. Removes clusters whose works are gone or belong to another
+    /// upgrade now.
+    pub fn clusters_of(&mut self, upgrade: &str) -> Vec<Arc<str>> {
+        let works = &self.works;
+        let Some(clusters) = self.owned.get_mut(upgrade) else {
+            return Vec::new();
+        };
+        clusters.retain(|cluster| {
+            works
+                .get(cluster)
+                .is_some_and(|slots| slots.iter().flatten().any(|view| *view.upgrade == *upgrade))
+        });
+        let found = clusters.iter().cloned().collect();
+        if clusters.is_empty() {
+            self.owned.remove(upgrade);
+        }
+        found
+    }
+
+    /// True when works of an upgrade exist, not only evidence of deleted ones.
+    #[must_use]
+    pub fn has_works(&mut self, upgrade: &str) -> bool {
+        let clusters = self.clusters_of(upgrade);
+        let works = clusters.iter().filter_map(|cluster| self.works(cluster));
+        works
+            .flat_map(|slots| slots.iter().flatten())
+            .any(|view| *view.upgrade == *upgrade && !view.work.vanished)
+    }
+
+    /// UIDs of all upgrades that have or had known works.
+    pub fn owners(&self) -> impl Iterator<Item = &Uid> {
+        self.owned.keys()
+    }
+
+    /// Prepares for a complete list of works.
+    pub fn relist_works(&mut self) {
+        self.listing += 1;
+    }
+
+    /// Removes works that a complete list did not contain. `seen` holds namespace and step of the listed
+    /// works, and `newest` is the version of the list. A work from a response that arrived after the list had
+    /// started, and that is newer than the list, stays.
+    pub fn retain_works(&mut self, seen: &AHashSet<(Arc<str>, Step)>, newest: u64) {
+        self.watched = self.watched.max(newest);
+        let Index {
+            works,
+            dirty,
+            work_released,
+            listing,
+            ..
+        } = self;
+        works.retain(|namespace, slots| {
+            for (index, slot) in slots.iter_mut().enumerate() {
+                let gone = slot.as_ref().is_some_and(|view| {
+                    (view.listing < *listing || view.version <= newest)
+                        && !seen.contains(&(Arc::clone(namespace), Step::ALL[index]))
+                });
+                if gone && let Some(view) = slot.take() {
+                    dirty.insert(view.upgrade.clone());
+                    *work_released = true;
+                    *slot = evidence_of(
+                        WorkView::clone(&view),
+                        view.deletion_requested || view.work.vanished,
+                    );
+                }
+            }
+            slots.iter().any(Option::is_some)
+        });
+    }
+
+    /// Removes clusters that a complete list did not contain.
+    pub fn retain_clusters(&mut self, seen: &AHashSet<Key>) {
+        let before = self.clusters.len();
+        let nowhere: Arc<str> = Arc::from("");
+        self.clusters
+            .retain(|name, _| seen.contains(&(Arc::clone(&nowhere), Arc::clone(name))));
+        let changed = before != self.clusters.len();
+        self.note_everything(changed);
+    }
+
+    /// Removes Placements that a complete list did not contain.
+    pub fn retain_placements(&mut self, seen: &AHashSet<Key>) {
+        let changed = self.placements.retain_placements(seen);
+        self.note_everything(changed);
+    }
+
+    /// Removes PlacementDecisions that a complete list did not contain.
+    pub fn retain_decisions(&mut self, seen: &AHashSet<Key>) {
+        let changed = self.placements.retain_decisions(seen);
+        self.note_everything(changed);
+    }
+
+    /// Removes sets that a complete list did not contain.
+    pub fn retain_sets(&mut self, seen: &AHashSet<Key>) {
+        let changed = self.placements.retain_sets(seen);
+        self.note_everything(changed);
+    }
+
+    /// Removes bindings that a complete list did not contain.
+    pub fn retain_bindings(&mut self, seen: &AHashSet<Key>) {
+        let changed = self.placements.retain_bindings(seen);
+        self.note_everything(changed);
+    }
+
+    /// Number of works.
+    #[must_use]
+    pub fn work_count(&self) -> usize {
+        self.works
+            .values()
+            .map(|slots| slots.iter().flatten().count())
+            .sum()
+    }
+}
+
+/// What is kept of a deleted work. If it had succeeded and that is not recorded yet, the evidence is kept.
+/// For example, a TTL of zero can remove a work that early.
+fn evidence_of(mut view: WorkView, expected: bool) -> Option<Arc<WorkView>> {
+    if expected || view.work.status != rollout::StepStatus::Succeeded {
+        return None;
+    }
+    let work = Arc::make_mut(&mut view.work);
+    work.vanished = true;
+    work.terminating = false;
+    Some(Arc::new(view))
+}
+
+fn version_of(object: &ManifestWork) -> u64 {
+    let version = object.metadata.resource_version.as_deref();
+    version.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+fn ends(view: &WorkView) -> bool {
+    matches!(
+        view.work.status,
+        rollout::StepStatus::Succeeded | rollout::StepStatus::Failed(_)
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,434 @@
+use chrono::TimeZone;
+use rollout::StepStatus;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn now() -> DateTime<Utc> {
+    Utc.timestamp_opt(1_780_000_000, 0).unwrap()
+}
+
+/// A ManifestWork of a step, as the hub would return it.
+struct Given {
+    cluster: &'static str,
+    step: Step,
+    upgrade: &'static str,
+    uid: &'static str,
+    version: u64,
+    done: bool,
+    dying: bool,
+}
+
+fn given(version: u64) -> Given {
+    Given {
+        cluster: "c1",
+        step: Step::Operators,
+        upgrade: "up-1",
+        uid: "w1",
+        version,
+        done: false,
+        dying: false,
+    }
+}
+
+impl Given {
+    fn work(&self) -> ManifestWork {
+        let status = if self.done {
+            json!({
+                "conditions": [{"type": "Applied", "status": "True", "observedGeneration": 1}],
+                "resourceStatus": {"manifests": [{
+                    "resourceMeta": {"ordinal": 4, "group": "batch", "kind": "Job", "resource": "jobs",
+                        "name": "installplan-approver", "namespace": "installplan-approver"},
+                    "statusFeedback": {"values": [
+                        {"name": "succeeded", "fieldValue": {"type": "Integer", "integer": 1}},
+                        {"name": "jobComplete", "fieldValue": {"type": "String", "string": "True"}},
+                    ]},
+                }]},
+            })
+        } else {
+            Value::Null
+        };
+        let deleted = self.dying.then_some("2026-05-28T20:00:00Z");
+        serde_json::from_value(json!({
+            "metadata": {
+                "name": self.step.work_name(self.cluster),
+                "namespace": self.cluster,
+                "uid": self.uid,
+                "generation": 1,
+                "resourceVersion": self.version.to_string(),
+                "deletionTimestamp": deleted,
+                "labels": {
+                    "cluster.open-cluster-management.io/managedclustersupgrade-uid": self.upgrade,
+                    "cluster.open-cluster-management.io/upgrade-step": self.step.as_str(),
+                },
+                "annotations": {"cluster.open-cluster-management.io/upgrade-revision": "r1"},
+            },
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    fn applied(&self) -> Change<ManifestWork> {
+        Change::Applied(self.work())
+    }
+
+    fn deleted(&self) -> Change<ManifestWork> {
+        Change::Deleted(self.work())
+    }
+}
+
+fn slot(index: &Index) -> Option<&Arc<WorkView>> {
+    index.work_of("c1", Step::Operators)
+}
+
+fn take_dirty(index: &mut Index) -> Vec<String> {
+    let mut dirty: Vec<String> = std::mem::take(&mut index.dirty)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    dirty.sort();
+    dirty
+}
+
+fn names(clusters: &[Arc<str>]) -> Vec<String> {
+    let mut names: Vec<String> = clusters.iter().map(ToString::to_string).collect();
+    names.sort();
+    names
+}
+
+fn seen(works: &[(&str, Step)]) -> AHashSet<(Arc<str>, Step)> {
+    works
+        .iter()
+        .map(|(name, step)| (Arc::from(*name), *step))
+        .collect()
+}
+
+#[test]
+fn the_fixture_of_a_finished_job_reads_as_succeeded() {
+    let mut index = Index::default();
+    index.work(
+        &Given {
+            done: true,
+            ..given(1)
+        }
+        .applied(),
+        now(),
+    );
+    assert_eq!(slot(&index).unwrap().work.status, StepStatus::Succeeded);
+}
+
+#[test]
+fn an_older_version_never_replaces_a_newer_one() {
+    let mut index = Index::default();
+    index.work(
+        &Given {
+            done: true,
+            ..given(9)
+        }
+        .applied(),
+        now(),
+    );
+    take_dirty(&mut index);
+    index.work(&given(8).applied(), now());
+    assert_eq!(slot(&index).unwrap().version, 9);
+    assert_eq!(slot(&index).unwrap().work.status, StepStatus::Succeeded);
+    assert!(take_dirty(&mut index).is_empty());
+}
+
+#[test]
+fn an_answer_that_the_watch_has_overtaken_does_not_bring_a_deleted_work_back() {
+    let mut index = Index::default();
+    index.work(&given(5).applied(), now());
+    index.work(&given(6).deleted(), now());
+    index.answered_work(&given(5).work(), now());
+    assert!(slot(&index).is_none(), "the answer to the creation came last");
+}
+
+#[test]
+fn an_answer_that_the_watch_has_not_told_yet_counts_at_once() {
+    let mut index = Index::default();
+    index.answered_work(&given(5).work(), now());
+    assert!(slot(&index).is_some());
+    assert_eq!(take_dirty(&mut index), ["up-1"]);
+    index.work(&given(5).applied(), now());
+    assert!(take_dirty(&mut index).is_empty(), "the echo is not a change");
+}
+
+#[test]
+fn an_upgrade_is_dirty_only_when_planning_would_see_a_difference() {
+    let mut index = Index::default();
+    index.work(&given(1).applied(), now());
+    assert_eq!(take_dirty(&mut index), ["up-1"]);
+    index.work(&given(2).applied(), now());
+    assert!(
+        take_dirty(&mut index).is_empty(),
+        "only the resource version moved"
+    );
+    index.work(
+        &Given {
+            done: true,
+            ..given(3)
+        }
+        .applied(),
+        now(),
+    );
+    assert_eq!(take_dirty(&mut index), ["up-1"]);
+    index.work(&given(4).deleted(), now());
+    assert_eq!(take_dirty(&mut index), ["up-1"]);
+}
+
+#[test]
+fn a_doomed_work_stays_terminating_whatever_late_events_say() {
+    let mut index = Index::default();
+    index.work(&given(1).applied(), now());
+    index.mark_deleting("c1", Step::Operators, "w1");
+    assert!(slot(&index).unwrap().work.terminating);
+    index.work(&given(2).applied(), now());
+    assert!(slot(&index).unwrap().work.terminating);
+}
+
+#[test]
+fn a_deletion_that_did_not_come_about_is_taken_back() {
+    let mut index = Index::default();
+    index.work(&given(1).applied(), now());
+    index.mark_deleting("c1", Step::Operators, "w1");
+    index.work(&given(2).applied(), now());
+    index.unmark_deleting("c1", Step::Operators, "w1");
+    assert!(!slot(&index).unwrap().work.terminating);
+    index.mark_deleting("c1", Step::Operators, "w1");
+    index.work(
+        &Given {
+            dying: true,
+            ..given(3)
+        }
+        .applied(),
+        now(),
+    );
+    index.unmark_deleting("c1", Step::Operators, "w1");
+    assert!(slot(&index).unwrap().work.terminating, "somebody else deletes it");
+}
+
+#[test]
+fn notes_about_an_object_do_not_touch_its_successor() {
+    let mut index = Index::default();
+    let successor = Given {
+        uid: "w2",
+        ..given(7)
+    };
+    index.work(&successor.applied(), now());
+    index.mark_deleting("c1", Step::Operators, "w1");
+    index.remove_work("c1", Step::Operators, "w1");
+    index.work(&given(8).deleted(), now());
+    assert!(!slot(&index).unwrap().work.terminating);
+    index.remove_work("c1", Step::Operators, "w2");
+    assert!(slot(&index).is_none());
+}
+
+#[test]
+fn a_new_object_under_the_name_inherits_nothing() {
+    let mut index = Index::default();
+    index.work(&given(1).applied(), now());
+    index.mark_deleting("c1", Step::Operators, "w1");
+    let successor = Given {
+        uid: "w2",
+        ..given(3)
+    };
+    index.work(&successor.applied(), now());
+    assert!(!slot(&index).unwrap().work.terminating);
+}
+
+#[test]
+fn evidence_of_a_vanished_work_is_kept_only_when_it_had_succeeded() {
+    let mut index = Index::default();
+    index.work(&given(1).applied(), now());
+    index.work(&given(2).deleted(), now());
+    assert!(slot(&index).is_none());
+
+    let done = Given {
+        done: true,
+        ..given(3)
+    };
+    index.work(&done.applied(), now());
+    index.work(&done.deleted(), now());
+    assert!(slot(&index).unwrap().work.vanished);
+    assert_eq!(names(&index.clusters_of("up-1")), ["c1"]);
+}
+
+#[test]
+fn success_told_only_by_the_deletion_itself_is_kept() {
+    let mut index = Index::default();
+    index.work(&given(1).applied(), now());
+    index.work(
+        &Given {
+            done: true,
+            dying: true,
+            ..given(2)
+        }
+        .deleted(),
+        now(),
+    );
+    let work = &slot(&index).unwrap().work;
+    assert!(work.vanished && !work.terminating);
+}
+
+#[test]
+fn a_work_that_we_deleted_leaves_no_evidence() {
+    let mut index = Index::default();
+    let done = Given {
+        done: true,
+        ..given(1)
+    };
+    index.work(&done.applied(), now());
+    index.mark_deleting("c1", Step::Operators, "w1");
+    index.work(&done.deleted(), now());
+    assert!(slot(&index).is_none());
+}
+
+#[test]
+fn a_relist_drops_what_is_gone() {
+    let mut index = Index::default();
+    for (cluster, version) in [("c1", 1), ("c2", 2), ("c3", 3)] {
+        index.work(
+            &Given {
+                cluster,
+                ..given(version)
+            }
+            .applied(),
+            now(),
+        );
+    }
+    take_dirty(&mut index);
+    index.relist_works();
+    index.listed_work(
+        &Given {
+            cluster: "c2",
+            ..given(2)
+        }
+        .work(),
+        now(),
+    );
+    index.retain_works(&seen(&[("c2", Step::Operators)]), 2);
+    assert!(index.works("c1").is_none());
+    assert!(
+        index.works("c3").is_none(),
+        "the newest work too, though the list holds nothing as new"
+    );
+    assert_eq!(names(&index.clusters_of("up-1")), ["c2"]);
+    assert_eq!(take_dirty(&mut index), ["up-1"]);
+}
+
+#[test]
+fn a_relist_keeps_what_was_created_after_the_list() {
+    let mut index = Index::default();
+    index.work(&given(1).applied(), now());
+    index.relist_works();
+    index.listed_work(&given(1).work(), now());
+    let created = Given {
+        cluster: "c2",
+        ..given(9)
+    };
+    index.answered_work(&created.work(), now());
+    index.retain_works(&seen(&[("c1", Step::Operators)]), 1);
+    assert_eq!(names(&index.clusters_of("up-1")), ["c1", "c2"]);
+}
+
+#[test]
+fn a_relist_keeps_the_evidence_of_success_once() {
+    let mut index = Index::default();
+    index.work(
+        &Given {
+            done: true,
+            ..given(1)
+        }
+        .applied(),
+        now(),
+    );
+    index.relist_works();
+    index.retain_works(&seen(&[]), 0);
+    assert!(slot(&index).unwrap().work.vanished);
+    index.relist_works();
+    index.retain_works(&seen(&[]), 0);
+    assert!(slot(&index).is_none());
+}
+
+#[test]
+fn a_work_that_changes_hands_concerns_both_owners_and_whoever_waits() {
+    let mut index = Index::default();
+    index.work(&given(1).applied(), now());
+    take_dirty(&mut index);
+    index.work_released = false;
+    let taken = Given {
+        upgrade: "up-2",
+        ..given(2)
+    };
+    index.work(&taken.applied(), now());
+    assert_eq!(take_dirty(&mut index), ["up-1", "up-2"]);
+    assert!(index.work_released);
+    assert!(index.clusters_of("up-1").is_empty());
+    assert_eq!(names(&index.clusters_of("up-2")), ["c1"]);
+}
+
+#[test]
+fn the_end_of_a_work_is_news_for_whoever_waits_for_its_cluster() {
+    let mut index = Index::default();
+    index.work(&given(1).applied(), now());
+    assert!(!index.work_released);
+    index.work(&given(2).deleted(), now());
+    assert!(index.work_released);
+}
+
+#[test]
+fn a_work_is_known_by_its_name_and_owner_even_without_the_label_of_its_step() {
+    let mut index = Index::default();
+    let mut work = given(1).work();
+    work.metadata
+        .labels
+        .as_mut()
+        .unwrap()
+        .remove("cluster.open-cluster-management.io/upgrade-step");
+    index.work(&Change::Applied(work), now());
+    assert!(slot(&index).is_some());
+
+    let mut other = given(2).work();
+    other.metadata.name = Some("c1-something-else".to_owned());
+    other.metadata.uid = Some("w9".to_owned());
+    index.work(&Change::Applied(other), now());
+    assert_eq!(index.work_count(), 1);
+}
+
+fn cluster(version: u64, available: &str, accepted: &Value) -> ManagedCluster {
+    serde_json::from_value(json!({
+        "metadata": {"name": "c1", "resourceVersion": version.to_string(), "labels": {"b": "2", "a": "1"}},
+        "spec": accepted,
+        "status": {"conditions": [{"type": "ManagedClusterConditionAvailable", "status": available}]},
+    }))
+    .unwrap()
+}
+
+#[test]
+fn a_managed_cluster_moves_the_epoch_only_when_its_view_changes() {
+    let mut index = Index::default();
+    let accepted = json!({"hubAcceptsClient": true});
+    index.cluster(&Change::Applied(cluster(1, "True", &accepted)));
+    let epoch = index.epoch;
+    index.all_dirty = false;
+    index.cluster(&Change::Applied(cluster(2, "True", &accepted)));
+    assert_eq!(index.epoch, epoch);
+    assert!(!index.all_dirty);
+    index.cluster(&Change::Applied(cluster(3, "Unknown", &accepted)));
+    assert_eq!(index.epoch, epoch + 1);
+    assert!(index.all_dirty);
+    index.retain_clusters(&AHashSet::default());
+    assert!(index.clusters.is_empty());
+    assert_eq!(index.epoch, epoch + 2);
+}
+
+#[test]
+fn a_spec_that_cannot_be_read_is_unknown_and_not_a_refusal() {
+    let mut index = Index::default();
+    index.cluster(&Change::Applied(cluster(1, "True", &json!("odd"))));
+    let view = &index.clusters["c1"];
+    assert!(view.accepted && view.unreadable.is_some());
+    index.cluster(&Change::Applied(cluster(2, "True", &Value::Null)));
+    assert!(!index.clusters["c1"].accepted);
+}

@@ -1,0 +1,199 @@
+//! What the index keeps of a ManifestWork that belongs to an upgrade.
+
+use std::sync::Arc;
+
+use api::names::{
+    ANNOTATION_ATTEMPT, ANNOTATION_OWNER, ANNOTATION_REVISION, ANNOTATION_SOAK_STARTED_AT,
+    ANNOTATION_STARTED_AT, ANNOTATION_STEP_HASH, ANNOTATION_TARGET_IMAGE, ANNOTATION_TARGET_VERSION,
+    LABEL_MCU_UID, Step,
+};
+use api::text::visible;
+use api::time::{parse_rfc3339, to_chrono};
+use api::views::ManifestWork;
+use chrono::{DateTime, TimeDelta, Utc};
+use clusterversion::Target;
+use rollout::{Attempt, MAX_RETRY_BYTES, Reason, StepStatus, Work};
+
+use super::intern::Pool;
+use crate::feedback;
+
+/// Largest difference between the hub's and a leader's clock at which the recorded start of a step is
+/// trusted.
+const MAX_CLOCK_DIFFERENCE: TimeDelta = TimeDelta::minutes(1);
+
+/// A ManifestWork reduced to the fields that planning uses.
+#[derive(Clone, Debug)]
+pub struct WorkView {
+    /// UID of the object.
+    pub uid: Arc<str>,
+    /// Resource version as a number; a lower one never replaces a higher one.
+    pub version: u64,
+    /// UID of the upgrade that owns it.
+    pub upgrade: Arc<str>,
+    /// `namespace/name` of the upgrade that owns it, from its annotation.
+    pub owner: Arc<str>,
+    /// The step it performs.
+    pub step: Step,
+    /// What is wrong with the annotations, if they are not what the controller writes. In this case the
+    /// attempt of the work is unknown.
+    pub unreadable: Option<Arc<str>>,
+    /// The part that the planner sees.
+    pub work: Arc<Work>,
+    /// Version that the cluster runs, if the feedback contains it; otherwise empty.
+    pub cluster_version: Arc<str>,
+    /// The object carries a deletion time.
+    pub dying: bool,
+    /// We have requested its deletion, or the hub has accepted it. The work counts as terminating whatever
+    /// late events say.
+    pub deletion_requested: bool,
+    /// Number of the last list that had started when this view was received.
+    pub listing: u64,
+}
+
+/// The step of a work, by its name.
+#[must_use]
+pub fn step_of(namespace: &str, name: &str) -> Option<Step> {
+    Step::parse(name.strip_prefix(namespace)?.strip_prefix('-')?)
+}
+
+/// Longest revision and step hash, in bytes. Both are 16 hex digits today, but a newer release may write
+/// longer ones.
+const MAX_HASH_BYTES: usize = 64;
+/// Longest target version and image, in bytes.
+const MAX_VERSION_BYTES: usize = 128;
+const MAX_IMAGE_BYTES: usize = 1024;
+
+/// What is wrong with the annotations of a work that carries our label, if anything. The agent of a cluster
+/// can change them.
+fn unreadable_annotation<'a>(note: &impl Fn(&str) -> &'a str) -> Option<Arc<str>> {
+    let is_hash =
+        |text: &str| text.len() <= MAX_HASH_BYTES && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_short = |text: &str, most: usize| text.len() <= most && !text.chars().any(char::is_control);
+    let revision = note(ANNOTATION_REVISION);
+    let checks = [
+        (ANNOTATION_REVISION, is_hash(revision) && !revision.is_empty()),
+        (ANNOTATION_STEP_HASH, is_hash(note(ANNOTATION_STEP_HASH))),
+        (
+            ANNOTATION_ATTEMPT,
+            note(ANNOTATION_ATTEMPT).len() <= MAX_RETRY_BYTES,
+        ),
+        (
+            ANNOTATION_TARGET_VERSION,
+            is_short(note(ANNOTATION_TARGET_VERSION), MAX_VERSION_BYTES),
+        ),
+        (
+            ANNOTATION_TARGET_IMAGE,
+            is_short(note(ANNOTATION_TARGET_IMAGE), MAX_IMAGE_BYTES),
+        ),
+    ];
+    let (key, _) = checks.into_iter().find(|(_, fine)| !fine)?;
+    Some(Arc::from(format!("annotation {key}")))
+}
+
+impl WorkView {
+    /// Reduces a work. `None` if it lacks the label of an owner or does not have the name of a step.
+    pub fn new(object: &ManifestWork, now: DateTime<Utc>, pool: &mut Pool) -> Option<WorkView> {
+        let meta = &object.metadata;
+        let labels = meta.labels.as_ref()?;
+        // The name decides, because an edited step label must not hide the work.
+        let step = step_of(meta.namespace.as_deref()?, meta.name.as_deref()?)?;
+        let note = |key: &str| {
+            meta.annotations
+                .as_ref()
+                .and_then(|notes| notes.get(key))
+                .map(String::as_str)
+                .unwrap_or_default()
+        };
+        let unreadable = unreadable_annotation(&note);
+        let attempt = |key: &str| if unreadable.is_some() { "" } else { note(key) };
+        let created = meta.creation_timestamp.as_ref().and_then(to_chrono);
+        // A step cannot start before its work exists. The planner handles starts in the future.
+        let earliest = created.map_or(DateTime::UNIX_EPOCH, |created| created - MAX_CLOCK_DIFFERENCE);
+        let started = parse_rfc3339(note(ANNOTATION_STARTED_AT))
+            .or(created)
+            .unwrap_or(now)
+            .max(earliest);
+        let target = Target {
+            version: attempt(ANNOTATION_TARGET_VERSION),
+            image: attempt(ANNOTATION_TARGET_IMAGE),
+        };
+        let feedback = feedback::read(object, step, &target, now);
+        let cause = feedback.cause.as_ref();
+        let work = Arc::new(Work {
+            attempt: Attempt {
+                revision: pool.share(attempt(ANNOTATION_REVISION)),
+                retry: pool.share(attempt(ANNOTATION_ATTEMPT)),
+            },
+            hash: pool.share(attempt(ANNOTATION_STEP_HASH)),
+            started,
+            // A soak that starts in the future would never end.
+            soak_started: parse_rfc3339(note(ANNOTATION_SOAK_STARTED_AT))
+                .filter(|began| *began <= now + MAX_CLOCK_DIFFERENCE),
+            terminating: meta.deletion_timestamp.is_some(),
+            vanished: false,
+            applied: feedback.applied,
+            status: match feedback.status {
+                StepStatus::Failed(text) => StepStatus::Failed(pool.share(&visible(&text))),
+                status => status,
+            },
+            cause: cause.map(|cause| {
+                (
+                    Reason::parse(cause.reason).unwrap_or(Reason::Running),
+                    pool.share(&visible(&cause.message)),
+                )
+            }),
+            unhealthy: feedback
+                .unhealthy
+                .as_ref()
+                .map(|cause| pool.share(&visible(&cause.message))),
+        });
+        Some(WorkView {
+            uid: Arc::from(meta.uid.as_deref()?),
+            version: meta
+                .resource_version
+                .as_deref()
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(0),
+            upgrade: pool.share(labels.get(LABEL_MCU_UID)?),
+            owner: pool.share(note(ANNOTATION_OWNER)),
+            step,
+            unreadable,
+            work,
+            cluster_version: pool.share(&visible(feedback.version.as_deref().unwrap_or_default())),
+            dying: meta.deletion_timestamp.is_some(),
+            deletion_requested: false,
+            listing: 0,
+        })
+    }
+
+    /// Copies what only this process knows about the same object: that its deletion was requested, and since
+    /// when it may have failed.
+    pub fn inherit(&mut self, before: &WorkView) {
+        if before.uid != self.uid {
+            return;
+        }
+        self.deletion_requested = before.deletion_requested;
+        if before.deletion_requested {
+            Arc::make_mut(&mut self.work).terminating = true;
+        }
+        if let (StepStatus::MaybeFailed(since), StepStatus::MaybeFailed(_)) =
+            (&before.work.status, &self.work.status)
+        {
+            Arc::make_mut(&mut self.work).status = StepStatus::MaybeFailed(*since);
+        }
+        if self.cluster_version.is_empty() {
+            self.cluster_version = Arc::clone(&before.cluster_version);
+        }
+    }
+
+    /// True when planning would see a difference.
+    #[must_use]
+    pub fn differs(&self, other: &WorkView) -> bool {
+        self.work != other.work
+            || self.unreadable != other.unreadable
+            || self.uid != other.uid
+            || self.upgrade != other.upgrade
+            || self.owner != other.owner
+            || self.cluster_version != other.cluster_version
+    }
+}

@@ -1,0 +1,104 @@
+//! What observation reads of an upgrade. The controller lends its state, so that nothing is copied per cluster.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ahash::{AHashMap, AHashSet};
+use api::ManagedClustersUpgradeSpec;
+use api::names::Step;
+use chrono::{DateTime, Utc};
+use rollout::Record;
+
+use crate::index::Uid;
+use crate::selection::Selected;
+use crate::writes::{Backoff, BlockerKind, LastReading, RunningWrites, StepBlocker, Unsettled};
+
+/// The row of a cluster, as far as observation reads it. The controller's rows also know how they are reported.
+pub trait ClusterRow {
+    /// The latest record.
+    fn record(&self) -> &Arc<Record>;
+    /// The record as last written.
+    fn written(&self) -> Option<&Arc<Record>>;
+    /// The cluster is a canary.
+    fn is_canary(&self) -> bool;
+}
+
+/// Other upgrades by UID.
+pub type OtherUpgrades<'a, R> = AHashMap<&'a str, UpgradeInput<'a, R>>;
+
+/// One upgrade, borrowed from the controller's state.
+#[derive(Debug)]
+pub struct UpgradeInput<'a, R> {
+    /// UID.
+    pub uid: &'a Uid,
+    /// `namespace/name`.
+    pub key: &'a Arc<str>,
+    /// Creation time. The older of two upgrades has priority.
+    pub created: DateTime<Utc>,
+    /// The object is being deleted.
+    pub is_deleting: bool,
+    /// The present spec is valid.
+    pub is_valid: bool,
+    /// The spec with which clusters in flight continue: the present one or, after an invalid edit, the last valid one.
+    pub in_force: Option<&'a ManagedClustersUpgradeSpec>,
+    /// The selection.
+    pub selected: &'a Selected,
+    /// Rows by cluster.
+    pub rows: &'a BTreeMap<Arc<str>, R>,
+    /// The upgrade may have rows that are not known.
+    pub is_incomplete: bool,
+    /// Since when clusters of the fleet are no longer selected.
+    pub left: &'a AHashMap<Arc<str>, DateTime<Utc>>,
+    /// Clusters that left the selection while this process ran.
+    pub former: &'a AHashSet<Arc<str>>,
+    /// Versions that this upgrade has installed although the claims of the clusters do not show them yet.
+    pub installed: &'a AHashMap<Arc<str>, InstalledVersion>,
+    /// Running writes, by cluster.
+    pub running: &'a AHashMap<Arc<str>, RunningWrites>,
+    /// Waits after failed writes, by cluster.
+    pub backoff: &'a AHashMap<Arc<str>, Backoff>,
+    /// Writes of works that may have taken effect, or may still do so, by cluster.
+    pub unsettled: &'a AHashMap<Arc<str>, Vec<Unsettled>>,
+    /// The last time that a work was read, by cluster.
+    pub readings: &'a AHashMap<Arc<str>, LastReading>,
+    /// Blocked steps.
+    pub blockers: &'a AHashMap<(Arc<str>, Step), StepBlocker>,
+    /// Clusters whose namespace was found to be missing at this time.
+    pub missing: &'a AHashMap<Arc<str>, DateTime<Utc>>,
+}
+
+/// A version that an upgrade has installed on a cluster whose claim does not show it yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstalledVersion {
+    /// The installed version.
+    pub version: Arc<str>,
+    /// The version that the claim shows.
+    pub claimed: Arc<str>,
+}
+
+impl<'a, R: ClusterRow> UpgradeInput<'a, R> {
+    /// Order among upgrades: the older one first, then by namespace and name.
+    #[must_use]
+    pub fn order(&self) -> (DateTime<Utc>, &'a str) {
+        (self.created, self.key)
+    }
+
+    /// The latest record of a cluster.
+    pub(crate) fn record(&self, cluster: &str) -> Option<&'a Arc<Record>> {
+        self.rows.get(cluster).map(ClusterRow::record)
+    }
+
+    /// The blocker of a step.
+    pub(crate) fn blocker(&self, cluster: &Arc<str>, step: Step) -> Option<&'a StepBlocker> {
+        if self.blockers.is_empty() {
+            return None;
+        }
+        self.blockers.get(&(Arc::clone(cluster), step))
+    }
+
+    /// True when a step is blocked by a work that is not managed by any upgrade.
+    pub(crate) fn has_foreign(&self, cluster: &Arc<str>, step: Step) -> bool {
+        self.blocker(cluster, step)
+            .is_some_and(|blocker| blocker.kind == BlockerKind::Foreign)
+    }
+}

@@ -1,0 +1,21 @@
+//! From the hub's objects to the fleet that the planner sees.
+//!
+//! The [`index`] reduces what the watches deliver to the fields that planning uses, and [`feedback`] evaluates the status
+//! of works. [`selection`] computes which clusters an upgrade selects, [`eligibility`] whether a cluster may start, and
+//! [`ownership`] which other upgrade holds it. [`fleet`] puts them together with what the controller knows about the
+//! upgrade ([`input`]).
+//!
+//! This crate sends no request and reads no clock: the caller passes objects and times in.
+
+pub mod eligibility;
+pub mod feedback;
+#[cfg(test)]
+mod fixture;
+pub mod fleet;
+pub mod index;
+pub mod input;
+pub mod ownership;
+pub mod selection;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+pub mod writes;

@@ -1,0 +1,146 @@
+//! Which other upgrade holds a cluster (`docs/design/rules.md#one-upgrade-per-cluster`,
+//! `docs/design/rules.md#giving-way`).
+
+use std::sync::Arc;
+
+use ahash::AHashMap;
+use api::names::Step;
+use rollout::{Phase, Reason, Rival, RivalHold, Stage};
+
+use crate::input::{ClusterRow, OtherUpgrades, UpgradeInput};
+
+/// What other upgrades hold, by cluster, as far as it concerns `entry`.
+pub(crate) fn rivals<R: ClusterRow>(
+    entry: &UpgradeInput<'_, R>,
+    others: &OtherUpgrades<'_, R>,
+) -> AHashMap<Arc<str>, Rival> {
+    let mut found = AHashMap::new();
+    let mut others: Vec<&UpgradeInput<'_, R>> = others.values().collect();
+    others.sort_by_key(|other| other.order());
+    for other in others {
+        let mut note = |cluster: &Arc<str>, hold| {
+            found.entry(Arc::clone(cluster)).or_insert_with(|| Rival {
+                upgrade: Arc::clone(other.key),
+                hold,
+            });
+        };
+        // The first work of the other upgrade may not have arrived yet, or its next one may be about to be
+        // created.
+        for cluster in in_flight(other).filter(|cluster| concerns(entry, cluster)) {
+            note(cluster, at_work(other, cluster));
+        }
+        if other.order() > entry.order() || other.is_deleting || !other.is_valid {
+            continue;
+        }
+        let selected = other.selected.clusters.keys();
+        for cluster in selected.filter(|cluster| entry.selected.clusters.contains_key(*cluster)) {
+            // This upgrade finishes what it has started on the cluster, and the older upgrade waits for that.
+            if has_upgraded(entry, cluster) {
+                continue;
+            }
+            let record = other.record(cluster);
+            match record.map(|record| (record.phase, record.reason)) {
+                // The other upgrade will not change the cluster, neither by itself nor after other upgrades
+                // are done with it.
+                Some(
+                    (Phase::Complete | Phase::Failed, _)
+                    | (Phase::Pending, Reason::Restored)
+                    | (Phase::Blocked, Reason::NewerThanTarget),
+                ) => {}
+                Some((phase, reason)) if waits_for_a_human(phase, reason) => note(cluster, RivalHold::Stuck),
+                _ => note(cluster, RivalHold::Active),
+            }
+        }
+    }
+    found
+}
+
+/// Clusters that an upgrade is processing, whether or not a work exists at the moment.
+fn in_flight<'a, R: ClusterRow>(other: &UpgradeInput<'a, R>) -> impl Iterator<Item = &'a Arc<str>> {
+    let starting = other
+        .running
+        .iter()
+        .filter(|(_, writes)| writes.starting)
+        .map(|(cluster, _)| cluster);
+    let is_deleting = other.is_deleting;
+    let rows = other.rows.iter().filter(move |_| !is_deleting);
+    starting.chain(other.unsettled.keys()).chain(
+        rows.filter(|(_, row)| {
+            let phase = row.record().phase;
+            phase.holds_slot() || matches!(phase, Phase::Soaking | Phase::PostAction)
+        })
+        .map(|(cluster, _)| cluster),
+    )
+}
+
+/// True when the platform of a cluster was upgraded and the cluster is not complete yet.
+fn has_upgraded<R: ClusterRow>(entry: &UpgradeInput<'_, R>, cluster: &str) -> bool {
+    entry.record(cluster).is_some_and(|record| {
+        matches!(record.phase, Phase::Pending | Phase::Blocked) && record.succeeded(Stage::Platform)
+    })
+}
+
+fn concerns<R: ClusterRow>(entry: &UpgradeInput<'_, R>, cluster: &str) -> bool {
+    entry.selected.clusters.contains_key(cluster) || entry.rows.contains_key(cluster)
+}
+
+fn waits_for_a_human(phase: Phase, reason: Reason) -> bool {
+    let gates = [
+        Reason::InvalidSpec,
+        Reason::Paused,
+        Reason::Restored,
+        Reason::CanaryFailed,
+        Reason::NoCanarySelected,
+        Reason::MaxFailuresExceeded,
+    ];
+    match phase {
+        Phase::PreActionDegraded => true,
+        Phase::Pending => gates.contains(&reason),
+        Phase::Blocked => reason != Reason::Conflict,
+        _ => false,
+    }
+}
+
+/// What an upgrade holds on a cluster in flight. Without a valid spec, or if its post-action is blocked, it
+/// cannot continue until a human acts.
+fn at_work<R: ClusterRow>(owner: &UpgradeInput<'_, R>, cluster: &Arc<str>) -> RivalHold {
+    let blocked = || {
+        let record = owner.record(cluster);
+        record.is_some_and(|record| record.phase == Phase::PostAction && record.reason == Reason::WorkRefused)
+            || owner.has_foreign(cluster, Step::PostAction)
+    };
+    if blocked() || owner.in_force.is_none() {
+        RivalHold::Stuck
+    } else {
+        RivalHold::Active
+    }
+}
+
+/// What the owner of a rival work is doing with the cluster (`docs/design/rules.md#giving-way`).
+pub(crate) fn hold_of<R: ClusterRow>(
+    entry: &UpgradeInput<'_, R>,
+    owner: Option<&UpgradeInput<'_, R>>,
+    cluster: &Arc<str>,
+) -> RivalHold {
+    let Some(owner) = owner else {
+        return RivalHold::Yielding;
+    };
+    let older = owner.order() < entry.order();
+    let Some(row) = owner.rows.get(cluster) else {
+        return at_work(owner, cluster);
+    };
+    let record = row.record();
+    // The works stay until the end is recorded. Otherwise the next leader would find neither and treat the
+    // cluster as unfinished.
+    let recorded = row.written().is_some_and(|written| written.phase == record.phase);
+    match record.phase {
+        Phase::Complete if recorded => RivalHold::Yielding,
+        Phase::Failed if older && recorded => RivalHold::Yielding,
+        Phase::Failed if !older => RivalHold::Stuck,
+        phase if waits_for_a_human(phase, record.reason) => RivalHold::Stuck,
+        _ => at_work(owner, cluster),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+use rollout::testing::{at, record};
+use rollout::{Cluster, Fleet, Record, StepWork};
+
+use super::*;
+use crate::fixture::{NEW, OLD, TestUpgrade, upgrade};
+use crate::index::{Change, Index};
+use crate::testing::{finished, index, work};
+use crate::writes::RunningWrites;
+
+fn observed(entry: &TestUpgrade, others: &[TestUpgrade], index: &mut Index) -> Fleet {
+    entry.observe(others, index, at(0)).fleet
+}
+
+fn one(fleet: &Fleet, name: &str) -> Cluster {
+    let found = fleet.clusters.iter().find(|cluster| *cluster.name == *name);
+    found.unwrap().clone()
+}
+
+/// How an upgrade of cluster `c1` sees another upgrade, which is older or newer and may have a record and a
+/// work.
+fn rival(
+    other_created: &'static str,
+    record: impl Into<Option<Record>>,
+    step: Option<Step>,
+) -> (Option<RivalHold>, Cluster) {
+    let mut index = index(&["c1"]);
+    let entry = upgrade("mine", &["c1"], &index);
+    let mut other = upgrade("other", &["c1"], &index).created(other_created);
+    if let Some(record) = record.into() {
+        other.note("c1", record);
+        other.write();
+    }
+    if let Some(step) = step {
+        index.work(&Change::Applied(work("c1", step, "other", 5)), at(0));
+    }
+    let cluster = one(&observed(&entry, &[other], &mut index), "c1");
+    if let Some(rival) = &cluster.rival {
+        assert_eq!(&*rival.upgrade, "ns/other");
+    }
+    (cluster.rival.as_ref().map(|rival| rival.hold), cluster)
+}
+
+fn of(phase: Phase) -> Record {
+    record(phase).into()
+}
+
+const NOTHING: Option<Record> = None;
+
+#[test]
+fn an_older_upgrade_goes_first_where_neither_has_started() {
+    assert_eq!(rival(OLD, NOTHING, None).0, Some(RivalHold::Active));
+    assert_eq!(rival(OLD, of(Phase::Pending), None).0, Some(RivalHold::Active));
+    assert_eq!(rival(NEW, NOTHING, None).0, None);
+    assert_eq!(rival(NEW, of(Phase::Pending), None).0, None);
+}
+
+#[test]
+fn an_older_upgrade_that_is_done_gives_way() {
+    assert_eq!(rival(OLD, of(Phase::Complete), None).0, None);
+    assert_eq!(rival(OLD, of(Phase::Failed), None).0, None);
+    for phase in [Phase::Complete, Phase::Failed] {
+        let (hold, cluster) = rival(OLD, of(phase), Some(Step::Platform));
+        assert_eq!(hold, Some(RivalHold::Yielding), "with kept works");
+        assert_eq!(
+            *cluster.step_work(Step::Platform),
+            StepWork::Rival { terminating: false }
+        );
+    }
+}
+
+#[test]
+fn an_end_that_is_not_on_record_yet_holds_the_cluster() {
+    for phase in [Phase::Complete, Phase::Failed] {
+        let mut index = index(&["c1"]);
+        let entry = upgrade("mine", &["c1"], &index);
+        let mut other = upgrade("other", &["c1"], &index).created(OLD);
+        other.note("c1", of(phase));
+        index.work(&Change::Applied(work("c1", Step::Platform, "other", 5)), at(0));
+        let cluster = one(&observed(&entry, &[other], &mut index), "c1");
+        assert_eq!(cluster.rival.unwrap().hold, RivalHold::Active);
+    }
+}
+
+#[test]
+fn an_older_upgrade_that_waits_for_a_human_is_stuck() {
+    for reason in [Reason::Paused, Reason::CanaryFailed, Reason::MaxFailuresExceeded] {
+        let gated = Record::from(record(Phase::Pending).reason(reason));
+        assert_eq!(rival(OLD, gated, None).0, Some(RivalHold::Stuck));
+    }
+    let blocked = |reason| Record::from(record(Phase::Blocked).reason(reason));
+    assert_eq!(
+        rival(OLD, blocked(Reason::InvalidClusterID), None).0,
+        Some(RivalHold::Stuck)
+    );
+    assert_eq!(
+        rival(OLD, blocked(Reason::Conflict), None).0,
+        Some(RivalHold::Active)
+    );
+    let degraded = of(Phase::PreActionDegraded);
+    assert_eq!(
+        rival(OLD, degraded, Some(Step::PreAction)).0,
+        Some(RivalHold::Stuck)
+    );
+}
+
+#[test]
+fn an_upgrade_whose_work_the_hub_refuses_is_stuck_and_ends_what_it_began_before_an_older_one_begins() {
+    let refused = |phase| Record::from(record(phase).reason(Reason::WorkRefused));
+    for phase in [Phase::Blocked, Phase::PostAction] {
+        let hold = rival(NEW, refused(phase), Some(Step::Platform)).0;
+        assert_eq!(hold, Some(RivalHold::Stuck), "{phase:?}");
+    }
+    let mut index = index(&["c1"]);
+    let mut mine = upgrade("mine", &["c1"], &index);
+    let upgraded = record(Phase::Blocked).reason(Reason::WorkRefused);
+    let older = || {
+        let mut older = upgrade("other", &["c1"], &crate::testing::index(&["c1"])).created(OLD);
+        older.note("c1", record(Phase::Blocked).reason(Reason::Conflict));
+        older
+    };
+    mine.note("c1", upgraded.clone());
+    let hold = |entry: &TestUpgrade, index: &mut Index| one(&observed(entry, &[older()], index), "c1").rival;
+    assert_eq!(
+        hold(&mine, &mut index).map(|rival| rival.hold),
+        Some(RivalHold::Active)
+    );
+    mine.note("c1", upgraded.succeeded(Stage::Platform, 0));
+    assert_eq!(hold(&mine, &mut index), None);
+}
+
+#[test]
+fn an_upgrade_whose_spec_became_invalid_is_stuck_where_it_is_at_work() {
+    let mut index = index(&["c1"]);
+    let entry = upgrade("mine", &["c1"], &index);
+    let mut other = upgrade("other", &["c1"], &index);
+    other.is_valid = false;
+    other.in_force = None;
+    other.note("c1", of(Phase::Initialized));
+    index.work(&Change::Applied(work("c1", Step::Platform, "other", 5)), at(0));
+    let cluster = one(&observed(&entry, &[other], &mut index), "c1");
+    assert_eq!(cluster.rival.unwrap().hold, RivalHold::Stuck);
+}
+
+#[test]
+fn a_newer_upgrade_that_failed_holds_its_cluster_and_one_that_is_complete_does_not() {
+    assert_eq!(
+        rival(NEW, of(Phase::Failed), Some(Step::Platform)).0,
+        Some(RivalHold::Stuck)
+    );
+    assert_eq!(
+        rival(NEW, of(Phase::Complete), Some(Step::Platform)).0,
+        Some(RivalHold::Yielding)
+    );
+}
+
+#[test]
+fn an_upgrade_at_work_holds_its_cluster_whatever_its_age() {
+    for created in [OLD, NEW] {
+        for phase in [
+            Phase::PreAction,
+            Phase::Initialized,
+            Phase::Partial,
+            Phase::Operators,
+        ] {
+            assert_eq!(
+                rival(created, of(phase), Some(Step::Platform)).0,
+                Some(RivalHold::Active)
+            );
+        }
+        assert_eq!(
+            rival(created, NOTHING, Some(Step::PreAction)).0,
+            Some(RivalHold::Active),
+            "no record yet"
+        );
+    }
+}
+
+#[test]
+fn between_two_works_of_a_newer_upgrade_its_cluster_is_not_free() {
+    for phase in [
+        Phase::PreAction,
+        Phase::Operators,
+        Phase::Soaking,
+        Phase::PostAction,
+    ] {
+        assert_eq!(
+            rival(NEW, of(phase), None).0,
+            Some(RivalHold::Active),
+            "{phase:?}"
+        );
+    }
+}
+
+#[test]
+fn a_creation_of_a_newer_upgrade_that_is_under_way_holds_the_cluster() {
+    let mut index = index(&["c1", "c2"]);
+    let entry = upgrade("mine", &["c1", "c2"], &index);
+    let mut other = upgrade("other", &["c1", "c2"], &index).created(NEW);
+    for (cluster, starting) in [("c1", true), ("c2", false)] {
+        let writes = RunningWrites { count: 1, starting };
+        other.running.insert(Arc::from(cluster), writes);
+    }
+    let fleet = observed(&entry, &[other], &mut index);
+    assert_eq!(one(&fleet, "c1").rival.unwrap().hold, RivalHold::Active);
+    assert_eq!(one(&fleet, "c2").rival, None);
+}
+
+#[test]
+fn of_two_equally_old_upgrades_the_first_by_name_goes_first() {
+    let mut index = index(&["c1"]);
+    let (first, second) = (upgrade("a", &["c1"], &index), upgrade("b", &["c1"], &index));
+    let fleet_of = |entry: &TestUpgrade, other: TestUpgrade, index: &mut Index| {
+        one(&observed(entry, &[other], index), "c1")
+            .rival
+            .map(|rival| rival.hold)
+    };
+    assert_eq!(
+        fleet_of(&second, upgrade("a", &["c1"], &index), &mut index),
+        Some(RivalHold::Active)
+    );
+    assert_eq!(fleet_of(&first, upgrade("b", &["c1"], &index), &mut index), None);
+}
+
+#[test]
+fn an_upgrade_that_is_deleted_or_invalid_reserves_nothing() {
+    let mut index = index(&["c1"]);
+    let entry = upgrade("mine", &["c1"], &index);
+    let mut deleting = upgrade("other", &["c1"], &index).created(OLD);
+    deleting.is_deleting = true;
+    let fleet = observed(&entry, &[deleting], &mut index);
+    assert_eq!(one(&fleet, "c1").rival, None);
+    let mut invalid = upgrade("other", &["c1"], &index).created(OLD);
+    invalid.is_valid = false;
+    let fleet = observed(&entry, &[invalid], &mut index);
+    assert_eq!(one(&fleet, "c1").rival, None);
+}
+
+#[test]
+fn works_whose_owner_does_not_exist_give_way() {
+    let mut index = index(&["c1"]);
+    let entry = upgrade("mine", &["c1"], &index);
+    index.work(&Change::Applied(work("c1", Step::Platform, "deleted", 5)), at(0));
+    let cluster = one(&observed(&entry, &[], &mut index), "c1");
+    let rival = cluster.rival.unwrap();
+    assert_eq!((&*rival.upgrade, rival.hold), ("(deleted)", RivalHold::Yielding));
+}
+
+#[test]
+fn a_work_that_holds_outweighs_one_that_gives_way() {
+    let mut index = index(&["c1"]);
+    let entry = upgrade("mine", &["c1"], &index);
+    let mut other = upgrade("other", &["c1"], &index).created(NEW);
+    other.note("c1", record(Phase::Partial));
+    index.work(&Change::Applied(work("c1", Step::PreAction, "deleted", 5)), at(0));
+    index.work(&Change::Applied(work("c1", Step::Platform, "other", 6)), at(0));
+    let cluster = one(&observed(&entry, &[other], &mut index), "c1");
+    assert_eq!(cluster.rival.unwrap().hold, RivalHold::Active);
+}
+
+#[test]
+fn what_is_left_of_anothers_vanished_work_is_nothing_to_us() {
+    let mut index = index(&["a"]);
+    let entry = upgrade("mine", &["a"], &index);
+    let done = finished("a", "other", 5);
+    index.work(&Change::Applied(done.clone()), at(0));
+    index.work(&Change::Deleted(done), at(0));
+    assert!(index.work_of("a", Step::Operators).unwrap().work.vanished);
+    let cluster = one(&observed(&entry, &[], &mut index), "a");
+    assert_eq!(*cluster.step_work(Step::Operators), StepWork::Absent);
+    assert_eq!(cluster.rival, None);
+}

@@ -1,0 +1,65 @@
+//! Objects as the hub would return them, for unit tests of this crate and of the controller.
+
+use api::names::{
+    ANNOTATION_OWNER, ANNOTATION_REVISION, ANNOTATION_STARTED_AT, APPROVER, LABEL_MCU_UID, LABEL_STEP, Step,
+};
+use api::views::{ManagedCluster, ManifestWork};
+use serde_json::{Value, json};
+
+use crate::index::{Change, Index};
+
+/// An index with these clusters, which are accepted and available.
+#[must_use]
+pub fn index(clusters: &[&str]) -> Index {
+    let mut index = Index::default();
+    for name in clusters {
+        index.cluster(&Change::Applied(cluster(name)));
+    }
+    index
+}
+
+/// A cluster that is accepted and available.
+#[must_use]
+pub fn cluster(name: &str) -> ManagedCluster {
+    read(json!({"metadata": {"name": name}, "spec": {"hubAcceptsClient": true}}))
+}
+
+/// A work of the first attempt at revision `r1`.
+#[must_use]
+pub fn work(cluster: &str, step: Step, upgrade: &str, version: u64) -> ManifestWork {
+    read(json!({
+        "metadata": {
+            "name": step.work_name(cluster), "namespace": cluster, "uid": format!("{cluster}-{step}-{upgrade}"),
+            "resourceVersion": version.to_string(), "generation": 1,
+            "labels": {LABEL_MCU_UID: upgrade, LABEL_STEP: step.as_str()},
+            "annotations": {
+                ANNOTATION_OWNER: format!("ns/{upgrade}"),
+                ANNOTATION_REVISION: "r1",
+                ANNOTATION_STARTED_AT: "2026-05-28T10:00:00.000Z",
+            },
+        },
+    }))
+}
+
+/// An operators work whose Job is complete.
+#[must_use]
+pub fn finished(cluster: &str, upgrade: &str, version: u64) -> ManifestWork {
+    let mut work = work(cluster, Step::Operators, upgrade, version);
+    work.status = read(json!({
+        "conditions": [{"type": "Applied", "status": "True", "observedGeneration": 1}],
+        "resourceStatus": {"manifests": [{
+            "resourceMeta": {"ordinal": 4, "group": "batch", "kind": "Job", "resource": "jobs",
+                "name": APPROVER, "namespace": APPROVER},
+            "statusFeedback": {"values": [
+                {"name": "succeeded", "fieldValue": {"type": "Integer", "integer": 1}},
+                {"name": "jobComplete", "fieldValue": {"type": "String", "string": "True"}},
+            ]},
+        }]},
+    }));
+    work
+}
+
+#[expect(clippy::unwrap_used, reason = "only tests use this module")]
+fn read<T: serde::de::DeserializeOwned>(object: Value) -> T {
+    serde_json::from_value(object).unwrap()
+}

@@ -1,0 +1,171 @@
+//! What the controller remembers about its own writes for one cluster. Observation adds it to the fleet, because the planner
+//! must not repeat a write that is running, has failed or may still take effect.
+
+use std::sync::Arc;
+
+use api::names::Step;
+use chrono::{DateTime, TimeDelta, Utc};
+use rollout::{Attempt, Busy, ClusterBackoff, StepWork};
+
+use crate::index::{Index, Uid};
+
+/// Time after which a write that was given up can no longer take effect. The API server gives up a request 60
+/// s after it has received it; the rest is a margin for what its store had accepted by then.
+pub const CERTAIN_AFTER: TimeDelta = TimeDelta::seconds(90);
+/// Number of consecutive forbidden creations, over a minute, after which a human must grant the permission.
+pub const LASTING_AFTER: u32 = 7;
+/// How long a cluster whose namespace is missing is left out before it is tried again.
+pub const MISSING_RETRY: TimeDelta = TimeDelta::seconds(60);
+/// How long the result of reading a work counts as current.
+const READING_MAX_AGE: TimeDelta = TimeDelta::seconds(60);
+
+/// Running writes of one cluster.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunningWrites {
+    /// Number of writes.
+    pub count: usize,
+    /// One of them starts a step that holds a slot.
+    pub starting: bool,
+}
+
+impl RunningWrites {
+    /// The same in the form that the planner uses.
+    #[must_use]
+    pub const fn busy(self) -> Busy {
+        if self.starting {
+            Busy::Starting
+        } else {
+            Busy::Other
+        }
+    }
+}
+
+/// A wait after failed writes.
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    /// The write is not tried again before this time.
+    pub until: DateTime<Utc>,
+    /// Number of consecutive failures.
+    pub failures: u32,
+    /// The last error.
+    pub text: Arc<str>,
+    /// One of the failed writes may have taken effect.
+    pub uncertain: bool,
+    /// Number of consecutive creations that were forbidden.
+    pub forbidden: u32,
+}
+
+impl Backoff {
+    /// The same in the form that the planner uses.
+    pub(crate) fn of_cluster(&self) -> ClusterBackoff {
+        ClusterBackoff {
+            until: self.until,
+            error: Arc::clone(&self.text),
+            lasting: self.forbidden >= LASTING_AFTER,
+        }
+    }
+}
+
+/// Creations or changes of a work that the hub postponed, or that were given up. They may have taken effect
+/// and use a slot.
+#[derive(Clone, Debug)]
+pub struct Unsettled {
+    /// The step.
+    pub step: Step,
+    /// The attempt of the work if the last try took effect.
+    pub attempt: Attempt,
+    /// When the last try that may have taken effect was given up. `None`: all tries were postponed by the
+    /// hub.
+    pub given_up: Option<DateTime<Utc>>,
+}
+
+impl Unsettled {
+    /// True when no try can take effect any more.
+    #[must_use]
+    pub fn is_over(&self, now: DateTime<Utc>) -> bool {
+        self.given_up.is_none_or(|at| at + CERTAIN_AFTER <= now)
+    }
+
+    /// True when the work of the last try exists, so no second one can be created.
+    #[must_use]
+    pub fn has_landed(&self, cluster: &str, uid: &Uid, index: &Index) -> bool {
+        index.work_of(cluster, self.step).is_some_and(|view| {
+            view.upgrade == *uid && view.work.attempt == self.attempt && !view.work.vanished
+        })
+    }
+}
+
+/// The step whose work may or may not have been created or changed, and another step for which an earlier creation
+/// may still take effect if its work is deleted.
+#[must_use]
+pub fn unsettled_steps(
+    known: &[Unsettled],
+    cluster: &str,
+    uid: &Uid,
+    index: &Index,
+) -> (Option<Step>, Option<Step>) {
+    let mut all = known.iter();
+    let open = all.find(|unsettled| !unsettled.has_landed(cluster, uid, index));
+    let open = open.map(|unsettled| unsettled.step);
+    let late = known
+        .iter()
+        .map(|unsettled| unsettled.step)
+        .find(|step| Some(*step) != open);
+    (open, late)
+}
+
+/// The last time that a work was read from the hub.
+#[derive(Clone, Copy, Debug)]
+pub struct LastReading {
+    /// The step.
+    pub step: Step,
+    /// When the read was requested.
+    pub asked: DateTime<Utc>,
+    /// When its result arrived.
+    pub answered: DateTime<Utc>,
+}
+
+impl LastReading {
+    /// The step, and when the read was requested, as long as the result is current.
+    #[must_use]
+    pub fn current(&self, now: DateTime<Utc>) -> Option<(Step, DateTime<Utc>)> {
+        (now <= self.answered + READING_MAX_AGE).then_some((self.step, self.asked))
+    }
+}
+
+/// Why a step is blocked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlockerKind {
+    /// A work that is not managed by any upgrade has the name.
+    Foreign,
+    /// The same, but that work is being deleted.
+    ForeignTerminating,
+    /// The hub rejected the work with this message.
+    Refused(Arc<str>),
+}
+
+/// Blocks a step because of a work that is not ours, or because the hub rejects our work.
+#[derive(Clone, Debug)]
+pub struct StepBlocker {
+    /// Why the step is blocked.
+    pub kind: BlockerKind,
+    /// When to check again.
+    pub retry_at: DateTime<Utc>,
+    /// Number of checks so far.
+    pub checks: u32,
+}
+
+impl StepBlocker {
+    /// The same in the form that the planner uses.
+    pub(crate) fn step_work(&self) -> StepWork {
+        let retry_at = self.retry_at;
+        match &self.kind {
+            BlockerKind::Foreign => StepWork::Foreign { retry_at },
+            BlockerKind::ForeignTerminating => StepWork::ForeignTerminating { retry_at },
+            BlockerKind::Refused(message) => StepWork::Refused {
+                retry_at,
+                message: Arc::clone(message),
+            },
+        }
+    }
+}
