@@ -1,6 +1,6 @@
-//! The work agent of one cluster, played by hand: conditions and feedback as an agent of OCM writes them.
+//! The work agent of one cluster, controlled by the test: it writes conditions and feedback as OCM's agent does.
 //!
-//! Owns the shape of a ManifestWork's status. Refuses to apply anything: the test says what the cluster answers.
+//! It applies nothing: the test decides what the cluster reports.
 
 use anyhow::{Context as _, Result};
 use api::names::Step;

@@ -13,7 +13,7 @@ use serde::Deserialize;
 /// One answered request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Who asked.
+    /// The user of the request.
     pub user: String,
     /// `get`, `create`, `patch` and so on, as the API server names them.
     pub verb: String,
@@ -67,7 +67,7 @@ struct Status {
 }
 
 impl Line {
-    /// A watch counts when it begins, everything else when it is answered.
+    /// A watch counts when it begins, every other request when it is answered.
     fn request(self) -> Option<Request> {
         let counts = match self.verb.as_str() {
             "watch" => self.stage == "ResponseStarted",

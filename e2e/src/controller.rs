@@ -1,6 +1,4 @@
-//! The controller as a process of its own: finding its binary, starting it, reading its metrics.
-//!
-//! Owns the flags that every test run gives. Refuses to share a process between worlds.
+//! The controller as a separate process: finds its binary, starts it with the flags of all test runs, reads its metrics.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -14,7 +14,7 @@ pub const RELEASES: &str = "releases-amd64.json.gz";
 /// Reads gzipped JSON.
 ///
 /// # Errors
-/// The file cannot be read, or is not what is wanted; the message names it.
+/// The file cannot be read, or has not the expected content; the message names it.
 pub fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     serde_json::from_slice(&unzipped(path)?).with_context(|| path.display().to_string())
 }

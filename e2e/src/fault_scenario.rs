@@ -21,7 +21,7 @@ pub type Clocks = BTreeMap<(String, Step), DateTime<Utc>>;
 pub struct FaultScenario {
     /// Clusters and upgrades.
     pub scenario: Scenario,
-    /// The way of its first replica.
+    /// The proxy of its first replica.
     pub proxy: Proxy,
 }
 

@@ -1,7 +1,7 @@
-//! What must hold of every status an upgrade ever shows, and of every report.
+//! Rules that every status of an upgrade and every report must obey.
 //!
-//! Owns the rules of counters, conditions and bounds (`docs/design/rules.md#status-and-reports`) as checks over one status
-//! and the one before it. Refuses to wait or to ask: each check is a pure function.
+//! The rules of counters, conditions and bounds (`docs/design/rules.md#status-and-reports`) are pure functions of a status and
+//! the status before it.
 
 use std::collections::BTreeSet;
 

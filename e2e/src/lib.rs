@@ -1,10 +1,10 @@
-//! Whole-system tests: the controller as its own process against a real hub, and the language they are written in.
+//! Whole-system tests: the controller as a process against a real hub, and the vocabulary of these tests.
 //!
-//! Owns the hub of a test binary ([`TestHub`]), the controller's process ([`ControllerProcess`]), the memory of all
-//! that was ever seen on the hub ([`View`], with the rules of [`invariants`] held against every status), fleets with
-//! names of their own ([`Scenario`]), the hands that play placement controller and work agents ([`Agent`],
-//! [`Players`]) and a proxy that breaks the way to the API server ([`proxy`]). Refuses to know the controller's code:
-//! everything is observed through the API server.
+//! [`TestHub`] is the hub of a test binary, [`ControllerProcess`] the controller, and [`Scenario`] one test's fleet. [`View`]
+//! keeps all objects that were seen on the hub and checks every status against [`invariants`]. [`Agent`] and [`Players`] act
+//! as placement controller and work agents, and [`proxy`] injects faults between the controller and the API server.
+//!
+//! This crate does not use the controller's code: everything is observed through the API server.
 
 pub mod agent;
 pub mod audit;
@@ -39,5 +39,5 @@ use std::time::Duration;
 /// How long a test waits for anything that should happen at once.
 pub const WAIT_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// The version that upgrades of tests ask for.
+/// The version that upgrades of tests request.
 pub const TARGET: &str = "4.12.0";

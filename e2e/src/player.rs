@@ -1,4 +1,4 @@
-//! Agents that play by themselves: every work that appears is answered until its step has succeeded.
+//! Agents that act by themselves: they report on every work that appears until its step has succeeded.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -26,13 +26,13 @@ impl Drop for Players {
 }
 
 impl Scenario {
-    /// Lets the agents of some clusters play by themselves: every step succeeds at once.
+    /// Lets the agents of some clusters act by themselves: every step succeeds at once.
     #[must_use]
     pub fn play(&self, numbers: &[usize]) -> Players {
         Players::of(self, self.some(numbers))
     }
 
-    /// Lets the agents of all clusters play by themselves.
+    /// Lets the agents of all clusters act by themselves.
     #[must_use]
     pub fn play_all(&self) -> Players {
         Players::of(self, self.names().to_vec())
@@ -40,7 +40,7 @@ impl Scenario {
 }
 
 impl Players {
-    /// Starts to play these clusters, which need not be of the scenario.
+    /// Starts to act as the agents of these clusters, which need not be of the scenario.
     #[must_use]
     pub fn of(scenario: &Scenario, clusters: Vec<String>) -> Self {
         Self::paced(scenario, clusters, Duration::ZERO)

@@ -1,6 +1,6 @@
-//! The programs of the workspace as processes: where their binaries are, built if they are not fresh.
+//! Runs the programs of the workspace as processes: finds their binaries, and builds them if they are out of date.
 //!
-//! Refuses a release build of one beside a debug build of another: the profile is that of the test.
+//! All programs have the profile of the test, so release and debug builds are never mixed.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub async fn binary(package: &'static str, variable: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// An address nobody listens on. Another process may take it first; the start then fails with a clear message.
+/// An unused address. Another process may take it first; the start then fails with a clear message.
 ///
 /// # Errors
 /// No port is free.

@@ -1,6 +1,6 @@
-//! One test's part of a hub: a namespace, a set bound there and clusters with names of their own.
+//! One test's part of a hub: a namespace, a set that is bound there, and clusters with unique names.
 //!
-//! Owns the words that tests are written in. Refuses to wait by time: every wait is for something seen.
+//! The methods are the vocabulary of the tests. No wait is for a fixed time: each is for something that is seen.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -255,7 +255,7 @@ impl Scenario {
         }
     }
 
-    /// Writes a placement and its decisions by hand.
+    /// Writes a placement with its decisions.
     ///
     /// # Errors
     /// The API server refuses it.
@@ -285,7 +285,7 @@ impl Scenario {
         merge(&self.api(kind, namespace), name, change).await
     }
 
-    /// Creates a work in a cluster's namespace as the controller's account: nobody else may use the names of steps, or
+    /// Creates a work in a cluster's namespace as the controller's account: only it may use the names of steps, or
     /// the controller's labels and annotations.
     ///
     /// # Errors
@@ -312,7 +312,7 @@ impl Scenario {
         Ok(Api::namespaced_with(client, cluster, &Kind::Work.resource()))
     }
 
-    /// Deletes a work by hand.
+    /// Deletes a work, as a person would by hand.
     ///
     /// # Errors
     /// The API server refuses it.

@@ -13,7 +13,7 @@ use serde_json::Value;
 pub struct Seen {
     /// The whole object.
     pub raw: Arc<Value>,
-    /// Its status; the default where there is none yet.
+    /// Its status; the default if there is none yet.
     pub status: ManagedClustersUpgradeStatus,
 }
 
@@ -34,7 +34,7 @@ impl Seen {
         self.raw["metadata"]["generation"].as_i64().unwrap_or_default()
     }
 
-    /// True when the status speaks of the current spec.
+    /// True when the status is about the current spec.
     #[must_use]
     pub fn is_current(&self) -> bool {
         self.status.observed_generation == Some(self.generation())
@@ -195,7 +195,7 @@ impl Work {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// The version that a platform work asks for.
+    /// The version that a platform work requests.
     #[must_use]
     pub fn target(&self) -> &str {
         self.manifests()

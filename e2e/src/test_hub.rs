@@ -1,7 +1,7 @@
-//! The hub of a test binary: API server with our CRDs, RBAC and admission policy, and the controller beside it.
+//! The hub of a test binary: an API server with our CRDs, RBAC and admission policies, and the controller beside it.
 //!
-//! Owns the installation (`kubectl apply -k deploy`) and the identity of the controller: the `ServiceAccount` that
-//! `deploy/` ships, by a `TokenRequest`, and nothing more. Refuses to run the controller as anybody else.
+//! It installs `deploy/` (`kubectl apply -k deploy`). The controller runs as the `ServiceAccount` of `deploy/`, by a
+//! `TokenRequest`, and never as another user.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -65,7 +65,7 @@ impl TestHub {
         Ok(Arc::clone(test_hub))
     }
 
-    /// Starts a test hub of its own.
+    /// Starts a separate test hub.
     ///
     /// # Errors
     /// The hub does not start, `deploy/` is refused, or the controller does not become ready.

@@ -1,4 +1,4 @@
-//! A hub with the product installed and simulated clusters beside it: what the demo and the bench measure or show.
+//! A hub with the product installed and simulated clusters, for the demo and the bench.
 //!
 //! It installs `deploy/`, and starts controller and agents as processes of the hub. The controller has the account that
 //! `deploy/` ships and no further rights; the agents are a user with a role that is written here.

@@ -218,7 +218,7 @@ impl<'a> Upgrade<'a> {
         })
     }
 
-    /// Makes the controller plan twice, each time by a change of spec that asks for nothing new.
+    /// Makes the controller plan twice, each time by a change of spec that requests nothing new.
     ///
     /// # Errors
     /// As [`Upgrade::until`].

@@ -1,7 +1,7 @@
-//! The memory of a hub: every upgrade, report and work, and all that was ever seen of them.
+//! Every upgrade, report and work of a hub, with all states that were ever seen of them.
 //!
-//! Owns the watches and the waiting: a test asks for a condition over what is known, and is woken by every event.
-//! Every status of an upgrade is held against the rules of [`crate::invariants`]. Refuses to write.
+//! It watches the objects, and a test can wait for a condition over them, which every event evaluates again. Every status of
+//! an upgrade is checked against the rules of [`crate::invariants`]. It writes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,7 +56,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The resource to ask for.
+    /// The resource to request.
     #[must_use]
     pub fn resource(self) -> ApiResource {
         match self {
@@ -217,7 +217,7 @@ fn key(object: &DynamicObject) -> Key {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// The memory of one hub; see the module.
+/// The objects of one hub; see the module.
 #[derive(Debug)]
 pub struct View {
     known: Mutex<Known>,
@@ -263,7 +263,7 @@ impl View {
         }
     }
 
-    /// Looks at what is known.
+    /// Evaluates the known objects.
     pub fn look<T>(&self, look: impl FnOnce(&Known) -> T) -> T {
         look(&self.known())
     }

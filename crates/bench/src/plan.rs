@@ -29,7 +29,7 @@ pub struct PlanArgs {
     pub json: bool,
 }
 
-/// What one state costs.
+/// The cost of one state.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct State {
@@ -179,7 +179,7 @@ impl Scene {
     }
 }
 
-/// Where a cluster of a scene stands.
+/// The state of a cluster in a scene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stand {
     Waiting,

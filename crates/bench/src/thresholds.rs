@@ -1,4 +1,4 @@
-//! A measured number beside what it must be.
+//! A measured number and its threshold.
 
 use std::fmt;
 

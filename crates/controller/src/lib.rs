@@ -1,7 +1,7 @@
 //! The controller: watch → index → resolve → observe → plan → check → commit → apply → record result.
 //!
 //! Watches feed the index, observation turns it into a fleet, the planner decides, the checker rejects unsafe
-//! plans, and writers execute the rest; status and reports show what was observed afterwards. Every replica
+//! plans, and writers execute the others. Status and reports are writes, too. Every replica
 //! watches, but only the leader plans and writes.
 
 pub mod admission;

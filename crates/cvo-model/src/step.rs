@@ -67,7 +67,7 @@ impl Default for Settings {
 /// The answer of Prometheus to [`Action::Evaluate`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct PromqlAnswer {
-    /// The query that was asked.
+    /// The query that was sent.
     pub query: String,
     /// The result, or why there is none.
     pub result: Result<QueryResult, String>,

@@ -97,7 +97,7 @@ impl Fixtures {
     }
 }
 
-/// An action: a Job in a namespace of its own.
+/// An action: a Job in a separate namespace.
 fn action(name: &str, command: &str) -> Value {
     json!({"manifestWork": {"workload": {"manifests": [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: a fleet upgrade on a real hub from start to end, before the reader's eyes.
+//! `cargo xtask demo`: shows a fleet upgrade on a real hub from start to end.
 //!
 //! This file builds the programs, handles Ctrl-C, and says what is left behind with `--keep`; [`phases`] has the course of
 //! the upgrade. The demo only uses what every user can see: status, report rows and works.
@@ -97,7 +97,7 @@ async fn show(args: &DemoArgs, programs: &Programs) -> Result<()> {
     let outcome = phases::run(&mut view, &hub, &fixtures).await;
     if args.keep {
         let farewell = farewell(&hub, programs, &fixtures);
-        // Also after a failure: whoever asked to keep the hub wants to look.
+        // Also after a failure: a user who keeps the hub wants to inspect it.
         match &outcome {
             Ok(result) => finish(args, result)?,
             Err(_) => eprintln!(),
@@ -120,7 +120,7 @@ fn finish(args: &DemoArgs, result: &summary::Summary) -> Result<()> {
     Ok(())
 }
 
-/// How to look around on a hub that stays.
+/// How to inspect a hub that stays.
 fn farewell(hub: &Hub, programs: &Programs, fixtures: &Fixtures) -> String {
     let tools = hub
         .assets()

@@ -220,7 +220,7 @@ fn causes(snapshot: &Snapshot, fixtures: &Fixtures) -> Result<Vec<Cause>> {
         .collect()
 }
 
-/// Every row tells of the target, and no ManifestWork is left.
+/// Every row has the target, and no ManifestWork is left.
 async fn check_end(client: &Client, fixtures: &Fixtures, last: &Snapshot, uid: &str) -> Result<()> {
     ensure!(
         last.rows.len() == fixtures.len(),

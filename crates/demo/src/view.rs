@@ -1,4 +1,4 @@
-//! The live view: what happens as lines above, where everything stands as a panel below that is drawn again.
+//! The live view: events as lines above, and a panel below with the present state, which is redrawn.
 //!
 //! On a terminal the panel stays at the bottom; elsewhere there is no panel, and each cluster's change is a line.
 
@@ -16,7 +16,7 @@ use super::snapshot::Snapshot;
 const BAR: usize = 40;
 /// Most lines of clusters in the panel.
 const GRID_LINES: usize = 16;
-/// Above this many clusters their changes are not told one by one.
+/// Above this many clusters their changes are not printed one by one.
 const TALKATIVE: usize = 60;
 /// Width of a terminal that does not say how wide it is.
 const WIDTH: usize = 100;
@@ -53,7 +53,7 @@ impl View {
         self.started.elapsed()
     }
 
-    /// Tells one thing that happened.
+    /// Prints one event.
     ///
     /// # Errors
     /// Standard error is closed.
@@ -67,7 +67,7 @@ impl View {
         Self::flush(&out)
     }
 
-    /// Shows where everything stands.
+    /// Shows the present state.
     ///
     /// # Errors
     /// Standard error is closed.
@@ -89,7 +89,7 @@ impl View {
         Ok(())
     }
 
-    /// Leaves the panel as it is and goes on below it.
+    /// Keeps the panel as it is and continues below it.
     pub fn settle(&mut self) {
         self.drawn = 0;
     }

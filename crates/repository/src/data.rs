@@ -30,7 +30,7 @@ pub fn sample(part: &str) -> PathBuf {
 /// nobody named a directory and the default one is missing.
 ///
 /// # Panics
-/// `MCU_DATA` is set and the part is not there: the reader has asked for tests on the real data.
+/// `MCU_DATA` is set and the part is missing, although tests on the real data were requested.
 #[must_use]
 pub fn directory(part: &str) -> Option<PathBuf> {
     let (named, dir) = place();

@@ -1,5 +1,5 @@
 //! Simulated clusters for a real hub: the work agents of thousands of clusters with the clusters behind them in memory
-//! ([`Agents`]), and single clusters on API servers of their own ([`spoke`]).
+//! ([`Agents`]), and single clusters, each on its own API server ([`spoke`]).
 //!
 //! The modules of the simulated agents, each of which uses only those before it:
 //! - [`fields`], [`seeded_rng`], [`run_levels`], [`fault`], [`catalog`]: basics

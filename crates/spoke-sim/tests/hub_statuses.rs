@@ -18,13 +18,13 @@ use testenv::crds::{FeatureSet, openshift_crds};
 
 /// Operators of one release line.
 const SEEDS: u64 = 4;
-/// Steps of one operator: it takes a life to see everything.
+/// Number of steps of one operator, enough for all situations to occur.
 const STEPS: usize = 75;
-/// Every so many steps the status is written.
+/// The status is written once per this number of steps.
 const WRITTEN: usize = 3;
 const CONCURRENCY: usize = 6;
 
-/// Puts operators of these lines through circumstances; returns which of the things to be covered were seen.
+/// Runs operators of these release lines through random situations; returns which situations to be covered occurred.
 async fn all_are_kept(
     features: FeatureSet,
     lines: impl Iterator<Item = u64>,

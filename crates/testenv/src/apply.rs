@@ -1,7 +1,7 @@
 //! Applies objects of any kind to an API server by server-side apply.
 //!
-//! Namespaces and CRDs go first, and CRDs are waited for until they are established. The kind's resource is
-//! asked from discovery once. Refuses anything that is neither an object nor a `List`.
+//! Namespaces and CRDs are applied first, and the rest waits until the CRDs are established. Discovery is queried once per
+//! kind. Input that is neither an object nor a `List` is an error.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -128,7 +128,7 @@ fn is_established(crd: &DynamicObject) -> bool {
         .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
 }
 
-/// The kinds asked from discovery so far.
+/// The kinds found by discovery so far.
 struct Kinds {
     client: Client,
     known: HashMap<GroupVersionKind, (ApiResource, Scope)>,

@@ -1,7 +1,7 @@
 //! The platform's CRDs, read from the Go modules that define them.
 //!
-//! Owns which files make a hub and a spoke. The modules are pinned in `e2e/hub-tools/crds`; `go` verifies
-//! their checksums, and a copy of the files in the tool cache makes later runs independent of Go.
+//! This file lists the CRD files of a hub and of a spoke. The modules are pinned in `e2e/hub-tools/crds`; `go` verifies
+//! their checksums. A copy of the files in the tool cache makes later runs independent of Go.
 
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ const OLM_SPOKE: [&str; 5] = [
 /// Which of OpenShift's generated variants of a CRD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeatureSet {
-    /// What a cluster runs unless told otherwise.
+    /// The default version of a cluster.
     Default,
     /// The community distribution.
     Okd,

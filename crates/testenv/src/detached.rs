@@ -1,7 +1,7 @@
-//! Hubs that outlive their starter: `cargo xtask hub up` and `hub down`.
+//! Hubs that outlive the process that started them: `cargo xtask hub up` and `hub down`.
 //!
-//! Owns the record of the one detached hub of a user. It lists named pipes, not process ids, so a stale record
-//! after a reboot kills nobody.
+//! A user has at most one detached hub. Its record lists named pipes instead of process ids, so a stale record after a
+//! reboot kills no other process.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Fleets of managed clusters made by hand: `ManagedCluster`s with claims and conditions, their namespaces,
+//! Fleets of managed clusters without agents: `ManagedCluster`s with claims and conditions, their namespaces,
 //! sets and bindings. What OCM's registration controller and agents would write, without them.
 //!
 //! Fast enough for ten thousand clusters; every write may be repeated.
@@ -47,7 +47,7 @@ pub struct ClusterSpec {
 }
 
 impl ClusterSpec {
-    /// An accepted, joined and available OpenShift cluster with an id of its own.
+    /// An accepted, joined and available OpenShift cluster with a unique ID.
     #[must_use]
     pub fn new(name: &str) -> Self {
         let pairs = |pairs: &[(&str, &str)]| {

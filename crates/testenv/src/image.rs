@@ -1,7 +1,7 @@
-//! Container images as bytes: release images and whatever a registry must cope with.
+//! Container images as bytes: release images, and malformed images for tests.
 //!
-//! Owns layers, configs, manifests and indexes of both media type families and their digests. Refuses I/O: the bytes
-//! are pushed by [`crate::registry`].
+//! It builds layers, configs, manifests and indexes of both media type families with their digests. It does no I/O;
+//! [`crate::registry`] pushes the bytes.
 
 use std::io::Write as _;
 
@@ -147,7 +147,7 @@ impl Image {
     }
 }
 
-/// The list of images that one tag stands for, each for its architecture.
+/// The images of one tag, each for its architecture.
 #[must_use]
 pub fn index(family: Family, images: &[Image]) -> Blob {
     let manifests: Vec<Value> = images

@@ -1,7 +1,7 @@
 //! OCM's agents as a klusterlet installs them on a spoke: namespace, accounts and roles.
 //!
-//! Owns the rendering of OCM's own templates, read from the pinned module. Refuses roles of our own making: what an
-//! agent may do is what OCM lets it do.
+//! The objects are rendered from OCM's templates in the pinned module. No other roles are added, so an agent has exactly the
+//! permissions that OCM gives it.
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};

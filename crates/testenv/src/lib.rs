@@ -1,11 +1,11 @@
 //! Real hubs for tests, the demo and the bench.
 //!
-//! Owns finding or building etcd, kube-apiserver, kube-controller-manager, kubectl, OCM and Prometheus ([`assets`]),
-//! running them as plain processes that never outlive their parent ([`process`], [`hub`], [`spoke`], [`prometheus`]),
-//! the CRDs of the platform ([`crds`]) and OCM's roles ([`klusterlet`]), hand-made fleets ([`fleet`], [`placement`],
-//! [`registration`]), and a container registry with release images ([`registry`], [`image`]).
-//! Refuses everything about the product: nothing here knows the MCU resources, and no product crate depends
-//! on it outside its tests.
+//! [`assets`] finds or builds etcd, kube-apiserver, kube-controller-manager, kubectl, OCM and Prometheus. [`process`],
+//! [`hub`], [`spoke`] and [`prometheus`] run them as plain processes that never outlive their parent. [`crds`] has the CRDs
+//! of the platform, [`klusterlet`] OCM's roles. [`fleet`], [`placement`] and [`registration`] create fleets, and [`registry`]
+//! and [`image`] a container registry with release images.
+//!
+//! This crate does not know the MCU resources, and product crates depend on it only in their tests.
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! `cargo xtask hub`: the binaries of a hub, and a hub that stays until it is told to go.
+//! `cargo xtask hub`: the binaries of a hub, and a hub that runs until it is stopped.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use testenv::{Assets, Controllers, FleetSpec, Hub, Tool, console, fleet, stderr_
 const SET: &str = "fleet";
 const NAMESPACE: &str = "default";
 
-/// A hub for hands and scripts.
+/// A hub for manual use and scripts
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask hub", bin_name = "cargo xtask hub", version)]
 enum HubCommand {

@@ -1,4 +1,4 @@
-//! Placements: for the real placement controller to decide, or with decisions written by hand beside it.
+//! Placements that the real placement controller decides, and others with decisions that the test writes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -77,7 +77,7 @@ impl PlacementSpec {
     }
 }
 
-/// Some clusters decided by hand.
+/// A placement with decisions by the test.
 #[derive(Debug, Clone, Default)]
 pub struct DecisionGroup {
     /// Group name; empty for an unnamed group.
@@ -134,7 +134,7 @@ pub async fn write_decided(
     Ok(())
 }
 
-/// Writes a hand-decided placement with one unnamed group.
+/// Writes a placement with decisions by the test, with one unnamed group.
 ///
 /// # Errors
 /// As [`write_decided`].

@@ -1,4 +1,4 @@
-//! Free local ports for servers that cannot be told to pick one themselves.
+//! Free local ports for servers that cannot pick one themselves.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, TcpListener};
@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 const FIRST: u16 = 20_000;
 const COUNT: u16 = 12_000;
 
-/// What this process gave away: nobody listens there yet, or just now while a server is restarted.
+/// Ports that this process has assigned. Their server may not be listening yet, or is being restarted.
 static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
 /// A TCP port on 127.0.0.1 that nothing listens on now, and that was not given before. Processes start their search at

@@ -3,7 +3,7 @@
 //! Each runs under a small shell, its guardian, which holds one end of a pipe from us. Signals travel through
 //! the pipe as names; when it closes, by a stop, a panic, Ctrl-C or SIGKILL of this process, the guardian
 //! kills its child. A detached process listens on a named pipe in its directory instead, and lives until
-//! someone writes `KILL` to it. Guardians are in process groups of their own: Ctrl-C reaches only the parent.
+//! someone writes `KILL` to it. Guardians are in separate process groups, so Ctrl-C reaches only the parent.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -87,7 +87,7 @@ pub enum Signal {
     Int,
     /// Freeze it.
     Stop,
-    /// Let it go on.
+    /// Let the process continue.
     Cont,
 }
 
@@ -120,7 +120,7 @@ struct Guardian {
 }
 
 impl Process {
-    /// Starts a process that dies with this one; its output is appended to `<dir>/<name>.log`.
+    /// Starts a process that ends with this one; its output is appended to `<dir>/<name>.log`.
     ///
     /// # Errors
     /// No shell, or the log cannot be written. A program that does not exist shows as an early exit.

@@ -1,6 +1,6 @@
-//! Prometheus as a plain process: scrapes what it is told to, answers queries, and tests rules.
+//! Prometheus as a plain process: scrapes configured targets, answers queries, and tests rules.
 //!
-//! Owns its configuration and files. Refuses discovery: targets are addresses of this machine.
+//! There is no service discovery: targets are addresses of this machine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

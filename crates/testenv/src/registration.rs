@@ -1,8 +1,7 @@
-//! The registration agent of a cluster, played: heartbeat, health and claims, as the agents' user on the hub.
+//! Simulates the registration agent of a cluster: heartbeat, health and claims, as the agents' user on the hub.
 //!
-//! Owns what OCM's registration agent writes after its cluster has joined. What follows from it, the Unknown of a cluster
-//! whose lease has lapsed and the taints, is decided by the real registration controller. Refuses rights beyond those
-//! that the controller gives the agents' group.
+//! It writes what OCM's registration agent writes after its cluster has joined, with the rights that OCM gives the agents'
+//! group. The real registration controller decides the rest: the taints, and the Unknown of a cluster whose lease has expired.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -57,7 +56,7 @@ impl RegistrationAgent {
             loop {
                 let claims = wanted.borrow().clone();
                 if let Err(error) = beat(&cluster, &hub, &spoke, &claims).await {
-                    // The hub may be away, or not have bound the role yet: the next beat tells.
+                    // The hub may be unreachable, or may not have bound the role yet. The next heartbeat tries again.
                     tracing::debug!(cluster, "heartbeat: {error:#}");
                 }
                 tokio::time::sleep(PERIOD).await;
@@ -66,7 +65,7 @@ impl RegistrationAgent {
         Ok(Self { claims, task })
     }
 
-    /// Sets the claims that are to be in the cluster's status beside those that are there.
+    /// Adds claims to those in the cluster's status.
     pub fn claim(&self, name: &str, value: &str) {
         self.claims.send_modify(|claims| {
             claims.insert(name.to_owned(), value.to_owned());

@@ -1,7 +1,7 @@
 //! A container registry of this machine: CNCF distribution with its files in a temporary directory.
 //!
-//! Owns the process and the ways to fill it: images are pushed through its own API, and what only broken storage
-//! shows is broken in its files. Refuses TLS and users: it listens on loopback alone.
+//! Images are pushed through its API. To simulate damaged storage, tests change its files. It listens only on the loopback
+//! interface, without TLS and without users.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ impl Registry {
         std::fs::write(&file, config(&address, &dir.path().join("storage")).to_string())?;
         let spec = ProcessSpec::new("registry", program)
             .args(["serve".into(), file.into_os_string()])
-            // Otherwise it looks for a collector on this machine and complains.
+            // Otherwise it searches for a collector on this machine and logs errors.
             .env("OTEL_TRACES_EXPORTER", "none");
         let process = Process::start(&spec, dir.path())?;
         let registry = Self {
@@ -189,7 +189,7 @@ fn config(address: &str, storage: &Path) -> serde_json::Value {
 pub struct Pusher {
     address: String,
     http: Client<HttpConnector, Full<Bytes>>,
-    /// Repository and digest of every blob that is there; images share theirs.
+    /// Repository and digest of every stored blob. Images share blobs.
     pushed: Arc<Mutex<HashSet<(String, String)>>>,
 }
 

@@ -1,8 +1,8 @@
-//! A spoke: a control plane of its own beside the hub's, with OpenShift's kinds, OCM's roles and a real work agent.
+//! A spoke: its own control plane beside the hub's, with OpenShift's kinds, OCM's roles and a real work agent.
 //!
-//! Owns what an installed cluster has before anybody asks it for an update: the kinds of OpenShift, OLM and OCM's
-//! agents, the platform's namespaces, and the klusterlet's account with the roles that OCM gives it. Its keys are in
-//! the hub's etcd under a prefix of its own. Refuses to play the platform: `spoke-sim cluster` does.
+//! It has what an installed cluster has before its first update: the kinds of OpenShift, OLM and OCM's agents, the platform's
+//! namespaces, and the klusterlet's account with the roles that OCM gives it. Its keys are in the hub's etcd under a separate
+//! prefix. The platform itself is simulated by `spoke-sim cluster`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,7 +30,7 @@ const NAMESPACES: [&str; 7] = [
     "openshift-operators",
 ];
 
-/// How long the role that bindings refer to may take to be filled in.
+/// Time limit for the aggregation of the role that bindings refer to.
 const READY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// User name of a cluster's agents on the hub.
@@ -54,7 +54,7 @@ impl HubBuilder {
 /// How a work agent runs.
 #[derive(Debug, Clone)]
 pub struct AgentOptions {
-    /// Time between two looks at applied objects.
+    /// Time between two checks of applied objects.
     pub status_sync_interval: Duration,
     /// Feature gates, `Name=true`.
     pub feature_gates: Vec<String>,

@@ -24,7 +24,7 @@ fn object<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> Result<T>
 }
 
 fn alive(pid: u32) -> bool {
-    // A zombie is dead too: its parent has not looked yet.
+    // A zombie has ended, too; its parent has not reaped it yet.
     std::process::Command::new("ps")
         .args(["-o", "stat=", "-p", &pid.to_string()])
         .output()
@@ -82,7 +82,7 @@ async fn decisions_written_by_hand_stand_beside_the_placement_controller() -> Re
     placement::write_decided_flat(client, "default", "hand", &names(0, 2)).await?;
     assert_eq!(placement::decided(client, "default", "hand").await?.len(), 2);
 
-    // The controller has worked since: another placement is decided, the one by hand is as it was.
+    // The controller has worked since: another placement is decided, and the decisions of the test are unchanged.
     placement::write(client, "default", "real", &PlacementSpec::of_sets(&["fleet"])).await?;
     placement::wait_decided(client, "default", "real", 3, WAIT_TIMEOUT).await?;
     assert_eq!(placement::decided(client, "default", "hand").await?.len(), 2);
@@ -280,7 +280,7 @@ async fn a_stopped_hub_leaves_no_process_and_no_directory() -> Result<()> {
     Ok(())
 }
 
-/// Not a test of its own: the process that [`nothing_survives_the_kill_of_the_parent`] kills.
+/// Not a test: the process that [`nothing_survives_the_kill_of_the_parent`] kills.
 #[tokio::test]
 async fn victim() -> Result<()> {
     if std::env::var_os(VICTIM).is_none() {

@@ -45,7 +45,7 @@ fn measure<T>(runs: usize, mut work: impl FnMut() -> Result<T>) -> Result<String
     Ok(summary(times))
 }
 
-/// The list of one architecture with digests of its own.
+/// The list of one architecture with unique digests.
 fn list_for(plain: &str, at: usize) -> Result<Vec<u8>> {
     use std::io::Write;
     let digest = format!("@sha256:{at}");

@@ -1,5 +1,5 @@
-//! The map: which OpenShift release leads to which, under which risks, in which channels. Bytes in, values out: no client,
-//! no clock, no files.
+//! The update graph: which OpenShift release can be updated to which, under which risks, in which channels. The crate turns
+//! bytes into values and has no client, no clock and no file access.
 
 mod builder;
 mod graph;

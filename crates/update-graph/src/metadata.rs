@@ -19,7 +19,7 @@ pub mod key {
     pub const MANIFESTREF: &str = "io.openshift.upgrades.graph.release.manifestref";
     /// The architecture of a node in a whole graph; a filtered one has none.
     pub const ARCH: &str = "io.openshift.upgrades.graph.release.arch";
-    /// `true`: the release is to be dropped (policy `node-remove`).
+    /// `true` marks the release as removed (policy `node-remove`).
     pub const REMOVE: &str = "io.openshift.upgrades.graph.release.remove";
     /// Versions that may also update to this one, joined by `,`.
     pub const PREVIOUS_ADD: &str = "io.openshift.upgrades.graph.previous.add";
@@ -62,7 +62,7 @@ impl Metadata {
         Some(Cow::Borrowed(inner))
     }
 
-    /// Is the value `true`, as JSON or as a string?
+    /// True when the value is `true`, as JSON or as a string.
     #[must_use]
     pub fn is_true(&self, key: &str) -> bool {
         matches!(self.get(key), Some("true" | "\"true\""))
@@ -98,7 +98,7 @@ impl Metadata {
         self.0.iter().map(|(key, value)| (key.as_str(), value.get()))
     }
 
-    /// Takes over from `other` what is not here yet.
+    /// Adds the keys of `other` that are missing here.
     pub(crate) fn fill_from(&mut self, other: &Self) {
         for (key, value) in &other.0 {
             if let Err(at) = self.position(key) {
@@ -162,7 +162,7 @@ impl<'de> Deserialize<'de> for Metadata {
     }
 }
 
-/// A list of versions out of a foreign document, with the entries that are none kept apart: one bad entry costs itself.
+/// A list of versions from a foreign document. Invalid entries are kept separately, so they do not affect the others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Versions {
     pub readable: Vec<Version>,
@@ -225,7 +225,7 @@ pub enum MetadataError {
     /// A document of another kind.
     #[error("release metadata of kind {0:?}, known is cincinnati-metadata-v0")]
     Kind(String),
-    /// No version of its own.
+    /// Has no version.
     #[error("release metadata: {0}")]
     Version(#[from] crate::version::VersionError),
 }

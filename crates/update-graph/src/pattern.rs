@@ -35,7 +35,7 @@ impl Pattern {
         &self.text
     }
 
-    /// Is the expression found anywhere in `VERSION+ARCH`?
+    /// True when the expression is found anywhere in `VERSION+ARCH`.
     #[must_use]
     pub fn found_in(&self, version: &str) -> bool {
         self.regex

@@ -45,7 +45,7 @@ impl Release {
     }
 }
 
-/// An edge that somebody declares besides the releases themselves.
+/// An edge that is declared outside of the releases.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExtraEdge {

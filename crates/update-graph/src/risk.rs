@@ -61,7 +61,7 @@ impl MatchingRule {
 }
 
 impl Risk {
-    /// Is every cluster exposed?
+    /// True when every cluster is exposed.
     #[must_use]
     pub fn is_always(&self) -> bool {
         self.matching_rules.iter().any(|rule| rule.kind == "Always")
@@ -116,7 +116,7 @@ impl RiskFields {
         Ok(true)
     }
 
-    /// Was nothing said at all?
+    /// True when nothing is given.
     pub(crate) fn is_empty(&self) -> bool {
         self.url.is_none()
             && self.name.is_none()

@@ -1,5 +1,5 @@
-//! Texts that others wrote: authors of graph-data, registries, servers. They must not steer the terminal of whoever
-//! reads them.
+//! Texts from others: authors of graph-data, registries, servers. They must not be able to control the terminal of their
+//! reader.
 
 /// True for a character that a terminal or an editor acts on rather than shows: control characters (C0, DEL, C1), the
 /// marks that change the direction of text, and the separators that break lines.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smol_str::SmolStr;
 
-/// A version or an architecture that is none.
+/// An invalid version or architecture.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is no {what}: {reason}")]
 pub struct VersionError {
@@ -69,14 +69,14 @@ impl Version {
         self.0.pre.as_str()
     }
 
-    /// Is this a candidate, a feature candidate, an early candidate or a hotfix?
+    /// True for a candidate, a feature candidate, an early candidate or a hotfix.
     #[must_use]
     pub fn is_pre_release(&self) -> bool {
         !self.0.pre.is_empty()
     }
 
-    /// May one update lead from here to `to`, going by the numbers alone? Up, and across one minor version at most; the
-    /// first minor of the next major counts as the next minor (`4.22` to `5.0`).
+    /// True when the numbers allow one update from this version to `to`: `to` is newer and at most one minor version ahead.
+    /// The first minor of the next major counts as the next minor (`4.22` to `5.0`).
     #[must_use]
     pub fn within_one_minor(&self, to: &Self) -> bool {
         let same_major = self.major() == to.major() && to.minor() <= self.minor().saturating_add(1);
@@ -140,7 +140,7 @@ impl<'de> Deserialize<'de> for Version {
     }
 }
 
-/// An architecture as it stands behind the `+` of a version: `amd64`, `arm64`, `ppc64le`, `s390x`, `multi`, or what a
+/// An architecture as it is written behind the `+` of a version: `amd64`, `arm64`, `ppc64le`, `s390x`, `multi`, or what a
 /// registry says.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Arch(SmolStr);
@@ -149,7 +149,7 @@ impl Arch {
     /// Reads an architecture.
     ///
     /// # Errors
-    /// [`VersionError`] when the text cannot stand as the build of a version (letters, digits, `-`, `.`).
+    /// [`VersionError`] if the text cannot be the build of a version (letters, digits, `-`, `.`).
     pub fn parse(text: &str) -> Result<Self, VersionError> {
         match semver::BuildMetadata::new(text) {
             Ok(build) if !build.is_empty() => Ok(Self(SmolStr::new(text))),

@@ -1,7 +1,6 @@
 //! The command line.
 //!
-//! Owns the commands and their exit codes: 0 done, 1 the data is not in order or the service failed, 2 the command line
-//! is wrong.
+//! Exit codes: 0 success, 1 the data has errors or the service failed, 2 the command line is invalid.
 
 #![expect(
     clippy::doc_markdown,

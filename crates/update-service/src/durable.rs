@@ -1,7 +1,7 @@
-//! Files that are whole or absent.
+//! Files that are complete or absent.
 //!
-//! Owns writing beside and moving into place, and a check sum in front of the content. Refuses content whose check sum
-//! is wrong, whatever the file system did to it.
+//! A file is written under another name and renamed, with a checksum in front of its content. Content with a wrong checksum
+//! is an error, whatever the file system did to it.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

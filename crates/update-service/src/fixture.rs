@@ -48,7 +48,7 @@ pub fn graph_of(versions: &[&str]) -> Graph {
     Builder::new().list(list).graph_data(Arc::new(data)).build().0
 }
 
-/// A snapshot of a graph with a press of its own.
+/// A snapshot of a graph with a separate press.
 pub fn snapshot(graph: Graph) -> Arc<Snapshot> {
     let press = Arc::new(Press::new(Arc::new(Metrics::new())));
     Arc::new(Snapshot::new(graph, press))

@@ -1,4 +1,4 @@
-//! The library: reads releases and graph-data from where they are kept, makes snapshots of the update graph, and serves
+//! The update service: reads releases and graph-data from their sources, makes snapshots of the update graph, and serves
 //! them over the Cincinnati protocol.
 //!
 //! ```text

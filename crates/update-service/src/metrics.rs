@@ -1,8 +1,8 @@
 //! Every series of the service, and their encoding.
 //!
-//! Owns names and values. The names under `cincinnati_gb_` and `cincinnati_pe_` are those of upstream's graph-builder
-//! and policy-engine, so that dashboards and alerts keep working; what they cannot say is under `update_service_`.
-//! Refuses open label sets: a label's values are known when the process starts.
+//! The names under `cincinnati_gb_` and `cincinnati_pe_` are those of upstream's graph-builder and policy-engine, so that
+//! dashboards and alerts keep working. Other series are under `update_service_`. All values of a label are known when the
+//! process starts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -184,7 +184,7 @@ impl PolicyEngine {
     }
 }
 
-/// What neither of them says.
+/// Series that neither of them has.
 #[derive(Debug)]
 struct Own {
     snapshots: Counter,
@@ -380,7 +380,7 @@ impl Metrics {
         self.gb.refreshed.set(now());
     }
 
-    /// A snapshot with so many releases was published.
+    /// A snapshot with this number of releases was published.
     pub fn published(&self, releases: usize, made: SystemTime) {
         self.own.snapshots.inc();
         self.gb.releases.set(whole(releases));
@@ -399,7 +399,7 @@ impl Metrics {
         self.own.lost.get_or_create(&[("reason", reason.as_str())]).inc();
     }
 
-    /// Problems in what is served.
+    /// Problems in the served data.
     pub fn problems(&self, severity: &'static str, count: usize) {
         self.own
             .problems

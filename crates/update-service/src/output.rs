@@ -1,8 +1,7 @@
-//! What the program says on standard output and, as an error, on standard error. The log is
-//! [`telemetry::terminal`]'s.
+//! Writes the program's output to standard output, and errors to standard error. [`telemetry::terminal`] writes the log.
 //!
-//! Owns the one way out. Data, registries and other services are quoted in findings, errors and log lines, so everything
-//! passes here and nothing that steers a terminal is left; it stands there as an escape.
+//! Findings, errors and log lines quote data, registries and other services. So all output passes through this file, which
+//! escapes characters that control a terminal.
 
 use std::borrow::Cow;
 use std::io::{self, Write};

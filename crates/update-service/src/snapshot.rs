@@ -1,9 +1,9 @@
-//! What is served until the next one replaces it: a graph and the bodies made of it.
+//! The served state, until the next snapshot replaces it: a graph and the bodies made from it.
 //!
-//! A body depends on channel and architecture only. It is made when it is first asked for, once, off the threads that
-//! serve, as it is and gzipped; those that were asked for most are made for the next snapshot before it is published.
-//! Equal bodies, within a snapshot and across two, are one. Owns this cache, which is as large as the graph says and not
-//! as requests say: an unknown channel or architecture has the one empty body.
+//! A body depends only on channel and architecture. It is made on its first request, once, off the serving threads, plain and
+//! gzipped. The most requested bodies are made for the next snapshot before it is published. Equal bodies, within a snapshot
+//! and across two, share their memory. The graph limits the size of this cache, not the requests: all unknown channels and
+//! architectures have the one empty body.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -26,7 +26,7 @@ use crate::serve::etag;
 
 /// Most answers to clients that only want what their version can reach that are kept, per snapshot.
 const MAX_SLIM: usize = 4096;
-/// So many of the bodies that were asked for most are made before a snapshot is published.
+/// Number of the most requested bodies that are made before a snapshot is published.
 const WARM: usize = 16;
 
 /// Bytes to send, with their validator.
@@ -125,7 +125,7 @@ pub enum Key {
     Whole,
 }
 
-/// Makes bodies: so many at a time, equal ones once.
+/// Makes bodies: a bounded number at a time, equal ones once.
 #[derive(Debug)]
 pub struct Press {
     places: Arc<Semaphore>,
@@ -217,7 +217,7 @@ impl Snapshot {
             .map(|(_, cell)| cell)
     }
 
-    /// The body of a channel for an architecture; the empty graph for what is not known.
+    /// The body of a channel for an architecture; the empty graph if either is unknown.
     ///
     /// # Errors
     /// [`NotMade`] while the process ends.
@@ -228,7 +228,7 @@ impl Snapshot {
             return Ok(variant.clone());
         }
         let (name, arch) = if Arc::ptr_eq(cell, &self.empty) {
-            // Whatever was asked for, this is what nobody lists.
+            // Nobody lists what was requested, so the answer is the empty graph.
             (SmolStr::default(), Arch::amd64())
         } else {
             let arch = Arch::parse(arch).map_err(|_| NotMade)?;
@@ -267,7 +267,7 @@ impl Snapshot {
         .await
     }
 
-    /// The body of what `version` can reach in a channel. Made anew for each version; kept while there is room.
+    /// The body with the releases that `version` can reach in a channel. Made for each version; kept while there is room.
     ///
     /// # Errors
     /// [`NotMade`] while the process ends.
@@ -309,7 +309,7 @@ impl Snapshot {
         self.slim.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs something that takes milliseconds where it holds up nobody, a bounded number at a time.
+    /// Runs a task of some milliseconds off the serving threads, a bounded number at a time.
     async fn off_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -330,7 +330,7 @@ impl Snapshot {
         .map_err(|_| NotMade)
     }
 
-    /// Makes the bodies that were asked for most in `last`, in the encodings in which they were made there.
+    /// Makes the most requested bodies of `last`, in the encodings in which they were made there.
     pub async fn warm(&self, last: &Self) {
         let mut asked: Vec<(u32, &SmolStr, &Arch, &Arc<Cell>)> = last
             .channels

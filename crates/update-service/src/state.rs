@@ -1,4 +1,4 @@
-//! What the refresher tells those who serve: the snapshot, and why there is none.
+//! What the refresher passes to the server: the snapshot, or why there is none.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

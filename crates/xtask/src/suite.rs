@@ -41,7 +41,7 @@ pub struct TestArgs {
     /// Leave out everything that needs a hub.
     #[arg(long)]
     fast: bool,
-    /// Go on after a failure and name all of them at the end: for machines that nobody watches.
+    /// Continue after a failure and name all of them at the end
     #[arg(long)]
     keep_going: bool,
 }
@@ -86,7 +86,7 @@ pub fn run(args: TestArgs) -> Result<()> {
     Ok(())
 }
 
-/// `cargo test`'s argument for going on after a failure.
+/// The argument of `cargo test` that continues after a failure.
 fn going_on(keep_going: bool) -> Option<&'static str> {
     keep_going.then_some("--no-fail-fast")
 }

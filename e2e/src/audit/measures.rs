@@ -13,7 +13,7 @@ const WORKS: &str = "manifestworks";
 const WORK_STATUS: &str = "manifestworks/status";
 const LEASES: &str = "leases";
 
-/// How often the controller asked for one thing with one result.
+/// How often the controller sent one kind of request with one result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Count {
     /// Verb, as the API server names it.
@@ -52,7 +52,7 @@ pub fn counts(requests: &[Request]) -> Vec<Count> {
         .collect()
 }
 
-/// The controller's requests that were answered 404 or 409, but for the first look at the Lease.
+/// The controller's requests that were answered 404 or 409, except the first read of the Lease.
 #[must_use]
 pub fn wasted(requests: &[Request]) -> usize {
     let refused = |request: &&Request| matches!(request.code, 404 | 409);

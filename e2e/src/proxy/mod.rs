@@ -1,8 +1,8 @@
-//! A reverse proxy in front of the hub's API server that breaks the way to it on purpose.
+//! A reverse proxy in front of the hub's API server that injects faults.
 //!
-//! Owns plain HTTP in, the hub's TLS out, and a log of every request with its place in time. What happens to a
-//! request is decided by the test ([`Verdict`]). Refuses to hold credentials: the caller's own go through, so that
-//! RBAC judges the controller as always.
+//! It accepts plain HTTP, connects to the hub by TLS, and logs every request with its time. The test decides what happens to a
+//! request ([`Verdict`]). The proxy passes the caller's credentials on and has none itself, so RBAC applies to the
+//! controller as usual.
 
 mod body;
 mod forward;
@@ -55,7 +55,7 @@ pub struct Request {
     pub method: Method,
     /// Path without the query.
     pub path: String,
-    /// Query, empty when there is none.
+    /// Query; empty if there is none.
     pub query: String,
     /// When it arrived.
     pub at: Instant,
@@ -198,7 +198,7 @@ impl State {
     /// Notes a request and decides about it.
     fn admit(&self, method: &Method, path: &str, query: &str) -> (Request, Verdict) {
         let mut log = lock(&self.log);
-        // Who one is, is asked by POST, and nothing is stored.
+        // A review of the caller's identity is a POST that stores nothing.
         let asks = path.ends_with("/selfsubjectreviews");
         let is_write = !asks && !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
         let writes = log.iter().filter(|request| request.is_write()).count();
@@ -237,7 +237,7 @@ async fn accept(listener: TcpListener, state: Arc<State>) {
         let state = Arc::clone(&state);
         tokio::spawn(async move {
             let service = service_fn(move |request| forward::serve(Arc::clone(&state), request));
-            // A caller that is killed breaks its connections; that is no news.
+            // A caller that is killed breaks its connections, which is expected.
             let _ = http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service)
                 .await;

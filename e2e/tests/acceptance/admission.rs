@@ -227,7 +227,7 @@ async fn a_name_of_64_characters_is_refused_and_one_of_63_works() -> Result<()> 
     Ok(())
 }
 
-/// What only the controller can check is shown on the object, and fixing it is enough.
+/// A violation that only the controller can find is shown on the object, and fixing the field is enough.
 #[tokio::test]
 async fn an_action_with_a_manifest_twice_is_shown_and_starts_when_fixed() -> Result<()> {
     let s = Scenario::new(1).await?;

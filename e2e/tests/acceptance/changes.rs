@@ -303,7 +303,7 @@ async fn an_edit_taken_back_starts_afresh_and_completes() -> Result<()> {
     Ok(())
 }
 
-/// 4, Spec edits: an invalid one starts nothing and stops nothing, and taking it back is enough.
+/// An invalid edit starts nothing and stops nothing, and taking it back is enough.
 #[tokio::test]
 async fn an_invalid_edit_lets_what_is_in_flight_end_and_starts_nothing_until_it_is_fixed() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -333,7 +333,7 @@ async fn an_invalid_edit_lets_what_is_in_flight_end_and_starts_nothing_until_it_
     Ok(())
 }
 
-/// 4, Membership: a cluster that goes is dropped, its slot is freed, nothing failed.
+/// A cluster that is deleted is dropped without a failure, and its slot is free.
 #[tokio::test]
 async fn a_cluster_deleted_mid_upgrade_is_dropped_without_failure() -> Result<()> {
     let s = Scenario::new(2).await?;

@@ -1,7 +1,7 @@
 //! What the controller promises (`docs/design/rules.md`), one named test each, against a real hub that all of them share.
 //!
 //! The controller runs beside them as the `ServiceAccount` of `deploy/`. Each test has its own namespace and clusters
-//! and plays placement controller and work agents by writing PlacementDecisions and the status of ManifestWorks.
+//! and acts as placement controller and work agents by writing PlacementDecisions and the status of ManifestWorks.
 
 mod admission;
 mod batching;

@@ -240,7 +240,7 @@ async fn operators_that_never_report_are_not_failed_by_whoever_sets_their_start_
         let change = json!({"metadata": {"annotations": {ANNOTATION_STARTED_AT: start}}});
         s.patch_as_controller(s.c(1), Operators, &change).await
     };
-    // What the work says of its start does not count beside the record.
+    // The record of the start counts, not the work's annotation.
     for seconds in [128, 3_600, -3_600] {
         set_back(seconds).await?;
         assert_eq!(s.settle().await?.clusters().failed, 0, "{seconds}");

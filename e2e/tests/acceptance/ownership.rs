@@ -1,4 +1,4 @@
-//! Whose works they are: adoption, foreign works, two upgrades on one cluster, works deleted by hand, deletion.
+//! Ownership of works: adoption, foreign works, two upgrades on one cluster, works deleted by hand, deletion.
 
 use anyhow::{Context as _, Result};
 use api::names::Step::{Operators, Platform, PostAction, PreAction};
@@ -20,8 +20,8 @@ fn foreign(s: &Scenario, number: usize, step: Step, labels: &Value) -> Value {
     })
 }
 
-/// 4, Creation: a foreign work is never overwritten, and when it goes the cluster starts (back-off from 30 s; an event
-/// that concerns the cluster is looked at at once).
+/// A foreign work is never overwritten, and when it is deleted the cluster starts (after a backoff from 30 s, or at once by
+/// an event that concerns the cluster).
 #[tokio::test]
 async fn a_foreign_work_blocks_its_cluster_only_and_is_left_alone() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -50,7 +50,7 @@ async fn a_foreign_work_blocks_its_cluster_only_and_is_left_alone() -> Result<()
     Ok(())
 }
 
-/// A work with our UID that no record speaks of is adopted. The crash tests show the same after a crash.
+/// A work with our UID and without a record is adopted. The crash tests show the same after a crash.
 #[tokio::test]
 async fn a_work_of_ours_that_is_already_there_is_adopted() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -85,7 +85,7 @@ async fn a_work_of_ours_that_is_already_there_is_adopted() -> Result<()> {
     Ok(())
 }
 
-/// 4, Ownership: one cluster belongs to one upgrade; the other waits and takes over when it is done.
+/// A cluster belongs to one upgrade; the other waits and takes over when it is done.
 #[tokio::test]
 async fn two_upgrades_on_one_cluster_take_turns() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -127,8 +127,8 @@ async fn two_upgrades_on_one_cluster_take_turns() -> Result<()> {
     first.sound()
 }
 
-/// 4, Ownership: where neither owns a work, the older one goes first, even while it is paused; the newer one says so, and
-/// does so once, not again and again.
+/// If neither owns a work, the older upgrade goes first, even while it is paused. The newer one says so, and writes that
+/// only once.
 #[tokio::test]
 async fn an_older_upgrade_that_is_paused_holds_its_clusters_quietly() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -142,7 +142,7 @@ async fn an_older_upgrade_that_is_paused_holds_its_clusters_quietly() -> Result<
     );
     // Creation times are whole seconds: create until one is younger.
     loop {
-        // A target of its own: what the older one achieved is not yet what the newer one wants, so its turn is seen.
+        // Its target differs, so the result of the older upgrade is not yet the newer one's, and its turn is visible.
         newer
             .create(json!({"clusterVersion": {"version": "4.12.8"}}))
             .await?;
@@ -171,7 +171,7 @@ async fn an_older_upgrade_that_is_paused_holds_its_clusters_quietly() -> Result<
     Ok(())
 }
 
-/// 4, Ownership: last month's failed upgrade does not block this month's. Its platform work is taken over in place.
+/// Last month's failed upgrade does not block this month's. Its platform work is taken over in place.
 #[tokio::test]
 async fn kept_works_of_an_older_failed_upgrade_give_way() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -226,7 +226,7 @@ async fn a_degraded_pre_action_of_another_upgrade_holds_the_cluster() -> Result<
     Ok(())
 }
 
-/// 4, Work deleted by hand: an unfinished step is created again with its clock, a finished one never.
+/// The deleted work of an unfinished step is created again with its clock, that of a finished step never.
 #[tokio::test]
 async fn a_work_deleted_by_hand_comes_back_with_its_clock_unless_its_step_is_done() -> Result<()> {
     let s = Scenario::new(1).await?;
@@ -352,7 +352,7 @@ async fn objects_that_no_upgrade_concerns_are_not_written() -> Result<()> {
     Ok(())
 }
 
-/// An upgrade that was deleted while no finalizer of ours was on it leaves nothing behind either.
+/// An upgrade that was deleted without our finalizer on it leaves nothing behind either.
 #[tokio::test]
 async fn the_finalizer_is_there_before_the_first_work() -> Result<()> {
     let s = Scenario::new(1).await?;

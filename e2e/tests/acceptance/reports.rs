@@ -52,7 +52,8 @@ async fn every_selected_cluster_has_a_row_from_selection_on_and_a_history_at_the
     Ok(())
 }
 
-/// The platform work goes on Complete only after its row says so: at no event was there neither work nor row.
+/// The platform work of a complete cluster is deleted only after its row says Complete: at every event the work or the row
+/// existed.
 #[tokio::test]
 async fn a_terminal_row_is_written_before_the_work_is_removed() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -151,7 +152,7 @@ async fn reports_are_collected_with_their_upgrade() -> Result<()> {
     .await
 }
 
-/// A report somebody deletes or spoils is written anew: it is the record.
+/// A report that somebody deletes or edits is written anew, because it is the record.
 #[tokio::test]
 async fn a_report_deleted_by_hand_is_written_again() -> Result<()> {
     let s = Scenario::new(2).await?;
@@ -180,7 +181,7 @@ async fn a_report_deleted_by_hand_is_written_again() -> Result<()> {
     Ok(())
 }
 
-/// A fleet at rest, whatever keeps it there, costs no write. Other upgrades' writes are the clock.
+/// A fleet at rest causes no writes, whatever it waits for. Writes of other upgrades show that time has passed.
 #[tokio::test]
 async fn an_upgrade_at_rest_is_not_written() -> Result<()> {
     let s = Scenario::of(&TestHub::shared().await?, 5, |number, cluster| match number {

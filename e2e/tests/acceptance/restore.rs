@@ -30,8 +30,8 @@ fn created(s: &Scenario) -> BTreeMap<(usize, &'static str), usize> {
     [1, 2].into_iter().flat_map(of).collect()
 }
 
-/// A backup brings the upgrades back and nothing of their statuses, works and reports: what was complete is shown so and is
-/// not run again, what was not waits for somebody who says that it is to go on, and no cluster is taken back.
+/// A backup restores the upgrades without their statuses, works and reports. A complete upgrade is shown as complete and does
+/// not run again, others wait until somebody resumes them, and no cluster is downgraded.
 #[tokio::test]
 async fn after_a_restore_nothing_is_written_to_clusters_until_an_upgrade_is_resumed() -> Result<()> {
     let s = Scenario::new(2).await?;

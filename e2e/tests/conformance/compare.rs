@@ -30,7 +30,7 @@ pub fn status(work: &Value) -> Value {
     without_nothing(status)
 }
 
-/// Whether the agent has looked at the work as it is now.
+/// True when the agent has processed the present work.
 pub fn is_caught_up(work: &Value) -> bool {
     let generation = &work["metadata"]["generation"];
     let conditions = work["status"]["conditions"].as_array();
@@ -90,7 +90,7 @@ fn metadata(metadata: &Value, kind: &str) -> Value {
         .map(owner)
         .collect();
     owners.sort();
-    // Names accepted by the server raise the generation of a CRD; of namespaces there is none on a real server.
+    // Names accepted by the server raise the generation of a CRD; namespaces have no generation on a real server.
     let counts = !matches!(kind, "CustomResourceDefinition" | "Namespace");
     json!({
         "name": metadata["name"], "namespace": metadata["namespace"],
@@ -111,7 +111,7 @@ fn owner(reference: &Value) -> String {
     format!("{} {work}", reference["kind"].as_str().unwrap_or_default())
 }
 
-/// Leaves out what is null, empty or a zero: absent and empty are the same on the wire.
+/// Omits values that are null, empty or zero, because absent and empty are the same on the wire.
 fn without_nothing(value: Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(

@@ -1,4 +1,4 @@
-//! The two clusters side by side: what a case does is done to both, and both are asked for what came of it.
+//! The two clusters: a case is carried out on both, and the results of both are read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -21,7 +21,7 @@ use crate::compare;
 
 const REAL: &str = "real";
 const FAKE: &str = "fake";
-/// The real agent looks at its objects once per second, times up to 1.9.
+/// The real agent checks its objects once per second, times up to 1.9.
 const QUIET: Duration = Duration::from_millis(2_500);
 /// How long the two may take to agree after a step.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(25);
@@ -151,7 +151,7 @@ impl Pair {
             }
             let differing = self.settle(&works, &objects).await?;
             for (name, difference) in differing {
-                // What differed once stays different; the first time tells most.
+                // A difference stays, and its first occurrence is the most useful one.
                 found
                     .entry(name.clone())
                     .or_insert_with(|| format!("{name}, step {}:\n{difference}", round + 1));
@@ -210,7 +210,7 @@ impl Pair {
         }
     }
 
-    /// Waits until both clusters tell the same for a while; returns what still differs, by case.
+    /// Waits until both clusters report the same for a while; returns the remaining differences by case.
     async fn settle(
         &self,
         works: &BTreeMap<&str, BTreeSet<String>>,

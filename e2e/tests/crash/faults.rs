@@ -1,4 +1,4 @@
-//! Faults on the way to the API server: lost answers, refusals, delays, watches that end or expire.
+//! Faults between the controller and the API server: lost answers, refusals, delays, watches that end or expire.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn creates_work(request: &Request) -> bool {
     request.method == Method::POST && request.about("manifestworks")
 }
 
-/// A verdict for the first request that names a thing, by method and path, and Pass for all later ones.
+/// A verdict for the first request with a method and path, and Pass for all later ones.
 fn first_of_each(
     wanted: impl Fn(&Request) -> bool + Send + 'static,
     verdict: Verdict,

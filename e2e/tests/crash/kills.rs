@@ -203,7 +203,7 @@ async fn a_rollout_survives_restart_after_restart() -> Result<()> {
         controller.kill().await?;
         let begun = (1..=5).filter(|&other| s.created(other, Platform) > 0).count();
         assert!(begun <= number + 1, "{begun} have begun, {} are done", number - 1);
-        // What happens while nobody looks counts all the same.
+        // Reports that arrive while no controller runs count all the same.
         s.agent(number).job(json!({"succeeded": 1})).await?;
     }
     let _last = test.controller().await?;
@@ -311,7 +311,7 @@ async fn a_restart_does_not_move_the_end_of_a_soak() -> Result<()> {
     Ok(())
 }
 
-/// A retry that was asked for while nobody ran is carried out, and by no restart twice.
+/// A retry that was requested while no controller ran is carried out, and no restart repeats it.
 #[tokio::test]
 async fn a_retry_is_neither_lost_nor_repeated_by_a_crash() -> Result<()> {
     let test = FaultScenario::new(&test_hub().await?, 2).await?;
@@ -364,7 +364,7 @@ async fn a_retry_is_neither_lost_nor_repeated_by_a_crash() -> Result<()> {
     Ok(())
 }
 
-/// The deletion of an upgrade goes on after a crash.
+/// The deletion of an upgrade continues after a crash.
 #[tokio::test]
 async fn a_deletion_that_was_cut_off_goes_on() -> Result<()> {
     let test = FaultScenario::new(&test_hub().await?, 3).await?;

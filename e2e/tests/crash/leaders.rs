@@ -25,7 +25,7 @@ const LONG_LEASE: Duration = Duration::from_secs(100);
 /// The shipped Role allows one Lease, so one pair runs at a time.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
-/// Two replicas, each with a way of its own.
+/// Two replicas, each with its own proxy.
 struct Pair {
     test: FaultScenario,
     proxies: [Proxy; 2],
@@ -176,7 +176,7 @@ async fn a_leader_that_ends_orderly_gives_the_lease_away() -> Result<()> {
     pair.finish().await
 }
 
-/// A leader that was frozen past its lease must not write when it wakes, not even what it had begun.
+/// A leader that was frozen past its lease must not write when it wakes, not even to finish a write.
 #[tokio::test]
 async fn a_frozen_leader_that_wakes_does_not_write() -> Result<()> {
     let pair = Pair::start(3).await?;

@@ -1,7 +1,7 @@
 //! Crashes, faults and two replicas: controllers that reach a real hub through a proxy which breaks the way on purpose.
 //!
 //! All tests but the one that restarts the API server share a hub without a controller; each starts its own, which
-//! carries out the upgrades of its own namespace only.
+//! carries out only the upgrades of its namespace.
 
 mod faults;
 mod kills;

@@ -70,7 +70,7 @@ pub async fn agent(cluster: &str) -> Result<Client> {
     hub.client_as(&format!("{group}:agent1"), &groups).await
 }
 
-/// Whoever has every right in a namespace, and none elsewhere.
+/// A user with every right in a namespace, and none elsewhere.
 pub async fn owner_of(namespace: &str) -> Result<Client> {
     let hub = &installed().await?.hub;
     hub.client_as(&format!("owner-of-{namespace}"), &["system:authenticated"])
@@ -87,7 +87,7 @@ pub fn manifest_works(client: &Client, cluster: &str) -> Api<DynamicObject> {
     )
 }
 
-/// A work that is nobody's.
+/// A work of no upgrade.
 pub fn work(name: &str) -> Value {
     json!({
         "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": name},

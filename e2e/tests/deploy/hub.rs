@@ -1,4 +1,4 @@
-//! The admission policy of the hub: nobody has it upgraded by naming it who may not upgrade it.
+//! The admission policy of the hub: only those who may upgrade the hub can name it in a selector.
 
 use anyhow::Result;
 use kube::Client;

@@ -161,7 +161,7 @@ fn no_recipe_builds_from_an_image_without_digest() -> Result<()> {
     for image in &IMAGES {
         let recipe = read(image)?;
         for name in bases(&recipe).into_iter().filter(|name| *name != "scratch") {
-            // The digest is an argument without a default, and nothing but a digest can stand in its place.
+            // The digest is an argument without a default, and only a digest is accepted.
             let argument = name
                 .strip_suffix('}')
                 .and_then(|name| name.split_once("@${"))
@@ -280,7 +280,7 @@ async fn build(recipe: &[Instruction], arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The dynamic loader that a 64-bit little-endian ELF file asks for, if any.
+/// The dynamic loader that a 64-bit little-endian ELF file names, if any.
 fn interpreter(elf: &[u8]) -> Result<Option<String>> {
     const PT_INTERP: u64 = 3;
     if !elf.starts_with(b"\x7fELF\x02\x01") {

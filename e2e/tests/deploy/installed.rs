@@ -1,6 +1,6 @@
 //! The hub that all tests of this binary share: OCM's CRDs, then `kubectl apply -k deploy`, and some users.
 //!
-//! Each test takes namespaces and names of its own, and clients of its own: a client dies with the runtime of the
+//! Each test has its own namespaces, names and clients: a client ends with the runtime of the
 //! test that made it. The hub's processes end with this process; its directory is removed by the next hub.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use testenv::hub::wait_until;
 use testenv::{Controllers, Hub, HubKubeconfig};
 use tokio::sync::OnceCell;
 
-/// May edit MCUs in namespace `team-a`, and nothing else.
+/// May only edit MCUs in namespace `team-a`.
 pub const EDITOR: &str = "edith";
 /// As [`EDITOR`]; besides, may get Placements in `team-b` and use [`EXECUTOR`].
 pub const LENT: &str = "lena";

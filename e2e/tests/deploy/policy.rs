@@ -1,4 +1,4 @@
-//! The admission policy: nobody borrows another namespace's Placement or an executor.
+//! The admission policy: no author borrows another namespace's Placement or an executor.
 
 use anyhow::Result;
 use kube::Client;

@@ -207,7 +207,7 @@ async fn garbage_collection_orphans_and_removes_reports() -> Result<()> {
         .delete(NAME, &DeleteParams::default())
         .await?;
     apply("collected", &owned).await?;
-    // Whoever may delete the upgrade has its reports collected.
+    // A user who may delete the upgrade causes the collection of its reports.
     upgrades(&owner_of("collected").await?, "collected")
         .delete("spring", &DeleteParams::foreground())
         .await?;

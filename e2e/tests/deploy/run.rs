@@ -32,7 +32,7 @@ struct TestBed {
 }
 
 impl TestBed {
-    /// `rules` is what `user` may do in the namespace, beside the cluster role `role`.
+    /// `rules` are the rights of `user` in the namespace, in addition to the cluster role `role`.
     async fn prepare(namespace: &'static str, user: &str, rules: &Value, role: &str) -> Result<Self> {
         let installed = installed().await?;
         let admin = installed.admin().await?;
@@ -264,10 +264,9 @@ async fn nothing_starts_by_a_forged_decision_beside_a_running_controller() -> Re
         inside,
     )
     .await?;
-    bed
-        .told("ignored PlacementDecisions of Placement forged/p: 2; they lack the ownerReference")
+    bed.told("ignored PlacementDecisions of Placement forged/p: 2; they lack the ownerReference")
         .await?;
-    // The owner without the label: the controller does not look at it at all.
+    // The owner without the label: the controller does not see it.
     let owned = owned_by("Placement", "p", &uid);
     decide(
         &dora,
@@ -280,8 +279,7 @@ async fn nothing_starts_by_a_forged_decision_beside_a_running_controller() -> Re
     // As OCM writes it, on a cluster of a set that is not bound here.
     let as_ocm = json!({"labels": label, "ownerReferences": owned});
     decide(&dora, namespace, "outside", as_ocm.clone(), outside).await?;
-    bed
-        .told("ignored clusters that Placement forged/p decided on: 1, such as forged-outside")
+    bed.told("ignored clusters that Placement forged/p decided on: 1, such as forged-outside")
         .await?;
     bed.nothing_starts().await?;
 

@@ -1,5 +1,5 @@
-//! The admission policy of works: the controller writes them, agents write status and finalizers, nobody else's works
-//! are touched.
+//! The admission policy of works: the controller writes them, agents write status and finalizers, and other works are not
+//! affected.
 
 use anyhow::{Context as _, Result};
 use api::names::{
@@ -352,7 +352,7 @@ async fn an_administrator_deletes_and_touches_a_work_but_changes_it_only_as_the_
     let name = with_work("byhand").await?;
     let installed = installed().await?;
     let admin = installed.admin().await?;
-    // A new label makes the agent look at the work again.
+    // A new label makes the agent process the work again.
     let touch = json!({"metadata": {"labels": {"example.com/touched": "1"}}});
     patch(&admin, "byhand", &name, touch)
         .await

@@ -1,4 +1,4 @@
-//! What was asked of an API server since a moment, by its audit log: counts and times that no stall of a test bends.
+//! The requests to an API server since a given time, by its audit log: counts and times that a slow test does not change.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// A request that succeeded.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Who asked.
+    /// The user of the request.
     pub user: String,
     /// `create`, `patch` and so on, as the API server names them.
     pub verb: String,
@@ -54,7 +54,7 @@ impl Audit {
         })
     }
 
-    /// Writes so far that succeeded and are wanted, in their order.
+    /// The successful writes so far that match, in their order.
     pub fn writes(&self, wanted: impl Fn(&Request) -> bool) -> Result<Vec<Request>> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let mut file = File::open(&self.path)?;
@@ -77,7 +77,7 @@ impl Audit {
             .collect())
     }
 
-    /// Waits for so many of them.
+    /// Waits for this number of them.
     pub async fn until(
         &self,
         what: &str,

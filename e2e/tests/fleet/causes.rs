@@ -1,4 +1,4 @@
-//! What goes wrong on one cluster is named, in time, and the others go on.
+//! A fault of one cluster is named in time, and the others continue.
 
 use anyhow::{Context as _, Result};
 use api::report::{Phase, ReportRow, Stage};
@@ -13,7 +13,7 @@ const TARGET: &str = "4.16.20";
 const CHANNEL: &str = "eus-4.16";
 /// Reason of a platform that was not updated when its time was over; the message is the cause.
 const TIMEOUT: &str = "ClusterUpgradeTimeout";
-/// What is asked of a machine that is busy beyond the time that a step may take.
+/// Time that a busy machine may need in addition to the limit of a step.
 const GRACE: TimeDelta = TimeDelta::seconds(60);
 
 fn good() -> Value {
@@ -72,13 +72,13 @@ async fn one_times_out(turn: &Turn, spec: Value, words: &str) -> Result<()> {
 }
 
 /// Without OCM's execution role the agent of the first may bind nothing and write no ClusterVersion; the backup of the
-/// second fails; the third has neither trouble.
+/// second fails; the third has neither fault.
 #[tokio::test]
 async fn missing_permissions_and_a_job_that_fails_are_named_and_hold_back_nobody_else() -> Result<()> {
     whole(&[good()], async |turn| {
         let s = turn.scenario();
         turn.cluster(1).forbid().await?;
-        // The pod asks its own API server by its own account, which may on two of them.
+        // The pod sends a request to its API server by its account, which has the right on two of them.
         let reader = "backup-reader";
         let may = ["--clusterrole=view", "--serviceaccount=default:default"];
         for number in [1, 3] {
@@ -133,7 +133,7 @@ async fn a_channel_without_the_version_is_named() -> Result<()> {
     .await
 }
 
-/// A version that does not exist is refused by the cluster, as often as it is asked for.
+/// The cluster refuses a version that does not exist, however often it is requested.
 #[tokio::test]
 async fn a_version_that_does_not_exist_is_named() -> Result<()> {
     part(1, &[good()], async |turn| {

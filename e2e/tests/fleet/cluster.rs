@@ -1,4 +1,4 @@
-//! One cluster of the fleet: its spoke, agents, Prometheus, and the platform that is played on it.
+//! One cluster of the fleet: its spoke, agents, Prometheus, and the platform that is simulated on it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -39,12 +39,12 @@ pub fn work_account() -> String {
     )
 }
 
-/// A cluster's own metrics that risks ask for, as exporters that are not here would say them.
+/// Metrics that risks query, as the cluster's exporters would export them.
 fn infrastructure(name: &str) -> Vec<Constant> {
     let provider = match name {
         "spoke1" => "Azure",
         "spoke2" => "AWS",
-        // Of the third nobody knows: its exporter is down.
+        // The third has no value: its exporter is down.
         _ => return Vec::new(),
     };
     vec![Constant::one(
@@ -67,14 +67,14 @@ pub struct Cluster {
 struct State {
     registration: Option<RegistrationAgent>,
     platform: Option<Process>,
-    /// The agent looks at its objects less often than usual.
+    /// The agent checks its objects less often than usual.
     slow_agent: bool,
     /// The agent's role that was taken away.
     role: Option<Value>,
 }
 
 impl Cluster {
-    /// Starts spoke, agent and Prometheus; nothing is installed yet, and the hub does not hear of it.
+    /// Starts spoke, agent and Prometheus; nothing is installed yet, and the hub gets no report.
     pub async fn start(hub: &Hub, name: &str, features: FeatureSet) -> Result<Self> {
         let spoke = Spoke::start(hub, &SpokeSpec::new(name, features).audited()).await?;
         let metrics = program::free_address()?;
@@ -143,7 +143,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Lets the agent look at its objects so rarely, times up to 1.9, until the end of the test.
+    /// Sets how often the agent checks its objects, times up to 1.9, until the end of the test.
     pub async fn feedback_every(&self, period: Duration) -> Result<()> {
         self.state().slow_agent = true;
         let options = AgentOptions {

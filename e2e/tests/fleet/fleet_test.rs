@@ -24,7 +24,7 @@ use crate::queue::{Queue, Rank, Taken};
 pub const CLUSTERS: &[&str] = &["spoke1", "spoke2", "spoke3"];
 /// The set that all of them are in.
 pub const SET: &str = "fleet";
-/// How long a lease is good; a cluster that was not heard of for five times as long is Unknown.
+/// Duration of a lease. A cluster that has not renewed it for five times as long is Unknown.
 const LEASE_SECONDS: u32 = 2;
 /// How long anything may take: nothing on a quiet machine takes a tenth of it.
 pub const WAIT_TIMEOUT: Duration = Duration::from_mins(4);
@@ -62,8 +62,8 @@ impl Drop for Turn {
     }
 }
 
-/// Plays a test on so many clusters of its own, freshly installed, and deletes its upgrade in the end; does nothing where
-/// the real data may be missing. A failure is explained.
+/// Runs a test on this number of freshly installed clusters, and deletes its upgrade in the end. Does nothing where the real
+/// data may be missing. A failure is printed with its details.
 pub async fn play(
     count: usize,
     rank: Rank,

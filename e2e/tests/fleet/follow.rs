@@ -98,7 +98,7 @@ impl Follow {
     }
 }
 
-/// One line: what is asked for, what runs, and the conditions.
+/// One line: the request, what runs, and the conditions.
 fn brief(version: &Value) -> String {
     if version.is_null() {
         return "there is none".to_owned();

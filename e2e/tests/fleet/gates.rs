@@ -1,4 +1,4 @@
-//! A gate that nobody acknowledged, and the admin who then does.
+//! A gate that is not acknowledged, until the administrator does so.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const GATE: &str = "ack-4.15-kube-1.29-api-removals-in-4.16";
 const TEXT: &str =
     "Kubernetes 1.29 and therefore OpenShift 4.16 remove several APIs which require admin consideration.";
 
-/// How often the agent looks at its objects, which is OCM's default; each look is put off by up to 0.9 of it.
+/// How often the agent checks its objects, which is OCM's default; each check is delayed by up to 0.9 of it.
 const PERIOD: Duration = Duration::from_secs(10);
 /// How long the report may take, in addition. It is written two seconds after a change. A machine that is shared may be slow, so
 /// this only tells that the cause is reported long before the deadline.

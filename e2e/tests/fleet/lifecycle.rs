@@ -30,7 +30,7 @@ async fn set_own(cluster: &Cluster) -> Result<Value> {
     Ok(version["spec"].clone())
 }
 
-/// The cluster stays where the upgrade asked it to be; everything but channel and desired update is as it was.
+/// The cluster keeps the requested channel and update; every other field is unchanged.
 fn assert_own(before: &Value, version: &Value) {
     let strip = |spec: &Value| {
         let mut spec = spec.clone();
@@ -64,7 +64,7 @@ async fn an_upgrade_is_created_edited_and_deleted_and_leaves_the_clusters_settin
             .await?;
         done.version_until("at the new version", completed(SECOND))
             .await?;
-        // Who is under way goes on, and comes to the new version after that; the pause is for the fault to be in time.
+        // A cluster in flight continues and gets the new version afterwards. The pause gives the fault time to take effect.
         s.edit(json!({"paused": true})).await?;
         held.fault("none").await?;
         held.version_until("at the first version", completed(FIRST))

@@ -2,7 +2,7 @@
 //! their own, OCM's work agents under OCM's roles, a Prometheus each, the update service on real graph data, and the
 //! controller as `deploy/` ships it.
 //!
-//! Only what has no program is played: the cluster-version operator, OLM and the kubelet by `spoke-sim cluster`, the
+//! Only what has no program is simulated: the cluster-version operator, OLM and the kubelet by `spoke-sim cluster`, the
 //! registration agent's heartbeat by the test environment. All tests share the fleet; each takes as many clusters as it
 //! needs and gets them freshly installed. `cargo xtask e2e` runs it.
 

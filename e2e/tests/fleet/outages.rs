@@ -13,7 +13,7 @@ const FROM: &str = "4.16.10";
 const TARGET: &str = "4.16.20";
 const CHANNEL: &str = "eus-4.16";
 
-/// What was asked of the API servers since a test began.
+/// The requests to the API servers since a test began.
 struct Asked {
     hub: Audit,
     clusters: Vec<Audit>,
@@ -29,7 +29,7 @@ impl Asked {
         })
     }
 
-    /// Every work was created once, each Job once, and the platform was told once.
+    /// Every work and each Job was created once, and the platform got one request.
     async fn once(&self, turn: &Turn, steps: &[Step]) -> Result<()> {
         for (number, audit) in (1..).zip(&self.clusters) {
             let cluster = turn.cluster(number);
@@ -38,7 +38,7 @@ impl Asked {
                     && request.resource == "manifestworks"
                     && request.namespace == cluster.name()
             })?;
-            // An answer that its asker did not live to hear may be missing, a second one not.
+            // An answer may be missing if its requester was killed before, but there must not be a second one.
             assert!(created.len() <= steps.len(), "{created:?}");
             for &step in steps {
                 assert_eq!(
@@ -80,7 +80,7 @@ async fn an_agent_and_an_api_server_that_come_back_find_their_upgrade_where_it_w
         let (agentless, offline) = (turn.cluster(1), turn.cluster(2));
         agentless.spoke().stop_agent().await?;
         offline.spoke().plane().stop_apiserver().await?;
-        // The update goes on without the agent; the hub cannot know.
+        // The update continues without the agent; the hub cannot know that.
         agentless.fault("none").await?;
         agentless
             .version_until("upgraded without its agent", completed(TARGET))
@@ -122,7 +122,7 @@ async fn a_hub_that_is_restarted_and_a_controller_that_is_killed_do_nothing_twic
             .version_until("under way", under_way(TARGET))
             .await?;
         turn.test_hub().hub().stop_apiserver().await?;
-        // The updates go on without the hub.
+        // The updates continue without the hub.
         turn.cluster(1)
             .version_until("upgraded without the hub", completed(TARGET))
             .await?;

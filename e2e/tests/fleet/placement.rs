@@ -38,7 +38,8 @@ async fn decided(turn: &Turn, numbers: &[usize]) -> Result<()> {
     .await
 }
 
-/// One cluster in flight, one waiting: by label and by taint the first goes on and the second is dropped.
+/// One cluster is in flight and one waits. When both leave by label or by taint, the first continues and the second is
+/// dropped.
 #[tokio::test]
 async fn clusters_that_leave_the_placement_go_on_when_started_and_are_dropped_when_not() -> Result<()> {
     part(2, &[at("4.16.10", CHANNEL)], async |turn| {
@@ -69,7 +70,7 @@ async fn clusters_that_leave_the_placement_go_on_when_started_and_are_dropped_wh
         s.until("it comes back", |seen| seen.clusters().total == 2)
             .await?;
 
-        // By taint: neither is heard of, so both leases lapse.
+        // By taint: neither agent reports, so both leases expire.
         for cluster in [first, second] {
             cluster.heartbeat(false).await?;
         }

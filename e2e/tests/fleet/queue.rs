@@ -83,7 +83,7 @@ impl Drop for Taken {
     }
 }
 
-/// A place in the queue; who gives up waiting leaves it.
+/// A place in the queue. A test that stops waiting leaves it.
 #[derive(Debug)]
 pub struct Place {
     queue: &'static Queue,
@@ -122,7 +122,7 @@ impl Place {
 }
 
 impl Queue {
-    /// A queue for so many clusters, all free.
+    /// A queue for this number of clusters, all free.
     pub fn new(clusters: usize) -> Self {
         Self {
             state: Mutex::new(State::new(clusters)),
@@ -130,7 +130,7 @@ impl Queue {
         }
     }
 
-    /// Asks for so many clusters: who is known before the first one is served is served in the best order.
+    /// Requests this number of clusters. Requests that arrive before the first one is served are served in the best order.
     pub fn enter(&'static self, count: usize, rank: Rank) -> Place {
         let mut state = self.lock();
         state.next += 1;
@@ -158,8 +158,8 @@ impl State {
         }
     }
 
-    /// Gives clusters to who waits, unless somebody more urgent could have them or waits for all; who waits for all while
-    /// a long test runs has time.
+    /// Gives clusters to a waiting test, unless a more urgent test could use them or waits for all. A test that waits for all
+    /// has time while a long test runs.
     fn serve(&mut self, who: Waiting) -> Option<Vec<usize>> {
         let free = self.free.iter().filter(|free| **free).count();
         let gathers = |other: &Waiting| other.rank == Rank::Whole && self.long == 0;
@@ -168,7 +168,7 @@ impl State {
             return None;
         }
         self.long += usize::from(who.rank == Rank::Long);
-        // From the end: the first cluster serves a preview of kinds, which few tests ask for.
+        // From the end, because the first cluster serves preview kinds, which few tests need.
         let numbers: Vec<usize> = (0..self.free.len())
             .rev()
             .filter(|&number| self.free[number])

@@ -1,4 +1,4 @@
-//! Nothing is written again and again: a cluster that is asked for the same keeps its generation.
+//! No write is repeated: if a request does not change, the cluster keeps its generation.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn applies(request: &Request) -> bool {
 }
 
 /// Three times the agent is made to apply the work again by a label, and once it does so by itself, in the background of
-/// other tests: neither ClusterVersion nor work is changed by it.
+/// other tests: it changes neither ClusterVersion nor work.
 #[tokio::test]
 async fn a_work_that_is_applied_again_changes_nothing() -> Result<()> {
     play(1, Rank::Long, &[at("4.16.10", "eus-4.16")], async |turn| {

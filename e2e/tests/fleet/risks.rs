@@ -34,7 +34,7 @@ async fn evaluated(cluster: &Cluster, status: &str) -> Result<Value> {
     Ok(recommended(&version))
 }
 
-/// The first cluster is on Azure, the second on AWS, and nobody knows where the third is.
+/// The first cluster is on Azure, the second on AWS, and the third has no metric of its platform.
 #[tokio::test]
 async fn a_risk_that_applies_does_not_apply_or_cannot_be_evaluated_is_treated_and_explained_as_such()
 -> Result<()> {
@@ -96,7 +96,7 @@ async fn a_risk_that_applies_does_not_apply_or_cannot_be_evaluated_is_treated_an
     .await
 }
 
-/// The admin of a cluster accepts the risk by name, with kubectl; nobody had before.
+/// The administrator of a cluster accepts the risk by name, with kubectl, for the first time.
 async fn accept(cluster: &Cluster) -> Result<()> {
     let before = cluster.version().await?;
     assert_eq!(before["spec"]["desiredUpdate"]["version"], TARGET);

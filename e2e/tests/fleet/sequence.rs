@@ -16,7 +16,7 @@ const CHANNEL: &str = "eus-4.16";
 /// Account of the Job that approves install plans.
 const APPROVER: &str = "system:serviceaccount:installplan-approver:installplan-approver";
 
-/// Two operators with a new version waiting for approval; one of them is asked for.
+/// Two operators with a new version that waits for approval; the upgrade includes one of them.
 fn installed() -> Value {
     let package =
         |name: &str| json!({"name": name, "versions": [format!("{name}.v1.0.0"), format!("{name}.v2.0.0")]});
@@ -120,8 +120,8 @@ async fn steps_in_order(s: &e2e::Scenario, number: usize) -> Result<ReportRow> {
     Ok(row)
 }
 
-/// The platform is at the target, what was asked for is approved and the rest is not, and the works took everything with
-/// them but the ClusterVersion.
+/// The platform is at the target, only the requested operator is approved, and with the works everything was deleted except
+/// the ClusterVersion.
 async fn upgraded(cluster: &Cluster) -> Result<()> {
     let version = cluster.version_until("upgraded", completed(TARGET)).await?;
     assert_eq!(

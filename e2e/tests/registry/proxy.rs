@@ -93,7 +93,7 @@ impl Proxy {
         *lock(&self.state.judge) = Box::new(judge);
     }
 
-    /// Takes what was asked so far.
+    /// Takes the requests so far.
     pub fn take_log(&self) -> Vec<Seen> {
         std::mem::take(&mut *lock(&self.state.log))
     }

@@ -54,7 +54,7 @@ async fn fill(registry: &Registry, releases: &[Release]) -> Result<BTreeMap<Stri
     Ok(digests)
 }
 
-/// Pushes images that must not spoil a scrape. Returns the digests of the blobs of those that cannot be read: nothing about
+/// Pushes images that must not disturb a scrape. Returns the digests of the blobs of those that cannot be read: nothing about
 /// them is certain, so the service fetches them again after a restart.
 async fn spoil(registry: &Registry) -> Result<BTreeSet<String>> {
     let good = Image::release(Family::Oci, "amd64", b"{}")?;

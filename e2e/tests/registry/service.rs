@@ -1,4 +1,4 @@
-//! The update service as a process of its own.
+//! The update service as a process.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;

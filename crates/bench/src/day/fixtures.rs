@@ -18,11 +18,11 @@ pub const CANARIES: usize = 5;
 
 /// Real minutes of a quiet cluster's update; the simulator varies them by a quarter.
 pub const UPDATE_MINUTES: u32 = 60;
-/// Real minutes after which an update is given up.
+/// Real minutes after which an update counts as stuck.
 pub const TIMEOUT_MINUTES: u32 = 180;
 /// Real minutes that an upgraded cluster is watched.
 const SOAK_MINUTES: u32 = 30;
-/// Real minutes until somebody fixes what can be fixed, once it is told.
+/// Real minutes between the report of a cause and its fix, for causes that an administrator can fix.
 pub const FIX_MINUTES: u32 = 20;
 
 /// How a case must end.
@@ -73,7 +73,7 @@ const fn timeout(marks: &'static [&'static str]) -> Expect {
 }
 
 const GATE: &str = "refusing=AdminAckRequired: Kubernetes 1.30 removes APIs that may be in use. Acknowledge when they are not.";
-/// What is said of a version that is not on offer, whatever the reason.
+/// The message about a version that is not on offer, whatever the reason.
 const NOT_OFFERED: &str = "the update must be an available update";
 
 /// Everything that happens on the day. The shares make a thousand.

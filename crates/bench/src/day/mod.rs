@@ -78,7 +78,7 @@ struct Report {
     simulated_hours: f64,
     complete: usize,
     failed: usize,
-    /// Failed clusters by cause; of a time-out that is what the cluster waited for.
+    /// Failed clusters by cause. The cause of a timeout is what the cluster waited for.
     causes: BTreeMap<String, usize>,
     cases: Vec<Tally>,
     mismatches: Vec<Mismatch>,
@@ -219,12 +219,12 @@ async fn rows(hub: &Hub) -> Result<BTreeMap<String, ReportRow>> {
     Ok(rows.map(|row| (row.cluster.clone(), row)).collect())
 }
 
-/// Administrators who fix a cluster some time after its trouble was told.
+/// Simulates administrators, who fix a cluster some time after its cause was reported.
 struct Fixers<'a> {
     clusters: Api<DynamicObject>,
-    /// The clusters that are to be fixed, and the cause that must be told first.
+    /// The clusters to be fixed, and the cause that must be reported first.
     waiting: BTreeMap<&'a str, &'static str>,
-    /// When each of them was told.
+    /// When each cause was reported.
     told: BTreeMap<&'a str, Instant>,
     delay: Duration,
 }

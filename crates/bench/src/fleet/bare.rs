@@ -1,4 +1,4 @@
-//! The bare client: sends the very bytes that the controller sends, and does nothing else.
+//! The bare client: sends exactly the bytes that the controller sends, and does nothing else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

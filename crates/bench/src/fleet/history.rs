@@ -1,4 +1,4 @@
-//! Finished upgrades beside the one that is measured: what `bench fleet --history` puts on the hub.
+//! The finished upgrades that `bench fleet --history` creates on the hub, beside the measured one.
 //!
 //! They are written as the controller would have left them, as its own account: complete, with the finalizer, and with a
 //! report row for every cluster.

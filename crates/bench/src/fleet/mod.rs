@@ -24,8 +24,8 @@ use test_bed::note;
 /// Namespace of the upgrade, and the set of all clusters.
 const NAMESPACE: &str = "bench";
 const SET: &str = "fleet";
-/// Clusters per second up to which the time to done is judged: those of 500 clusters, 50 slots and agents of 2 s. Each costs
-/// the hub seven writes; what asks for more measures how many of them its two cores can take.
+/// Clusters per second up to which the time to done has a threshold: the rate of 500 clusters, 50 slots and agents of 2 s.
+/// Each cluster costs the hub seven writes; a higher rate would measure how many writes its two cores can take.
 const JUDGED_PACE: f64 = 25.0;
 
 /// What to measure.
@@ -105,7 +105,7 @@ pub struct Round {
     pub requests: Vec<Count>,
     /// Their number per cluster.
     pub requests_per_cluster: f64,
-    /// Requests answered 404 or 409, but for the first look at the Lease.
+    /// Requests answered 404 or 409, except the first read of the Lease.
     pub wasted: usize,
     /// ManifestWorks created per second by the controller.
     pub create_rate: f64,

@@ -24,7 +24,7 @@ const CONTROLLER: &str = "mcu-controller";
 const AGENT_WRITES: usize = 2;
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// Measures one rollout on a hub of its own.
+/// Measures one rollout on a separate hub.
 pub(super) async fn round(args: &FleetArgs, programs: &Programs) -> Result<Round> {
     let mut bed = TestBed::prepare(args).await?;
     history::create(args, &bed).await?;

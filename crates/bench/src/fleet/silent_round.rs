@@ -17,7 +17,7 @@ use super::test_bed::{TestBed, note, peak_rss_mib, status_bytes};
 use super::{FleetArgs, Round};
 
 const POLL: Duration = Duration::from_millis(200);
-/// Even a hub that manages ten creations a second is not given up.
+/// Enough for a hub that manages only ten creations a second.
 const SLOWEST: f64 = 10.0;
 
 /// Measures on one hub; the bare client goes first in every second round.

@@ -14,7 +14,7 @@ use super::{FleetArgs, NAMESPACE, SET};
 
 /// How long a controller that has nothing to do may take to become quiet.
 const SETTLE_TIMEOUT: Duration = Duration::from_mins(1);
-/// A controller that asked for nothing this long has become quiet.
+/// A controller is quiet if it has sent no request for this long.
 const QUIET: Duration = Duration::from_secs(4);
 /// Longest time until the API server has its caches.
 const CACHE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -90,7 +90,7 @@ impl TestBed {
         tail(&self.hub.dir().join(format!("{process}.log")), 15)
     }
 
-    /// Stops the hub; its audit log is kept if that was asked for.
+    /// Stops the hub; its audit log is kept if that was requested.
     pub async fn close(self, args: &FleetArgs) -> Result<()> {
         if let (Some(keep), Some(log)) = (&args.keep_audit, self.hub.audit_log()) {
             std::fs::copy(log, keep).with_context(|| format!("cannot write {}", keep.display()))?;
@@ -98,7 +98,7 @@ impl TestBed {
         self.hub.stop().await
     }
 
-    /// Waits until the controller has been quiet for a while; returns what it asked until then.
+    /// Waits until the controller has been quiet for a while; returns its requests until then.
     pub async fn settle(&mut self) -> Result<Vec<Request>> {
         let mut all = Vec::new();
         let (started, mut last) = (Instant::now(), Instant::now());

@@ -1,6 +1,6 @@
 //! The bare server: the update service's HTTP stack without the update service.
 //!
-//! A process of its own, as the service is one, that sends the same bytes under the same headers.
+//! It is a separate process, like the service, and sends the same bytes under the same headers.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -62,7 +62,7 @@ impl BareArgs {
 /// Serves one body on every path until the process ends.
 ///
 /// # Errors
-/// The body cannot be read, a header is none, or the address is taken.
+/// The body cannot be read, a header is invalid, or the address is in use.
 pub async fn serve(args: &BareArgs) -> Result<()> {
     let body = std::fs::read(&args.body).with_context(|| args.body.display().to_string())?;
     let (body, headers) = (Bytes::from(body), header_map(&args.headers)?);

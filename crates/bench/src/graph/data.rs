@@ -78,7 +78,7 @@ fn turned(payload: &str, steps: u8) -> Result<String> {
     ))
 }
 
-/// Replaces a file at once, so that nobody reads half of it.
+/// Replaces a file atomically, so that no reader sees half of it.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let next = path.with_extension("next");
     std::fs::write(&next, bytes)?;

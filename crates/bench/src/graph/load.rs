@@ -75,7 +75,7 @@ impl Target {
         }
     }
 
-    /// Asks once, on a connection of its own.
+    /// Sends one request, on a new connection.
     pub(super) fn ask(&self) -> Result<Answer> {
         let mut connection = Connection::open(self)?;
         let mut body = Vec::new();

@@ -1,8 +1,8 @@
-//! `bench graph`: the real update graph from file bytes to answers.
+//! `bench graph`: measures the update service on the real update graph, from reading files to answering requests.
 //!
-//! Owns the configuration, the thresholds and the report. The snapshot and the path query are measured in this process
-//! ([`snapshot`]), the service as a process of its own ([`served`]), beside a bare server ([`bare`]) and under a load
-//! generator of our own ([`load`]).
+//! This file has the configuration, the thresholds and the report. The snapshot and the path query are measured in this
+//! process ([`snapshot`]). The service is measured as a separate process ([`served`]) under a load generator ([`load`]), in
+//! comparison with a bare server ([`bare`]).
 
 pub mod bare;
 mod data;

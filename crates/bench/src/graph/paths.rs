@@ -16,17 +16,17 @@ use super::millis;
 const FAMILY: &str = "stable";
 /// Queries per pair; the fastest counts, since a query does the same each time and the machine does not.
 const REPEATS: usize = 5;
-/// Every so many-th release is a start, every so many-th later one an end.
+/// Every n-th release is a start, and every n-th later release an end.
 const STARTS: usize = 40;
 const ENDS: usize = 60;
 
-/// What path queries cost.
+/// The cost of path queries.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Paths {
     /// Stable releases.
     pub(super) releases: usize,
-    /// Pairs that were asked for, each with conditional edges and without.
+    /// The queried pairs, each with conditional edges and without.
     pub(super) queries: usize,
     /// Of these, those with a path.
     pub(super) found: usize,

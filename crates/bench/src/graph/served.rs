@@ -36,9 +36,9 @@ pub(super) struct Served {
     pub(super) ratio: f64,
     /// Latency of the service under full load, median of the rounds.
     pub(super) full_load_p99_ms: f64,
-    /// Requests per second when half the service's throughput is asked for.
+    /// Requests per second at half of the service's throughput.
     pub(super) half_load_rate: f64,
-    /// Medians of the rounds: others who use the machine for a moment spoil a round, not the figure.
+    /// Medians of the rounds, so that a moment of other load on the machine affects a round but not the figure.
     pub(super) half_load_p50_ms: f64,
     pub(super) half_load_p99_ms: f64,
     /// Per round.
@@ -51,11 +51,11 @@ pub(super) struct Served {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Memory {
-    /// Five architectures loaded, nothing asked.
+    /// Five architectures loaded, before the first request.
     pub(super) loaded_mib: f64,
-    /// Every channel of every architecture asked once, in both encodings.
+    /// Every channel of every architecture requested once, in both encodings.
     pub(super) all_bodies_mib: f64,
-    /// The snapshot swapped under load, and everything asked again.
+    /// The snapshot replaced under load, and everything requested again.
     pub(super) peak_mib: f64,
     /// From the new file to the first answer out of it.
     pub(super) swap_seconds: f64,
@@ -173,7 +173,7 @@ impl<'a> Bench<'a> {
         let connections = self.args.connections;
         note(&format!("{encoding}: full load"));
         let (ours, theirs) = self.in_turns(&target, &other, |target| {
-            // A moment of load first, so that neither side is measured cold.
+            // Some load first warms both sides up.
             target.closed(connections, Duration::from_millis(300))?;
             target.closed(connections, time)
         })?;

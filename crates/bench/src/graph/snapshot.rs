@@ -21,7 +21,7 @@ use crate::fleet::test_bed::note;
 /// As many as the machine of the thresholds has.
 const THREADS: usize = 2;
 
-/// What snapshots cost.
+/// The cost of snapshots.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Snapshots {
@@ -29,7 +29,7 @@ pub(super) struct Snapshots {
     pub(super) largest: String,
     /// The real data.
     pub(super) one: Times,
-    /// The same releases for five architectures, with digests of their own.
+    /// The same releases for five architectures, with different digests.
     pub(super) five: Times,
     /// Bodies of every channel of one architecture.
     pub(super) bodies: Bodies,
@@ -45,7 +45,7 @@ pub(super) struct Times {
     pub(super) slowest_ms: f64,
 }
 
-/// Encoding of bodies, which a service does when one is first asked for.
+/// Encoding of bodies, which a service does on their first request.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Bodies {

@@ -80,7 +80,7 @@ fn the_stalest_query_that_was_asked_for_steals_the_evaluation() {
     let mut cache = Cache::default();
     pass(&mut cache, at(0), &["old"], |_| Ok(true));
     pass(&mut cache, at(100), &["young"], |_| Ok(true));
-    // Both are due; the caller asks for the young one first, the old one has been asked for as well.
+    // Both are due. The caller needs the younger one first, but the older one was requested, too.
     assert!(matches!(
         ask(&mut cache, at(200), "old"),
         CacheAnswer::Exposure(_)

@@ -14,7 +14,7 @@ fn entry(version: &str, image: &str, state: &str) -> HistoryEntry {
     }
 }
 
-/// A cluster that runs `version`, with a recommendation for whatever is asked of it in these tests.
+/// A cluster that runs `version`, to which every target of these tests is recommended.
 fn cluster(version: &str) -> ClusterVersion {
     let mut object = ClusterVersion::new(Spec {
         channel: "stable".to_owned(),

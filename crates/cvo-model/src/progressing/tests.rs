@@ -221,7 +221,7 @@ fn available_is_false_only_before_the_first_installation_is_complete() {
     assert!(conditions.get(AVAILABLE).unwrap().is_false());
     write(at(30), &mut conditions, &reconciling(vec![]), subject, B);
     assert_eq!(conditions.get(AVAILABLE).unwrap().message, "Done applying 4.14.1");
-    // In the update that follows it still tells of the last one that was completed.
+    // During the next update it is still about the last completed one.
     let next = ConditionSubject {
         version: "4.14.2",
         ..subject

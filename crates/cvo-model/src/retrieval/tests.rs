@@ -72,7 +72,7 @@ fn the_query_adds_four_parameters_to_those_there_are() {
     );
 }
 
-/// Mends one thing about a question.
+/// Fixes one property of a request.
 type Repair = fn(&mut GraphQuery);
 
 #[test]

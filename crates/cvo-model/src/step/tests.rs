@@ -36,7 +36,7 @@ struct Cluster {
     settings: Settings,
     memory: Memory,
     seconds: i64,
-    /// What was asked of the update service last.
+    /// The last request to the update service.
     fetched: String,
     graph: Option<GraphReply>,
     promql: Option<PromqlAnswer>,

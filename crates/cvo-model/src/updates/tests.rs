@@ -59,7 +59,7 @@ fn reply(question: &GraphQuery, answer: GraphAnswer) -> GraphReply {
     GraphReply { url, answer }
 }
 
-/// Plays operator and cluster: answers each query by its first letter: `y` 1, `n` 0, else a failure.
+/// Simulates operator and cluster. The first letter of a query is its answer: `y` 1, `n` 0, otherwise a failure.
 struct Play {
     updates: Updates,
     seconds: i64,
@@ -173,7 +173,7 @@ fn risks_are_evaluated_one_a_second_newest_first_and_what_is_recommended_is_prom
             "4.18.3 True NotExposedToRisks"
         ]
     );
-    // The failure stands for an hour, then it is asked again.
+    // The failure counts for an hour, then the query is sent again.
     play.seconds = 3_500;
     play.asked.clear();
     play.run(&context, None, 1);

@@ -38,7 +38,7 @@ fn every_edge_of_a_real_graph_is_offered_with_its_metadata() {
     let Some(dir) = directory("update-graph") else {
         return;
     };
-    // A graph is read anew for each version: every twentieth says as much as all.
+    // A graph is read for each version, so every twentieth is enough.
     graph::edges_are_offered(graphs(&dir.join("expected")), 20);
 }
 
@@ -131,7 +131,7 @@ fn real_clusters_are_judged_as_a_person_would() {
     }
 }
 
-/// What holds of every real cluster, whoever recorded it.
+/// Must hold for every real cluster.
 fn plausible(file: &File) {
     for object in &file.objects {
         let Assessment { state, cause, .. } = assess(object, None);

@@ -1,7 +1,6 @@
 //! `cargo xtask docs`: the files of `docs/reference/`, generated from the code that they describe.
 //!
-//! Owns their names and bytes, and the drift check. Refuses hand edits of these files; pages written by hand lie beside
-//! the directory, never in it.
+//! The check for drift fails on an edited file. Pages that are written by hand must be in other directories.
 
 mod cli;
 mod crd;

@@ -103,7 +103,7 @@ pub fn apply(work: Work<'_>, cluster: &mut Cluster, status: &mut WorkStatus, now
     Applied { changed, retry }
 }
 
-/// Whether another try may help. It does not for an apply conflict, which lasts until the other manager gives up the field.
+/// True when another try may succeed. An apply conflict lasts until the other manager releases the field.
 fn is_worth_retrying(error: &ApiError) -> bool {
     !matches!(error, ApiError::ApplyConflict(_))
 }

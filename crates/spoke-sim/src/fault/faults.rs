@@ -256,7 +256,7 @@ impl Faults {
         })
     }
 
-    /// For how long nobody reaches the API server when a master reboots.
+    /// How long the API server is unreachable when a master reboots.
     #[must_use]
     pub fn api_outage(&self) -> Option<TimeDelta> {
         self.find(|fault| match fault {

@@ -4,7 +4,7 @@
 //! `spoke-sim cluster` share it: `NAME[=ARGUMENTS]`, several joined by `;`. `docs/design/faults.md` lists every fault and
 //! says which of the two simulators supports it.
 //!
-//! A fault has no clock of its own, so that a simulator that restarts finds each fault where it was. Faults of operators
+//! A fault does not start a clock, so a simulator that restarts finds each fault where it was. Faults of operators
 //! and machines count from the start of the operator's or machine's own update. An outage with a duration counts from the
 //! start of the cluster's update; one without a duration lasts until the fault is removed.
 
@@ -99,7 +99,7 @@ pub enum Fault {
     ApplyFailing(TimeDelta),
     /// `pull-failing[=POOL[,DURATION]]`: the first machine of a pool (master) cannot pull its new system (30m).
     PullFailing(String, TimeDelta),
-    /// `api-outage[=DURATION]`: while a master reboots, nobody reaches the API server through the TCP proxy (10m).
+    /// `api-outage[=DURATION]`: while a master reboots, the API server is unreachable through the TCP proxy (10m).
     ApiOutage(TimeDelta),
     /// `monitoring-outage[=DURATION]`: `PromQL` queries cannot be evaluated.
     MonitoringOutage(Option<TimeDelta>),

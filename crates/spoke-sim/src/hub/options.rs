@@ -28,7 +28,7 @@ pub struct Options {
     pub concurrency: usize,
     /// Whether Available is set to Unknown on ManagedClusters while their agent is away.
     pub heartbeat: bool,
-    /// Whether the agents do nothing at all, as if none existed.
+    /// True when the agents do nothing at all.
     pub silent: bool,
     /// Whether the clusters' controllers do nothing, so that statuses are only set by `Agents::place`.
     pub still: bool,

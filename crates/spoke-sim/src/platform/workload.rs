@@ -28,7 +28,7 @@ pub struct Workloads(Vec<Known>);
 #[derive(Clone, Debug)]
 struct Known {
     key: ObjectKey,
-    /// Of the object when last looked at.
+    /// Of the object when it was last read.
     revision: u64,
     /// `metadata.generation` that is being rolled out.
     generation: i64,

@@ -1,6 +1,6 @@
 //! The objects of one kind as last received from the API server by a watch.
 //!
-//! Every change wakes the given notifiers. A controller that is woken up looks at all objects and not at single events.
+//! Every change wakes the given notifiers. A controller that is woken up evaluates all objects and not single events.
 
 use std::sync::Arc;
 

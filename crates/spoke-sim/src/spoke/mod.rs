@@ -3,7 +3,7 @@
 //! - [`setup`], [`clock`]: what the cluster is like, and how fast its time passes
 //! - [`informer`], [`status_writer`]: reading by watches, and writing as the only writer
 //! - [`install`]: installs the cluster
-//! - [`cvo`]: the cluster-version operator, by the model of [`cvo_model`]; it asks [`updates`] and [`prometheus`]
+//! - [`cvo`]: the cluster-version operator, by the model of [`cvo_model`]; it queries [`updates`] and [`prometheus`]
 //! - [`rollout`]: `ClusterOperators`, machines and pools
 //! - [`olm`]: Subscriptions and InstallPlans
 //! - [`kubelet`]: pods as processes

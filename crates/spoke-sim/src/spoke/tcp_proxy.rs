@@ -1,6 +1,6 @@
 //! A TCP proxy in front of the cluster's API server that a fault can close.
 //!
-//! A single node that reboots takes its API server with it. The real server belongs to whoever started it, so the outage is
+//! When a single node reboots, its API server is unreachable. The real server belongs to its starter, so the outage is
 //! simulated in front of it: while the proxy is closed it drops open connections and refuses new ones. TLS passes through
 //! untouched. The simulator itself does not use the proxy; it holds its own writes back instead.
 

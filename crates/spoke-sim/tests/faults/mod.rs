@@ -1,4 +1,4 @@
-//! Faults that hold an update up, or what is told of it, on a real API server: they come, show, and go.
+//! Faults that delay an update or its reports, on a real API server: they begin, are visible, and end.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{OLD, PATCH, completed, condition_of};
 
 const BASE: &str = "version: 4.16.1\nworkers: 1\njitter: 0\ndurations: {operators: 0.5}\nfaults: ";
 
-/// One of these tests after the other: each has an API server of its own, and nothing is won by more at a time.
+/// These tests run one after the other: each has its own API server, and more at a time would not be faster.
 static TURN: Mutex<()> = Mutex::const_new(());
 
 async fn world(faults: &str, graph: Value) -> World {

@@ -79,7 +79,7 @@ impl World {
         world
     }
 
-    /// An API server that nobody plays on.
+    /// An API server without a simulator.
     pub async fn without_spoke() -> Self {
         Self::empty(FeatureSet::Default, "", 1.0, Value::Null).await
     }
@@ -187,7 +187,7 @@ impl World {
             .await
     }
 
-    /// Waits until the release that is asked for is refused.
+    /// Waits until the requested release is refused.
     pub async fn until_refused(&self) -> Value {
         self.until("it is refused", |v| {
             condition(v, "ReleaseAccepted")["status"] == "False"

@@ -1,7 +1,7 @@
-//! The tool cache: a directory outside the repository that holds what was built.
+//! The tool cache: a directory outside the repository that holds built binaries.
 //!
-//! Owns its place, its keys and its publication rule: an entry appears by rename, whole or not at all. An
-//! entry's name carries the pin's hash and the Go version, so a changed pin never meets an old binary.
+//! An entry is created by rename, so it is complete or absent. Its name contains the pin's hash and the Go version, so a
+//! changed pin never finds an old binary.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::tool::Pin;
 
-/// Build flags beside the linker's; part of every key.
+/// Build flags except the linker's; part of every key.
 pub(super) const BUILD_FLAGS: [&str; 2] = ["-trimpath", "-buildvcs=false"];
 
 /// The directory of built tools and copied CRDs.

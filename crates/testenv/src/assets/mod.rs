@@ -1,8 +1,8 @@
-//! Finds the binaries of a hub and of what runs beside it, or builds them from Go modules once.
+//! Finds the binaries of a hub and of other test programs, or builds them from Go modules once.
 //!
-//! Owns the order of places: the directory named by `KUBEBUILDER_ASSETS`, then `PATH`, then the tool cache,
-//! then a build into the tool cache. A binary whose version does not satisfy the pin in `e2e/hub-tools` is
-//! skipped, and the reason kept for the error message. Refuses downloads of ready-made binaries.
+//! The places are tried in this order: the directory named by `KUBEBUILDER_ASSETS`, `PATH`, the tool cache, a build into the
+//! tool cache. A binary whose version does not satisfy the pin in `e2e/hub-tools` is skipped, and the error message says why.
+//! Binaries are never downloaded.
 
 mod build;
 mod cache;

@@ -1,4 +1,4 @@
-//! The tools of a hub and beside it, their pins and how each tells its version.
+//! The tools of hubs and tests, their pins, and how each prints its version.
 //!
 //! The pin is the module version in the tool's `go.mod`, its only copy: a binary found elsewhere satisfies it
 //! with the same major and minor version.
@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use tokio::process::Command;
 
-/// A binary that a hub is made of, or that tests run beside it.
+/// A binary of a hub, or one that tests run beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tool {
     /// The store.
@@ -28,7 +28,7 @@ pub enum Tool {
     Registration,
     /// OCM's work: the agent that applies works on a spoke.
     Work,
-    /// What a spoke's metrics are asked of.
+    /// Answers queries of a spoke's metrics.
     Prometheus,
     /// Prometheus' checker and tester of rules; no part of a hub or spoke.
     Promtool,
@@ -230,7 +230,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// What `e2e/hub-tools` asks for, and where it is built.
+/// The pins of `e2e/hub-tools`, and where they are built.
 #[derive(Debug, Clone)]
 pub(super) struct Pin {
     pub tool: Tool,
@@ -269,7 +269,7 @@ impl Pin {
         })
     }
 
-    /// Whether a binary of this version may stand in for the pinned one.
+    /// True when a binary of this version may be used instead of the pinned one.
     pub(super) fn accepts(&self, found: &Version) -> bool {
         (found.major, found.minor) == (self.version.major, self.version.minor)
     }

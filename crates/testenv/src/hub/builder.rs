@@ -91,8 +91,8 @@ impl HubBuilder {
         self.ocm_crds()
     }
 
-    /// Keeps its keys in another hub's store under a prefix of its own; that hub must outlive it. So made, it admits
-    /// pods as a cluster does, with their `ServiceAccount`s.
+    /// Keeps its keys in another hub's store under a separate prefix; that hub must outlive it. Such a control plane admits
+    /// pods with their `ServiceAccount`s, as a cluster does.
     #[must_use]
     pub(crate) fn beside(mut self, hub: &Hub, prefix: &str) -> Self {
         self.store = Some(Store {
@@ -280,8 +280,8 @@ impl Drop for Started {
     }
 }
 
-/// Removes directories whose owner died without removing them. Owners are looked up in `/proc`; where there
-/// is none, nothing is removed.
+/// Removes directories whose owner ended without removing them. Owners are looked up in `/proc`; without
+/// `/proc` nothing is removed.
 fn remove_stale(base: &Path) {
     if !Path::new("/proc/self").exists() {
         return;

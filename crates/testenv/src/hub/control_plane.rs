@@ -19,7 +19,7 @@ const READY_TIMEOUT: Duration = Duration::from_mins(3);
 const POLL: Duration = Duration::from_millis(50);
 /// What an API server refuses (a flag, a port that is taken) it refuses sooner than this.
 const REFUSAL: Duration = Duration::from_secs(10);
-/// How often an API server is started that gives up by itself.
+/// How often an API server is started again if it ends by itself.
 const STARTS: usize = 3;
 const LOG_LINES: usize = 15;
 
@@ -43,7 +43,7 @@ pub(super) struct Store {
 /// What may differ between two control planes.
 pub(super) struct Shape<'a> {
     pub audit: bool,
-    /// The store of another control plane to be used; one of its own where there is none.
+    /// The store of another control plane to use; `None` starts its own.
     pub store: Option<&'a Store>,
     pub apiserver_args: &'a [String],
 }

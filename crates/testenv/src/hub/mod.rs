@@ -1,8 +1,7 @@
 //! A running hub: etcd, kube-apiserver and, on request, kube-controller-manager and OCM's placement
 //! controller, as plain processes in one temporary directory.
 //!
-//! Owns their lifetime and the ways to reach them. [`Hub`] dies with this process; a detached one lives until
-//! [`crate::detached::down`]. RBAC is always on.
+//! A [`Hub`] ends with this process; a detached one runs until [`crate::detached::down`]. RBAC is always on.
 
 mod builder;
 pub(crate) mod control_plane;
@@ -102,7 +101,7 @@ impl Hub {
         self.dir.path()
     }
 
-    /// The audit log, one JSON event per line, if it was asked for.
+    /// The audit log, one JSON event per line, if it was requested.
     #[must_use]
     pub fn audit_log(&self) -> Option<&Path> {
         self.audit_log.as_deref()
@@ -240,7 +239,7 @@ impl Hub {
         }
     }
 
-    /// Freezes the API server, or lets it go on: while frozen, connections stay open and nobody answers.
+    /// Freezes the API server, or lets it continue. While it is frozen, connections stay open without answers.
     ///
     /// # Errors
     /// It does not run.
@@ -278,7 +277,7 @@ impl Hub {
         Ok(pid)
     }
 
-    /// Takes a process out of the hub, to signal or stop it by hand.
+    /// Takes a process out of the hub, so that the caller can signal or stop it.
     #[must_use]
     pub fn take(&self, name: &str) -> Option<Process> {
         let mut processes = self.processes();

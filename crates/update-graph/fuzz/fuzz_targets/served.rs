@@ -1,4 +1,4 @@
-//! A served graph: what is read is written, and read again, alike.
+//! A served graph: reading, writing and reading again give the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

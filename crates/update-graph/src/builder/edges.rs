@@ -243,7 +243,7 @@ pub(super) struct Outcome {
     pub risk_sets: Vec<Box<[u32]>>,
 }
 
-/// Whether each distinct expression is found in each source, worked out when first asked.
+/// Whether each distinct expression is found in each source; computed on first use.
 struct Matches {
     /// `VERSION+ARCH` per node.
     names: Vec<String>,

@@ -89,7 +89,7 @@ impl Builder {
         self
     }
 
-    /// Builds the graph. Whatever is wrong costs itself and is reported, never the rest.
+    /// Builds the graph. Wrong input is left out and reported; it does not affect the rest.
     #[must_use]
     pub fn build(self) -> (Graph, Vec<Problem>) {
         let mut problems = Vec::new();
@@ -188,7 +188,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// Risks are numbered by name; those of one name with different texts stand side by side.
+/// Risks are numbered by name; those of one name with different texts are adjacent.
 fn risk_order(a: &Risk, b: &Risk) -> std::cmp::Ordering {
     a.name.cmp(&b.name).then_with(|| a.cmp(b))
 }
@@ -200,7 +200,7 @@ fn risks(data: &GraphData, served: &[Served]) -> Arc<[Arc<Risk>]> {
             risks.push(Arc::clone(risk));
         }
     }
-    // Most blocks share theirs: pointers first, texts last.
+    // Most blocks share theirs, so pointers are compared before texts.
     risks.sort_by_key(Arc::as_ptr);
     risks.dedup_by(|a, b| Arc::ptr_eq(a, b));
     for group in served.iter().flat_map(|served| &served.conditional) {
@@ -218,7 +218,7 @@ fn risk_number(risks: &[Arc<Risk>], risk: &Risk) -> Option<u32> {
         .and_then(|at| u32::try_from(at).ok())
 }
 
-/// One architecture, with numbers of its own for sets of channels and risks.
+/// One architecture. Sets of channels and risks are numbered per architecture.
 struct Part {
     arch: Arch,
     nodes: Vec<nodes::Draft>,
@@ -249,7 +249,7 @@ fn part(shared: &Shared<'_>, arch: Arch, inputs: Vec<inputs::Input>) -> Part {
 
 fn merge(shared: &Shared<'_>, parts: Vec<Part>, mut problems: Vec<Problem>) -> (Graph, Vec<Problem>) {
     let mut channels = shared.channels.clone();
-    // Sets are numbered in the order of their members, whatever the order they were met in.
+    // Sets are numbered in the order of their members, not in that of the input.
     let channel_sets: BTreeSet<&Vec<u32>> =
         parts.iter().flat_map(|p| &p.nodes).map(|n| &n.channels).collect();
     for set in channel_sets {

@@ -19,7 +19,7 @@ pub(super) struct Merged {
     metadata: Metadata,
     pub previous: Vec<Version>,
     pub next: Vec<Version>,
-    /// Metadata whose rules are still to be followed.
+    /// Metadata whose rules are not applied yet.
     pub rules: Vec<Metadata>,
 }
 
@@ -122,7 +122,7 @@ pub(super) fn draft(shared: &Shared<'_>, arch: &Arch, node: Merged) -> Draft {
         .collect();
     channels.sort_unstable();
     channels.dedup();
-    // The lists are written anew; a value that is no list stays what it is.
+    // Lists are written again; a value that is not a list stays unchanged.
     if metadata.get_str(key::CHANNELS).is_some() {
         metadata.remove(key::CHANNELS);
     }

@@ -189,7 +189,7 @@ impl Graph {
     }
 
     pub(crate) fn version(&self, id: u32) -> &Version {
-        // Ids are made by the builder, beside the table they index.
+        // The builder makes ids together with the table that they index.
         &self.versions[id as usize]
     }
 

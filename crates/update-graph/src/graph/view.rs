@@ -85,7 +85,7 @@ impl<'g> View<'g> {
         self.nodes.len()
     }
 
-    /// Is nothing in it?
+    /// True when it contains nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()

@@ -1,4 +1,4 @@
-//! Blocked-edges files: a silent block, a risk, or what is left of either when it cannot be read.
+//! Blocked-edges files: a silent block, a risk, or the readable part of either.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -178,9 +178,9 @@ impl Tails {
     }
 }
 
-/// Takes leading lines `to: X`, `from: X`, `fixedIn: X` off a mapping whose values are plain scalars beyond doubt, if what
-/// follows starts at a key in the first column: both parts are then mappings of their own, and mean what they meant
-/// together. `None` leaves it all to the YAML parser.
+/// Splits the leading lines `to: X`, `from: X`, `fixedIn: X` off a mapping if their values are certainly plain scalars, and
+/// if the rest starts at a key in the first column. Both parts are then separate mappings that together mean the same.
+/// `None` leaves the whole text to the YAML parser.
 fn split_head(text: &str) -> Option<(Document, &str)> {
     let mut head = Document::default();
     let mut rest = text;
@@ -204,7 +204,7 @@ fn split_head(text: &str) -> Option<(Document, &str)> {
     whole.then_some((head, rest))
 }
 
-/// A scalar that YAML reads as these very characters wherever a string is wanted: no space, no quote, no `:` or `#`, no
+/// True for a scalar that YAML reads as exactly these characters where a string is expected: no space, no quote, no `:` or `#`, no
 /// indicator in front, none of the words for null, truth, infinity.
 fn is_plain(value: &str) -> bool {
     let mut bytes = value.bytes();

@@ -7,7 +7,7 @@ use super::Findings;
 use crate::problem::{Problem, Rule, line_of_key};
 use crate::version::{Arch, Version};
 
-/// A channel. `feeder`, `tombstones` and whatever else a file says concern those who fill it.
+/// A channel. `feeder`, `tombstones` and other keys of a file are only for its authors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Channel {
     /// The file it was read from.
@@ -34,7 +34,7 @@ struct Document {
     versions: Vec<String>,
 }
 
-/// Can the name stand in a list joined by `,`, and can a client ask for it?
+/// True when the name can be in a list joined by `,` and a client can request it.
 pub(crate) fn is_servable(name: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
     !name.is_empty() && name.bytes().all(allowed)

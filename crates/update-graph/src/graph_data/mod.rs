@@ -61,7 +61,7 @@ pub struct GraphData {
     pub(crate) patterns: u32,
 }
 
-/// Is this a file of graph-data, by its path below the top? What upstream's allow list has, less the licence.
+/// True for the path (below the top) of a file of graph-data. These are the files of upstream's allow list without the licence.
 #[must_use]
 pub fn wanted(path: &str) -> bool {
     let path = path.strip_prefix("./").unwrap_or(path);
@@ -78,7 +78,7 @@ pub(crate) enum Place {
     Raw,
     Channel,
     Block,
-    /// Looks as if it should be read, and is not.
+    /// Looks like a file of graph-data, but is not read.
     Skipped,
     Other,
 }
@@ -130,7 +130,7 @@ impl GraphData {
         Ok((data, findings.problems))
     }
 
-    /// What a whole data set has and this one has not. Reading takes such a set for what it is: whoever serves it decides.
+    /// The parts of a complete data set that are missing here. Reading accepts such a set; the caller decides whether to serve it.
     #[must_use]
     pub fn lacks(&self) -> Vec<Problem> {
         let missing = |is_empty: bool, rule, what: &str| is_empty.then(|| Problem::new(rule, what));
@@ -221,7 +221,7 @@ impl Findings {
     }
 }
 
-/// Files by path, whatever order a directory is listed in: equal input gives equal output.
+/// Files sorted by path, so that equal input gives equal output in whatever order a directory is listed.
 pub(crate) fn ordered(files: impl IntoIterator<Item = (String, Vec<u8>)>) -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<(String, Vec<u8>)> = files
         .into_iter()

@@ -139,7 +139,7 @@ fn a_target_names_an_architecture_by_its_build_or_as_s390x() {
         assert_eq!(data.blocks[0].to.to_string(), version);
         assert_eq!(data.blocks[0].arch.as_ref().map(Arch::as_str), arch);
     }
-    // A risk's target is taken as it stands.
+    // A risk's target is used unchanged.
     let (data, _) = with_version(&[(
         "blocked-edges/x.yaml",
         &format!("to: 4.2.10-s390x\nfrom: .*\n{RISK}"),

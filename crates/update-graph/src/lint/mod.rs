@@ -1,4 +1,4 @@
-//! The lint: what is wrong, or will be, in graph-data and in the graph it makes. With file, line, rule and remedy.
+//! The lint: finds present and future problems in graph-data and in the resulting graph, with file, line, rule and remedy.
 
 mod blocks;
 mod channels;

@@ -1,5 +1,5 @@
-//! Queries: does a query parse, and does it stay within the features that risks use? A cluster evaluates it with its own
-//! Prometheus, so leaving them is no error; whoever rehearses upgrades offline cannot follow.
+//! Checks whether a query parses, and whether it uses only the features that risks use. A cluster evaluates it with its own
+//! Prometheus, so other features are no error; but tools that rehearse upgrades offline cannot evaluate them.
 
 use promql_parser::parser::token::{
     T_ADD, T_BOTTOMK, T_COUNT, T_EQLC, T_GROUP, T_GTE, T_GTR, T_LAND, T_LOR, T_LSS, T_LTE, T_MAX, T_MUL,
@@ -40,7 +40,7 @@ const MAX_LENGTH: usize = 16 << 10;
 /// Checks a query.
 ///
 /// # Errors
-/// [`PromqlError`] for the first thing found.
+/// [`PromqlError`] for the first problem found.
 pub fn check(query: &str) -> Result<(), PromqlError> {
     let depth = query.bytes().filter(|b| matches!(b, b'(' | b'-' | b'+')).count();
     if query.len() > MAX_LENGTH || depth > MAX_DEPTH {

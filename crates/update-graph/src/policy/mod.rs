@@ -26,7 +26,7 @@ use workbench::{Draft, Workbench};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "policy", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Policy {
-    /// Only these channels exist, each given by name or by what stands before the first `-`. Releases of others go.
+    /// Only these channels exist, each given by name or by the part before the first `-`. Releases only in other channels are removed.
     ChannelFilter {
         /// The channels that stay.
         channels: Vec<String>,
@@ -76,7 +76,7 @@ pub enum Policy {
 pub struct Chain(pub Vec<Policy>);
 
 impl Chain {
-    /// Does the chain slim answers? The graph stays whole; [`crate::View::reachable_from`] does it per request.
+    /// True when the chain slims answers. The graph stays complete; [`crate::View::reachable_from`] does it per request.
     #[must_use]
     pub fn slims(&self) -> bool {
         self.0.contains(&Policy::Slim)

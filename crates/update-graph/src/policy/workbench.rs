@@ -36,7 +36,7 @@ impl Draft {
 }
 
 pub(super) struct Workbench {
-    /// The graph it came from; its tables are not looked at.
+    /// The original graph; its tables are not used.
     pub graph: Graph,
     pub tables: Vec<Draft>,
     sets: Vec<Box<[u32]>>,

@@ -94,7 +94,7 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// Is everything the same?
+    /// True when there is no difference.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

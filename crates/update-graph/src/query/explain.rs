@@ -8,7 +8,7 @@ use crate::graph_data::Effect;
 use crate::pattern::Pattern;
 use crate::version::{Arch, Version};
 
-/// Why is this edge the way it is?
+/// The request for an explanation of an edge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExplainQuery {
     /// The architecture.
@@ -17,7 +17,7 @@ pub struct ExplainQuery {
     pub from: Version,
     /// The edge's end.
     pub to: Version,
-    /// Channels by name or by what stands before the first `-`; empty means all.
+    /// Channels by name or by the part before the first `-`; empty means all.
     pub channels: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ pub enum Verdict {
     NotDeclared,
     /// It does not lead up.
     NotUp,
-    /// It would be served, but no wanted channel holds both ends.
+    /// It would be served, but none of the requested channels contains both ends.
     NoCommonChannel,
     /// The start is no known release.
     UnknownSource,
@@ -107,7 +107,7 @@ pub struct Explanation {
     pub verdict: Verdict,
     /// The same in a sentence.
     pub message: String,
-    /// The wanted channels that hold both ends.
+    /// The requested channels that contain both ends.
     pub channels: Vec<String>,
     /// The risks of a conditional edge.
     pub risks: Vec<RiskNote>,
@@ -152,7 +152,7 @@ fn removed(table: &Table, to: u32, name: &str) -> Option<Cause> {
     })
 }
 
-/// Explains an edge. Every pair has an explanation, that of releases nobody knows included.
+/// Explains an edge. Every pair has an explanation, even of unknown releases.
 #[must_use]
 pub fn explain(graph: &Graph, query: &ExplainQuery) -> Explanation {
     let ExplainQuery { arch, from, to, .. } = query;

@@ -1,4 +1,4 @@
-//! Questions to a graph: what is next, which way leads there, why not, who is stuck, what has changed.
+//! Queries of a graph: next releases, paths, explanations, stranded releases, differences.
 
 mod diff;
 mod explain;
@@ -32,9 +32,9 @@ pub enum QueryError {
     /// No such release.
     #[error("release {version} for {arch} is not known")]
     UnknownRelease {
-        /// The version asked for.
+        /// The requested version.
         version: Version,
-        /// The architecture asked for.
+        /// The requested architecture.
         arch: Arch,
     },
 }
@@ -63,8 +63,8 @@ impl From<&Risk> for RiskNote {
     }
 }
 
-/// Does a channel belong to one of the wanted ones, each given as a name (`eus-4.16`) or as what stands before the first
-/// `-` (`stable`)? The place of the first that fits; with nothing wanted, any channel fits.
+/// The position of the first requested channel that matches, each given as a name (`eus-4.16`) or as the part before the
+/// first `-` (`stable`). If none is requested, every channel matches.
 pub(crate) fn preference(wanted: &[String], channel: &str) -> Option<usize> {
     if wanted.is_empty() {
         return Some(0);

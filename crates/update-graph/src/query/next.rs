@@ -6,14 +6,14 @@ use super::{QueryError, RiskNote, mask_of, node_in};
 use crate::graph::{Graph, ReleaseRef, State};
 use crate::version::{Arch, Version};
 
-/// Which releases are next?
+/// The request for the next releases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextQuery {
     /// The architecture.
     pub arch: Arch,
     /// The release the cluster runs.
     pub from: Version,
-    /// Channels by name or by what stands before the first `-`; empty means all.
+    /// Channels by name or by the part before the first `-`; empty means all.
     pub channels: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ pub struct Next {
     pub risks: Vec<RiskNote>,
 }
 
-/// The releases that a served edge leads to and that share a wanted channel with the start, newest first.
+/// The releases that a served edge leads to and that share a requested channel with the start, newest first.
 ///
 /// # Errors
 /// [`QueryError`] when the release is not known.

@@ -55,7 +55,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// Which way leads from a release to another?
+/// The request for a path from one release to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathQuery {
     /// The architecture.
@@ -64,18 +64,18 @@ pub struct PathQuery {
     pub from: Version,
     /// Where it should get to.
     pub to: Target,
-    /// May edges with risks be used, whatever the risks?
+    /// True when edges with risks may be used, whatever the risks.
     pub conditional: bool,
     /// Risks that are accepted, by name: an edge all of whose risks are accepted may be used.
     pub accepted: BTreeSet<String>,
-    /// May candidates and hotfixes be passed through? The ends may be some in any case.
+    /// True when a path may lead through candidates and hotfixes. Its ends may be such in any case.
     pub pre_releases: bool,
-    /// Channels by name or by what stands before the first `-`, in the order of preference; empty means all, in the order
+    /// Channels by name or by the part before the first `-`, in the order of preference; empty means all, in the order
     /// stable, eus, fast, candidate, others.
     pub channels: Vec<String>,
     /// The channel the cluster is in: a path stays in it as long as it can.
     pub channel: Option<String>,
-    /// How many paths are wanted, the best included; at least one is given.
+    /// How many paths are requested, the best included; at least one is returned.
     pub limit: usize,
 }
 

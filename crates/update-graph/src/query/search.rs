@@ -9,9 +9,9 @@ use crate::version::Version;
 pub(super) struct Rules<'g> {
     pub graph: &'g Graph,
     pub table: &'g Table,
-    /// The channels wanted, as bits.
+    /// The requested channels, as bits.
     pub mask: Vec<u64>,
-    /// Per risk set: may it be taken?
+    /// Per risk set: true when its edges may be used.
     sets: Vec<bool>,
     pre_releases: bool,
     start: u32,
@@ -54,7 +54,7 @@ impl<'g> Rules<'g> {
         self.graph.version(self.table.node(node).version)
     }
 
-    /// Do the ends share a wanted channel?
+    /// True when the ends share a requested channel.
     pub(super) fn share_channel(&self, from: u32, to: u32) -> bool {
         let bits = |node: u32| &self.graph.channels.set(self.table.node(node).channels).bits;
         bits(from)
@@ -64,7 +64,7 @@ impl<'g> Rules<'g> {
             .any(|((a, b), mask)| a & b & mask != 0)
     }
 
-    /// What stands in the way of an edge on a path to `target`, the gravest of all; `None` if nothing does.
+    /// The most severe obstacle of an edge on a path to `target`; `None` if there is none.
     pub(super) fn hurdle(&self, edge: Edge, target: u32) -> Option<Hurdle> {
         let (from, to) = (self.version(edge.from), self.version(edge.to));
         if !from.within_one_minor(to) {
@@ -111,7 +111,7 @@ impl Reduced {
         let mut targets = Vec::new();
         for at in 0..count {
             starts.push(u32::try_from(targets.len()).unwrap_or(NEVER));
-            // Edges lead up: whatever leads here has been seen.
+            // Edges lead to newer releases, so all edges into this release have been seen.
             if !reached[at] {
                 continue;
             }
@@ -148,7 +148,7 @@ impl Reduced {
         if fewest == NEVER || self.start > self.target {
             return paths;
         }
-        // layers[l][v]: does a path of exactly l hops lead from v to the target?
+        // layers[l][v]: true when a path of exactly l hops leads from v to the target.
         let mut layers: Vec<Vec<bool>> = Vec::new();
         let mut first = vec![false; self.count()];
         if let Some(last) = first.last_mut() {

@@ -27,8 +27,8 @@ pub enum Exits {
     Conditional,
 }
 
-/// The stranded releases among those of the wanted channels (names, or what stands before the first `-`; empty means
-/// all), by version. An exit counts if a wanted channel holds both its ends. The newest release of all is not stranded.
+/// The stranded releases among those of the requested channels (names, or the part before the first `-`; empty means
+/// all), by version. An exit counts if a requested channel contains both its ends. The newest release of all is not stranded.
 #[must_use]
 pub fn stranded(graph: &Graph, channels: &[String], arch: &Arch) -> Vec<Stranded> {
     let Some(table) = graph.table(arch) else {

@@ -1,4 +1,4 @@
-//! Why there is no path: the nearest release that can be reached, and what stands in the way of going on.
+//! Why there is no path: the nearest release that can be reached, and the obstacles behind it.
 
 use serde::Serialize;
 
@@ -16,11 +16,11 @@ pub struct Unreachable {
     pub message: String,
     /// The newest release below the target that can be reached; absent if none can.
     pub nearest: Option<Version>,
-    /// What stands in the way on the least obstructed path, in its order. Empty if no declared edges lead there at all.
+    /// The obstacles on the path that has the fewest, in its order. Empty if no declared edges lead there at all.
     pub obstacles: Vec<Obstacle>,
 }
 
-/// Something in the way.
+/// An obstacle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Obstacle {
     /// The edge's start.
@@ -35,7 +35,7 @@ pub struct Obstacle {
     pub causes: Vec<Cause>,
 }
 
-/// What stands in the way.
+/// The obstacle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ObstacleKind {
@@ -43,7 +43,7 @@ pub enum ObstacleKind {
     Conditional,
     /// It passes through a candidate or a hotfix.
     PreRelease,
-    /// No wanted channel holds both ends.
+    /// No requested channel contains both ends.
     Channel,
     /// It is blocked.
     Blocked,

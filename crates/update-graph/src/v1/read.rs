@@ -21,7 +21,7 @@ pub enum ReadError {
     /// No JSON, a field missing or twice, a value of another type.
     #[error("graph: {0}")]
     Json(#[from] serde_json::Error),
-    /// A node whose version is none.
+    /// A node with an invalid version.
     #[error("graph: node: {0}")]
     Version(#[from] VersionError),
     /// Two nodes of one version and architecture.

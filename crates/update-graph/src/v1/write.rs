@@ -142,7 +142,7 @@ fn write(graph: &Graph, items: &[Item<'_>], mut links: Vec<Link>, form: Form) ->
         write_node(&mut out, graph, item.table, item.table.node(item.node), form);
     }
     out.extend_from_slice(b"],\"edges\":[");
-    // By state, so that conditional edges stand in groups; risk sets are numbered in the order of their names.
+    // By state, so that conditional edges are in groups; risk sets are numbered in the order of their names.
     links.sort_unstable_by_key(|link| (link.state, link.from, link.to));
     let open = links.partition_point(|link| link.state == State::Open);
     let (open, conditional) = links.split_at(open);

@@ -30,7 +30,7 @@ fn five(corpus: &Corpus) -> Graph {
 pub fn a_whole_graph_served_again_is_the_same(corpus: &Corpus) {
     let graph = five(corpus);
     let whole = graph.whole();
-    // With and without graph-data of its own: blocks that have been applied change nothing any more.
+    // With and without its own graph-data: blocks that have been applied change nothing.
     for data in [None, Some(corpus.graph_data())] {
         let next = again(&whole, &Arch::amd64(), data);
         assert!(next.whole() == whole);
@@ -54,7 +54,7 @@ pub fn a_filtered_graph_served_again_is_the_same(corpus: &Corpus) {
             again(&body, &Arch::amd64(), None).body(channel, &Arch::amd64()) == body,
             "{channel}"
         );
-        // Of another architecture, as it was asked for.
+        // For another requested architecture.
         let s390x: Arch = "s390x".parse().unwrap();
         assert!(
             again(&body, &s390x, None).body(channel, &s390x) == body,

@@ -1,4 +1,4 @@
-//! The order of inputs means nothing, and neither does giving one twice.
+//! Neither the order of inputs nor a repeated input changes the graph.
 
 use update_graph::{Arch, Builder, GraphData, Release, release_list};
 

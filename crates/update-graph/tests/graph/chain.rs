@@ -68,7 +68,7 @@ type Node = (
     ),
 );
 
-/// A served graph as somebody else's program would write it.
+/// A served graph as another program would write it.
 fn document(nodes: &[Node], edges: &[(prop::sample::Index, prop::sample::Index, u8)]) -> String {
     use serde_json::json;
     let version = |at: usize| {

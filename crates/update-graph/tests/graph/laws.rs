@@ -1,4 +1,4 @@
-//! Laws of the builder: the order of inputs means nothing, and neither does giving one twice.
+//! Properties of the builder: neither the order of inputs nor a repeated input changes the graph.
 
 use proptest::prelude::*;
 use update_graph::{Arch, Builder, Graph, Release, release_list};

@@ -3,7 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | `graph/ARCH/CHANNEL.json`, `.json.gz` | the graph of a channel |
-//! | `graph/empty.json` | the answer for what is not known |
+//! | `graph/empty.json` | the answer for unknown channels and architectures |
 //! | `whole-graph.json`, `.json.gz` | everything, for another service |
 //! | `index.json` | what there is, with ETags |
 //!
@@ -160,7 +160,7 @@ fn entry(channel: &str, arch: &Arch, path: String, releases: usize, identity: &V
     }
 }
 
-/// Fit for a file name, and for a request to ask for.
+/// True when a channel can be a file name and can be requested.
 fn nameable(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with('.')

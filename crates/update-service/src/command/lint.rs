@@ -1,4 +1,4 @@
-//! `update-service lint`: what is wrong with graph-data, for people, programs and pipelines.
+//! `update-service lint`: reports errors in graph-data to people, programs and pipelines.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -138,7 +138,7 @@ fn count(problems: &[Problem], severity: Severity) -> usize {
 fn text(problems: &[Problem]) -> String {
     let mut out = String::new();
     for problem in problems {
-        // Only the first line of a finding begins at the margin, whatever is in its file's name.
+        // Only the first line of a finding begins at the margin, whatever its file's name contains.
         let finding = problem.to_string().replace('\n', "\n    ");
         let _ = writeln!(out, "{finding}\n    {}", problem.remedy());
     }

@@ -79,8 +79,8 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     let chain = config.sources.policy.clone();
     let refresher = Refresher::new(releases, graph_data, chain, state, timing).start(shutdown.clone())?;
     let mut refresher = tokio::task::spawn_blocking(move || refresher.join());
-    // Without the refresher the last graph would be served for ever, and nobody would know: the process ends with it and
-    // is started anew.
+    // Without the refresher the last graph would be served for ever, unnoticed. So the process ends with it and is
+    // restarted.
     let outcome = tokio::select! {
         biased;
         ended = &mut refresher => refreshed(ended),

@@ -1,6 +1,6 @@
 //! The configuration file: TOML, or YAML (and with it JSON) by its extension.
 //!
-//! Owns its keys. Refuses unknown ones by name: a setting that is silently ignored is worse than none.
+//! An unknown key is an error that names the key, because a setting that is silently ignored could do harm.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub struct File {
     /// Where releases and graph-data come from.
     #[serde(default)]
     pub source: Source,
-    /// How a registry is spoken with.
+    /// Settings for requests to a registry.
     #[serde(default)]
     pub registry: Registry,
     /// Logs.
@@ -44,9 +44,9 @@ pub struct File {
 pub struct Service {
     /// `HOST:PORT` or `:PORT`.
     pub listen: Option<ListenAddr>,
-    /// Address for probes and metrics alone.
+    /// Address for probes and metrics only.
     pub status_listen: Option<ListenAddr>,
-    /// In front of the protocol's paths.
+    /// Prefix of the protocol's paths.
     pub path_prefix: Option<String>,
     /// Parameters that every request for a graph must have.
     pub mandatory_client_parameters: Option<Vec<String>>,
@@ -93,10 +93,10 @@ pub struct Source {
     pub graph: Vec<Location>,
     /// Channels and blocked edges.
     pub graph_data: Option<GraphDataSetting>,
-    /// Time between two readings of everything.
+    /// Time between two reads of the sources.
     #[serde(default, deserialize_with = "duration")]
     pub refresh: Option<Duration>,
-    /// Time between two looks at files.
+    /// Time between two checks of files for changes.
     #[serde(default, deserialize_with = "duration")]
     pub watch: Option<Duration>,
     /// Directory of what must survive a restart.

@@ -1,7 +1,7 @@
-//! What the service is told: flags over file over defaults.
+//! The configuration: flags override the file, and the file overrides defaults.
 //!
-//! Owns the merge and the rules between settings. Refuses what cannot be meant: two sources of releases, none, or
-//! releases without graph-data, whose blocked edges would all be open.
+//! Contradictions are errors: two sources of releases, no source, or releases without graph-data, which would open all
+//! blocked edges.
 
 #![expect(
     clippy::doc_markdown,
@@ -29,7 +29,7 @@ use crate::source::retry::Backoff;
 
 use file::File;
 
-/// Where graph-data comes from, or that there is none.
+/// The source of graph-data, if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GraphDataSetting {
     /// From there.
@@ -65,7 +65,7 @@ pub struct SourceFlags {
     #[arg(long, value_name = "FILE", help_heading = "Source", conflicts_with_all = ["registry", "graph"], num_args = 1..)]
     pub releases: Vec<PathBuf>,
 
-    /// Repository of release images: HOST/PATH. Plain HTTP is spoken with the loopback interface only.
+    /// Repository of release images: HOST/PATH. Plain HTTP is used only with the loopback interface.
     #[arg(long, value_name = "REPO", help_heading = "Source", conflicts_with = "graph")]
     pub registry: Option<Repository>,
 
@@ -124,11 +124,11 @@ pub struct ServeFlags {
     #[arg(long, value_name = "ADDR", help_heading = "Service")]
     pub listen: Option<ListenAddr>,
 
-    /// Address for probes and metrics alone. Without it they are served beside the graph.
+    /// Address for probes and metrics only. Without it, they are served on the address of the graph.
     #[arg(long, value_name = "ADDR", help_heading = "Service")]
     pub status_listen: Option<ListenAddr>,
 
-    /// In front of the protocol's paths. [default: /api/upgrades_info]
+    /// Prefix of the protocol's paths. [default: /api/upgrades_info]
     #[arg(long, value_name = "PATH", help_heading = "Service")]
     pub path_prefix: Option<String>,
 
@@ -140,12 +140,12 @@ pub struct ServeFlags {
     #[arg(long, value_name = "N", help_heading = "Service")]
     pub max_connections: Option<usize>,
 
-    /// Time between two readings of the sources. [default: 5m]
+    /// Time between two reads of the sources. [default: 5m]
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, help_heading = "Source")]
     pub refresh: Option<Duration>,
 
-    /// Directory for what must survive a restart: digests of images, and which releases are known. Without it a
-    /// restart reads everything anew and forgets releases that are not listed at the moment.
+    /// Directory for state that survives a restart: digests of images, and which releases are known. Without it, a
+    /// restart reads everything again and forgets releases that are not listed at that moment.
     #[arg(long, value_name = "DIR", help_heading = "Source")]
     pub state_dir: Option<PathBuf>,
 }
@@ -161,7 +161,7 @@ pub enum ReleaseSource {
     Graphs(Vec<Location>),
 }
 
-/// How registries and URLs are spoken with.
+/// Settings for requests to registries and URLs.
 #[derive(Clone, Debug)]
 pub struct Connection {
     /// Docker config with logins.
@@ -185,11 +185,11 @@ pub struct Sources {
     pub graph_data: Option<Location>,
     /// Architecture where none is said.
     pub default_arch: Arch,
-    /// How they are spoken with.
+    /// Settings for requests to them.
     pub connection: Connection,
-    /// Time between two readings.
+    /// Time between two reads.
     pub refresh: Duration,
-    /// Time between two looks at files.
+    /// Time between two checks of files for changes.
     pub watch: Duration,
     /// Directory of what must survive a restart.
     pub state_dir: Option<PathBuf>,

@@ -1,7 +1,7 @@
-//! The same rule for a graph that another service serves: a node that was there once stays, with its edges, until three
+//! The same rule for a graph that another service serves: a node that was listed once stays, with its edges, until three
 //! complete answers in a row lack it.
 //!
-//! Owns the joining of an answer with what it lost. Works on the JSON, so that what is opaque stays as it is.
+//! This file merges an answer with the nodes that it lost. It works on the JSON, so unknown parts stay unchanged.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;

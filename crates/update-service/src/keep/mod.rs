@@ -1,15 +1,13 @@
-//! When a release may leave.
+//! When a release may leave the graph.
 //!
-//! Clusters on a release that a service does not know lose their updates, and sources forget at times: a registry that
-//! is half up, a mirror that is being filled, an upstream that drops nodes. So a release that was listed once stays
-//! until
+//! Clusters on a release that a service does not know lose their updates, and sources lose releases for a while: a registry
+//! is half up, a mirror is being filled, an upstream drops nodes. So a release that was listed once stays until
 //! - three complete listings in a row lack its name, or
 //! - a listing lacks it and no channel of graph-data lists it, or
 //! - a listing lacks it and it is marked removed (`io.openshift.upgrades.graph.release.remove`).
 //!
-//! A listing that failed changes nothing, and a name that is listed and cannot be read is not missing. Owns this rule,
-//! the memory behind it and the file that carries it over a restart. Refuses two payloads for one release: the one that
-//! is known stays.
+//! A failed listing changes nothing, and a name that is listed but cannot be read is not missing. If a release has two
+//! payloads, the known one stays. This memory can be kept in a file across restarts.
 
 pub mod graph;
 mod record;
@@ -100,7 +98,7 @@ pub struct Keeper {
     known: BTreeMap<(Arch, Version), Known>,
     extra: Vec<ExtraEdge>,
     file: Option<PathBuf>,
-    /// Which source this is the memory of.
+    /// The source that this memory is about.
     source: String,
 }
 
@@ -139,7 +137,7 @@ impl Keeper {
     /// Takes in a listing.
     pub fn take(&mut self, mut listing: Listing, in_channel: impl Fn(&Arch, &Version) -> bool) -> Change {
         let mut change = Change::default();
-        // Where several images claim to be one release, the one that is known speaks first.
+        // If several images claim to be one release, the known one wins.
         listing
             .releases
             .sort_by_key(|listed| !self.knows(&listed.release));
@@ -175,7 +173,7 @@ impl Keeper {
         change
     }
 
-    /// Graph-data changed: what is missing already and in no channel any more may leave.
+    /// After a change of graph-data, releases that are already missing and in no channel may leave.
     pub fn channels_changed(&mut self, in_channel: impl Fn(&Arch, &Version) -> bool) -> Change {
         let mut change = Change::default();
         self.leave(&mut change, in_channel);
@@ -264,7 +262,7 @@ impl Keeper {
         self.known.values().map(|known| &known.release)
     }
 
-    /// Edges declared beside the releases.
+    /// Edges declared outside of the releases.
     #[must_use]
     pub fn extra(&self) -> &[ExtraEdge] {
         &self.extra
@@ -276,7 +274,7 @@ impl Keeper {
         self.known.values().filter(|known| known.missed > 0).count()
     }
 
-    /// Writes the memory, if it has a file. That it cannot be written is logged: the service goes on without.
+    /// Writes the memory, if it has a file. An error is logged, and the service continues without the file.
     pub fn save(&self) {
         if let Some(file) = &self.file
             && let Err(error) = record::write(file, &self.source, self.known.values())
@@ -286,7 +284,7 @@ impl Keeper {
     }
 }
 
-/// Takes over what is listed now; `true` if it differs. A second listing of one payload adds its edges.
+/// Records the present listing; `true` if it differs. A second listing of one payload adds its edges.
 fn merge(known: &mut Known, listed: Listed, first: bool) -> bool {
     known.missed = 0;
     if first {

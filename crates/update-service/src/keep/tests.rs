@@ -108,7 +108,7 @@ fn a_release_under_two_names_is_missing_only_when_neither_is_listed() {
         assert!(keeper.take(under(&[], &["latest"]), nowhere).lost.is_empty());
     }
     assert_eq!((names(&keeper).len(), keeper.retained()), (1, 0));
-    // A name that cannot be read beside one that can is not forgotten.
+    // If one name can be read and another cannot, the unreadable one is not forgotten.
     keeper.take(under(&["4.1.1"], &["latest"]), everywhere);
     assert!(keeper.take(under(&[], &["latest"]), nowhere).lost.is_empty());
     // A name that points elsewhere now is.
@@ -189,7 +189,7 @@ fn a_restart_forgets_neither_releases_nor_what_they_missed() {
         [Reason::Unlisted]
     );
 
-    // A file about something else is not believed.
+    // A file about another source is ignored.
     assert!(names(&Keeper::on_disk("t", &file)).is_empty());
     std::fs::write(&file, "garbage").unwrap();
     assert!(names(&Keeper::on_disk("s", &file)).is_empty());
@@ -219,7 +219,7 @@ fn of_two_payloads_for_one_release_the_known_one_stays() {
     };
     assert_eq!(keeper.take(turned, everywhere).troubles[0].name, "other");
     assert_eq!(keeper.releases().next().unwrap().payload, "p-4.1.1");
-    // Alone it is a release that was built anew.
+    // Alone it is a rebuilt release.
     let alone = Listing {
         releases: vec![other()],
         ..Listing::default()

@@ -1,8 +1,8 @@
-//! From sources to snapshots, again and again.
+//! Reads the sources again and again and publishes snapshots.
 //!
-//! Owns when a source is read (on a schedule, and when a file changes), and what a reading leads to. Sources wait for
-//! each other only where they must: blocked edges take effect while a slow registry is still being read. Refuses to let
-//! go of what is served: a source that fails, and graph-data that is refused, change nothing but a metric and the log.
+//! A source is read on a schedule, and when a file changes. Sources wait for each other only if they must: blocked edges take
+//! effect while a slow registry is still being read. If a source fails, or graph-data is rejected, only a metric and the log
+//! change; the last snapshot is still served.
 
 pub mod releases;
 
@@ -36,24 +36,24 @@ const READING_RELEASES: Duration = Duration::from_hours(2);
 const BEAT: Duration = Duration::from_mins(1);
 /// Longest pause after a failure.
 const AFTER_FAILURE: Duration = Duration::from_secs(30);
-/// Pause between two looks at a directory in which something moves.
+/// Pause between two reads of a directory that is changing.
 const SETTLE: Duration = Duration::from_millis(300);
 /// So many looks in a row may find a directory moving before it is read nevertheless.
 const RESTLESS: u32 = 100;
 /// So many blocked edges are not all gone on purpose.
 const MANY_BLOCKS: usize = 10;
-/// What a source is told to lack that could be read and lists nothing.
+/// The error of a source that could be read but lists nothing.
 const NOTHING_LISTED: &str =
     "no release is listed or known; check the name of the repository, or the release lists";
 /// So many problems of one graph are logged one by one.
 const LOGGED: usize = 20;
 
-/// How often sources are read and files looked at.
+/// How often sources are read and files are checked for changes.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
     /// Between two readings.
     pub refresh: Duration,
-    /// Between two looks at files.
+    /// Time between two checks of files.
     pub watch: Duration,
 }
 
@@ -75,7 +75,7 @@ pub struct Refresher {
 /// Which releases channels list.
 #[derive(Debug, Default)]
 struct Listed {
-    /// Without graph-data nobody knows.
+    /// Unknown without graph-data.
     unknown: bool,
     everywhere: HashSet<Version>,
     somewhere: HashSet<(Arch, Version)>,
@@ -106,8 +106,8 @@ impl Listed {
     }
 }
 
-/// Notices changes of files. A directory counts as changed once it has come to rest: what is being written into it may
-/// look whole and lack the very file that blocks an edge.
+/// Detects changes of files. A directory counts as changed when it no longer changes: while it is being written, it may
+/// look complete and lack the file that blocks an edge.
 struct Watch {
     paths: Vec<PathBuf>,
     known: Option<Fingerprint>,
@@ -181,8 +181,8 @@ impl Refresher {
         self.state.metrics()
     }
 
-    /// Reads and publishes until `shutdown`, on a thread of its own: reading, merging and saving take milliseconds that
-    /// nobody who is being served should wait for.
+    /// Reads and publishes until `shutdown`, on a separate thread, because requests must not wait for the milliseconds
+    /// that reading, merging and saving take.
     ///
     /// # Errors
     /// When the thread cannot be started.
@@ -359,7 +359,7 @@ impl Refresher {
                 .listed(known - retained.min(known), retained, change.troubles.len());
         }
         self.count(&change);
-        // What was missed, or is back, is worth keeping even where nothing else changed.
+        // Which releases were missed or are back is saved even if nothing else changed.
         if change.changed || retained > 0 || missed > 0 {
             self.releases.save();
         }
@@ -485,7 +485,7 @@ fn emptied(last: &GraphData, new: &GraphData) -> Option<String> {
 /// What a data set lacks that is served nevertheless.
 ///
 /// # Errors
-/// Why it is not to be served: without a channel nothing would be.
+/// Why it must not be served: without a channel every answer would be empty.
 pub fn lacks(data: &GraphData) -> Result<Vec<Problem>, String> {
     let lacks = data.lacks();
     let fatal = lacks.iter().find(|problem| problem.rule == Rule::ChannelsMissing);

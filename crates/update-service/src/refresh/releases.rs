@@ -273,7 +273,7 @@ impl Releases {
         }
     }
 
-    /// Whether a release is known by the keeper of it. Of served graphs nobody keeps single releases.
+    /// Whether a keeper knows a release. For served graphs no single releases are kept.
     #[must_use]
     pub fn knows(&self, arch: &Arch, version: &Version) -> bool {
         match self {
@@ -407,7 +407,7 @@ impl Upstream {
     }
 }
 
-/// The architecture that a filtered graph was asked for.
+/// The architecture for which a filtered graph was requested.
 fn asked_arch(location: &Location) -> Option<Arch> {
     let Location::Url(url) = location else { return None };
     let arch = url.query_pairs().find(|(key, _)| key == "arch")?.1;

@@ -1,8 +1,8 @@
-//! What a client accepts: content types and encodings.
+//! Content types and encodings that a client accepts.
 //!
-//! Owns the grammar of `Accept` and `Accept-Encoding` (RFC 9110 12.5) and the choice. The first rows are those of every
-//! other update service: no `Accept` gives the vendor's type, `*`, `*/*` and `application/*` give JSON, each of the two
-//! types gives itself. Beyond them a real parser decides, and 406 is left for clients that exclude all we offer.
+//! This file parses `Accept` and `Accept-Encoding` (RFC 9110 12.5) and chooses. The first rules are those of every other
+//! update service: no `Accept` gives the vendor's type, `*`, `*/*` and `application/*` give JSON, each of the two types gives
+//! itself. Other values are parsed as the RFC says, and a client that excludes both types gets 406.
 
 use http::{HeaderMap, HeaderValue, header};
 
@@ -97,7 +97,7 @@ pub fn media_type(headers: &HeaderMap) -> Option<MediaType> {
         _ => {}
     }
     if elements(headers, header::ACCEPT).next().is_none() {
-        // An empty line, or one that is not even text, says nothing.
+        // A line that is empty or not text is ignored.
         let silent = headers
             .get_all(header::ACCEPT)
             .iter()
@@ -127,7 +127,7 @@ pub fn media_type(headers: &HeaderMap) -> Option<MediaType> {
     best.map(|(.., offer)| offer)
 }
 
-/// The encoding of a body: gzip where it is at least as welcome as none, `None` if neither is acceptable.
+/// The encoding of a body: gzip if the client prefers it or is indifferent, `None` if no encoding is acceptable.
 #[must_use]
 pub fn encoding(headers: &HeaderMap) -> Option<Encoding> {
     let (mut gzip, mut identity, mut any) = (None, None, None);

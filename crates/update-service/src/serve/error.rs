@@ -17,7 +17,7 @@ pub enum ApiError {
     /// Nothing we offer is acceptable.
     #[error("invalid Content-Type requested")]
     InvalidContentType,
-    /// Something that is asked for by name is not there.
+    /// Something that is requested by name does not exist.
     #[error("does not exist: {0}")]
     DoesNotExist(String),
     /// There is no graph yet.

@@ -10,7 +10,7 @@ use update_graph::{Arch, Graph, Version};
 use super::error::ApiError;
 use super::query::Query;
 
-/// Most alternatives that are looked for.
+/// The largest number of alternatives.
 const MAX_PATHS: usize = 10;
 
 #[derive(Serialize)]

@@ -1,8 +1,8 @@
 //! Answers to requests.
 //!
-//! Owns the routes, the order of checks (path, body, method, Accept, mandatory parameters, values) and the headers.
-//! Bodies are ready: a request for a graph looks one up and copies nothing. Requests with bodies are refused, and so are
-//! methods other than GET, HEAD and OPTIONS.
+//! Each request is checked in this order: path, body, method, Accept, mandatory parameters, values. A request for a graph
+//! looks up a finished body and copies nothing. Requests with bodies are rejected, and so are methods other than GET, HEAD
+//! and OPTIONS.
 
 pub mod accept;
 pub mod error;
@@ -35,7 +35,7 @@ use crate::state::State;
 use error::ApiError;
 use query::Query;
 
-/// What may be asked of a resource; the rest is 405.
+/// The methods of a resource; others get 405.
 const ALLOW: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
 const ANYONE: HeaderValue = HeaderValue::from_static("*");
 const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
@@ -46,7 +46,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// What the answers depend on besides the snapshot.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// In front of the protocol's paths: one leading slash and none at the end, or empty.
+    /// Prefix of the protocol's paths: with a leading slash and none at the end, or empty.
     pub prefix: String,
     /// Parameters that every request for a graph must have, sorted.
     pub mandatory: Vec<String>,
@@ -86,7 +86,7 @@ type SharedApp = extract::State<Arc<App>>;
 /// A question beyond the protocol: its answer as JSON, from a graph, the parameters and the default architecture.
 type Extra = fn(&Graph, &Query<'_>, &str) -> Result<Bytes, ApiError>;
 
-/// The routes that the settings ask for.
+/// The routes by the settings.
 pub fn router(state: &Arc<State>, settings: Settings) -> Router {
     let mut router = Router::new();
     for (path, resource) in resources(&settings) {
@@ -177,7 +177,7 @@ async fn openapi(app: SharedApp, request: Request) -> Response {
     conditional(request.headers(), &app.openapi, JSON, None)
 }
 
-/// Dead when the refresher is: what is served would never change again, and nobody would know.
+/// Fails when the refresher is dead, because the served graph would never change again, unnoticed.
 async fn live(app: SharedApp) -> Response {
     match app.state.silence() {
         None => "ok\n".into_response(),

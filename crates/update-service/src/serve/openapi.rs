@@ -1,4 +1,4 @@
-//! The `OpenAPI` 3.0.3 description of what is served.
+//! The `OpenAPI` 3.0.3 description of the service.
 //!
 //! Built from the same settings as the routes; a test holds each of its paths, parameters, statuses and content types
 //! against real answers.

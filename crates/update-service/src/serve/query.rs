@@ -1,7 +1,7 @@
 //! The query string of a request.
 //!
-//! Owns decoding and the rules for `channel` and `arch`. Unknown parameters are nobody's business: clients always send
-//! `version` and `id`, and others may send more.
+//! It decodes the string and checks `channel` and `arch`. Unknown parameters are ignored: clients always send `version` and
+//! `id`, and others may send more.
 
 use std::borrow::Cow;
 
@@ -47,7 +47,7 @@ impl<'a> Query<'a> {
             .filter(|value| !value.is_empty())
     }
 
-    /// Refuses a request that lacks any of these, which are sorted.
+    /// Rejects a request without any of these parameters, which are sorted.
     ///
     /// # Errors
     /// [`ApiError::MissingParams`].

@@ -16,7 +16,7 @@ const MAX_NAME_RECORD: u64 = 64 * 1024;
 /// How much of an archive is taken in, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Largest wanted member.
+    /// Size limit of a requested member.
     pub member: u64,
     /// Sum of what all wanted members take by [`taken_by`].
     pub kept: u64,
@@ -53,7 +53,7 @@ impl From<io::Error> for ArchiveError {
     }
 }
 
-/// One wanted file.
+/// One requested file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Path without leading `/` or `./`.
@@ -151,7 +151,7 @@ fn members(
             bytes,
         });
     }
-    // The check sum of gzip stands at its very end.
+    // The checksum of gzip is at its end.
     io::copy(&mut archive.into_inner(), &mut io::sink())?;
     Ok(found)
 }
@@ -183,7 +183,7 @@ impl Record {
     }
 }
 
-/// What stands before the first zero byte.
+/// The part before the first zero byte.
 fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()

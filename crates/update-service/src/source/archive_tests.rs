@@ -29,7 +29,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Gives so many bytes at most at a time.
+/// Returns at most this number of bytes at a time.
 struct InPieces<'a>(&'a [u8], usize);
 
 impl Read for InPieces<'_> {

@@ -1,7 +1,7 @@
-//! Files and URLs as bytes, and whether they changed.
+//! Reads files and URLs as bytes, and detects changes.
 //!
-//! Owns reading: a file together with a fingerprint that is the same before and after, a URL with its `ETag`. Refuses a
-//! file that changes while it is read, and answers other than 200 and 304.
+//! A file is read with a fingerprint that must be equal before and after, a URL with its `ETag`. A file that changes while it
+//! is read is an error, and so is an answer other than 200 and 304.
 
 use std::fs::Metadata;
 use std::io;
@@ -51,7 +51,7 @@ impl Fingerprint {
     /// Of a file, or of a directory with everything below it (hidden entries excepted).
     ///
     /// # Errors
-    /// When something cannot be looked at.
+    /// If a file or directory cannot be inspected.
     pub fn of(path: &Path) -> io::Result<Self> {
         let mut hash = Sha256::new();
         let mut left = vec![path.to_owned()];
@@ -97,7 +97,7 @@ fn state(hash: &mut Sha256, metadata: &Metadata) {
     }
 }
 
-/// Entries in order of their names, without hidden ones: a `.git` beside the data changes without it.
+/// Entries in order of their names, without hidden ones, because a `.git` changes while the data does not.
 fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut entries = Vec::new();
     for entry in std::fs::read_dir(directory)? {
@@ -170,7 +170,7 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    /// A fetcher that also trusts the PEM certificates in `ca`, and gives up after `timeout` without a byte.
+    /// A fetcher that also trusts the PEM certificates in `ca`, and fails after `timeout` without a byte.
     ///
     /// # Errors
     /// When the certificates cannot be read.

@@ -1,7 +1,7 @@
 //! Graph-data: a directory, a tar.gz file or URL, or an image.
 //!
-//! Owns reading it whole: a directory that changes while it is read is read again later, an archive and an image are
-//! what they are. Refuses nothing by itself; whether the files are good graph-data is decided where they are parsed.
+//! It is read completely or not at all: a directory that changes while it is read is read again later. The parser decides
+//! whether the files are valid.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -1,8 +1,7 @@
-//! Where releases, graphs and graph-data come from.
+//! Sources of releases, graphs and graph-data: registries, files, URLs and images.
 //!
-//! Owns the ways in: registries, files, URLs and images. Every source gives a whole answer or an error, never a part
-//! that looks whole. Refuses to decide what becomes of it; that is [`keep`](crate::keep)'s and
-//! [`refresh`](crate::refresh)'s.
+//! Every source gives a complete answer or an error, never a part that looks complete. [`keep`](crate::keep) and
+//! [`refresh`](crate::refresh) decide how answers are used.
 
 pub mod archive;
 pub mod fetch;
@@ -37,7 +36,7 @@ pub struct Trouble {
 pub struct Listing {
     /// What was read.
     pub releases: Vec<Listed>,
-    /// Edges declared beside the releases.
+    /// Edges declared outside of the releases.
     pub extra: Vec<ExtraEdge>,
     /// What is listed and cannot be read now.
     pub unreadable: Vec<Trouble>,

@@ -1,11 +1,9 @@
-//! When a failed request is tried again, and how long after.
-//!
-//! Owns the pauses between attempts. Refuses to judge an error: the caller says whether trying again can help.
+//! When a failed request is tried again, and after which pause. The caller decides whether a retry can help.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// Longest time a server may ask us to wait (`Retry-After`) for the request to be tried again at all.
+/// If a server's `Retry-After` is longer than this, the request is not tried again.
 const MAX_RETRY_AFTER: Duration = Duration::from_mins(2);
 
 /// How often and how patiently something is tried.
@@ -74,7 +72,7 @@ impl Backoff {
     }
 }
 
-/// The pause that `Retry-After` asks for: seconds or a date.
+/// The pause by `Retry-After`: seconds or a date.
 #[must_use]
 pub fn retry_after(headers: &http::HeaderMap) -> Option<Duration> {
     let value = headers.get(http::header::RETRY_AFTER)?.to_str().ok()?.trim();

@@ -1,8 +1,7 @@
-//! Clients and the certificates they trust.
+//! HTTP clients and the certificates they trust.
 //!
-//! Owns the choice of roots: the system's and those that are configured, or the configured ones alone where the system
-//! has none, as in an image that holds one program. Refuses to fail for it: without any root, HTTPS fails when it is
-//! spoken, and files and plain HTTP do not need it.
+//! The roots are the system's and the configured ones. A system without roots, such as an image with a single program, is no
+//! error: then only the configured roots are trusted. Without any root HTTPS requests fail, but files and plain HTTP work.
 
 use reqwest::redirect::{Action, Attempt};
 use reqwest::{Certificate, Client, ClientBuilder};
@@ -10,7 +9,7 @@ use reqwest::{Certificate, Client, ClientBuilder};
 /// Most redirects that are followed for one request.
 const MAX_REDIRECTS: usize = 5;
 
-/// Follows a redirect, but never from HTTPS to plain HTTP: what was asked for safely must not arrive unprotected.
+/// Follows a redirect, but never from HTTPS to plain HTTP, because a protected request must not get an unprotected answer.
 #[must_use]
 pub fn redirect(attempt: Attempt<'_>) -> Action {
     let was_safe = attempt.previous().iter().any(|url| url.scheme() == "https");

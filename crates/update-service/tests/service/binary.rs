@@ -41,7 +41,7 @@ fn serve(args: &[&str]) -> Process {
             line["address"].as_str().map(str::to_owned)
         })
         .expect("a line with the address");
-    // Whatever else it says must not block it.
+    // Reads further output, so that the process does not block.
     std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
     Process {
         child,

@@ -86,7 +86,7 @@ async fn a_list_of_very_many_tags_is_refused() {
     assert!(refused.contains("its tags take more than"), "{refused}");
 }
 
-/// An image of a release whose metadata are padded to about so many bytes.
+/// An image of a release whose metadata are padded to about this number of bytes.
 fn padded(fake: &Fake, version: &str, bytes: usize) {
     let document = metadata(version, &[], &format!(r#""padding":"{}""#, "x".repeat(bytes)));
     let layer = layer(

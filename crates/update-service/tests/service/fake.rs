@@ -27,7 +27,7 @@ pub enum Fault {
     Status(u16),
     /// 429 with `Retry-After` in seconds.
     Busy(u64),
-    /// No answer for so long.
+    /// No answer for this long.
     Slow(Duration),
     /// Other bytes of the same length.
     Garbled,
@@ -40,7 +40,7 @@ pub enum Fault {
 pub enum Auth {
     Anyone,
     Basic(&'static str),
-    /// A token, got for this login, valid for so many requests.
+    /// A token for this login, valid for this number of requests.
     Bearer(Option<&'static str>, usize),
 }
 
@@ -368,7 +368,7 @@ fn refuse(
     Some(answer)
 }
 
-/// Pages hold two tags, whatever is asked for.
+/// Pages have two tags, whatever number is requested.
 fn find(content: &Content, request: &Request<Incoming>, path: &str) -> Response<Full<Bytes>> {
     let rest = path
         .strip_prefix(&format!("/v2/{REPOSITORY}/"))

@@ -1,4 +1,4 @@
-//! Clients that are slow, rude or broken, and the others beside them. Over real sockets.
+//! Slow, malicious or broken clients, and normal ones at the same time, over real sockets.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -152,7 +152,7 @@ impl Running {
         metric(&self.state, series)
     }
 
-    /// Waits until the sources have been read so many more times.
+    /// Waits until the sources have been read this many more times.
     pub async fn readings(&self, more: f64) {
         let series = "cincinnati_gb_graph_upstream_scrapes_total";
         let from = self.metric(series);

@@ -97,7 +97,7 @@ async fn architectures_come_from_lists_and_configs() {
         "4.1.0-multi",
         fake.index(&[("amd64", shard_amd64), ("arm64", shard), ("unknown", shard)]),
     );
-    // A part of a multi-architecture release beside it.
+    // One architecture of a multi-architecture release, as a separate tag.
     fake.tag("4.1.0-multi-aarch64", shard);
     let single = fake.image("s390x", &[layer_of("4.1.1", "")]);
     fake.tag("4.1.1-s390x", fake.index(&[("s390x", single)]));
@@ -228,7 +228,7 @@ async fn a_registry_that_is_down_is_an_error_and_not_an_empty_listing() {
     let error = registry.list().await.unwrap_err();
     assert!(matches!(error, RegistryError::Status { .. }), "{error}");
     fake.fix();
-    // It goes down in between: the scrape is given up, long before every image was tried.
+    // The registry goes down meanwhile: the scrape ends long before every image was tried.
     fake.fail_always("manifests/", Fault::Status(503));
     fake.requests();
     let error = registry.list().await.unwrap_err();

@@ -133,7 +133,7 @@ impl Scanned {
                 found.exported.insert(leaf.name.clone(), path.clone());
             }
             if !leaf.public || !is_below {
-                // All of a module is imported: as if an item of it were named.
+                // A glob import counts like the import of one item.
                 let glob = (leaf.name == "*").then(|| "*".to_owned());
                 found.used.insert(path.iter().cloned().chain(glob).collect());
             }
@@ -184,7 +184,7 @@ impl Places {
     }
 }
 
-/// Whether `pub` or `pub(…)` stands before.
+/// True when `pub` or `pub(…)` precedes.
 fn is_public(before: &[Token]) -> bool {
     match before {
         [.., Token::Word("pub")] => true,
@@ -242,7 +242,7 @@ fn tree(tokens: &[Token], mut at: usize, prefix: &[String], public: bool, leaves
         leaves.push(Leaf { path, name, public });
         at
     } else {
-        // Nothing that this reads; the scan must go on.
+        // The scan ignores this and continues.
         at + 1
     }
 }
@@ -312,7 +312,7 @@ impl<'m> Names<'m, '_> {
         let (module, scanned) = (&self.modules[index], &self.scan[index]);
         let through = |base: &[String]| {
             let path: Vec<String> = base.iter().chain(further).cloned().collect();
-            // Re-exports that point at each other would go on for ever.
+            // Re-exports that point at each other would loop for ever.
             (depth < 8).then(|| self.definition(&path, depth + 1)).flatten()
         };
         if scanned.defined.contains(name) {

@@ -21,7 +21,7 @@ pub(super) fn violations(texts: &[Text]) -> Vec<String> {
         .collect()
 }
 
-/// What stands in backticks and looks like the name of a test; series of metrics begin with `mcu_`.
+/// Texts in backticks that look like the name of a test. Series of metrics begin with `mcu_`.
 fn names(page: &str) -> impl Iterator<Item = &str> {
     page.split('`').skip(1).step_by(2).filter(|text| {
         let plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';

@@ -14,7 +14,7 @@ const PHRASES: [(&str, &[&str], &[&str]); 5] = [
     ("the seed says", &[], &[]),
     ("the seed asks", &[], &[]),
     ("reference/", &["docs/", "../", "["], &[]),
-    // Tests look for the real data there.
+    // The place where tests expect the real data.
     ("shared/", &[], &["data"]),
 ];
 

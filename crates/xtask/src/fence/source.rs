@@ -158,7 +158,7 @@ fn raw_text(rest: &[char]) -> Option<usize> {
     Some((close + 1 + hashes).min(rest.len()))
 }
 
-/// Length of the text or character literal that begins here; a lifetime is none.
+/// Length of the text or character literal that begins here. A lifetime is not a literal.
 fn quoted(rest: &[char]) -> Option<usize> {
     let quote = *rest.first()?;
     let is_literal = match quote {

@@ -14,7 +14,7 @@ const MAX_LINES: usize = 600;
 const EMPTY_NAMES: [&str; 8] = [
     "common", "helper", "helpers", "manager", "misc", "shared", "util", "utils",
 ];
-/// Directories of the repository that are looked at.
+/// The checked directories of the repository.
 const LOOKED_AT: [&str; 6] = ["crates", "e2e", "deploy", "docs", "crds", ".ci"];
 /// Files written by hand; go.sum, snapshots and data are not.
 const BY_HAND: [&str; 5] = ["rs", "sh", "toml", "yaml", "md"];
@@ -58,7 +58,7 @@ pub(super) fn violations(root: &Path, metadata: &Metadata, texts: &[Text]) -> Re
     Ok(found)
 }
 
-/// Every text of the repository that is looked at, by its path from the root.
+/// Every checked text of the repository, by its path from the root.
 ///
 /// # Errors
 /// A directory cannot be read.

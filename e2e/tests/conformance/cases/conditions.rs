@@ -93,7 +93,7 @@ fn errors() -> Case {
     )
 }
 
-/// A list that does not fit a feedback value is looked through on the spoke.
+/// The rule evaluates on the spoke a list that is too large for a feedback value.
 fn target_available() -> Case {
     reading(
         "cel-target-available",
@@ -198,7 +198,7 @@ fn aggregated() -> Case {
     ])
 }
 
-/// A work that is Complete is left as it is, whatever is asked of it later.
+/// A work that is Complete stays as it is, whatever it requests later.
 fn complete_freezes() -> Case {
     let of = |value: &str| {
         let rule = cel(

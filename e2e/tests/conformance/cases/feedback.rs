@@ -30,7 +30,7 @@ fn paths() -> Vec<Case> {
     [values(), wrong(), filters(), syntax()].concat()
 }
 
-/// Scalars, and what is not there.
+/// Scalars, and paths that do not exist.
 fn values() -> Vec<Case> {
     vec![
         reading(

@@ -8,14 +8,14 @@ pub mod strategies;
 
 use serde_json::{Value, json};
 
-/// A work, what is on the cluster before it, and what happens then.
+/// A work, the objects on the cluster before it, and the steps.
 #[derive(Debug, Clone)]
 pub struct Case {
     /// Name of the case and of its work.
     pub name: &'static str,
     /// Objects that exist already, written by `oc`.
     pub before: Vec<Value>,
-    /// One after the other; both clusters must tell the same after each.
+    /// The steps, one after the other; after each, both clusters must report the same.
     pub steps: Vec<Step>,
 }
 
@@ -32,7 +32,7 @@ pub enum Step {
     Delete,
     /// An object becomes this, status included.
     Place(Value),
-    /// An object is deleted by hand.
+    /// Somebody deletes an object.
     Remove(Value),
 }
 

@@ -63,7 +63,7 @@ fn update_custom() -> Case {
     .on(vec![before])
 }
 
-/// What others change or delete is put back at the next look at the work.
+/// The next sync of the work reverts what others change or delete.
 fn update_heals() -> Case {
     let wanted = widget("update-heals", &json!({"size": 1}));
     let mut changed = wanted.clone();

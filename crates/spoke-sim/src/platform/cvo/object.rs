@@ -16,7 +16,7 @@ use crate::fault::{Faults, Lie};
 use crate::fields::{self, Cond, Time, set_condition, timestamp};
 use crate::spoke::updates::outage;
 
-/// The update service that every cluster asks by default.
+/// The default update service of every cluster.
 const SERVICE: &str = "https://api.openshift.com/api/upgrades_info/v1/graph";
 /// URL prefix for more information about a risk.
 const RISKS: &str = "https://issues.redhat.com/browse/";

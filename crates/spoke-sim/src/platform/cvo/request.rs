@@ -100,7 +100,7 @@ pub(crate) fn payload(version: &str) -> String {
     format!("quay.io/openshift-release-dev/ocp-release@sha256:{a:016x}{b:016x}{c:016x}{d:016x}")
 }
 
-/// The version inside a payload that was asked for by image only: that of a known release, that of the image's
+/// The version inside a payload that was requested by image only: that of a known release, that of the image's
 /// tag, else the next patch release.
 fn version_of(cluster: &Value, image: &str) -> String {
     let history = fields::list(cluster, &["status", "history"]);

@@ -410,7 +410,7 @@ fn an_early_liar_completes_before_the_operator_looked() {
     );
 }
 
-/// A cluster of 4.16 that was asked for 4.16.9 and has accepted it, if it can.
+/// A cluster of 4.16 after a request for 4.16.9, which it has accepted if it can.
 fn asked(faults: &str) -> Bench {
     let mut bench = Bench::new();
     bench.store.amend(&key(), |object| {

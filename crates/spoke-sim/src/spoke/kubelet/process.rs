@@ -148,7 +148,7 @@ mod tests {
     async fn gone(pid: &str) -> bool {
         let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         for _ in 0..500 {
-            // A zombie counts as ended, because nobody reaps it here.
+            // A zombie counts as ended, because no process reaps it here.
             if stat().is_empty() || stat().contains(") Z ") {
                 return true;
             }

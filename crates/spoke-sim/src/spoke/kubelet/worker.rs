@@ -48,7 +48,7 @@ pub(super) struct Ending {
     pub grace: Duration,
 }
 
-/// The channel that tells a pod to end.
+/// The channel that ends a pod.
 pub(super) type Stop = watch::Sender<Option<Ending>>;
 
 /// Runs one pod.
@@ -554,7 +554,7 @@ impl Run {
             index: self.index,
             event,
         };
-        // If nobody listens any more, the pod is gone.
+        // Without a receiver the pod is gone.
         let _ = self.tell.send(told).await;
     }
 

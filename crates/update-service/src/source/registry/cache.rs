@@ -1,8 +1,8 @@
-//! What images said, by digest, in memory and on disk.
+//! The content of images, by digest, in memory and on disk.
 //!
-//! A digest names the same bytes for ever, so an entry is never out of date. Owns the files: one per digest, written
-//! whole beside and moved into place, with a check sum. Refuses a damaged entry (it counts as absent and is fetched
-//! again) and everything that is not certain: an image that could not be read leaves no entry.
+//! A digest always names the same bytes, so an entry is never out of date. Each digest has a file, which is written under
+//! another name, renamed, and protected by a checksum. A damaged entry counts as absent and is fetched again. An image that
+//! could not be read gets no entry.
 
 use std::collections::HashMap;
 use std::fs;
@@ -55,7 +55,7 @@ struct Memory {
 }
 
 impl Memory {
-    /// Starts anew where there is no room: entries of images that are gone would stay for ever otherwise.
+    /// Empties the cache when it is full; otherwise entries of deleted images would stay for ever.
     fn insert(&mut self, digest: Digest, content: Arc<Content>) {
         let bytes = size_of::<(Digest, Content)>()
             + match &*content {
@@ -193,7 +193,7 @@ mod tests {
             let cache = Cache::on_disk(directory.path()).unwrap();
             assert_eq!(cache.get(&digest).as_deref(), Some(&release("again")));
         }
-        // A file under another name is not believed.
+        // A file under another name is ignored.
         fs::copy(&path, directory.path().join(other.hex())).unwrap();
         assert_eq!(Cache::on_disk(directory.path()).unwrap().get(&other), None);
     }

@@ -1,4 +1,4 @@
-//! What a registry asks for when it answers 401.
+//! The login that a registry requires when it answers 401.
 //!
 //! Crate `http-auth` knows the grammar (RFC 9110 11.6.1). Of the schemes, registries use `Basic`, and `Bearer` with realm,
 //! service and scope (distribution token specification); others are passed over.
@@ -11,7 +11,7 @@ use http_auth::parser::ChallengeParser;
 pub enum Challenge {
     /// User and password with each request.
     Basic,
-    /// A token, to be fetched from the realm.
+    /// A token that is fetched from the realm.
     Bearer {
         /// URL of the token server.
         realm: String,

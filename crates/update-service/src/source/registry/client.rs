@@ -1,7 +1,7 @@
-//! Requests to a registry: the distribution API as far as reading needs it.
+//! Requests to a registry: the parts of the distribution API that reading needs.
 //!
-//! Owns authentication, retries, paging of tags and the check of digests. Refuses to send credentials or follow
-//! redirects over plain HTTP beyond the loopback interface.
+//! It handles authentication, retries, paging of tags and the check of digests. It sends no credentials and follows no
+//! redirects over plain HTTP, except on the loopback interface.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use super::name::{Digest, Repository, is_loopback};
 use crate::source::retry::{self, Backoff, Failure};
 use crate::source::tls;
 
-/// Tags asked for per page; registries may give fewer.
+/// Tags requested per page; registries may send fewer.
 const PAGE: usize = 1000;
 /// What the tags of one repository may take in memory, in bytes: there is room for more than 100,000.
 const MAX_TAGS: usize = 64 * 1024 * 1024;
@@ -149,7 +149,7 @@ pub struct Document {
 }
 
 impl Client {
-    /// A client that logs in as `login` when it is asked to.
+    /// A client that logs in as `login` when the registry requires it.
     ///
     /// # Errors
     /// When the certificates cannot be read or no TLS provider is installed.
@@ -204,7 +204,7 @@ impl Client {
             tags.extend(page);
             match next_page(&headers) {
                 None => return Ok(tags),
-                // A page that is empty and yet has a successor would go on for ever.
+                // An empty page that has a successor could cause an endless loop.
                 Some(_) if empty => return Err(answer(&url, &"an empty page that has a successor")),
                 Some(next) => url = Self::same_origin(&url, &next)?,
             }
@@ -232,7 +232,7 @@ impl Client {
         Ok(content_digest(response.headers()))
     }
 
-    /// A manifest by tag or digest; its bytes are checked against the digest that was asked for or is stated.
+    /// A manifest by tag or digest; its bytes are checked against the requested or stated digest.
     ///
     /// # Errors
     /// [`RegistryError`].
@@ -295,7 +295,7 @@ impl Client {
             let mut response = self.attempt(Method::GET, url, accept).await?;
             let bytes = body(url, &mut response).await?;
             if expected(response.headers()).is_some_and(|expected| expected != Digest::of(&bytes)) {
-                // Damaged on the way or at the source; another attempt may tell.
+                // The content was damaged in transit or at the source; another attempt may succeed.
                 let error = answer(url, &"the content has another digest");
                 return Err(Failure::Passing(error, None));
             }
@@ -372,7 +372,7 @@ impl Client {
         refused: Option<Authorization>,
     ) -> Result<Authorization, Failure<RegistryError>> {
         let _one_at_a_time = self.inner.renewal.lock().await;
-        // Somebody else may have logged in while we waited.
+        // Another task may have logged in meanwhile.
         if let (Some(Authorization::Bearer { token, until }), old) = (self.authorization(), &refused) {
             let same = matches!(old, Some(Authorization::Bearer { token: old, .. }) if *old == token);
             if !same {

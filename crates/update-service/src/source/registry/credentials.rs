@@ -1,7 +1,7 @@
-//! Who we are to a registry, from a docker config.
+//! Credentials for a registry, from a docker config.
 //!
-//! Owns the file's format (`auths`) and the search: the entry with the longest name that is the repository or a part of
-//! its path in front wins, as it does for podman and the kubelet. Refuses helpers: they are programs to run.
+//! As in podman and the kubelet, the entry (`auths`) with the longest name wins that is the repository or a leading part of
+//! its path. Credential helpers are not supported, because they are programs to run.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! One image: from a tag to what it says of itself.
+//! Reads one image: from a tag to its release metadata.
 //!
-//! Owns the way from manifest (list) over architecture and layers to the release metadata. Layers are read from the
-//! top. Nothing that was found in a layer counts before the whole layer was read and has the size and the digest that
-//! the manifest states: whoever serves the bytes (a CDN, a storage behind a redirect) need not be the registry.
+//! The way leads from the manifest (or list) over architecture and layers to the metadata. Layers are read from the top.
+//! Nothing found in a layer counts before the whole layer was read and has the size and the digest that the manifest states,
+//! because the server of the bytes (a CDN, a storage behind a redirect) may not be the registry.
 
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
@@ -20,7 +20,7 @@ pub const METADATA_PATH: &str = "release-manifests/release-metadata";
 /// Largest layer that is read, in bytes, as the manifest states it.
 const MAX_LAYER: u64 = 4 * 1024 * 1024 * 1024;
 
-/// Pieces of a layer that wait to be unpacked; the connection waits where there are more.
+/// Number of pieces of a layer that may wait to be unpacked. With more, the connection waits.
 const PIECES: usize = 8;
 
 const LIMITS: Limits = Limits {
@@ -111,7 +111,7 @@ async fn metadata(client: &Client, image: &ImageManifest) -> Result<Option<Strin
                 }),
             };
         }
-        // The file is deleted here: what lies below does not count.
+        // The file is deleted here, so lower layers do not count.
         if !members.is_empty() {
             return Ok(None);
         }
@@ -129,7 +129,7 @@ fn is_metadata(path: &str) -> bool {
     )
 }
 
-/// The wanted files of a layer.
+/// The requested files of a layer.
 ///
 /// # Errors
 /// [`ImageError`].
@@ -171,12 +171,12 @@ async fn read_layer(
     }
     let mut response = client.stream(layer).await.map_err(Broken::Download)?;
     let url = client.blob_url(layer);
-    // Damaged on the way or at the source; another attempt may tell.
+    // The content was damaged in transit or at the source; another attempt may succeed.
     let damaged = |why: String| {
         let url = url.clone();
         Broken::Download(Failure::Passing(RegistryError::Answer { url, why }, None))
     };
-    // A manifest that states no size leaves the digest to tell.
+    // If a manifest states no size, only the digest is checked.
     let stated = Some(layer.size).filter(|size| *size > 0);
     let size_differs = |size: u64| {
         damaged(format!(

@@ -1,6 +1,6 @@
 //! Manifests and manifest lists, in the OCI and in the docker family of media types.
 //!
-//! Owns their JSON and the choice among a list's entries. Refuses schema 1, which nobody has pushed for years.
+//! It parses their JSON and chooses an entry of a list. Schema 1 is not supported.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::name::Digest;
 
-/// The manifests that are asked for, most wanted first.
+/// The requested media types, in order of preference.
 pub const ACCEPT: &str = "application/vnd.docker.distribution.manifest.list.v2+json, \
     application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.v2+json, \
     application/vnd.oci.image.manifest.v1+json";
@@ -144,7 +144,7 @@ fn list(children: Vec<WireChild>) -> Result<Manifest, BadManifest> {
     let children: Vec<Child> = children
         .into_iter()
         .filter_map(|child| Some((child.digest, child.platform?.architecture)))
-        // Attestations hang beside the images, for a platform that does not exist.
+        // Attestations are listed like images, for a platform that does not exist.
         .filter(|(_, architecture)| architecture != "unknown" && !architecture.is_empty())
         .map(|(digest, architecture)| {
             Ok(Child {
@@ -187,7 +187,7 @@ pub fn list_architecture(children: &[Child]) -> &str {
 /// The architecture that an image's config names, lower case letters and digits.
 ///
 /// # Errors
-/// [`BadManifest::Malformed`] when there is none that can be read.
+/// [`BadManifest::Malformed`] if no entry can be read.
 pub fn config_architecture(bytes: &[u8]) -> Result<String, BadManifest> {
     let config: Config = serde_json::from_slice(bytes)
         .map_err(|error| BadManifest::Malformed(format!("image config: {error}")))?;

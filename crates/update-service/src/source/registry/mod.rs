@@ -1,8 +1,8 @@
 //! Releases from a registry: an OCI or Docker v2 repository whose images carry release metadata.
 //!
-//! Owns the scrape: every tag, a bounded number of images at a time, each image's trouble its own. Refuses to call a
-//! listing complete that is not: without the whole list of tags there is no listing at all, and an image that cannot be
-//! read now is listed as such.
+//! A scrape reads every tag, with a bounded number of images at a time; an image that fails affects no other. A listing is
+//! always complete: without the whole list of tags there is no listing, and an image that cannot be read now is listed as
+//! unreadable.
 
 pub mod cache;
 pub mod challenge;
@@ -149,7 +149,7 @@ impl Registry {
     }
 }
 
-/// Signatures and attestations hang in the same repository under tags of their own.
+/// Signatures and attestations are in the same repository under separate tags.
 fn names_an_image(tag: &str) -> bool {
     let attached = ["sig", "att", "sbom"]
         .iter()

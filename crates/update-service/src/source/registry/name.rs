@@ -1,7 +1,7 @@
 //! Names of repositories and images.
 //!
-//! Owns their grammar and the rule that plain HTTP is spoken with the loopback interface only. Refuses short names:
-//! `HOST/PATH` is always said in full, nothing is looked up on a default registry.
+//! Names have the form `HOST/PATH`; there is no default registry for short names. Plain HTTP is used only on the loopback
+//! interface.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 /// A repository: `[https://|http://|docker://]HOST[:PORT]/PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repository {
-    /// Whether to speak TLS.
+    /// True when TLS is used.
     pub tls: bool,
     /// Host with port where one is given.
     pub host: String,
@@ -18,7 +18,7 @@ pub struct Repository {
     pub path: String,
 }
 
-/// A name that is none.
+/// An invalid name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} is no {what}: {why}")]
 pub struct BadName {
@@ -144,7 +144,7 @@ impl FromStr for Image {
                 .parse::<Digest>()
                 .map_err(|_| bad("its digest is not sha256: and 64 hexadecimal digits"))?
                 .to_string();
-            // A tag beside a digest is decoration.
+            // With a digest the tag is ignored.
             let repository = without_tag(repository).0.parse()?;
             return Ok(Self {
                 repository,
