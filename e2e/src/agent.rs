@@ -24,6 +24,27 @@ pub struct Agent<'a> {
     cluster: &'a str,
 }
 
+impl Scenario {
+    /// Plays the work agent of a cluster.
+    #[must_use]
+    pub fn agent(&self, number: usize) -> Agent<'_> {
+        Agent::new(self, self.c(number))
+    }
+
+    /// Lets the first cluster report that its update is under way, and waits until the status of the upgrade counts it.
+    ///
+    /// # Errors
+    /// As [`Agent::partial`] and [`Scenario::until`].
+    pub async fn first_is_partial(&self) -> Result<()> {
+        self.agent(1).partial().await?;
+        self.until("the first is partial", |seen| {
+            seen.clusters().partial_upgrade == 1
+        })
+        .await?;
+        Ok(())
+    }
+}
+
 impl<'a> Agent<'a> {
     pub(crate) const fn new(scenario: &'a Scenario, cluster: &'a str) -> Self {
         Self { scenario, cluster }

@@ -60,7 +60,7 @@ impl ControllerProcess {
     /// # Errors
     /// It ended or is not ready in time; the message ends with its log.
     pub async fn ready(&self) -> Result<()> {
-        let ready = wait_until("the controller is ready", crate::PATIENCE, || async {
+        let ready = wait_until("the controller is ready", crate::WAIT_TIMEOUT, || async {
             if let Some(status) = self.process.exited()? {
                 bail!("the controller ended: {status}");
             }

@@ -16,8 +16,17 @@ pub const RELEASES: &str = "releases-amd64.json.gz";
 /// # Errors
 /// The file cannot be read, or has not the expected content; the message names it.
 pub fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    let file = File::open(path).with_context(|| path.display().to_string())?;
+    serde_json::from_slice(&unzipped(path)?).with_context(|| path.display().to_string())
+}
+
+/// Reads a gzipped file.
+///
+/// # Errors
+/// The file cannot be read; the message names it.
+pub fn unzipped(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    GzDecoder::new(file).read_to_end(&mut bytes)?;
-    serde_json::from_slice(&bytes).with_context(|| path.display().to_string())
+    File::open(path)
+        .and_then(|file| GzDecoder::new(file).read_to_end(&mut bytes))
+        .with_context(|| path.display().to_string())?;
+    Ok(bytes)
 }

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use crate::view::{Kind, Known};
 
 /// Clusters whose changes are shown; larger fleets would bury the message.
-const MOST_CLUSTERS: usize = 8;
+const MAX_CLUSTERS: usize = 8;
 /// Changes that are shown, the latest ones.
-const MOST_CHANGES: usize = 150;
+const MAX_CHANGES: usize = 150;
 /// Rows of a report that are shown.
-const MOST_ROWS: usize = 20;
+const MAX_ROWS: usize = 20;
 
 /// See the module.
 #[must_use]
@@ -31,7 +31,7 @@ pub fn of(known: &Known, namespace: &str, clusters: &[String]) -> String {
     for kind in [Kind::Upgrade, Kind::Report, Kind::Work] {
         let ours = |own: &str| match kind {
             Kind::Upgrade | Kind::Report => own == namespace,
-            Kind::Work => clusters.iter().take(MOST_CLUSTERS).any(|cluster| cluster == own),
+            Kind::Work => clusters.iter().take(MAX_CLUSTERS).any(|cluster| cluster == own),
         };
         for ((_, name), track) in known.tracks(kind).filter(|((own, _), _)| ours(own)) {
             let told = track
@@ -43,7 +43,7 @@ pub fn of(known: &Known, namespace: &str, clusters: &[String]) -> String {
         }
     }
     changes.sort_by_key(|(at, _)| *at);
-    let skipped = changes.len().saturating_sub(MOST_CHANGES);
+    let skipped = changes.len().saturating_sub(MAX_CHANGES);
     lines.push(format!("{} changes, {skipped} of them not shown:", changes.len()));
     let shown = changes.into_iter().skip(skipped);
     lines.extend(shown.map(|(at, what)| format!("{} {what}", at.format("%H:%M:%S%.3f"))));
@@ -81,7 +81,7 @@ fn tell_upgrade(raw: &Value) -> String {
 }
 
 fn tell_report(raw: &Value) -> String {
-    let rows = raw["rows"].as_array().into_iter().flatten().take(MOST_ROWS);
+    let rows = raw["rows"].as_array().into_iter().flatten().take(MAX_ROWS);
     let rows: Vec<String> = rows
         .map(|row| {
             let part = |key: &str| row[key].as_str().unwrap_or_default();

@@ -56,7 +56,7 @@ pub fn check(before: Option<&Seen>, now: &Seen) -> Vec<String> {
             &format!("{name}: applied <= total"),
         );
     }
-    check_window(before, now, &mut rule);
+    check_slots(before, now, &mut rule);
     check_conditions(now, &mut rule);
     check_transitions(before, now, &mut rule);
     let notes = [&now.status.failed_clusters, &now.status.waiting_clusters];
@@ -92,12 +92,12 @@ fn check_counters(name: &str, counts: ClustersSummary, rule: &mut impl FnMut(boo
     );
 }
 
-/// More clusters than `maxConcurrency` may be in flight only after it was lowered; then nothing starts.
-fn check_window(before: Option<&Seen>, now: &Seen, rule: &mut impl FnMut(bool, &str)) {
-    let Some(window) = now.status.effective_max_concurrency else {
+/// More clusters than `maxConcurrency` may be in flight only after it was lowered. Then no cluster starts.
+fn check_slots(before: Option<&Seen>, now: &Seen, rule: &mut impl FnMut(bool, &str)) {
+    let Some(slots) = now.status.effective_max_concurrency else {
         return;
     };
-    let allowed = before.map_or(window, |before| window.max(before.in_flight()));
+    let allowed = before.map_or(slots, |before| slots.max(before.in_flight()));
     rule(now.in_flight() <= allowed, "in flight <= maxConcurrency");
 }
 
@@ -220,12 +220,12 @@ mod tests {
     }
 
     #[test]
-    fn wrong_sums_and_an_exceeded_window_are_found() {
+    fn wrong_sums_and_too_many_clusters_in_flight_are_found() {
         assert!(check(None, &seen(4, 2, 1))[0].contains("total = initialized + pending"));
         assert!(check(None, &seen(3, 2, 3))[0].contains("maxConcurrency"));
         assert!(
             check(Some(&seen(3, 2, 3)), &seen(3, 2, 3)).is_empty(),
-            "the window shrank"
+            "maxConcurrency was lowered"
         );
     }
 

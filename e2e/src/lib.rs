@@ -37,7 +37,7 @@ pub use view::View;
 use std::time::Duration;
 
 /// How long a test waits for anything that should happen at once.
-pub const PATIENCE: Duration = Duration::from_secs(40);
+pub const WAIT_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// The version that upgrades of tests request.
 pub const TARGET: &str = "4.12.0";

@@ -25,6 +25,20 @@ impl Drop for Players {
     }
 }
 
+impl Scenario {
+    /// Lets the agents of some clusters act by themselves: every step succeeds at once.
+    #[must_use]
+    pub fn play(&self, numbers: &[usize]) -> Players {
+        Players::of(self, self.some(numbers))
+    }
+
+    /// Lets the agents of all clusters act by themselves.
+    #[must_use]
+    pub fn play_all(&self) -> Players {
+        Players::of(self, self.names().to_vec())
+    }
+}
+
 impl Players {
     /// Starts to act as the agents of these clusters, which need not be of the scenario.
     #[must_use]

@@ -62,6 +62,27 @@ pub fn action(name: &str) -> Value {
     ]}}})
 }
 
+/// An action that only the controller refuses: it has the same `ConfigMap` twice.
+#[must_use]
+pub fn action_with_a_manifest_twice(name: &str) -> Value {
+    let mut action = action(name);
+    let manifests = &mut action["manifestWork"]["workload"]["manifests"];
+    let one = manifests[0].clone();
+    *manifests = json!([one, one]);
+    action
+}
+
+/// The object as somebody else could create it again: without the fields that the API server sets.
+#[must_use]
+pub fn without_server_fields(object: &Value) -> Value {
+    let mut object = object.clone();
+    let set = json!({
+        "uid": null, "resourceVersion": null, "creationTimestamp": null, "generation": null, "managedFields": null,
+    });
+    merge(&mut object["metadata"], &set);
+    object
+}
+
 /// An action of one Job without a manifestConfig.
 #[must_use]
 pub fn job_action(name: &str) -> Value {

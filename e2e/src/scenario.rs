@@ -14,13 +14,10 @@ use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams
 use serde_json::{Value, json};
 use testenv::{ClusterSpec, FleetSpec, fleet, placement};
 
-use crate::PATIENCE;
-use crate::agent::Agent;
-use crate::player::Players;
+use crate::WAIT_TIMEOUT;
 use crate::sample;
-use crate::seen::{Seen, Work};
+use crate::seen::Work;
 use crate::test_hub::{TestHub, unique};
-use crate::upgrade::Upgrade;
 use crate::view::{Kind, Known};
 
 /// Field manager of everything a test writes.
@@ -34,7 +31,7 @@ pub struct Scenario {
     id: String,
     set: String,
     names: Vec<String>,
-    patience: Duration,
+    timeout: Duration,
     /// Works of its clusters that others had created before it began.
     before: BTreeMap<(String, Step), usize>,
 }
@@ -94,7 +91,7 @@ impl Scenario {
             set: id.clone(),
             id,
             names,
-            patience: PATIENCE,
+            timeout: WAIT_TIMEOUT,
             before: BTreeMap::new(),
         };
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scenario.id}});
@@ -106,23 +103,18 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// A namespace in which a set is bound whose clusters exist already; they may take `patience` for anything.
+    /// A namespace in which a set is bound whose clusters exist already; a wait for them ends after `timeout`.
     ///
     /// # Errors
     /// As [`Scenario::new`].
-    pub async fn over(
-        test_hub: &Arc<TestHub>,
-        set: &str,
-        names: &[&str],
-        patience: Duration,
-    ) -> Result<Self> {
+    pub async fn over(test_hub: &Arc<TestHub>, set: &str, names: &[&str], timeout: Duration) -> Result<Self> {
         let scenario = Self {
             test_hub: Arc::clone(test_hub),
             client: test_hub.client().await?,
             id: unique("t"),
             set: set.to_owned(),
             names: names.iter().map(|&name| name.to_owned()).collect(),
-            patience,
+            timeout,
             before: test_hub.view().look(|known| {
                 let pairs = names.iter().flat_map(|&name| Step::ALL.map(|step| (name, step)));
                 pairs
@@ -136,10 +128,10 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// The same, with other patience.
+    /// The same, with another timeout.
     #[must_use]
-    pub fn within(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn within(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
@@ -179,80 +171,10 @@ impl Scenario {
         numbers.iter().map(|&number| self.c(number).to_owned()).collect()
     }
 
-    /// The upgrade that most tests have one of.
-    #[must_use]
-    pub fn up(&self) -> Upgrade<'_> {
-        self.upgrade("up")
-    }
-
-    /// An upgrade by name, in the namespace of the scenario.
-    #[must_use]
-    pub fn upgrade<'a>(&'a self, name: &'a str) -> Upgrade<'a> {
-        Upgrade::new(self, name)
-    }
-
-    /// Creates the upgrade: all clusters to the target, with a merge patch to that spec.
-    ///
-    /// # Errors
-    /// The API server refuses it.
-    pub async fn create(&self, change: Value) -> Result<()> {
-        self.up().create(change).await
-    }
-
     /// The spec that [`Scenario::create`] starts from.
     #[must_use]
     pub fn spec(&self) -> Value {
         sample::spec(&self.set, &self.names)
-    }
-
-    /// Changes the spec of the upgrade by a merge patch.
-    ///
-    /// # Errors
-    /// The API server refuses it.
-    pub async fn edit(&self, change: Value) -> Result<()> {
-        self.up().edit(change).await
-    }
-
-    /// Waits until the upgrade's status, speaking of its current spec, satisfies a condition.
-    ///
-    /// # Errors
-    /// It does not in time, or a status broke an invariant; the message shows everything.
-    pub async fn until(&self, what: &str, condition: impl FnMut(&Seen) -> bool) -> Result<Seen> {
-        self.up().until(what, condition).await
-    }
-
-    /// Waits until the upgrade is complete.
-    ///
-    /// # Errors
-    /// As [`Scenario::until`].
-    pub async fn complete(&self) -> Result<Seen> {
-        self.until("complete", |seen| seen.is("Complete")).await
-    }
-
-    /// Makes the controller plan again, and waits until it has: what it would do by itself, it has done.
-    ///
-    /// # Errors
-    /// As [`Scenario::until`].
-    pub async fn settle(&self) -> Result<Seen> {
-        self.up().settle().await
-    }
-
-    /// Plays the work agent of a cluster.
-    #[must_use]
-    pub fn agent(&self, number: usize) -> Agent<'_> {
-        Agent::new(self, self.c(number))
-    }
-
-    /// Lets the agents of some clusters act by themselves: every step succeeds at once.
-    #[must_use]
-    pub fn play(&self, numbers: &[usize]) -> Players {
-        Players::of(self, self.some(numbers))
-    }
-
-    /// Lets the agents of all clusters act by themselves.
-    #[must_use]
-    pub fn play_all(&self) -> Players {
-        Players::of(self, self.names.clone())
     }
 
     /// Waits for a work.
@@ -327,9 +249,9 @@ impl Scenario {
     /// # Errors
     /// It does not come in time; the message shows everything of the scenario.
     pub async fn wait<T>(&self, what: &str, probe: impl FnMut(&Known) -> Option<T>) -> Result<T> {
-        match self.test_hub.view().wait(self.patience, probe).await {
+        match self.test_hub.view().wait(self.timeout, probe).await {
             Some(found) => Ok(found),
-            None => bail!("not within {:?}: {what}\n{}", self.patience, self.dump()),
+            None => bail!("not within {:?}: {what}\n{}", self.timeout, self.dump()),
         }
     }
 

@@ -20,6 +20,60 @@ pub struct Upgrade<'a> {
     name: &'a str,
 }
 
+impl Scenario {
+    /// The upgrade that most tests have one of.
+    #[must_use]
+    pub fn up(&self) -> Upgrade<'_> {
+        self.upgrade("up")
+    }
+
+    /// An upgrade by name, in the namespace of the scenario.
+    #[must_use]
+    pub fn upgrade<'a>(&'a self, name: &'a str) -> Upgrade<'a> {
+        Upgrade::new(self, name)
+    }
+
+    /// Creates the upgrade: all clusters to the target, with a merge patch to that spec.
+    ///
+    /// # Errors
+    /// The API server refuses it.
+    pub async fn create(&self, change: Value) -> Result<()> {
+        self.up().create(change).await
+    }
+
+    /// Changes the spec of the upgrade by a merge patch.
+    ///
+    /// # Errors
+    /// The API server refuses it.
+    pub async fn edit(&self, change: Value) -> Result<()> {
+        self.up().edit(change).await
+    }
+
+    /// Waits until the upgrade's status, speaking of its current spec, satisfies a condition.
+    ///
+    /// # Errors
+    /// It does not in time, or a status broke an invariant; the message shows everything.
+    pub async fn until(&self, what: &str, condition: impl FnMut(&Seen) -> bool) -> Result<Seen> {
+        self.up().until(what, condition).await
+    }
+
+    /// Waits until the upgrade is complete.
+    ///
+    /// # Errors
+    /// As [`Scenario::until`].
+    pub async fn complete(&self) -> Result<Seen> {
+        self.until("complete", |seen| seen.is("Complete")).await
+    }
+
+    /// Makes the controller plan again, and waits until it has: what it would do by itself, it has done.
+    ///
+    /// # Errors
+    /// As [`Scenario::until`].
+    pub async fn settle(&self) -> Result<Seen> {
+        self.up().settle().await
+    }
+}
+
 impl<'a> Upgrade<'a> {
     pub(crate) const fn new(scenario: &'a Scenario, name: &'a str) -> Self {
         Self { scenario, name }

@@ -268,9 +268,9 @@ impl View {
         look(&self.known())
     }
 
-    /// Waits until `probe` finds something, asking it after every event; nothing after `patience`.
-    pub async fn wait<T>(&self, patience: Duration, mut probe: impl FnMut(&Known) -> Option<T>) -> Option<T> {
-        let deadline = Instant::now() + patience;
+    /// Waits until `probe` finds something, asking it after every event; nothing after `timeout`.
+    pub async fn wait<T>(&self, timeout: Duration, mut probe: impl FnMut(&Known) -> Option<T>) -> Option<T> {
+        let deadline = Instant::now() + timeout;
         let mut changed = self.changed.subscribe();
         loop {
             if let Some(found) = probe(&self.known()) {

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_names_are_those_of_the_seed() {
+    fn work_names_are_the_cluster_and_what_its_step_does() {
         let names: Vec<_> = Step::ALL.iter().map(|step| step.work_name("spoke1")).collect();
         assert_eq!(
             names,

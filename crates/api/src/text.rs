@@ -4,6 +4,9 @@ use std::borrow::Cow;
 
 /// True for a character that controls a terminal or editor instead of being shown: control characters (C0, DEL, C1),
 /// marks that change the direction of text, and separators that break lines.
+///
+/// `update_graph::text::is_steering` is the same rule for the texts of update graphs. Neither crate depends on the other,
+/// so a test of `kubectl-mcu`, which knows both, compares the two.
 #[must_use]
 pub const fn is_steering(c: char) -> bool {
     matches!(c,

@@ -3,8 +3,9 @@
 // clippy knows tests by their functions only, not the helpers of a test crate
 #![allow(clippy::unwrap_used)]
 
+mod outcome;
+
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -12,29 +13,14 @@ use testenv::Hub;
 use testenv::apply::apply_objects;
 use testenv::crds::{FeatureSet, openshift_crds};
 
+use self::outcome::Outcome;
+
 const GATE: &str = "ack-4.18-kube-1.32-api-removals-in-4.19";
 
-/// What a run of the plugin gave.
-#[derive(Debug)]
-struct Outcome {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
-
 fn updates(kubeconfig: &Path, args: &[&str]) -> Outcome {
-    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-mcu"))
-        .arg("updates")
-        .arg("--kubeconfig")
-        .arg(kubeconfig)
-        .args(args)
-        .output()
-        .unwrap();
-    Outcome {
-        code: output.status.code(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
+    Outcome::of(&["updates"], |command| {
+        command.arg("--kubeconfig").arg(kubeconfig).args(args)
+    })
 }
 
 /// Runs it where it must do what is asked.

@@ -2,27 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::path::PathBuf;
-use std::process::Command;
+mod outcome;
 
-struct Outcome {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
+use std::path::PathBuf;
+
+use self::outcome::Outcome;
 
 fn run(args: &[&str], more: &[String]) -> Outcome {
-    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-mcu"))
-        .args(args)
-        .args(more)
-        .env_remove("KUBECONFIG")
-        .output()
-        .unwrap();
-    Outcome {
-        code: output.status.code(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
+    Outcome::of(args, |command| command.args(more).env_remove("KUBECONFIG"))
 }
 
 fn sample(path: &str) -> PathBuf {

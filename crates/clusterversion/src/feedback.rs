@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_names_are_unique_and_the_seeds_four_come_first() {
+    fn rule_names_are_unique_and_version_state_verified_and_message_come_first() {
         let names: Vec<_> = RULES.iter().map(|(name, _)| *name).collect();
         assert_eq!(names[..4], ["version", "state", "verified", "message"]);
         let unique: std::collections::BTreeSet<_> = names.iter().collect();

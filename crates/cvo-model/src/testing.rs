@@ -433,7 +433,7 @@ impl Scenario {
     }
 }
 
-fn payload(version: &str) -> Payload {
+pub(crate) fn payload(version: &str) -> Payload {
     Payload {
         version: version.to_owned(),
         image: format!("image/{version}"),

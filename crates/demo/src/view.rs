@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn the_panel_shows_counts_window_and_every_cluster() {
+    fn the_panel_shows_counts_slots_and_every_cluster() {
         let rows = vec![
             row("a", Phase::Complete),
             row("b", Phase::Partial),

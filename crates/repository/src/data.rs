@@ -5,7 +5,11 @@
 //! that needs them calls [`directory`], and is skipped if they are missing. To be sure that such tests run, set `MCU_DATA`:
 //! then missing data are an error.
 
+mod served_graph;
+
 use std::path::PathBuf;
+
+pub use served_graph::{ServedGraph, ServedNode};
 
 use crate::root;
 

@@ -8,6 +8,7 @@ mod gates;
 mod members;
 mod properties;
 mod sequences;
+mod strategies;
 mod transitions;
 mod unreadable;
 mod violations;

@@ -14,7 +14,7 @@ use spoke_sim::scenario::Selector;
 use spoke_sim::{Agents, Builder, Scenario};
 use testenv::{FleetSpec, Hub};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 struct World {
     hub: Hub,
@@ -40,7 +40,7 @@ impl World {
             .start()
             .await
             .unwrap();
-        tokio::time::timeout(PATIENCE, agents.ready()).await.unwrap();
+        tokio::time::timeout(WAIT_TIMEOUT, agents.ready()).await.unwrap();
         agents
     }
 
@@ -71,7 +71,7 @@ impl World {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
-        let found = tokio::time::timeout(PATIENCE, wait).await;
+        let found = tokio::time::timeout(WAIT_TIMEOUT, wait).await;
         found.unwrap_or_else(|_| panic!("{cluster}/{name} never: {what}; it is {last:#?}"))
     }
 
@@ -203,7 +203,7 @@ async fn a_work_is_taken_up_reported_on_and_let_go() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, gone)
+    tokio::time::timeout(WAIT_TIMEOUT, gone)
         .await
         .expect("the finalizer goes");
     assert_eq!(
@@ -265,7 +265,7 @@ async fn a_changed_spec_is_applied_and_observed_with_its_generation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fault_set_by_annotation_bites_and_its_removal_mends() {
+async fn a_fault_set_by_annotation_bites_and_its_removal_fixes_the_cluster() {
     let world = World::new(2).await;
     let scenario = Scenario::default().with(Selector::index(&[1]), spoke_sim::Fault::Offline);
     let agents = world.agents(|b| b.scenario(scenario)).await;
@@ -311,7 +311,7 @@ impl World {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, wait)
+        tokio::time::timeout(WAIT_TIMEOUT, wait)
             .await
             .expect("the annotation is seen");
     }
@@ -376,7 +376,7 @@ async fn the_hub_sees_an_agent_go_and_come_back() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, wait)
+        tokio::time::timeout(WAIT_TIMEOUT, wait)
             .await
             .expect("availability is shown")
     };

@@ -318,9 +318,8 @@ fn job(name: &str, script: &str, extra: &Value) -> Job {
     serde_json::from_value(job).unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pods_run_their_own_command_with_their_own_rights_and_end_when_they_must() {
-    let world = World::new("version: 4.16.1\nworkers: 1", 60.0, graph(&[OLD], &[])).await;
+/// The Jobs of the namespace `default`, with an account `reader` there that may read the ClusterVersion.
+async fn jobs_of_a_reader(world: &World) -> Api<Job> {
     install_role(
         &world.client(),
         "default",
@@ -330,7 +329,13 @@ async fn pods_run_their_own_command_with_their_own_rights_and_end_when_they_must
         &["get"],
     )
     .await;
-    let jobs: Api<Job> = Api::namespaced(world.client(), "default");
+    Api::namespaced(world.client(), "default")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_run_their_own_command_with_their_own_rights_and_end_when_they_must() {
+    let world = World::new("version: 4.16.1\nworkers: 1", 60.0, graph(&[OLD], &[])).await;
+    let jobs = jobs_of_a_reader(&world).await;
     let create = async |name: &str, script: &str, extra: Value| {
         jobs.create(&PostParams::default(), &job(name, script, &extra))
             .await
@@ -383,16 +388,7 @@ async fn the_program_plays_until_a_signal_and_takes_all_processes_along() {
             condition(v, "Available")["status"] == "True"
         })
         .await;
-    install_role(
-        &world.client(),
-        "default",
-        "reader",
-        "config.openshift.io",
-        "clusterversions",
-        &["get"],
-    )
-    .await;
-    let jobs: Api<Job> = Api::namespaced(world.client(), "default");
+    let jobs = jobs_of_a_reader(&world).await;
     let sleeper = job("sleeper", "echo $BASHPID; sleep 1000", &json!({}));
     jobs.create(&PostParams::default(), &sleeper).await.unwrap();
     let pid = world.until_first_line("sleeper").await;

@@ -18,7 +18,7 @@ use serde_json::Value;
 pub const FIELD_MANAGER: &str = "testenv";
 
 /// How long discovery may lag behind an established CRD, and a CRD behind its creation.
-const PATIENCE: Duration = Duration::from_mins(1);
+const ESTABLISHED_TIMEOUT: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(50);
 const CONCURRENCY: usize = 8;
 
@@ -99,7 +99,7 @@ async fn apply_crds(client: &Client, kinds: &mut Kinds, crds: &[&Value]) -> Resu
 pub async fn wait_established(client: &Client, names: &[&str]) -> Result<()> {
     let gvk = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
     let crds: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&gvk));
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + ESTABLISHED_TIMEOUT;
     loop {
         let list = crds.list(&kube::api::ListParams::default()).await?;
         let established = |name: &str| {
@@ -111,7 +111,10 @@ pub async fn wait_established(client: &Client, names: &[&str]) -> Result<()> {
             return Ok(());
         }
         if Instant::now() > deadline {
-            bail!("CRDs not established within {PATIENCE:?}: {}", waiting.join(", "));
+            bail!(
+                "CRDs not established within {ESTABLISHED_TIMEOUT:?}: {}",
+                waiting.join(", ")
+            );
         }
         tokio::time::sleep(POLL).await;
     }
@@ -158,7 +161,7 @@ impl Kinds {
         if let Some((resource, scope)) = self.known.get(&gvk) {
             return Ok((resource.clone(), scope.clone()));
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + ESTABLISHED_TIMEOUT;
         let (resource, capabilities) = loop {
             match discovery::pinned_kind(&self.client, &gvk).await {
                 Ok(found) => break found,

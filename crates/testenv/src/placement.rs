@@ -211,16 +211,16 @@ pub async fn decided(client: &Client, namespace: &str, placement: &str) -> Resul
 /// Waits until a placement has chosen this many clusters.
 ///
 /// # Errors
-/// It has not within `patience`.
+/// It has not within `timeout`.
 pub async fn wait_decided(
     client: &Client,
     namespace: &str,
     placement: &str,
     count: usize,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<()> {
     let what = format!("placement {namespace}/{placement} chooses {count} clusters");
-    wait_until(&what, patience, || async {
+    wait_until(&what, timeout, || async {
         Ok(decided(client, namespace, placement).await?.len() == count)
     })
     .await

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 
 /// How long a killed process may take to be gone.
-const KILL_PATIENCE: Duration = Duration::from_secs(10);
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(10);
 
 /// Arguments: log file, named pipe or nothing, then the command. Prints the child's pid.
@@ -236,15 +236,15 @@ impl Process {
     /// Waits until it has ended.
     ///
     /// # Errors
-    /// It still runs after `patience`.
-    pub async fn wait(&self, patience: Duration) -> Result<ExitStatus> {
-        let deadline = Instant::now() + patience;
+    /// It still runs after `timeout`.
+    pub async fn wait(&self, timeout: Duration) -> Result<ExitStatus> {
+        let deadline = Instant::now() + timeout;
         loop {
             if let Some(status) = self.exited()? {
                 return Ok(status);
             }
             if Instant::now() > deadline {
-                bail!("{} still runs after {patience:?}", self.name);
+                bail!("{} still runs after {timeout:?}", self.name);
             }
             tokio::time::sleep(POLL).await;
         }
@@ -271,7 +271,7 @@ impl Process {
     /// It cannot be killed.
     pub async fn kill(&self) -> Result<ExitStatus> {
         self.let_die();
-        self.wait(KILL_PATIENCE).await
+        self.wait(KILL_TIMEOUT).await
     }
 
     /// Begins the end without waiting for it.
@@ -287,7 +287,7 @@ impl Process {
     /// Kills it and waits until it is gone, where nothing can be awaited.
     pub(crate) fn kill_blocking(&self) {
         self.let_die();
-        let deadline = Instant::now() + KILL_PATIENCE;
+        let deadline = Instant::now() + KILL_TIMEOUT;
         while matches!(self.guardian().shell.try_wait(), Ok(None)) && Instant::now() < deadline {
             std::thread::sleep(POLL);
         }
@@ -315,7 +315,7 @@ pub async fn kill_detached(fifo: &Path) -> Result<()> {
         return Ok(());
     }
     write_signal(fifo, Signal::Kill)?;
-    let deadline = Instant::now() + KILL_PATIENCE;
+    let deadline = Instant::now() + KILL_TIMEOUT;
     while fifo.exists() {
         if Instant::now() > deadline {
             bail!("nothing answers on {}", fifo.display());

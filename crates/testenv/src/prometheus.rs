@@ -19,7 +19,7 @@ use crate::assets::{Assets, Tool, ToolCache, stderr_progress};
 use crate::ports;
 use crate::process::{Process, ProcessSpec};
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const READY_TIMEOUT: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(50);
 const LOG_LINES: usize = 15;
 
@@ -190,7 +190,7 @@ impl Prometheus {
     pub async fn restart(&mut self) -> Result<()> {
         self.stop().await?;
         let process = Process::start(&self.spec, self.dir.path())?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + READY_TIMEOUT;
         while !matches!(self.get("/-/ready").await, Ok((200, _))) {
             let ended = process.exited()?;
             if ended.is_some() || Instant::now() > deadline {

@@ -24,7 +24,7 @@ const LEASE: &str = "managed-cluster-lease";
 /// Time between two heartbeats.
 const PERIOD: Duration = Duration::from_millis(500);
 /// How long the cluster's API server may take to say that it lives.
-const PATIENCE: Duration = Duration::from_secs(2);
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A running agent; it stops when this is dropped.
 #[derive(Debug)]
@@ -47,8 +47,8 @@ impl RegistrationAgent {
     pub async fn start(cluster: &str, hub: &HubKubeconfig, spoke: &HubKubeconfig) -> Result<Self> {
         let hub = hub.client().await?;
         let mut config: Config = spoke.config().await?;
-        config.connect_timeout = Some(PATIENCE);
-        config.read_timeout = Some(PATIENCE);
+        config.connect_timeout = Some(HEALTH_TIMEOUT);
+        config.read_timeout = Some(HEALTH_TIMEOUT);
         let spoke = Client::try_from(config)?;
         let (claims, wanted) = watch::channel(BTreeMap::new());
         let cluster = cluster.to_owned();
@@ -75,7 +75,7 @@ impl RegistrationAgent {
 
 async fn beat(cluster: &str, hub: &Client, spoke: &Client, claims: &BTreeMap<String, String>) -> Result<()> {
     let request = http::Request::get("/livez").body(Vec::new())?;
-    let alive = tokio::time::timeout(PATIENCE, spoke.request_text(request)).await;
+    let alive = tokio::time::timeout(HEALTH_TIMEOUT, spoke.request_text(request)).await;
     let status = if matches!(alive, Ok(Ok(_))) {
         "True"
     } else {

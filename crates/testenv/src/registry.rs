@@ -25,7 +25,7 @@ use crate::process::{Process, ProcessSpec};
 
 /// Images that are pushed at a time.
 const PUSHES: usize = 16;
-const PATIENCE: Duration = Duration::from_secs(30);
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
 const LOG_LINES: usize = 15;
 
@@ -142,7 +142,7 @@ impl Registry {
     }
 
     async fn ready(&self) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + READY_TIMEOUT;
         loop {
             let answer = self.client.send(Method::GET, "/v2/", None, Bytes::new()).await;
             if answer.is_ok_and(|answer| answer.status() == StatusCode::OK) {

@@ -31,7 +31,7 @@ const NAMESPACES: [&str; 7] = [
 ];
 
 /// Time limit for the aggregation of the role that bindings refer to.
-const PATIENCE: Duration = Duration::from_mins(1);
+const READY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// User name of a cluster's agents on the hub.
 #[must_use]
@@ -161,7 +161,7 @@ impl Spoke {
         let roles: kube::Api<k8s_openapi::api::rbac::v1::ClusterRole> =
             kube::Api::all(self.plane.client().clone());
         let aggregated = ["admin", "open-cluster-management:klusterlet-work:aggregate"];
-        wait_until("aggregated roles", PATIENCE, || async {
+        wait_until("aggregated roles", READY_TIMEOUT, || async {
             for name in aggregated {
                 let role = roles.get(name).await?;
                 if role.rules.unwrap_or_default().is_empty() {
@@ -232,7 +232,7 @@ impl Spoke {
         }
         self.plane.spawn(&spec)?;
         let what = format!("the work agent of {} is healthy", self.name);
-        let healthy = wait_until(&what, PATIENCE, || async {
+        let healthy = wait_until(&what, READY_TIMEOUT, || async {
             let request = http::Request::get("/healthz").body(Vec::new())?;
             Ok(probe.request_text(request).await.is_ok())
         })

@@ -15,7 +15,7 @@ use testenv::placement::{self, DecisionGroup, PlacementSpec};
 use testenv::{Controllers, Hub, crds};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 /// Set in a child process of this test: start a hub and wait to be killed.
 const VICTIM: &str = "TESTENV_VICTIM";
 
@@ -46,12 +46,12 @@ async fn a_real_placement_is_decided_and_follows_the_labels() -> Result<()> {
     fleet::create(client, &fleet).await.context("a second time")?;
 
     placement::write(client, "default", "all", &PlacementSpec::of_sets(&["fleet"])).await?;
-    placement::wait_decided(client, "default", "all", 12, PATIENCE).await?;
+    placement::wait_decided(client, "default", "all", 12, WAIT_TIMEOUT).await?;
 
     let wave = PlacementSpec::of_sets(&["fleet"]).matching("wave", "1");
     placement::write(client, "default", "wave", &wave).await?;
     fleet::set_labels(client, "spoke-0003", &[("wave", Some("1"))]).await?;
-    placement::wait_decided(client, "default", "wave", 1, PATIENCE).await?;
+    placement::wait_decided(client, "default", "wave", 1, WAIT_TIMEOUT).await?;
     let chosen = placement::decided(client, "default", "wave").await?;
     assert_eq!(chosen, BTreeSet::from(["spoke-0003".to_owned()]));
     hub.stop().await
@@ -84,7 +84,7 @@ async fn decisions_written_by_hand_stand_beside_the_placement_controller() -> Re
 
     // The controller has worked since: another placement is decided, and the decisions of the test are unchanged.
     placement::write(client, "default", "real", &PlacementSpec::of_sets(&["fleet"])).await?;
-    placement::wait_decided(client, "default", "real", 3, PATIENCE).await?;
+    placement::wait_decided(client, "default", "real", 3, WAIT_TIMEOUT).await?;
     assert_eq!(placement::decided(client, "default", "hand").await?.len(), 2);
     hub.stop().await
 }
@@ -105,7 +105,7 @@ async fn a_namespace_deletes_and_owned_objects_are_collected() -> Result<()> {
     maps.create(&params, &object(json!({"metadata": {"name": "in-it"}}))?)
         .await?;
     namespaces.delete("gone", &DeleteParams::default()).await?;
-    wait_until("the namespace is gone", PATIENCE, || async {
+    wait_until("the namespace is gone", WAIT_TIMEOUT, || async {
         Ok(namespaces.get_opt("gone").await?.is_none())
     })
     .await?;
@@ -120,7 +120,7 @@ async fn a_namespace_deletes_and_owned_objects_are_collected() -> Result<()> {
     let dependent = json!({"metadata": {"name": "owned", "ownerReferences": reference}});
     maps.create(&params, &object(dependent)?).await?;
     maps.delete("owner", &DeleteParams::default()).await?;
-    wait_until("the owned object is collected", PATIENCE, || async {
+    wait_until("the owned object is collected", WAIT_TIMEOUT, || async {
         Ok(maps.get_opt("owned").await?.is_none())
     })
     .await?;
@@ -165,7 +165,7 @@ subjects:
     ];
     for client in clients {
         let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
-        wait_until("the role is in force", PATIENCE, || async {
+        wait_until("the role is in force", WAIT_TIMEOUT, || async {
             Ok(maps.list(&kube::api::ListParams::default()).await.is_ok())
         })
         .await?;
@@ -319,7 +319,7 @@ async fn nothing_survives_the_kill_of_the_parent() -> Result<()> {
     assert_eq!(pids.len(), 4);
     assert!(pids.iter().all(|&pid| alive(pid)));
     parent.kill().await?;
-    wait_until("the children are dead", PATIENCE, || {
+    wait_until("the children are dead", WAIT_TIMEOUT, || {
         let dead = pids.iter().all(|&pid| !alive(pid));
         async move { Ok(dead) }
     })

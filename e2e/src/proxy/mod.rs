@@ -151,10 +151,10 @@ impl Proxy {
         self.state.cuts.send_modify(|count| *count += 1);
     }
 
-    /// Waits until a request has frozen the proxy; false after `patience`.
-    pub async fn frozen(&self, patience: Duration) -> bool {
+    /// Waits until a request has frozen the proxy; false after `timeout`.
+    pub async fn frozen(&self, timeout: Duration) -> bool {
         let mut frozen = self.state.frozen.subscribe();
-        tokio::time::timeout(patience, frozen.wait_for(|frozen| *frozen))
+        tokio::time::timeout(timeout, frozen.wait_for(|frozen| *frozen))
             .await
             .is_ok()
     }

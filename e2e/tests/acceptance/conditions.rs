@@ -85,9 +85,8 @@ async fn stalled_invalid_spec() -> Result<()> {
     if s.up().refused(json!({"preUpgradeAction": action})).await.is_err() {
         anyhow::bail!("an empty kind was accepted");
     }
-    let one = sample::action("x")["manifestWork"]["workload"]["manifests"][0].clone();
-    action["manifestWork"]["workload"]["manifests"] = json!([one, one]);
-    s.create(json!({"preUpgradeAction": action})).await?;
+    s.create(json!({"preUpgradeAction": sample::action_with_a_manifest_twice("x")}))
+        .await?;
     assert_stalled(
         &s.until("stalled", |seen| seen.is("Stalled")).await?,
         "InvalidSpec",

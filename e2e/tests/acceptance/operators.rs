@@ -247,18 +247,3 @@ async fn operators_that_never_report_are_not_failed_by_whoever_sets_their_start_
     }
     Ok(())
 }
-
-#[tokio::test]
-async fn operators_are_not_touched_when_the_platform_failed() -> Result<()> {
-    let s = Scenario::new(1).await?;
-    let strategy = json!({"clusterUpgradeTimeout": "3s"});
-    s.create(json!({"ocpOperators": {"approveAllUpgrades": true}, "upgradeStrategy": strategy}))
-        .await?;
-    s.agent(1).partial().await?;
-    s.up()
-        .row_until(s.c(1), "Failed", |row| row.phase == Phase::Failed)
-        .await?;
-    s.settle().await?;
-    assert_eq!(s.created(1, Operators), 0);
-    Ok(())
-}

@@ -56,7 +56,7 @@ async fn a_work_of_ours_that_is_already_there_is_adopted() -> Result<()> {
     let s = Scenario::new(1).await?;
     let model = s.upgrade("model");
     model.create(json!({})).await?;
-    let mut work = (*s.work(1, Platform).await?.raw).clone();
+    let mut work = sample::without_server_fields(&s.work(1, Platform).await?.raw);
     model.delete().await?;
     model.gone().await?;
     s.gone(1, Platform).await?;
@@ -66,15 +66,6 @@ async fn a_work_of_ours_that_is_already_there_is_adopted() -> Result<()> {
     let metadata = &mut work["metadata"];
     metadata["labels"][LABEL_MCU_UID] = uid;
     metadata["annotations"][api::names::ANNOTATION_OWNER] = json!(format!("{}/up", s.id()));
-    for gone in [
-        "uid",
-        "resourceVersion",
-        "creationTimestamp",
-        "generation",
-        "managedFields",
-    ] {
-        metadata.as_object_mut().context("an object")?.remove(gone);
-    }
     let posted = s.post_as_controller(s.c(1), &work).await?;
     s.work_until(1, Platform, "posted", |work| {
         work.uid() == posted["metadata"]["uid"]
@@ -243,9 +234,7 @@ async fn a_work_deleted_by_hand_comes_back_with_its_clock_unless_its_step_is_don
         .await?;
     s.agent(1).available(PreAction).await?;
     let first = s.work(1, Platform).await?;
-    s.agent(1).partial().await?;
-    s.until("partial", |seen| seen.clusters().partial_upgrade == 1)
-        .await?;
+    s.first_is_partial().await?;
     s.delete_work(1, PreAction).await?;
     s.delete_work(1, Platform).await?;
     let second = s

@@ -1,8 +1,7 @@
 //! What happens after the upgrade of a cluster.
 
 use anyhow::Result;
-use api::names::Step::{Operators, Platform, PostAction};
-use api::report::Phase;
+use api::names::Step::{Operators, PostAction};
 use e2e::{Scenario, sample};
 use serde_json::{Value, json};
 
@@ -80,42 +79,5 @@ async fn with_all_post_actions_available_it_is_complete_and_they_are_deleted() -
     let seen = s.settle().await?;
     assert_eq!((seen.post().total, seen.post().available), (2, 2));
     assert!(seen.is("Complete"));
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_canary_with_a_degraded_post_action_stops_all_others() -> Result<()> {
-    let s = Scenario::new(2).await?;
-    let canaries = sample::canaries(&s.some(&[1]));
-    s.create(check(&json!({"upgradeStrategy": {"canaryClusters": canaries}})))
-        .await?;
-    s.agent(1).completed().await?;
-    s.agent(1).degraded(PostAction).await?;
-    let seen = s.until("stalled", |seen| seen.stalled("CanaryFailed")).await?;
-    assert_eq!(seen.canaries().failed, 1);
-    s.settle().await?;
-    assert_eq!(s.created(2, Platform), 0);
-    Ok(())
-}
-
-/// The clock of the post-action starts when its work is created.
-#[tokio::test]
-async fn a_post_action_that_never_ends_fails_its_cluster() -> Result<()> {
-    let s = Scenario::new(1).await?;
-    s.create(check(
-        &json!({"upgradeStrategy": {"clusterUpgradeTimeout": "4s"}}),
-    ))
-    .await?;
-    s.agent(1).completed().await?;
-    s.agent(1).applied(PostAction).await?;
-    let row = s
-        .up()
-        .row_until(s.c(1), "failed", |row| row.phase == Phase::Failed)
-        .await?;
-    assert_eq!(row.reason, "PostActionTimeout");
-    s.until("counted", |seen| {
-        seen.clusters().failed == 1 && seen.clusters().complete == 0
-    })
-    .await?;
     Ok(())
 }

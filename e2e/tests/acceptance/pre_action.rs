@@ -38,19 +38,6 @@ async fn the_pre_action_comes_first_and_is_counted() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_available_pre_action_starts_its_own_cluster_only() -> Result<()> {
-    let s = Scenario::new(2).await?;
-    s.create(backup(&json!({}))).await?;
-    s.work(2, PreAction).await?;
-    s.agent(1).available(PreAction).await?;
-    s.work(1, Platform).await?;
-    let seen = s.settle().await?;
-    assert_eq!(s.having(Platform), [1]);
-    assert_eq!((seen.pre().available, seen.pre().progressing), (1, 1));
-    Ok(())
-}
-
-#[tokio::test]
 async fn a_degraded_pre_action_holds_back_its_own_cluster_only() -> Result<()> {
     let s = Scenario::new(3).await?;
     s.create(backup(&json!({}))).await?;
@@ -69,31 +56,6 @@ async fn a_degraded_pre_action_holds_back_its_own_cluster_only() -> Result<()> {
     s.up()
         .row_until(s.c(2), "degraded", |row| row.phase == Phase::PreActionDegraded)
         .await?;
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_recovered_pre_action_lets_its_cluster_proceed() -> Result<()> {
-    let s = Scenario::new(2).await?;
-    s.create(backup(&json!({}))).await?;
-    s.agent(2).degraded(PreAction).await?;
-    s.until("degraded", |seen| seen.pre().degraded == 1).await?;
-    s.agent(2).available(PreAction).await?;
-    s.work(2, Platform).await?;
-    let seen = s.until("recovered", |seen| seen.pre().degraded == 0).await?;
-    assert_eq!(seen.pre().available, 1);
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_degraded_pre_action_gives_its_slot_to_the_next() -> Result<()> {
-    let s = Scenario::new(2).await?;
-    s.create(backup(&json!({"upgradeStrategy": {"maxConcurrency": 1}})))
-        .await?;
-    s.work(1, PreAction).await?;
-    assert_eq!(s.created(2, PreAction), 0);
-    s.agent(1).degraded(PreAction).await?;
-    s.work(2, PreAction).await?;
     Ok(())
 }
 
@@ -182,25 +144,6 @@ async fn a_job_of_an_action_counts_when_it_succeeded_and_is_degraded_when_it_fai
     s.work(4, Platform).await?;
     s.upgrade("plain").settle().await?;
     assert_eq!(s.having(Platform), [4]);
-    Ok(())
-}
-
-/// An action has the cluster's timeout, counted from the creation of its work.
-#[tokio::test]
-async fn a_pre_action_that_never_ends_is_degraded_at_its_deadline() -> Result<()> {
-    let s = Scenario::new(1).await?;
-    s.create(backup(
-        &json!({"upgradeStrategy": {"clusterUpgradeTimeout": "3s"}}),
-    ))
-    .await?;
-    s.agent(1).applied(PreAction).await?;
-    let seen = s.until("degraded", |seen| seen.pre().degraded == 1).await?;
-    assert_eq!(seen.clusters().failed, 0);
-    let row = s
-        .up()
-        .row_until(s.c(1), "degraded", |row| row.phase == Phase::PreActionDegraded)
-        .await?;
-    assert_eq!(row.reason, "PreActionTimeout");
     Ok(())
 }
 

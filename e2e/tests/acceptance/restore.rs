@@ -19,19 +19,8 @@ fn annotation<'a>(seen: &'a Seen, name: &str) -> &'a str {
 
 /// An upgrade as a backup has it: without a status and without what the API server gives.
 fn backed_up(seen: &Seen) -> Result<Value> {
-    let mut object = (*seen.raw).clone();
-    let fields = object.as_object_mut().context("an object")?;
-    fields.remove("status");
-    let metadata = object["metadata"].as_object_mut().context("an object")?;
-    for field in [
-        "uid",
-        "resourceVersion",
-        "creationTimestamp",
-        "generation",
-        "managedFields",
-    ] {
-        metadata.remove(field);
-    }
+    let mut object = sample::without_server_fields(&seen.raw);
+    object.as_object_mut().context("an object")?.remove("status");
     Ok(object)
 }
 

@@ -1,6 +1,6 @@
 //! The retry annotation: what failed is done again, what succeeded is not (3.1).
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use api::names::ANNOTATION_STARTED_AT;
 use api::names::Step::{Operators, Platform, PostAction, PreAction};
 use api::report::{Phase, ReportRow};
@@ -139,33 +139,5 @@ async fn each_value_retries_once_and_a_retried_canary_opens_the_gate() -> Result
     s.agent(1).completed().await?;
     s.agent(2).completed().await?;
     s.complete().await?;
-    Ok(())
-}
-
-/// A retried cluster queues for a slot like any other.
-#[tokio::test]
-async fn a_retried_cluster_waits_for_a_slot() -> Result<()> {
-    let s = Scenario::new(2).await?;
-    s.create(json!({"upgradeStrategy": {"maxConcurrency": 1, "clusterUpgradeTimeout": "4s"}}))
-        .await?;
-    s.until("the first failed", |seen| seen.clusters().failed >= 1)
-        .await?;
-    s.edit(json!({"upgradeStrategy": {"clusterUpgradeTimeout": "1h"}}))
-        .await?;
-    s.agent(2).partial().await?;
-    s.until("the second runs", |seen| seen.clusters().partial_upgrade == 1)
-        .await?;
-    s.up().retry("1").await?;
-    let seen = s.until("queued", |seen| seen.waiting(s.c(1)).is_some()).await?;
-    assert_eq!(
-        seen.waiting(s.c(1)).context("it is listed")?.reason,
-        "WaitingForSlot"
-    );
-    assert_eq!(seen.in_flight(), 1);
-    s.agent(2).completed().await?;
-    s.until("the first runs", |seen| {
-        seen.clusters().initialized == 2 && seen.clusters().failed == 0
-    })
-    .await?;
     Ok(())
 }

@@ -85,36 +85,3 @@ async fn a_budget_in_percent_is_rounded_up_and_does_not_count_canaries() -> Resu
     assert_eq!(s.created(4, Platform), 0);
     Ok(())
 }
-
-#[tokio::test]
-async fn a_budget_of_none_stops_at_the_first_failure() -> Result<()> {
-    let s = Scenario::new(3).await?;
-    s.create(
-        json!({"upgradeStrategy": {"maxConcurrency": 1, "maxFailures": 0, "clusterUpgradeTimeout": "3s"}}),
-    )
-    .await?;
-    let seen = s
-        .until("stalled", |seen| seen.stalled("MaxFailuresExceeded"))
-        .await?;
-    assert_eq!(seen.clusters().failed, 1);
-    assert_eq!(s.created(2, Platform), 0);
-    Ok(())
-}
-
-/// Leaving `PreActionDegraded` is a start: not while paused.
-#[tokio::test]
-async fn a_pre_action_that_recovers_while_paused_waits() -> Result<()> {
-    let s = Scenario::new(1).await?;
-    s.create(json!({"preUpgradeAction": sample::action("backup")}))
-        .await?;
-    s.agent(1).degraded(PreAction).await?;
-    s.until("degraded", |seen| seen.pre().degraded == 1).await?;
-    s.edit(json!({"paused": true})).await?;
-    s.until("paused", |seen| seen.reason("Ready") == "Paused").await?;
-    s.agent(1).available(PreAction).await?;
-    s.settle().await?;
-    assert_eq!(s.created(1, Platform), 0);
-    s.edit(json!({"paused": false})).await?;
-    s.work(1, Platform).await?;
-    Ok(())
-}

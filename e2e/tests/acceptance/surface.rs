@@ -67,7 +67,7 @@ async fn event_reasons(s: &Scenario) -> Result<BTreeSet<String>> {
 }
 
 async fn until_events(s: &Scenario, wanted: &[&str]) -> Result<()> {
-    wait_until(&format!("events {wanted:?}"), e2e::PATIENCE, || async {
+    wait_until(&format!("events {wanted:?}"), e2e::WAIT_TIMEOUT, || async {
         let reasons = event_reasons(s).await?;
         Ok(wanted.iter().all(|reason| reasons.contains(*reason)))
     })

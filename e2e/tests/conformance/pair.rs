@@ -24,7 +24,7 @@ const FAKE: &str = "fake";
 /// The real agent checks its objects once per second, times up to 1.9.
 const QUIET: Duration = Duration::from_millis(2_500);
 /// How long the two may take to agree after a step.
-const PATIENCE: Duration = Duration::from_secs(25);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// Kind, namespace and name of an object that a case is about.
 type Object = (String, String, String, String);
@@ -110,7 +110,7 @@ impl Pair {
             "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "metadata": {},
             "spec": {"user": user, "resourceAttributes": {"verb": "patch", "group": group, "resource": resource}},
         });
-        wait_until("the role is aggregated", PATIENCE, || async {
+        wait_until("the role is aggregated", WAIT_TIMEOUT, || async {
             let request = http::Request::post("/apis/authorization.k8s.io/v1/subjectaccessreviews")
                 .header("content-type", "application/json")
                 .body(review.to_string().into_bytes())?;
@@ -216,7 +216,7 @@ impl Pair {
         works: &BTreeMap<&str, BTreeSet<String>>,
         objects: &BTreeMap<&str, BTreeSet<Object>>,
     ) -> Result<BTreeMap<String, String>> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + WAIT_TIMEOUT;
         let mut agreed: Option<Instant> = None;
         loop {
             let differing = self.differences(works, objects).await?;

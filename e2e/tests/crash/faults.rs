@@ -160,7 +160,10 @@ async fn a_refusal_that_lasts_is_not_hammered() -> Result<()> {
             .filter(creates_work)
             .collect::<Vec<_>>()
     };
-    wait_until("four tries", e2e::PATIENCE, || async { Ok(tries().len() >= 4) }).await?;
+    wait_until("four tries", e2e::WAIT_TIMEOUT, || async {
+        Ok(tries().len() >= 4)
+    })
+    .await?;
     refuse.store(false, Ordering::SeqCst);
     s.work(1, Platform).await?;
     let tries = tries();
@@ -171,7 +174,7 @@ async fn a_refusal_that_lasts_is_not_hammered() -> Result<()> {
 
 /// Slow writes must not let more clusters start than there are slots: a start counts from the moment it is sent.
 #[tokio::test]
-async fn slow_writes_do_not_exceed_the_window() -> Result<()> {
+async fn slow_writes_do_not_exceed_max_concurrency() -> Result<()> {
     let test = FaultScenario::new(&test_hub().await?, 6).await?;
     let s = &test.scenario;
     test.proxy.judge(|request| {
@@ -202,9 +205,7 @@ async fn a_deletion_missed_by_a_cut_watch_is_found_by_the_next_list() -> Result<
     let s = &test.scenario;
     s.create(json!({})).await?;
     let _controller = test.controller().await?;
-    s.agent(1).partial().await?;
-    s.until("partial", |seen| seen.clusters().partial_upgrade == 1)
-        .await?;
+    s.first_is_partial().await?;
     let old = s.work(1, Platform).await?;
 
     let blind = Arc::new(AtomicBool::new(true));

@@ -15,9 +15,7 @@ async fn a_rollout_goes_on_after_a_restart_of_the_api_server() -> Result<()> {
     let s = Scenario::on(&test_hub, 3).await?;
     s.create(json!({"ocpOperators": {"approveAllUpgrades": true}, "upgradeStrategy": {"maxConcurrency": 1}}))
         .await?;
-    s.agent(1).partial().await?;
-    s.until("partial", |seen| seen.clusters().partial_upgrade == 1)
-        .await?;
+    s.first_is_partial().await?;
     test_hub.hub().restart_apiserver().await?;
     s.agent(1).completed().await?;
     s.work(1, Operators).await?;

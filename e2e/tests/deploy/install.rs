@@ -1,12 +1,11 @@
 //! What `kubectl apply -k deploy` leaves on a hub.
 
 use anyhow::{Context as _, Result};
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, PostParams};
+use kube::api::PostParams;
 use serde_json::{Value, json};
 
 use crate::installed::{
-    Installed, any, crds, deploy_dir, installed, spec_with, type_checked, upgrade, upgrades,
+    Installed, crds, deploy_dir, installed, pods_are_restricted, spec_with, type_checked, upgrade, upgrades,
 };
 
 const OURS: [&str; 2] = [
@@ -216,28 +215,7 @@ fn words(line: Option<&str>) -> String {
 
 #[tokio::test]
 async fn the_controllers_pod_meets_the_restricted_standard_that_its_namespace_enforces() -> Result<()> {
-    let admin = installed().await?.admin().await?;
-    let deployments = any(&admin, "apps/v1", "Deployment", Some("mcu-system"));
-    let deployment = deployments.get("mcu-controller").await?;
-    assert_eq!(deployment.data["spec"]["replicas"], 2);
-    let spec = &deployment.data["spec"]["template"]["spec"];
-    let mut lax = spec.clone();
-    lax["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = json!(true);
-
-    let pods: Api<Pod> = Api::namespaced(admin, "mcu-system");
-    let dry = PostParams {
-        dry_run: true,
-        ..Default::default()
-    };
-    let pod =
-        |spec: &Value| serde_json::from_value::<Pod>(json!({"metadata": {"name": "one"}, "spec": spec}));
-    pods.create(&dry, &pod(spec)?).await?;
-    let refused = pods
-        .create(&dry, &pod(&lax)?)
-        .await
-        .err()
-        .context("refused")?
-        .to_string();
-    assert!(refused.contains("violates PodSecurity \"restricted"), "{refused}");
-    Ok(())
+    let loosen =
+        |container: &mut Value| container["securityContext"]["allowPrivilegeEscalation"] = json!(true);
+    pods_are_restricted(installed().await?, "mcu-system", "mcu-controller", loosen).await
 }

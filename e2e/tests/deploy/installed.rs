@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DynamicObject, ListParams, ObjectMeta, PostParams};
 use kube::core::{ApiResource, GroupVersionKind, TypeMeta};
 use kube::{Client, ResourceExt as _};
@@ -33,7 +34,7 @@ pub const CONTROLLER: &str = "system:serviceaccount:mcu-system:mcu-controller";
 /// The executor that [`LENT`] may use.
 pub const EXECUTOR: &str = "system:serviceaccount:backup:runner";
 /// How long the control plane may take to act on what was written.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+pub const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A hub with deploy/ on it.
 pub struct Installed {
@@ -206,7 +207,7 @@ impl Installed {
                 json!({}),
             ),
         ];
-        wait_until("the admission policies are in force", PATIENCE, async || {
+        wait_until("the admission policies are in force", WAIT_TIMEOUT, async || {
             let mut answers = vec![
                 try_create(&editor, "team-a", "probe", &borrowing).await.map(drop),
                 try_create(&editor, "team-a", "probe", &hub).await.map(drop),
@@ -249,7 +250,7 @@ pub async fn type_checked(policies: &[&str]) -> Result<()> {
         None,
     );
     for name in policies {
-        wait_until(&format!("{name} is type-checked"), PATIENCE, async || {
+        wait_until(&format!("{name} is type-checked"), WAIT_TIMEOUT, async || {
             let policy = all.get(name).await?;
             Ok(policy.data["status"]["observedGeneration"].as_i64() == policy.metadata.generation)
         })
@@ -330,4 +331,38 @@ pub async fn try_create(client: &Client, namespace: &str, name: &str, spec: &Val
     created
         .map(|object| object.data)
         .map_err(|error| error.to_string())
+}
+
+/// Fails unless a Deployment's two pods meet the restricted Pod Security Standard, and the namespace refuses them after
+/// `loosen` has changed their container.
+pub async fn pods_are_restricted(
+    installed: &Installed,
+    namespace: &str,
+    name: &str,
+    loosen: impl FnOnce(&mut Value),
+) -> Result<()> {
+    let admin = installed.admin().await?;
+    let deployments = any(&admin, "apps/v1", "Deployment", Some(namespace));
+    let deployment = deployments.get(name).await?;
+    assert_eq!(deployment.data["spec"]["replicas"], 2);
+    let spec = &deployment.data["spec"]["template"]["spec"];
+    let mut loose = spec.clone();
+    loosen(&mut loose["containers"][0]);
+
+    let pods: Api<Pod> = Api::namespaced(admin, namespace);
+    let dry = PostParams {
+        dry_run: true,
+        ..Default::default()
+    };
+    let pod =
+        |spec: &Value| serde_json::from_value::<Pod>(json!({"metadata": {"name": "one"}, "spec": spec}));
+    pods.create(&dry, &pod(spec)?).await?;
+    let refused = pods
+        .create(&dry, &pod(&loose)?)
+        .await
+        .err()
+        .context("refused")?
+        .to_string();
+    assert!(refused.contains("violates PodSecurity \"restricted"), "{refused}");
+    Ok(())
 }

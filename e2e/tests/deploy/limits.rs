@@ -9,7 +9,7 @@ use serde_json::json;
 use testenv::hub::wait_until;
 
 use crate::actors::{namespace, owner_of};
-use crate::installed::{PATIENCE, any, deploy_dir, installed, spec_with, upgrade, upgrades};
+use crate::installed::{WAIT_TIMEOUT, any, deploy_dir, installed, spec_with, upgrade, upgrades};
 
 const FLOW: &str = "flowcontrol.apiserver.k8s.io/v1";
 
@@ -50,9 +50,11 @@ async fn the_lease_has_another_priority_level_than_the_controllers_other_request
         ("/version", "mcu-controller", "mcu-controller"),
     ];
     for (path, schema, level) in expected {
-        wait_until(&format!("{path} is served by {schema}"), PATIENCE, async || {
-            Ok(served(&controller, path).await? == (schema.to_owned(), level.to_owned()))
-        })
+        wait_until(
+            &format!("{path} is served by {schema}"),
+            WAIT_TIMEOUT,
+            async || Ok(served(&controller, path).await? == (schema.to_owned(), level.to_owned())),
+        )
         .await?;
     }
     // Another account of the hub is served as before.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use testenv::hub::wait_until;
 
 use crate::actors::{denied, namespace, owner_of};
-use crate::installed::{PATIENCE, any, installed, spec_with, upgrade, upgrades};
+use crate::installed::{WAIT_TIMEOUT, any, installed, spec_with, upgrade, upgrades};
 
 const NAME: &str = "spring-report-1";
 
@@ -211,7 +211,7 @@ async fn garbage_collection_orphans_and_removes_reports() -> Result<()> {
     upgrades(&owner_of("collected").await?, "collected")
         .delete("spring", &DeleteParams::foreground())
         .await?;
-    wait_until("the report is collected", PATIENCE, async || {
+    wait_until("the report is collected", WAIT_TIMEOUT, async || {
         Ok(reports(&admin, "collected").get_opt(NAME).await?.is_none())
     })
     .await

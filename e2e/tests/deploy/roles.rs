@@ -7,7 +7,7 @@ use kube::api::{Api, PostParams};
 use testenv::hub::wait_until;
 
 use crate::installed::{
-    CONTROLLER, DEVELOPER, EDITOR, EXECUTOR, HUB_UPGRADER, PATIENCE, PLACER, VIEWER, installed,
+    CONTROLLER, DEVELOPER, EDITOR, EXECUTOR, HUB_UPGRADER, PLACER, VIEWER, WAIT_TIMEOUT, installed,
 };
 
 const CLUSTER: &str = "cluster.open-cluster-management.io";
@@ -169,7 +169,7 @@ async fn whoever_may_view_a_namespace_sees_upgrades_and_reports_and_writes_none(
     for user in [VIEWER, DEVELOPER] {
         for resource in ["managedclustersupgrades", "managedclustersupgradereports"] {
             // The role is aggregated by a controller, some time after it is applied.
-            wait_until("the viewer's role is aggregated", PATIENCE, async || {
+            wait_until("the viewer's role is aggregated", WAIT_TIMEOUT, async || {
                 Ask::of("list", CLUSTER, resource, "team-a")
                     .allowed(&admin, user)
                     .await

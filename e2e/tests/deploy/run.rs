@@ -14,14 +14,14 @@ use testenv::placement::{PLACEMENT_LABEL, PlacementSpec};
 use testenv::{ClusterSpec, FleetSpec, fleet, placement};
 
 use crate::actors::manifest_works;
-use crate::installed::{PATIENCE, any, installed, spec_with, upgrade, upgrades};
+use crate::installed::{WAIT_TIMEOUT, any, installed, spec_with, upgrade, upgrades};
 
 const CLUSTER: &str = "cluster.open-cluster-management.io";
 /// Long enough for the controller to start a cluster that it takes for selected.
 const START: Duration = Duration::from_secs(5);
 
 /// A namespace with a bound set, a Placement in it, an upgrade by that Placement, and a controller for it alone.
-struct Ground {
+struct TestBed {
     admin: Client,
     namespace: &'static str,
     /// Of the bound set.
@@ -31,7 +31,7 @@ struct Ground {
     controller: ControllerProcess,
 }
 
-impl Ground {
+impl TestBed {
     /// `rules` are the rights of `user` in the namespace, in addition to the cluster role `role`.
     async fn prepare(namespace: &'static str, user: &str, rules: &Value, role: &str) -> Result<Self> {
         let installed = installed().await?;
@@ -85,7 +85,7 @@ impl Ground {
     /// Waits until the controller says this of the selection.
     async fn told(&self, phrase: &str) -> Result<()> {
         let api = upgrades(&self.admin, self.namespace);
-        wait_until(phrase, PATIENCE, || async {
+        wait_until(phrase, WAIT_TIMEOUT, || async {
             let upgrade = api.get("u").await?;
             let conditions = upgrade.data["status"]["conditions"].as_array().cloned();
             let mut selected = conditions
@@ -118,7 +118,7 @@ impl Ground {
     /// The work of the cluster that may be selected appears, and no other.
     async fn starts(&self) -> Result<()> {
         let expected = [format!("{}-cluster-upgrade", self.inside)];
-        wait_until("the cluster starts", PATIENCE, || async {
+        wait_until("the cluster starts", WAIT_TIMEOUT, || async {
             Ok(self.works().await? == expected)
         })
         .await
@@ -168,8 +168,8 @@ fn owned_by(kind: &str, name: &str, uid: &str) -> Value {
 }
 
 /// Everything that somebody could write to have a cluster upgraded: path of the collection, name in it.
-fn writable(ground: &Ground) -> Vec<(String, String)> {
-    let (namespace, cluster) = (ground.namespace, &ground.inside);
+fn writable(bed: &TestBed) -> Vec<(String, String)> {
+    let (namespace, cluster) = (bed.namespace, &bed.inside);
     let of = |group: &str, namespace: &str, plural: &str, name: &str| {
         let path = if namespace.is_empty() {
             format!("/apis/{group}/{plural}")
@@ -240,16 +240,16 @@ async fn tried(client: &Client, (path, name): &(String, String)) -> Result<Vec<S
 async fn nothing_starts_by_a_forged_decision_beside_a_running_controller() -> Result<()> {
     let rules = json!([{"apiGroups": [CLUSTER], "resources": ["placementdecisions", "placementdecisions/status"],
         "verbs": ["*"]}]);
-    let ground = Ground::prepare("forged", "dora", &rules, "view").await?;
+    let bed = TestBed::prepare("forged", "dora", &rules, "view").await?;
     let hub = &installed().await?.hub;
     let dora = hub.client_as("dora", &["system:authenticated"]).await?;
-    let uid = ground.placement().await?;
+    let uid = bed.placement().await?;
     let label = json!({PLACEMENT_LABEL: "p"});
-    let (namespace, inside, outside) = (ground.namespace, &ground.inside, &ground.outside);
-    ground.told("Placement forged/p has decided no cluster").await?;
+    let (namespace, inside, outside) = (bed.namespace, &bed.inside, &bed.outside);
+    bed.told("Placement forged/p has decided no cluster").await?;
 
     // The label alone, and owners that are not this Placement.
-    let own = upgrades(&ground.admin, namespace).get("u").await?;
+    let own = upgrades(&bed.admin, namespace).get("u").await?;
     let other = owned_by(
         "ManagedClustersUpgrade",
         "u",
@@ -264,8 +264,7 @@ async fn nothing_starts_by_a_forged_decision_beside_a_running_controller() -> Re
         inside,
     )
     .await?;
-    ground
-        .told("ignored PlacementDecisions of Placement forged/p: 2; they lack the ownerReference")
+    bed.told("ignored PlacementDecisions of Placement forged/p: 2; they lack the ownerReference")
         .await?;
     // The owner without the label: the controller does not see it.
     let owned = owned_by("Placement", "p", &uid);
@@ -280,13 +279,12 @@ async fn nothing_starts_by_a_forged_decision_beside_a_running_controller() -> Re
     // As OCM writes it, on a cluster of a set that is not bound here.
     let as_ocm = json!({"labels": label, "ownerReferences": owned});
     decide(&dora, namespace, "outside", as_ocm.clone(), outside).await?;
-    ground
-        .told("ignored clusters that Placement forged/p decided on: 1, such as forged-outside")
+    bed.told("ignored clusters that Placement forged/p decided on: 1, such as forged-outside")
         .await?;
-    ground.nothing_starts().await?;
+    bed.nothing_starts().await?;
 
     // What the editor may do otherwise: nothing.
-    let others = writable(&ground);
+    let others = writable(&bed);
     let mut passed = Vec::new();
     for object in others
         .iter()
@@ -298,40 +296,40 @@ async fn nothing_starts_by_a_forged_decision_beside_a_running_controller() -> Re
 
     // The controller does work: the same decision on a cluster within the sets starts that one.
     decide(&dora, namespace, "good", as_ocm, inside).await?;
-    ground.starts().await
+    bed.starts().await
 }
 
 #[tokio::test]
 async fn a_reader_writes_nothing_beside_a_running_controller() -> Result<()> {
-    let ground = Ground::prepare("read", "rita", &json!([]), "view").await?;
+    let bed = TestBed::prepare("read", "rita", &json!([]), "view").await?;
     let as_ocm = json!({"labels": {PLACEMENT_LABEL: "p"},
-        "ownerReferences": owned_by("Placement", "p", &ground.placement().await?)});
-    decide(&ground.admin, ground.namespace, "good", as_ocm, &ground.inside).await?;
-    ground.starts().await?;
+        "ownerReferences": owned_by("Placement", "p", &bed.placement().await?)});
+    decide(&bed.admin, bed.namespace, "good", as_ocm, &bed.inside).await?;
+    bed.starts().await?;
 
     let hub = &installed().await?.hub;
     let rita = hub.client_as("rita", &["system:authenticated"]).await?;
-    let read = upgrades(&rita, ground.namespace);
-    wait_until("the viewer's role is aggregated", PATIENCE, || async {
+    let read = upgrades(&rita, bed.namespace);
+    wait_until("the viewer's role is aggregated", WAIT_TIMEOUT, || async {
         Ok(read.get("u").await.is_ok())
     })
     .await?;
     let mut passed = Vec::new();
-    for object in writable(&ground) {
+    for object in writable(&bed) {
         passed.extend(tried(&rita, &object).await?);
     }
     assert!(passed.is_empty(), "{passed:#?}");
     tokio::time::sleep(START).await;
-    ground.starts().await?;
+    bed.starts().await?;
     assert_eq!(read.get("u").await?.data["spec"]["paused"], Value::Null);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_running_controller_finds_the_shipped_policies_enforced_for_its_account() -> Result<()> {
-    let ground = Ground::prepare("enforced", "nobody", &json!([]), "view").await?;
-    wait_until("the policies are read", PATIENCE, || async {
-        Ok(ground
+    let bed = TestBed::prepare("enforced", "nobody", &json!([]), "view").await?;
+    wait_until("the policies are read", WAIT_TIMEOUT, || async {
+        Ok(bed
             .controller
             .get("/readyz?verbose")
             .await?
@@ -339,7 +337,7 @@ async fn a_running_controller_finds_the_shipped_policies_enforced_for_its_accoun
             .contains("policies"))
     })
     .await?;
-    let (_, text) = ground.controller.get("/readyz?verbose").await?;
+    let (_, text) = bed.controller.get("/readyz?verbose").await?;
     assert!(text.contains("[+]policies ok"), "{text}");
     Ok(())
 }

@@ -8,7 +8,7 @@ use testenv::hub::wait_until;
 
 use crate::actors::{denied, namespace, owner_of};
 use crate::installed::{
-    EDITOR, PATIENCE, deploy_dir, installed, spec_with, try_create, type_checked, upgrade, upgrades,
+    EDITOR, WAIT_TIMEOUT, deploy_dir, installed, spec_with, try_create, type_checked, upgrade, upgrades,
 };
 
 const NAMESPACE: &str = "strict";
@@ -66,7 +66,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: nick}]
     testenv::apply::apply_objects(&installed.admin().await?, &grants).await?;
     let owner = owner_of(NAMESPACE).await?;
     let probe = spec_with(json!({"preUpgradeAction": action(&Value::Null, "probe")}));
-    wait_until("the policy is in force", PATIENCE, async || {
+    wait_until("the policy is in force", WAIT_TIMEOUT, async || {
         Ok(try_create(&owner, NAMESPACE, "probe", &probe).await.is_err())
     })
     .await

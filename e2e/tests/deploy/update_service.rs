@@ -1,12 +1,11 @@
 //! What `kubectl apply -k deploy/update-service` leaves on a cluster.
 
 use anyhow::{Context as _, Result};
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, ListParams, PostParams};
-use serde_json::json;
+use kube::api::ListParams;
+use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use crate::installed::{Installed, any, deploy_dir, installed};
+use crate::installed::{Installed, any, deploy_dir, installed, pods_are_restricted};
 
 const NAMESPACE: &str = "mcu-update-service";
 
@@ -43,31 +42,8 @@ async fn a_second_apply_changes_nothing() -> Result<()> {
 
 #[tokio::test]
 async fn the_pod_meets_the_restricted_standard_that_its_namespace_enforces() -> Result<()> {
-    let admin = with_service().await?.admin().await?;
-    let deployment = any(&admin, "apps/v1", "Deployment", Some(NAMESPACE))
-        .get("update-service")
-        .await?;
-    assert_eq!(deployment.data["spec"]["replicas"], 2);
-    let spec = &deployment.data["spec"]["template"]["spec"];
-    let mut lax = spec.clone();
-    lax["containers"][0]["securityContext"]["capabilities"] = json!({});
-    let pods: Api<Pod> = Api::namespaced(admin, NAMESPACE);
-    let dry = PostParams {
-        dry_run: true,
-        ..Default::default()
-    };
-    let pod = |spec: &serde_json::Value| {
-        serde_json::from_value::<Pod>(json!({"metadata": {"name": "one"}, "spec": spec}))
-    };
-    pods.create(&dry, &pod(spec)?).await?;
-    let refused = pods
-        .create(&dry, &pod(&lax)?)
-        .await
-        .err()
-        .context("refused")?
-        .to_string();
-    assert!(refused.contains("violates PodSecurity \"restricted"), "{refused}");
-    Ok(())
+    let loosen = |container: &mut Value| container["securityContext"]["capabilities"] = json!({});
+    pods_are_restricted(with_service().await?, NAMESPACE, "update-service", loosen).await
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use testenv::hub::wait_until;
 
 use crate::actors::{agent, cluster, denied, manifest_works, owner_of, work};
-use crate::installed::{CONTROLLER, PATIENCE, installed};
+use crate::installed::{CONTROLLER, WAIT_TIMEOUT, installed};
 
 const STEPS: [Step; 4] = [Step::PreAction, Step::Platform, Step::Operators, Step::PostAction];
 
@@ -381,7 +381,7 @@ async fn a_namespace_with_works_of_an_upgrade_can_be_deleted() -> Result<()> {
     let admin = installed().await?.admin().await?;
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(admin);
     namespaces.delete("doomed", &DeleteParams::default()).await?;
-    wait_until("the namespace is gone", PATIENCE, async || {
+    wait_until("the namespace is gone", WAIT_TIMEOUT, async || {
         Ok(namespaces.get_opt("doomed").await?.is_none())
     })
     .await

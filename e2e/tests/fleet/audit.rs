@@ -82,17 +82,17 @@ impl Audit {
         &self,
         what: &str,
         count: usize,
-        patience: Duration,
+        timeout: Duration,
         wanted: impl Fn(&Request) -> bool,
     ) -> Result<Vec<Request>> {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
             let found = self.writes(&wanted)?;
             if found.len() >= count {
                 return Ok(found);
             }
             if Instant::now() > deadline {
-                bail!("not within {patience:?}: {what}; there were {found:?}");
+                bail!("not within {timeout:?}: {what}; there were {found:?}");
             }
             tokio::time::sleep(LOOK).await;
         }

@@ -18,7 +18,7 @@ use testenv::{
     Tool, fleet, klusterlet,
 };
 
-use crate::fleet_test::PATIENCE;
+use crate::fleet_test::WAIT_TIMEOUT;
 use crate::follow::{self, Follow};
 
 /// Environment variable that names a binary to use as it is.
@@ -158,11 +158,7 @@ impl Cluster {
         let role = self
             .kubectl(&["get", "clusterrole", EXECUTION_ROLE, "-o", "json"])
             .await?;
-        let mut role: Value = serde_json::from_str(&role)?;
-        e2e::sample::merge(
-            &mut role["metadata"],
-            &json!({"resourceVersion": null, "uid": null, "creationTimestamp": null, "managedFields": null}),
-        );
+        let role = e2e::sample::without_server_fields(&serde_json::from_str(&role)?);
         self.state().role = Some(role);
         self.kubectl(&["delete", "clusterrole", EXECUTION_ROLE]).await?;
         self.agent_may_bind(false).await
@@ -201,7 +197,7 @@ impl Cluster {
         let account = format!("--as={}", work_account());
         let asked = ["auth", "can-i", "create", "clusterrolebindings", &account];
         let what = format!("whether the agent of {} may bind roles is {wanted}", self.name());
-        wait_until(&what, PATIENCE, || async {
+        wait_until(&what, WAIT_TIMEOUT, || async {
             // The answer no is an exit code, too.
             Ok(self.kubectl(&asked).await.is_ok() == wanted)
         })
@@ -274,7 +270,7 @@ impl Cluster {
                 .await?;
         }
         // What is waited for from here on is about the next one.
-        let gone = self.follow.until(PATIENCE, Value::is_null).await;
+        let gone = self.follow.until(WAIT_TIMEOUT, Value::is_null).await;
         gone.map(drop)
             .with_context(|| format!("{} is not uninstalled", self.name()))
     }
@@ -321,7 +317,7 @@ impl Cluster {
 
     /// Waits until the ClusterVersion is as it should be.
     pub async fn version_until(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Result<Arc<Value>> {
-        let found = self.follow.until(PATIENCE, holds).await;
+        let found = self.follow.until(WAIT_TIMEOUT, holds).await;
         let Some(found) = found else {
             let exited = match &self.state().platform {
                 Some(platform) => platform.exited()?,
@@ -330,7 +326,7 @@ impl Cluster {
             let exited = exited.map_or(String::new(), |status| {
                 format!(" (the platform ended with {status})")
             });
-            bail!("{}: not within {PATIENCE:?}: {what}{exited}", self.name());
+            bail!("{}: not within {WAIT_TIMEOUT:?}: {what}{exited}", self.name());
         };
         Ok(found)
     }

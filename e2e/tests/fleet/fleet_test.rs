@@ -27,7 +27,7 @@ pub const SET: &str = "fleet";
 /// Duration of a lease. A cluster that has not renewed it for five times as long is Unknown.
 const LEASE_SECONDS: u32 = 2;
 /// How long anything may take: nothing on a quiet machine takes a tenth of it.
-pub const PATIENCE: Duration = Duration::from_mins(4);
+pub const WAIT_TIMEOUT: Duration = Duration::from_mins(4);
 
 static FLEET: OnceCell<Option<Fleet>> = OnceCell::const_new();
 static QUEUE: LazyLock<Queue> = LazyLock::new(|| Queue::new(CLUSTERS.len()));
@@ -190,7 +190,7 @@ impl Turn {
         let names: Vec<&str> = taken.numbers().iter().map(|&number| CLUSTERS[number]).collect();
         Ok(Self {
             fleet,
-            scenario: Scenario::over(&fleet.test_hub, SET, &names, PATIENCE).await?,
+            scenario: Scenario::over(&fleet.test_hub, SET, &names, WAIT_TIMEOUT).await?,
             taken,
         })
     }
@@ -250,7 +250,7 @@ impl Turn {
             let cluster = self.cluster(number);
             cluster.recover().await?;
             let what = format!("{} has no works", cluster.name());
-            wait_until(&what, PATIENCE, || async {
+            wait_until(&what, WAIT_TIMEOUT, || async {
                 let works = ["get", "manifestworks", "-n", cluster.name(), "-o", "name"];
                 Ok(hub.kubectl(&works).await?.is_empty())
             })

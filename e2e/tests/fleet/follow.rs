@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 /// Changes that are remembered.
-const MOST: usize = 60;
+const MAX_CHANGES: usize = 60;
 /// Pause before another try while the API server is away.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -62,7 +62,7 @@ impl Follow {
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         let line = brief(&version);
         if changes.back().is_none_or(|last| !last.ends_with(&line)) {
-            if changes.len() == MOST {
+            if changes.len() == MAX_CHANGES {
                 changes.pop_front();
             }
             changes.push_back(format!("{} {line}", Utc::now().format("%H:%M:%S%.3f")));
@@ -72,10 +72,10 @@ impl Follow {
     }
 
     /// Waits until it is as it should be; nothing when it is not in time.
-    pub async fn until(&self, patience: Duration, holds: impl Fn(&Value) -> bool) -> Option<Arc<Value>> {
+    pub async fn until(&self, timeout: Duration, holds: impl Fn(&Value) -> bool) -> Option<Arc<Value>> {
         let mut now = self.now.subscribe();
         let waiting = now.wait_for(|version| holds(version));
-        let found = tokio::time::timeout(patience, waiting).await.ok()?.ok()?;
+        let found = tokio::time::timeout(timeout, waiting).await.ok()?.ok()?;
         Some(Arc::clone(&found))
     }
 

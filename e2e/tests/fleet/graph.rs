@@ -13,7 +13,7 @@ use testenv::{Process, ProcessSpec};
 
 /// Environment variable that names a binary to use as it is.
 const BINARY: &str = "MCU_UPDATE_SERVICE";
-const PATIENCE: Duration = Duration::from_mins(1);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The real payload of every release, by version.
 pub fn payloads(data: &Path) -> Result<BTreeMap<String, String>> {
@@ -52,7 +52,7 @@ impl UpdateService {
             format!("--graph-data={}", file("graph-data.tar.gz")),
         ]);
         let process = Process::start(&spec, logs)?;
-        let ready = wait_until("the update service is ready", PATIENCE, || async {
+        let ready = wait_until("the update service is ready", WAIT_TIMEOUT, || async {
             if let Some(status) = process.exited()? {
                 bail!("the update service ended with {status}");
             }

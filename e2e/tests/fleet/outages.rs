@@ -7,7 +7,7 @@ use testenv::{AgentOptions, hub};
 
 use crate::audit::Audit;
 use crate::cluster::{HELD, completed, history, under_way, work_account};
-use crate::fleet_test::{PATIENCE, Turn, at, job, limits, part, steadily, to, whole, with};
+use crate::fleet_test::{Turn, WAIT_TIMEOUT, at, job, limits, part, steadily, to, whole, with};
 
 const FROM: &str = "4.16.10";
 const TARGET: &str = "4.16.20";
@@ -87,7 +87,7 @@ async fn an_agent_and_an_api_server_that_come_back_find_their_upgrade_where_it_w
             .await?;
         // It notices by the heartbeat that an API server is gone.
         let what = format!("{} is tainted", offline.name());
-        hub::wait_until(&what, PATIENCE, || async {
+        hub::wait_until(&what, WAIT_TIMEOUT, || async {
             let taints = ["-o", "jsonpath={.spec.taints[*].key}"];
             let asked = [["get", "managedcluster", offline.name()].as_slice(), &taints].concat();
             let taints = turn.test_hub().hub().kubectl(&asked).await?;

@@ -11,7 +11,7 @@ use testenv::hub::wait_until;
 use testenv::placement::{self, PlacementSpec};
 
 use crate::cluster::{HELD, completed, under_way};
-use crate::fleet_test::{PATIENCE, SET, Turn, at, limits, part, to, with};
+use crate::fleet_test::{SET, Turn, WAIT_TIMEOUT, at, limits, part, to, with};
 
 const WAVE: &str = "fleet/wave";
 const PLACEMENT: &str = "wave";
@@ -32,7 +32,7 @@ async fn decided(turn: &Turn, numbers: &[usize]) -> Result<()> {
     let s = turn.scenario();
     let wanted: BTreeSet<String> = s.some(numbers).into_iter().collect();
     let what = format!("the placement chooses {wanted:?}");
-    wait_until(&what, PATIENCE, || async {
+    wait_until(&what, WAIT_TIMEOUT, || async {
         Ok(placement::decided(s.client(), s.id(), PLACEMENT).await? == wanted)
     })
     .await

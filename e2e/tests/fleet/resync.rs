@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::audit::{Audit, Request};
 use crate::cluster::{HELD, under_way, work_account};
-use crate::fleet_test::{PATIENCE, at, limits, play, to, with};
+use crate::fleet_test::{WAIT_TIMEOUT, at, limits, play, to, with};
 use crate::queue::Rank;
 
 /// The agent applies an unchanged work by itself after four minutes, times up to one and a half.
@@ -46,7 +46,12 @@ async fn a_work_that_is_applied_again_changes_nothing() -> Result<()> {
             s.patch(Kind::Work, s.c(1), &Platform.work_name(s.c(1)), &label)
                 .await?;
             on_cluster
-                .until("the agent applies a work with a new label", 1, PATIENCE, applies)
+                .until(
+                    "the agent applies a work with a new label",
+                    1,
+                    WAIT_TIMEOUT,
+                    applies,
+                )
                 .await?;
         }
         let forced = chrono::Utc::now();

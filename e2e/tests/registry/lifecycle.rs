@@ -16,7 +16,7 @@ use crate::service::Service;
 
 const REPOSITORY: &str = "mirror/releases";
 const CHANNEL: &str = "stable-4.14";
-const PATIENCE: Duration = Duration::from_mins(1);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 const ERRORS: &str = "cincinnati_gb_graph_upstream_errors_total";
 
 fn release(version: &str, previous: &[&str]) -> Release {
@@ -61,7 +61,7 @@ impl Stage {
             "--refresh=1s".to_owned(),
         ];
         let service = Service::start(dir.path(), "service", &args).await?;
-        service.ready(PATIENCE).await?;
+        service.ready(WAIT_TIMEOUT).await?;
         Ok(Self {
             registry,
             proxy,
@@ -81,7 +81,7 @@ impl Stage {
         F: FnMut() -> Fut,
         Fut: Future<Output = Result<bool>>,
     {
-        let outcome = wait_until(what, PATIENCE, condition).await;
+        let outcome = wait_until(what, WAIT_TIMEOUT, condition).await;
         outcome.map_err(|error| error.context(self.service.log_tail(20)))
     }
 }
@@ -206,7 +206,7 @@ async fn the_configuration_that_deploy_ships_is_understood() -> Result<()> {
     ];
     let service = Service::start(dir.path(), "service", &args).await?;
     // Its registry is an example: it lives and is not ready.
-    let outcome = wait_until("it lives", PATIENCE, async || {
+    let outcome = wait_until("it lives", WAIT_TIMEOUT, async || {
         Ok(service.get("/livez").await.is_ok_and(|(status, _)| status == 200))
     });
     outcome

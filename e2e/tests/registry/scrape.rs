@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use http::Method;
+use repository::data::ServedGraph;
 use testenv::Registry;
 use testenv::image::{Family, Image, layer};
 
-use crate::data::{Corpus, Graph, Release};
+use crate::data::{Corpus, Release};
 use crate::proxy::{Proxy, Seen, Verdict};
 use crate::service::Service;
 
 const REPOSITORY: &str = "openshift/release-images";
-const PATIENCE: Duration = Duration::from_mins(3);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(3);
 /// Long enough to be noticed, short enough for a hundred of them.
 const SLOW: Duration = Duration::from_millis(400);
 
@@ -161,7 +162,7 @@ fn fetches(log: &[Seen]) -> BTreeMap<String, usize> {
 /// Compares every captured channel.
 async fn compare(
     service: &Service,
-    expected: &[(String, Graph)],
+    expected: &[(String, ServedGraph)],
     payload: impl Fn(&str) -> String,
 ) -> Result<()> {
     for (channel, graph) in expected {
@@ -208,7 +209,7 @@ async fn releases_are_served_as_expected(corpus: &Corpus) -> Result<()> {
         format!("--state-dir={}", state.display()),
     ];
     let first = Service::start(dir.path(), "first", &args).await?;
-    first.ready(PATIENCE).await?;
+    first.ready(WAIT_TIMEOUT).await?;
     compare(&first, expected, payload).await?;
     other_architectures(&first, corpus).await?;
     let log = proxy.take_log();
@@ -230,7 +231,7 @@ async fn releases_are_served_as_expected(corpus: &Corpus) -> Result<()> {
     first.stop().await?;
 
     let second = Service::start(dir.path(), "second", &args).await?;
-    second.ready(PATIENCE).await?;
+    second.ready(WAIT_TIMEOUT).await?;
     compare(&second, expected, payload).await?;
     other_architectures(&second, corpus).await?;
     let again = fetches(&proxy.take_log());
@@ -250,6 +251,6 @@ async fn other_architectures(service: &Service, corpus: &Corpus) -> Result<()> {
         ensure!(versions == corpus.shared, "{arch}: {versions:?}");
     }
     let nothing = service.graph(corpus.shared_channel, "s390x").await?;
-    ensure!(nothing == Graph::default(), "{nothing:?}");
+    ensure!(nothing == ServedGraph::default(), "{nothing:?}");
     Ok(())
 }

@@ -10,10 +10,9 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
+use repository::data::ServedGraph;
 use testenv::hub::wait_until;
 use testenv::{Process, ProcessSpec};
-
-use crate::data::Graph;
 
 /// Environment variable that names a binary to use as it is.
 const BINARY: &str = "MCU_UPDATE_SERVICE";
@@ -39,8 +38,8 @@ impl Service {
     }
 
     /// Waits until it has a graph.
-    pub async fn ready(&self, patience: Duration) -> Result<()> {
-        let outcome = wait_until("the service is ready", patience, || async {
+    pub async fn ready(&self, timeout: Duration) -> Result<()> {
+        let outcome = wait_until("the service is ready", timeout, || async {
             if let Some(status) = self.process.exited()? {
                 bail!("the service ended with {status}");
             }
@@ -61,13 +60,13 @@ impl Service {
     }
 
     /// What it serves for a channel.
-    pub async fn graph(&self, channel: &str, arch: &str) -> Result<Graph> {
+    pub async fn graph(&self, channel: &str, arch: &str) -> Result<ServedGraph> {
         let path = format!("{PREFIX}/v1/graph?channel={channel}&arch={arch}");
         let (status, body) = self.get(&path).await?;
         if status != 200 {
             bail!("{path}: {status}: {}", String::from_utf8_lossy(&body));
         }
-        Graph::read(&serde_json::from_slice(&body)?).with_context(|| path)
+        ServedGraph::read(&body).with_context(|| path)
     }
 
     /// The sum of a metric over its labels; zero when it is not there.

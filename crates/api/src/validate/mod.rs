@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_example_is_good() {
+    fn a_spec_with_selection_version_operators_and_strategy_is_valid() {
         let spec = json!({
             "placement": [{"name": "dev-clusters", "namespace": "dev"}],
             "clusterSelector": {"clusterSets": ["dev"], "matchExpressions": [{"key": "name", "operator": "In", "values": ["dev1"]}]},

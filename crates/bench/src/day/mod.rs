@@ -78,7 +78,7 @@ struct Report {
     simulated_hours: f64,
     complete: usize,
     failed: usize,
-    /// Failed clusters by the reported cause.
+    /// Failed clusters by cause. The cause of a timeout is what the cluster waited for.
     causes: BTreeMap<String, usize>,
     cases: Vec<Tally>,
     mismatches: Vec<Mismatch>,
@@ -126,8 +126,8 @@ async fn upgrade(args: &DayArgs) -> Result<Report> {
     let begun = Instant::now();
     let spec = fixtures::spec(SET, args.slots, args.factor);
     testbed::create_upgrade(&hub, NAMESPACE, UPGRADE, &spec).await?;
-    let rows = match follow(&hub, &fixtures, args).await {
-        Ok(rows) => rows,
+    let ended = match follow(&hub, &fixtures, args).await {
+        Ok(ended) => ended,
         Err(error) => bail!(
             "{error:#}; the end of the controller's log:\n{}",
             tail(&hub.dir().join(format!("{CONTROLLER}.log")), 15)
@@ -135,19 +135,30 @@ async fn upgrade(args: &DayArgs) -> Result<Report> {
     };
     let seconds = begun.elapsed().as_secs_f64();
     hub.stop().await?;
-    Ok(report(args, &fixtures, &rows, seconds))
+    Ok(report(args, &fixtures, &ended, seconds))
 }
 
-fn report(args: &DayArgs, fixtures: &Fixtures, rows: &BTreeMap<String, ReportRow>, seconds: f64) -> Report {
+/// The clusters when all of them have come to their end.
+struct Ended {
+    rows: BTreeMap<String, ReportRow>,
+    /// What each cluster waited for when its upgrade was last seen under way.
+    waited_for: BTreeMap<String, String>,
+}
+
+fn report(args: &DayArgs, fixtures: &Fixtures, ended: &Ended, seconds: f64) -> Report {
+    let rows = &ended.rows;
     // Nobody is quicker than the simulator's variation allows.
     let shortest = args.wall(fixtures::UPDATE_MINUTES).as_secs_f64() * 0.75;
     let (cases, mismatches) = verdict::judge(&fixtures.clusters, rows, shortest);
-    let mut told = BTreeMap::new();
-    for row in rows
-        .values()
-        .filter(|row| row.phase == api::report::Phase::Failed)
+    let mut by_cause = BTreeMap::new();
+    for (name, row) in rows
+        .iter()
+        .filter(|(_, row)| row.phase == api::report::Phase::Failed)
     {
-        *told.entry(verdict::cause(row).to_owned()).or_default() += 1;
+        let waited_for = ended.waited_for.get(name).map(String::as_str);
+        *by_cause
+            .entry(verdict::cause(row, waited_for).to_owned())
+            .or_default() += 1;
     }
     Report {
         clusters: args.clusters,
@@ -158,7 +169,7 @@ fn report(args: &DayArgs, fixtures: &Fixtures, rows: &BTreeMap<String, ReportRow
         simulated_hours: seconds * f64::from(args.factor) / 3600.0,
         complete: cases.iter().map(|tally| tally.complete).sum(),
         failed: cases.iter().map(|tally| tally.failed).sum(),
-        causes: told,
+        causes: by_cause,
         met: mismatches.is_empty(),
         cases,
         mismatches,
@@ -166,17 +177,19 @@ fn report(args: &DayArgs, fixtures: &Fixtures, rows: &BTreeMap<String, ReportRow
 }
 
 /// Follows the reports until every cluster has come to its end, and fixes on the way what administrators would.
-async fn follow(hub: &Hub, fixtures: &Fixtures, args: &DayArgs) -> Result<BTreeMap<String, ReportRow>> {
+async fn follow(hub: &Hub, fixtures: &Fixtures, args: &DayArgs) -> Result<Ended> {
     let mut fixers = Fixers::new(hub, fixtures, args);
     // Every slot taken by clusters that time out, twice over.
     let rounds = u32::try_from(args.clusters.div_ceil(args.slots.max(1)))?.saturating_add(2);
     let limit = args.wall(fixtures::TIMEOUT_MINUTES) * rounds * 2 + Duration::from_mins(3);
     let (begun, mut shown) = (Instant::now(), Instant::now());
+    let mut waited_for = BTreeMap::new();
     loop {
         let rows = rows(hub).await?;
+        verdict::note_reasons(&rows, &mut waited_for);
         let ended = rows.values().filter(|row| verdict::has_ended(row)).count();
         if ended >= args.clusters {
-            return Ok(rows);
+            return Ok(Ended { rows, waited_for });
         }
         if begun.elapsed() > limit {
             let stuck = rows.values().filter(|row| !verdict::has_ended(row));
@@ -278,7 +291,7 @@ fn print(report: &Report) {
         report.failed,
         report.mismatches.len()
     );
-    println!("\nfailures by the cause that is told");
+    println!("\nfailures by cause");
     for (cause, count) in &report.causes {
         println!("{count:>8}  {cause}");
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use api::ReportRow;
 use api::report::{Outcome, Phase, Stage};
+use rollout::Reason;
 use serde::Serialize;
 
 use super::fixtures::{CASES, Case, Expect};
@@ -50,13 +51,31 @@ pub fn has_ended(row: &ReportRow) -> bool {
     matches!(row.phase, Phase::Complete | Phase::Failed)
 }
 
-/// The reason of a failure: the cause in the message of a timeout, otherwise the reason itself.
+/// Notes for each cluster whose upgrade is under way what it waits for.
+pub fn note_reasons(rows: &BTreeMap<String, ReportRow>, noted: &mut BTreeMap<String, String>) {
+    for (name, row) in rows {
+        if !has_ended(row) && !row.steps.is_empty() {
+            noted.insert(name.clone(), row.reason.clone());
+        }
+    }
+}
+
+/// The cause of a failure. A time-out is caused by what the cluster waited for until then, `waited_for`; any other failure is
+/// its own cause, and so is a time-out of a step that just ran.
 #[must_use]
-pub fn cause(row: &ReportRow) -> &str {
-    let told = row.message.split(": ").nth(1);
-    let is_word = |word: &&str| word.bytes().all(|byte| byte.is_ascii_alphabetic());
-    told.filter(is_word)
-        .filter(|_| row.message.starts_with("Not done within"))
+pub fn cause<'a>(row: &'a ReportRow, waited_for: Option<&'a str>) -> &'a str {
+    let timed_out = matches!(
+        Reason::parse(&row.reason),
+        Some(
+            Reason::PreActionTimeout
+                | Reason::ClusterUpgradeTimeout
+                | Reason::OperatorsUpgradeTimeout
+                | Reason::PostActionTimeout
+        )
+    );
+    waited_for
+        .filter(|_| timed_out)
+        .filter(|reason| !matches!(Reason::parse(reason), Some(Reason::None | Reason::Running)))
         .unwrap_or(&row.reason)
 }
 
@@ -189,14 +208,29 @@ mod tests {
     }
 
     #[test]
-    fn a_time_out_is_put_down_to_what_it_names() {
-        let told = |message| cause(&row("Failed", "ClusterUpgradeTimeout", message, 1)).to_owned();
+    fn the_cause_of_a_time_out_is_what_the_cluster_waited_for() {
+        let failed = |reason| row("Failed", reason, "told in words", 1);
+        let timed_out = failed("ClusterUpgradeTimeout");
+        assert_eq!(cause(&timed_out, Some("AgentSilent")), "AgentSilent");
+        assert_eq!(cause(&timed_out, Some("Running")), "ClusterUpgradeTimeout");
+        assert_eq!(cause(&timed_out, None), "ClusterUpgradeTimeout");
         assert_eq!(
-            told("Not done within 60s: AgentSilent: nothing was heard"),
-            "AgentSilent"
+            cause(&failed("PostActionFailed"), Some("AgentSilent")),
+            "PostActionFailed"
         );
-        assert_eq!(told("Not done within 60s"), "ClusterUpgradeTimeout");
-        assert_eq!(told("other: Thing: x"), "ClusterUpgradeTimeout");
+    }
+
+    #[test]
+    fn reasons_are_noted_until_a_cluster_has_ended_and_not_before_it_has_begun() {
+        let mut queued = row("Pending", "WaitingForSlot", "", 1);
+        queued.steps.clear();
+        let mut noted = BTreeMap::new();
+        let mut note = |row| note_reasons(&BTreeMap::from([("a".to_owned(), row)]), &mut noted);
+        note(queued);
+        note(row("Partial", "Progressing", "", 1));
+        note(row("Partial", "Failing", "", 1));
+        note(row("Failed", "ClusterUpgradeTimeout", "", 1));
+        assert_eq!(noted, BTreeMap::from([("a".to_owned(), "Failing".to_owned())]));
     }
 
     #[test]

@@ -36,12 +36,7 @@ pub(super) async fn create(args: &FleetArgs, bed: &TestBed) -> Result<()> {
         "creating {} finished upgrades with {shards} reports each",
         args.history
     ));
-    let client = bed
-        .hub
-        .service_account_kubeconfig("mcu-system", "mcu-controller")
-        .await?
-        .client()
-        .await?;
+    let client = bed.controller_client().await?;
     let clusters: Vec<String> = FleetSpec::numbered("spoke", args.clusters)
         .clusters
         .into_iter()

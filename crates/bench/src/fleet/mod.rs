@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ideal_is_whole_windows_of_the_agents_time() {
+    fn the_ideal_is_the_agents_time_for_each_filling_of_all_slots() {
         assert!((args(500, 50, 2.0).ideal() - 20.0).abs() < f64::EPSILON);
         assert!((args(501, 50, 2.0).ideal() - 22.0).abs() < f64::EPSILON);
     }

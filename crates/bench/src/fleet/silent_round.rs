@@ -94,12 +94,7 @@ async fn bare_side(args: &FleetArgs, bed: &mut TestBed, round: &mut Round) -> Re
         args.clusters,
         bare::CONNECTIONS
     ));
-    let client = bed
-        .hub
-        .service_account_kubeconfig("mcu-system", "mcu-controller")
-        .await?
-        .client()
-        .await?;
+    let client = bed.controller_client().await?;
     works.create(&client).await?;
     let requests = created(args, bed).await?;
     round.bare_rate = Some(measures::create_rate(&measures::creations(
@@ -112,7 +107,7 @@ async fn bare_side(args: &FleetArgs, bed: &mut TestBed, round: &mut Round) -> Re
 
 /// Waits until the audit log shows every creation; returns everything read meanwhile.
 async fn created(args: &FleetArgs, bed: &mut TestBed) -> Result<Vec<Request>> {
-    let patience = Duration::from_secs_f64(60.0 + float(args.clusters) / SLOWEST);
+    let timeout = Duration::from_secs_f64(60.0 + float(args.clusters) / SLOWEST);
     let started = Instant::now();
     let mut requests = Vec::new();
     loop {
@@ -121,8 +116,8 @@ async fn created(args: &FleetArgs, bed: &mut TestBed) -> Result<Vec<Request>> {
         if count >= args.clusters {
             return Ok(requests);
         }
-        if started.elapsed() > patience {
-            bail!("only {count} of {} works after {patience:?}", args.clusters);
+        if started.elapsed() > timeout {
+            bail!("only {count} of {} works after {timeout:?}", args.clusters);
         }
         tokio::time::sleep(POLL).await;
     }
@@ -130,7 +125,7 @@ async fn created(args: &FleetArgs, bed: &mut TestBed) -> Result<Vec<Request>> {
 
 /// Waits until the upgrade is gone, and with it its works.
 async fn gone(args: &FleetArgs, bed: &TestBed, name: &str) -> Result<()> {
-    let patience = Duration::from_secs_f64(60.0 + float(args.clusters) / SLOWEST);
+    let timeout = Duration::from_secs_f64(60.0 + float(args.clusters) / SLOWEST);
     let started = Instant::now();
     let mut last: Option<DynamicObject>;
     loop {
@@ -138,8 +133,8 @@ async fn gone(args: &FleetArgs, bed: &TestBed, name: &str) -> Result<()> {
         if last.is_none() {
             return Ok(());
         }
-        if started.elapsed() > patience {
-            bail!("the upgrade is not gone after {patience:?}: {last:?}");
+        if started.elapsed() > timeout {
+            bail!("the upgrade is not gone after {timeout:?}: {last:?}");
         }
         tokio::time::sleep(POLL).await;
     }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use e2e::audit::{AuditLog, Request, measures};
 use e2e::testbed::{self, AGENTS_USER, CONTROLLER_USER};
+use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use testenv::process::tail;
 use testenv::{Controllers, FleetSpec, Hub, fleet, hub::wait_until};
@@ -51,6 +52,15 @@ impl TestBed {
         let mut log = AuditLog::new(path, &[CONTROLLER_USER, AGENTS_USER]);
         log.skip()?;
         Ok(Self { hub, log })
+    }
+
+    /// A client of the controller's account.
+    pub async fn controller_client(&self) -> Result<Client> {
+        let account = self
+            .hub
+            .service_account_kubeconfig("mcu-system", "mcu-controller")
+            .await?;
+        account.client().await
     }
 
     pub fn upgrades(&self) -> Api<DynamicObject> {

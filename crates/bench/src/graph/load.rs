@@ -15,7 +15,7 @@ use super::millis;
 /// Room for an answer's head and for a piece of its body.
 const BUFFER: usize = 256 * 1024;
 /// Longest wait for a piece of an answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A GET that is sent again and again.
 #[derive(Debug, Clone)]
@@ -162,7 +162,7 @@ impl Connection {
     fn open(target: &Target) -> Result<Self> {
         let stream = TcpStream::connect(target.address).context("the server does not answer")?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(READ_TIMEOUT))?;
         Ok(Self {
             stream,
             buffer: vec![0; BUFFER],

@@ -17,7 +17,7 @@ use super::{GraphBenchArgs, mean, median};
 use crate::fleet::test_bed::{note, peak_rss_mib};
 
 const PREFIX: &str = "/api/upgrades_info/v1";
-const PATIENCE: Duration = Duration::from_mins(1);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(50);
 /// Requests per second while the snapshot is swapped.
 const SWAP_LOAD: f64 = 300.0;
@@ -82,7 +82,7 @@ impl Server {
         let target = Target::new(address, ready, &["Connection: close"]);
         let started = Instant::now();
         while !target.ask().is_ok_and(|answer| answer.status == 200) {
-            if server.process.exited()?.is_some() || started.elapsed() > PATIENCE {
+            if server.process.exited()?.is_some() || started.elapsed() > WAIT_TIMEOUT {
                 bail!(
                     "{} does not answer:\n{}",
                     server.process.name(),
@@ -273,7 +273,7 @@ impl<'a> Bench<'a> {
         let started = Instant::now();
         replace(&self.releases(), releases)?;
         while etag(target.ask()?).as_ref() == Some(&before) {
-            if started.elapsed() > PATIENCE {
+            if started.elapsed() > WAIT_TIMEOUT {
                 bail!("the new releases are not served");
             }
             std::thread::sleep(POLL);

@@ -71,6 +71,16 @@ fn set(
     ));
 }
 
+fn require_an_ack(object: &mut ClusterVersion) {
+    set(
+        &mut object.status.conditions,
+        UPGRADEABLE,
+        ConditionStatus::False,
+        "AdminAckRequired",
+        "Read this.",
+    );
+}
+
 fn asked(
     object: &ClusterVersion,
     version: &str,
@@ -87,13 +97,7 @@ fn asked(
 #[test]
 fn recommended_updates_and_the_others_with_what_stands_against_them() {
     let mut object = object();
-    set(
-        &mut object.status.conditions,
-        UPGRADEABLE,
-        ConditionStatus::False,
-        "AdminAckRequired",
-        "Read this.",
-    );
+    require_an_ack(&mut object);
     let gates = ConfigMap::of([("ack-4.18-a", "Read this.")]);
     let acks = ConfigMap::of([("x", "true")]);
     let view = cluster_updates(&object, Some((&gates, &acks)), None);
@@ -178,13 +182,7 @@ fn a_request_is_refused_with_every_reason() {
 #[test]
 fn a_gate_does_not_refuse_a_request_but_is_told() {
     let mut object = object();
-    set(
-        &mut object.status.conditions,
-        UPGRADEABLE,
-        ConditionStatus::False,
-        "AdminAckRequired",
-        "Read this.",
-    );
+    require_an_ack(&mut object);
     let request = update_request(&object, "4.19.0", RequestOptions::default()).unwrap();
     assert!(
         request.notes[0].ends_with("AdminAckRequired: Read this."),

@@ -1,18 +1,10 @@
 use clusterversion::types::{Spec, UPGRADEABLE, Update};
 
 use super::*;
+use crate::testing::payload;
 
 const ERA: Era = Era::new(4, 18);
 const RETRY: TimeDelta = TimeDelta::minutes(3);
-
-fn payload(version: &str) -> Payload {
-    Payload {
-        version: version.to_owned(),
-        image: format!("image/{version}"),
-        architecture: "amd64".to_owned(),
-        ..Payload::default()
-    }
-}
 
 fn at(seconds: i64) -> Time {
     Time::UNIX_EPOCH + TimeDelta::seconds(seconds)

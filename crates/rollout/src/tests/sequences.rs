@@ -3,7 +3,7 @@
 use crate::model::{Hold, Phase, Step};
 use crate::testing::{Latency, PolicyBuilder, Rng, Scenario, Script, policy};
 
-fn world(asked: PolicyBuilder, names: &[&str]) -> Scenario {
+pub(super) fn world(asked: PolicyBuilder, names: &[&str]) -> Scenario {
     let mut world = Scenario::new(asked.build(), 7);
     for name in names {
         world.add_cluster(name);

@@ -15,7 +15,7 @@ use crate::work::{FINALIZER, Interner, WorkSpec};
 
 /// First and maximum delay after a failed apply, as in the agent's rate limiter.
 const FIRST_BACKOFF_MS: i64 = 5;
-const LONGEST_BACKOFF_MS: i64 = 1_000_000;
+const MAX_BACKOFF_MS: i64 = 1_000_000;
 
 /// One ManifestWork.
 #[derive(Debug)]
@@ -201,7 +201,7 @@ impl WorkState {
     pub fn back_off(&mut self) -> TimeDelta {
         let delay = FIRST_BACKOFF_MS << self.failures.min(30);
         self.failures = self.failures.saturating_add(1);
-        TimeDelta::milliseconds(delay.min(LONGEST_BACKOFF_MS))
+        TimeDelta::milliseconds(delay.min(MAX_BACKOFF_MS))
     }
 
     /// Which write the work needs, if any.

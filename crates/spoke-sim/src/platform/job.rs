@@ -186,26 +186,7 @@ fn fail(job: &mut Value, reason: &str, message: &str, now: Time) {
         "failed".into(),
         json!(if reason == "DeadlineExceeded" { 1 } else { failures }),
     );
-    set_condition(
-        job,
-        Cond {
-            kind: "FailureTarget",
-            status: "True",
-            reason,
-            message,
-        },
-        now,
-    );
-    set_condition(
-        job,
-        Cond {
-            kind: "Failed",
-            status: "True",
-            reason,
-            message,
-        },
-        now,
-    );
+    end(job, ["FailureTarget", "Failed"], reason, message, now);
 }
 
 fn succeed(job: &mut Value, completions: u64, now: Time) {
@@ -215,26 +196,23 @@ fn succeed(job: &mut Value, completions: u64, now: Time) {
     status.insert("succeeded".into(), json!(completions));
     status.insert("completionTime".into(), fields::timestamp(now).into());
     let (reason, message) = ("CompletionsReached", "Reached expected number of succeeded pods");
-    set_condition(
-        job,
-        Cond {
-            kind: "SuccessCriteriaMet",
-            status: "True",
-            reason,
-            message,
-        },
-        now,
-    );
-    set_condition(
-        job,
-        Cond {
-            kind: "Complete",
-            status: "True",
-            reason,
-            message,
-        },
-        now,
-    );
+    end(job, ["SuccessCriteriaMet", "Complete"], reason, message, now);
+}
+
+/// Sets the two conditions of a Job that has ended.
+fn end(job: &mut Value, kinds: [&'static str; 2], reason: &str, message: &str, now: Time) {
+    for kind in kinds {
+        set_condition(
+            job,
+            Cond {
+                kind,
+                status: "True",
+                reason,
+                message,
+            },
+            now,
+        );
+    }
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ async fn a_slow_operator_is_suspected_and_the_update_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drain_that_is_stuck_degrades_its_pool_and_goes_on_when_it_is_mended() {
+async fn a_drain_that_is_stuck_degrades_its_pool_and_goes_on_when_it_is_fixed() {
     let _turn = TURN.lock().await;
     let world = world("drain-stuck=master", graph(&[OLD, PATCH], &[])).await;
     ask_when_offered(&world).await;
@@ -161,7 +161,7 @@ async fn without_its_update_service_a_cluster_says_so_and_offers_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_manifest_that_fails_keeps_the_release_from_completed_until_it_is_mended() {
+async fn a_manifest_that_fails_keeps_the_release_from_completed_until_it_is_fixed() {
     let _turn = TURN.lock().await;
     let world = world("apply-failing=for-ever", graph(&[OLD, PATCH], &[])).await;
     let reports_the_target = |operator: &Value| {

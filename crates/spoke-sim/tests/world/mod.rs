@@ -21,7 +21,7 @@ use testenv::assets::Tool;
 use testenv::crds::{FeatureSet, olm_crds, openshift_crds};
 use testenv::{Controllers, Hub};
 
-const PATIENCE: Duration = Duration::from_secs(90);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(50);
 
 /// The payload of a version.
@@ -129,7 +129,7 @@ impl World {
     async fn play(&mut self) {
         let config = self.hub.kubeconfig().config().await.unwrap();
         let spoke = Spoke::start(config, self.options.clone()).await.unwrap();
-        tokio::time::timeout(PATIENCE, spoke.ready()).await.unwrap();
+        tokio::time::timeout(WAIT_TIMEOUT, spoke.ready()).await.unwrap();
         self.spoke = Some(spoke);
     }
 
@@ -408,7 +408,7 @@ async fn poll(what: &str, ask: impl AsyncFn() -> Result<Value, Value>) -> Value 
             tokio::time::sleep(POLL).await;
         }
     };
-    let found = tokio::time::timeout(PATIENCE, wait).await;
+    let found = tokio::time::timeout(WAIT_TIMEOUT, wait).await;
     found.unwrap_or_else(|_| panic!("never: {what}; it is {last:#}"))
 }
 
@@ -437,7 +437,7 @@ impl Program {
                 tokio::time::sleep(POLL).await;
             }
         };
-        tokio::time::timeout(PATIENCE, wait).await.expect("it ends")
+        tokio::time::timeout(WAIT_TIMEOUT, wait).await.expect("it ends")
     }
 }
 

@@ -9,13 +9,13 @@ use kube::{Api, Client, Config};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::builder::Controllers;
+use super::controllers::Controllers;
 use crate::assets::{Assets, Tool};
 use crate::ports;
 use crate::process::{Process, ProcessSpec};
 
 /// How long a process may take to be ready; generous, since compilers may share the machine.
-const PATIENCE: Duration = Duration::from_mins(3);
+const READY_TIMEOUT: Duration = Duration::from_mins(3);
 const POLL: Duration = Duration::from_millis(50);
 /// What an API server refuses (a flag, a port that is taken) it refuses sooner than this.
 const REFUSAL: Duration = Duration::from_secs(10);
@@ -269,9 +269,9 @@ pub(super) async fn wait_namespaces(process: &Process, client: &Client) -> Resul
     .await
 }
 
-/// Asks until the answer is good, the process has ended, or patience has.
+/// Asks until the answer is good, the process has ended, or the time is over.
 async fn poll(process: &Process, ask: impl AsyncFn() -> Result<()>) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + READY_TIMEOUT;
     loop {
         let Err(error) = ask().await else { return Ok(()) };
         let ended = process.exited()?;
@@ -281,7 +281,7 @@ async fn poll(process: &Process, ask: impl AsyncFn() -> Result<()>) -> Result<()
         }
         let why = match ended {
             Some(status) => format!("ended with {status}"),
-            None => format!("is not ready after {PATIENCE:?} ({error:#})"),
+            None => format!("is not ready after {READY_TIMEOUT:?} ({error:#})"),
         };
         bail!(
             "{} {why}; the end of {}:\n{}",

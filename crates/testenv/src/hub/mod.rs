@@ -5,6 +5,7 @@
 
 mod builder;
 pub(crate) mod control_plane;
+mod controllers;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,8 @@ use kube::{Api, Client};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-pub use builder::{Controllers, HubBuilder, User};
+pub use builder::{HubBuilder, User};
+pub use controllers::Controllers;
 
 use crate::assets::{Assets, Tool};
 use crate::detached::Record;
@@ -332,16 +334,16 @@ impl Drop for Hub {
 /// Waits until a condition on the hub holds, asking every 50 ms.
 ///
 /// # Errors
-/// It does not hold within `patience` (the message says what was waited for), or asking fails for good.
-pub async fn wait_until<F, Fut>(what: &str, patience: Duration, mut condition: F) -> Result<()>
+/// It does not hold within `timeout` (the message says what was waited for), or asking fails for good.
+pub async fn wait_until<F, Fut>(what: &str, timeout: Duration, mut condition: F) -> Result<()>
 where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<bool>>,
 {
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     while !condition().await? {
         if Instant::now() > deadline {
-            bail!("not within {patience:?}: {what}");
+            bail!("not within {timeout:?}: {what}");
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

@@ -188,19 +188,6 @@ impl Graph {
         View::new(self, channel, arch)
     }
 
-    /// The body of a channel for an architecture: v1 JSON, equal bytes for an equal graph. Empty lists for what is not
-    /// known.
-    #[must_use]
-    pub fn body(&self, channel: &str, arch: &Arch) -> Vec<u8> {
-        self.view(Some(channel), arch).body()
-    }
-
-    /// The body of the whole graph: all architectures, versions with build, as one service feeds another.
-    #[must_use]
-    pub fn whole(&self) -> Vec<u8> {
-        crate::v1::write_whole(self)
-    }
-
     pub(crate) fn version(&self, id: u32) -> &Version {
         // The builder makes ids together with the table that they index.
         &self.versions[id as usize]

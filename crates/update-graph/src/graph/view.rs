@@ -71,12 +71,6 @@ impl<'g> View<'g> {
         Self::of(self.graph, self.table, nodes)
     }
 
-    /// The v1 JSON of the view: equal bytes for an equal view.
-    #[must_use]
-    pub fn body(&self) -> Vec<u8> {
-        crate::v1::write_view(self)
-    }
-
     /// The releases, by version.
     pub fn releases(&self) -> impl Iterator<Item = ReleaseRef<'g>> {
         let (graph, table) = (self.graph, self.table);

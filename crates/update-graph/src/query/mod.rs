@@ -4,6 +4,7 @@ mod diff;
 mod explain;
 mod next;
 mod path;
+mod path_query;
 mod search;
 mod stranded;
 mod unreachable;
@@ -13,7 +14,8 @@ use serde::Serialize;
 pub use diff::{Change, Diff, EdgeChange, EdgeState, ReleaseChange, ReleaseId, diff};
 pub use explain::{Cause, CauseKind, ExplainQuery, Explanation, Verdict, explain};
 pub use next::{Next, NextQuery, next};
-pub use path::{Hop, Path, PathQuery, Paths, Target, TargetError, path};
+pub use path::{Hop, Path, Paths, path};
+pub use path_query::{PathQuery, Target, TargetError};
 pub use stranded::{Exits, Stranded, stranded};
 pub use unreachable::{Obstacle, ObstacleKind, Unreachable};
 

@@ -1,6 +1,7 @@
 //! Search: the edges a query may use, as a compact graph, and the best ways through it.
 
-use super::{PathQuery, mask_of};
+use super::mask_of;
+use super::path_query::PathQuery;
 use crate::graph::{Edge, Graph, State, Table};
 use crate::version::Version;
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::RiskNote;
 use super::explain::{Cause, causes};
-use super::path::Target;
+use super::path_query::Target;
 use super::search::{Hurdle, Rules};
 use crate::graph::{Edge, State};
 use crate::version::Version;

@@ -4,4 +4,3 @@ mod read;
 mod write;
 
 pub use read::{ReadError, Served};
-pub(crate) use write::{write_view, write_whole};

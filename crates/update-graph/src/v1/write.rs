@@ -4,6 +4,30 @@ use serde::Serialize;
 
 use crate::graph::{Graph, Node, State, Table, View, digest_of};
 use crate::metadata::key;
+use crate::version::Arch;
+
+impl Graph {
+    /// The body of a channel for an architecture: v1 JSON, equal bytes for an equal graph. Empty lists for what is not
+    /// known.
+    #[must_use]
+    pub fn body(&self, channel: &str, arch: &Arch) -> Vec<u8> {
+        self.view(Some(channel), arch).body()
+    }
+
+    /// The body of the whole graph: all architectures, versions with build, as one service feeds another.
+    #[must_use]
+    pub fn whole(&self) -> Vec<u8> {
+        write_whole(self)
+    }
+}
+
+impl View<'_> {
+    /// The v1 JSON of the view: equal bytes for an equal view.
+    #[must_use]
+    pub fn body(&self) -> Vec<u8> {
+        write_view(self)
+    }
+}
 
 /// A JSON value; writing into memory does not fail.
 fn json<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
@@ -166,7 +190,7 @@ fn write_group(out: &mut Vec<u8>, graph: &Graph, items: &[Item<'_>], group: &[Li
 }
 
 /// One channel or all releases of one architecture, versions without build.
-pub(crate) fn write_view(view: &View<'_>) -> Vec<u8> {
+fn write_view(view: &View<'_>) -> Vec<u8> {
     let Some(table) = view.table else {
         return write(view.graph, &[], Vec::new(), Form::Plain);
     };
@@ -187,7 +211,7 @@ pub(crate) fn write_view(view: &View<'_>) -> Vec<u8> {
 }
 
 /// Everything, versions with build.
-pub(crate) fn write_whole(graph: &Graph) -> Vec<u8> {
+fn write_whole(graph: &Graph) -> Vec<u8> {
     let mut order: Vec<(u32, usize, u32)> = Vec::new();
     for (at, table) in graph.tables.iter().enumerate() {
         order.extend(

@@ -5,9 +5,9 @@ use update_graph::{Arch, Builder, GraphData, Release, release_list};
 use super::{Corpus, SeededRng};
 
 /// Fisher and Yates.
-pub fn shuffled<T>(mut items: Vec<T>, dice: &mut SeededRng) -> Vec<T> {
+pub fn shuffled<T>(mut items: Vec<T>, rng: &mut SeededRng) -> Vec<T> {
     for at in (1..items.len()).rev() {
-        items.swap(at, dice.below(at + 1));
+        items.swap(at, rng.below(at + 1));
     }
     items
 }
@@ -28,14 +28,14 @@ pub fn order_and_repetition_mean_nothing(corpus: &Corpus) {
             .build()
     };
     let (graph, problems) = build(releases.clone(), extra.clone(), files.clone());
-    let mut dice = SeededRng::new(4);
-    let mut turned = shuffled(releases.clone(), &mut dice);
+    let mut rng = SeededRng::new(4);
+    let mut turned = shuffled(releases.clone(), &mut rng);
     for release in &mut turned {
-        release.previous = shuffled(std::mem::take(&mut release.previous), &mut dice);
+        release.previous = shuffled(std::mem::take(&mut release.previous), &mut rng);
     }
     // And some releases twice.
     turned.extend(releases.into_iter().step_by(7));
-    let (other, others) = build(turned, shuffled(extra, &mut dice), shuffled(files, &mut dice));
+    let (other, others) = build(turned, shuffled(extra, &mut rng), shuffled(files, &mut rng));
     assert!(graph.whole() == other.whole());
     assert_eq!(problems, others);
     assert!(update_graph::query::diff(&graph, &other).is_empty());

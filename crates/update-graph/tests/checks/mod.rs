@@ -1,4 +1,4 @@
-//! What the tests on the sample and the tests on the real data share: the data, an oracle, and checks that hold of both.
+//! The shared parts of the tests on the sample and on the real data: the data, an oracle, and the checks of both.
 
 pub mod chain;
 pub mod laws;
@@ -6,14 +6,44 @@ pub mod mutation;
 pub mod old_reader;
 pub mod oracle;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use repository::data::ServedGraph;
 use serde_json::Value;
 use update_graph::{Arch, Builder, Graph, GraphData, Problem, graph_data, release_list};
+
+/// A test for each check that needs nothing but a corpus. The argument gives the corpus, or `None` to skip the tests.
+macro_rules! test_each_check {
+    ($corpus:expr) => {
+        test_each_check! { $corpus;
+            a_whole_graph_served_again_is_the_same: chain::a_whole_graph_served_again_is_the_same;
+            a_filtered_graph_served_again_is_the_same: chain::a_filtered_graph_served_again_is_the_same;
+            a_captured_body_served_again_is_the_same: chain::a_captured_body_served_again_is_the_same;
+            inputs_in_any_order_give_equal_bytes: laws::order_and_repetition_mean_nothing;
+            versions_that_are_damaged_are_refused_or_keep_the_laws:
+                mutation::versions_that_are_damaged_are_refused_or_keep_the_laws;
+            served_graphs_that_are_damaged_are_refused_or_keep_the_laws:
+                mutation::served_graphs_that_are_damaged_are_refused_or_keep_the_laws;
+            release_lists_and_metadata_that_are_damaged_cost_themselves:
+                mutation::release_lists_and_metadata_that_are_damaged_cost_themselves;
+            graph_data_that_are_damaged_never_block_less: mutation::graph_data_that_are_damaged_never_block_less;
+            archives_that_are_damaged_are_refused_or_read: mutation::archives_that_are_damaged_are_refused_or_read;
+        }
+    };
+    ($corpus:expr; $($name:ident: $module:ident::$check:ident;)*) => {
+        $(#[test]
+        fn $name() {
+            let corpus: Option<$crate::checks::Corpus> = $corpus;
+            if let Some(corpus) = corpus {
+                $crate::checks::$module::$check(&corpus);
+            }
+        })*
+    };
+}
+pub(crate) use test_each_check;
 
 /// Releases, graph-data and the bodies that they must result in.
 pub struct Corpus {
@@ -95,9 +125,9 @@ pub fn bodies_are_as_expected(corpus: &Corpus) -> usize {
     for extra in [false, true] {
         let (graph, _) = corpus.graph(extra);
         for (channel, expected) in &corpus.expected {
-            let got = Judged::read(&graph.body(channel, &Arch::amd64()));
+            let got = ServedGraph::read(&graph.body(channel, &Arch::amd64())).unwrap();
             assert_eq!(
-                got.differences(&Judged::read(expected)),
+                got.differences(&ServedGraph::read(expected).unwrap()),
                 [""; 0],
                 "{channel}, extra: {extra}"
             );
@@ -114,139 +144,15 @@ pub fn channels_are_as_the_oracle_says(corpus: &Corpus) -> usize {
     for channel in oracle.channels() {
         let body = graph.body(channel, &Arch::amd64());
         assert_eq!(
-            Judged::read(&body).differences(&oracle.body(channel)),
+            ServedGraph::read(&body)
+                .unwrap()
+                .differences(&oracle.body(channel)),
             [""; 0],
             "{channel}"
         );
         assert_eq!(body, bare.body(channel, &Arch::amd64()), "{channel}");
     }
     oracle.channels().count()
-}
-
-/// What is judged of a body; order and grouping are free.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Judged {
-    /// Version to payload and channels.
-    pub nodes: BTreeMap<String, (String, BTreeSet<String>)>,
-    pub edges: BTreeSet<(String, String)>,
-    pub conditional: BTreeMap<(String, String), BTreeSet<String>>,
-}
-
-#[derive(Deserialize)]
-struct Body {
-    nodes: Vec<Node>,
-    edges: Vec<(usize, usize)>,
-    #[serde(rename = "conditionalEdges")]
-    conditional: Vec<Group>,
-}
-
-#[derive(Deserialize)]
-struct Node {
-    version: String,
-    payload: String,
-    metadata: BTreeMap<String, Value>,
-}
-
-#[derive(Deserialize)]
-struct Group {
-    edges: Vec<Pair>,
-    risks: Vec<Named>,
-}
-
-#[derive(Deserialize)]
-struct Pair {
-    from: String,
-    to: String,
-}
-
-#[derive(Deserialize)]
-struct Named {
-    name: String,
-}
-
-impl Judged {
-    /// Reads a body; what appears twice, and a pair that is open and conditional, fails.
-    pub fn read(body: &[u8]) -> Self {
-        let body: Body = serde_json::from_slice(body).unwrap();
-        let mut judged = Self::default();
-        for node in &body.nodes {
-            let channels = node.metadata.get("io.openshift.upgrades.graph.release.channels");
-            let channels = channels.and_then(Value::as_str).unwrap_or_default();
-            let channels = channels
-                .split(',')
-                .filter(|c| !c.is_empty())
-                .map(str::to_owned)
-                .collect();
-            let known = judged
-                .nodes
-                .insert(node.version.clone(), (node.payload.clone(), channels));
-            assert!(known.is_none(), "node {} twice", node.version);
-        }
-        for (from, to) in body.edges {
-            let edge = (body.nodes[from].version.clone(), body.nodes[to].version.clone());
-            assert!(judged.edges.insert(edge.clone()), "{edge:?} twice");
-        }
-        for group in body.conditional {
-            assert!(
-                !group.edges.is_empty() && !group.risks.is_empty(),
-                "an empty group"
-            );
-            let count = group.risks.len();
-            let names: BTreeSet<_> = group.risks.into_iter().map(|risk| risk.name).collect();
-            assert_eq!(names.len(), count, "{names:?}");
-            for Pair { from, to } in group.edges {
-                let edge = (from, to);
-                assert!(!judged.edges.contains(&edge), "{edge:?} is open and conditional");
-                assert!(
-                    judged.nodes.contains_key(&edge.0) && judged.nodes.contains_key(&edge.1),
-                    "{edge:?}"
-                );
-                assert!(
-                    judged.conditional.insert(edge.clone(), names.clone()).is_none(),
-                    "{edge:?} twice"
-                );
-            }
-        }
-        judged
-    }
-
-    /// The first things in which two differ.
-    pub fn differences(&self, expected: &Self) -> Vec<String> {
-        let mut found = Vec::new();
-        compare("node", &self.nodes, &expected.nodes, &mut found);
-        for edge in self.edges.symmetric_difference(&expected.edges) {
-            let word = if expected.edges.contains(edge) {
-                "missing"
-            } else {
-                "too much"
-            };
-            found.push(format!("edge {edge:?} is {word}"));
-        }
-        compare(
-            "conditional edge",
-            &self.conditional,
-            &expected.conditional,
-            &mut found,
-        );
-        found.truncate(10);
-        found
-    }
-}
-
-fn compare<K: Ord + std::fmt::Debug, V: PartialEq + std::fmt::Debug>(
-    what: &str,
-    got: &BTreeMap<K, V>,
-    expected: &BTreeMap<K, V>,
-    found: &mut Vec<String>,
-) {
-    let keys: BTreeSet<_> = got.keys().chain(expected.keys()).collect();
-    for key in keys.into_iter().filter(|key| got.get(*key) != expected.get(*key)) {
-        found.push(format!(
-            "{what} {key:?}: {:?}, expected {:?}",
-            got.get(key),
-            expected.get(key)
-        ));
-    }
 }
 
 /// A number generator that gives the same on every machine (xorshift64*).

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use repository::data::ServedGraph;
 use update_graph::v1::Served;
 use update_graph::{Arch, Builder, GraphData, ReleaseMetadata, Version, graph_data, lint, release_list};
 
-use super::{Corpus, Judged, SeededRng, gunzip};
+use super::{Corpus, SeededRng, gunzip};
 
 /// Damages a text in one to four places: bytes turned, taken out, doubled, put in from the text itself or from a list of
 /// what parsers stumble over.
-fn mutate(original: &[u8], dice: &mut SeededRng) -> Vec<u8> {
+fn mutate(original: &[u8], rng: &mut SeededRng) -> Vec<u8> {
     const SPECIAL: &[&str] = &[
         "\"",
         "{",
@@ -46,20 +47,20 @@ fn mutate(original: &[u8], dice: &mut SeededRng) -> Vec<u8> {
         "? ",
     ];
     let mut bytes = original.to_vec();
-    for _ in 0..=dice.below(4) {
-        let at = dice.below(bytes.len() + 1);
-        let end = (at + 1 + dice.below(12)).min(bytes.len());
-        match dice.below(6) {
-            0 if at < bytes.len() => bytes[at] = u8::try_from(dice.below(256)).unwrap(),
+    for _ in 0..=rng.below(4) {
+        let at = rng.below(bytes.len() + 1);
+        let end = (at + 1 + rng.below(12)).min(bytes.len());
+        match rng.below(6) {
+            0 if at < bytes.len() => bytes[at] = u8::try_from(rng.below(256)).unwrap(),
             1 => drop(bytes.drain(at.min(end)..end)),
             2 => {
                 let copy = bytes[at.min(end)..end].to_vec();
-                let to = dice.below(bytes.len() + 1);
+                let to = rng.below(bytes.len() + 1);
                 drop(bytes.splice(to..to, copy));
             }
             3 => bytes.truncate(at),
             _ => {
-                let special = SPECIAL[dice.below(SPECIAL.len())].bytes();
+                let special = SPECIAL[rng.below(SPECIAL.len())].bytes();
                 drop(bytes.splice(at..at, special));
             }
         }
@@ -74,10 +75,10 @@ pub fn versions_that_are_damaged_are_refused_or_keep_the_laws(corpus: &Corpus) {
         .iter()
         .map(|r| r.version.with_arch(&r.arch))
         .collect();
-    let mut dice = SeededRng::new(1);
+    let mut rng = SeededRng::new(1);
     let mut known: Vec<Version> = Vec::new();
     for _ in 0..60_000 {
-        let text = mutate(versions[dice.below(versions.len())].as_bytes(), &mut dice);
+        let text = mutate(versions[rng.below(versions.len())].as_bytes(), &mut rng);
         let Ok(text) = String::from_utf8(text) else {
             continue;
         };
@@ -102,10 +103,10 @@ pub fn served_graphs_that_are_damaged_are_refused_or_keep_the_laws(corpus: &Corp
     let arch = Arch::amd64();
     // Small enough for many tries: a few releases of a real body.
     let bodies = corpus.three.map(|channel| small_body(corpus, channel));
-    let mut dice = SeededRng::new(2);
+    let mut rng = SeededRng::new(2);
     let mut read = 0;
     for _ in 0..4_000 {
-        let damaged = mutate(&bodies[dice.below(bodies.len())], &mut dice);
+        let damaged = mutate(&bodies[rng.below(bodies.len())], &mut rng);
         let Ok(served) = Served::parse(&damaged, &arch) else {
             continue;
         };
@@ -117,7 +118,7 @@ pub fn served_graphs_that_are_damaged_are_refused_or_keep_the_laws(corpus: &Corp
         let (again, _) = Builder::new().served(again).build();
         assert!(again.whole() == whole, "{}", String::from_utf8_lossy(&damaged));
         for channel in graph.channels().take(3) {
-            Judged::read(&graph.body(channel, &arch));
+            ServedGraph::read(&graph.body(channel, &arch)).unwrap();
         }
     }
     assert!(read > 200, "{read}: the damage is too great to test anything");
@@ -145,18 +146,18 @@ pub fn release_lists_and_metadata_that_are_damaged_cost_themselves(corpus: &Corp
         .filter(|line| line.starts_with('{'))
         .map(|l| l.trim_end_matches(','))
         .collect();
-    let mut dice = SeededRng::new(3);
+    let mut rng = SeededRng::new(3);
     let mut read = 0;
     for _ in 0..6_000 {
-        let line = lines[dice.below(lines.len())];
-        let damaged = mutate(format!("[{line}]").as_bytes(), &mut dice);
+        let line = lines[rng.below(lines.len())];
+        let damaged = mutate(format!("[{line}]").as_bytes(), &mut rng);
         if let Ok(list) = release_list::parse(&damaged, &Arch::amd64()) {
             read += 1;
             let (graph, _) = Builder::new().list(list).build();
             Served::parse(&graph.whole(), &Arch::amd64()).unwrap();
         }
         let document = line.replacen('{', r#"{"kind":"cincinnati-metadata-v0","#, 1);
-        let _ = ReleaseMetadata::parse(&mutate(document.as_bytes(), &mut dice));
+        let _ = ReleaseMetadata::parse(&mutate(document.as_bytes(), &mut rng));
     }
     assert!(read > 500, "{read}");
 }
@@ -171,11 +172,11 @@ pub fn graph_data_that_are_damaged_never_block_less(corpus: &Corpus) {
         .iter()
         .filter(|(path, _)| path.starts_with("channels/stable"))
         .collect();
-    let mut dice = SeededRng::new(5);
+    let mut rng = SeededRng::new(5);
     let mut fates: BTreeMap<&str, u32> = BTreeMap::new();
     for _ in 0..2_500 {
-        let (path, content) = blocks[dice.below(blocks.len())];
-        let damaged = mutate(content, &mut dice);
+        let (path, content) = blocks[rng.below(blocks.len())];
+        let damaged = mutate(content, &mut rng);
         let set = |content: Vec<u8>| {
             let version = ("version".to_owned(), b"1.1.0".to_vec());
             GraphData::from_files([version, (path.clone(), content)], 1)
@@ -204,12 +205,12 @@ pub fn graph_data_that_are_damaged_never_block_less(corpus: &Corpus) {
     }
     assert_eq!(fates.len(), 3, "{fates:?}");
     for _ in 0..400 {
-        let (path, content) = channels[dice.below(channels.len())];
-        let damaged = mutate(content, &mut dice);
-        let version = ("version".to_owned(), mutate(b"1.1.0\n", &mut dice));
+        let (path, content) = channels[rng.below(channels.len())];
+        let damaged = mutate(content, &mut rng);
+        let version = ("version".to_owned(), mutate(b"1.1.0\n", &mut rng));
         let raw = (
             "raw/metadata.json".to_owned(),
-            mutate(br#"{"4.1.0":{"a":"b"}}"#, &mut dice),
+            mutate(br#"{"4.1.0":{"a":"b"}}"#, &mut rng),
         );
         let _ = GraphData::from_files([version, raw, (path.clone(), damaged)], 2);
     }
@@ -218,16 +219,16 @@ pub fn graph_data_that_are_damaged_never_block_less(corpus: &Corpus) {
 pub fn archives_that_are_damaged_are_refused_or_read(corpus: &Corpus) {
     let archive = &corpus.archive;
     let plain = gunzip(archive);
-    let mut dice = SeededRng::new(6);
+    let mut rng = SeededRng::new(6);
     for _ in 0..30 {
-        let mut damaged = if dice.below(2) == 0 {
+        let mut damaged = if rng.below(2) == 0 {
             archive.clone()
         } else {
             plain.clone()
         };
-        let at = dice.below(damaged.len());
-        damaged[at] ^= 1 << dice.below(8);
-        damaged.truncate(damaged.len() - dice.below(2) * dice.below(damaged.len() / 2));
+        let at = rng.below(damaged.len());
+        damaged[at] ^= 1 << rng.below(8);
+        damaged.truncate(damaged.len() - rng.below(2) * rng.below(damaged.len() / 2));
         let _ = graph_data::tar_files(&damaged);
     }
 }

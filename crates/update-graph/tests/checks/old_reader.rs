@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use repository::data::ServedGraph;
 use serde::Deserialize;
 use update_graph::Arch;
 
-use super::{Corpus, Judged};
+use super::Corpus;
 
 #[derive(Deserialize)]
 struct Old {
@@ -39,7 +40,7 @@ pub fn risky_edges_are_gone(corpus: &Corpus, channels: &[&str]) {
     let (graph, _) = corpus.graph(true);
     let mut risky = 0;
     for channel in channels {
-        let body = Judged::read(&graph.body(channel, &Arch::amd64()));
+        let body = ServedGraph::read(&graph.body(channel, &Arch::amd64())).unwrap();
         risky += body.conditional.len();
         for (from, to) in body.conditional.keys() {
             assert!(

@@ -3,9 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use repository::data::{ServedGraph, ServedNode};
 use serde_json::Value;
-
-use super::Judged;
 
 pub struct Oracle {
     releases: BTreeMap<String, String>,
@@ -145,7 +144,7 @@ impl Oracle {
         self.channels.keys().map(String::as_str)
     }
 
-    pub fn body(&self, channel: &str) -> Judged {
+    pub fn body(&self, channel: &str) -> ServedGraph {
         let held = &self.channels[channel];
         let both = |(from, to): &(String, String)| held.contains(from) && held.contains(to);
         let of = |version: &String| -> BTreeSet<String> {
@@ -155,10 +154,14 @@ impl Oracle {
                 .filter(|(_, versions)| versions.contains(version));
             holding.map(|(name, _)| name.clone()).collect()
         };
-        Judged {
+        let node = |version: &String| ServedNode {
+            payload: self.releases[version].clone(),
+            channels: of(version),
+        };
+        ServedGraph {
             nodes: held
                 .iter()
-                .map(|v| (v.clone(), (self.releases[v].clone(), of(v))))
+                .map(|version| (version.clone(), node(version)))
                 .collect(),
             edges: self.edges.iter().filter(|e| both(e)).cloned().collect(),
             conditional: self

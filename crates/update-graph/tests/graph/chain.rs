@@ -1,9 +1,9 @@
 //! Services in a chain, on made-up graphs: what one serves makes the next one serve the same.
 
 use proptest::prelude::*;
+use repository::data::ServedGraph;
 use update_graph::Arch;
 
-use crate::checks::Judged;
 use crate::checks::chain::again;
 
 #[test]
@@ -53,7 +53,7 @@ proptest! {
         prop_assert_eq!(String::from_utf8(next.whole()).unwrap(), String::from_utf8(whole).unwrap());
         for channel in graph.channels() {
             let body = graph.body(channel, &Arch::amd64());
-            Judged::read(&body);
+            ServedGraph::read(&body).unwrap();
             prop_assert_eq!(&next.body(channel, &Arch::amd64()), &body);
             prop_assert_eq!(&again(&body, &Arch::amd64(), None).body(channel, &Arch::amd64()), &body);
         }

@@ -32,20 +32,20 @@ fn versions() -> impl Strategy<Value = BTreeSet<Version>> {
 
 fn made() -> impl Strategy<Value = Made> {
     (versions(), any::<u64>()).prop_map(|(versions, seed)| {
-        let mut dice = crate::checks::SeededRng::new(seed);
+        let mut rng = crate::checks::SeededRng::new(seed);
         let nodes: Vec<Node> = versions
             .into_iter()
             .map(|version| {
                 (
                     version,
-                    CHANNELS.into_iter().filter(|_| dice.below(3) > 0).collect(),
+                    CHANNELS.into_iter().filter(|_| rng.below(3) > 0).collect(),
                 )
             })
             .collect();
         let mut edges = BTreeMap::new();
         for to in 0..nodes.len() {
             for from in 0..to {
-                match dice.below(8) {
+                match rng.below(8) {
                     0..=3 => drop(edges.insert((from, to), Vec::new())),
                     4 => drop(edges.insert((from, to), vec!["A".to_owned()])),
                     5 => drop(edges.insert((from, to), vec!["A".to_owned(), "B".to_owned()])),

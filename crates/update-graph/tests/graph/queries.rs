@@ -33,7 +33,7 @@ fn graph(list: &str, files: &[(&str, &str)]) -> Graph {
     Builder::new().list(list).graph_data(data.into()).build().0
 }
 
-fn ask(graph: &Graph, from: &str, to: &str) -> Explanation {
+pub fn ask(graph: &Graph, from: &str, to: &str) -> Explanation {
     let (from, to) = (from.parse().unwrap(), to.parse().unwrap());
     explain(
         graph,

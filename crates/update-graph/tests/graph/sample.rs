@@ -4,15 +4,14 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use update_graph::graph_data::Effect;
 use update_graph::policy::{Chain, Policy};
-use update_graph::query::{
-    ExplainQuery, Explanation, NextQuery, PathQuery, Verdict, explain, next, path, stranded,
-};
+use update_graph::query::{NextQuery, PathQuery, Verdict, next, path, stranded};
 use update_graph::{Arch, Counts, Graph, Rule, Severity, lint};
 
 use crate::checks::{
-    Corpus, bodies_are_as_expected, bytes, chain, channels_are_as_the_oracle_says, expected, laws, mutation,
-    old_reader,
+    Corpus, bodies_are_as_expected, bytes, channels_are_as_the_oracle_says, expected, old_reader,
+    test_each_check,
 };
+use crate::queries::ask;
 
 /// The sample.
 fn corpus() -> Corpus {
@@ -31,27 +30,7 @@ fn corpus() -> Corpus {
 
 const HOTFIX: &str = "4.13.5-0.hotfix-2031-01-02-030405";
 
-/// A test that runs a check on the sample.
-macro_rules! on_the_sample {
-    ($($name:ident: $check:expr;)*) => {
-        $(#[test]
-        fn $name() {
-            $check(&corpus());
-        })*
-    };
-}
-
-on_the_sample! {
-    a_whole_graph_served_again_is_the_same: chain::a_whole_graph_served_again_is_the_same;
-    a_filtered_graph_served_again_is_the_same: chain::a_filtered_graph_served_again_is_the_same;
-    a_captured_body_served_again_is_the_same: chain::a_captured_body_served_again_is_the_same;
-    inputs_in_any_order_give_equal_bytes: laws::order_and_repetition_mean_nothing;
-    versions_that_are_damaged_are_refused_or_keep_the_laws: mutation::versions_that_are_damaged_are_refused_or_keep_the_laws;
-    served_graphs_that_are_damaged_are_refused_or_keep_the_laws: mutation::served_graphs_that_are_damaged_are_refused_or_keep_the_laws;
-    release_lists_and_metadata_that_are_damaged_cost_themselves: mutation::release_lists_and_metadata_that_are_damaged_cost_themselves;
-    graph_data_that_are_damaged_never_block_less: mutation::graph_data_that_are_damaged_never_block_less;
-    archives_that_are_damaged_are_refused_or_read: mutation::archives_that_are_damaged_are_refused_or_read;
-}
+test_each_check!(Some(corpus()));
 
 #[test]
 fn a_reader_that_knows_only_to_and_from_sees_every_risky_edge_gone() {
@@ -79,16 +58,6 @@ fn bodies_and_channels_are_what_the_plain_rules_say() {
 
 fn graph() -> Graph {
     corpus().graph(false).0
-}
-
-fn ask(graph: &Graph, from: &str, to: &str) -> Explanation {
-    let query = ExplainQuery {
-        arch: Arch::amd64(),
-        from: from.parse().unwrap(),
-        to: to.parse().unwrap(),
-        channels: Vec::new(),
-    };
-    explain(graph, &query)
 }
 
 /// Updates with their verdict, the names of their risks and the files that are their causes.

@@ -16,8 +16,8 @@ use update_graph::query::{
 use update_graph::{Arch, Counts, GraphData, Rule, lint};
 
 use checks::{
-    Corpus, bodies_are_as_expected, bytes, chain, channels_are_as_the_oracle_says, expected, gunzip, laws,
-    mutation, old_reader,
+    Corpus, bodies_are_as_expected, bytes, channels_are_as_the_oracle_says, expected, gunzip, old_reader,
+    test_each_check,
 };
 
 /// The real data. `None`, and a line on standard error that says so, where they are missing.
@@ -32,28 +32,7 @@ fn corpus() -> Option<Corpus> {
     })
 }
 
-/// A test that runs a check on the real data.
-macro_rules! on_real_data {
-    ($($name:ident: $check:expr;)*) => {
-        $(#[test]
-        fn $name() {
-            let Some(corpus) = corpus() else { return };
-            $check(&corpus);
-        })*
-    };
-}
-
-on_real_data! {
-    a_whole_graph_served_again_is_the_same: chain::a_whole_graph_served_again_is_the_same;
-    a_filtered_graph_served_again_is_the_same: chain::a_filtered_graph_served_again_is_the_same;
-    a_captured_body_served_again_is_the_same: chain::a_captured_body_served_again_is_the_same;
-    inputs_in_any_order_give_equal_bytes: laws::order_and_repetition_mean_nothing;
-    versions_that_are_damaged_are_refused_or_keep_the_laws: mutation::versions_that_are_damaged_are_refused_or_keep_the_laws;
-    served_graphs_that_are_damaged_are_refused_or_keep_the_laws: mutation::served_graphs_that_are_damaged_are_refused_or_keep_the_laws;
-    release_lists_and_metadata_that_are_damaged_cost_themselves: mutation::release_lists_and_metadata_that_are_damaged_cost_themselves;
-    graph_data_that_are_damaged_never_block_less: mutation::graph_data_that_are_damaged_never_block_less;
-    archives_that_are_damaged_are_refused_or_read: mutation::archives_that_are_damaged_are_refused_or_read;
-}
+test_each_check!(corpus());
 
 #[test]
 fn a_reader_that_knows_only_to_and_from_sees_every_risky_edge_gone() {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use update_graph::{Arch, Version};
 
-use super::{Change, Lost, PATIENCE, Reason};
+use super::{Change, Lost, MAX_MISSED_LISTINGS, Reason};
 
 const FORMAT: u32 = 1;
 
@@ -105,7 +105,7 @@ impl GraphKeeper {
         let mut missed = BTreeMap::new();
         for version in old.iter().filter(|version| !present.contains(version.as_str())) {
             let times = self.missed.get(version).copied().unwrap_or(0) + 1;
-            if times >= PATIENCE {
+            if times >= MAX_MISSED_LISTINGS {
                 change.lost.extend(self.lost(version));
             } else {
                 tracing::info!(%version, times, "a node is not served upstream any more");

@@ -21,13 +21,13 @@ use update_graph::{Arch, ExtraEdge, Release, Version};
 
 use crate::source::{Listed, Listing, Trouble};
 
-/// So many complete listings in a row must lack a release for it to leave.
-pub const PATIENCE: u32 = 3;
+/// A release leaves once this many complete listings in a row lacked it.
+pub const MAX_MISSED_LISTINGS: u32 = 3;
 
 /// Why a release left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// [`PATIENCE`] complete listings lacked it.
+    /// [`MAX_MISSED_LISTINGS`] complete listings lacked it.
     Unlisted,
     /// A listing lacked it, and so does every channel.
     NoChannel,
@@ -235,7 +235,7 @@ impl Keeper {
         self.known.retain(|(arch, version), known| {
             let reason = match known.missed {
                 0 => return true,
-                PATIENCE.. => Reason::Unlisted,
+                MAX_MISSED_LISTINGS.. => Reason::Unlisted,
                 _ if known.release.metadata.is_true(key::REMOVE) => Reason::Removed,
                 _ if !in_channel(arch, version) => Reason::NoChannel,
                 _ => return true,

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::data::{self, DataSet, Shape};
+use repository::data::ServedGraph;
+
+use crate::data::{self, DataSet};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_update-service");
 
@@ -87,8 +89,8 @@ async fn the_expected_graphs_are_served(set: &DataSet, lists: &[PathBuf]) {
             process.base
         );
         let body = reqwest::get(url).await.unwrap().bytes().await.unwrap();
-        let served = Shape::of(&serde_json::from_slice(&body).unwrap());
-        assert!(served == set.shape(channel), "{channel} with {args:?}");
+        let served = ServedGraph::read(&body).unwrap();
+        assert!(served == set.graph(channel), "{channel} with {args:?}");
     }
     let kill = Command::new("kill")
         .arg(process.child.id().to_string())
@@ -166,7 +168,7 @@ fn the_files_of_a_build_are_the_answers_of_the_service() {
             let file = out.path().join(format!("graph/amd64/{channel}.json"));
             let plain = std::fs::read(&file).unwrap();
             assert!(
-                Shape::of(&serde_json::from_slice(&plain).unwrap()) == set.shape(channel),
+                ServedGraph::read(&plain).unwrap() == set.graph(channel),
                 "{channel}"
             );
             assert_eq!(

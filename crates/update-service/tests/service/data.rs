@@ -1,9 +1,10 @@
 //! The sample and the real data, and small made-up ones.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use repository::data::ServedGraph;
+use update_graph::{Arch, Builder, Graph, GraphData, release_list};
 
 /// Releases, graph-data and the bodies that they must result in.
 pub struct DataSet {
@@ -31,9 +32,9 @@ impl DataSet {
             .collect()
     }
 
-    /// The expected body of a channel.
-    pub fn shape(&self, channel: &str) -> Shape {
-        Shape::of(&serde_json::from_slice(&self.expected[channel]).unwrap())
+    /// The expected graph of a channel.
+    pub fn graph(&self, channel: &str) -> ServedGraph {
+        ServedGraph::read(&self.expected[channel]).unwrap()
     }
 }
 
@@ -83,63 +84,6 @@ pub fn gunzip(bytes: Vec<u8>) -> Vec<u8> {
     update_service::source::fetch::gunzip(bytes).unwrap()
 }
 
-/// What equality of graphs is judged by: nodes with payload and channels, edges, conditional edges with risk names.
-#[derive(Debug, PartialEq)]
-pub struct Shape {
-    nodes: BTreeMap<String, (String, BTreeSet<String>)>,
-    edges: BTreeSet<(String, String)>,
-    conditional: BTreeMap<(String, String), BTreeSet<String>>,
-}
-
-impl Shape {
-    pub fn of(body: &Value) -> Self {
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let nodes = body["nodes"].as_array().unwrap();
-        let versions: Vec<String> = nodes.iter().map(|node| text(&node["version"])).collect();
-        let mut shape = Self {
-            nodes: BTreeMap::new(),
-            edges: BTreeSet::new(),
-            conditional: BTreeMap::new(),
-        };
-        for node in nodes {
-            let channels = node["metadata"]["io.openshift.upgrades.graph.release.channels"].as_str();
-            let channels = channels
-                .unwrap_or_default()
-                .split(',')
-                .map(str::to_owned)
-                .collect();
-            let known = shape
-                .nodes
-                .insert(text(&node["version"]), (text(&node["payload"]), channels));
-            assert!(known.is_none(), "a node twice");
-        }
-        for edge in body["edges"].as_array().unwrap() {
-            let end = |at: usize| versions[usize::try_from(edge[at].as_u64().unwrap()).unwrap()].clone();
-            assert!(shape.edges.insert((end(0), end(1))), "an edge twice");
-        }
-        for group in body["conditionalEdges"].as_array().unwrap() {
-            let risks: BTreeSet<String> = group["risks"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|risk| text(&risk["name"]))
-                .collect();
-            for edge in group["edges"].as_array().unwrap() {
-                let edge = (text(&edge["from"]), text(&edge["to"]));
-                assert!(
-                    !shape.edges.contains(&edge),
-                    "an edge that is conditional and not"
-                );
-                assert!(
-                    shape.conditional.insert(edge, risks.clone()).is_none(),
-                    "a conditional edge twice"
-                );
-            }
-        }
-        shape
-    }
-}
-
 /// A release list: each version reachable from all before.
 pub fn list(versions: &[&str]) -> String {
     let releases: Vec<String> = versions
@@ -155,6 +99,20 @@ pub fn list(versions: &[&str]) -> String {
         })
         .collect();
     format!("[{}]", releases.join(","))
+}
+
+/// The graph of this many releases from 4.1.0 on, all of them in stable-4.1.
+pub fn graph(count: usize) -> Graph {
+    let versions: Vec<String> = (0..count).map(|patch| format!("4.1.{patch}")).collect();
+    let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
+    let list = release_list::parse(list(&versions).as_bytes(), &Arch::amd64()).unwrap();
+    let channel = format!("name: stable-4.1\nversions: [{}]\n", versions.join(", "));
+    let files = [
+        ("version".to_owned(), b"1.1.0\n".to_vec()),
+        ("channels/stable-4.1.yaml".to_owned(), channel.into_bytes()),
+    ];
+    let (graph_data, _) = GraphData::from_files(files, 1).unwrap();
+    Builder::new().list(list).graph_data(graph_data.into()).build().0
 }
 
 /// Graph-data with these releases in stable-4.1, and the blocks.

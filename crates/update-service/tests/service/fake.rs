@@ -234,7 +234,7 @@ impl Fake {
             .push((part.to_owned(), VecDeque::from([fault]), true));
     }
 
-    pub fn mend(&self) {
+    pub fn fix(&self) {
         self.content().faults.clear();
     }
 

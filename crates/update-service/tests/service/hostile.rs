@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use telemetry::server::Limits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
-use update_graph::{Arch, Builder, GraphData, release_list};
 use update_service::snapshot::{Press, Snapshot};
 
 use crate::data;
@@ -28,18 +27,10 @@ const LIMITS: Limits = Limits {
 /// Serves a graph whose body is larger than any socket's buffers.
 fn serve(limits: Limits) -> Running {
     let running = Running::serve(limits);
-    let versions: Vec<String> = (0..400).map(|patch| format!("4.1.{patch}")).collect();
-    let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
-    let list = release_list::parse(data::list(&versions).as_bytes(), &Arch::amd64()).unwrap();
-    let channel = format!("name: stable-4.1\nversions: [{}]\n", versions.join(", "));
-    let files = [
-        ("version".to_owned(), b"1.1.0\n".to_vec()),
-        ("channels/stable-4.1.yaml".to_owned(), channel.into_bytes()),
-    ];
-    let (graph_data, _) = GraphData::from_files(files, 1).unwrap();
-    let (graph, _) = Builder::new().list(list).graph_data(graph_data.into()).build();
     let press = Press::new(running.state.metrics().clone());
-    running.state.publish(Snapshot::new(graph, press.into()).into());
+    running
+        .state
+        .publish(Snapshot::new(data::graph(400), press.into()).into());
     running
 }
 

@@ -90,7 +90,7 @@ async fn the_last_good_graph_is_served_while_a_source_is_broken() {
     assert_eq!(running.get("/readyz").await.0, 200);
     std::fs::write(files.data().join("version"), "1.2.0\n").unwrap();
     data::graph_data(&files.data(), THREE, &[ALL_BLOCKED]);
-    until("mended data are served", async || {
+    until("fixed data are served", async || {
         failed("graph_data") == 0.0 && running.edges().await == 1
     })
     .await;
@@ -240,7 +240,7 @@ async fn neither_a_failing_registry_nor_a_lost_manifest_takes_a_release_away() {
         assert_eq!(running.graph("stable-4.1").await, good, "{part}");
         assert_eq!(running.metric("update_service_retained_releases"), 0.0, "{part}");
     }
-    fake.mend();
+    fake.fix();
     fake.untag("4.1.1");
     until("it leaves", async || {
         running.versions().await == ["4.1.0", "4.1.2"]
@@ -302,7 +302,7 @@ async fn after_a_restart_what_was_known_is_served_though_the_registry_is_down() 
     let errors = "cincinnati_gb_graph_upstream_errors_total";
     until("a scrape fails", async || metric(&running.state, errors) >= 1.0).await;
     assert_eq!(running.versions().await.len(), 3);
-    fake.mend();
+    fake.fix();
     // The listings that lacked it before the restart count.
     until("it leaves", async || running.versions().await.len() == 2).await;
 }

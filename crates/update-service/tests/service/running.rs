@@ -18,7 +18,7 @@ use update_service::source::retry::Backoff;
 use update_service::state::State;
 
 /// How long a condition may take to hold.
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub const QUICK: Backoff = Backoff {
     attempts: 3,
@@ -171,7 +171,7 @@ pub fn metric(state: &State, series: &str) -> f64 {
 pub async fn until(what: &str, holds: impl AsyncFn() -> bool) {
     let started = Instant::now();
     while !holds().await {
-        assert!(started.elapsed() < PATIENCE, "never: {what}");
+        assert!(started.elapsed() < WAIT_TIMEOUT, "never: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

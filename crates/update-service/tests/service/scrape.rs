@@ -171,7 +171,7 @@ async fn one_bad_image_spoils_nothing_and_is_read_once_it_is_whole() {
     let why = &listing.unreadable[1].why;
     assert!(why.contains("zstd"), "{why}");
     // Nothing about them was remembered.
-    fake.mend();
+    fake.fix();
     let listing = registry.list().await.unwrap();
     assert_eq!(names(&listing), ["4.1.0+amd64", "4.1.1+amd64"]);
 }
@@ -212,7 +212,7 @@ async fn content_with_another_digest_is_not_believed() {
         );
         let why = &listing.unreadable[0].why;
         assert!(why.contains("digest"), "{why}");
-        fake.mend();
+        fake.fix();
     }
     assert_eq!(names(&registry.list().await.unwrap()).len(), 1);
 }
@@ -227,7 +227,7 @@ async fn a_registry_that_is_down_is_an_error_and_not_an_empty_listing() {
     fake.fail_always("tags/list", Fault::Status(500));
     let error = registry.list().await.unwrap_err();
     assert!(matches!(error, RegistryError::Status { .. }), "{error}");
-    fake.mend();
+    fake.fix();
     // The registry goes down meanwhile: the scrape ends long before every image was tried.
     fake.fail_always("manifests/", Fault::Status(503));
     fake.requests();
@@ -237,12 +237,12 @@ async fn a_registry_that_is_down_is_an_error_and_not_an_empty_listing() {
         requests(&fake, "manifests/") < 100,
         "three attempts each would be 300"
     );
-    fake.mend();
+    fake.fix();
     assert_eq!(names(&registry.list().await.unwrap()).len(), 100);
     // A page that fails for good is no shorter list.
     fake.fail_always("last=4.1.3", Fault::Status(500));
     assert!(registry.list().await.is_err());
-    fake.mend();
+    fake.fix();
     fake.content.lock().unwrap().link_elsewhere = true;
     let error = registry.list().await.unwrap_err().to_string();
     assert!(error.contains("another host"), "{error}");
@@ -378,7 +378,7 @@ async fn a_server_of_blobs_cannot_forge_metadata_by_sending_a_large_layer() {
     let registry = registry(&fake);
     let listing = registry.list().await.unwrap();
     assert_eq!((names(&listing).len(), unreadable(&listing)), (0, vec!["4.1.0"]));
-    fake.mend();
+    fake.fix();
     assert_eq!(names(&registry.list().await.unwrap()), ["4.1.0+amd64"]);
 }
 
@@ -398,6 +398,6 @@ async fn a_large_layer_counts_only_after_all_of_it_was_checked() {
     fake.fail_always(&digest.to_string(), Fault::Instead(large(&filling).into()));
     let registry = registry(&fake);
     assert_eq!(unreadable(&registry.list().await.unwrap()), ["4.1.0"]);
-    fake.mend();
+    fake.fix();
     assert_eq!(names(&registry.list().await.unwrap()), ["4.1.0+amd64"]);
 }

@@ -4,25 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use telemetry::server::Limits;
-use update_graph::{Arch, Builder, GraphData, release_list};
+use update_graph::Arch;
 use update_service::serve::etag;
 use update_service::snapshot::{Press, Snapshot};
 
-use crate::data;
+use crate::data::{graph, gunzip};
 use crate::running::Running;
-
-fn graph(count: usize) -> update_graph::Graph {
-    let versions: Vec<String> = (0..count).map(|patch| format!("4.1.{patch}")).collect();
-    let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
-    let list = release_list::parse(data::list(&versions).as_bytes(), &Arch::amd64()).unwrap();
-    let channel = format!("name: stable-4.1\nversions: [{}]\n", versions.join(", "));
-    let files = [
-        ("version".to_owned(), b"1.1.0\n".to_vec()),
-        ("channels/stable-4.1.yaml".to_owned(), channel.into_bytes()),
-    ];
-    let (data, _) = GraphData::from_files(files, 1).unwrap();
-    Builder::new().list(list).graph_data(data.into()).build().0
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_answer_under_a_storm_of_swaps_is_whole_and_of_one_snapshot() {
@@ -56,7 +43,7 @@ async fn every_answer_under_a_storm_of_swaps_is_whole_and_of_one_snapshot() {
                     let bytes = answer.bytes().await.unwrap().to_vec();
                     assert_eq!(etag::of(&bytes), tag);
                     assert!(
-                        valid.contains(&etag::of(&data::gunzip(bytes))),
+                        valid.contains(&etag::of(&gunzip(bytes))),
                         "no snapshot has this body"
                     );
                     answers += 1;

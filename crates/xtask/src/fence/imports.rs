@@ -19,42 +19,27 @@ use super::source::{self, Module, Token};
 /// A group of files that all reach each other by imports.
 type Circle = BTreeSet<String>;
 
-/// Circles in a directory of sources that are not allowed, and allowed ones that are not there.
-pub(super) fn violations(root: &Path, directory: &str, allowed: &[&[&str]]) -> Result<Vec<String>> {
+/// The circles in a directory of sources.
+pub(super) fn violations(root: &Path, directory: &str) -> Result<Vec<String>> {
     let sources = root.join(directory);
     let start = ["lib.rs", "main.rs"].map(|name| sources.join(name));
     let Some(start) = start.iter().find(|file| file.is_file()) else {
         return Ok(Vec::new());
     };
-    Ok(compare(
-        directory,
-        &circles(&imports(&source::modules(start)?)),
-        allowed,
-    ))
+    Ok(messages(directory, &circles(&imports(&source::modules(start)?))))
 }
 
-fn compare(directory: &str, found: &[Circle], allowed: &[&[&str]]) -> Vec<String> {
-    let allowed: Vec<Circle> = allowed
-        .iter()
-        .map(|files| files.iter().map(|&file| file.to_owned()).collect())
-        .collect();
+fn messages(directory: &str, found: &[Circle]) -> Vec<String> {
     let list = |circle: &Circle| circle.iter().cloned().collect::<Vec<_>>().join(", ");
-    let new = found
+    found
         .iter()
-        .filter(|circle| !allowed.contains(circle))
         .map(|circle| {
             format!(
                 "{directory}: these files import each other in a circle: {}",
                 list(circle)
             )
-        });
-    let gone = allowed.iter().filter(|circle| !found.contains(circle)).map(|circle| {
-        format!(
-            "{directory}: this circle of imports is gone or has changed; update it in crates/xtask/src/fence/allowed.rs: {}",
-            list(circle)
-        )
-    });
-    new.chain(gone).collect()
+        })
+        .collect()
 }
 
 /// What each file imports.
@@ -472,19 +457,8 @@ mod tests {
         let files: Circle = ["a.rs", "b.rs", "c.rs"].map(str::to_owned).into();
         assert_eq!(found, [files]);
         assert_eq!(
-            compare("x/src", &found, &[]),
+            messages("x/src", &found),
             ["x/src: these files import each other in a circle: a.rs, b.rs, c.rs"]
-        );
-        assert!(compare("x/src", &found, &[&["c.rs", "b.rs", "a.rs"]]).is_empty());
-    }
-
-    #[test]
-    fn an_allowed_circle_that_is_gone_or_smaller_must_leave_the_list() {
-        assert!(compare("x/src", &[], &[&["a.rs", "b.rs"]])[0].contains("is gone or has changed"));
-        let smaller: Circle = ["a.rs", "b.rs"].map(str::to_owned).into();
-        assert_eq!(
-            compare("x/src", &[smaller], &[&["a.rs", "b.rs", "c.rs"]]).len(),
-            2
         );
     }
 }

@@ -3,7 +3,6 @@
 //!
 //! It changes nothing: it names what is wrong and where.
 
-mod allowed;
 mod crates;
 mod imports;
 mod names;
@@ -36,9 +35,7 @@ pub fn violations(root: &Path) -> Result<Vec<String>> {
             .unwrap_or(&directory)
             .display()
             .to_string();
-        let allowed = allowed::CIRCLES.iter().filter(|(place, _)| *place == directory);
-        let allowed: Vec<&[&str]> = allowed.map(|(_, files)| *files).collect();
-        found.extend(imports::violations(root, &directory, &allowed)?);
+        found.extend(imports::violations(root, &directory)?);
     }
     found.extend(names::violations(root)?);
     let texts = style::texts(root)?;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::{allowed, source};
+use super::source;
 
 /// The crates, by the directory of their sources. One that does not exist yet has no names.
 const CRATES: [&str; 6] = [
@@ -20,7 +20,7 @@ const CRATES: [&str; 6] = [
 /// Where each name is defined.
 type Definitions = BTreeMap<String, Vec<String>>;
 
-/// Names that are defined more than once, and allowed ones that are not.
+/// Names that are defined more than once.
 pub(super) fn violations(root: &Path) -> Result<Vec<String>> {
     let mut found = Definitions::new();
     for name in CRATES {
@@ -33,7 +33,7 @@ pub(super) fn violations(root: &Path) -> Result<Vec<String>> {
             add(&mut found, &format!("{directory}/{}", module.file), &module.code);
         }
     }
-    Ok(judge(&found, allowed::TYPE_NAMES))
+    Ok(defined_twice(&found))
 }
 
 fn add(found: &mut Definitions, file: &str, code: &str) {
@@ -43,16 +43,12 @@ fn add(found: &mut Definitions, file: &str, code: &str) {
     }
 }
 
-fn judge(found: &Definitions, allowed: &[&str]) -> Vec<String> {
-    let is_twice = |name: &str| found.get(name).is_some_and(|places| places.len() > 1);
-    let new = found
+fn defined_twice(found: &Definitions) -> Vec<String> {
+    found
         .iter()
-        .filter(|(name, _)| is_twice(name) && !allowed.contains(&name.as_str()))
-        .map(|(name, places)| format!("type {name} is defined more than once: {}", places.join(", ")));
-    let gone = allowed.iter().filter(|name| !is_twice(name)).map(|name| {
-        format!("type {name} is defined once by now; remove it from crates/xtask/src/fence/allowed.rs")
-    });
-    new.chain(gone).collect()
+        .filter(|(_, places)| places.len() > 1)
+        .map(|(name, places)| format!("type {name} is defined more than once: {}", places.join(", ")))
+        .collect()
 }
 
 #[cfg(test)]
@@ -69,23 +65,11 @@ mod tests {
             "pub enum Step {} mod x { struct Twice; } mod y { struct Twice; }",
         );
         assert_eq!(
-            judge(&found, &[]),
+            defined_twice(&found),
             [
                 "type Step is defined more than once: a.rs, b.rs",
                 "type Twice is defined more than once: b.rs, b.rs",
             ]
-        );
-        assert!(judge(&found, &["Step", "Twice"]).is_empty());
-    }
-
-    #[test]
-    fn an_allowed_name_that_is_defined_once_must_leave_the_list() {
-        let mut found = Definitions::new();
-        add(&mut found, "a.rs", "struct Step;");
-        let told = judge(&found, &["Step"]);
-        assert!(
-            told[0].starts_with("type Step is defined once by now"),
-            "{told:?}"
         );
     }
 }

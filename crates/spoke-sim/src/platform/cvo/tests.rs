@@ -219,7 +219,7 @@ fn a_version_that_is_not_offered_is_invalid_until_it_is() {
 }
 
 #[test]
-fn a_refusing_cluster_stops_minor_updates_only_and_goes_on_when_mended() {
+fn a_refusing_cluster_stops_minor_updates_only_and_goes_on_when_fixed() {
     let mut bench = Bench::new();
     bench.faults = "refusing=AdminAckRequired: read this".parse().unwrap();
     bench.ask(json!({"version": "4.12.0"}));
@@ -252,7 +252,7 @@ fn a_refusing_cluster_stops_minor_updates_only_and_goes_on_when_mended() {
 }
 
 #[test]
-fn a_stuck_update_stays_partial_and_resumes_when_mended() {
+fn a_stuck_update_stays_partial_and_resumes_when_fixed() {
     let mut bench = Bench::new();
     bench.faults = "stuck=16".parse().unwrap();
     bench.ask(json!({"version": "4.12.0"}));
@@ -275,7 +275,7 @@ fn a_stuck_update_stays_partial_and_resumes_when_mended() {
 }
 
 #[test]
-fn a_failing_update_says_so_and_recovers_when_mended() {
+fn a_failing_update_says_so_and_recovers_when_fixed() {
     let mut bench = Bench::new();
     bench.faults = "failing=Cluster operator etcd is not available".parse().unwrap();
     bench.ask(json!({"version": "4.12.0"}));

@@ -154,7 +154,7 @@ fn a_deadline_ends_a_job_that_takes_longer() {
 }
 
 #[test]
-fn a_stuck_job_ends_when_the_cluster_is_mended() {
+fn a_stuck_job_ends_when_the_cluster_is_fixed() {
     let mut bench = Bench::new(json!({}));
     bench.faults = Fault::Stuck(50.0).into();
     bench.pass(1000);

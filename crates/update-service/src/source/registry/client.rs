@@ -273,7 +273,7 @@ impl Client {
         self.inner.repository.url(&format!("blobs/{}", blob.digest))
     }
 
-    /// Runs something that downloads with the client's patience.
+    /// Runs something that downloads within the client's time limits.
     ///
     /// # Errors
     /// The last attempt's.
