@@ -57,7 +57,12 @@ impl ApiError {
     #[must_use]
     pub fn namespace_not_found(name: &str) -> Self {
         let message = format!("namespaces \"{name}\" not found");
-        Self::of(404, "NotFound", message, Some(json!({"name": name, "kind": "namespaces"})))
+        Self::of(
+            404,
+            "NotFound",
+            message,
+            Some(json!({"name": name, "kind": "namespaces"})),
+        )
     }
 
     /// The namespace is being deleted, so nothing can be created in it.
@@ -96,7 +101,10 @@ impl ApiError {
     /// A conflict with its cause.
     #[must_use]
     pub fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.qualified());
+        let message = format!(
+            "Operation cannot be fulfilled on {} \"{name}\": {why}",
+            kind.qualified()
+        );
         Self::of(409, "Conflict", message, Some(details(kind, name)))
     }
 

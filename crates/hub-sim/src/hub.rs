@@ -73,7 +73,11 @@ impl Hub {
         }));
         hub.change(|state| kinds::all().into_iter().for_each(|kind| state.add_kind(kind)));
         for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
-            hub.create("", "namespaces", &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+            hub.create(
+                "",
+                "namespaces",
+                &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
+            );
         }
         hub
     }

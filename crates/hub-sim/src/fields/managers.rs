@@ -90,7 +90,11 @@ impl Managers {
     /// Only this manager, which created the object.
     #[must_use]
     pub fn created_by(manager: Manager) -> Self {
-        Self(if manager.fields.is_empty() { Vec::new() } else { vec![manager] })
+        Self(if manager.fields.is_empty() {
+            Vec::new()
+        } else {
+            vec![manager]
+        })
     }
 
     /// The value of `metadata.managedFields`.
@@ -148,12 +152,16 @@ impl Managers {
         let mut next = live.clone();
         merge(&mut next, config, typing);
         let mine = self.0.iter().find(|manager| manager.is(&by));
-        let dropped = mine.map(|manager| manager.fields.difference(&by.fields)).unwrap_or_default();
+        let dropped = mine
+            .map(|manager| manager.fields.difference(&by.fields))
+            .unwrap_or_default();
         for path in dropped.iter() {
             let is_owned = by.fields.holds(path) || others().any(|manager| manager.fields.holds(path));
             if !is_owned {
                 let has_parent = |parent: &str| others().any(|manager| manager.fields.has(parent));
-                remove(&mut next, path, |parent| by.fields.has(parent) || has_parent(parent));
+                remove(&mut next, path, |parent| {
+                    by.fields.has(parent) || has_parent(parent)
+                });
             }
         }
         let is_unchanged = mine.is_some_and(|manager| manager.fields == by.fields);
@@ -168,7 +176,10 @@ impl Managers {
             .filter(|manager| !manager.fields.is_empty())
             .collect();
         // The server lists those that apply first.
-        let place = managers.iter().take_while(|manager| manager.operation == Operation::Apply).count();
+        let place = managers
+            .iter()
+            .take_while(|manager| manager.operation == Operation::Apply)
+            .count();
         managers.insert(place, by);
         Ok((next, Self(managers)))
     }
@@ -180,7 +191,10 @@ fn conflicts(manager: &Manager, fields: &FieldSet) -> Vec<Conflict> {
         (Operation::Apply, true) => format!("\"{}\" with subresource \"status\"", manager.name),
         (Operation::Update, false) => format!("\"{}\" using {}", manager.name, manager.api_version),
         (Operation::Update, true) => {
-            format!("\"{}\" with subresource \"status\" using {}", manager.name, manager.api_version)
+            format!(
+                "\"{}\" with subresource \"status\" using {}",
+                manager.name, manager.api_version
+            )
         }
     };
     let conflict = |field| Conflict {

@@ -22,11 +22,26 @@ impl FieldSet {
     #[must_use]
     pub fn of_fields(object: &Value, typing: Typing<'_>, take: impl Fn(&str) -> bool) -> Self {
         let mut paths = Vec::new();
-        for (field, value) in object.as_object().into_iter().flatten().filter(|(field, _)| take(field)) {
+        for (field, value) in object
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(field, _)| take(field))
+        {
             let typing = typing.field(field);
             if field == "metadata" {
-                for (field, value) in value.as_object().into_iter().flatten().filter(|(field, _)| is_owned(field)) {
-                    leaves(value, &format!("f:metadata{STEP}f:{field}"), typing.field(field), &mut paths);
+                for (field, value) in value
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .filter(|(field, _)| is_owned(field))
+                {
+                    leaves(
+                        value,
+                        &format!("f:metadata{STEP}f:{field}"),
+                        typing.field(field),
+                        &mut paths,
+                    );
                 }
             } else {
                 leaves(value, &format!("f:{field}"), typing, &mut paths);
@@ -85,7 +100,10 @@ impl FieldSet {
     pub fn differing(&self, wanted: &Value, live: &Value) -> Self {
         self.filter(|path| {
             let (wanted, live) = (find(wanted, path), find(live, path));
-            let is_item = path.rsplit(STEP).next().is_some_and(|step| step.starts_with("k:"));
+            let is_item = path
+                .rsplit(STEP)
+                .next()
+                .is_some_and(|step| step.starts_with("k:"));
             match (wanted, live) {
                 (Some(Value::Object(wanted)), Some(Value::Object(_))) if wanted.is_empty() => false,
                 (wanted, live) if is_item => wanted.is_some() != live.is_some(),
@@ -97,7 +115,9 @@ impl FieldSet {
     /// The paths as the API server prints them: `.spec.containers[name="web"].image`.
     #[must_use]
     pub fn readable(&self) -> Vec<String> {
-        self.iter().map(|path| path.split(STEP).map(readable_step).collect()).collect()
+        self.iter()
+            .map(|path| path.split(STEP).map(readable_step).collect())
+            .collect()
     }
 
     /// The paths as `fieldsV1` of `managedFields`.
@@ -108,7 +128,9 @@ impl FieldSet {
             let mut at = &mut root;
             let mut steps = path.split(STEP).peekable();
             while let Some(step) = steps.next() {
-                let child = at.entry(step.to_owned()).or_insert_with(|| Value::Object(Map::new()));
+                let child = at
+                    .entry(step.to_owned())
+                    .or_insert_with(|| Value::Object(Map::new()));
                 let Value::Object(map) = child else { break };
                 // An item of a list is itself a member of the set, which is written as a dot.
                 if steps.peek().is_none() && step.starts_with("k:") {
@@ -159,7 +181,11 @@ fn leaves(value: &Value, path: &str, typing: Typing<'_>, out: &mut Vec<Box<str>>
         Value::Array(items) => match typing.list(items) {
             ListKind::Atomic => out.push(path.into()),
             ListKind::Set => {
-                out.extend(items.iter().map(|item| format!("{path}{STEP}v:{item}").into_boxed_str()));
+                out.extend(
+                    items
+                        .iter()
+                        .map(|item| format!("{path}{STEP}v:{item}").into_boxed_str()),
+                );
             }
             ListKind::Keyed(keys) => {
                 let typing = typing.item();
@@ -184,7 +210,8 @@ pub(super) fn item_key(item: &Value, keys: &[String], typing: Typing<'_>) -> Val
 }
 
 fn has_key(item: &Value, key: &Map<String, Value>) -> bool {
-    key.iter().all(|(name, value)| item.get(name).is_none_or(|have| have == value))
+    key.iter()
+        .all(|(name, value)| item.get(name).is_none_or(|have| have == value))
 }
 
 /// Where the item of a step is in a list.
@@ -194,14 +221,19 @@ pub(super) fn position(items: &[Value], step: &str) -> Option<usize> {
             let key: Map<String, Value> = serde_json::from_str(key).ok()?;
             items.iter().position(|item| has_key(item, &key))
         }
-        ("v:", value) => items.iter().position(|item| *item == value || item.to_string() == value),
+        ("v:", value) => items
+            .iter()
+            .position(|item| *item == value || item.to_string() == value),
         _ => None,
     }
 }
 
 fn find<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
-    path.split(STEP).try_fold(object, |current, step| match step.strip_prefix("f:") {
-        Some(field) => current.get(field),
-        None => current.as_array().and_then(|items| position(items, step).map(|at| &items[at])),
-    })
+    path.split(STEP)
+        .try_fold(object, |current, step| match step.strip_prefix("f:") {
+            Some(field) => current.get(field),
+            None => current
+                .as_array()
+                .and_then(|items| position(items, step).map(|at| &items[at])),
+        })
 }

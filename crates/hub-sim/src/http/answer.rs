@@ -33,7 +33,11 @@ impl Form {
                 return Self::Metadata;
             }
         }
-        if is_core_event { Self::CoreEvent } else { Self::Whole }
+        if is_core_event {
+            Self::CoreEvent
+        } else {
+            Self::Whole
+        }
     }
 
     /// One object.
@@ -46,7 +50,11 @@ impl Form {
                 text
             }
             Self::Metadata => {
-                let value = if managed_fields { object.full_value() } else { object.value() };
+                let value = if managed_fields {
+                    object.full_value()
+                } else {
+                    object.value()
+                };
                 json!({
                     "kind": "PartialObjectMetadata",
                     "apiVersion": "meta.k8s.io/v1",
@@ -56,8 +64,13 @@ impl Form {
             }
             Self::Table => {
                 let columns = hub.read(|state| table::columns(&state.collection(id).kind));
-                table::table(&columns, &[object], &json!({"resourceVersion": object.revision.to_string()}), hub.now())
-                    .to_string()
+                table::table(
+                    &columns,
+                    &[object],
+                    &json!({"resourceVersion": object.revision.to_string()}),
+                    hub.now(),
+                )
+                .to_string()
             }
             Self::CoreEvent => events::to_core(&object.full_value()).to_string(),
         }
@@ -73,12 +86,24 @@ impl Form {
             return table::table(&columns, objects, metadata, hub.now()).to_string();
         }
         let (list, version) = match self {
-            Self::Metadata => ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned()),
+            Self::Metadata => (
+                "PartialObjectMetadataList".to_owned(),
+                "meta.k8s.io/v1".to_owned(),
+            ),
             Self::CoreEvent => ("EventList".to_owned(), "v1".to_owned()),
             _ => (format!("{kind}List"), version),
         };
-        let mut text = String::with_capacity(objects.iter().map(|object| object.text().len() + 1).sum::<usize>() + 200);
-        let _ = write!(text, "{{\"kind\":\"{list}\",\"apiVersion\":\"{version}\",\"metadata\":{metadata},\"items\":[");
+        let mut text = String::with_capacity(
+            objects
+                .iter()
+                .map(|object| object.text().len() + 1)
+                .sum::<usize>()
+                + 200,
+        );
+        let _ = write!(
+            text,
+            "{{\"kind\":\"{list}\",\"apiVersion\":\"{version}\",\"metadata\":{metadata},\"items\":["
+        );
         for (number, object) in objects.iter().enumerate() {
             if number > 0 {
                 text.push(',');

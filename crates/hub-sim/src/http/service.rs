@@ -35,7 +35,11 @@ pub struct Service {
 
 /// What a request is answered with.
 enum Reply {
-    Whole { code: u16, text: String, warnings: Vec<String> },
+    Whole {
+        code: u16,
+        text: String,
+        warnings: Vec<String>,
+    },
     Watch(Box<Watch>),
 }
 
@@ -122,7 +126,9 @@ impl Service {
                 let objects: Vec<&Object> = listed.page.objects.iter().map(|object| &**object).collect();
                 Ok(Reply::ok(form.list(&self.hub, id, &objects, &listed.metadata)))
             }
-            Verb::Watch => Ok(Reply::Watch(Box::new(Watch::new(&self.hub, id, &place, &query, form)?))),
+            Verb::Watch => Ok(Reply::Watch(Box::new(Watch::new(
+                &self.hub, id, &place, &query, form,
+            )?))),
             Verb::Delete => self.delete(id, &place, &query, form, body),
             Verb::DeleteCollection => self.delete_all(id, &place, &query, form, body),
             verb => {
@@ -147,7 +153,11 @@ impl Service {
     }
 
     fn find(&self, place: &Place, is_core_event: bool) -> Result<KindId, ApiError> {
-        let group = if is_core_event { "events.k8s.io" } else { &place.group };
+        let group = if is_core_event {
+            "events.k8s.io"
+        } else {
+            &place.group
+        };
         self.hub
             .read(|state| {
                 let id = state.find(group, &place.plural)?;
@@ -208,7 +218,9 @@ impl Service {
         self.hub.change(|state| {
             let kind = Arc::clone(&state.collection(id).kind);
             if kind.namespaced && place.namespace.is_empty() {
-                return Err(ApiError::bad_request("an empty namespace may not be set during creation"));
+                return Err(ApiError::bad_request(
+                    "an empty namespace may not be set during creation",
+                ));
             }
             write(Writer {
                 state,
@@ -223,7 +235,13 @@ impl Service {
         })
     }
 
-    fn delete_one(&self, id: KindId, place: &Place, query: &Query, options: &DeleteOptions) -> Result<Deleted, ApiError> {
+    fn delete_one(
+        &self,
+        id: KindId,
+        place: &Place,
+        query: &Query,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, ApiError> {
         let write = WriteOptions {
             dry_run: !query.text("dryRun").is_empty(),
             ..WriteOptions::default()
@@ -245,7 +263,14 @@ impl Service {
         })
     }
 
-    fn delete(&self, id: KindId, place: &Place, query: &Query, form: Form, body: &[u8]) -> Result<Reply, ApiError> {
+    fn delete(
+        &self,
+        id: KindId,
+        place: &Place,
+        query: &Query,
+        form: Form,
+        body: &[u8],
+    ) -> Result<Reply, ApiError> {
         let options = delete_options(query, body)?;
         let deleted = self.delete_one(id, place, query, &options)?;
         let kind = self.hub.read(|state| Arc::clone(&state.collection(id).kind));
@@ -261,7 +286,14 @@ impl Service {
         }))
     }
 
-    fn delete_all(&self, id: KindId, place: &Place, query: &Query, form: Form, body: &[u8]) -> Result<Reply, ApiError> {
+    fn delete_all(
+        &self,
+        id: KindId,
+        place: &Place,
+        query: &Query,
+        form: Form,
+        body: &[u8],
+    ) -> Result<Reply, ApiError> {
         let options = delete_options(query, body)?;
         let listed = list::list(&self.hub, id, place, query)?;
         for object in &listed.page.objects {
@@ -298,11 +330,16 @@ fn parse(body: &[u8]) -> Result<Value, ApiError> {
         return Ok(value);
     }
     let text = std::str::from_utf8(body).map_err(|_| ApiError::bad_request("the body is not UTF-8"))?;
-    serde_saphyr::from_str(text).map_err(|error| ApiError::bad_request(format!("error decoding the body: {error}")))
+    serde_saphyr::from_str(text)
+        .map_err(|error| ApiError::bad_request(format!("error decoding the body: {error}")))
 }
 
 fn header<'a>(parts: &'a http::request::Parts, name: &http::HeaderName) -> &'a str {
-    parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    parts
+        .headers
+        .get(name)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
 }
 
 fn write_options(parts: &http::request::Parts, query: &Query) -> Result<WriteOptions, ApiError> {

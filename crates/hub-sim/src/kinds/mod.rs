@@ -50,6 +50,9 @@ fn built_in() -> Vec<Kind> {
         Kind::built_in(RBAC, "v1", "Role", "roles", true),
         Kind::built_in(RBAC, "v1", "RoleBinding", "rolebindings", true),
         policy("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
-        policy("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+        policy(
+            "ValidatingAdmissionPolicyBinding",
+            "validatingadmissionpolicybindings",
+        ),
     ]
 }

@@ -44,7 +44,9 @@ impl Schema {
             Value::Object(map) => {
                 for (name, schema) in &self.properties {
                     let Some(default) = &schema.default else { continue };
-                    let absent = map.get(name).is_none_or(|have| have.is_null() && !schema.nullable);
+                    let absent = map
+                        .get(name)
+                        .is_none_or(|have| have.is_null() && !schema.nullable);
                     if absent {
                         map.insert(name.clone(), default.clone());
                     }

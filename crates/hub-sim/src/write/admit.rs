@@ -90,7 +90,14 @@ fn set_or_remove(object: &mut Value, field: &str, value: Option<Value>) {
 }
 
 /// Fills in what the server gives a new object.
-pub(super) fn complete_new(kind: &Kind, object: &mut Value, namespace: &str, name: &str, uid: &str, now: &str) {
+pub(super) fn complete_new(
+    kind: &Kind,
+    object: &mut Value,
+    namespace: &str,
+    name: &str,
+    uid: &str,
+    now: &str,
+) {
     if kind.has_status && kind.is_custom {
         set_or_remove(object, "status", None);
     }
@@ -131,7 +138,10 @@ pub(super) fn count_generation(kind: &Kind, live: &Value, next: &mut Value) {
             .collect()
     };
     if counted(live) != counted(next) {
-        let generation = live.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+        let generation = live
+            .pointer("/metadata/generation")
+            .and_then(Value::as_i64)
+            .unwrap_or_default();
         if let Some(meta) = metadata(next) {
             meta.insert("generation".to_owned(), (generation + 1).into());
         }
@@ -139,12 +149,21 @@ pub(super) fn count_generation(kind: &Kind, live: &Value, next: &mut Value) {
 }
 
 /// Checks an object: metadata, schema, then CEL rules.
-pub(super) fn validate(kind: &Kind, name: &str, object: &Value, live: Option<&Value>) -> Result<(), ApiError> {
+pub(super) fn validate(
+    kind: &Kind,
+    name: &str,
+    object: &Value,
+    live: Option<&Value>,
+) -> Result<(), ApiError> {
     let mut causes = metadata_causes(kind, name, object);
     if let Some(live) = live {
         causes.extend(finalizer_causes(live, object));
     }
-    let schema = if kind.is_custom { kind.schema.check(object) } else { Vec::new() };
+    let schema = if kind.is_custom {
+        kind.schema.check(object)
+    } else {
+        Vec::new()
+    };
     let hides_rules = schema.iter().any(Cause::hides_rules);
     causes.extend(schema);
     if kind.schema.has_rules {
@@ -167,8 +186,9 @@ pub(super) fn validate(kind: &Kind, name: &str, object: &Value, live: Option<&Va
 }
 
 fn metadata_causes(kind: &Kind, name: &str, object: &Value) -> Vec<Cause> {
-    static SUBDOMAIN: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$").ok());
+    static SUBDOMAIN: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$").ok()
+    });
     let mut causes = Vec::new();
     let is_subdomain = SUBDOMAIN.as_ref().is_none_or(|regex| regex.is_match(name)) && name.len() <= 253;
     if !is_subdomain && (kind.is_custom || kind.plural == "namespaces") {
@@ -187,10 +207,12 @@ fn metadata_causes(kind: &Kind, name: &str, object: &Value) -> Vec<Cause> {
     for (_, value) in labels.into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
         if !is_label_value(value) {
-            let message = format!("Invalid value: {}: a valid label must be an empty string or consist of alphanumeric \
+            let message = format!(
+                "Invalid value: {}: a valid label must be an empty string or consist of alphanumeric \
                  characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or \
                  'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')",
-                Value::from(value));
+                Value::from(value)
+            );
             causes.push(Cause::new("metadata.labels", CauseKind::Invalid, message));
         }
     }
@@ -202,7 +224,9 @@ fn is_label_value(value: &str) -> bool {
     value.len() <= 63
         && ends(value.chars().next())
         && ends(value.chars().last())
-        && value.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
+        && value
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
 }
 
 /// Finalizers cannot be added to an object that is being deleted.
@@ -212,7 +236,10 @@ fn finalizer_causes(live: &Value, next: &Value) -> Option<Cause> {
     }
     let of = |object: &Value| -> Vec<String> {
         let list = object.pointer("/metadata/finalizers").and_then(Value::as_array);
-        list.into_iter().flatten().filter_map(|item| Some(item.as_str()?.to_owned())).collect()
+        list.into_iter()
+            .flatten()
+            .filter_map(|item| Some(item.as_str()?.to_owned()))
+            .collect()
     };
     let had = of(live);
     let added: Vec<String> = of(next).into_iter().filter(|name| !had.contains(name)).collect();

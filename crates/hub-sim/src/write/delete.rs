@@ -57,7 +57,9 @@ impl Writer<'_> {
             if dry_run {
                 return Ok(Deleted::Gone(live));
             }
-            let last = self.state.remove(self.id, Arc::clone(&live.key), next, live.managers.clone());
+            let last = self
+                .state
+                .remove(self.id, Arc::clone(&live.key), next, live.managers.clone());
             return Ok(Deleted::Gone(last));
         }
         if live.is_deleting || dry_run {
@@ -78,18 +80,27 @@ impl Writer<'_> {
         if is_namespace {
             next["status"] = json!({"phase": "Terminating"});
         }
-        let held = self.state.put(self.id, Arc::clone(&live.key), next, live.managers.clone());
+        let held = self
+            .state
+            .put(self.id, Arc::clone(&live.key), next, live.managers.clone());
         Ok(Deleted::Held(held))
     }
 
     fn check_preconditions(&self, options: &DeleteOptions, live: &Object) -> Result<(), ApiError> {
         let wanted = &options.preconditions;
         if let Some(uid) = wanted.uid.as_deref().filter(|uid| *uid != live.uid.as_ref()) {
-            let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", live.uid);
+            let why = format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                live.uid
+            );
             return Err(ApiError::conflict(&self.kind, self.name, &why));
         }
         let have = live.revision.to_string();
-        if let Some(version) = wanted.resource_version.as_deref().filter(|version| *version != have) {
+        if let Some(version) = wanted
+            .resource_version
+            .as_deref()
+            .filter(|version| *version != have)
+        {
             let why = format!(
                 "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {have}"
             );

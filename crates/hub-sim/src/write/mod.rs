@@ -95,7 +95,13 @@ impl Writer<'_> {
     }
 
     /// Stores a new object, whose fields belong to `by`.
-    fn insert(self, mut object: Value, name: &str, mut by: Manager, warnings: Vec<String>) -> Result<Written, ApiError> {
+    fn insert(
+        self,
+        mut object: Value,
+        name: &str,
+        mut by: Manager,
+        warnings: Vec<String>,
+    ) -> Result<Written, ApiError> {
         let uid = self.state.new_uid();
         admit::complete_new(&self.kind, &mut object, self.namespace, name, &uid, self.now);
         admit::validate(&self.kind, name, &object, None)?;
@@ -142,7 +148,10 @@ impl Writer<'_> {
         let schema = &self.kind.schema;
         schema.drop_nulls(object);
         let unknown = schema.prune(object);
-        let warnings: Vec<String> = unknown.iter().map(|field| format!("unknown field \"{field}\"")).collect();
+        let warnings: Vec<String> = unknown
+            .iter()
+            .map(|field| format!("unknown field \"{field}\""))
+            .collect();
         match self.options.validation {
             FieldValidation::Strict if !warnings.is_empty() => {
                 let Kind { version, kind, .. } = &*self.kind;
@@ -202,5 +211,8 @@ impl Writer<'_> {
 
 /// The text at a JSON pointer; empty if there is none.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }

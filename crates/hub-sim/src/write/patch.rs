@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Written, Writer, admit, text};
+use super::{Writer, Written, admit, text};
 use crate::error::ApiError;
 use crate::fields::{FieldSet, Operation};
 use crate::schema::{Cause, CauseKind, Typing};
@@ -74,7 +74,11 @@ impl Writer<'_> {
                 self.name
             )));
         }
-        if body.pointer("/metadata/managedFields").and_then(Value::as_array).is_some_and(|list| !list.is_empty()) {
+        if body
+            .pointer("/metadata/managedFields")
+            .and_then(Value::as_array)
+            .is_some_and(|list| !list.is_empty())
+        {
             return Err(ApiError::bad_request("metadata.managedFields must be nil"));
         }
         let typing = Typing::of(&self.kind.schema);
@@ -90,7 +94,9 @@ impl Writer<'_> {
         let Some(live) = self.live() else {
             let uid = text(&config, "/metadata/uid");
             if !uid.is_empty() {
-                let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+                let why = format!(
+                    "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                );
                 return Err(ApiError::conflict(&self.kind, self.name, &why));
             }
             if self.status {
@@ -106,7 +112,9 @@ impl Writer<'_> {
         self.check_revision(&config, &live)?;
         let before = live.value();
         let applied = owned_part(&config, self.kind.has_status, self.status);
-        let merged = live.managers.apply(&before, &applied, by, self.options.force, typing);
+        let merged = live
+            .managers
+            .apply(&before, &applied, by, self.options.force, typing);
         let (mut next, managers) = merged.map_err(|conflicts| ApiError::apply_conflict(&conflicts))?;
         self.kind.schema.fill_defaults(&mut next);
         admit::keep_server_fields(&self.kind, &before, &mut next, self.status);
@@ -133,7 +141,10 @@ fn owned_part(config: &Value, has_status: bool, status: bool) -> Value {
         }
         if let Some(meta) = map.get_mut("metadata").and_then(Value::as_object_mut) {
             meta.retain(|field, _| {
-                matches!(field.as_str(), "labels" | "annotations" | "finalizers" | "ownerReferences")
+                matches!(
+                    field.as_str(),
+                    "labels" | "annotations" | "finalizers" | "ownerReferences"
+                )
             });
         }
     }
@@ -165,6 +176,7 @@ fn merge_patch(target: &mut Value, patch: &Value) {
 
 /// RFC 6902, by the crate of kube.
 fn json_patch(target: &mut Value, patch: &Value) -> Result<(), String> {
-    let patch: json_patch::Patch = serde_json::from_value(patch.clone()).map_err(|error| error.to_string())?;
+    let patch: json_patch::Patch =
+        serde_json::from_value(patch.clone()).map_err(|error| error.to_string())?;
     json_patch::patch(target, &patch).map_err(|error| error.to_string())
 }

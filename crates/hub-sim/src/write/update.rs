@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Written, Writer, admit, text};
+use super::{Writer, Written, admit, text};
 use crate::error::ApiError;
 use crate::fields::{Managers, Operation};
 use crate::object::{Object, key};
@@ -46,7 +46,12 @@ impl Writer<'_> {
     }
 
     /// Stores a changed object, whose changes belong to the writer.
-    pub(super) fn change(self, live: &Arc<Object>, mut next: Value, warnings: Vec<String>) -> Result<Written, ApiError> {
+    pub(super) fn change(
+        self,
+        live: &Arc<Object>,
+        mut next: Value,
+        warnings: Vec<String>,
+    ) -> Result<Written, ApiError> {
         self.check_revision(&next, live)?;
         let before = live.value();
         admit::keep_server_fields(&self.kind, &before, &mut next, self.status);
@@ -75,7 +80,10 @@ impl Writer<'_> {
             Arc::new(Object::new(at, next, managers, live.revision))
         } else {
             let is_released = live.is_deleting
-                && next.pointer("/metadata/finalizers").and_then(Value::as_array).is_none_or(Vec::is_empty)
+                && next
+                    .pointer("/metadata/finalizers")
+                    .and_then(Value::as_array)
+                    .is_none_or(Vec::is_empty)
                 && !self.is_namespace_with_finalizers(&next);
             if is_released {
                 self.state.remove(self.id, at, next, managers)
@@ -93,7 +101,9 @@ impl Writer<'_> {
     /// A namespace is also held by the finalizer in its spec.
     fn is_namespace_with_finalizers(&self, next: &Value) -> bool {
         let list = next.pointer("/spec/finalizers").and_then(Value::as_array);
-        self.kind.plural == "namespaces" && self.kind.group.is_empty() && list.is_some_and(|list| !list.is_empty())
+        self.kind.plural == "namespaces"
+            && self.kind.group.is_empty()
+            && list.is_some_and(|list| !list.is_empty())
     }
 
     /// A body with a uid is meant for the object with this uid only.
@@ -102,7 +112,10 @@ impl Writer<'_> {
         if uid.is_empty() || uid == live.uid.as_ref() {
             return Ok(());
         }
-        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", live.uid);
+        let why = format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            live.uid
+        );
         Err(ApiError::conflict(&self.kind, self.name, &why))
     }
 
@@ -113,7 +126,9 @@ impl Writer<'_> {
             return Ok(());
         }
         if version.parse::<u64>().is_err() {
-            let message = format!("Invalid value: \"{version}\": strconv.ParseUint: parsing \"{version}\": invalid syntax");
+            let message = format!(
+                "Invalid value: \"{version}\": strconv.ParseUint: parsing \"{version}\": invalid syntax"
+            );
             let cause = Cause::new("metadata.resourceVersion", CauseKind::Invalid, message);
             return Err(ApiError::invalid(&self.kind, self.name, &[cause]));
         }

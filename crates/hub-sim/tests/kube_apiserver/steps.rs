@@ -47,14 +47,41 @@ pub enum Named {
 /// One request.
 #[derive(Debug)]
 pub enum Op {
-    Create { body: Value, dry_run: bool },
+    Create {
+        body: Value,
+        dry_run: bool,
+    },
     Get,
-    List { labels: &'static str, limit: u64 },
-    Put { body: Value, revision: Named, uid: Named, status: bool },
-    Merge { body: Value, revision: Named, uid: Named, status: bool },
-    Json { body: Value },
-    Apply { body: Value, manager: &'static str, force: bool, uid: Named, status: bool },
-    Delete { uid: Named, policy: &'static str },
+    List {
+        labels: &'static str,
+        limit: u64,
+    },
+    Put {
+        body: Value,
+        revision: Named,
+        uid: Named,
+        status: bool,
+    },
+    Merge {
+        body: Value,
+        revision: Named,
+        uid: Named,
+        status: bool,
+    },
+    Json {
+        body: Value,
+    },
+    Apply {
+        body: Value,
+        manager: &'static str,
+        force: bool,
+        uid: Named,
+        status: bool,
+    },
+    Delete {
+        uid: Named,
+        policy: &'static str,
+    },
 }
 
 /// A request about an object.
@@ -76,7 +103,13 @@ pub fn draw(random: &mut Random) -> Step {
     let name = random.pick(vec!["a", "a", "a", "b"]);
     let validation = random.pick(vec!["", "", "Strict", "Ignore", "Warn"]);
     let status = kind.has_status && random.chance(40);
-    let revision = random.pick(vec![Named::None, Named::Current, Named::Current, Named::Old, Named::Foreign]);
+    let revision = random.pick(vec![
+        Named::None,
+        Named::Current,
+        Named::Current,
+        Named::Old,
+        Named::Foreign,
+    ]);
     let uid = random.pick(vec![Named::None, Named::None, Named::Current, Named::Foreign]);
     let op = match random.between(0, 99) {
         0..25 => Op::Create {
@@ -136,7 +169,11 @@ fn changed(at: usize, status: bool, random: &mut Random) -> Value {
         }
         return body;
     }
-    let body = if random.chance(60) { objects::spec(kind, random) } else { json!({}) };
+    let body = if random.chance(60) {
+        objects::spec(kind, random)
+    } else {
+        json!({})
+    };
     with_metadata(body, random)
 }
 

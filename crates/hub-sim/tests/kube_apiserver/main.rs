@@ -45,10 +45,15 @@ async fn random_sequences_of_requests_are_answered_as_by_a_real_api_server() {
     let controllers = Controllers::named(&["garbage-collector-controller", "namespace-controller"]);
     let builder = testenv::Hub::builder().ocm_crds().controller_manager(controllers);
     let real = builder.start().await.unwrap();
-    let crds: Vec<_> = api::schema::crds().iter().map(|crd| serde_json::to_value(crd).unwrap()).collect();
+    let crds: Vec<_> = api::schema::crds()
+        .iter()
+        .map(|crd| serde_json::to_value(crd).unwrap())
+        .collect();
     testenv::apply::apply_objects(real.client(), &crds).await.unwrap();
     let clients = Arc::new((simulated(), real.client().clone()));
-    let wanted = std::env::var("MCU_CONFORMANCE_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
+    let wanted = std::env::var("MCU_CONFORMANCE_SEED")
+        .ok()
+        .and_then(|seed| seed.parse::<u64>().ok());
     let seeds = wanted.map_or(0..SEQUENCES, |seed| seed..seed + 1);
     let found: Vec<String> = stream::iter(seeds)
         .map(|seed| {
@@ -60,7 +65,12 @@ async fn random_sequences_of_requests_are_answered_as_by_a_real_api_server() {
         .take(MAX_SHOWN)
         .collect()
         .await;
-    assert!(found.is_empty(), "{} differences:\n\n{}", found.len(), found.join("\n\n"));
+    assert!(
+        found.is_empty(),
+        "{} differences:\n\n{}",
+        found.len(),
+        found.join("\n\n")
+    );
     real.stop().await.unwrap();
 }
 
@@ -79,5 +89,6 @@ async fn run(seed: u64, simulated: &Client, real: &Client) -> Option<String> {
         }
     }
     let (one, two) = (sim.events().await, real.events().await);
-    compare::events(&one, &two).map(|difference| format!("seed {seed}, events:\n  {}\n{difference}", story.join("\n  ")))
+    compare::events(&one, &two)
+        .map(|difference| format!("seed {seed}, events:\n  {}\n{difference}", story.join("\n  ")))
 }

@@ -34,7 +34,11 @@ pub fn events(simulated: &[(&str, Vec<Value>)], real: &[(&str, Vec<Value>)]) -> 
         if one != two {
             let show = |events: &[Value], others: &[Value]| -> Vec<String> {
                 let other = |at: usize| others.get(at).cloned().unwrap_or_default();
-                events.iter().enumerate().map(|(at, event)| format!("{} {}", event["type"], difference(event, &other(at)))).collect()
+                events
+                    .iter()
+                    .enumerate()
+                    .map(|(at, event)| format!("{} {}", event["type"], difference(event, &other(at))))
+                    .collect()
             };
             return Some(format!(
                 "  {kind}\n  simulated: {}\n  real:      {}",
@@ -50,9 +54,16 @@ pub fn events(simulated: &[(&str, Vec<Value>)], real: &[(&str, Vec<Value>)]) -> 
 fn difference(value: &Value, other: &Value) -> Value {
     match (value, other) {
         (Value::Object(value), Value::Object(other)) => {
-            let differing = value.iter().filter(|(name, value)| other.get(*name) != Some(*value));
+            let differing = value
+                .iter()
+                .filter(|(name, value)| other.get(*name) != Some(*value));
             differing
-                .map(|(name, value)| (name.clone(), difference(value, other.get(name).unwrap_or(&Value::Null))))
+                .map(|(name, value)| {
+                    (
+                        name.clone(),
+                        difference(value, other.get(name).unwrap_or(&Value::Null)),
+                    )
+                })
                 .collect::<serde_json::Map<_, _>>()
                 .into()
         }
@@ -71,7 +82,13 @@ fn normal(body: &Value) -> Value {
 fn clean(value: &mut Value, uids: &mut HashMap<String, usize>) {
     match value {
         Value::Object(map) => {
-            for field in ["resourceVersion", "creationTimestamp", "deletionTimestamp", "time", "continue"] {
+            for field in [
+                "resourceVersion",
+                "creationTimestamp",
+                "deletionTimestamp",
+                "time",
+                "continue",
+            ] {
                 if let Some(value) = map.get_mut(field).filter(|value| value.is_string()) {
                     *value = "…".into();
                 }
@@ -81,7 +98,12 @@ fn clean(value: &mut Value, uids: &mut HashMap<String, usize>) {
                 *uid = format!("uid {}", uids.entry(uid.clone()).or_insert(next));
             }
             if let Some(Value::Array(fields)) = map.get_mut("managedFields") {
-                fields.sort_by_key(|entry| format!("{}{}{}", entry["manager"], entry["operation"], entry["subresource"]));
+                fields.sort_by_key(|entry| {
+                    format!(
+                        "{}{}{}",
+                        entry["manager"], entry["operation"], entry["subresource"]
+                    )
+                });
             }
             if let Some(fields) = map.get_mut("fieldsV1") {
                 drop_dots(fields);
@@ -110,7 +132,11 @@ fn without_identities(text: &str) -> String {
     words
         .map(|word| {
             let core = word.trim_end_matches([' ', ',', '"']);
-            if is_uid(core) { word.replace(core, "uid") } else { word.to_owned() }
+            if is_uid(core) {
+                word.replace(core, "uid")
+            } else {
+                word.to_owned()
+            }
         })
         .collect()
 }
