@@ -1,9 +1,9 @@
 //! Counts of objects on the hub, exported as metrics after each pass.
 
-use api::mcu::UpgradeState as State;
+use api::mcu::UpgradeState;
 use rollout::Phase;
 
-use crate::metrics::labels::{ClusterPhase, UpgradeState, WatchKind};
+use crate::metrics::labels::{ClusterPhase, UpgradeStateLabel, WatchKind};
 use crate::state::context::{self, Context};
 use crate::state::upgrade::UpgradeEntry;
 
@@ -16,7 +16,7 @@ pub fn set(context: &Context) {
     metrics.set_clock_skew(skew.num_seconds());
     context.with(|state| {
         let mut phases = [0_usize; Phase::ALL.len()];
-        let mut kinds = [0_usize; UpgradeState::ALL.len()];
+        let mut kinds = [0_usize; UpgradeStateLabel::ALL.len()];
         let (mut used, mut slots) = (0, 0);
         let (mut refused, mut unreadable) = (0, 0);
         for entry in state.upgrades.values() {
@@ -28,11 +28,11 @@ pub fn set(context: &Context) {
             refused += entry.rows.refused_count();
             let status = entry.status.latest();
             let kind = kind_of(status.and_then(|status| status.state));
-            if let Some(position) = UpgradeState::ALL.iter().position(|known| *known == kind) {
+            if let Some(position) = UpgradeStateLabel::ALL.iter().position(|known| *known == kind) {
                 kinds[position] += 1;
             }
             used += usize::try_from(status.and_then(|status| status.in_flight).unwrap_or(0)).unwrap_or(0);
-            if kind != UpgradeState::Complete {
+            if kind != UpgradeStateLabel::Complete {
                 slots += usize::try_from(
                     status
                         .and_then(|status| status.effective_max_concurrency)
@@ -44,7 +44,7 @@ pub fn set(context: &Context) {
         for phase in Phase::ALL {
             metrics.set_clusters(ClusterPhase(phase), phases[phase as usize]);
         }
-        for (kind, count) in UpgradeState::ALL.iter().zip(kinds) {
+        for (kind, count) in UpgradeStateLabel::ALL.iter().zip(kinds) {
             metrics.set_upgrades(*kind, count);
         }
         metrics.set_slots(used, slots);
@@ -59,7 +59,7 @@ pub fn clear(context: &Context) {
     for phase in Phase::ALL {
         context.metrics.set_clusters(ClusterPhase(phase), 0);
     }
-    for kind in UpgradeState::ALL {
+    for kind in UpgradeStateLabel::ALL {
         context.metrics.set_upgrades(*kind, 0);
     }
     context.metrics.set_slots(0, 0);
@@ -89,13 +89,13 @@ fn set_indexed(context: &Context, state: &context::State) {
     }
 }
 
-const fn kind_of(state: Option<State>) -> UpgradeState {
+const fn kind_of(state: Option<UpgradeState>) -> UpgradeStateLabel {
     match state {
-        Some(State::Invalid) => UpgradeState::Invalid,
-        Some(State::Paused) => UpgradeState::Paused,
-        Some(State::Stalled) => UpgradeState::Stalled,
-        Some(State::Complete) => UpgradeState::Complete,
-        _ => UpgradeState::Running,
+        Some(UpgradeState::Invalid) => UpgradeStateLabel::Invalid,
+        Some(UpgradeState::Paused) => UpgradeStateLabel::Paused,
+        Some(UpgradeState::Stalled) => UpgradeStateLabel::Stalled,
+        Some(UpgradeState::Complete) => UpgradeStateLabel::Complete,
+        _ => UpgradeStateLabel::Running,
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use chrono::{DateTime, TimeDelta, Utc};
-use controller::events::{Publisher, Reason, Regarding};
+use controller::events::{EventReason, Publisher, Regarding};
 use controller::lease;
 use controller::metrics::Metrics;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -250,7 +250,7 @@ async fn events_are_accepted_by_the_api_and_seen_by_kubectl() -> Result<()> {
         name: "fleet".to_owned(),
         uid: "7a0c1b7e-0000-4000-8000-000000000001".to_owned(),
     };
-    for (reason, _) in Reason::ALL {
+    for (reason, _) in EventReason::ALL {
         publisher.cluster(&regarding, "spoke1", *reason, "x".repeat(3000));
     }
     stop.cancel();
@@ -259,7 +259,7 @@ async fn events_are_accepted_by_the_api_and_seen_by_kubectl() -> Result<()> {
         .list(&ListParams::default())
         .await?;
     ensure!(
-        found.items.len() == Reason::ALL.len(),
+        found.items.len() == EventReason::ALL.len(),
         "{} arrived",
         found.items.len()
     );

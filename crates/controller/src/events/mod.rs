@@ -1,6 +1,6 @@
 //! Events (events.k8s.io/v1) about upgrades.
 //!
-//! Contains the closed set of [`Reason`]s, the queue and the sender. Publishing never waits: the queue is
+//! Contains the closed set of [`EventReason`]s, the queue and the sender. Publishing never waits: the queue is
 //! bounded and drops its oldest entry, the sender has a rate limit, and only the leader sends. The same note
 //! about the same object is sent only once in ten minutes. Delivery is not guaranteed: an Event that cannot
 //! be sent is counted and dropped, because status and reports hold the same information.
@@ -29,7 +29,7 @@ use crate::metrics::labels::{EventDrop, WriteKind, WriteOutcome};
 use crate::sources::Sources;
 
 pub use notice::Regarding;
-pub use reason::{Reason, Scope, Severity};
+pub use reason::{EventReason, Scope, Severity};
 
 /// `reportingController` of every Event.
 pub const REPORTING_CONTROLLER: &str = "cluster.open-cluster-management.io/mcu-controller";
@@ -87,7 +87,7 @@ impl Publisher {
     }
 
     /// Publishes an Event about an upgrade.
-    pub fn upgrade(&self, regarding: &Regarding, reason: Reason, note: impl Into<String>) {
+    pub fn upgrade(&self, regarding: &Regarding, reason: EventReason, note: impl Into<String>) {
         self.push(Notice {
             regarding: regarding.clone(),
             cluster: None,
@@ -98,7 +98,13 @@ impl Publisher {
 
     /// Publishes an Event about one cluster of an upgrade. It regards the upgrade and names the cluster in
     /// `related`.
-    pub fn cluster(&self, regarding: &Regarding, cluster: &str, reason: Reason, note: impl Into<String>) {
+    pub fn cluster(
+        &self,
+        regarding: &Regarding,
+        cluster: &str,
+        reason: EventReason,
+        note: impl Into<String>,
+    ) {
         let cluster = Some(cluster.to_owned());
         self.push(Notice {
             regarding: regarding.clone(),

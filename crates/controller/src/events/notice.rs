@@ -1,6 +1,6 @@
 //! An Event that is not sent yet, and the object that it is about.
 
-use super::reason::Reason;
+use super::reason::EventReason;
 
 /// The upgrade an Event is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -18,6 +18,6 @@ pub struct Regarding {
 pub(super) struct Notice {
     pub(super) regarding: Regarding,
     pub(super) cluster: Option<String>,
-    pub(super) reason: Reason,
+    pub(super) reason: EventReason,
     pub(super) note: String,
 }

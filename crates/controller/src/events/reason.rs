@@ -33,34 +33,34 @@ macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $name:ident, $scope:ident, $severity:ident, $action:literal;)+) => {
         /// Why an Event is published.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Reason { $($(#[doc = $doc])+ $name),+ }
+        pub enum EventReason { $($(#[doc = $doc])+ $name),+ }
 
-        impl Reason {
+        impl EventReason {
             /// Every reason with its meaning, for the reference documentation.
-            pub const ALL: &'static [(Reason, &'static str)] = &[$((Reason::$name, concat!($($doc),+))),+];
+            pub const ALL: &'static [(EventReason, &'static str)] = &[$((EventReason::$name, concat!($($doc),+))),+];
 
             /// The Event's `reason`.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
-                match self { $(Reason::$name => stringify!($name)),+ }
+                match self { $(EventReason::$name => stringify!($name)),+ }
             }
 
             /// The Event's `action`: what the controller was doing.
             #[must_use]
             pub const fn action(self) -> &'static str {
-                match self { $(Reason::$name => $action),+ }
+                match self { $(EventReason::$name => $action),+ }
             }
 
             /// The Event's `type`.
             #[must_use]
             pub const fn severity(self) -> Severity {
-                match self { $(Reason::$name => Severity::$severity),+ }
+                match self { $(EventReason::$name => Severity::$severity),+ }
             }
 
             /// Whether it is about the upgrade or one cluster.
             #[must_use]
             pub const fn scope(self) -> Scope {
-                match self { $(Reason::$name => Scope::$scope),+ }
+                match self { $(EventReason::$name => Scope::$scope),+ }
             }
         }
     };

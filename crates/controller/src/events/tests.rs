@@ -112,7 +112,7 @@ async fn an_event_has_every_field_the_api_requires() {
     let entry = UpgradeEntry::new(&[]);
     entry
         .publisher
-        .cluster(&fleet(), "c7", Reason::ClusterFailed, "c7 failed: Failing");
+        .cluster(&fleet(), "c7", EventReason::ClusterFailed, "c7 failed: Failing");
     let (sent, metrics) = entry.close().await;
     let event = &sent[0];
     assert_eq!(event["apiVersion"], "events.k8s.io/v1");
@@ -149,23 +149,23 @@ async fn the_same_event_is_sent_once_in_ten_minutes() {
     let entry = UpgradeEntry::new(&[]);
     entry
         .publisher
-        .upgrade(&fleet(), Reason::Stalled, "two clusters failed");
+        .upgrade(&fleet(), EventReason::Stalled, "two clusters failed");
     entry
         .publisher
-        .upgrade(&fleet(), Reason::Stalled, "two clusters failed");
+        .upgrade(&fleet(), EventReason::Stalled, "two clusters failed");
     entry
         .publisher
-        .upgrade(&fleet(), Reason::Stalled, "three clusters failed");
+        .upgrade(&fleet(), EventReason::Stalled, "three clusters failed");
     entry
         .publisher
-        .cluster(&fleet(), "a", Reason::ClusterFailed, "Failing");
+        .cluster(&fleet(), "a", EventReason::ClusterFailed, "Failing");
     entry
         .publisher
-        .cluster(&fleet(), "b", Reason::ClusterFailed, "Failing");
+        .cluster(&fleet(), "b", EventReason::ClusterFailed, "Failing");
     tokio::time::sleep(REPEAT_AFTER).await;
     entry
         .publisher
-        .upgrade(&fleet(), Reason::Stalled, "two clusters failed");
+        .upgrade(&fleet(), EventReason::Stalled, "two clusters failed");
     let (sent, metrics) = entry.close().await;
     assert_eq!(sent.len(), 5);
     assert_eq!(metrics.events_dropped(EventDrop::Duplicate), 1);
@@ -177,7 +177,7 @@ async fn a_full_queue_drops_its_oldest_and_counts_it() {
     for number in 0..CAPACITY + 10 {
         entry
             .publisher
-            .cluster(&fleet(), "c", Reason::ClusterFailed, format!("{number}"));
+            .cluster(&fleet(), "c", EventReason::ClusterFailed, format!("{number}"));
     }
     assert_eq!(entry.metrics.events_dropped(EventDrop::QueueFull), 10);
     let first = entry.publisher.queue.try_pop().unwrap();
@@ -191,7 +191,7 @@ async fn a_burst_is_sent_at_once_and_the_rest_at_ten_a_second() {
     for number in 0..burst + 20 {
         entry
             .publisher
-            .cluster(&fleet(), "c", Reason::ClusterFailed, format!("{number}"));
+            .cluster(&fleet(), "c", EventReason::ClusterFailed, format!("{number}"));
     }
     tokio::time::sleep(Duration::from_millis(10)).await;
     assert_eq!(entry.hub.sent().len(), burst);
@@ -204,7 +204,7 @@ async fn a_burst_is_sent_at_once_and_the_rest_at_ten_a_second() {
 #[tokio::test(start_paused = true)]
 async fn an_event_whose_answer_is_lost_is_repeated_under_the_same_name() {
     let entry = UpgradeEntry::new(&[0, 409]);
-    entry.publisher.upgrade(&fleet(), Reason::Started, "started");
+    entry.publisher.upgrade(&fleet(), EventReason::Started, "started");
     tokio::time::sleep(Duration::from_secs(10)).await;
     let (sent, metrics) = entry.close().await;
     assert_eq!(sent.len(), 1);
@@ -215,10 +215,10 @@ async fn an_event_whose_answer_is_lost_is_repeated_under_the_same_name() {
 #[tokio::test(start_paused = true)]
 async fn an_event_that_was_refused_is_counted_and_may_be_published_again() {
     let entry = UpgradeEntry::new(&[403]);
-    entry.publisher.upgrade(&fleet(), Reason::Started, "started");
+    entry.publisher.upgrade(&fleet(), EventReason::Started, "started");
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(entry.metrics.events_dropped(EventDrop::Failed), 1);
-    entry.publisher.upgrade(&fleet(), Reason::Started, "started");
+    entry.publisher.upgrade(&fleet(), EventReason::Started, "started");
     let (sent, _) = entry.close().await;
     assert_eq!(sent.len(), 1);
 }
@@ -235,7 +235,7 @@ fn a_long_note_is_cut_at_a_character_and_marked() {
 
 #[test]
 fn reasons_are_camel_case_documented_and_fit_the_api() {
-    for (reason, meaning) in Reason::ALL {
+    for (reason, meaning) in EventReason::ALL {
         let name = reason.as_str();
         assert!(
             name.starts_with(char::is_uppercase)

@@ -2,7 +2,7 @@
 //! reference documentation both use them.
 
 use super::labels::{
-    ClusterPhase, EventDrop, Label, ReconcileOutcome, UpgradeState, WatchKind, WriteKind, WriteOutcome,
+    ClusterPhase, EventDrop, Label, ReconcileOutcome, UpgradeStateLabel, WatchKind, WriteKind, WriteOutcome,
 };
 
 /// Type of a series.
@@ -80,7 +80,7 @@ series! {
         "Time from seeing a cluster's terminal status to the start of the next cluster";
     CLUSTERS = "mcu_clusters", MetricKind::Gauge, [ClusterPhase::LABEL],
         "Selected clusters by phase, summed over all upgrades";
-    UPGRADES = "mcu_upgrades", MetricKind::Gauge, [UpgradeState::LABEL],
+    UPGRADES = "mcu_upgrades", MetricKind::Gauge, [UpgradeStateLabel::LABEL],
         "Upgrades by state";
     SLOTS = "mcu_slots", MetricKind::Gauge, [],
         "Slots of maxConcurrency, summed over all upgrades that are not complete";

@@ -23,7 +23,7 @@ pub struct Label {
 }
 
 macro_rules! label {
-    ($(#[doc = $about:literal])+ $name:ident, $label:literal,
+    ($(#[doc = $about:literal])+ pub enum $name:ident = $label:literal
      { $($(#[doc = $doc:literal])+ $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[doc = $about])+
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,7 +58,7 @@ macro_rules! label {
 
 label! {
     /// The outcome of a pass over one upgrade.
-    ReconcileOutcome, "outcome", {
+    pub enum ReconcileOutcome = "outcome" {
         /// At least one write was made.
         Written = "written",
         /// There was nothing to do.
@@ -74,7 +74,7 @@ label! {
 
 label! {
     /// Which kind of write.
-    WriteKind, "kind", {
+    pub enum WriteKind = "kind" {
         /// A ManifestWork was created.
         Create = "create",
         /// The content of a ManifestWork was changed.
@@ -98,7 +98,7 @@ label! {
 
 label! {
     /// How a write ended.
-    WriteOutcome, "outcome", {
+    pub enum WriteOutcome = "outcome" {
         /// The server accepted it.
         Ok = "ok",
         /// The server responded with 409: the object exists already, or it changed in the meantime.
@@ -217,7 +217,7 @@ impl EncodeLabelSet for ClusterPhase {
 
 label! {
     /// State of an upgrade, by its conditions. Each upgrade is counted in exactly one.
-    UpgradeState, "state", {
+    pub enum UpgradeStateLabel = "state" {
         /// The spec violates a rule (Stalled=True, InvalidSpec).
         Invalid = "invalid",
         /// spec.paused is set and the upgrade is not complete.
@@ -233,7 +233,7 @@ label! {
 
 label! {
     /// Kind of a watched object.
-    WatchKind, "kind", {
+    pub enum WatchKind = "kind" {
         /// ManagedClustersUpgrade.
         Upgrade = "ManagedClustersUpgrade",
         /// ManagedClustersUpgradeReport.
@@ -255,7 +255,7 @@ label! {
 
 label! {
     /// Why an Event was not sent.
-    EventDrop, "cause", {
+    pub enum EventDrop = "cause" {
         /// The queue was full, so the oldest Event was dropped.
         QueueFull = "queue_full",
         /// The same Event was sent within the last ten minutes.

@@ -27,8 +27,8 @@ use tokio::sync::watch;
 
 use self::catalogue::{MetricKind, Series};
 use self::labels::{
-    ActionLabels, ClusterPhase, EventDrop, ReconcileOutcome, UpgradeState, Version, WatchKind, WriteKind,
-    WriteOutcome,
+    ActionLabels, ClusterPhase, EventDrop, ReconcileOutcome, UpgradeStateLabel, Version, WatchKind,
+    WriteKind, WriteOutcome,
 };
 use crate::lease::Leadership;
 
@@ -44,7 +44,7 @@ pub struct Metrics {
     plan_duration: Histogram,
     reaction: Histogram,
     clusters: Family<ClusterPhase, Gauge>,
-    upgrades: Family<UpgradeState, Gauge>,
+    upgrades: Family<UpgradeStateLabel, Gauge>,
     slots: Gauge,
     slots_used: Gauge,
     orphaned_works: Gauge,
@@ -90,7 +90,7 @@ impl Metrics {
                 histogram(&catalogue::REACTION),
             ),
             clusters: gauges(&mut registry, &catalogue::CLUSTERS, ClusterPhase::ALL),
-            upgrades: gauges(&mut registry, &catalogue::UPGRADES, UpgradeState::ALL),
+            upgrades: gauges(&mut registry, &catalogue::UPGRADES, UpgradeStateLabel::ALL),
             slots: register(&mut registry, &catalogue::SLOTS, Gauge::default()),
             slots_used: register(&mut registry, &catalogue::SLOTS_USED, Gauge::default()),
             orphaned_works: register(&mut registry, &catalogue::ORPHANED_WORKS, Gauge::default()),
@@ -183,7 +183,7 @@ impl Metrics {
     }
 
     /// Sets the number of upgrades in a state.
-    pub fn set_upgrades(&self, state: UpgradeState, count: usize) {
+    pub fn set_upgrades(&self, state: UpgradeStateLabel, count: usize) {
         self.upgrades.get_or_create(&state).set(whole(count));
     }
 

@@ -36,7 +36,7 @@ pub(super) struct CommitResult {
     /// The object that the Events are about. `None` if there are no Events.
     pub regarding: Option<Regarding>,
     /// Events about the upgrade.
-    pub events: Vec<(events::Reason, String)>,
+    pub events: Vec<(events::EventReason, String)>,
     /// Clusters with a new phase. True: the cluster is blocked, but will be unblocked without a human.
     pub phase_changes: Vec<(Arc<str>, Arc<Record>, bool)>,
     /// How the pass is counted in the metrics.
@@ -128,7 +128,7 @@ fn refuse(entry: &mut UpgradeEntry, violations: &[Violation], now: DateTime<Utc>
     );
     CommitResult {
         regarding: Some(regarding(entry)),
-        events: vec![(events::Reason::PlanRefused, note)],
+        events: vec![(events::EventReason::PlanRefused, note)],
         outcome: Some(ReconcileOutcome::Violation),
         ..CommitResult::default()
     }
@@ -297,7 +297,7 @@ fn draft_status(
     situation: &Situation<'_>,
     retry: Option<(&str, usize)>,
     now: DateTime<Utc>,
-) -> Vec<(events::Reason, String)> {
+) -> Vec<(events::EventReason, String)> {
     let unknown = ManagedClustersUpgradeStatus::default();
     let latest = entry.status.latest().unwrap_or(&unknown);
     let written = entry.status.written().unwrap_or(&unknown);

@@ -4,7 +4,7 @@ use api::conditions as types;
 use api::mcu::{ManagedClustersUpgradeStatus, UpgradeState};
 use rollout::{Phase, Record};
 
-use crate::events::Reason;
+use crate::events::EventReason;
 
 /// Events about the upgrade itself, for everything that changed between two statuses. `retried`: how many
 /// clusters the retry has queued again.
@@ -13,26 +13,26 @@ pub fn of_status(
     previous: &ManagedClustersUpgradeStatus,
     next: &ManagedClustersUpgradeStatus,
     retried: usize,
-) -> Vec<(Reason, String)> {
+) -> Vec<(EventReason, String)> {
     let mut found = Vec::new();
-    let mut flips = |type_: &str, reason: Reason| {
+    let mut flips = |type_: &str, reason: EventReason| {
         if !is_true(previous, type_) && is_true(next, type_) {
             found.push((reason, message(next, type_)));
         }
     };
-    flips(types::SELECTED, Reason::Selected);
-    flips(types::APPLIED, Reason::Started);
-    flips(types::COMPLETE, Reason::Completed);
+    flips(types::SELECTED, EventReason::Selected);
+    flips(types::APPLIED, EventReason::Started);
+    flips(types::COMPLETE, EventReason::Completed);
     let paused = |status: &ManagedClustersUpgradeStatus| status.state == Some(UpgradeState::Paused);
     if !paused(previous) && paused(next) {
-        found.push((Reason::Paused, message(next, types::READY)));
+        found.push((EventReason::Paused, message(next, types::READY)));
     } else if paused(previous) && !paused(next) && resumes(next.state) {
-        found.push((Reason::Resumed, message(next, types::RECONCILING)));
+        found.push((EventReason::Resumed, message(next, types::RECONCILING)));
     }
     if canaries_complete(next) && !canaries_complete(previous) {
         let number = next.canary_clusters_summery.map_or(0, |canaries| canaries.total);
         found.push((
-            Reason::CanariesComplete,
+            EventReason::CanariesComplete,
             format!("all {number} canaries are complete"),
         ));
     }
@@ -46,7 +46,7 @@ pub fn of_status(
             1 => "1 failed cluster is queued again".to_owned(),
             number => format!("{number} failed clusters are queued again"),
         };
-        found.push((Reason::Retrying, format!("{what} (retry-failed={token})")));
+        found.push((EventReason::Retrying, format!("{what} (retry-failed={token})")));
     }
     found.extend(stalled(previous, next));
     found
@@ -63,7 +63,7 @@ fn resumes(state: Option<UpgradeState>) -> bool {
 fn stalled(
     previous: &ManagedClustersUpgradeStatus,
     next: &ManagedClustersUpgradeStatus,
-) -> Option<(Reason, String)> {
+) -> Option<(EventReason, String)> {
     let why = |status: &ManagedClustersUpgradeStatus| {
         is_true(status, types::STALLED).then(|| reason_of(status, types::STALLED))
     };
@@ -72,11 +72,11 @@ fn stalled(
         return None;
     }
     let reason = match now.as_str() {
-        types::reason::INVALID_SPEC => Reason::InvalidSpec,
-        types::reason::CANARY_FAILED => Reason::CanaryFailed,
-        types::reason::RECORD_REFUSED => Reason::RecordRefused,
-        types::reason::MAX_FAILURES_EXCEEDED => Reason::MaxFailuresExceeded,
-        _ => Reason::Stalled,
+        types::reason::INVALID_SPEC => EventReason::InvalidSpec,
+        types::reason::CANARY_FAILED => EventReason::CanaryFailed,
+        types::reason::RECORD_REFUSED => EventReason::RecordRefused,
+        types::reason::MAX_FAILURES_EXCEEDED => EventReason::MaxFailuresExceeded,
+        _ => EventReason::Stalled,
     };
     Some((reason, message(next, types::STALLED)))
 }
@@ -84,12 +84,12 @@ fn stalled(
 /// The Event about a cluster whose record has a new phase, if it needs one: for failures, and for blocks
 /// except those that will be `resolved` without a human.
 #[must_use]
-pub fn of_record(cluster: &str, record: &Record, resolves: bool) -> Option<(Reason, String)> {
+pub fn of_record(cluster: &str, record: &Record, resolves: bool) -> Option<(EventReason, String)> {
     let reason = match record.phase {
-        Phase::Failed => Reason::ClusterFailed,
-        Phase::PreActionDegraded => Reason::PreActionDegraded,
+        Phase::Failed => EventReason::ClusterFailed,
+        Phase::PreActionDegraded => EventReason::PreActionDegraded,
         Phase::Blocked if resolves => return None,
-        Phase::Blocked => Reason::ClusterBlocked,
+        Phase::Blocked => EventReason::ClusterBlocked,
         _ => return None,
     };
     Some((
@@ -161,7 +161,10 @@ mod tests {
         }
     }
 
-    fn reasons(previous: &ManagedClustersUpgradeStatus, next: &ManagedClustersUpgradeStatus) -> Vec<Reason> {
+    fn reasons(
+        previous: &ManagedClustersUpgradeStatus,
+        next: &ManagedClustersUpgradeStatus,
+    ) -> Vec<EventReason> {
         of_status(previous, next, 0)
             .into_iter()
             .map(|(reason, _)| reason)
@@ -171,7 +174,7 @@ mod tests {
     #[test]
     fn a_flip_is_announced_once() {
         let selected = status(&[("Selected", "True", "ManagedClustersSelected")]);
-        assert_eq!(reasons(&status(&[]), &selected), [Reason::Selected]);
+        assert_eq!(reasons(&status(&[]), &selected), [EventReason::Selected]);
         assert_eq!(reasons(&selected, &selected), []);
     }
 
@@ -181,9 +184,9 @@ mod tests {
         let failed = status(&[("Stalled", "True", "ClustersFailed")]);
         assert_eq!(
             reasons(&status(&[("Stalled", "False", "NotStalled")]), &canary),
-            [Reason::CanaryFailed]
+            [EventReason::CanaryFailed]
         );
-        assert_eq!(reasons(&canary, &failed), [Reason::Stalled]);
+        assert_eq!(reasons(&canary, &failed), [EventReason::Stalled]);
         assert_eq!(reasons(&failed, &failed), []);
     }
 
@@ -194,7 +197,10 @@ mod tests {
             ..status(&[])
         };
         let paused = of(UpgradeState::Paused);
-        assert_eq!(reasons(&paused, &of(UpgradeState::Upgrading)), [Reason::Resumed]);
+        assert_eq!(
+            reasons(&paused, &of(UpgradeState::Upgrading)),
+            [EventReason::Resumed]
+        );
         assert_eq!(reasons(&paused, &of(UpgradeState::Invalid)), []);
         assert_eq!(reasons(&paused, &of(UpgradeState::Deleting)), []);
     }
@@ -219,7 +225,7 @@ mod tests {
         ] {
             assert_eq!(
                 of_status(&before, &after, retried),
-                [(Reason::Retrying, text.to_owned())]
+                [(EventReason::Retrying, text.to_owned())]
             );
         }
     }
@@ -230,7 +236,7 @@ mod tests {
             Record::from(rollout::testing::record(Phase::Blocked).reason(rollout::Reason::Conflict));
         assert_eq!(of_record("c1", &blocked, true), None);
         let (reason, _) = of_record("c1", &blocked, false).unwrap();
-        assert_eq!(reason, Reason::ClusterBlocked);
+        assert_eq!(reason, EventReason::ClusterBlocked);
         let failed = Record::from(rollout::testing::record(Phase::Failed));
         assert!(of_record("c1", &failed, true).is_some());
     }

@@ -3,7 +3,7 @@
 //! Meanings are the comments beside the definitions; where these are constants, the comments are read from the source.
 
 use api::report::Phase;
-use controller::events::reason::{Reason as EventReason, Scope};
+use controller::events::reason::{EventReason, Scope};
 
 use super::{cell, table};
 

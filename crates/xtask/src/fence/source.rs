@@ -265,29 +265,46 @@ pub(super) fn tokens(code: &str) -> Vec<Token<'_>> {
     found
 }
 
-/// Types that are defined in code, outside of functions and blocks of `impl`, with how often.
+/// What an open brace is around.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Brace {
+    /// Items: an inline module, a use of a macro, or what a macro expands to.
+    Items,
+    /// The rules of a `macro_rules!`.
+    Rules,
+    /// Anything else, such as a function or a block of `impl`.
+    Other,
+}
+
+/// Types that are defined in code, outside of functions and blocks of `impl`, with how often. The types that a macro
+/// defines count as well, where their names are written: in the macro itself or where it is used.
 pub(super) fn types(code: &str) -> BTreeMap<String, usize> {
     let mut found = BTreeMap::new();
     let tokens = tokens(code);
-    // Whether each open brace is that of an inline module.
-    let mut open: Vec<bool> = Vec::new();
-    let mut is_module = false;
-    for pair in tokens.windows(2) {
-        match pair {
-            [Token::Other('{'), _] => open.push(std::mem::take(&mut is_module)),
-            [Token::Other('}'), _] => drop(open.pop()),
-            [Token::Word("mod"), Token::Word(_)] => is_module = true,
-            [
-                Token::Word("struct" | "enum" | "trait" | "type" | "union"),
-                Token::Word(name),
-            ] if open.iter().all(|is_module| *is_module) => {
+    let mut open: Vec<Brace> = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        match (token, tokens.get(at + 1)) {
+            (Token::Other('{'), _) => open.push(brace(&tokens[..at], open.last().copied())),
+            (Token::Other('}'), _) => drop(open.pop()),
+            (Token::Word("struct" | "enum" | "trait" | "type" | "union"), Some(Token::Word(name)))
+                if !open.contains(&Brace::Other) =>
+            {
                 *found.entry((*name).to_owned()).or_default() += 1;
             }
-            [Token::Other(';'), _] => is_module = false,
             _ => {}
         }
     }
     found
+}
+
+/// What the brace after these tokens is around.
+fn brace(before: &[Token<'_>], outer: Option<Brace>) -> Brace {
+    match before {
+        [.., Token::Word("macro_rules"), Token::Other('!'), Token::Word(_)] => Brace::Rules,
+        [.., Token::Word("mod"), Token::Word(_)] | [.., Token::Word(_), Token::Other('!')] => Brace::Items,
+        [.., Token::Other('='), Token::Other('>')] if outer == Some(Brace::Rules) => Brace::Items,
+        _ => Brace::Other,
+    }
 }
 
 #[cfg(test)]
@@ -328,6 +345,16 @@ mod tests {
                     type K = L; fn m(mod_: u8) {} type N = O;";
         let found: Vec<String> = types(code).into_keys().collect();
         assert_eq!(found, ["A", "B", "G", "K", "N"]);
+    }
+
+    #[test]
+    fn types_are_found_in_macros_and_where_these_are_used() {
+        let code = "macro_rules! a { ($b:ident, { $($c:ident)* }) => { enum D { $($c),* } struct $b; \
+                    impl D { fn e() { struct F; } } }; (g) => { struct G; }; } \
+                    a! { H, { i j } } k! { pub struct L { m: u8 } impl N { type O = P; } } \
+                    fn q() { match r { s => { struct T; } } u! { struct V; } } struct W;";
+        let found: Vec<String> = types(code).into_keys().collect();
+        assert_eq!(found, ["D", "G", "L", "W"]);
     }
 
     #[test]

@@ -315,7 +315,7 @@ fn an_upgrade_whose_record_is_refused_is_not_complete() {
     assert!(
         events
             .iter()
-            .any(|(reason, _)| *reason == crate::events::Reason::RecordRefused),
+            .any(|(reason, _)| *reason == crate::events::EventReason::RecordRefused),
         "{events:?}"
     );
 }
