@@ -12,6 +12,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use controller::events::{EventReason, Publisher, Regarding};
 use controller::lease;
 use controller::metrics::Metrics;
+use controller::sources::Sources;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::events::v1::Event;
@@ -238,11 +239,13 @@ async fn a_replica_that_was_stopped_past_its_lease_finds_its_successor_and_follo
 async fn events_are_accepted_by_the_api_and_seen_by_kubectl() -> Result<()> {
     let hub = hub_with_namespace().await?;
     let stop = CancellationToken::new();
+    let sources = Sources::system();
     let (publisher, task) = Publisher::start(
         hub.client().clone(),
         lease::Handle::always().fence(),
         std::sync::Arc::new(Metrics::new()),
-        lease::identity(),
+        lease::identity(&sources),
+        &sources,
         stop.clone(),
     );
     let regarding = Regarding {
