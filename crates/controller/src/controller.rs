@@ -287,7 +287,7 @@ async fn write(
             job = context.queue.pop(cleans_up) => job,
         };
         let begun = Instant::now();
-        let (outcome, load) = carry_out(&context, &client, &leadership, &job).await;
+        let (outcome, load) = carry_out_while_leading(&context, &client, &leadership, &job).await;
         let (limit, paused) = context.queue.ended(begun, load);
         context.metrics.set_write_limit(limit, paused);
         count(&context, &job, &outcome, begun.elapsed());
@@ -297,14 +297,14 @@ async fn write(
 
 /// Executes a job while this replica leads and the view is valid. Gives up a running write when the term ends
 /// or when the hub's storage was replaced.
-async fn carry_out(
+async fn carry_out_while_leading(
     context: &Context,
     client: &Client,
     leadership: &lease::Handle,
     job: &WriteJob,
 ) -> (WriteResult, Load) {
     let ended = leadership.subscribe().borrow().term().map(lease::Term::ended);
-    let view = context.freshness.view();
+    let invalidated = context.freshness.invalidated();
     let may_write = leadership.is_leader() && context.freshness.is_open();
     let Some(ended) = ended.filter(|_| may_write) else {
         return (WriteResult::NotLeading, Load::Unknown);
@@ -318,7 +318,7 @@ async fn carry_out(
             })
         }
         () = ended.cancelled() => (WriteResult::GivenUp, Load::Unknown),
-        () = view.cancelled() => (WriteResult::GivenUp, Load::Unknown),
+        () = invalidated.cancelled() => (WriteResult::GivenUp, Load::Unknown),
     }
 }
 

@@ -75,9 +75,9 @@ impl Given {
 
     /// Its entry, with the spec validated and the selection computed without set bindings.
     pub(crate) fn entry(&self, index: &Index) -> UpgradeEntry {
-        let view = Arc::new(self.view());
-        let mut entry = UpgradeEntry::new(Arc::clone(&view)).unwrap();
-        let spec = spec::resolve(&view, &WorkFlags::default(), TimeDelta::seconds(30));
+        let object = Arc::new(self.view());
+        let mut entry = UpgradeEntry::new(Arc::clone(&object)).unwrap();
+        let spec = spec::resolve(&object, &WorkFlags::default(), TimeDelta::seconds(30));
         entry.set_spec(spec, false);
         entry.refresh_selection(index, false);
         entry

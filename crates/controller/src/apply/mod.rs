@@ -22,7 +22,7 @@ pub use gate::Load;
 use observe::index::Uid;
 pub use queue::{Priority, WriteQueue};
 
-use crate::report::shard::Due;
+use crate::report::shard::ShardWrite;
 use crate::spec::ResolvedSpec;
 
 /// One write with everything that is needed to execute it.
@@ -113,7 +113,7 @@ pub enum Write {
         /// Namespace of the upgrade.
         namespace: Arc<str>,
         /// The shard.
-        due: Due,
+        due: ShardWrite,
         /// The report as JSON; `None` deletes it.
         body: Option<Vec<u8>>,
     },

@@ -42,16 +42,16 @@ const READS: usize = 4;
 /// True when the status says that the present spec is complete and nothing else is requested. Whether the
 /// records agree is found out by comparing them.
 fn is_complete_by_status(entry: &UpgradeEntry) -> bool {
-    let view = &entry.view;
-    let (Some(status), Ok(spec)) = (view.status.good(), &entry.spec) else {
+    let object = &entry.object;
+    let (Some(status), Ok(spec)) = (object.status.good(), &entry.spec) else {
         return false;
     };
     status.state == Some(UpgradeState::Complete)
-        && status.observed_generation == view.metadata.generation
+        && status.observed_generation == object.metadata.generation
         && !entry.is_deleting()
         && entry.has_finalizer()
-        && pending_retry(view, status.observed_retry.as_deref()).is_none()
-        && spec.generation == view.metadata.generation.unwrap_or(0)
+        && pending_retry(object, status.observed_retry.as_deref()).is_none()
+        && spec.generation == object.metadata.generation.unwrap_or(0)
 }
 
 /// True when the annotation also says that the upgrade was complete.
@@ -101,10 +101,10 @@ impl UpgradeEntry {
     }
 
     fn replace_by(&mut self, archive: Archive) {
-        let Some(mut empty) = UpgradeEntry::new(Arc::clone(&self.view)) else {
+        let Some(mut empty) = UpgradeEntry::new(Arc::clone(&self.object)) else {
             return;
         };
-        empty.status.observe(self.view.status.good());
+        empty.status.observe(self.object.status.good());
         empty.last_annotation = self.last_annotation.take();
         empty.rows.follow(&self.rows);
         empty.dirty = false;
@@ -148,8 +148,8 @@ impl UpgradeEntry {
         }
         self.archive = None;
         self.rows = rows;
-        self.view = Arc::new(upgrade.clone().without_spec_text());
-        self.status.observe(self.view.status.good());
+        self.object = Arc::new(upgrade.clone().without_spec_text());
+        self.status.observe(self.object.status.good());
         self.last_reconcile = None;
         self.unarchived = Some(now);
         self.dirty = true;
@@ -310,7 +310,7 @@ impl State {
         archive.fail(now);
         let Some((upgrade, reports)) = found else { return };
         let same = upgrade.metadata.uid.as_deref() == Some(uid);
-        if !same || crate::state::context::version(&upgrade) < crate::state::context::version(&entry.view) {
+        if !same || crate::state::context::version(&upgrade) < crate::state::context::version(&entry.object) {
             return;
         }
         if entry.restore_from(&upgrade, &reports, now) {

@@ -37,10 +37,10 @@ pub async fn read(context: Arc<Context>, client: Client, wanted: ArchiveRead) {
         );
     };
     // After a restore of the hub's storage, objects that were read before it no longer count.
-    let view = context.freshness.view();
+    let invalidated = context.freshness.invalidated();
     let found = tokio::select! {
         biased;
-        () = view.cancelled() => return,
+        () = invalidated.cancelled() => return,
         found = fetch(&context, &client, &wanted) => found.unwrap_or_else(|error| {
             fail(&error);
             None

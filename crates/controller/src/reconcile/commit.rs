@@ -18,8 +18,8 @@ use crate::reconcile::finalizer;
 use crate::reconcile::jobs::{prepare, status_job};
 use crate::reconcile::request::{Checked, PlanRequest, ReconcileRequest, Task};
 use crate::reconcile::restore;
-use crate::report::announce;
 use crate::report::input::{PreviousStatus, Situation, StatusInput};
+use crate::report::notable;
 use crate::report::status;
 use crate::state::context::State;
 use crate::state::origin::{Completed, Origin};
@@ -73,7 +73,7 @@ pub(super) fn commit(
             match result {
                 Err(violations) => refuse(entry, &violations, now),
                 // The spec was edited meanwhile, and the entry is dirty already.
-                Ok(_) if concerns_planning(&request.view, &entry.view) => CommitResult::default(),
+                Ok(_) if concerns_planning(&request.object, &entry.object) => CommitResult::default(),
                 Ok(plan) if entry.is_deleting() => {
                     commit_deletion(entry, index, &observed.wanted, fleet, &plan, now)
                 }
@@ -306,7 +306,7 @@ fn draft_status(
         _ => latest.observed_retry.clone(),
     };
     let input = StatusInput {
-        generation: entry.view.metadata.generation.unwrap_or(0),
+        generation: entry.object.metadata.generation.unwrap_or(0),
         paused: entry.spec.as_ref().is_ok_and(|spec| spec.fields.paused),
         restored: match &entry.origin {
             Origin::Restored(text) => Some(text),
@@ -321,7 +321,7 @@ fn draft_status(
     };
     let previous = PreviousStatus { latest, written };
     let status = status::draft(&input, situation, previous);
-    let events = announce::of_status(latest, &status, retry.map_or(0, |(_, clusters)| clusters));
+    let events = notable::of_status(latest, &status, retry.map_or(0, |(_, clusters)| clusters));
     entry.status.set(status);
     events
 }

@@ -62,9 +62,9 @@ pub(super) fn next(entry: &mut UpgradeEntry, now: DateTime<Utc>) -> FinalizerSte
     if entry.finalizing {
         return FinalizerStep::Wait;
     }
-    // If the object has too many finalizers, the view contains only some of them, and writing those would
+    // If there are too many finalizers, the entry contains only some of them, and writing those would
     // remove the others.
-    if entry.in_force().is_none() || entry.view.has_too_many_finalizers() {
+    if entry.in_force().is_none() || entry.object.has_too_many_finalizers() {
         return FinalizerStep::Present;
     }
     if let Some(until) = entry.finalizer_backoff_until(now) {
@@ -76,7 +76,7 @@ pub(super) fn next(entry: &mut UpgradeEntry, now: DateTime<Utc>) -> FinalizerSte
 
 /// The write that sets the finalizer.
 pub(super) fn write(entry: &mut UpgradeEntry) -> WriteJob {
-    let mut finalizers = entry.view.metadata.finalizers.clone().unwrap_or_default();
+    let mut finalizers = entry.object.metadata.finalizers.clone().unwrap_or_default();
     if !entry.has_finalizer() {
         finalizers.push(FINALIZER.to_owned());
     }
@@ -96,9 +96,10 @@ pub(super) fn may_be_removed(
 ) -> bool {
     let works_left = fleet.clusters.iter().any(is_held);
     let writing = !entry.running.is_empty() || entry.status.is_writing() || entry.finalizing;
-    // If the object has too many finalizers, the view contains only some of them, and writing those would
+    // If there are too many finalizers, the entry contains only some of them, and writing those would
     // remove the others.
-    if works_left || !idle || writing || entry.view.has_too_many_finalizers() || !entry.unsettled.is_empty() {
+    if works_left || !idle || writing || entry.object.has_too_many_finalizers() || !entry.unsettled.is_empty()
+    {
         return false;
     }
     let until = entry.finalizer_backoff_until(now);
@@ -110,14 +111,14 @@ pub(super) fn may_be_removed(
 
 /// The write that removes the finalizer.
 pub(super) fn remove(entry: &mut UpgradeEntry) -> WriteJob {
-    let finalizers = entry.view.metadata.finalizers.iter().flatten();
+    let finalizers = entry.object.metadata.finalizers.iter().flatten();
     let others = finalizers.filter(|one| *one != FINALIZER).cloned().collect();
     finalizer_job(entry, others, None)
 }
 
 /// The first write that the deletion needs and that the hub rejected, described for people.
 pub(super) fn refused_write(entry: &UpgradeEntry, fleet: &Fleet) -> Option<String> {
-    if entry.view.has_too_many_finalizers() {
+    if entry.object.has_too_many_finalizers() {
         return Some(format!(
             "the finalizer cannot be removed because the object has too many finalizers; leave at most {MAX_FINALIZERS}"
         ));

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::apply::{WorkParams, Write, WriteJob};
 use crate::reconcile::request::PlanRequest;
-use crate::report::shard::Due;
+use crate::report::shard::ShardWrite;
 use crate::report::text::for_yaml;
 use crate::state::upgrade::UpgradeEntry;
 
@@ -24,7 +24,7 @@ pub(crate) fn finalizer_job(
     let write = Write::Finalizers {
         namespace: Arc::clone(&entry.namespace),
         name: Arc::clone(&entry.name),
-        version: entry.view.metadata.resource_version.clone().unwrap_or_default(),
+        version: entry.object.metadata.resource_version.clone().unwrap_or_default(),
         finalizers,
         recorded_uid,
     };
@@ -153,7 +153,7 @@ pub(crate) fn status_job(entry: &UpgradeEntry, status: api::ManagedClustersUpgra
     }
 }
 
-pub(crate) fn report_job(entry: &UpgradeEntry, due: Due) -> WriteJob {
+pub(crate) fn report_job(entry: &UpgradeEntry, due: ShardWrite) -> WriteJob {
     let group = format!("{}/{}", api::GROUP, api::VERSION);
     let body = (!due.rows.is_empty()).then(|| {
         let head = json!({

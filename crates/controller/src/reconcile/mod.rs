@@ -29,7 +29,7 @@ use crate::reconcile::commit::{CommitResult, commit};
 use crate::reconcile::jobs::{report_job, status_job};
 use crate::reconcile::request::{Checked, Observed, PlanRequest, Planned};
 use crate::reconcile::resolve::resolve;
-use crate::report::announce;
+use crate::report::notable;
 use crate::state::context::{Context, State};
 use crate::state::observed;
 use crate::state::upgrade::UpgradeEntry;
@@ -102,7 +102,7 @@ fn publish(context: &Context, events: &Publisher, result: CommitResult) {
             events.upgrade(regarding, reason, note);
         }
         for (cluster, record, resolves_itself) in &result.phase_changes {
-            if let Some((reason, note)) = announce::of_record(cluster, record, *resolves_itself) {
+            if let Some((reason, note)) = notable::of_record(cluster, record, *resolves_itself) {
                 events.cluster(regarding, cluster, reason, note);
             }
         }

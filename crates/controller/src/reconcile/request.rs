@@ -19,7 +19,7 @@ pub(super) struct ReconcileRequest<P> {
     /// Time of the pass.
     pub now: DateTime<Utc>,
     /// The object that the request was resolved from.
-    pub view: Arc<Upgrade>,
+    pub object: Arc<Upgrade>,
     /// What to do.
     pub task: Task<P>,
 }
@@ -43,7 +43,7 @@ impl<P> ReconcileRequest<P> {
     pub fn map_plan<Q>(self, step: impl FnOnce(P) -> Q) -> ReconcileRequest<Q> {
         ReconcileRequest {
             now: self.now,
-            view: self.view,
+            object: self.object,
             task: match self.task {
                 Task::Wait => Task::Wait,
                 Task::WriteFinalizer => Task::WriteFinalizer,
@@ -75,7 +75,7 @@ pub(super) struct PlanRequest {
 pub(super) struct Observed {
     /// What to plan.
     pub wanted: Box<PlanRequest>,
-    /// The upgrade's view of the hub.
+    /// What was observed.
     pub observation: Observation,
 }
 

@@ -31,9 +31,9 @@ pub(super) fn resolve(context: &Context, state: &mut State, uid: &str) -> Option
         entry.earlier_uid = earlier_uid;
     }
     begin_pass(context, entry, now);
-    let view = Arc::clone(&entry.view);
+    let object = Arc::clone(&entry.object);
     let task = task(state, uid, now)?;
-    Some(ReconcileRequest { now, view, task })
+    Some(ReconcileRequest { now, object, task })
 }
 
 fn begin_pass(context: &Context, entry: &mut UpgradeEntry, now: DateTime<Utc>) {
@@ -113,7 +113,7 @@ fn policy(entry: &UpgradeEntry) -> Option<Policy> {
     match (&entry.spec, entry.in_force()) {
         _ if entry.is_deleting() => Some(finalizer::policy()),
         (Ok(spec), _) => Some(Policy {
-            retry: pending_retry(&entry.view, entry.status.observed_retry()),
+            retry: pending_retry(&entry.object, entry.status.observed_retry()),
             hold: match entry.origin {
                 Origin::Restored(_) => Some(Hold::Restored),
                 _ => spec.policy.hold,

@@ -40,15 +40,15 @@ struct Note {
     restored_as: Option<String>,
 }
 
-fn annotation<'a>(view: &'a Upgrade, key: &str) -> Option<&'a str> {
-    let annotations = view.metadata.annotations.as_ref()?;
+fn annotation<'a>(object: &'a Upgrade, key: &str) -> Option<&'a str> {
+    let annotations = object.metadata.annotations.as_ref()?;
     annotations.get(key).map(String::as_str)
 }
 
 /// The annotation about the completion. `None` if there is none, or it belongs to an upgrade with another
 /// name.
 fn completed(entry: &UpgradeEntry) -> Option<Result<Completed, String>> {
-    let text = annotation(&entry.view, ANNOTATION_COMPLETED)?;
+    let text = annotation(&entry.object, ANNOTATION_COMPLETED)?;
     read(text)
         .map(|(upgrade, completed)| (*upgrade == *entry.key).then_some(completed))
         .transpose()
@@ -79,7 +79,7 @@ fn read(text: &str) -> Result<(String, Completed), String> {
 
 /// True when the annotation says that this object was complete at this revision.
 pub(crate) fn is_noted_complete(entry: &UpgradeEntry, revision: &str) -> bool {
-    let own = annotation(&entry.view, ANNOTATION_UPGRADE_UID) == Some(&*entry.uid);
+    let own = annotation(&entry.object, ANNOTATION_UPGRADE_UID) == Some(&*entry.uid);
     own && completed(entry)
         .is_some_and(|recorded| recorded.is_ok_and(|recorded| recorded.revision == revision))
 }
@@ -92,13 +92,14 @@ pub(crate) fn is_carried_over(entry: &UpgradeEntry) -> bool {
 
 /// True when nothing on the object shows that it was processed before: neither a recorded UID nor a status.
 pub(crate) fn is_unmarked(entry: &UpgradeEntry) -> bool {
-    annotation(&entry.view, ANNOTATION_UPGRADE_UID).is_none() && entry.status.latest().is_none_or(is_unknown)
+    annotation(&entry.object, ANNOTATION_UPGRADE_UID).is_none()
+        && entry.status.latest().is_none_or(is_unknown)
 }
 
 /// The UID to record on an object before anything else is written, if it has none: its own or, if reports of
 /// an earlier upgrade with the same name exist, theirs.
 pub(crate) fn uid_to_record(entry: &UpgradeEntry) -> Option<Arc<str>> {
-    let recorded = annotation(&entry.view, ANNOTATION_UPGRADE_UID).is_some();
+    let recorded = annotation(&entry.object, ANNOTATION_UPGRADE_UID).is_some();
     let earlier = entry.earlier_uid.as_ref().unwrap_or(&entry.uid);
     (!recorded).then(|| Arc::clone(earlier))
 }
@@ -110,7 +111,7 @@ fn is_unknown(status: &ManagedClustersUpgradeStatus) -> bool {
 /// Finds out where an upgrade comes from. `idle`: it has no ManifestWorks.
 pub(crate) fn origin_of(entry: &UpgradeEntry, idle: bool) -> Origin {
     let uid = &*entry.uid;
-    let recorded_uid = annotation(&entry.view, ANNOTATION_UPGRADE_UID);
+    let recorded_uid = annotation(&entry.object, ANNOTATION_UPGRADE_UID);
     let foreign = recorded_uid.map_or(entry.earlier_uid.is_some(), |recorded_uid| recorded_uid != uid);
     let untouched = idle && entry.rows.all().is_empty();
     if !foreign && !untouched {
@@ -123,18 +124,18 @@ pub(crate) fn origin_of(entry: &UpgradeEntry, idle: bool) -> Origin {
         let present = entry
             .in_force()
             .is_some_and(|spec| *spec.policy.revision == *completed.revision);
-        let retried = !unknown && pending_retry(&entry.view, entry.status.observed_retry()).is_some();
+        let retried = !unknown && pending_retry(&entry.object, entry.status.observed_retry()).is_some();
         let carried = completed.carried.as_deref() == Some(uid);
         // The records are gone, but the status says that the upgrade was complete.
         let was_complete = status.is_some_and(|status| {
             status.state == Some(UpgradeState::Complete)
-                && status.observed_generation == entry.view.metadata.generation
+                && status.observed_generation == entry.object.metadata.generation
         });
         if present && !retried && (foreign || unknown || carried || was_complete) {
             return Origin::CompletedBefore(completed.clone());
         }
     }
-    if !foreign || annotation(&entry.view, ANNOTATION_RESUME_RESTORED) == Some(uid) {
+    if !foreign || annotation(&entry.object, ANNOTATION_RESUME_RESTORED) == Some(uid) {
         return Origin::Own;
     }
     let mut text = format!(
@@ -153,7 +154,7 @@ pub(crate) fn origin_of(entry: &UpgradeEntry, idle: bool) -> Origin {
 /// The retry token that counts as processed. The token of a restored object must not start anything.
 pub(crate) fn observed_retry(entry: &UpgradeEntry, status: &ManagedClustersUpgradeStatus) -> Option<String> {
     if is_unknown(status) {
-        pending_retry(&entry.view, None).map(|token| token.to_string())
+        pending_retry(&entry.object, None).map(|token| token.to_string())
     } else {
         status.observed_retry.clone()
     }

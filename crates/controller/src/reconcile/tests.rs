@@ -139,7 +139,7 @@ impl TestHub {
     fn written(&self, job: &WriteJob) -> Upgrade {
         let mut view = self
             .context
-            .with(|state| Upgrade::clone(&state.upgrades[&job.upgrade].view));
+            .with(|state| Upgrade::clone(&state.upgrades[&job.upgrade].object));
         view.metadata.resource_version = Some(self.version.to_string());
         match &job.write {
             Write::Finalizers {

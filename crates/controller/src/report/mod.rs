@@ -1,9 +1,9 @@
 //! What the controller publishes about an upgrade: rows of reports, status and Events.
 
-pub mod announce;
 pub mod conditions;
 pub mod input;
 pub(crate) mod kept;
+pub mod notable;
 mod refusals;
 pub mod row;
 pub mod rows;

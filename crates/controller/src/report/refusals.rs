@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rollout::Record;
 
 use super::rows::Rows;
-use super::shard::{Due, Refused};
+use super::shard::{Refused, ShardWrite};
 
 /// Time after which a rejected row is sent again, because the schema may have been fixed.
 const RETRY_AFTER: Duration = Duration::from_mins(5);
@@ -46,7 +46,7 @@ impl Rows {
     /// Handles that the hub rejected a shard. `named`: the rows that the message names by position.
     /// `about_rows`: the message may be about rows. If it names no row, the rejected one is found by
     /// bisection.
-    pub fn refused(&mut self, due: &Due, named: &[usize], about_rows: bool, text: &str, now: Instant) {
+    pub fn refused(&mut self, due: &ShardWrite, named: &[usize], about_rows: bool, text: &str, now: Instant) {
         if due.term != self.term || self.shards.len() <= due.shard {
             return;
         }

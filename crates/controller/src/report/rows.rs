@@ -11,7 +11,7 @@ use api::views::Report;
 use rollout::{ClusterState, Plan, Policy, Record};
 
 use super::row::Row;
-use super::shard::{Due, Kept, Refusals, ReportShard};
+use super::shard::{Kept, Refusals, ReportShard, ShardWrite};
 
 /// Largest number of shards; more than any hub needs.
 const MAX_SHARDS: usize = 100_000;
@@ -307,9 +307,9 @@ impl Rows {
     }
 
     /// Returns the shards that are due. Each result must be reported to [`Rows::wrote`].
-    pub fn due(&mut self, now: Instant) -> Vec<Due> {
+    pub fn due(&mut self, now: Instant) -> Vec<ShardWrite> {
         self.try_again(now);
-        let mut due: Vec<Due> = Vec::new();
+        let mut due: Vec<ShardWrite> = Vec::new();
         let mut places: Vec<Option<usize>> = Vec::new();
         for (shard, entry) in self.shards.iter_mut().enumerate() {
             if entry.due_at().is_none_or(|at| at > now) {
@@ -324,7 +324,7 @@ impl Rows {
             entry.seen = 0;
             places.resize(shard + 1, None);
             places[shard] = Some(due.len());
-            due.push(Due {
+            due.push(ShardWrite {
                 term: self.term,
                 shard,
                 name: report_name(&self.upgrade, shard + 1),
@@ -357,7 +357,7 @@ impl Rows {
 
     /// Records the result of a write. `version` is that of the report, or 0 if it was deleted. A failed write
     /// is due again after a wait that grows with every failure.
-    pub fn wrote(&mut self, due: Due, version: Option<u64>, now: Instant) {
+    pub fn wrote(&mut self, due: ShardWrite, version: Option<u64>, now: Instant) {
         let Some(entry) = self.shards.get_mut(due.shard).filter(|_| due.term == self.term) else {
             return;
         };

@@ -101,7 +101,7 @@ impl ReportShard {
 
 /// A shard that is due, ready to be written.
 #[derive(Debug)]
-pub struct Due {
+pub struct ShardWrite {
     pub(super) term: u64,
     /// Number of the shard, from 0.
     pub shard: usize,
@@ -119,7 +119,7 @@ pub struct Due {
     pub(super) more: bool,
 }
 
-impl Due {
+impl ShardWrite {
     pub(super) fn push(&mut self, cluster: &Arc<str>, line: ReportLine) {
         self.rows.push(line);
         self.clusters.push(Arc::clone(cluster));

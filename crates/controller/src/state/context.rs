@@ -310,38 +310,38 @@ impl State {
             return;
         };
         // The text of the spec is not kept, because it would be a second copy of the actions.
-        let view = Arc::new(upgrade.without_spec_text());
+        let object = Arc::new(upgrade.without_spec_text());
         let mut followed = false;
         if let Some(entry) = self.upgrades.get_mut(uid.as_str()) {
-            if version(&entry.view) > version(&view) {
+            if version(&entry.object) > version(&object) {
                 return;
             }
-            let old = std::mem::replace(&mut entry.view, Arc::clone(&view));
-            entry.status.observe(view.status.good());
+            let old = std::mem::replace(&mut entry.object, Arc::clone(&object));
+            entry.status.observe(object.status.good());
             if let Some(archive) = &mut entry.archive {
-                if concerns_archive(&old, &view) {
+                if concerns_archive(&old, &object) {
                     archive.want(crate::clock::now());
                 }
                 return;
             }
-            if concerns_planning(&old, &view) {
+            if concerns_planning(&old, &object) {
                 entry.dirty = true;
             }
-            let annotated = old.metadata.annotations != view.metadata.annotations;
+            let annotated = old.metadata.annotations != object.metadata.annotations;
             let deleted = old.metadata.deletion_timestamp.is_none() && entry.is_deleting();
             if annotated || deleted {
                 entry.forget_refusals();
             }
-            let same_spec = old.metadata.generation == view.metadata.generation && old.spec == view.spec;
-            if same_spec && old.has_too_many_finalizers() == view.has_too_many_finalizers() {
+            let same_spec = old.metadata.generation == object.metadata.generation && old.spec == object.spec;
+            if same_spec && old.has_too_many_finalizers() == object.has_too_many_finalizers() {
                 if !self.owns_records || !self.settings.serves(&entry.namespace) {
                     entry.archive_as_told();
                 }
                 return;
             }
-            let generation = |view: &Upgrade| view.metadata.generation.unwrap_or(0);
-            followed = generation(&view) <= generation(&old) + 1;
-        } else if !self.open_entry(&view) {
+            let generation = |object: &Upgrade| object.metadata.generation.unwrap_or(0);
+            followed = generation(&object) <= generation(&old) + 1;
+        } else if !self.open_entry(&object) {
             return;
         }
         let spec = spec::resolve(&upgrade, &self.settings.works, self.settings.operators_grace);
@@ -354,20 +354,20 @@ impl State {
     }
 
     /// Adds the entry of a new upgrade. Returns false if the object has no name or UID.
-    fn open_entry(&mut self, view: &Arc<Upgrade>) -> bool {
-        let Some(mut entry) = UpgradeEntry::new(Arc::clone(view)) else {
+    fn open_entry(&mut self, object: &Arc<Upgrade>) -> bool {
+        let Some(mut entry) = UpgradeEntry::new(Arc::clone(object)) else {
             return false;
         };
         // A name can be used only once at a time, so one of two upgrades with the same name is gone.
         let earlier = self.upgrades.values().find(|other| other.key == entry.key);
         if let Some(earlier) = earlier {
-            if version(&earlier.view) > version(view) {
+            if version(&earlier.object) > version(object) {
                 return false;
             }
             let gone = Arc::clone(&earlier.uid);
             self.delete_upgrade(&gone);
         }
-        entry.status.observe(view.status.good());
+        entry.status.observe(object.status.good());
         self.unknown_reports.retain(|_, (uid, _)| *uid != entry.uid);
         self.upgrades.insert(Arc::clone(&entry.uid), entry);
         true

@@ -46,7 +46,7 @@ struct Inner {
     /// The records of this replica count, not those on the hub, because the view was open in this term.
     own: bool,
     /// Cancelled when everything that is known about the hub is discarded.
-    view: CancellationToken,
+    invalidated: CancellationToken,
 }
 
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Freshness {
                 leading: false,
                 open: false,
                 own: false,
-                view: CancellationToken::new(),
+                invalidated: CancellationToken::new(),
             }),
             wanted: watch::Sender::new(0),
             progress: watch::Sender::new(()),
@@ -120,7 +120,7 @@ impl Freshness {
         for kind in &mut inner.kinds {
             kind.highest = 0;
         }
-        std::mem::take(&mut inner.view).cancel();
+        std::mem::take(&mut inner.invalidated).cancel();
         self.want(&mut inner);
     }
 
@@ -202,8 +202,8 @@ impl Freshness {
 
     /// A token that is cancelled when everything that is known is discarded.
     #[must_use]
-    pub fn view(&self) -> CancellationToken {
-        self.inner().view.clone()
+    pub fn invalidated(&self) -> CancellationToken {
+        self.inner().invalidated.clone()
     }
 
     /// Records the resource version of an object or bookmark that was delivered for the view with this
@@ -306,9 +306,9 @@ mod tests {
         assert_eq!(freshness.newer_than(Work, 100), None);
         assert_eq!(freshness.newer_than(Work, 99), Some(100));
         assert_eq!(freshness.newer_than(Cluster, 1), None);
-        let view = freshness.view();
+        let invalidated = freshness.invalidated();
         freshness.discard_all();
-        assert!(view.is_cancelled() && !freshness.view().is_cancelled());
+        assert!(invalidated.is_cancelled() && !freshness.invalidated().is_cancelled());
         freshness.saw(Work, 1, 100);
         assert_eq!(freshness.newer_than(Work, 99), None);
     }

@@ -68,7 +68,7 @@ pub struct UpgradeEntry {
     /// Creation time. The older of two upgrades has priority.
     pub created: DateTime<Utc>,
     /// The object as last seen.
-    pub view: Arc<Upgrade>,
+    pub object: Arc<Upgrade>,
     /// The spec after validation.
     pub spec: Result<Arc<ResolvedSpec>, Arc<Vec<SpecViolation>>>,
     /// The latest valid spec. `None` if a later revision was missed, because that might have been valid.
@@ -132,8 +132,8 @@ pub struct UpgradeEntry {
 impl UpgradeEntry {
     /// Creates the entry of an upgrade. `None` for an object without name or UID.
     #[must_use]
-    pub fn new(view: Arc<Upgrade>) -> Option<UpgradeEntry> {
-        let meta = &view.metadata;
+    pub fn new(object: Arc<Upgrade>) -> Option<UpgradeEntry> {
+        let meta = &object.metadata;
         let namespace: Arc<str> = Arc::from(meta.namespace.as_deref()?);
         let name: Arc<str> = Arc::from(meta.name.as_deref()?);
         Some(UpgradeEntry {
@@ -147,7 +147,7 @@ impl UpgradeEntry {
             rows: Rows::new(&name),
             namespace,
             name,
-            view,
+            object,
             spec: Err(Arc::default()),
             last_valid: None,
             selected: Selected::default(),
@@ -182,7 +182,7 @@ impl UpgradeEntry {
     /// True while the object is being deleted.
     #[must_use]
     pub fn is_deleting(&self) -> bool {
-        self.view.metadata.deletion_timestamp.is_some()
+        self.object.metadata.deletion_timestamp.is_some()
     }
 
     /// Sets the spec after validation. `followed`: it belongs to the next revision of the object after the known one.
@@ -224,7 +224,7 @@ impl UpgradeEntry {
     /// True when the controller's finalizer is set.
     #[must_use]
     pub fn has_finalizer(&self) -> bool {
-        let mut finalizers = self.view.metadata.finalizers.iter().flatten();
+        let mut finalizers = self.object.metadata.finalizers.iter().flatten();
         finalizers.any(|finalizer| finalizer == FINALIZER)
     }
 
@@ -247,7 +247,7 @@ impl UpgradeEntry {
         self.blockers.clear();
         self.selected_at = 0;
         self.status.reset();
-        self.status.observe(self.view.status.good());
+        self.status.observe(self.object.status.good());
         self.finalizing = false;
         self.last_annotation = None;
         self.dirty = self.archive.is_none();

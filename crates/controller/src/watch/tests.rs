@@ -356,7 +356,7 @@ async fn versions_that_go_back_make_the_replica_read_everything_anew() {
     watcher.context.with(|state| {
         let entry = &state.upgrades["uid-ns-u"];
         assert!(!entry.spec.as_ref().unwrap().fields.paused);
-        assert_eq!(entry.view.metadata.resource_version.as_deref(), Some("11"));
+        assert_eq!(entry.object.metadata.resource_version.as_deref(), Some("11"));
     });
     assert_eq!(watcher.clusters(), ["c1"]);
 }

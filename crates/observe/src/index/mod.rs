@@ -194,9 +194,9 @@ impl Index {
         view.listing = self.listing;
         let namespace = self.pool.share(namespace);
         let mut changed_hands = None;
-        let slots = self.works.entry(Arc::clone(&namespace)).or_default();
-        let slot = &mut slots[view.step.index()];
-        if let Some(before) = slot {
+        let by_step = self.works.entry(Arc::clone(&namespace)).or_default();
+        let cell = &mut by_step[view.step.index()];
+        if let Some(before) = cell {
             if before.version > view.version {
                 return;
             }
@@ -210,13 +210,13 @@ impl Index {
                 changed_hands = Some(Arc::clone(&before.upgrade));
             }
         }
-        if slot.as_ref().is_none_or(|before| before.differs(&view)) {
+        if cell.as_ref().is_none_or(|before| before.differs(&view)) {
             self.dirty.insert(Arc::clone(&view.upgrade));
         }
         let upgrade = Arc::clone(&view.upgrade);
-        *slot = Some(Arc::new(view));
+        *cell = Some(Arc::new(view));
         if let Some(before) =
-            changed_hands.filter(|before| slots.iter().flatten().all(|view| view.upgrade != *before))
+            changed_hands.filter(|before| by_step.iter().flatten().all(|view| view.upgrade != *before))
             && let Some(clusters) = self.owned.get_mut(&before)
         {
             clusters.remove(&namespace);
@@ -235,19 +235,19 @@ impl Index {
             return;
         };
         let last = WorkView::new(object, now, &mut self.pool);
-        let Some(slots) = self.works.get_mut(namespace) else {
+        let Some(by_step) = self.works.get_mut(namespace) else {
             return;
         };
-        for slot in slots.iter_mut() {
-            let Some(before) = slot.as_ref().filter(|before| *before.uid == *uid) else {
+        for cell in by_step.iter_mut() {
+            let Some(before) = cell.as_ref().filter(|before| *before.uid == *uid) else {
                 continue;
             };
             self.dirty.insert(Arc::clone(&before.upgrade));
             self.work_released = true;
             let evidence = last.clone().unwrap_or_else(|| WorkView::clone(before));
-            *slot = evidence_of(evidence, before.deletion_requested);
+            *cell = evidence_of(evidence, before.deletion_requested);
         }
-        if slots.iter().all(Option::is_none) {
+        if by_step.iter().all(Option::is_none) {
             self.works.remove(namespace);
         }
     }
@@ -255,8 +255,8 @@ impl Index {
     /// Marks an object as being deleted. It counts as terminating until its end is seen, or until
     /// [`Index::unmark_deleting`] reports that the deletion failed.
     pub fn mark_deleting(&mut self, namespace: &str, step: Step, uid: &str) {
-        if let Some(slots) = self.works.get_mut(namespace)
-            && let Some(view) = slots[step.index()].as_mut()
+        if let Some(by_step) = self.works.get_mut(namespace)
+            && let Some(view) = by_step[step.index()].as_mut()
             && *view.uid == *uid
         {
             let view = Arc::make_mut(view);
@@ -268,8 +268,8 @@ impl Index {
 
     /// Records that an object with a requested deletion is not deleted after all.
     pub fn unmark_deleting(&mut self, namespace: &str, step: Step, uid: &str) {
-        if let Some(slots) = self.works.get_mut(namespace)
-            && let Some(view) = slots[step.index()].as_mut()
+        if let Some(by_step) = self.works.get_mut(namespace)
+            && let Some(view) = by_step[step.index()].as_mut()
             && *view.uid == *uid
             && view.deletion_requested
         {
@@ -282,8 +282,8 @@ impl Index {
 
     /// Removes an object that is certainly gone, even if no event reports it.
     pub fn remove_work(&mut self, namespace: &str, step: Step, uid: &str) {
-        if let Some(slots) = self.works.get_mut(namespace)
-            && let Some(view) = slots[step.index()].take_if(|view| *view.uid == *uid)
+        if let Some(by_step) = self.works.get_mut(namespace)
+            && let Some(view) = by_step[step.index()].take_if(|view| *view.uid == *uid)
         {
             self.dirty.insert(Arc::clone(&view.upgrade));
             self.work_released = true;
@@ -292,12 +292,12 @@ impl Index {
 
     /// Handles that an object was read and does not exist, although the watch has not reported its deletion.
     pub fn mark_vanished(&mut self, namespace: &str, step: Step, uid: &str) {
-        if let Some(slots) = self.works.get_mut(namespace) {
-            let slot = &mut slots[step.index()];
-            if let Some(view) = slot.take_if(|view| *view.uid == *uid && !view.work.vanished) {
+        if let Some(by_step) = self.works.get_mut(namespace) {
+            let cell = &mut by_step[step.index()];
+            if let Some(view) = cell.take_if(|view| *view.uid == *uid && !view.work.vanished) {
                 self.dirty.insert(Arc::clone(&view.upgrade));
                 self.work_released = true;
-                *slot = evidence_of(WorkView::clone(&view), view.deletion_requested);
+                *cell = evidence_of(WorkView::clone(&view), view.deletion_requested);
             }
         }
     }
@@ -324,7 +324,7 @@ impl Index {
         clusters.retain(|cluster| {
             works
                 .get(cluster)
-                .is_some_and(|slots| slots.iter().flatten().any(|view| *view.upgrade == *upgrade))
+                .is_some_and(|by_step| by_step.iter().flatten().any(|view| *view.upgrade == *upgrade))
         });
         let found = clusters.iter().cloned().collect();
         if clusters.is_empty() {
@@ -339,7 +339,7 @@ impl Index {
         let clusters = self.clusters_of(upgrade);
         let works = clusters.iter().filter_map(|cluster| self.works(cluster));
         works
-            .flat_map(|slots| slots.iter().flatten())
+            .flat_map(|by_step| by_step.iter().flatten())
             .any(|view| *view.upgrade == *upgrade && !view.work.vanished)
     }
 
@@ -365,22 +365,22 @@ impl Index {
             listing,
             ..
         } = self;
-        works.retain(|namespace, slots| {
-            for (index, slot) in slots.iter_mut().enumerate() {
-                let gone = slot.as_ref().is_some_and(|view| {
+        works.retain(|namespace, by_step| {
+            for (index, cell) in by_step.iter_mut().enumerate() {
+                let gone = cell.as_ref().is_some_and(|view| {
                     (view.listing < *listing || view.version <= newest)
                         && !seen.contains(&(Arc::clone(namespace), Step::ALL[index]))
                 });
-                if gone && let Some(view) = slot.take() {
+                if gone && let Some(view) = cell.take() {
                     dirty.insert(view.upgrade.clone());
                     *work_released = true;
-                    *slot = evidence_of(
+                    *cell = evidence_of(
                         WorkView::clone(&view),
                         view.deletion_requested || view.work.vanished,
                     );
                 }
             }
-            slots.iter().any(Option::is_some)
+            by_step.iter().any(Option::is_some)
         });
     }
 
@@ -423,7 +423,7 @@ impl Index {
     pub fn work_count(&self) -> usize {
         self.works
             .values()
-            .map(|slots| slots.iter().flatten().count())
+            .map(|by_step| by_step.iter().flatten().count())
             .sum()
     }
 }

@@ -415,7 +415,7 @@ async fn the_note_of_a_soak_on_a_work_that_is_gone_says_so() {
 }
 
 /// A shard that is due, with or without a row.
-fn due(row: bool) -> crate::report::shard::Due {
+fn due(row: bool) -> crate::report::shard::ShardWrite {
     use std::time::{Duration, Instant};
     let now = Instant::now();
     let mut rows = crate::report::rows::Rows::new(&Arc::from("mcu"));
@@ -443,7 +443,7 @@ fn due(row: bool) -> crate::report::shard::Due {
     rows.due(now + Duration::from_secs(2)).remove(0)
 }
 
-fn report(due: crate::report::shard::Due) -> WriteJob {
+fn report(due: crate::report::shard::ShardWrite) -> WriteJob {
     let body = (!due.rows.is_empty()).then(|| json!({"rows": due.rows}).to_string().into_bytes());
     job(Write::Report {
         namespace: Arc::from("ns"),

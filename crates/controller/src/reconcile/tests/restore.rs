@@ -38,7 +38,7 @@ fn shown<'a>(status: &'a ManagedClustersUpgradeStatus, type_: &str) -> (&'a str,
 
 fn note(hub: &TestHub, uid: &str, key: &str) -> Option<String> {
     hub.context.with(|state| {
-        let annotations = state.upgrades[uid].view.metadata.annotations.clone()?;
+        let annotations = state.upgrades[uid].object.metadata.annotations.clone()?;
         annotations.get(key).cloned()
     })
 }
@@ -48,7 +48,7 @@ fn annotate(hub: &mut TestHub, uid: &str, key: &str, value: &str) {
     hub.version += 1;
     let version = hub.version;
     hub.context.with(|state| {
-        let mut view = Upgrade::clone(&state.upgrades[uid].view);
+        let mut view = Upgrade::clone(&state.upgrades[uid].object);
         view.metadata.resource_version = Some(version.to_string());
         let annotations = view.metadata.annotations.get_or_insert_default();
         annotations.insert(key.to_owned(), value.to_owned());
@@ -229,7 +229,7 @@ async fn a_new_retry_or_a_new_revision_runs_an_upgrade_that_was_complete_before_
     edited.version += 1;
     let version = edited.version;
     edited.context.with(|state| {
-        let mut view = Upgrade::clone(&state.upgrades["new"].view);
+        let mut view = Upgrade::clone(&state.upgrades["new"].object);
         view.metadata.resource_version = Some(version.to_string());
         view.metadata.generation = Some(2);
         let mut other = spec.clone();

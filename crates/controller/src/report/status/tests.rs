@@ -311,7 +311,7 @@ fn an_upgrade_whose_record_is_refused_is_not_complete() {
         ("True", "RecordRefused")
     );
     assert!(stalled.message.contains("cluster a") && stalled.message.contains("Too long"));
-    let events = crate::report::announce::of_status(&none(), &status, 0);
+    let events = crate::report::notable::of_status(&none(), &status, 0);
     assert!(
         events
             .iter()

@@ -54,7 +54,7 @@ fn older_news_of_an_upgrade_is_ignored() {
         state.apply_upgrade(new.view());
         state.apply_upgrade(upgrade("u1", &["c1"]).view());
         assert_eq!(
-            state.upgrades["u1"].view.metadata.resource_version.as_deref(),
+            state.upgrades["u1"].object.metadata.resource_version.as_deref(),
             Some("9")
         );
     });
@@ -242,7 +242,7 @@ fn a_spec_that_is_too_large_is_not_kept_and_the_last_valid_one_stays_in_force() 
         assert!(spec.policy.wants(rollout::Step::PreAction));
         assert_eq!(spec.fields.pre_upgrade_action, None);
         assert!(
-            entry.view.spec.good().unwrap().parse().is_err(),
+            entry.object.spec.good().unwrap().parse().is_err(),
             "its text is not in memory"
         );
 
