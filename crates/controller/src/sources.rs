@@ -39,10 +39,6 @@ impl Default for Sources {
 impl Sources {
     /// The clock of this machine and random numbers from the operating system.
     #[must_use]
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the only place that reads the machine's clock"
-    )]
     pub fn system() -> Self {
         Self {
             wall: Arc::new(Utc::now),

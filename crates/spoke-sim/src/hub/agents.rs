@@ -11,13 +11,14 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::agents_state::{Locked, Shared, now};
+use super::agents_state::{Locked, Shared};
 use super::clusters::{Clusters, Stats};
 use super::engine;
-use super::options::{Filter, Options};
+use super::options::{Clock, Filter, Options};
 use super::serve;
 use crate::fault::{Fault, Faults};
 use crate::feedback::RawJson;
+use crate::fields::Time;
 use crate::platform::Pace;
 use crate::scenario::Scenario;
 use crate::store::{ApiError, ObjectKey};
@@ -77,6 +78,13 @@ impl Builder {
     #[must_use]
     pub fn scenario(mut self, scenario: Scenario) -> Self {
         self.options.scenario = scenario;
+        self
+    }
+
+    /// Replaces the wall clock, for simulations.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Fn() -> Time + Send + Sync + 'static) -> Self {
+        self.options.clock = Clock(Arc::new(clock));
         self
     }
 
@@ -147,6 +155,7 @@ impl Builder {
         options.pace.jobs = jobs;
         let silent = options.silent;
         let shared = Arc::new(Shared {
+            clock: options.clock.clone(),
             clusters: Locked(Mutex::new(Clusters::new(options))),
             notify: Notify::new(),
             stop: CancellationToken::new(),
@@ -207,7 +216,7 @@ impl Agents {
             .shared
             .clusters
             .lock()
-            .set_faults(cluster, faults.into(), now());
+            .set_faults(cluster, faults.into(), self.shared.now());
         self.shared.notify.notify_one();
         played
     }
@@ -266,7 +275,7 @@ impl Agents {
             .cluster_mut(cluster)
             .ok_or_else(|| ApiError::not_found(&key))?;
         let object = found.edit(&key, manager, change)?;
-        clusters.touch(cluster, now());
+        clusters.touch(cluster, self.shared.now());
         drop(clusters);
         self.shared.notify.notify_one();
         Ok(object)
@@ -282,8 +291,8 @@ impl Agents {
         let found = clusters
             .cluster_mut(cluster)
             .ok_or_else(|| ApiError::NotFound(format!("cluster \"{cluster}\" is not simulated")))?;
-        let placed = found.place(manager, object, now())?;
-        clusters.touch(cluster, now());
+        let placed = found.place(manager, object, self.shared.now())?;
+        clusters.touch(cluster, self.shared.now());
         drop(clusters);
         self.shared.notify.notify_one();
         Ok(placed)
@@ -298,8 +307,8 @@ impl Agents {
             return false;
         };
         let existed = found.store.revision_of(&key).is_some();
-        found.store.delete(&key, now());
-        clusters.touch(cluster, now());
+        found.store.delete(&key, self.shared.now());
+        clusters.touch(cluster, self.shared.now());
         drop(clusters);
         self.shared.notify.notify_one();
         existed

@@ -3,16 +3,17 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use chrono::Utc;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::clusters::Clusters;
+use super::options::Clock;
 use crate::fields::Time;
 
 /// State that the handle, the loop and the HTTP server share.
 pub(super) struct Shared {
     pub clusters: Locked,
+    pub clock: Clock,
     /// Notified when the handle changed something.
     pub notify: Notify,
     pub stop: CancellationToken,
@@ -20,9 +21,11 @@ pub(super) struct Shared {
     pub listed_notify: Notify,
 }
 
-/// The only reader of the wall clock.
-pub(super) fn now() -> Time {
-    Utc::now()
+impl Shared {
+    /// The wall-clock time.
+    pub fn now(&self) -> Time {
+        (self.clock.0)()
+    }
 }
 
 /// The clusters behind a lock. Nobody awaits while holding it. A panic of a holder leaves it usable, because each cluster is

@@ -2,7 +2,7 @@
 //!
 //! This module has no I/O and no clock. The engine passes both in, and tests do without.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ pub(super) struct Clusters {
     ready: VecDeque<(Arc<str>, Arc<str>)>,
     signals: VecDeque<(Arc<str>, bool)>,
     interner: Interner,
-    by_name: HashMap<Arc<str>, ClusterState>,
+    by_name: BTreeMap<Arc<str>, ClusterState>,
     rng: SeededRng,
 }
 
@@ -82,7 +82,7 @@ impl Clusters {
             ready: VecDeque::new(),
             signals: VecDeque::new(),
             interner: Interner::default(),
-            by_name: HashMap::new(),
+            by_name: BTreeMap::new(),
             rng,
         }
     }

@@ -12,7 +12,7 @@ use kube::{Api, Client};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::agents_state::{Shared, now};
+use super::agents_state::Shared;
 use super::view::{ClusterView, WorkView};
 use super::work_state::Write;
 use super::write;
@@ -41,6 +41,7 @@ pub(super) async fn run(client: Client, shared: Arc<Shared>) {
     };
     // Clusters come first, because their labels and order decide which faults they get.
     while let Some(event) = tokio::select! {
+        biased;
         event = clusters.recv() => event,
         () = shared.stop.cancelled() => return,
     } {
@@ -104,17 +105,21 @@ impl Engine {
             let next = self.shared.clusters.lock().next();
             let timer = async {
                 match next {
-                    Some(at) => tokio::time::sleep((at - now()).to_std().unwrap_or_default()).await,
+                    Some(at) => {
+                        tokio::time::sleep((at - self.shared.now()).to_std().unwrap_or_default()).await;
+                    }
                     None => pending().await,
                 }
             };
+            let shared = Arc::clone(&self.shared);
             tokio::select! {
+                biased;
                 () = self.shared.stop.cancelled() => break,
                 Some(event) = works.recv() => self.work(event),
                 Some(event) = clusters.recv() => { self.cluster(event); }
                 Some(done) = self.writes.join_next() => self.written(done),
                 () = self.shared.notify.notified() => {}
-                () = timer => self.shared.clusters.lock().run_due(now()),
+                () = timer => self.shared.clusters.lock().run_due(shared.now()),
             }
         }
         // Running writes are finished.
@@ -136,9 +141,9 @@ impl Engine {
             });
         }
         while let Some((cluster, available)) = self.shared.clusters.lock().next_signal() {
-            let client = self.client.clone();
+            let (client, now) = (self.client.clone(), self.shared.now());
             tokio::spawn(async move {
-                if let Err(error) = write::signal(&client, &cluster, available, now()).await {
+                if let Err(error) = write::signal(&client, &cluster, available, now).await {
                     tracing::warn!(%cluster, %error, "the availability of a ManagedCluster could not be set");
                 }
             });
@@ -147,12 +152,16 @@ impl Engine {
 
     fn written(&mut self, done: Result<(Write, Result<WorkView, u16>), tokio::task::JoinError>) {
         if let Ok((write, result)) = done {
-            self.shared.clusters.lock().written(&write, result, now());
+            self.shared
+                .clusters
+                .lock()
+                .written(&write, result, self.shared.now());
         }
     }
 
     /// Returns whether the first list is complete or failed.
     fn cluster(&mut self, event: Result<Event<ClusterView>, watcher::Error>) -> bool {
+        let now = self.shared.now();
         let mut clusters = self.shared.clusters.lock();
         match event {
             Ok(Event::Init) => self.relisting.clear(),
@@ -161,11 +170,11 @@ impl Engine {
                 self.relisting
                     .sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
                 for view in self.relisting.drain(..) {
-                    clusters.observe_cluster(&view, now());
+                    clusters.observe_cluster(&view, now);
                 }
                 return true;
             }
-            Ok(Event::Apply(view)) => clusters.observe_cluster(&view, now()),
+            Ok(Event::Apply(view)) => clusters.observe_cluster(&view, now),
             Ok(Event::Delete(view)) => {
                 clusters.forget_cluster(view.metadata.name.as_deref().unwrap_or_default());
             }
@@ -182,27 +191,25 @@ impl Engine {
             let part = |text: &Option<String>| text.clone().unwrap_or_default();
             (part(&view.metadata.namespace), part(&view.metadata.name))
         };
+        let now = self.shared.now();
         let mut clusters = self.shared.clusters.lock();
         match event {
             Ok(Event::Init) => self.listed.clear(),
             Ok(Event::InitApply(view)) => {
                 self.listed.insert(id(&view));
-                clusters.observe_work(&view, now());
+                clusters.observe_work(&view, now);
             }
             Ok(Event::InitDone) => {
                 let listed = std::mem::take(&mut self.listed);
-                clusters.retain_works(
-                    |ns, name| listed.contains(&(ns.to_owned(), name.to_owned())),
-                    now(),
-                );
+                clusters.retain_works(|ns, name| listed.contains(&(ns.to_owned(), name.to_owned())), now);
                 drop(clusters);
                 self.shared.listed.store(true, Ordering::Release);
                 self.shared.listed_notify.notify_waiters();
             }
-            Ok(Event::Apply(view)) => clusters.observe_work(&view, now()),
+            Ok(Event::Apply(view)) => clusters.observe_work(&view, now),
             Ok(Event::Delete(view)) => {
                 let (namespace, name) = id(&view);
-                clusters.forget_work(&namespace, &name, now());
+                clusters.forget_work(&namespace, &name, now);
             }
             Err(error) => tracing::warn!(%error, "watching ManifestWorks failed"),
         }

@@ -1,15 +1,31 @@
 //! Settings of the agents.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::Utc;
+
 use crate::feedback::RawJson;
+use crate::fields::Time;
 use crate::platform::Pace;
 use crate::scenario::Scenario;
 use crate::work::wildcard;
 
+/// Returns the wall-clock time.
+#[derive(Clone)]
+pub struct Clock(pub Arc<dyn Fn() -> Time + Send + Sync>);
+
+impl std::fmt::Debug for Clock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Clock")
+    }
+}
+
 /// Settings of the agents.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// The wall clock of the agents.
+    pub clock: Clock,
     /// Which clusters are simulated.
     pub clusters: Filter,
     /// Label selector of the ManifestWorks; empty for all.
@@ -37,6 +53,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            clock: Clock(Arc::new(Utc::now)),
             clusters: Filter::default(),
             work_selector: String::new(),
             pace: Pace::scaled(1.0 / 120.0, Duration::from_hours(1)),

@@ -1,0 +1,18 @@
+//! The real controller in virtual time: watches, index, planner, writers, lease, reports and Events run unchanged in one thread, on
+//! a simulated hub, with simulated agents and a network whose faults follow from a seed.
+//!
+//! A run has three parts: a time in which faults happen, a repaired world in which everything must end within a bound, and a quiet
+//! time in which nothing may change. Rules are judged by the hub's log alone ([`oracle`]). The same seed gives the same trace in
+//! every process.
+
+pub mod choice;
+pub mod fault;
+pub mod options;
+pub mod oracle;
+pub mod replica;
+pub mod run;
+pub mod story;
+pub mod time;
+pub mod trace;
+pub mod wire;
+pub mod world;

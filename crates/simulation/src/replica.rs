@@ -1,0 +1,86 @@
+//! A replica of the real controller: its loop, lease, writers and Events, on a wire of its own.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use clap::Parser as _;
+use controller::controller::{self as daemon, Parts};
+use controller::events::Publisher;
+use controller::flags::Flags;
+use controller::health::Readiness;
+use controller::lease;
+use controller::metrics::Metrics;
+use controller::sources::Sources;
+use kube::Client;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::time::VirtualClock;
+use crate::wire::Wire;
+
+/// The namespace of the Lease.
+pub const NAMESPACE: &str = "mcu-system";
+
+/// A running replica. Dropping it kills it: nothing of it runs any more, and what it sent is still on its way.
+#[derive(Debug)]
+pub struct Replica {
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Replica {
+    /// Starts a replica. `identity` is unique to this start.
+    ///
+    /// # Errors
+    /// The flags contradict each other.
+    pub fn start(wire: Wire, identity: &str, clock: VirtualClock, seed: u64) -> Result<Self> {
+        let flags = Flags::try_parse_from([
+            "mcu-controller",
+            "--write-concurrency=8",
+            "--approver-image=approver@sha256:00",
+        ])?;
+        let client = Client::new(wire, NAMESPACE);
+        let sources = Sources::simulated(move || clock.wall(), seed);
+        let metrics = Arc::new(Metrics::new());
+        let mut config = flags.lease_config(NAMESPACE)?;
+        identity.clone_into(&mut config.identity);
+        let shutdown = CancellationToken::new();
+        let (leadership, election) = lease::run(client.clone(), config, &sources, shutdown.clone());
+        let (events, sender) = Publisher::start(
+            client.clone(),
+            leadership.fence(),
+            Arc::clone(&metrics),
+            identity.to_owned(),
+            &sources,
+            shutdown.clone(),
+        );
+        let parts = Parts {
+            metrics,
+            readiness: Arc::new(Readiness::new()),
+            leadership,
+            events,
+            sources,
+            shutdown,
+        };
+        let main = tokio::spawn(async move {
+            // A replica whose watch or writer ends is restarted by the kubelet, which the run plays.
+            let _ = daemon::run(client, &flags, parts).await;
+        });
+        Ok(Self {
+            tasks: vec![main, election, sender],
+        })
+    }
+
+    /// Whether its main loop has ended by itself.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.tasks.first().is_some_and(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Stories: runs whose faults are named one by one. A seed that violates a rule is reduced to the shortest story that still does,
+//! which is then kept and replayed by every test run.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::fault::{Faults, Occasion};
+use crate::options::Options;
+use crate::oracle::Rule;
+use crate::run::{Outcome, run};
+use crate::trace::Trace;
+
+/// A story.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Story {
+    /// What it shows, for people.
+    #[serde(default)]
+    pub about: String,
+    /// The rule that was violated when the story was found.
+    pub rule: Rule,
+    /// Sizes and times.
+    pub options: Options,
+    /// The faults that happen.
+    pub faults: BTreeSet<Occasion>,
+}
+
+impl Story {
+    /// Reads a story.
+    ///
+    /// # Errors
+    /// The file cannot be read or is not a story.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("{} is not a story", path.display()))
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The simulated world cannot be built.
+    pub fn play(&self, trace: Trace) -> Result<Outcome> {
+        run(&self.options, &Faults::Only(self.faults.clone()), trace)
+    }
+
+    fn violates(&self) -> Result<bool> {
+        let outcome = self.play(Trace::default())?;
+        Ok(outcome
+            .violations
+            .iter()
+            .any(|violation| violation.rule == self.rule))
+    }
+}
+
+/// Reduces a run that violated a rule to a short story that still violates it: fewer faults first, then a smaller world.
+/// `None` if the faults alone do not repeat the violation.
+///
+/// # Errors
+/// The simulated world cannot be built.
+pub fn shrink(options: &Options, outcome: &Outcome, rule: Rule) -> Result<Option<Story>> {
+    let mut story = Story {
+        about: String::new(),
+        rule,
+        options: options.clone(),
+        faults: outcome.faults.iter().cloned().collect(),
+    };
+    if !story.violates()? {
+        return Ok(None);
+    }
+    fewer_faults(&mut story)?;
+    smaller_world(&mut story)?;
+    fewer_faults(&mut story)?;
+    Ok(Some(story))
+}
+
+/// Leaves faults out, first many at once, then one by one.
+fn fewer_faults(story: &mut Story) -> Result<()> {
+    let mut size = story.faults.len().div_ceil(2);
+    while size > 0 {
+        let all: Vec<Occasion> = story.faults.iter().cloned().collect();
+        for part in all.chunks(size) {
+            let mut shorter = story.clone();
+            shorter.faults.retain(|fault| !part.contains(fault));
+            if shorter.violates()? {
+                *story = shorter;
+            }
+        }
+        size = if size == 1 { 0 } else { size.div_ceil(2) };
+    }
+    Ok(())
+}
+
+/// Tries smaller sizes and times, one after the other.
+fn smaller_world(story: &mut Story) -> Result<()> {
+    const CHANGES: [fn(&mut Options); 7] = [
+        |options| options.replicas = 1,
+        |options| options.max_latency_millis = 1,
+        |options| options.soak_seconds = 0,
+        |options| options.actions = false,
+        |options| options.canaries = 0,
+        |options| options.clusters = options.clusters.saturating_sub(1).max(1),
+        |options| options.chaos_seconds = (options.chaos_seconds / 2).max(10),
+    ];
+    for change in CHANGES {
+        loop {
+            let mut smaller = story.clone();
+            change(&mut smaller.options);
+            if smaller.options == story.options || !smaller.violates()? {
+                break;
+            }
+            *story = smaller;
+        }
+    }
+    Ok(())
+}

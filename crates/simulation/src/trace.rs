@@ -1,0 +1,80 @@
+//! The trace of a run: a hash by which two runs are compared, and optionally a line for each thing that happened.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::fault::Occasion;
+
+/// What happened in a run. Clones are the same trace.
+#[derive(Clone, Debug, Default)]
+pub struct Trace(Arc<Mutex<Record>>);
+
+#[derive(Debug, Default)]
+struct Record {
+    hash: u64,
+    lines: Option<String>,
+    faults: Vec<Occasion>,
+    requests: u64,
+}
+
+impl Trace {
+    /// A trace that also keeps its lines.
+    #[must_use]
+    pub fn with_lines() -> Self {
+        let trace = Self::default();
+        trace.with(|record| record.lines = Some(String::new()));
+        trace
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut Record) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Adds a line. `at` is the virtual time in seconds.
+    pub fn add(&self, at: f64, line: &str) {
+        self.with(|record| {
+            let mut hash = record.hash ^ at.to_bits();
+            for byte in line.bytes() {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+            }
+            record.hash = hash;
+            if let Some(lines) = &mut record.lines {
+                let _ = writeln!(lines, "{at:>10.3} {line}");
+            }
+        });
+    }
+
+    /// Counts a request.
+    pub fn count_request(&self) {
+        self.with(|record| record.requests += 1);
+    }
+
+    /// Adds a fault that happened.
+    pub fn add_fault(&self, occasion: Occasion) {
+        self.with(|record| record.faults.push(occasion));
+    }
+
+    /// The hash of all lines.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        self.with(|record| record.hash)
+    }
+
+    /// The number of requests.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.with(|record| record.requests)
+    }
+
+    /// The faults that happened.
+    #[must_use]
+    pub fn faults(&self) -> Vec<Occasion> {
+        self.with(|record| record.faults.clone())
+    }
+
+    /// The lines, if they were kept.
+    #[must_use]
+    pub fn lines(&self) -> String {
+        self.with(|record| record.lines.clone().unwrap_or_default())
+    }
+}
