@@ -77,7 +77,7 @@ impl Given {
     pub(crate) fn entry(&self, index: &Index) -> UpgradeEntry {
         let object = Arc::new(self.view());
         let mut entry = UpgradeEntry::new(Arc::clone(&object)).unwrap();
-        let spec = spec::resolve(&object, &WorkFlags::default(), TimeDelta::seconds(30));
+        let spec = spec::resolve_spec(&object, &WorkFlags::default(), TimeDelta::seconds(30));
         entry.set_spec(spec, false);
         entry.refresh_selection(index, false);
         entry

@@ -42,7 +42,7 @@ pub struct ResolvedSpec {
 ///
 /// # Errors
 /// Returns every violated rule.
-pub fn resolve(
+pub fn resolve_spec(
     upgrade: &Upgrade,
     flags: &WorkFlags,
     operators_grace: TimeDelta,

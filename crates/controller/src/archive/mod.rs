@@ -314,7 +314,7 @@ impl State {
             return;
         }
         if entry.restore_from(&upgrade, &reports, now) {
-            let spec = spec::resolve(&upgrade, &self.settings.works, self.settings.operators_grace);
+            let spec = spec::resolve_spec(&upgrade, &self.settings.works, self.settings.operators_grace);
             entry.set_spec(spec, false);
         }
     }

@@ -59,14 +59,12 @@ macro_rules! label {
 label! {
     /// The outcome of a pass over one upgrade.
     pub enum ReconcileOutcome = "outcome" {
-        /// At least one write was made.
+        /// At least one write was queued.
         Written = "written",
         /// There was nothing to do.
         Unchanged = "unchanged",
         /// The spec violates a rule; no cluster starts.
         Invalid = "invalid",
-        /// A write failed and is retried.
-        Failed = "failed",
         /// The independent check rejected the plan; nothing was written.
         Violation = "violation",
     }
@@ -105,7 +103,7 @@ label! {
         Conflict = "conflict",
         /// The server responded with 404.
         NotFound = "not_found",
-        /// The server responded with 401 or 403.
+        /// The server responded with 401 or 403; with 403 also if the namespace is being deleted.
         Forbidden = "forbidden",
         /// The server responded with 400 or 422.
         Invalid = "invalid",

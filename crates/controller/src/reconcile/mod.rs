@@ -5,8 +5,13 @@
 //!                 locking   locking   pure   pure    locking
 //! ```
 //!
-//! The watches fill the index ([`crate::watch`]). [`reconcile`] is the part from resolve to commit. Writers apply what was
-//! committed ([`crate::apply`]) and record each result ([`result`]).
+//! The watches fill the index ([`crate::watch`]). When they deliver an upgrade, its spec is resolved at once
+//! ([`crate::spec::resolve_spec`]) and kept in its entry. [`reconcile`] is the part from resolve to commit. Its first step
+//! refreshes what a pass needs (whether the finalizer is set, where a restored object comes from, the selection) and takes
+//! the resolved spec or its violations. Commit changes the state: it records the plan, drafts the status, marks the works
+//! that are to be deleted, and returns the other results, which `publish` passes on after the lock is released: writes to
+//! the queue and Events to their sender. Report shards are written less often: [`flush`] queues them when they are due, and
+//! statuses that were not due yet. Writers apply what is queued ([`crate::apply`]) and record each result ([`result`]).
 //!
 //! The state is locked to resolve and observe, and again to commit, but not while planning. Only this loop plans, so a plan
 //! can be outdated by an event but never by another plan. Its writes are safe even then, because works have fixed names and
@@ -34,7 +39,7 @@ use crate::state::context::{Context, State};
 use crate::state::observed;
 use crate::state::upgrade::UpgradeEntry;
 
-/// One pass over an upgrade. A request that needs no plan goes from resolve to commit.
+/// One pass over one upgrade. A request that needs no plan goes from resolve to commit.
 pub fn reconcile(context: &Context, events: &Publisher, uid: &str) {
     let started = Instant::now();
     let observed = context.with(|state| {
@@ -92,7 +97,7 @@ fn check(context: &Context, planned: Planned, now: DateTime<Utc>) -> Checked {
     Checked { observed, result }
 }
 
-/// Queues the writes and publishes the Events of a pass.
+/// Queues the writes and publishes the Events that commit returned.
 fn publish(context: &Context, events: &Publisher, result: CommitResult) {
     if let Some(outcome) = result.outcome {
         context.metrics.reconciled(outcome);

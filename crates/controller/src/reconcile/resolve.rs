@@ -1,5 +1,7 @@
-//! Resolves what is requested: the spec in force and its policy, or why nothing is planned. Before that it
-//! updates the entry from the index. Writes nothing, queues nothing and drafts no status.
+//! Resolves what a pass has to do: plan by the spec in force and its policy, or why nothing is planned. Before that it
+//! refreshes the entry: whether the finalizer is set, where a restored object comes from, the selection. The spec itself
+//! was resolved when the watch delivered it ([`crate::spec::resolve_spec`]). Writes nothing, queues nothing and drafts no
+//! status.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

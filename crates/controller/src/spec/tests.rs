@@ -10,7 +10,7 @@ fn made(spec: Value) -> Result<ResolvedSpec, Vec<SpecViolation>> {
         ..upgrade("u1", &["c1"])
     }
     .view();
-    resolve(&view, &WorkFlags::default(), TimeDelta::seconds(30))
+    resolve_spec(&view, &WorkFlags::default(), TimeDelta::seconds(30))
 }
 
 fn refused(spec: Value) -> String {

@@ -344,7 +344,7 @@ impl State {
         } else if !self.open_entry(&object) {
             return;
         }
-        let spec = spec::resolve(&upgrade, &self.settings.works, self.settings.operators_grace);
+        let spec = spec::resolve_spec(&upgrade, &self.settings.works, self.settings.operators_grace);
         if let Some(entry) = self.upgrades.get_mut(uid.as_str()) {
             entry.set_spec(spec, followed);
             if !self.owns_records || !self.settings.serves(&entry.namespace) {

@@ -1,6 +1,5 @@
 //! The state machine of one cluster: from the observation to its phase and its next step.
 //!
-//!
 //! [`crate::planner::steps`] evaluates the steps, [`crate::planner::start`] decides whether one may begin, and
 //! [`crate::planner::attempts`] decides which attempt the cluster is in.
 

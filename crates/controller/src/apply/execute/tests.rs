@@ -86,7 +86,7 @@ const UID: &str = "mcu-1";
 
 fn spec() -> Arc<ResolvedSpec> {
     let upgrade = fixture::upgrade(UID, &["c1"]).view();
-    Arc::new(spec::resolve(&upgrade, &WorkFlags::default(), TimeDelta::seconds(30)).unwrap())
+    Arc::new(spec::resolve_spec(&upgrade, &WorkFlags::default(), TimeDelta::seconds(30)).unwrap())
 }
 
 fn params() -> WorkParams {

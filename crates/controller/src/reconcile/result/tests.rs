@@ -158,7 +158,7 @@ fn a_refused_work_stands_in_the_way_until_the_spec_changes() {
         let refused = BlockerKind::Refused(Arc::from("spec.x: is bad"));
         assert_eq!(entry.blockers[&key()].kind, refused);
         let view = upgrade("u1", &["c1"]).view();
-        let edited = crate::spec::resolve(&view, &WorkFlags::default(), TimeDelta::zero());
+        let edited = crate::spec::resolve_spec(&view, &WorkFlags::default(), TimeDelta::zero());
         entry.set_spec(edited, true);
         assert!(entry.blockers.is_empty(), "the new spec may do");
         entry.begin(&cluster(), true);
@@ -224,7 +224,7 @@ fn a_foreign_work_stays_in_the_way_of_an_edited_spec() {
     answered(&context, create(&context), &WriteResult::Foreign);
     with_entry(&context, |entry| {
         let view = upgrade("u1", &["c1"]).view();
-        let edited = crate::spec::resolve(&view, &WorkFlags::default(), TimeDelta::zero());
+        let edited = crate::spec::resolve_spec(&view, &WorkFlags::default(), TimeDelta::zero());
         entry.set_spec(edited, true);
         assert_eq!(entry.blockers.len(), 1);
     });
