@@ -95,7 +95,8 @@ impl Pair {
     /// When the first replica last wrote the Lease.
     fn renewed(&self) -> Option<Instant> {
         let writes = self.proxies[0].writes().into_iter();
-        let renewals = writes.filter(|request| request.about("leases") && request.code == Some(200));
+        let renewals =
+            writes.filter(|request| request.about("leases") && matches!(request.code, Some(200 | 201)));
         renewals.map(|request| request.at).max()
     }
 
@@ -164,7 +165,11 @@ async fn a_leader_that_ends_orderly_gives_the_lease_away() -> Result<()> {
     let pair = Pair::with_lease(3, LONG_LEASE).await?;
     pair.one_is_done().await?;
     let status = pair.replicas[0].terminate(WAIT_TIMEOUT).await?;
-    assert!(status.success(), "{status}");
+    assert!(
+        status.success(),
+        "{status}:\n{}",
+        pair.replicas[0].log_lines("", 20)
+    );
     let s = &pair.test.scenario;
     s.agent(2).partial().await?;
     pair.taken_over(WAIT_TIMEOUT).await?;
