@@ -114,8 +114,8 @@ async fn supervise(
         biased;
         () = shutdown.cancelled() => Ok(()),
         () = looping => Ok(()),
-        Some(ended) = watches.join_next() => Err(broken("watch", ended)),
-        Some(ended) = writers.join_next() => Err(broken("writer", ended)),
+        Some(ended) = watches.join_next() => ended_early("watch", ended, shutdown),
+        Some(ended) = writers.join_next() => ended_early("writer", ended, shutdown),
     };
     shutdown.cancel();
     let finished = async { while writers.join_next().await.is_some() {} };
@@ -127,10 +127,13 @@ async fn supervise(
     outcome
 }
 
-fn broken(what: &str, ended: Result<(), JoinError>) -> anyhow::Error {
+/// A task that should not end has ended. If shutdown was requested meanwhile, it did what it should: the loop is polled
+/// between the two checks, and that takes time.
+fn ended_early(what: &str, ended: Result<(), JoinError>, shutdown: &CancellationToken) -> anyhow::Result<()> {
     match ended {
-        Ok(()) => anyhow::anyhow!("a {what} ended"),
-        Err(error) => anyhow::Error::new(error).context(format!("a {what} ended")),
+        Ok(()) if shutdown.is_cancelled() => Ok(()),
+        Ok(()) => Err(anyhow::anyhow!("a {what} ended")),
+        Err(error) => Err(anyhow::Error::new(error).context(format!("a {what} ended"))),
     }
 }
 
@@ -357,6 +360,28 @@ mod overload_tests;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A writer that has ended, and a loop that requests shutdown while it is polled.
+    async fn supervised(requests_shutdown: bool) -> anyhow::Result<()> {
+        let shutdown = CancellationToken::new();
+        let mut writers = JoinSet::new();
+        writers.spawn(async {});
+        tokio::task::yield_now().await;
+        let looping = async {
+            if requests_shutdown {
+                shutdown.cancel();
+            }
+            std::future::pending().await
+        };
+        supervise(&shutdown, looping, JoinSet::new(), writers).await
+    }
+
+    #[tokio::test]
+    async fn a_writer_that_ends_because_of_a_shutdown_is_no_failure_whoever_is_seen_first() {
+        supervised(true).await.unwrap();
+        let error = supervised(false).await.unwrap_err();
+        assert_eq!(error.to_string(), "a writer ended");
+    }
     use std::future::pending;
     use std::sync::atomic::{AtomicBool, Ordering};
 
