@@ -371,7 +371,7 @@ mod tests {
             if requests_shutdown {
                 shutdown.cancel();
             }
-            std::future::pending().await
+            std::future::pending::<()>().await;
         };
         supervise(&shutdown, looping, JoinSet::new(), writers).await
     }

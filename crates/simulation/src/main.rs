@@ -127,13 +127,13 @@ fn sweep(cli: &Cli) -> Result<ExitCode> {
     println!("{done} seeds in {seconds:.1} s, {requests} requests, {failed} with violations");
     let show = |name: &str, count: u64| print!("  {name} {count}");
     print!("faults:");
-    faults
-        .iter()
-        .for_each(|(fault, count)| show(fault.as_str(), *count));
+    for (fault, count) in &faults {
+        show(fault.as_str(), *count);
+    }
     print!("\nchecked:");
-    checked
-        .iter()
-        .for_each(|(rule, count)| show(rule.as_str(), *count));
+    for (rule, count) in &checked {
+        show(rule.as_str(), *count);
+    }
     println!();
     Ok(if failed == 0 {
         ExitCode::SUCCESS

@@ -62,8 +62,8 @@ impl Admin {
     ///
     /// # Errors
     /// The hub refuses it.
-    pub async fn patch(&self, path: &str, patch: &Value) -> Result<Value> {
-        self.send(Method::PATCH, path, "application/merge-patch+json", patch)
+    pub async fn patch(&self, path: &str, change: &Value) -> Result<Value> {
+        self.send(Method::PATCH, path, "application/merge-patch+json", change)
             .await
     }
 
