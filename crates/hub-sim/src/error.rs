@@ -46,11 +46,10 @@ impl ApiError {
         Self::of(404, "NotFound", message, Some(details(kind, name)))
     }
 
-    /// No resource is served at this path.
+    /// No resource is served at this path. Unlike all other refusals, the server says so without a Status.
     #[must_use]
     pub fn no_such_path() -> Self {
-        let message = "the server could not find the requested resource".to_owned();
-        Self::of(404, "NotFound", message, Some(json!({})))
+        Self::of(404, "", "404 page not found\n".to_owned(), None)
     }
 
     /// `namespaces "x" not found`
@@ -83,8 +82,13 @@ impl ApiError {
 
     /// `managedclusters.cluster.open-cluster-management.io "x" already exists`
     #[must_use]
-    pub fn already_exists(kind: &Kind, name: &str) -> Self {
-        let message = format!("{} \"{name}\" already exists", kind.qualified());
+    pub fn already_exists(kind: &Kind, name: &str, is_deleting: bool) -> Self {
+        let prefix = if is_deleting {
+            "object is being deleted: "
+        } else {
+            ""
+        };
+        let message = format!("{prefix}{} \"{name}\" already exists", kind.qualified());
         Self::of(409, "AlreadyExists", message, Some(details(kind, name)))
     }
 
@@ -145,15 +149,23 @@ impl ApiError {
     /// `Kind.group "x" is invalid: …`
     #[must_use]
     pub fn invalid(kind: &Kind, name: &str, causes: &[Cause]) -> Self {
-        let texts: Vec<String> = causes
-            .iter()
-            .map(|cause| format!("{}: {}", cause.field, cause.message))
-            .collect();
+        let mut texts: Vec<String> = Vec::new();
+        for cause in causes {
+            let text = format!("{}: {}", cause.field, cause.message);
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
         let texts = match texts.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         };
-        let group = kind.group.as_str();
+        // Inside of the server, events belong to the core group.
+        let group = if kind.group == "events.k8s.io" {
+            ""
+        } else {
+            kind.group.as_str()
+        };
         let kind_and_group = if group.is_empty() {
             kind.kind.clone()
         } else {
@@ -169,6 +181,66 @@ impl ApiError {
             details["group"] = group.into();
         }
         Self::of(422, "Invalid", message, Some(details))
+    }
+
+    /// The same, named by the resource instead of the kind.
+    #[must_use]
+    pub fn invalid_resource(kind: &Kind, name: &str, cause: &Cause) -> Self {
+        let mut error = Self::invalid(kind, name, std::slice::from_ref(cause));
+        error.message = format!(
+            "{} \"{name}\" is invalid: {}: {}",
+            kind.qualified(),
+            cause.field,
+            cause.message
+        );
+        if let Some(details) = &mut error.details {
+            details["kind"] = kind.plural.as_str().into();
+        }
+        error
+    }
+
+    /// A patch makes something that is no object of the kind.
+    #[must_use]
+    pub fn invalid_patch(patched: &str, why: &str) -> Self {
+        let message = format!("Invalid value: {patched:?}: {why}");
+        let details =
+            json!({"causes": [{"reason": "FieldValueInvalid", "message": message, "field": "patch"}]});
+        Self::of(
+            422,
+            "Invalid",
+            format!(" \"\" is invalid: patch: {message}"),
+            Some(details),
+        )
+    }
+
+    /// A JSON patch does not fit the object.
+    #[must_use]
+    pub fn patch_failed() -> Self {
+        let message = "the server rejected our request due to an error in our request".to_owned();
+        Self::of(422, "Invalid", message, Some(json!({})))
+    }
+
+    /// The server cannot do it, without a reason.
+    #[must_use]
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::of(500, "", message.into(), None)
+    }
+
+    /// A precondition of a deletion does not hold.
+    #[must_use]
+    pub fn deletion_conflict(kind: &Kind, name: &str, why: &str) -> Self {
+        let group = if kind.group.is_empty() {
+            String::new()
+        } else {
+            format!(".{}", kind.group)
+        };
+        let message = format!(
+            "Operation cannot be fulfilled on {}{group} \"{name}\": {why}",
+            kind.kind
+        );
+        let mut details = details(kind, name);
+        details["kind"] = kind.kind.as_str().into();
+        Self::of(409, "Conflict", message, Some(details))
     }
 
     /// The request itself is wrong.
@@ -207,6 +279,25 @@ impl ApiError {
         Self::of(504, "Timeout", message, Some(details))
     }
 
+    /// The same about events of the core group.
+    #[must_use]
+    pub(crate) fn about_core_event(mut self) -> Self {
+        self.message = self.message.replace("events.events.k8s.io", "events");
+        if let Some(details) = self.details.as_mut().and_then(Value::as_object_mut) {
+            details.remove("group");
+        }
+        self
+    }
+
+    /// The body of the response.
+    pub(crate) fn to_body(&self) -> String {
+        if *self == Self::no_such_path() {
+            self.message.clone()
+        } else {
+            self.to_status().to_string()
+        }
+    }
+
     /// The Status object.
     #[must_use]
     pub fn to_status(&self) -> Value {
@@ -216,9 +307,11 @@ impl ApiError {
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
             "code": self.code,
         });
+        if !self.reason.is_empty() {
+            status["reason"] = self.reason.into();
+        }
         if let Some(details) = &self.details {
             status["details"] = details.clone();
         }

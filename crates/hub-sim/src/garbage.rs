@@ -86,7 +86,13 @@ fn finish_deletion(state: &mut State, id: KindId, object: &Arc<Object>, now: &st
         list.retain(|finalizer| finalizer != "orphan" && finalizer != "foregroundDeletion");
         let is_free = list.is_empty();
         if is_free {
-            state.remove(id, Arc::clone(&object.key), value, object.managers.clone());
+            // The last state that was stored.
+            state.remove(
+                id,
+                Arc::clone(&object.key),
+                object.value(),
+                object.managers.clone(),
+            );
         } else {
             state.put(id, Arc::clone(&object.key), value, object.managers.clone());
         }
@@ -148,9 +154,11 @@ fn delete(state: &mut State, id: KindId, key: &Key, now: &str) {
         kind,
         namespace,
         name,
-        status: false,
+        subresource: "",
         options: &options,
         now,
+        warnings: &mut Vec::new(),
+        is_untidy: false,
     };
     // Whoever else deleted it was faster.
     let _ = writer.delete(&DeleteOptions::default());

@@ -120,9 +120,11 @@ impl Hub {
                 kind,
                 namespace: &namespace,
                 name: "",
-                status: false,
+                subresource: "",
                 options: &options,
                 now: &now,
+                warnings: &mut Vec::new(),
+                is_untidy: false,
             };
             writer.create(object.clone()).ok().map(|written| written.object)
         })

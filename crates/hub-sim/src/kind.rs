@@ -1,6 +1,6 @@
 //! The kinds that a hub serves.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::schema::{ListKind, Schema};
 
@@ -46,6 +46,8 @@ pub struct Kind {
     pub(crate) create_by_put: bool,
     /// Whether objects count their generation.
     pub(crate) has_generation: bool,
+    /// Fields of a built-in kind that are there even if they are empty.
+    pub(crate) always: Vec<(&'static str, Value)>,
 }
 
 impl Kind {
@@ -94,6 +96,7 @@ impl Kind {
             unconditional_update: false,
             create_by_put: false,
             has_generation: true,
+            always: Vec::new(),
         })
     }
 
@@ -114,7 +117,28 @@ impl Kind {
             unconditional_update: true,
             create_by_put: false,
             has_generation: false,
+            always: Vec::new(),
         }
+    }
+
+    /// A kind that Kubernetes itself defines, with its fields.
+    pub(crate) fn with_schema(mut self, openapi: &Value) -> Self {
+        self.schema = Schema::of_custom_resource(openapi);
+        self
+    }
+
+    /// Whether these are namespaces.
+    pub(crate) fn is_namespace(&self) -> bool {
+        self.group.is_empty() && self.plural == "namespaces"
+    }
+
+    /// An object without content.
+    pub(crate) fn empty_object(&self) -> Value {
+        let mut object = json!({"apiVersion": self.api_version(), "kind": self.kind});
+        for (name, value) in &self.always {
+            object[*name] = value.clone();
+        }
+        object
     }
 
     /// A list of this kind's objects at a path that is merged by keys.

@@ -38,17 +38,24 @@ pub struct Object {
     pub is_held: bool,
     /// Who owns which field.
     pub managers: Managers,
+    /// Whether it was stored with empty or null metadata, as the server does with what is applied. Nobody sees that, but the next
+    /// write stores the object again even if it changes nothing.
+    pub(crate) is_untidy: bool,
     text: Box<str>,
     /// Where `managedFields` is inserted.
     metadata_at: usize,
 }
 
 impl Object {
-    /// Stores a value, whose `metadata` is complete but for `resourceVersion` and `managedFields`.
+    /// Stores a value, whose `metadata` is complete but for `resourceVersion` and `managedFields`. One that is not really stored
+    /// has revision 0, which is not shown.
     pub(crate) fn new(key: Key, mut value: Value, managers: Managers, revision: u64) -> Self {
         if let Some(meta) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             meta.remove("managedFields");
-            meta.insert("resourceVersion".to_owned(), revision.to_string().into());
+            meta.remove("resourceVersion");
+            if revision > 0 {
+                meta.insert("resourceVersion".to_owned(), revision.to_string().into());
+            }
         }
         let text_of = |name: &str| {
             let found = value
@@ -79,6 +86,7 @@ impl Object {
             is_deleting: !text_of("deletionTimestamp").is_empty(),
             is_held: finalizers.is_some_and(|finalizers| !finalizers.is_empty()),
             managers,
+            is_untidy: false,
             text: text.into_boxed_str(),
             metadata_at,
         }

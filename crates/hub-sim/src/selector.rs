@@ -5,11 +5,47 @@ use crate::object::Object;
 /// What objects a list or watch is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
-    /// Only this name (`fieldSelector=metadata.name=…`).
-    name: Option<String>,
-    /// Only this namespace (`fieldSelector=metadata.namespace=…`).
-    namespace: Option<String>,
+    fields: Vec<FieldRequirement>,
     labels: Vec<Requirement>,
+}
+
+/// `metadata.name=a` or `metadata.namespace!=b`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FieldRequirement {
+    is_name: bool,
+    value: String,
+    is_equal: bool,
+}
+
+impl FieldRequirement {
+    fn parse(part: &str) -> Result<Self, String> {
+        let (field, value, is_equal) = if let Some((field, value)) = part.split_once("!=") {
+            (field, value, false)
+        } else if let Some((field, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
+            (field, value, true)
+        } else {
+            return Err(format!("invalid selector: '{part}'; can't understand '{part}'"));
+        };
+        let is_name = match field {
+            "metadata.name" => true,
+            "metadata.namespace" => false,
+            other => return Err(format!("field label not supported: {other}")),
+        };
+        Ok(Self {
+            is_name,
+            value: value.to_owned(),
+            is_equal,
+        })
+    }
+
+    fn holds(&self, object: &Object) -> bool {
+        let have = if self.is_name {
+            object.name()
+        } else {
+            object.namespace()
+        };
+        (have == self.value) == self.is_equal
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,17 +83,15 @@ impl Selector {
             selector.labels.push(requirement(part)?);
         }
         for part in fields.split(',').filter(|part| !part.is_empty()) {
-            let (field, value) = part
-                .split_once("==")
-                .or_else(|| part.split_once('='))
-                .ok_or_else(|| format!("invalid selector: '{fields}'; can't understand '{part}'"))?;
-            match field {
-                "metadata.name" => selector.name = Some(value.to_owned()),
-                "metadata.namespace" => selector.namespace = Some(value.to_owned()),
-                other => return Err(format!("field label not supported: {other}")),
-            }
+            selector.fields.push(FieldRequirement::parse(part)?);
         }
         Ok(selector)
+    }
+
+    /// Whether only one name is selected. Lists of it have one page.
+    #[must_use]
+    pub fn is_one_name(&self) -> bool {
+        self.fields.iter().any(|field| field.is_name && field.is_equal)
     }
 
     /// Whether everything is selected.
@@ -69,11 +103,7 @@ impl Selector {
     /// Whether an object is selected.
     #[must_use]
     pub fn matches(&self, object: &Object) -> bool {
-        self.name.as_ref().is_none_or(|name| name == object.name())
-            && self
-                .namespace
-                .as_ref()
-                .is_none_or(|namespace| namespace == object.namespace())
+        self.fields.iter().all(|requirement| requirement.holds(object))
             && self.labels.iter().all(|requirement| requirement.holds(object))
     }
 }

@@ -140,8 +140,14 @@ impl State {
 
     /// Writes an object with the next revision.
     pub(crate) fn put(&mut self, id: KindId, key: Key, value: Value, managers: Managers) -> Arc<Object> {
+        let object = Object::new(key, value, managers, self.revision + 1);
+        self.put_object(id, object)
+    }
+
+    /// The same with an object that has the next revision.
+    pub(crate) fn put_object(&mut self, id: KindId, object: Object) -> Arc<Object> {
         self.revision += 1;
-        let object = Arc::new(Object::new(key, value, managers, self.revision));
+        let object = Arc::new(object);
         let change = self.collections[id].put(Arc::clone(&object), self.history);
         self.changed(id, &change);
         object

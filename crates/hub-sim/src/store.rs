@@ -161,14 +161,15 @@ impl Collection {
             if !key.starts_with(&prefix) {
                 break;
             }
-            let Some(object) = object.filter(|object| matches(object)) else {
-                continue;
-            };
+            let Some(object) = object else { continue };
+            // Whether what is left would be selected is not looked at.
             if limit > 0 && page.objects.len() == limit {
                 page.next = page.objects.last().map(|object| Arc::clone(&object.key));
                 break;
             }
-            page.objects.push(Arc::clone(object));
+            if matches(object) {
+                page.objects.push(Arc::clone(object));
+            }
         }
         Ok(page)
     }

@@ -1,13 +1,14 @@
 //! The managers of an object, and how updates and applies change what they own.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::merge::{merge, remove};
-use super::set::FieldSet;
+use super::merge::merge;
+use super::set::{FieldSet, STEP};
+use super::walk::{Comparison, compare, fields_of, with_named_parents, without};
 use crate::schema::Typing;
 
 /// How a manager writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// Server-side apply.
     Apply,
@@ -31,19 +32,23 @@ pub struct Manager {
     pub name: Box<str>,
     /// How it writes.
     pub operation: Operation,
-    /// Whether it wrote through the status subresource.
-    pub status: bool,
+    /// The subresource through which it wrote; empty for the object itself.
+    pub subresource: Box<str>,
     /// The apiVersion of its last write.
     pub api_version: Box<str>,
-    /// When it changed its fields last, as in metadata.
-    pub time: Box<str>,
+    /// When it changed the object last, as in metadata. An apply that changes nothing leaves it empty.
+    pub time: Option<Box<str>>,
     /// What it owns.
     pub fields: FieldSet,
 }
 
 impl Manager {
+    /// Whether both are the same manager. Updates through different versions are different managers.
     fn is(&self, other: &Self) -> bool {
-        self.name == other.name && self.operation == other.operation && self.status == other.status
+        self.name == other.name
+            && self.operation == other.operation
+            && self.subresource == other.subresource
+            && (self.operation == Operation::Apply || self.api_version == other.api_version)
     }
 
     fn to_json(&self) -> Value {
@@ -53,12 +58,41 @@ impl Manager {
             "fieldsV1": self.fields.to_fields_v1(),
             "manager": self.name,
             "operation": self.operation.name(),
-            "time": self.time,
         });
-        if let (true, Some(entry)) = (self.status, entry.as_object_mut()) {
-            entry.insert("subresource".to_owned(), "status".into());
+        if let Some(time) = &self.time {
+            entry["time"] = time.as_ref().into();
+        }
+        if !self.subresource.is_empty() {
+            entry["subresource"] = self.subresource.as_ref().into();
         }
         entry
+    }
+
+    fn from_json(entry: &Map<String, Value>) -> Result<Self, String> {
+        let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+        let operation = match text("operation") {
+            "Apply" => Operation::Apply,
+            "Update" => Operation::Update,
+            _ => return Err("operation must be `Apply` or `Update`".to_owned()),
+        };
+        if text("apiVersion").is_empty() {
+            return Err("apiVersion must not be empty".to_owned());
+        }
+        if text("fieldsType") != "FieldsV1" {
+            return Err(format!(
+                "invalid fieldsType {:?} in managed fields",
+                text("fieldsType")
+            ));
+        }
+        let fields = entry.get("fieldsV1").map(FieldSet::from_fields_v1).transpose()?;
+        Ok(Self {
+            name: text("manager").into(),
+            operation,
+            subresource: text("subresource").into(),
+            api_version: text("apiVersion").into(),
+            time: entry.get("time").and_then(Value::as_str).map(Box::from),
+            fields: fields.unwrap_or_default(),
+        })
     }
 }
 
@@ -71,12 +105,30 @@ pub struct Conflict {
     pub field: String,
 }
 
+/// How the managers of one kind change: its merge rules, and the fields that writes to a subresource cannot change.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'a> {
+    /// The merge rules.
+    pub typing: Typing<'a>,
+    /// The top-level field that this subresource ignores, if any.
+    pub ignored: Option<&'a str>,
+}
+
+impl Rules<'_> {
+    fn counts(&self, path: &str) -> bool {
+        self.ignored.is_none_or(|field| {
+            let below = path.strip_prefix("f:").and_then(|path| path.strip_prefix(field));
+            below.is_none_or(|rest| !rest.is_empty() && !rest.starts_with(STEP))
+        })
+    }
+}
+
 /// The managers of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Managers(Vec<Manager>);
 
 impl Managers {
-    /// The managers, oldest first.
+    /// The managers, in the order of the server.
     pub fn iter(&self) -> impl Iterator<Item = &Manager> {
         self.0.iter()
     }
@@ -87,49 +139,62 @@ impl Managers {
         self.0.is_empty()
     }
 
-    /// Only this manager, which created the object.
-    #[must_use]
-    pub fn created_by(manager: Manager) -> Self {
-        Self(if manager.fields.is_empty() {
-            Vec::new()
-        } else {
-            vec![manager]
-        })
-    }
-
     /// The value of `metadata.managedFields`.
     #[must_use]
     pub fn to_json(&self) -> Value {
         self.0.iter().map(Manager::to_json).collect()
     }
 
+    /// Reads `metadata.managedFields`.
+    ///
+    /// # Errors
+    /// An entry is malformed; the text says how.
+    pub fn from_json(entries: &[Value]) -> Result<Self, String> {
+        let mut managers: Vec<Manager> = Vec::new();
+        for entry in entries {
+            let entry = entry
+                .as_object()
+                .ok_or("an entry of managedFields is not a map")?;
+            let manager = Manager::from_json(entry)?;
+            // Of entries of the same manager, the last one counts.
+            managers.retain(|have| !have.is(&manager));
+            managers.push(manager);
+        }
+        Ok(Self(managers).sorted())
+    }
+
+    /// Whether both own the same, whatever the times.
+    #[must_use]
+    pub fn same_fields(&self, other: &Self) -> bool {
+        let find = |manager: &Manager| other.0.iter().find(|have| have.is(manager));
+        self.0.len() == other.0.len()
+            && self
+                .0
+                .iter()
+                .all(|manager| find(manager).is_some_and(|have| have.fields == manager.fields))
+    }
+
     /// The managers after `by` changed `live` to `next` by anything but an apply: what changed is owned by it alone, and what is
     /// gone is owned by nobody. The fields of `by` are ignored.
     #[must_use]
-    pub fn after_update(&self, live: &Value, next: &Value, mut by: Manager, typing: Typing<'_>) -> Self {
-        let (before, after) = (FieldSet::of(live, typing), FieldSet::of(next, typing));
-        let changed = after.differing(next, live);
-        let touched = changed.union(&before.difference(&after));
-        if touched.is_empty() {
-            return self.clone();
-        }
+    pub fn after_update(&self, live: &Value, next: &Value, mut by: Manager, rules: Rules<'_>) -> Self {
+        let comparison = compare(live, next, rules.typing).filter(|path| rules.counts(path));
         let mut managers = self.0.clone();
-        let mut mine = FieldSet::default();
-        managers.retain_mut(|manager| {
-            manager.fields = manager.fields.difference(&touched);
-            if manager.is(&by) {
-                mine = std::mem::take(&mut manager.fields);
-            }
-            !manager.fields.is_empty()
-        });
-        by.fields = mine.union(&changed);
-        if !by.fields.is_empty() {
+        take_away(&mut managers, &comparison, |_| true);
+        let changed = without_server_fields(&comparison.changed());
+        if !changed.is_empty() {
+            let mine = managers
+                .iter()
+                .position(|manager| manager.is(&by))
+                .map(|at| managers.swap_remove(at));
+            by.fields = mine.map_or_else(|| changed.clone(), |mine| mine.fields.union(&changed));
             managers.push(by);
         }
-        Self(managers)
+        Self(managers).sorted()
     }
 
-    /// Applies a configuration by `by`, whose fields are those of the configuration. Returns the new object and managers.
+    /// Applies a configuration by `by`, whose fields are ignored. Returns the new object, unless it is as before, and the
+    /// managers.
     ///
     /// # Errors
     /// Another manager owns a field with another value, and `force` is off.
@@ -137,66 +202,118 @@ impl Managers {
         &self,
         live: &Value,
         config: &Value,
-        by: Manager,
+        mut by: Manager,
         force: bool,
-        typing: Typing<'_>,
-    ) -> Result<(Value, Self), Vec<Conflict>> {
-        let changed = by.fields.differing(config, live);
-        let others = || self.0.iter().filter(|manager| !manager.is(&by));
-        let conflicts: Vec<Conflict> = others()
+        rules: Rules<'_>,
+    ) -> Result<(Option<Value>, Self), Vec<Conflict>> {
+        let merged = merge(live, config, rules.typing);
+        let time = by.time.take();
+        by.fields = fields_of(config, rules.typing).filter(|path| rules.counts(path));
+        let mut managers = self.0.clone();
+        let last = managers
+            .iter()
+            .position(|manager| manager.is(&by))
+            .map(|at| managers.remove(at));
+        by.time = last.as_ref().and_then(|last| last.time.clone());
+        managers.push(by.clone());
+        let next = match last {
+            Some(last) if !last.fields.is_empty() => prune(&merged, &last.fields, &managers, rules.typing),
+            _ => merged,
+        };
+        let comparison = compare(live, &next, rules.typing).filter(|path| rules.counts(path));
+        let changed = comparison.changed();
+        let others = managers.iter().filter(|manager| !manager.is(&by));
+        let conflicts: Vec<Conflict> = others
             .flat_map(|manager| conflicts(manager, &manager.fields.intersection(&changed)))
             .collect();
         if !conflicts.is_empty() && !force {
             return Err(conflicts);
         }
-        let mut next = live.clone();
-        merge(&mut next, config, typing);
-        let mine = self.0.iter().find(|manager| manager.is(&by));
-        let dropped = mine
-            .map(|manager| manager.fields.difference(&by.fields))
-            .unwrap_or_default();
-        for path in dropped.iter() {
-            let is_owned = by.fields.holds(path) || others().any(|manager| manager.fields.holds(path));
-            if !is_owned {
-                let has_parent = |parent: &str| others().any(|manager| manager.fields.has(parent));
-                remove(&mut next, path, |parent| {
-                    by.fields.has(parent) || has_parent(parent)
-                });
+        take_away(&mut managers, &comparison, |manager| !manager.is(&by));
+        let is_changed = next != *live;
+        for manager in managers.iter_mut().filter(|manager| manager.is(&by)) {
+            manager.fields = without_server_fields(&manager.fields);
+            if is_changed {
+                manager.time.clone_from(&time);
             }
         }
-        let is_unchanged = mine.is_some_and(|manager| manager.fields == by.fields);
-        if is_unchanged && next == *live && changed.is_empty() {
-            return Ok((next, self.clone()));
-        }
-        let mut managers: Vec<Manager> = others()
-            .map(|manager| Manager {
-                fields: manager.fields.difference(&changed),
-                ..manager.clone()
-            })
-            .filter(|manager| !manager.fields.is_empty())
-            .collect();
-        // The server lists those that apply first.
-        let place = managers
-            .iter()
-            .take_while(|manager| manager.operation == Operation::Apply)
-            .count();
-        managers.insert(place, by);
-        Ok((next, Self(managers)))
+        managers.retain(|manager| !manager.fields.is_empty());
+        Ok((is_changed.then_some(next), Self(managers).sorted()))
+    }
+
+    fn sorted(mut self) -> Self {
+        let key = |manager: &Manager| {
+            let Manager {
+                operation,
+                time,
+                name,
+                api_version,
+                subresource,
+                ..
+            } = manager.clone();
+            (operation, time, name, api_version, subresource)
+        };
+        self.0.sort_by_cached_key(key);
+        self
     }
 }
 
-fn conflicts(manager: &Manager, fields: &FieldSet) -> Vec<Conflict> {
-    let name = match (manager.operation, manager.status) {
-        (Operation::Apply, false) => format!("\"{}\"", manager.name),
-        (Operation::Apply, true) => format!("\"{}\" with subresource \"status\"", manager.name),
-        (Operation::Update, false) => format!("\"{}\" using {}", manager.name, manager.api_version),
-        (Operation::Update, true) => {
-            format!(
-                "\"{}\" with subresource \"status\" using {}",
-                manager.name, manager.api_version
-            )
-        }
+/// What others changed or removed is no longer owned by the managers for which `loses` is true.
+fn take_away(managers: &mut Vec<Manager>, comparison: &Comparison, loses: impl Fn(&Manager) -> bool) {
+    let lost = comparison.changed().union(&comparison.removed);
+    for manager in managers.iter_mut().filter(|manager| loses(manager)) {
+        manager.fields = manager.fields.difference(&lost);
+    }
+    managers.retain(|manager| !manager.fields.is_empty());
+}
+
+/// Fields that the server sets have no owner.
+fn without_server_fields(fields: &FieldSet) -> FieldSet {
+    const NAMES: [&str; 9] = [
+        "name",
+        "namespace",
+        "creationTimestamp",
+        "selfLink",
+        "uid",
+        "clusterName",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+    ];
+    let is_metadata = |path: &str| {
+        let name = path
+            .strip_prefix("f:metadata")
+            .and_then(|rest| rest.strip_prefix(STEP))
+            .and_then(|rest| rest.strip_prefix("f:"));
+        name.is_some_and(|name| NAMES.contains(&name))
     };
+    fields.filter(|path| !matches!(path, "f:apiVersion" | "f:kind" | "f:metadata") && !is_metadata(path))
+}
+
+/// Removes what a manager applied last time and not this time, unless somebody else owns it.
+fn prune(merged: &Value, last: &FieldSet, managers: &[Manager], typing: Typing<'_>) -> Value {
+    let named = |set: &FieldSet| with_named_parents(set, typing);
+    let last = named(last);
+    let all = named(&fields_of(merged, typing));
+    let pruned = without(merged, &last, typing);
+    let owned = managers
+        .iter()
+        .fold(FieldSet::default(), |owned, manager| owned.union(&manager.fields));
+    let kept = named(&fields_of(&pruned, typing)).union(&named(&owned));
+    let pruned = without(merged, &all.difference(&kept), typing);
+    // What nobody or only updates own was not applied and stays.
+    let kept = named(&fields_of(&pruned, typing));
+    without(merged, &all.difference(&kept).intersection(&last), typing)
+}
+
+fn conflicts(manager: &Manager, fields: &FieldSet) -> Vec<Conflict> {
+    let mut name = format!("\"{}\"", manager.name);
+    if !manager.subresource.is_empty() {
+        name = format!("{name} with subresource \"{}\"", manager.subresource);
+    }
+    if manager.operation == Operation::Update {
+        name = format!("{name} using {}", manager.api_version);
+    }
     let conflict = |field| Conflict {
         manager: name.clone(),
         field,

@@ -1,83 +1,96 @@
-//! Merging an applied configuration into an object, and removing fields that nobody owns any more.
+//! Merging an applied configuration into an object.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::set::{STEP, item_key, position};
-use crate::schema::{ListKind, Typing};
+use super::walk::item_step;
+use crate::schema::{ListKind, Shape, Typing};
 
 /// Merges an applied configuration into a live object: scalars, atomic maps and atomic lists are replaced, other maps and keyed
 /// lists are merged.
-pub fn merge(live: &mut Value, config: &Value, typing: Typing<'_>) {
+pub(super) fn merge(live: &Value, config: &Value, typing: Typing<'_>) -> Value {
     match (live, config) {
-        (Value::Object(live), Value::Object(config)) if !typing.is_atomic_map() => {
-            for (key, value) in config {
-                match live.get_mut(key) {
-                    Some(have) => merge(have, value, typing.field(key)),
-                    None => {
-                        live.insert(key.clone(), value.clone());
-                    }
-                }
-            }
+        // A null says nothing about a map or list whose content is merged.
+        (Value::Object(map), Value::Null) if !map.is_empty() && matches!(typing.shape(live), Shape::Map) => {
+            live.clone()
         }
-        (Value::Array(live), Value::Array(config)) => match typing.list(config) {
-            ListKind::Atomic => live.clone_from(config),
-            ListKind::Set => {
-                for item in config {
-                    if !live.contains(item) {
-                        live.push(item.clone());
-                    }
-                }
+        (Value::Array(list), Value::Null)
+            if !list.is_empty() && matches!(typing.shape(live), Shape::List(_)) =>
+        {
+            live.clone()
+        }
+        (Value::Object(live), Value::Object(map)) if matches!(typing.shape(config), Shape::Map) => {
+            let mut merged: Map<String, Value> = live.clone();
+            for (name, value) in map {
+                let value = match live.get(name) {
+                    Some(have) => merge(have, value, typing.field(name)),
+                    None => value.clone(),
+                };
+                merged.insert(name.clone(), value);
             }
-            ListKind::Keyed(keys) => {
-                let typing = typing.item();
-                for item in config {
-                    let step = format!("k:{}", item_key(item, keys, typing));
-                    match position(live, &step) {
-                        Some(at) => merge(&mut live[at], item, typing),
-                        None => live.push(item.clone()),
-                    }
-                }
+            Value::Object(merged)
+        }
+        (Value::Array(live), Value::Array(items)) => match typing.shape(config) {
+            Shape::List(kind) if !(live.is_empty() && items.is_empty()) => {
+                merge_lists(live, items, kind, typing).into()
             }
+            _ => config.clone(),
         },
-        (live, config) => *live = config.clone(),
+        _ => config.clone(),
     }
 }
 
-/// Removes the value at a path, and containers that become empty, up to one in `keep`.
-pub fn remove(object: &mut Value, path: &str, keep: impl Fn(&str) -> bool) {
-    let mut path = path;
-    loop {
-        let (parent, step) = path.rsplit_once(STEP).unwrap_or(("", path));
-        let Some(container) = find_mut(object, parent) else {
-            return;
-        };
-        let is_empty = match container {
-            Value::Object(map) => {
-                map.remove(step.strip_prefix("f:").unwrap_or(step));
-                map.is_empty()
+/// Merges lists item by item. Items of both are in the order of the configuration; those of the live list alone stay between
+/// them where they were.
+fn merge_lists(live: &[Value], config: &[Value], kind: &ListKind, typing: Typing<'_>) -> Vec<Value> {
+    let step = |item: &Value| item_step(item, kind, typing).unwrap_or_default();
+    let live: Vec<(String, &Value)> = live.iter().map(|item| (step(item), item)).collect();
+    let config: Vec<(String, &Value)> = config.iter().map(|item| (step(item), item)).collect();
+    let in_live = |step: &str| live.iter().find(|(have, _)| have == step).map(|(_, item)| *item);
+    let in_config = |step: &str| config.iter().any(|(have, _)| have == step);
+    let both = |item: &Value, step: &str| {
+        in_live(step).map_or_else(|| item.clone(), |have| merge(have, item, typing.item()))
+    };
+    let mut shared = config
+        .iter()
+        .map(|(step, _)| step)
+        .filter(|step| in_live(step).is_some());
+    let mut next_shared = shared.next();
+    let mut taken: Vec<&str> = Vec::new();
+    let mut out = Vec::new();
+    let (mut left, mut right) = (0, 0);
+    while left < live.len() || right < config.len() {
+        if let (Some((step, _)), Some((other, item))) = (live.get(left), config.get(right)) {
+            if step == other {
+                taken.push(other);
+                out.push(both(item, other));
+                (left, right) = (left + 1, right + 1);
+                next_shared = shared.next();
+                continue;
             }
-            Value::Array(items) => {
-                if let Some(at) = position(items, step) {
-                    items.remove(at);
-                }
-                items.is_empty()
+            if in_config(step) && next_shared.is_some_and(|next| next != step) {
+                // It comes later, in the order of the configuration.
+                left += 1;
+                continue;
             }
-            _ => return,
-        };
-        if !is_empty || parent.is_empty() || keep(parent) {
-            return;
         }
-        path = parent;
+        if let Some((step, item)) = live.get(left) {
+            if !in_config(step) {
+                out.push((*item).clone());
+                left += 1;
+                continue;
+            }
+            if taken.contains(&step.as_str()) {
+                left += 1;
+            }
+        }
+        if let Some((step, item)) = config.get(right) {
+            taken.push(step);
+            out.push(both(item, step));
+            right += 1;
+            if next_shared == Some(step) {
+                next_shared = shared.next();
+            }
+        }
     }
-}
-
-fn find_mut<'a>(object: &'a mut Value, path: &str) -> Option<&'a mut Value> {
-    let mut steps = path.split(STEP).filter(|step| !step.is_empty());
-    steps.try_fold(object, |current, step| match step.strip_prefix("f:") {
-        Some(field) => current.get_mut(field),
-        None => {
-            let items = current.as_array_mut()?;
-            position(items, step).map(|at| &mut items[at])
-        }
-    })
+    out
 }

@@ -1,57 +1,24 @@
-//! Sets of the fields of an object or a configuration: the subset of structured-merge-diff that server-side apply needs.
+//! Sets of field paths, as in `managedFields`.
 
 use serde_json::{Map, Value};
-
-use crate::schema::{ListKind, Typing};
 
 /// Separates the steps of a path. Steps are `f:<field>`, `k:<key object>` and `v:<scalar>` as in `managedFields`.
 pub(super) const STEP: char = '\u{1}';
 
-/// A set of field paths, sorted.
+/// A set of field paths, sorted. A map or an item of a list can itself be a member, beside the fields below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet(Vec<Box<str>>);
 
-impl FieldSet {
-    /// The fields of an object or configuration that can have owners: all but type, identity and metadata that the server sets.
-    #[must_use]
-    pub fn of(object: &Value, typing: Typing<'_>) -> Self {
-        Self::of_fields(object, typing, |field| !matches!(field, "apiVersion" | "kind"))
-    }
-
-    /// The same, of the top-level fields for which `take` is true.
-    #[must_use]
-    pub fn of_fields(object: &Value, typing: Typing<'_>, take: impl Fn(&str) -> bool) -> Self {
-        let mut paths = Vec::new();
-        for (field, value) in object
-            .as_object()
-            .into_iter()
-            .flatten()
-            .filter(|(field, _)| take(field))
-        {
-            let typing = typing.field(field);
-            if field == "metadata" {
-                for (field, value) in value
-                    .as_object()
-                    .into_iter()
-                    .flatten()
-                    .filter(|(field, _)| is_owned(field))
-                {
-                    leaves(
-                        value,
-                        &format!("f:metadata{STEP}f:{field}"),
-                        typing.field(field),
-                        &mut paths,
-                    );
-                }
-            } else {
-                leaves(value, &format!("f:{field}"), typing, &mut paths);
-            }
-        }
+impl FromIterator<Box<str>> for FieldSet {
+    fn from_iter<I: IntoIterator<Item = Box<str>>>(paths: I) -> Self {
+        let mut paths: Vec<_> = paths.into_iter().collect();
         paths.sort_unstable();
         paths.dedup();
         Self(paths)
     }
+}
 
+impl FieldSet {
     /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -63,14 +30,20 @@ impl FieldSet {
         self.0.iter().map(AsRef::as_ref)
     }
 
-    /// Whether the path itself or anything below it is in the set.
+    /// Whether the path itself is in the set.
     #[must_use]
-    pub fn holds(&self, path: &str) -> bool {
-        let at = self.0.partition_point(|have| have.as_ref() < path);
+    pub fn has(&self, path: &str) -> bool {
+        self.0.binary_search_by(|have| have.as_ref().cmp(path)).is_ok()
+    }
+
+    /// Whether anything below the path is in the set.
+    #[must_use]
+    pub fn has_below(&self, path: &str) -> bool {
+        let at = self.0.partition_point(|have| have.as_ref() <= path);
         self.0[at..]
             .iter()
             .take_while(|have| have.starts_with(path))
-            .any(|have| have.len() == path.len() || have[path.len()..].starts_with(STEP))
+            .any(|have| have[path.len()..].starts_with(STEP))
     }
 
     /// Paths in both.
@@ -88,74 +61,100 @@ impl FieldSet {
     /// Paths in either.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
-        let mut paths: Vec<_> = self.0.iter().chain(&other.0).cloned().collect();
-        paths.sort_unstable();
-        paths.dedup();
-        Self(paths)
+        self.0.iter().chain(&other.0).cloned().collect()
     }
 
-    /// The paths of this set whose value in `wanted` differs from `live` or is absent there. An empty map matches any existing
-    /// map.
+    /// The paths for which `keep` is true.
     #[must_use]
-    pub fn differing(&self, wanted: &Value, live: &Value) -> Self {
-        self.filter(|path| {
-            let (wanted, live) = (find(wanted, path), find(live, path));
-            let is_item = path
-                .rsplit(STEP)
-                .next()
-                .is_some_and(|step| step.starts_with("k:"));
-            match (wanted, live) {
-                (Some(Value::Object(wanted)), Some(Value::Object(_))) if wanted.is_empty() => false,
-                (wanted, live) if is_item => wanted.is_some() != live.is_some(),
-                (wanted, live) => wanted != live,
-            }
-        })
+    pub fn filter(&self, keep: impl Fn(&str) -> bool) -> Self {
+        Self(self.0.iter().filter(|path| keep(path)).cloned().collect())
     }
 
-    /// The paths as the API server prints them: `.spec.containers[name="web"].image`.
+    /// The paths as the API server prints and orders them: `.spec.containers[name="web"].image`. The members of a map come
+    /// before what is below its other fields.
     #[must_use]
     pub fn readable(&self) -> Vec<String> {
-        self.iter()
-            .map(|path| path.split(STEP).map(readable_step).collect())
-            .collect()
+        let mut paths: Vec<Vec<(bool, &str)>> = self
+            .iter()
+            .map(|path| {
+                let steps: Vec<&str> = path.split(STEP).collect();
+                let last = steps.len() - 1;
+                steps
+                    .into_iter()
+                    .enumerate()
+                    .map(|(at, step)| (at < last, step))
+                    .collect()
+            })
+            .collect();
+        paths.sort_unstable();
+        let print = |path: Vec<(bool, &str)>| path.into_iter().map(|(_, step)| readable_step(step)).collect();
+        paths.into_iter().map(print).collect()
     }
 
     /// The paths as `fieldsV1` of `managedFields`.
     #[must_use]
     pub fn to_fields_v1(&self) -> Value {
         let mut root = Map::new();
+        // A path is before everything below it, so a member that has something below it is found when that comes.
         for path in self.iter() {
-            let mut at = &mut root;
-            let mut steps = path.split(STEP).peekable();
-            while let Some(step) = steps.next() {
+            let (mut at, mut from) = (&mut root, 0);
+            for step in path.split(STEP) {
+                let end = from + step.len();
+                let is_member = end < path.len() && self.has(&path[..end]);
                 let child = at
                     .entry(step.to_owned())
                     .or_insert_with(|| Value::Object(Map::new()));
                 let Value::Object(map) = child else { break };
-                // An item of a list is itself a member of the set, which is written as a dot.
-                if steps.peek().is_none() && step.starts_with("k:") {
+                if is_member {
                     map.insert(".".to_owned(), Value::Object(Map::new()));
                 }
-                at = map;
+                (at, from) = (map, end + STEP.len_utf8());
             }
         }
         Value::Object(root)
     }
 
-    /// Whether the path itself is in the set.
-    #[must_use]
-    pub fn has(&self, path: &str) -> bool {
-        self.0.binary_search_by(|have| have.as_ref().cmp(path)).is_ok()
-    }
-
-    fn filter(&self, keep: impl Fn(&str) -> bool) -> Self {
-        Self(self.0.iter().filter(|path| keep(path)).cloned().collect())
+    /// Reads `fieldsV1` of `managedFields`.
+    ///
+    /// # Errors
+    /// It is malformed.
+    pub fn from_fields_v1(fields: &Value) -> Result<Self, String> {
+        let mut paths = Vec::new();
+        read(fields, "", &mut paths)?;
+        Ok(paths.into_iter().collect())
     }
 }
 
-/// Metadata that clients own; the server sets the rest.
-fn is_owned(field: &str) -> bool {
-    matches!(field, "labels" | "annotations" | "finalizers" | "ownerReferences")
+fn read(fields: &Value, path: &str, out: &mut Vec<Box<str>>) -> Result<(), String> {
+    let map = fields
+        .as_object()
+        .ok_or("the fields of a manager are not a map")?;
+    for (step, below) in map {
+        if step == "." {
+            if !path.is_empty() {
+                out.push(path.into());
+            }
+            continue;
+        }
+        match step.split_once(':') {
+            Some(("f", _)) => {}
+            Some(("k" | "v", value)) => {
+                serde_json::from_str::<Value>(value).map_err(|error| error.to_string())?;
+            }
+            _ => return Err(format!("missing colon in path element {step:?}")),
+        }
+        let path = if path.is_empty() {
+            step.clone()
+        } else {
+            format!("{path}{STEP}{step}")
+        };
+        if below.as_object().is_some_and(Map::is_empty) {
+            out.push(path.into());
+        } else {
+            read(below, &path, out)?;
+        }
+    }
+    Ok(())
 }
 
 fn readable_step(step: &str) -> String {
@@ -168,72 +167,4 @@ fn readable_step(step: &str) -> String {
         ("v:", value) => format!("[={value}]"),
         (_, field) => format!(".{field}"),
     }
-}
-
-fn leaves(value: &Value, path: &str, typing: Typing<'_>, out: &mut Vec<Box<str>>) {
-    match value {
-        Value::Object(map) if !map.is_empty() && !typing.is_atomic_map() => {
-            for (key, value) in map {
-                leaves(value, &format!("{path}{STEP}f:{key}"), typing.field(key), out);
-            }
-        }
-        // An empty list of items that are merged has no field that could have an owner.
-        Value::Array(items) => match typing.list(items) {
-            ListKind::Atomic => out.push(path.into()),
-            ListKind::Set => {
-                out.extend(
-                    items
-                        .iter()
-                        .map(|item| format!("{path}{STEP}v:{item}").into_boxed_str()),
-                );
-            }
-            ListKind::Keyed(keys) => {
-                let typing = typing.item();
-                for item in items {
-                    let path = format!("{path}{STEP}k:{}", item_key(item, keys, typing));
-                    out.push(path.as_str().into());
-                    for (key, value) in item.as_object().into_iter().flatten() {
-                        leaves(value, &format!("{path}{STEP}f:{key}"), typing.field(key), out);
-                    }
-                }
-            }
-        },
-        _ => out.push(path.into()),
-    }
-}
-
-/// The key object of a list item. A key that is absent has the default of the schema.
-pub(super) fn item_key(item: &Value, keys: &[String], typing: Typing<'_>) -> Value {
-    let value = |key: &str| item.get(key).or_else(|| typing.default_of(key)).cloned();
-    let pairs = keys.iter().filter_map(|key| Some((key.clone(), value(key)?)));
-    pairs.collect::<Map<_, _>>().into()
-}
-
-fn has_key(item: &Value, key: &Map<String, Value>) -> bool {
-    key.iter()
-        .all(|(name, value)| item.get(name).is_none_or(|have| have == value))
-}
-
-/// Where the item of a step is in a list.
-pub(super) fn position(items: &[Value], step: &str) -> Option<usize> {
-    match step.split_at(2) {
-        ("k:", key) => {
-            let key: Map<String, Value> = serde_json::from_str(key).ok()?;
-            items.iter().position(|item| has_key(item, &key))
-        }
-        ("v:", value) => items
-            .iter()
-            .position(|item| *item == value || item.to_string() == value),
-        _ => None,
-    }
-}
-
-fn find<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
-    path.split(STEP)
-        .try_fold(object, |current, step| match step.strip_prefix("f:") {
-            Some(field) => current.get(field),
-            None => current
-                .as_array()
-                .and_then(|items| position(items, step).map(|at| &items[at])),
-        })
 }

@@ -78,10 +78,24 @@ impl Form {
 
     /// A list.
     pub(super) fn list(self, hub: &Hub, id: KindId, objects: &[&Object], metadata: &Value) -> String {
-        let (kind, version, columns) = hub.read(|state| {
+        let (kind, version, columns, is_custom) = hub.read(|state| {
             let kind = &state.collection(id).kind;
-            (kind.kind.clone(), kind.api_version(), table::columns(kind))
+            (
+                kind.kind.clone(),
+                kind.api_version(),
+                table::columns(kind),
+                kind.is_custom,
+            )
         });
+        let metadata = match metadata.get("continue").and_then(Value::as_str) {
+            // Only lists of custom resources, as they are, name an empty token.
+            Some("") if self != Self::Whole => &json!({"resourceVersion": metadata["resourceVersion"]}),
+            _ => metadata,
+        };
+        if self == Self::Metadata && objects.is_empty() {
+            return json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": null})
+                .to_string();
+        }
         if self == Self::Table {
             return table::table(&columns, objects, metadata, hub.now()).to_string();
         }
@@ -108,8 +122,20 @@ impl Form {
             if number > 0 {
                 text.push(',');
             }
-            if self == Self::Whole {
+            if self == Self::Whole && is_custom {
                 object.write(&mut text, hub.options().managed_fields);
+            } else if self == Self::Whole {
+                // Items of kinds of Kubernetes do not repeat the kind of the list.
+                let mut value = if hub.options().managed_fields {
+                    object.full_value()
+                } else {
+                    object.value()
+                };
+                if let Some(value) = value.as_object_mut() {
+                    value.remove("apiVersion");
+                    value.remove("kind");
+                }
+                text.push_str(&value.to_string());
             } else {
                 text.push_str(&self.one(hub, id, object));
             }

@@ -19,6 +19,11 @@ pub(super) fn to_core(event: &Value) -> Value {
         NAMES.iter().find(|(new, _)| *new == name).map(|(_, core)| *core)
     });
     event["apiVersion"] = "v1".into();
+    for field in ["reportingComponent", "reportingInstance"] {
+        if event.get(field).is_none() {
+            event[field] = "".into();
+        }
+    }
     event
 }
 

@@ -36,6 +36,7 @@ const EXPIRED: &str = "The provided continue parameter is too old to display a c
 pub(super) fn list(hub: &Hub, id: KindId, place: &Place, query: &Query) -> Result<Listed, ApiError> {
     let selector = selector(query)?;
     let limit = usize::try_from(query.number("limit")?.unwrap_or_default()).unwrap_or_default();
+    let limit = if selector.is_one_name() { 0 } else { limit };
     let token = match query.text("continue") {
         "" => None,
         text => Some(decode(text)?),
@@ -58,6 +59,10 @@ pub(super) fn list(hub: &Hub, id: KindId, place: &Place, query: &Query) -> Resul
             })
             .map_err(|_| ApiError::expired(EXPIRED))?;
         let mut metadata = json!({"resourceVersion": revision.to_string()});
+        // Lists of custom resources name an empty token.
+        if collection.kind.is_custom {
+            metadata["continue"] = "".into();
+        }
         if let Some(next) = &page.next {
             let total = match &token {
                 Some(token) => token.left,

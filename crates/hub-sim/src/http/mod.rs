@@ -4,6 +4,7 @@ mod answer;
 mod discovery;
 mod events;
 mod list;
+mod protobuf;
 mod request;
 mod service;
 mod table;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::answer::Form;
 use super::request::{Path, Place, Query, Verb};
 use super::watch::Watch;
-use super::{discovery, events, list};
+use super::{discovery, events, list, protobuf};
 use crate::error::ApiError;
 use crate::hub::Hub;
 use crate::object::{Object, key};
@@ -35,21 +35,13 @@ pub struct Service {
 
 /// What a request is answered with.
 enum Reply {
-    Whole {
-        code: u16,
-        text: String,
-        warnings: Vec<String>,
-    },
+    Whole { code: u16, text: String },
     Watch(Box<Watch>),
 }
 
 impl Reply {
     fn ok(text: String) -> Self {
-        Self::Whole {
-            code: 200,
-            text,
-            warnings: Vec::new(),
-        }
+        Self::Whole { code: 200, text }
     }
 }
 
@@ -69,24 +61,24 @@ impl Service {
         B: http_body::Body,
     {
         let (parts, body) = request.into_parts();
+        let mut warnings = Vec::new();
         let reply = match body.collect().await {
-            Ok(body) => self.reply(&parts, &body.to_bytes()),
+            Ok(body) => self.reply(&parts, &body.to_bytes(), &mut warnings),
             Err(_) => Err(ApiError::bad_request("the body of the request ended early")),
         };
         let reply = reply.unwrap_or_else(|error| Reply::Whole {
             code: error.code,
-            text: error.to_status().to_string(),
-            warnings: Vec::new(),
+            text: error.to_body(),
         });
-        self.respond(reply)
+        self.respond(reply, &warnings)
     }
 
-    fn respond(&self, reply: Reply) -> Response<Body> {
-        let (code, body, warnings) = match reply {
-            Reply::Whole { code, text, warnings } => (code, Full::new(Bytes::from(text)).boxed(), warnings),
+    fn respond(&self, reply: Reply, warnings: &[String]) -> Response<Body> {
+        let (code, body) = match reply {
+            Reply::Whole { code, text } => (code, Full::new(Bytes::from(text)).boxed()),
             Reply::Watch(watch) => {
                 let frames = watch.into_stream().map(|line| Ok(http_body::Frame::data(line)));
-                (200, BoxBody::new(StreamBody::new(frames)), Vec::new())
+                (200, BoxBody::new(StreamBody::new(frames)))
             }
         };
         let mut response = Response::new(body);
@@ -106,7 +98,12 @@ impl Service {
         response
     }
 
-    fn reply(&self, parts: &http::request::Parts, body: &[u8]) -> Result<Reply, ApiError> {
+    fn reply(
+        &self,
+        parts: &http::request::Parts,
+        body: &[u8],
+        warnings: &mut Vec<String>,
+    ) -> Result<Reply, ApiError> {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let place = match Path::parse(parts.uri.path()) {
             Path::Objects(place) => place,
@@ -120,6 +117,7 @@ impl Service {
         let accept = header(parts, &ACCEPT);
         let form = Form::of(accept, is_core_event);
         match Verb::of(&parts.method, &place, &query)? {
+            Verb::Get if is_core_event => self.get(id, &place, form).map_err(ApiError::about_core_event),
             Verb::Get => self.get(id, &place, form),
             Verb::List => {
                 let listed = list::list(&self.hub, id, &place, &query)?;
@@ -138,7 +136,7 @@ impl Service {
                     object = events::from_core(&object);
                 }
                 let patch = patch_kind(verb, parts)?;
-                let written = self.write(id, &place, &options, |writer| match verb {
+                let written = self.write(id, &place, &options, warnings, |writer| match verb {
                     Verb::Create => writer.create(object),
                     Verb::Update => writer.update(object),
                     _ => writer.patch(patch, object),
@@ -146,7 +144,6 @@ impl Service {
                 Ok(Reply::Whole {
                     code: if written.created { 201 } else { 200 },
                     text: form.one(&self.hub, id, &written.object),
-                    warnings: written.warnings,
                 })
             }
         }
@@ -194,7 +191,6 @@ impl Service {
         Ok(Some(Reply::Whole {
             code: 201,
             text: review.to_string(),
-            warnings: Vec::new(),
         }))
     }
 
@@ -212,6 +208,7 @@ impl Service {
         id: KindId,
         place: &Place,
         options: &WriteOptions,
+        warnings: &mut Vec<String>,
         write: impl FnOnce(Writer<'_>) -> Result<Written, ApiError>,
     ) -> Result<Written, ApiError> {
         let now = self.hub.now_text();
@@ -228,9 +225,11 @@ impl Service {
                 kind,
                 namespace: &place.namespace,
                 name: &place.name,
-                status: place.subresource == "status",
+                subresource: &place.subresource,
                 options,
                 now: &now,
+                warnings,
+                is_untidy: false,
             })
         })
     }
@@ -255,9 +254,11 @@ impl Service {
                 kind,
                 namespace: &place.namespace,
                 name: &place.name,
-                status: false,
+                subresource: "",
                 options: &write,
                 now: &now,
+                warnings: &mut Vec::new(),
+                is_untidy: false,
             };
             writer.delete(options)
         })
@@ -324,8 +325,11 @@ fn delete_options(query: &Query, body: &[u8]) -> Result<DeleteOptions, ApiError>
     Ok(options.with_policy((!policy.is_empty()).then(|| policy.to_owned())))
 }
 
-/// Reads JSON or YAML.
+/// Reads JSON or YAML, or the protobuf of kubectl.
 fn parse(body: &[u8]) -> Result<Value, ApiError> {
+    if protobuf::is_protobuf(body) {
+        return protobuf::parse(body);
+    }
     if let Ok(value) = serde_json::from_slice(body) {
         return Ok(value);
     }

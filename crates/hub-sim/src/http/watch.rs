@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::{self, Stream};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -211,16 +211,14 @@ impl Watch {
     }
 
     fn bookmark(&self, annotation: Option<(&str, &str)>) -> String {
-        let mut metadata =
-            json!({"resourceVersion": self.revision.to_string(), "creationTimestamp": Value::Null});
+        let mut metadata = json!({"resourceVersion": self.revision.to_string()});
         if let Some((name, value)) = annotation {
             metadata["annotations"] = json!({name: value});
         }
-        let (kind, version) = self.hub.read(|state| {
-            let kind = &state.collection(self.id).kind;
-            (kind.kind.clone(), kind.api_version())
-        });
-        let object = json!({"kind": kind, "apiVersion": version, "metadata": metadata});
+        let mut object = self
+            .hub
+            .read(|state| state.collection(self.id).kind.empty_object());
+        object["metadata"] = metadata;
         event_line("BOOKMARK", &object.to_string())
     }
 }

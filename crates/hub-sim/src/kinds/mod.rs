@@ -2,9 +2,9 @@
 
 mod ocm;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::kind::Kind;
+use crate::kind::{Column, Kind};
 
 /// All kinds.
 pub(crate) fn all() -> Vec<Kind> {
@@ -21,17 +21,41 @@ fn built_in() -> Vec<Kind> {
     let namespace = Kind {
         has_status: true,
         short_names: vec!["ns".to_owned()],
+        columns: columns(&[
+            ("Status", "string", ".status.phase"),
+            ("Age", "date", ".metadata.creationTimestamp"),
+        ]),
         ..Kind::built_in("", "v1", "Namespace", "namespaces", false)
     };
     let lease = Kind {
         unconditional_update: false,
         create_by_put: true,
-        ..Kind::built_in("coordination.k8s.io", "v1", "Lease", "leases", true)
+        always: vec![("spec", json!({}))],
+        columns: columns(&[
+            ("Holder", "string", ".spec.holderIdentity"),
+            ("Age", "date", ".metadata.creationTimestamp"),
+        ]),
+        ..Kind::built_in("coordination.k8s.io", "v1", "Lease", "leases", true).with_schema(&lease_schema())
     };
     let event = Kind {
         create_by_put: true,
         short_names: vec!["ev".to_owned()],
-        ..Kind::built_in("events.k8s.io", "v1", "Event", "events", true)
+        columns: columns(&[
+            ("Last Seen", "date", ".eventTime"),
+            ("Type", "string", ".type"),
+            ("Reason", "string", ".reason"),
+            ("Kind", "string", ".regarding.kind"),
+            ("Object", "string", ".regarding.name"),
+            ("Message", "string", ".note"),
+        ]),
+        always: vec![
+            ("eventTime", Value::Null),
+            ("regarding", json!({})),
+            ("deprecatedSource", json!({})),
+            ("deprecatedFirstTimestamp", Value::Null),
+            ("deprecatedLastTimestamp", Value::Null),
+        ],
+        ..Kind::built_in("events.k8s.io", "v1", "Event", "events", true).with_schema(&event_schema())
     };
     let policy = |kind: &str, plural: &str| Kind {
         has_generation: true,
@@ -42,8 +66,8 @@ fn built_in() -> Vec<Kind> {
         namespace,
         lease,
         event,
-        Kind::built_in("", "v1", "ConfigMap", "configmaps", true),
-        Kind::built_in("", "v1", "Secret", "secrets", true),
+        Kind::built_in("", "v1", "ConfigMap", "configmaps", true).with_schema(&config_map_schema()),
+        Kind::built_in("", "v1", "Secret", "secrets", true).with_schema(&secret_schema()),
         Kind::built_in("", "v1", "ServiceAccount", "serviceaccounts", true).keyed(&["secrets"], &["name"]),
         Kind::built_in(RBAC, "v1", "ClusterRole", "clusterroles", false),
         Kind::built_in(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", false),
@@ -55,4 +79,72 @@ fn built_in() -> Vec<Kind> {
             "validatingadmissionpolicybindings",
         ),
     ]
+}
+
+fn columns(columns: &[(&str, &str, &str)]) -> Vec<Column> {
+    let column = |(name, of, path): &(&str, &str, &str)| Column {
+        name: (*name).to_owned(),
+        of: (*of).to_owned(),
+        path: (*path).to_owned(),
+        priority: 0,
+    };
+    columns.iter().map(column).collect()
+}
+
+fn lease_schema() -> Value {
+    json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        "acquireTime": {"type": "string", "format": "micro-time"},
+        "holderIdentity": {"type": "string"},
+        "leaseDurationSeconds": {"type": "integer"},
+        "leaseTransitions": {"type": "integer"},
+        "preferredHolder": {"type": "string"},
+        "renewTime": {"type": "string", "format": "micro-time"},
+        "strategy": {"type": "string"},
+    }}}})
+}
+
+fn secret_schema() -> Value {
+    let texts = || json!({"type": "object", "additionalProperties": {"type": "string"}});
+    json!({"type": "object", "properties": {
+        "data": texts(),
+        "stringData": texts(),
+        "immutable": {"type": "boolean"},
+        "type": {"type": "string", "default": "Opaque"},
+    }})
+}
+
+fn config_map_schema() -> Value {
+    let texts = || json!({"type": "object", "additionalProperties": {"type": "string"}});
+    json!({"type": "object", "properties": {"data": texts(), "binaryData": texts(), "immutable": {"type": "boolean"}}})
+}
+
+fn event_schema() -> Value {
+    let text = || json!({"type": "string"});
+    let time = || json!({"type": "string", "format": "micro-time"});
+    let object = || {
+        json!({
+            "type": "object",
+            "x-kubernetes-map-type": "atomic",
+            "properties": {
+                "apiVersion": text(), "fieldPath": text(), "kind": text(), "name": text(), "namespace": text(),
+                "resourceVersion": text(), "uid": text(),
+            },
+        })
+    };
+    json!({"type": "object", "properties": {
+        "action": text(),
+        "deprecatedCount": {"type": "integer"},
+        "deprecatedFirstTimestamp": text(),
+        "deprecatedLastTimestamp": text(),
+        "deprecatedSource": {"type": "object", "properties": {"component": text(), "host": text()}},
+        "eventTime": time(),
+        "note": text(),
+        "reason": text(),
+        "regarding": object(),
+        "related": object(),
+        "reportingController": text(),
+        "reportingInstance": text(),
+        "series": {"type": "object", "properties": {"count": {"type": "integer"}, "lastObservedTime": time()}},
+        "type": text(),
+    }})
 }

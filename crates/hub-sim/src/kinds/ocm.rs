@@ -382,6 +382,11 @@ fn placement() -> Value {
             ]),
         ),
         (
+            "scoreRateLimit",
+            json!({"type": "string", "default": "1m", "pattern": "^[0-9]+[hms]$"}),
+        ),
+        ("sortBy", with(one_of(&["ClusterName", "Score"]), &json!({"default": "ClusterName"}))),
+        (
             "spreadPolicy",
             object(&[(
                 "spreadConstraints",

@@ -67,12 +67,26 @@ impl Cause {
         }
     }
 
+    /// The same cause in an object that has the checked one at a field.
+    pub(crate) fn below(mut self, field: &str) -> Self {
+        self.field = if self.field.is_empty() {
+            field.to_owned()
+        } else {
+            format!("{field}.{}", self.field)
+        };
+        self
+    }
+
     /// Whether CEL rules are not evaluated because of it.
     #[must_use]
     pub fn hides_rules(&self) -> bool {
         matches!(
             self.kind,
-            CauseKind::Required | CauseKind::TypeInvalid | CauseKind::TooLong | CauseKind::TooMany
+            CauseKind::Required
+                | CauseKind::TypeInvalid
+                | CauseKind::TooLong
+                | CauseKind::TooMany
+                | CauseKind::NotSupported
         )
     }
 }
@@ -80,9 +94,9 @@ impl Cause {
 impl Schema {
     /// What is wrong with an object, apart from CEL rules.
     #[must_use]
-    pub fn check(&self, object: &Value) -> Vec<Cause> {
+    pub fn check(&self, object: &Value, path: &str) -> Vec<Cause> {
         let mut causes = Vec::new();
-        self.check_at(object, "", &mut causes);
+        self.check_at(object, path, &mut causes);
         causes
     }
 
@@ -91,8 +105,13 @@ impl Schema {
             return;
         }
         if !self.of.holds(value) {
+            if self.any_of {
+                let text =
+                    format!("Invalid value: \"\": \"{path}\" must validate at least one schema (anyOf)");
+                causes.push(Cause::new("<nil>", CauseKind::Invalid, text));
+                causes.push(wrong_type(Type::Integer, value, path));
+            }
             causes.push(wrong_type(self.of, value, path));
-            return;
         }
         self.check_enumeration(value, path, causes);
         match value {
@@ -268,7 +287,7 @@ fn wrong_type(wanted: Type, value: &Value, path: &str) -> Cause {
 }
 
 impl Type {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Object => "object",
             Self::Array => "array",
@@ -281,7 +300,7 @@ impl Type {
         }
     }
 
-    fn holds(self, value: &Value) -> bool {
+    pub(super) fn holds(self, value: &Value) -> bool {
         match self {
             Self::Object => value.is_object(),
             Self::Array => value.is_array(),

@@ -11,10 +11,10 @@ mod typing;
 use std::collections::BTreeMap;
 
 use regex::Regex;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub use self::check::{Cause, CauseKind};
-pub use self::typing::{ListKind, Typing};
+pub use self::typing::{ListKind, Shape, Typing};
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,8 @@ pub struct Schema {
     pub(crate) limits: Limits,
     pub(crate) list: ListKind,
     pub(crate) atomic_map: bool,
+    /// Whether `anyOf` names the types of an `x-kubernetes-int-or-string`, which adds causes.
+    pub(crate) any_of: bool,
     pub(crate) rules: Vec<rules::Rule>,
     /// Whether there is a rule here or below.
     pub(crate) has_rules: bool,
@@ -95,6 +97,7 @@ impl Default for Schema {
             limits: Limits::default(),
             list: ListKind::Atomic,
             atomic_map: false,
+            any_of: false,
             rules: Vec::new(),
             has_rules: false,
         }
@@ -113,12 +116,7 @@ impl Schema {
     /// A kind about whose fields nothing is known but metadata: nothing is pruned, defaulted or refused.
     #[must_use]
     pub fn untyped() -> Self {
-        let mut root = Self {
-            of: Type::Object,
-            ..Self::default()
-        };
-        root.add_object_fields();
-        root
+        Self::of_custom_resource(&json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}))
     }
 
     fn parse(openapi: &Value) -> Self {
@@ -157,6 +155,7 @@ impl Schema {
             limits: Limits::parse(openapi),
             list: ListKind::parse(openapi),
             atomic_map: openapi.get("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic"),
+            any_of: openapi.get("anyOf").is_some(),
             rules: rules::Rule::parse_all(openapi),
             has_rules: false,
         };
@@ -185,30 +184,39 @@ impl Schema {
         self.properties.insert("metadata".to_owned(), Self::metadata());
     }
 
-    /// The metadata of an object, as far as merging needs it: the server checks metadata itself.
+    /// The metadata of an object.
     fn metadata() -> Self {
-        let list = |list: ListKind| Self {
-            of: Type::Array,
-            list,
-            items: Some(Box::default()),
-            ..Self::default()
-        };
-        let map = || Self {
-            of: Type::Object,
-            additional: Some(Box::default()),
-            ..Self::default()
-        };
-        let properties = [
-            ("labels", map()),
-            ("annotations", map()),
-            ("finalizers", list(ListKind::Set)),
-            ("ownerReferences", list(ListKind::Keyed(vec!["uid".to_owned()]))),
-        ];
-        Self {
-            of: Type::Object,
-            properties: properties.map(|(name, schema)| (name.to_owned(), schema)).into(),
-            ..Self::default()
-        }
+        let text = || json!({"type": "string"});
+        let texts = || json!({"type": "object", "additionalProperties": {"type": "string"}});
+        let number = || json!({"type": "integer"});
+        let owner = json!({
+            "type": "object",
+            "x-kubernetes-map-type": "atomic",
+            "properties": {
+                "apiVersion": text(), "kind": text(), "name": text(), "uid": text(),
+                "controller": {"type": "boolean"}, "blockOwnerDeletion": {"type": "boolean"},
+            },
+        });
+        let entry = json!({
+            "type": "object",
+            "properties": {
+                "apiVersion": text(), "fieldsType": text(), "manager": text(), "operation": text(), "subresource": text(),
+                "time": text(), "fieldsV1": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            },
+        });
+        Self::parse(&json!({
+            "type": "object",
+            "properties": {
+                "name": text(), "generateName": text(), "namespace": text(), "selfLink": text(), "uid": text(),
+                "resourceVersion": text(), "generation": number(), "creationTimestamp": text(), "deletionTimestamp": text(),
+                "deletionGracePeriodSeconds": number(), "labels": texts(), "annotations": texts(),
+                "finalizers": {"type": "array", "items": text(), "x-kubernetes-list-type": "set"},
+                "ownerReferences": {
+                    "type": "array", "items": owner, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["uid"],
+                },
+                "managedFields": {"type": "array", "items": entry},
+            },
+        }))
     }
 
     /// The schema of a field: the declared one, else the one of all values of a map.

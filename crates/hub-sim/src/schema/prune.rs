@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Schema, Type};
+use super::Schema;
 
 impl Schema {
     /// Removes unknown fields. Returns the path of each, such as `spec.foo` or `spec.items[2].bar`.
@@ -72,7 +72,7 @@ impl Schema {
         match value {
             Value::Object(map) => {
                 map.retain(|name, value| match self.properties.get(name) {
-                    Some(schema) if value.is_null() => schema.nullable || schema.of == Type::Any,
+                    Some(schema) if value.is_null() => schema.nullable,
                     _ => true,
                 });
                 for (name, value) in map.iter_mut() {
@@ -88,6 +88,74 @@ impl Schema {
             }
             _ => {}
         }
+    }
+}
+
+impl Schema {
+    /// Removes empty metadata, here and in embedded objects, as reading it into a struct does.
+    pub(crate) fn tidy_metadata(&self, value: &mut Value) {
+        tidy(value);
+        self.tidy_embedded(value);
+    }
+
+    fn tidy_embedded(&self, value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                for (name, value) in map.iter_mut() {
+                    let Some(schema) = self.field(name) else { continue };
+                    if schema.embedded {
+                        tidy(value);
+                    }
+                    schema.tidy_embedded(value);
+                }
+            }
+            Value::Array(items) => {
+                let Some(schema) = &self.items else { return };
+                for item in items {
+                    if schema.embedded {
+                        tidy(item);
+                    }
+                    schema.tidy_embedded(item);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Removes empty maps and lists of a built-in kind. Those of `always` are there even if they are empty.
+    pub(crate) fn drop_empty(&self, object: &mut Value, always: &[(&'static str, Value)]) {
+        if let Some(map) = object.as_object_mut() {
+            map.retain(|_, value| !is_empty(value));
+            for (name, value) in always {
+                map.entry(*name).or_insert_with(|| value.clone());
+            }
+        }
+    }
+}
+
+fn tidy(object: &mut Value) {
+    if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["labels", "annotations"] {
+            let values = meta.get_mut(field).and_then(Value::as_object_mut);
+            for value in values
+                .into_iter()
+                .flat_map(|map| map.values_mut())
+                .filter(|value| value.is_null())
+            {
+                *value = "".into();
+            }
+        }
+        meta.retain(|name, value| !(is_empty(value) && (name != "managedFields" || value.is_null())));
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
     }
 }
 

@@ -75,7 +75,7 @@ impl Rule {
             Some(Cause::new(
                 at,
                 CauseKind::Invalid,
-                format!("Invalid value: {shown}: {text}"),
+                format!("Invalid value: {shown}{text}"),
             ))
         };
         let Some(program) = &self.program else {
@@ -178,12 +178,11 @@ impl Schema {
     }
 }
 
-/// How a value is shown in messages: maps and lists by their type.
+/// How a value is shown before a message: maps and lists are not.
 fn shown(value: &Value) -> String {
     match value {
-        Value::Object(_) => "\"object\"".to_owned(),
-        Value::Array(_) => "\"array\"".to_owned(),
-        scalar => scalar.to_string(),
+        Value::Object(_) | Value::Array(_) => String::new(),
+        scalar => format!("{scalar}: "),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Schema;
+use super::{Schema, Type};
 
 /// How the items of a list are merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,17 @@ impl ListKind {
             _ => Self::Atomic,
         }
     }
+}
+
+/// How a value is merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape<'a> {
+    /// Field by field.
+    Map,
+    /// Item by item.
+    List(&'a ListKind),
+    /// As one value.
+    Leaf,
 }
 
 /// The merge rules at one place of an object. Where the schema says nothing, maps are merged and lists are one value.
@@ -48,21 +59,26 @@ impl<'a> Typing<'a> {
         Self(self.0.and_then(|schema| schema.items.as_deref()))
     }
 
-    /// How a list is merged. A list whose items lack their keys is one value.
+    /// How a value is merged. A `null` has the shape of its schema.
     #[must_use]
-    pub fn list(self, items: &[Value]) -> &'a ListKind {
-        const ATOMIC: &ListKind = &ListKind::Atomic;
-        match self.0.map(|schema| &schema.list) {
-            Some(kind @ ListKind::Keyed(keys)) if items.iter().all(|item| has_keys(item, keys)) => kind,
-            Some(ListKind::Set) => &ListKind::Set,
-            _ => ATOMIC,
+    pub fn shape(self, value: &Value) -> Shape<'a> {
+        let declared = self.0.map_or(Type::Any, |schema| schema.of);
+        match (declared, value) {
+            (Type::Object, Value::Object(_) | Value::Null) | (Type::Any, Value::Object(_)) => {
+                if self.0.is_some_and(|schema| schema.atomic_map) {
+                    Shape::Leaf
+                } else {
+                    Shape::Map
+                }
+            }
+            (Type::Array, Value::Array(_) | Value::Null) | (Type::Any, Value::Array(_)) => {
+                match self.0.map(|schema| &schema.list) {
+                    Some(kind @ (ListKind::Set | ListKind::Keyed(_))) => Shape::List(kind),
+                    _ => Shape::Leaf,
+                }
+            }
+            _ => Shape::Leaf,
         }
-    }
-
-    /// Whether a map is one value.
-    #[must_use]
-    pub fn is_atomic_map(self) -> bool {
-        self.0.is_some_and(|schema| schema.atomic_map)
     }
 
     /// Whether the field is one that the schema declares by name.
@@ -77,6 +93,145 @@ impl<'a> Typing<'a> {
     }
 }
 
-fn has_keys(item: &Value, keys: &[String]) -> bool {
-    keys.iter().any(|key| item.get(key).is_some())
+impl Schema {
+    /// Why a configuration cannot be applied, if it has another shape than the schema: with unknown fields, values of other types,
+    /// or items twice.
+    pub(crate) fn apply_error(&self, value: &Value) -> Option<String> {
+        self.apply_error_at(value, "")
+    }
+
+    fn apply_error_at(&self, value: &Value, path: &str) -> Option<String> {
+        let wrong = |expected: &str| Some(format!("{path}: expected {expected}, got &{{{}}}", shown(value)));
+        match (self.of, value) {
+            (Type::Any, _) | (_, Value::Null) => None,
+            (Type::Object, Value::Object(map)) => map.iter().find_map(|(name, value)| {
+                let path = format!("{path}.{name}");
+                match self.field(name) {
+                    Some(schema) => schema.apply_error_at(value, &path),
+                    None if self.preserve_unknown => None,
+                    None => Some(format!("{path}: field not declared in schema")),
+                }
+            }),
+            (Type::Object, _) => wrong("map"),
+            (Type::Array, Value::Array(items)) => self.apply_error_of_items(items, path),
+            (Type::Array, _) => wrong("list"),
+            (Type::String, value) if !value.is_string() => wrong("string"),
+            (Type::Boolean, value) if !value.is_boolean() => wrong("boolean"),
+            (Type::Integer | Type::Number, value) if !value.is_number() => Some(format!(
+                "{path}: expected numeric (int or float), got {}",
+                go_type(value)
+            )),
+            (Type::IntOrString, Value::Object(_) | Value::Array(_)) => wrong("any scalar"),
+            _ => None,
+        }
+    }
+
+    /// Why a value cannot be read into a struct: a field has another type.
+    pub(crate) fn type_error(&self, value: &Value, path: &str) -> Option<String> {
+        let wrong = |of: &str| {
+            Some(format!(
+                "json: cannot unmarshal {} into Go struct field {path} of type {of}",
+                json_type(value)
+            ))
+        };
+        match (self.of, value) {
+            (Type::Any, _) | (_, Value::Null) => None,
+            (Type::Object, Value::Object(map)) => map.iter().find_map(|(name, value)| {
+                self.field(name)?
+                    .type_error(value, &super::prune::join(path, name))
+            }),
+            (Type::Array, Value::Array(items)) => {
+                let schema = self.items.as_deref()?;
+                items.iter().find_map(|item| schema.type_error(item, path))
+            }
+            (_, Value::String(text)) if self.limits.format.as_deref() == Some("micro-time") => {
+                micro_time_error(text)
+            }
+            (of, value) if of.holds(value) => None,
+            (of, _) => wrong(of.name()),
+        }
+    }
+
+    fn apply_error_of_items(&self, items: &[Value], path: &str) -> Option<String> {
+        let item = self.items.as_deref()?;
+        let mut seen: Vec<Value> = Vec::new();
+        for (number, value) in items.iter().enumerate() {
+            let key = match &self.list {
+                ListKind::Atomic => Value::Null,
+                ListKind::Set => value.clone(),
+                ListKind::Keyed(keys) => {
+                    let key = item.key_of(value, keys);
+                    if key.as_object().is_some_and(serde_json::Map::is_empty) {
+                        let keys: Vec<String> = keys.iter().map(|key| format!("{key:?}")).collect();
+                        return Some(format!(
+                            "{path}: element {number}: associative list with keys has an element that omits all key fields [{}] \
+                             (and doesn't have default values for any key fields)",
+                            keys.join(" ")
+                        ));
+                    }
+                    key
+                }
+            };
+            if !key.is_null() && seen.contains(&key) {
+                return Some(format!("{path}: duplicate entries for key {key}"));
+            }
+            seen.push(key);
+            if let Some(error) = item.apply_error_at(value, &format!("{path}[{number}]")) {
+                return Some(error);
+            }
+        }
+        None
+    }
+
+    /// The keys of an item of a list. A key that is absent has its default.
+    pub(super) fn key_of(&self, item: &Value, keys: &[String]) -> Value {
+        let default = |key: &str| self.field(key).and_then(|schema| schema.default.as_ref());
+        let value = |key: &String| Some((key.clone(), item.get(key).or_else(|| default(key))?.clone()));
+        keys.iter()
+            .filter_map(value)
+            .collect::<serde_json::Map<_, _>>()
+            .into()
+    }
+}
+
+/// A scalar as Go prints it.
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Times with microseconds have exactly six digits after the second.
+fn micro_time_error(text: &str) -> Option<String> {
+    const SECONDS: usize = "2026-01-01T00:00:00".len();
+    let (date, rest) = text.split_at_checked(SECONDS)?;
+    let digits = rest
+        .strip_prefix('.')
+        .map_or(0, |rest| rest.chars().take_while(char::is_ascii_digit).count());
+    let is_date = chrono::DateTime::parse_from_rfc3339(&format!("{date}Z")).is_ok();
+    (digits != 6 || !is_date).then(|| {
+        format!(
+            "parsing time \"{text}\" as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse \"{rest}\" as \".000000\""
+        )
+    })
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Writer, admit};
+use super::Writer;
+use super::read::metadata;
 use crate::error::ApiError;
 use crate::object::Object;
 
@@ -50,10 +51,12 @@ impl Writer<'_> {
         };
         self.check_preconditions(options, &live)?;
         let dry_run = self.options.dry_run || !options.dry_run.is_empty();
+        if self.kind.is_namespace() {
+            return Ok(self.delete_namespace(&live, dry_run));
+        }
         let mut next = live.value();
         let finalizers = finalizers_after(&next, options.propagation_policy.as_deref());
-        let is_namespace = self.kind.plural == "namespaces" && self.kind.group.is_empty();
-        if finalizers.is_empty() && !is_namespace {
+        if finalizers.is_empty() {
             if dry_run {
                 return Ok(Deleted::Gone(live));
             }
@@ -62,38 +65,57 @@ impl Writer<'_> {
                 .remove(self.id, Arc::clone(&live.key), next, live.managers.clone());
             return Ok(Deleted::Gone(last));
         }
-        if live.is_deleting || dry_run {
-            return Ok(Deleted::Held(live));
-        }
-        if let Some(meta) = admit::metadata(&mut next) {
-            if !finalizers.is_empty() {
-                meta.insert("finalizers".to_owned(), finalizers.into());
+        if let Some(meta) = metadata(&mut next) {
+            meta.insert("finalizers".to_owned(), finalizers.into());
+            if !live.is_deleting {
+                meta.insert("deletionTimestamp".to_owned(), self.now.into());
+                if let Some(generation) = meta.get("generation").and_then(Value::as_i64) {
+                    meta.insert("generation".to_owned(), (generation + 1).into());
+                }
             }
+            meta.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
+        }
+        Ok(Deleted::Held(self.store_held(&live, next, dry_run)))
+    }
+
+    /// A namespace is held until its content is gone.
+    fn delete_namespace(self, live: &Arc<Object>, dry_run: bool) -> Deleted {
+        if live.is_deleting {
+            return Deleted::Held(Arc::clone(live));
+        }
+        let mut next = live.value();
+        if let Some(meta) = metadata(&mut next) {
             meta.insert("deletionTimestamp".to_owned(), self.now.into());
-            if !is_namespace {
-                meta.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
-            }
-            if let Some(generation) = meta.get("generation").and_then(Value::as_i64) {
-                meta.insert("generation".to_owned(), (generation + 1).into());
-            }
         }
-        if is_namespace {
-            next["status"] = json!({"phase": "Terminating"});
+        next["status"] = json!({"phase": "Terminating"});
+        Deleted::Held(self.store_held(live, next, dry_run))
+    }
+
+    fn store_held(self, live: &Arc<Object>, next: Value, dry_run: bool) -> Arc<Object> {
+        if next == live.value() {
+            Arc::clone(live)
+        } else if dry_run {
+            Arc::new(Object::new(
+                Arc::clone(&live.key),
+                next,
+                live.managers.clone(),
+                live.revision,
+            ))
+        } else {
+            self.state
+                .put(self.id, Arc::clone(&live.key), next, live.managers.clone())
         }
-        let held = self
-            .state
-            .put(self.id, Arc::clone(&live.key), next, live.managers.clone());
-        Ok(Deleted::Held(held))
     }
 
     fn check_preconditions(&self, options: &DeleteOptions, live: &Object) -> Result<(), ApiError> {
         let wanted = &options.preconditions;
         if let Some(uid) = wanted.uid.as_deref().filter(|uid| *uid != live.uid.as_ref()) {
             let why = format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted \
+                 and then recreated",
                 live.uid
             );
-            return Err(ApiError::conflict(&self.kind, self.name, &why));
+            return Err(ApiError::deletion_conflict(&self.kind, self.name, &why));
         }
         let have = live.revision.to_string();
         if let Some(version) = wanted
@@ -102,9 +124,10 @@ impl Writer<'_> {
             .filter(|version| *version != have)
         {
             let why = format!(
-                "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {have}"
+                "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({have}). The \
+                 object might have been modified"
             );
-            return Err(ApiError::conflict(&self.kind, self.name, &why));
+            return Err(ApiError::deletion_conflict(&self.kind, self.name, &why));
         }
         Ok(())
     }
@@ -112,15 +135,28 @@ impl Writer<'_> {
 
 /// The finalizers of an object whose deletion is requested with this propagation policy.
 fn finalizers_after(object: &Value, policy: Option<&str>) -> Vec<Value> {
+    const OURS: [&str; 2] = ["orphan", "foregroundDeletion"];
     let list = object.pointer("/metadata/finalizers").and_then(Value::as_array);
     let mut finalizers = list.cloned().unwrap_or_default();
-    let added = match policy {
-        Some("Foreground") => "foregroundDeletion",
-        Some("Orphan") => "orphan",
-        _ => return finalizers,
+    let wanted = match policy {
+        Some("Foreground") => Some("foregroundDeletion"),
+        Some("Orphan") => Some("orphan"),
+        Some(_) => None,
+        // Without a policy, a finalizer decides.
+        None => OURS
+            .into_iter()
+            .find(|ours| finalizers.iter().any(|finalizer| finalizer == ours)),
     };
-    if !finalizers.iter().any(|finalizer| finalizer == added) {
-        finalizers.push(added.into());
+    let ours = finalizers
+        .iter()
+        .filter(|finalizer| OURS.iter().any(|ours| *finalizer == ours))
+        .count();
+    let is_right = wanted.map_or(ours == 0, |wanted| {
+        ours == 1 && finalizers.iter().any(|finalizer| finalizer == wanted)
+    });
+    if !is_right {
+        finalizers.retain(|finalizer| !OURS.iter().any(|ours| finalizer == ours));
+        finalizers.extend(wanted.map(Value::from));
     }
     finalizers
 }

@@ -1,9 +1,13 @@
-//! Writes: create, update, patch and delete, with what the server adds, keeps and refuses.
+//! Writes: create, update, patch and delete, with what the server adds, keeps and refuses, in the order of the server.
 
 mod admit;
+mod built_in;
+mod create;
 mod delete;
 mod patch;
+mod read;
 mod update;
+mod validate;
 
 use std::sync::Arc;
 
@@ -12,10 +16,10 @@ use serde_json::Value;
 pub(crate) use self::delete::{DeleteOptions, Deleted};
 pub(crate) use self::patch::PatchKind;
 use crate::error::ApiError;
-use crate::fields::{FieldSet, Manager, Managers, Operation};
+use crate::fields::{FieldSet, Manager, Managers, Operation, Rules};
 use crate::kind::Kind;
-use crate::object::{Object, key};
-use crate::schema::{Cause, CauseKind, Typing};
+use crate::object::{Key, Object, key};
+use crate::schema::Typing;
 use crate::state::{KindId, State};
 
 /// How unknown fields are treated (`fieldValidation`).
@@ -50,8 +54,6 @@ pub(crate) struct Written {
     pub created: bool,
     /// The object; after a deletion, its last state.
     pub object: Arc<Object>,
-    /// Unknown fields that were dropped.
-    pub warnings: Vec<String>,
 }
 
 /// One write to objects of one kind.
@@ -61,79 +63,40 @@ pub(crate) struct Writer<'a> {
     pub kind: Arc<Kind>,
     pub namespace: &'a str,
     pub name: &'a str,
-    /// Whether the status subresource is written.
-    pub status: bool,
+    /// The subresource that is written; empty for the object itself.
+    pub subresource: &'a str,
     pub options: &'a WriteOptions,
     /// The time of the write, as in metadata.
     pub now: &'a str,
+    /// Where warnings go: about unknown fields that were dropped, and finalizers with unusual names.
+    pub warnings: &'a mut Vec<String>,
+    /// Whether what is stored has empty or null metadata.
+    pub is_untidy: bool,
 }
 
 impl Writer<'_> {
-    /// POST.
-    pub(crate) fn create(self, body: Value) -> Result<Written, ApiError> {
-        let mut object = body;
-        self.check_type(&object)?;
-        let wanted = text(&object, "/metadata/name").to_owned();
-        let prefix = text(&object, "/metadata/generateName").to_owned();
-        let name = match (wanted.is_empty(), prefix.is_empty()) {
-            (false, _) => wanted,
-            (true, false) => prefix + &self.state.name_suffix(),
-            (true, true) => {
-                let cause = Cause::new(
-                    "metadata.name",
-                    CauseKind::Required,
-                    "Required value: name or generateName is required",
-                );
-                return Err(ApiError::invalid(&self.kind, "", &[cause]));
-            }
-        };
-        self.check_namespace(&object, &name)?;
-        let warnings = self.prepare(&mut object)?;
-        admit::clear_server_fields(&mut object);
-        let by = self.manager(Operation::Update);
-        self.insert(object, &name, by, warnings)
-    }
-
-    /// Stores a new object, whose fields belong to `by`.
-    fn insert(
-        self,
-        mut object: Value,
-        name: &str,
-        mut by: Manager,
-        warnings: Vec<String>,
-    ) -> Result<Written, ApiError> {
-        let uid = self.state.new_uid();
-        admit::complete_new(&self.kind, &mut object, self.namespace, name, &uid, self.now);
-        admit::validate(&self.kind, name, &object, None)?;
-        let at = key(self.namespace, name);
-        if self.state.collection(self.id).get(&at).is_some() {
-            return Err(ApiError::already_exists(&self.kind, name));
-        }
-        if by.operation == Operation::Update {
-            by.fields = FieldSet::of(&object, Typing::of(&self.kind.schema));
-        }
-        let managers = Managers::created_by(by);
-        let object = if self.options.dry_run {
-            Arc::new(Object::new(at, object, managers, 0))
-        } else {
-            self.state.put(self.id, at, object, managers)
-        };
-        Ok(Written {
-            created: true,
-            object,
-            warnings,
-        })
-    }
-
     /// The manager of this write, without fields.
     fn manager(&self, operation: Operation) -> Manager {
         Manager {
             name: self.options.manager.as_str().into(),
             operation,
-            status: self.status,
+            subresource: self.subresource.into(),
             api_version: self.kind.api_version().into(),
-            time: self.now.into(),
+            time: Some(self.now.into()),
             fields: FieldSet::default(),
+        }
+    }
+
+    /// How the managers of this kind change.
+    fn rules<'k>(&self, kind: &'k Kind) -> Rules<'k> {
+        let ignored = match (kind.has_status, self.subresource) {
+            (_, "status") => Some("spec"),
+            (true, "") => Some("status"),
+            _ => None,
+        };
+        Rules {
+            typing: Typing::of(&kind.schema),
+            ignored,
         }
     }
 
@@ -143,69 +106,15 @@ impl Writer<'_> {
         self.state.collection(self.id).get(&at).cloned()
     }
 
-    /// Reads an object as the server does: unknown fields and meaningless nulls go, defaults come. Returns warnings.
-    fn prepare(&self, object: &mut Value) -> Result<Vec<String>, ApiError> {
-        let schema = &self.kind.schema;
-        schema.drop_nulls(object);
-        let unknown = schema.prune(object);
-        let warnings: Vec<String> = unknown
-            .iter()
-            .map(|field| format!("unknown field \"{field}\""))
-            .collect();
-        match self.options.validation {
-            FieldValidation::Strict if !warnings.is_empty() => {
-                let Kind { version, kind, .. } = &*self.kind;
-                return Err(ApiError::bad_request(format!(
-                    "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}",
-                    warnings.join(", ")
-                )));
-            }
-            FieldValidation::Ignore => {
-                schema.fill_defaults(object);
-                return Ok(Vec::new());
-            }
-            _ => {}
-        }
-        schema.fill_defaults(object);
-        Ok(warnings)
+    /// Stores an object.
+    fn put(self, at: Key, value: Value, managers: Managers) -> Arc<Object> {
+        let mut object = Object::new(at, value, managers, self.state.revision() + 1);
+        object.is_untidy = self.is_untidy;
+        self.state.put_object(self.id, object)
     }
 
-    fn check_type(&self, object: &Value) -> Result<(), ApiError> {
-        let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
-        if !object.is_object() {
-            return Err(ApiError::bad_request("the body is not an object"));
-        }
-        let expected = self.kind.api_version();
-        if !version.is_empty() && version != expected {
-            return Err(ApiError::bad_request(format!(
-                "the API version in the data ({version}) does not match the expected API version ({expected})"
-            )));
-        }
-        if kind != self.kind.kind || version.is_empty() {
-            let found = format!("{version}, Kind={kind}");
-            return Err(ApiError::bad_request(format!(
-                "{found}: the object is not a {} of {expected}",
-                self.kind.kind
-            )));
-        }
-        Ok(())
-    }
-
-    fn check_namespace(&self, object: &Value, name: &str) -> Result<(), ApiError> {
-        let given = text(object, "/metadata/namespace");
-        if !given.is_empty() && given != self.namespace {
-            return Err(ApiError::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
-        }
-        if !self.kind.namespaced {
-            return Ok(());
-        }
-        match self.state.namespace_is_active(self.namespace) {
-            Some(true) => Ok(()),
-            Some(false) => Err(ApiError::namespace_terminating(&self.kind, name, self.namespace)),
-            None => Err(ApiError::namespace_not_found(self.namespace)),
-        }
+    fn is_status(&self) -> bool {
+        self.subresource == "status"
     }
 }
 
@@ -215,4 +124,21 @@ pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
         .pointer(pointer)
         .and_then(Value::as_str)
         .unwrap_or_default()
+}
+
+/// A uid that was given for an object with another one.
+fn wrong_uid(kind: &Kind, key: &Key, given: &str, have: &str) -> ApiError {
+    let name = key.rsplit('/').next().unwrap_or_default();
+    // The server shows where the object is in its store: kinds of its own without their group.
+    let group = if kind.is_custom {
+        format!("{}/", kind.group)
+    } else {
+        String::new()
+    };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{key}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: UID in precondition: {given}, UID in object meta: {have}",
+        kind.plural
+    );
+    ApiError::conflict(kind, name, &why)
 }

@@ -1,13 +1,11 @@
 //! PATCH: merge patches, JSON patches and server-side apply.
 
-use std::sync::Arc;
+use json_patch::{AddOperation, PatchOperation};
+use serde_json::{Map, Value};
 
-use serde_json::Value;
-
-use super::{Writer, Written, admit, text};
+use super::{Writer, Written, text};
 use crate::error::ApiError;
-use crate::fields::{FieldSet, Operation};
-use crate::schema::{Cause, CauseKind, Typing};
+use crate::fields::{Managers, Operation};
 
 /// The kinds of patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,137 +20,115 @@ pub(crate) enum PatchKind {
 
 impl Writer<'_> {
     /// PATCH.
-    pub(crate) fn patch(self, patch: PatchKind, body: Value) -> Result<Written, ApiError> {
+    pub(crate) fn patch(mut self, patch: PatchKind, body: Value) -> Result<Written, ApiError> {
         if patch == PatchKind::Apply {
             return self.apply(body);
         }
         let Some(live) = self.live() else {
             return Err(ApiError::not_found(&self.kind, self.name));
         };
-        let mut next = live.value();
+        let mut next = live.full_value();
         if patch == PatchKind::Merge {
             if !body.is_object() {
-                return Err(ApiError::bad_request("the patch is not an object"));
+                return Err(ApiError::bad_request("Invalid JSON Patch"));
             }
             merge_patch(&mut next, &body);
         } else {
-            json_patch(&mut next, &body).map_err(|why| self.unprocessable(&why))?;
+            json_patch(&mut next, &body)?;
         }
-        for field in ["name", "namespace"] {
-            let (had, has) = (text_of(&live.value(), field), text_of(&next, field));
-            if had != has {
-                let what = if field == "name" { "name" } else { "namespace" };
-                return Err(ApiError::bad_request(format!(
-                    "the {what} of the object ({has}) does not match the {what} on the URL ({had})"
-                )));
+        self.read_patched(&mut next)?;
+        let managers = self.managers_after_update(&live, &mut next);
+        self.check_namespace(&mut next)?;
+        self.check_name(&next)?;
+        self.change(&live, next, managers)
+    }
+
+    fn apply(mut self, body: Value) -> Result<Written, ApiError> {
+        let live = self.live();
+        if live.is_none() && !self.subresource.is_empty() {
+            return Err(ApiError::not_found(&self.kind, self.name));
+        }
+        self.check_configuration(&body)?;
+        let before = live
+            .as_ref()
+            .map_or_else(|| self.kind.empty_object(), |live| live.value());
+        let (next, managers) = self.applied(live.as_ref().map(|live| &live.managers), &before, &body)?;
+        let mut next = match next {
+            Some(mut next) => {
+                let given = next.get("metadata").cloned();
+                self.coerce(&mut next).map_err(ApiError::internal)?;
+                self.is_untidy = self.kind.is_custom && given.as_ref() != next.get("metadata");
+                next
             }
-        }
-        let uid = text(&next, "/metadata/uid").to_owned();
-        if uid != live.uid.as_ref() {
-            return Err(self.wrong_uid(&uid, &live.uid));
-        }
-        let warnings = self.prepare(&mut next)?;
-        self.change(&live, next, warnings)
-    }
-
-    fn wrong_uid(&self, given: &str, have: &str) -> ApiError {
-        let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {have}");
-        ApiError::conflict(&self.kind, self.name, &why)
-    }
-
-    fn unprocessable(&self, why: &str) -> ApiError {
-        let cause = Cause::new("patch", CauseKind::Invalid, why);
-        ApiError::invalid(&self.kind, self.name, &[cause])
-    }
-
-    fn apply(self, body: Value) -> Result<Written, ApiError> {
-        self.check_type(&body)?;
-        let given = text(&body, "/metadata/name");
-        if !given.is_empty() && given != self.name {
-            return Err(ApiError::bad_request(format!(
-                "the name of the object ({given}) does not match the name on the URL ({})",
-                self.name
-            )));
-        }
-        if body
-            .pointer("/metadata/managedFields")
-            .and_then(Value::as_array)
-            .is_some_and(|list| !list.is_empty())
-        {
-            return Err(ApiError::bad_request("metadata.managedFields must be nil"));
-        }
-        let typing = Typing::of(&self.kind.schema);
-        let mut config = body;
-        self.kind.schema.drop_nulls(&mut config);
-        let warnings = self.prune_only(&mut config)?;
-        // A configuration owns only what its subresource can write.
-        let mine = |field: &str| !self.kind.has_status || (field == "status") == self.status;
-        let mut by = self.manager(Operation::Apply);
-        by.fields = FieldSet::of_fields(&config, typing, |field| {
-            !matches!(field, "apiVersion" | "kind") && mine(field) && !(self.status && field == "metadata")
-        });
-        let Some(live) = self.live() else {
-            let uid = text(&config, "/metadata/uid");
+            None => before,
+        };
+        self.check_namespace(&mut next)?;
+        let Some(live) = live else {
+            let uid = text(&next, "/metadata/uid");
             if !uid.is_empty() {
                 let why = format!(
                     "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
                 );
                 return Err(ApiError::conflict(&self.kind, self.name, &why));
             }
-            if self.status {
-                return Err(ApiError::not_found(&self.kind, self.name));
-            }
-            self.check_namespace(&config, self.name)?;
-            admit::clear_server_fields(&mut config);
-            self.kind.schema.fill_defaults(&mut config);
-            let name = self.name.to_owned();
-            return self.insert(config, &name, by, warnings);
+            self.check_name(&next)?;
+            return self.insert(next, managers, false);
         };
-        self.check_uid(&config, &live)?;
-        self.check_revision(&config, &live)?;
-        let before = live.value();
-        let applied = owned_part(&config, self.kind.has_status, self.status);
-        let merged = live
-            .managers
-            .apply(&before, &applied, by, self.options.force, typing);
-        let (mut next, managers) = merged.map_err(|conflicts| ApiError::apply_conflict(&conflicts))?;
-        self.kind.schema.fill_defaults(&mut next);
-        admit::keep_server_fields(&self.kind, &before, &mut next, self.status);
-        self.store(&Arc::clone(&live), &before, next, managers, warnings)
+        self.check_name(&next)?;
+        self.change(&live, next, managers)
     }
 
-    /// Removes unknown fields without adding defaults: an applied configuration owns only what it says.
-    fn prune_only(&self, config: &mut Value) -> Result<Vec<String>, ApiError> {
-        let mut whole = config.clone();
-        let warnings = self.prepare(&mut whole)?;
-        self.kind.schema.prune(config);
-        Ok(warnings)
-    }
-}
-
-/// The part of a configuration that a write to this subresource applies.
-fn owned_part(config: &Value, has_status: bool, status: bool) -> Value {
-    let mut part = config.clone();
-    if let Some(map) = part.as_object_mut() {
-        map.remove("apiVersion");
-        map.remove("kind");
-        if has_status {
-            map.retain(|field, _| (field == "status") == status);
+    /// Whether a configuration can be applied at all.
+    fn check_configuration(&self, config: &Value) -> Result<(), ApiError> {
+        let (version, kind) = (text(config, "/apiVersion"), text(config, "/kind"));
+        if version != self.kind.api_version() || kind != self.kind.kind {
+            return Err(ApiError::bad_request(format!(
+                "invalid object type: {version}, Kind={kind}"
+            )));
         }
-        if let Some(meta) = map.get_mut("metadata").and_then(Value::as_object_mut) {
-            meta.retain(|field, _| {
-                matches!(
-                    field.as_str(),
-                    "labels" | "annotations" | "finalizers" | "ownerReferences"
-                )
-            });
+        if config
+            .pointer("/metadata/managedFields")
+            .is_some_and(|list| !list.is_null())
+        {
+            return Err(ApiError::bad_request("metadata.managedFields must be nil"));
         }
+        if let Some(error) = self.kind.schema.apply_error(config) {
+            let group_version = if version.contains('/') {
+                version.to_owned()
+            } else {
+                format!("/{version}")
+            };
+            let (namespace, name) = (
+                text(config, "/metadata/namespace"),
+                text(config, "/metadata/name"),
+            );
+            return Err(ApiError::internal(format!(
+                "failed to create typed patch object ({namespace}/{name}; {group_version}, Kind={kind}): {error}"
+            )));
+        }
+        Ok(())
     }
-    part
-}
 
-fn text_of(object: &Value, field: &str) -> String {
-    text(object, &format!("/metadata/{field}")).to_owned()
+    /// Applies a configuration. What an object has that no manager is known for belongs to `before-first-apply`.
+    fn applied(
+        &self,
+        known: Option<&Managers>,
+        before: &Value,
+        config: &Value,
+    ) -> Result<(Option<Value>, Managers), ApiError> {
+        let rules = self.rules(&self.kind);
+        let known = match known {
+            Some(known) if !known.is_empty() => known.clone(),
+            _ => {
+                let mut first = self.manager(Operation::Update);
+                first.name = "before-first-apply".into();
+                Managers::default().after_update(&self.kind.empty_object(), before, first, rules)
+            }
+        };
+        let by = self.manager(Operation::Apply);
+        let applied = known.apply(before, config, by, self.options.force, rules);
+        applied.map_err(|conflicts| ApiError::apply_conflict(&conflicts))
+    }
 }
 
 /// RFC 7396.
@@ -162,7 +138,7 @@ fn merge_patch(target: &mut Value, patch: &Value) {
         return;
     };
     if !target.is_object() {
-        *target = Value::Object(serde_json::Map::new());
+        *target = Value::Object(Map::new());
     }
     let Some(map) = target.as_object_mut() else { return };
     for (name, value) in patch {
@@ -174,9 +150,21 @@ fn merge_patch(target: &mut Value, patch: &Value) {
     }
 }
 
-/// RFC 6902, by the crate of kube.
-fn json_patch(target: &mut Value, patch: &Value) -> Result<(), String> {
+/// RFC 6902, by the crate of kube. Unlike it, the server takes the replacement of a field that is absent as an addition.
+fn json_patch(target: &mut Value, patch: &Value) -> Result<(), ApiError> {
     let patch: json_patch::Patch =
-        serde_json::from_value(patch.clone()).map_err(|error| error.to_string())?;
-    json_patch::patch(target, &patch).map_err(|error| error.to_string())
+        serde_json::from_value(patch.clone()).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    for operation in patch.0 {
+        let operation = match operation {
+            PatchOperation::Replace(replace) if target.pointer(replace.path.as_str()).is_none() => {
+                PatchOperation::Add(AddOperation {
+                    path: replace.path,
+                    value: replace.value,
+                })
+            }
+            other => other,
+        };
+        json_patch::patch(target, &[operation]).map_err(|_| ApiError::patch_failed())?;
+    }
+    Ok(())
 }

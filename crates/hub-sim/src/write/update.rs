@@ -4,134 +4,137 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Writer, Written, admit, text};
+use super::create::{is_reset, take_managed_fields};
+use super::{Writer, Written, admit, text, validate, wrong_uid};
 use crate::error::ApiError;
 use crate::fields::{Managers, Operation};
 use crate::object::{Object, key};
-use crate::schema::{Cause, CauseKind, Typing};
+use crate::schema::{Cause, CauseKind};
 
 impl Writer<'_> {
     /// PUT.
-    pub(crate) fn update(self, body: Value) -> Result<Written, ApiError> {
-        self.check_type(&body)?;
-        let given = text(&body, "/metadata/name");
-        if given != self.name {
-            return Err(ApiError::bad_request(format!(
-                "the name of the object ({given}) does not match the name on the URL ({})",
-                self.name
-            )));
-        }
-        let namespace = text(&body, "/metadata/namespace");
-        if !namespace.is_empty() && namespace != self.namespace {
-            return Err(ApiError::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
-        }
-        let Some(live) = self.live() else {
-            if !self.kind.create_by_put {
-                return Err(ApiError::not_found(&self.kind, self.name));
-            }
-            return self.create(body);
-        };
-        self.check_uid(&body, &live)?;
-        let version = text(&body, "/metadata/resourceVersion");
-        if version.is_empty() && !self.kind.unconditional_update {
-            let message = "Invalid value: 0: must be specified for an update";
-            let cause = Cause::new("metadata.resourceVersion", CauseKind::Invalid, message);
-            return Err(ApiError::invalid(&self.kind, self.name, &[cause]));
-        }
+    pub(crate) fn update(mut self, body: Value) -> Result<Written, ApiError> {
         let mut next = body;
-        let warnings = self.prepare(&mut next)?;
-        self.change(&live, next, warnings)
+        self.read(&mut next)?;
+        self.check_namespace(&mut next)?;
+        self.check_name(&next)?;
+        let live = self.live();
+        if live.is_none() && !self.kind.create_by_put {
+            return Err(ApiError::not_found(&self.kind, self.name));
+        }
+        let uid = text(&next, "/metadata/uid");
+        let have = live.as_ref().map_or("", |live| live.uid.as_ref());
+        if !uid.is_empty() && uid != have {
+            return Err(wrong_uid(&self.kind, &key(self.namespace, self.name), uid, have));
+        }
+        let Some(live) = live else {
+            let managers = self.managers_of_new(&mut next);
+            return self.insert(next, managers, false);
+        };
+        let managers = self.managers_after_update(&live, &mut next);
+        self.change(&live, next, managers)
     }
 
-    /// Stores a changed object, whose changes belong to the writer.
-    pub(super) fn change(
-        self,
-        live: &Arc<Object>,
-        mut next: Value,
-        warnings: Vec<String>,
-    ) -> Result<Written, ApiError> {
-        self.check_revision(&next, live)?;
-        let before = live.value();
-        admit::keep_server_fields(&self.kind, &before, &mut next, self.status);
-        let by = self.manager(Operation::Update);
-        let typing = Typing::of(&self.kind.schema);
-        let managers = live.managers.after_update(&before, &next, by, typing);
-        self.store(live, &before, next, managers, warnings)
+    /// The managers after anything but an apply. A client may send managers of its own, or ask to forget all.
+    pub(super) fn managers_after_update(&self, live: &Object, next: &mut Value) -> Managers {
+        let given = take_managed_fields(next);
+        let known = match given {
+            _ if !self.subresource.is_empty() => live.managers.clone(),
+            Some(entries) if is_reset(&entries) => Managers::default(),
+            Some(entries) => match Managers::from_json(&entries) {
+                Ok(managers) if !managers.is_empty() => managers,
+                _ => live.managers.clone(),
+            },
+            None => live.managers.clone(),
+        };
+        if known.is_empty() {
+            // An object whose managers are not tracked stays so until the first apply.
+            return known;
+        }
+        known.after_update(
+            &live.value(),
+            next,
+            self.manager(Operation::Update),
+            self.rules(&self.kind),
+        )
     }
 
     /// Checks and stores the new state of an object. An object that is unchanged keeps its revision; one that was only held by
     /// finalizers is removed with the last of them.
-    pub(super) fn store(
+    pub(super) fn change(
         self,
         live: &Arc<Object>,
-        before: &Value,
         mut next: Value,
         managers: Managers,
-        warnings: Vec<String>,
     ) -> Result<Written, ApiError> {
-        admit::count_generation(&self.kind, before, &mut next);
-        admit::validate(&self.kind, self.name, &next, Some(before))?;
+        self.check_revision(&mut next, live)?;
+        let before = live.value();
+        admit::keep_server_fields(&self.kind, &before, &mut next, self.subresource);
+        validate::changed_object(&self.kind, self.name, &next, &before, self.subresource)?;
+        if !self.is_status() {
+            self.warnings
+                .extend(validate::finalizer_warnings(&self.kind, &next, Some(&before)));
+        }
         let at = key(self.namespace, self.name);
-        let object = if next == *before && managers == live.managers {
+        let is_unchanged =
+            next == before && !live.is_untidy && !self.is_untidy && managers.same_fields(&live.managers);
+        let is_released = live.is_deleting
+            && next
+                .pointer("/metadata/finalizers")
+                .and_then(Value::as_array)
+                .is_none_or(Vec::is_empty)
+            && !self.is_namespace_with_finalizers(&next);
+        let object = if is_released {
+            // The writer sees the object as it wrote it, the watches see the last one that was stored.
+            let last = Arc::new(Object::new(Arc::clone(&at), next, managers, live.revision));
+            if !self.options.dry_run {
+                self.state.remove(self.id, at, before, live.managers.clone());
+            }
+            last
+        } else if is_unchanged {
             Arc::clone(live)
         } else if self.options.dry_run {
             Arc::new(Object::new(at, next, managers, live.revision))
         } else {
-            let is_released = live.is_deleting
-                && next
-                    .pointer("/metadata/finalizers")
-                    .and_then(Value::as_array)
-                    .is_none_or(Vec::is_empty)
-                && !self.is_namespace_with_finalizers(&next);
-            if is_released {
-                self.state.remove(self.id, at, next, managers)
-            } else {
-                self.state.put(self.id, at, next, managers)
-            }
+            self.put(at, next, managers)
         };
         Ok(Written {
             created: false,
             object,
-            warnings,
         })
     }
 
     /// A namespace is also held by the finalizer in its spec.
     fn is_namespace_with_finalizers(&self, next: &Value) -> bool {
         let list = next.pointer("/spec/finalizers").and_then(Value::as_array);
-        self.kind.plural == "namespaces"
-            && self.kind.group.is_empty()
-            && list.is_some_and(|list| !list.is_empty())
+        self.kind.is_namespace() && list.is_some_and(|list| !list.is_empty())
     }
 
-    /// A body with a uid is meant for the object with this uid only.
-    pub(super) fn check_uid(&self, body: &Value, live: &Object) -> Result<(), ApiError> {
-        let uid = text(body, "/metadata/uid");
-        if uid.is_empty() || uid == live.uid.as_ref() {
-            return Ok(());
-        }
-        let why = format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            live.uid
-        );
-        Err(ApiError::conflict(&self.kind, self.name, &why))
-    }
-
-    /// A body with a resourceVersion is meant for this state only.
-    pub(super) fn check_revision(&self, body: &Value, live: &Object) -> Result<(), ApiError> {
-        let version = text(body, "/metadata/resourceVersion");
-        if version.is_empty() || version == live.revision.to_string() {
-            return Ok(());
-        }
-        if version.parse::<u64>().is_err() {
-            let message = format!(
-                "Invalid value: \"{version}\": strconv.ParseUint: parsing \"{version}\": invalid syntax"
+    /// A body with a resourceVersion is meant for this state only. Most kinds demand one.
+    fn check_revision(&self, next: &mut Value, live: &Object) -> Result<(), ApiError> {
+        let version = text(next, "/metadata/resourceVersion").to_owned();
+        let refused = |shown: &str, why: &str| {
+            let cause = Cause::new(
+                "metadata.resourceVersion",
+                CauseKind::Invalid,
+                format!("Invalid value: {shown}: {why}"),
             );
-            let cause = Cause::new("metadata.resourceVersion", CauseKind::Invalid, message);
-            return Err(ApiError::invalid(&self.kind, self.name, &[cause]));
+            ApiError::invalid_resource(&self.kind, self.name, &cause)
+        };
+        if version.is_empty() || version == "0" {
+            if !self.kind.unconditional_update {
+                return Err(refused("0", "must be specified for an update"));
+            }
+            next["metadata"]["resourceVersion"] = live.revision.to_string().into();
+            return Ok(());
         }
-        Err(ApiError::modified(&self.kind, self.name))
+        match version.parse::<u64>() {
+            Ok(wanted) if wanted == live.revision => Ok(()),
+            Ok(_) => Err(ApiError::modified(&self.kind, self.name)),
+            Err(_) => {
+                let why = format!("strconv.ParseUint: parsing \"{version}\": invalid syntax");
+                Err(refused(&format!("\"{version}\""), &why))
+            }
+        }
     }
 }

@@ -130,3 +130,19 @@ pub fn status(kind: &Kind, random: &mut Random) -> Value {
     };
     random.pick(choices)
 }
+
+/// An event about an object.
+pub fn event(random: &mut Random) -> Value {
+    let regarding = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "namespace": ""});
+    let choices = vec![
+        json!({"reason": "Done", "action": "Do", "type": "Normal", "reportingController": "example.com/c", "reportingInstance": "c-1"}),
+        json!({"reason": "Done", "action": "Do", "type": "Warning", "reportingController": "example.com/c", "reportingInstance": "c-1", "note": "it is", "series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.5Z"}}),
+        json!({"reason": "Done", "action": "Do", "type": "Normal", "reportingController": "example.com/c", "reportingInstance": "c-1", "series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.500000Z"}}),
+        json!({"reason": "Done", "action": "Do", "type": "Odd", "reportingController": "example.com/c", "reportingInstance": "c-1"}),
+        json!({"action": "Do", "type": "Normal"}),
+    ];
+    let mut event = random.pick(choices);
+    event["regarding"] = regarding;
+    event["eventTime"] = "2026-01-01T00:00:00.000001Z".into();
+    event
+}

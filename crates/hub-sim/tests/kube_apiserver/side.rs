@@ -1,20 +1,17 @@
 //! One of the two servers: plays requests, remembers what it saw, and watches.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::collections::{BTreeSet, HashMap};
 
-use futures::AsyncBufReadExt as _;
-use futures::TryStreamExt as _;
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use crate::compare::Answer;
+use crate::compare::{Answer, Names, normalize_event};
 use crate::objects::{KINDS, Kind};
 use crate::steps::{Named, Op, Step};
+use crate::watches::{END, Watches};
 
 const FOREIGN_UID: &str = "00000000-0000-4000-8000-000000000000";
 
@@ -25,19 +22,27 @@ pub struct Side {
     suffix: String,
     /// The last and the first state that was seen of each object.
     seen: HashMap<(usize, &'static str), (Value, Value)>,
-    watches: Vec<(usize, Arc<Mutex<Vec<Value>>>, tokio::task::JoinHandle<()>)>,
+    names: Names,
+    /// Whether an object was given an owner.
+    pub has_owned: bool,
 }
 
 impl Side {
-    /// Makes the namespace of a sequence and opens its watches.
-    pub async fn start(client: Client, seed: u64) -> Self {
-        let mut side = Self {
+    /// A client that knows nothing.
+    pub fn new(client: Client, seed: u64) -> Self {
+        Self {
             client,
             namespace: format!("s{seed}"),
             suffix: format!("s{seed}"),
             seen: HashMap::new(),
-            watches: Vec::new(),
-        };
+            names: Names::default(),
+            has_owned: false,
+        }
+    }
+
+    /// A client that made the namespace of a sequence.
+    pub async fn start(client: Client, seed: u64) -> Self {
+        let side = Self::new(client, seed);
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": side.namespace}});
         side.send(
@@ -47,38 +52,14 @@ impl Side {
             Some(&namespace),
         )
         .await;
-        for (at, kind) in KINDS.iter().enumerate().filter(|(_, kind)| kind.namespaced) {
-            let events = Arc::new(Mutex::new(Vec::new()));
-            let task = side.watch(kind, Arc::clone(&events)).await;
-            side.watches.push((at, events, task));
-        }
         side
     }
 
-    async fn watch(&self, kind: &Kind, events: Arc<Mutex<Vec<Value>>>) -> tokio::task::JoinHandle<()> {
-        let collection = self.collection(kind);
-        let (_, list) = self
-            .send(Method::GET, &format!("{collection}?limit=1"), "", None)
-            .await;
-        let revision = list["metadata"]["resourceVersion"]
-            .as_str()
-            .unwrap_or("0")
-            .to_owned();
-        let uri = format!("{collection}?watch=true&resourceVersion={revision}&timeoutSeconds=600");
-        let request = Request::get(uri).body(Vec::new()).unwrap();
-        let lines = self.client.request_stream(request).await.unwrap().lines();
-        tokio::spawn(async move {
-            let _ = lines
-                .try_for_each(|line| {
-                    let event: Value = serde_json::from_str(&line).unwrap();
-                    events.lock().unwrap().push(event);
-                    futures::future::ready(Ok(()))
-                })
-                .await;
-        })
+    pub fn normalize(&mut self, answer: &mut Answer) {
+        answer.normalize(&mut self.names);
     }
 
-    fn collection(&self, kind: &Kind) -> String {
+    pub fn collection(&self, kind: &Kind) -> String {
         let root = if kind.api_version.contains('/') {
             "apis"
         } else {
@@ -92,11 +73,31 @@ impl Side {
         format!("/{root}/{}/{namespace}{}", kind.api_version, kind.plural)
     }
 
-    async fn send(&self, method: Method, path: &str, media_type: &str, body: Option<&Value>) -> (u16, Value) {
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    pub async fn send(&self, method: Method, path: &str, media_type: &str, body: Option<&Value>) -> Answer {
+        self.send_accepting("application/json", method, path, media_type, body)
+            .await
+    }
+
+    pub async fn send_accepting(
+        &self,
+        accept: &str,
+        method: Method,
+        path: &str,
+        media_type: &str,
+        body: Option<&Value>,
+    ) -> Answer {
         let mut request = Request::builder()
             .method(method)
             .uri(path)
-            .header("accept", "application/json");
+            .header("accept", accept);
         if !media_type.is_empty() {
             request = request.header("content-type", media_type);
         }
@@ -106,11 +107,15 @@ impl Side {
         let request = request.body(Body::from(bytes)).unwrap();
         let answer = self.client.send(request).await.unwrap();
         let code = answer.status().as_u16();
+        let warnings = answer.headers().get_all("warning").iter();
+        let warnings = warnings.map(|text| text.to_str().unwrap().to_owned()).collect();
         let bytes = answer.into_body().collect().await.unwrap().to_bytes();
-        (
+        Answer {
             code,
-            serde_json::from_slice(&bytes).unwrap_or_else(|_| Value::from(String::from_utf8_lossy(&bytes))),
-        )
+            body: serde_json::from_slice(&bytes)
+                .unwrap_or_else(|_| Value::from(String::from_utf8_lossy(&bytes))),
+            warnings,
+        }
     }
 
     /// Plays a request.
@@ -123,6 +128,12 @@ impl Side {
         };
         let collection = self.collection(kind);
         let object = format!("{collection}/{name}");
+        // Clusters of other sequences are in the same collection.
+        let scope = if kind.namespaced {
+            String::new()
+        } else {
+            format!("&fieldSelector=metadata.name%3D{name}")
+        };
         let mut query = format!("fieldValidation={}", step.validation);
         let status_of = |status: bool| {
             if status {
@@ -138,23 +149,56 @@ impl Side {
             body["metadata"]["name"] = name.as_str().into();
             body
         };
-        let (code, body) = match &step.op {
-            Op::Create { body, dry_run } => {
-                if *dry_run {
+        let mut answer = match &step.op {
+            Op::Create {
+                body,
+                dry_run,
+                generate_name,
+            } => {
+                if *dry_run || *generate_name {
                     query.push_str("&dryRun=All");
                 }
+                let mut body = typed(body);
+                if *generate_name {
+                    body["metadata"].as_object_mut().unwrap().remove("name");
+                    body["metadata"]["generateName"] = "generated-".into();
+                }
+                self.add_owner(step, &mut body);
                 let path = format!("{collection}?{query}&fieldManager=creator");
-                self.send(Method::POST, &path, "application/json", Some(&typed(body)))
+                self.send(Method::POST, &path, "application/json", Some(&body))
                     .await
             }
+            Op::Pages { limit } => self.pages(&collection, &object, *limit, &name).await,
+            Op::Metadata { list } => {
+                self.metadata(
+                    if *list && kind.namespaced {
+                        &collection
+                    } else {
+                        &object
+                    },
+                    *list && kind.namespaced,
+                )
+                .await
+            }
+            Op::WatchList { labels } => self.watch_list(&collection, labels, &scope).await,
+            Op::DeleteAll { labels } => {
+                let path = format!("{collection}?labelSelector={labels}{scope}");
+                self.send(Method::DELETE, &path, "", None).await
+            }
+            Op::Managers { reset } => self.change_managers(&object, *reset).await,
+            Op::Event { body } => self.event(body).await,
             Op::Get => self.send(Method::GET, &object, "", None).await,
-            Op::List { labels, limit } => {
+            Op::List {
+                labels,
+                limit,
+                fields,
+            } => {
                 let labels: String = form_urlencoded::byte_serialize(labels.as_bytes()).collect();
-                // Clusters of other sequences are in the same collection.
+                let fields: String = form_urlencoded::byte_serialize(fields.as_bytes()).collect();
                 let scope = if kind.namespaced {
-                    String::new()
+                    format!("&fieldSelector={fields}")
                 } else {
-                    format!("&fieldSelector=metadata.name%3D{name}")
+                    scope
                 };
                 let path = format!("{collection}?labelSelector={labels}&limit={limit}{scope}");
                 self.send(Method::GET, &path, "", None).await
@@ -167,6 +211,7 @@ impl Side {
             } => {
                 let mut body = typed(body);
                 self.name(step, &mut body, *revision, *uid);
+                self.add_owner(step, &mut body);
                 let path = format!("{}?{query}&fieldManager=updater", status_of(*status));
                 self.send(Method::PUT, &path, "application/json", Some(&body))
                     .await
@@ -216,17 +261,25 @@ impl Side {
                     .await
             }
         };
-        if body["kind"] == kind.kind && code < 300 {
+        if matches!(step.op, Op::Delete { .. } | Op::DeleteAll { .. }) {
+            self.wait_for_garbage_collector(&object).await;
+        }
+        if self.has_owned {
+            self.wait_for_owned().await;
+        }
+        let body = &answer.body;
+        if body["kind"] == kind.kind && answer.code < 300 {
             let seen = self
                 .seen
                 .entry((step.kind, step.name))
                 .or_insert_with(|| (body.clone(), body.clone()));
             seen.0 = body.clone();
         }
-        Answer { code, body }
+        answer.normalize(&mut self.names);
+        answer
     }
 
-    fn uid(&self, step: &Step, named: Named) -> Option<String> {
+    pub fn uid(&self, step: &Step, named: Named) -> Option<String> {
         let seen = self.seen.get(&(step.kind, step.name));
         match named {
             Named::None => None,
@@ -251,23 +304,27 @@ impl Side {
         }
     }
 
-    /// The events of all watches, by kind, when nothing more comes.
-    pub async fn events(self) -> Vec<(&'static str, Vec<Value>)> {
+    /// What the watches of some kinds showed of this sequence.
+    pub async fn events(&mut self, watches: &Watches, kinds: &BTreeSet<usize>) -> Vec<(String, Vec<Value>)> {
         // Every event is on its way. A last write to each kind tells that all before it have come.
-        let end = json!({"metadata": {"name": "end"}});
         let mut found = Vec::new();
-        for (at, events, task) in &self.watches {
+        for at in kinds {
             let kind = &KINDS[*at];
-            let mut last = end.clone();
-            last["apiVersion"] = kind.api_version.into();
-            last["kind"] = kind.kind.into();
+            let name = if kind.namespaced {
+                END.to_owned()
+            } else {
+                format!("{END}-{}", self.suffix)
+            };
+            let mut last = json!({
+                "apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name, "labels": {"team": "a"}},
+            });
             if kind.kind == "Placement" {
                 last["spec"] = json!({});
             }
             if kind.kind == "ManagedClustersUpgrade" {
                 last["spec"] = json!({"clusterVersion": {"version": "4.15.3"}});
             }
-            let (code, body) = self
+            let ended = self
                 .send(
                     Method::POST,
                     &self.collection(kind),
@@ -275,15 +332,13 @@ impl Side {
                     Some(&last),
                 )
                 .await;
-            assert_eq!(code, 201, "{body}");
-            let is_here = |event: &Value| event["object"]["metadata"]["name"] == "end";
-            while !events.lock().unwrap().iter().any(is_here) {
-                tokio::time::sleep(Duration::from_millis(2)).await;
+            assert_eq!(ended.code, 201, "{}", ended.body);
+            for (title, mut events) in watches.of(*at, &self.suffix).await {
+                events
+                    .iter_mut()
+                    .for_each(|event| normalize_event(event, &mut self.names));
+                found.push((title, events));
             }
-            task.abort();
-            let mut events = events.lock().unwrap().clone();
-            events.retain(|event| !is_here(event));
-            found.push((kind.kind, events));
         }
         found
     }

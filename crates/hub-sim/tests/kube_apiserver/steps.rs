@@ -10,7 +10,10 @@ pub struct Random(u64);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1))
+        // Neighbouring seeds begin far from each other.
+        let mut random = Self(seed.wrapping_mul(0xd129_0d3a_f5a3_1b27) ^ 0x5851_f42d_4c95_7f2d);
+        random.0 = random.next();
+        random
     }
 
     pub fn next(&mut self) -> u64 {
@@ -45,16 +48,43 @@ pub enum Named {
 }
 
 /// One request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Op {
+    /// A name is only generated in a dry run, as it differs.
     Create {
         body: Value,
         dry_run: bool,
+        generate_name: bool,
     },
     Get,
     List {
         labels: &'static str,
         limit: u64,
+        fields: &'static str,
+    },
+    /// All pages of a list; between the first and the second, an object is labelled.
+    Pages {
+        limit: u64,
+    },
+    /// Only the metadata, of the object or of the collection.
+    Metadata {
+        list: bool,
+    },
+    /// A watch that begins with what exists, until it says that this was all.
+    WatchList {
+        labels: &'static str,
+    },
+    /// The objects with these labels are deleted.
+    DeleteAll {
+        labels: &'static str,
+    },
+    /// The managers are forgotten, or renamed as kubectl does it.
+    Managers {
+        reset: bool,
+    },
+    /// An event is recorded, and read as one of the core group.
+    Event {
+        body: Value,
     },
     Put {
         body: Value,
@@ -85,7 +115,7 @@ pub enum Op {
 }
 
 /// A request about an object.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Step {
     /// Index of the kind.
     pub kind: usize,
@@ -100,7 +130,7 @@ pub fn draw(random: &mut Random) -> Step {
     // Most requests are about few objects, so that they meet.
     let at = if random.chance(50) { at % 2 } else { at };
     let kind = &KINDS[at];
-    let name = random.pick(vec!["a", "a", "a", "b"]);
+    let name = random.pick(vec!["a", "a", "a", "b", "b", "c"]);
     let validation = random.pick(vec!["", "", "Strict", "Ignore", "Warn"]);
     let status = kind.has_status && random.chance(40);
     let revision = random.pick(vec![
@@ -115,19 +145,31 @@ pub fn draw(random: &mut Random) -> Step {
         0..25 => Op::Create {
             body: with_metadata(objects::spec(kind, random), random),
             dry_run: random.chance(10),
+            generate_name: random.chance(5),
         },
         25..30 => Op::Get,
         30..35 => Op::List {
-            labels: random.pick(vec!["", "team=a", "team!=a", "team in (a,b)", "!team"]),
+            labels: random.pick(vec!["", "team=a", "team!=a", "team in (a,b)", "team notin (a),team", "!team"]),
             limit: random.pick(vec![0, 1]),
+            fields: random.pick(vec!["", "", "metadata.name=a", "metadata.name!=a"]),
         },
-        35..50 => Op::Put {
+        35..37 => Op::Pages { limit: random.between(1, 2) },
+        37..39 => Op::Metadata { list: random.chance(50) },
+        39..41 => Op::WatchList {
+            labels: random.pick(vec!["", "team=a"]),
+        },
+        41..43 => Op::DeleteAll {
+            labels: random.pick(vec!["team=a", "team"]),
+        },
+        43..46 => Op::Managers { reset: random.chance(40) },
+        46..47 => Op::Event { body: objects::event(random) },
+        47..56 => Op::Put {
             body: changed(at, status, random),
             revision,
             uid,
             status,
         },
-        50..68 => Op::Merge {
+        56..68 => Op::Merge {
             body: changed(at, status, random),
             revision: if random.chance(60) { Named::None } else { revision },
             uid,
@@ -188,6 +230,12 @@ fn with_metadata(mut body: Value, random: &mut Random) -> Value {
         json!({"finalizers": []}),
         json!({"labels": {"team": "not valid!"}}),
     ];
+    let mut choices = choices;
+    choices.extend([
+        json!({"labels": null, "annotations": {"note": null}}),
+        json!({"labels": {"team": "a"}, "finalizers": ["example.com/hold", "undotted"]}),
+        json!({"annotations": {"note": "y"}, "foreign": true}),
+    ]);
     body["metadata"] = random.pick(choices);
     body
 }

@@ -1,0 +1,185 @@
+//! Reading an object as the server does: its type and place are checked, unknown fields and meaningless nulls go, defaults come.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use super::{FieldValidation, Writer, text};
+use crate::error::ApiError;
+
+impl Writer<'_> {
+    /// Reads the body of a POST or PUT.
+    pub(super) fn read(&mut self, object: &mut Value) -> Result<(), ApiError> {
+        self.check_type(object)?;
+        let kind = Arc::clone(&self.kind);
+        let refused = |why: &str| {
+            let (kind, version) = (&kind.kind, &kind.version);
+            ApiError::bad_request(format!(
+                "{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"
+            ))
+        };
+        let unknown = self.coerce(object).map_err(|why| refused(&why))?;
+        match self.options.validation {
+            FieldValidation::Strict if !unknown.is_empty() => Err(refused(&strict_error(&unknown))),
+            FieldValidation::Ignore => Ok(()),
+            _ => {
+                self.warnings.extend(unknown);
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads an object that a patch made.
+    pub(super) fn read_patched(&mut self, object: &mut Value) -> Result<(), ApiError> {
+        let patched = object.to_string();
+        let unknown = self.check_patched_type(object).and_then(|()| self.coerce(object));
+        let unknown = unknown.map_err(|why| ApiError::invalid_patch(&patched, &why))?;
+        match self.options.validation {
+            FieldValidation::Strict if !unknown.is_empty() => {
+                Err(ApiError::invalid_patch(&patched, &strict_error(&unknown)))
+            }
+            FieldValidation::Ignore => Ok(()),
+            _ => {
+                self.warnings.extend(unknown);
+                Ok(())
+            }
+        }
+    }
+
+    /// Removes what the schema does not know, `null`s and empty metadata, and adds defaults. Returns what was unknown.
+    ///
+    /// # Errors
+    /// Metadata, or a field of a built-in kind, has another type.
+    pub(super) fn coerce(&self, object: &mut Value) -> Result<Vec<String>, String> {
+        let schema = &self.kind.schema;
+        if let Some(error) = object
+            .get("metadata")
+            .and_then(|meta| schema.field("metadata")?.type_error(meta, "metadata"))
+        {
+            return Err(error);
+        }
+        if !self.kind.is_custom
+            && let Some(error) = schema.type_error(object, "")
+        {
+            return Err(error);
+        }
+        let unknown = schema.prune(object);
+        schema.drop_nulls(object);
+        schema.tidy_metadata(object);
+        if !self.kind.is_custom {
+            schema.drop_empty(object, &self.kind.always);
+            if self.kind.kind == "Secret" {
+                encode_string_data(object);
+            }
+        }
+        schema.fill_defaults(object);
+        if self.kind.is_namespace() {
+            label_with_name(object);
+        }
+        Ok(unknown
+            .iter()
+            .map(|field| format!("unknown field \"{field}\""))
+            .collect())
+    }
+
+    /// The kind of a body must be the one of the path.
+    pub(super) fn check_type(&self, object: &Value) -> Result<(), ApiError> {
+        let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
+        if !object.is_object() {
+            return Err(ApiError::bad_request("the body is not an object"));
+        }
+        let expected = self.kind.api_version();
+        if !version.is_empty() && version != expected {
+            return Err(ApiError::bad_request(format!(
+                "the API version in the data ({version}) does not match the expected API version ({expected})"
+            )));
+        }
+        if (!kind.is_empty() && kind != self.kind.kind)
+            || (self.kind.is_custom && (kind.is_empty() || version.is_empty()))
+        {
+            let found = format!("{version}, Kind={kind}");
+            return Err(ApiError::bad_request(format!(
+                "{found}: the object is not a {} of {expected}",
+                self.kind.kind
+            )));
+        }
+        Ok(())
+    }
+
+    fn check_patched_type(&self, object: &Value) -> Result<(), String> {
+        if object.is_object() {
+            Ok(())
+        } else {
+            Err(format!("the patch makes no {}", self.kind.kind))
+        }
+    }
+
+    /// The namespace of a body must be the one of the path. It is filled in if it is absent.
+    pub(super) fn check_namespace(&self, object: &mut Value) -> Result<(), ApiError> {
+        let given = text(object, "/metadata/namespace").to_owned();
+        let wanted = if self.kind.namespaced { self.namespace } else { "" };
+        if given.is_empty() && !wanted.is_empty() {
+            if let Some(meta) = metadata(object) {
+                meta.insert("namespace".to_owned(), wanted.into());
+            }
+        } else if given != wanted {
+            return Err(ApiError::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The name of a body must be the one of the path.
+    pub(super) fn check_name(&self, object: &Value) -> Result<(), ApiError> {
+        let given = text(object, "/metadata/name");
+        if given.is_empty() {
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({} based on URL) was undeterminable: name must be provided",
+                self.name
+            )));
+        }
+        if given == self.name {
+            return Ok(());
+        }
+        Err(ApiError::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({})",
+            self.name
+        )))
+    }
+}
+
+fn strict_error(unknown: &[String]) -> String {
+    format!("strict decoding error: {}", unknown.join(", "))
+}
+
+/// The texts of a secret are stored like its other data.
+fn encode_string_data(secret: &mut Value) {
+    let texts = secret
+        .as_object_mut()
+        .and_then(|secret| secret.remove("stringData"));
+    for (name, text) in texts.as_ref().and_then(Value::as_object).into_iter().flatten() {
+        secret["data"][name] = STANDARD.encode(text.as_str().unwrap_or_default()).into();
+    }
+}
+
+/// Every namespace has a label with its name.
+pub(super) fn label_with_name(object: &mut Value) {
+    let name = text(object, "/metadata/name").to_owned();
+    if let Some(meta) = metadata(object).filter(|_| !name.is_empty()) {
+        let labels = meta.entry("labels").or_insert_with(|| json!({}));
+        labels["kubernetes.io/metadata.name"] = name.into();
+    }
+}
+
+/// The metadata of an object, which becomes a map if it is none.
+pub(super) fn metadata(object: &mut Value) -> Option<&mut Map<String, Value>> {
+    let object = object.as_object_mut()?;
+    let meta = object.entry("metadata").or_insert_with(|| json!({}));
+    if !meta.is_object() {
+        *meta = json!({});
+    }
+    meta.as_object_mut()
+}

@@ -1,0 +1,218 @@
+//! Requests that are more than one request, and what must be waited for after them.
+
+use std::time::Duration;
+
+use futures::{AsyncBufReadExt as _, TryStreamExt as _};
+use http::{Method, Request};
+use serde_json::{Value, json};
+
+use crate::compare::Answer;
+use crate::objects::KINDS;
+use crate::side::Side;
+use crate::steps::{Named, Step};
+
+/// The upgrade that owns the config map `c`.
+const OWNER: (usize, &str) = (1, "a");
+/// The config map that has owners: only one object, so that the order of events is determined.
+const OWNED: (usize, &str) = (5, "c");
+
+impl Side {
+    /// All pages of a list. Between the first and the second, an object gets a label, which the pages must not show.
+    pub async fn pages(&mut self, collection: &str, object: &str, limit: u64, name: &str) -> Answer {
+        let mut pages = Vec::new();
+        let mut token = String::new();
+        loop {
+            let page = self
+                .send(
+                    Method::GET,
+                    &format!("{collection}?limit={limit}&continue={token}"),
+                    "",
+                    None,
+                )
+                .await;
+            let next = page.body["metadata"]["continue"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
+            // Clusters of other sequences come and go.
+            if !collection.contains("/namespaces/") {
+                break;
+            }
+            let code = page.code;
+            pages.push(page.body);
+            if code != 200 || next.is_empty() {
+                break;
+            }
+            if token.is_empty() {
+                let patch = json!({"metadata": {"labels": {"paged": name}}});
+                let path = format!("{object}?fieldManager=pager");
+                self.send(Method::PATCH, &path, "application/merge-patch+json", Some(&patch))
+                    .await;
+            }
+            token = next;
+        }
+        Answer {
+            code: 200,
+            body: pages.into(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// An object or a list as `PartialObjectMetadata`.
+    pub async fn metadata(&self, path: &str, list: bool) -> Answer {
+        let form = if list {
+            "PartialObjectMetadataList"
+        } else {
+            "PartialObjectMetadata"
+        };
+        let accept = format!("application/json;as={form};g=meta.k8s.io;v=v1");
+        self.send_accepting(&accept, Method::GET, path, "", None).await
+    }
+
+    /// What a watch shows of the objects that exist, until the bookmark that ends them.
+    pub async fn watch_list(&self, collection: &str, labels: &str, scope: &str) -> Answer {
+        let path = format!(
+            "{collection}?watch=true&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan\
+             &labelSelector={labels}&timeoutSeconds=60{scope}"
+        );
+        let request = Request::get(path).body(Vec::new()).unwrap();
+        let mut lines = self.client().request_stream(request).await.unwrap().lines();
+        let mut events = Vec::new();
+        while let Some(line) = lines.try_next().await.unwrap() {
+            let mut event: Value = serde_json::from_str(&line).unwrap();
+            let is_end = event["type"] == "BOOKMARK";
+            if is_end {
+                event["object"]["metadata"]["resourceVersion"] = Value::Null;
+            }
+            events.push(event);
+            if is_end {
+                break;
+            }
+        }
+        Answer {
+            code: 200,
+            body: events.into(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Forgets the managers of an object, or makes one of updates one of applies, as kubectl does for objects that it applied
+    /// before there was server-side apply.
+    pub async fn change_managers(&self, object: &str, reset: bool) -> Answer {
+        let found = self.send(Method::GET, object, "", None).await;
+        let mut managers = found.body["metadata"]["managedFields"].clone();
+        if reset || !managers.is_array() {
+            managers = json!([{}]);
+        }
+        for manager in managers
+            .as_array_mut()
+            .unwrap()
+            .iter_mut()
+            .filter(|manager| manager["manager"] == "creator")
+        {
+            manager["manager"] = "one".into();
+            manager["operation"] = "Apply".into();
+        }
+        let patch = json!([
+            {"op": "replace", "path": "/metadata/managedFields", "value": managers},
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": found.body["metadata"]["resourceVersion"]},
+        ]);
+        let path = format!("{object}?fieldManager=migrator");
+        self.send(Method::PATCH, &path, "application/json-patch+json", Some(&patch))
+            .await
+    }
+
+    /// Records an event, and reads it as one of the core group.
+    pub async fn event(&self, body: &Value) -> Answer {
+        let namespace = self.namespace();
+        let mut body = body.clone();
+        body["apiVersion"] = "events.k8s.io/v1".into();
+        body["kind"] = "Event".into();
+        body["metadata"] = json!({"name": "event", "namespace": namespace});
+        body["regarding"]["namespace"] = namespace.into();
+        let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
+        let created = self
+            .send(Method::POST, &path, "application/json", Some(&body))
+            .await;
+        let core = self
+            .send(
+                Method::GET,
+                &format!("/api/v1/namespaces/{namespace}/events/event"),
+                "",
+                None,
+            )
+            .await;
+        Answer {
+            body: json!([created.body, core.code, core.body]),
+            ..created
+        }
+    }
+
+    /// Some objects have an owner.
+    pub fn add_owner(&mut self, step: &Step, body: &mut Value) {
+        if (step.kind, step.name) != OWNED {
+            return;
+        }
+        let owner = Step {
+            kind: OWNER.0,
+            name: OWNER.1,
+            ..step.clone()
+        };
+        if let Some(uid) = self.uid(&owner, Named::Current) {
+            let kind = &KINDS[OWNER.0];
+            self.has_owned = true;
+            body["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": kind.api_version, "kind": kind.kind, "name": OWNER.1, "uid": uid,
+                "blockOwnerDeletion": step.validation != "Warn",
+            }]);
+        }
+    }
+
+    /// The garbage collector removes its finalizers when it has done what they ask for.
+    pub async fn wait_for_garbage_collector(&self, object: &str) {
+        loop {
+            let found = self.send(Method::GET, object, "", None).await;
+            let finalizers = found.body["metadata"]["finalizers"].as_array();
+            let is_waiting = finalizers.is_some_and(|list| {
+                list.iter()
+                    .any(|name| name == "orphan" || name == "foregroundDeletion")
+            });
+            if !is_waiting || self.is_blocked(&found.body).await {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// Whether an owner waits for an object that is held.
+    async fn is_blocked(&self, owner: &Value) -> bool {
+        let owned = self.owned().await;
+        let references = owned["metadata"]["ownerReferences"].as_array();
+        let blocks = |reference: &Value| {
+            reference["uid"] == owner["metadata"]["uid"] && reference["blockOwnerDeletion"] == true
+        };
+        references.is_some_and(|list| list.iter().any(blocks))
+            && owned["metadata"]["deletionTimestamp"].is_string()
+    }
+
+    async fn owned(&self) -> Value {
+        let path = format!("{}/{}", self.collection(&KINDS[OWNED.0]), OWNED.1);
+        self.send(Method::GET, &path, "", None).await.body
+    }
+
+    /// An object whose owner is gone is deleted, and one that is gone frees its owner.
+    pub async fn wait_for_owned(&self) {
+        let owner = format!("{}/{}", self.collection(&KINDS[OWNER.0]), OWNER.1);
+        loop {
+            let owned = self.owned().await;
+            let reference = owned["metadata"]["ownerReferences"][0]["uid"].clone();
+            let is_deleting = owned["metadata"]["deletionTimestamp"].is_string();
+            let found = self.send(Method::GET, &owner, "", None).await;
+            if reference.is_null() || is_deleting || found.body["metadata"]["uid"] == reference {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        self.wait_for_garbage_collector(&owner).await;
+    }
+}
