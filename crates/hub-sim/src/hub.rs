@@ -73,11 +73,7 @@ impl Hub {
         }));
         hub.change(|state| kinds::all().into_iter().for_each(|kind| state.add_kind(kind)));
         for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
-            hub.create(
-                "",
-                "namespaces",
-                &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
-            );
+            hub.create("", "namespaces", &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
         }
         hub
     }
@@ -124,7 +120,7 @@ impl Hub {
                 options: &options,
                 now: &now,
                 warnings: &mut Vec::new(),
-                is_untidy: false,
+ is_untidy: false,
             };
             writer.create(object.clone()).ok().map(|written| written.object)
         })

@@ -58,9 +58,7 @@ impl Kind {
     pub fn from_crd(crd: &Value) -> Result<Self, String> {
         let text = |path: &str| {
             let found = crd.pointer(path).and_then(Value::as_str);
-            found
-                .map(str::to_owned)
-                .ok_or_else(|| format!("the CRD has no text at {path}"))
+            found.map(str::to_owned).ok_or_else(|| format!("the CRD has no text at {path}"))
         };
         let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
         let version = versions
@@ -75,11 +73,7 @@ impl Kind {
         let short_names = crd.pointer("/spec/names/shortNames").and_then(Value::as_array);
         Ok(Self {
             group: text("/spec/group")?,
-            version: version
-                .get("name")
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned(),
+            version: version.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
             kind: text("/spec/names/kind")?,
             plural: text("/spec/names/plural")?,
             singular: text("/spec/names/singular").unwrap_or_default(),
@@ -175,13 +169,7 @@ impl Kind {
 
 impl Column {
     fn parse(column: &Value) -> Self {
-        let text = |name: &str| {
-            column
-                .get(name)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned()
-        };
+        let text = |name: &str| column.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         Self {
             name: text("name"),
             of: text("type"),

@@ -52,19 +52,16 @@ async fn main() -> Result<()> {
         ..Options::default()
     });
     for path in &serve.crds {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let crd = serde_saphyr::from_str(&text).with_context(|| format!("{} is not YAML", path.display()))?;
-        hub.add_crd(&crd)
-            .map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))?;
+        hub.add_crd(&crd).map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))?;
     }
     let listener = TcpListener::bind(serve.listen)
         .await
         .with_context(|| format!("cannot listen on {}", serve.listen))?;
     let address = listener.local_addr()?;
     if let Some(path) = &serve.kubeconfig {
-        std::fs::write(path, kubeconfig(address))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(path, kubeconfig(address)).with_context(|| format!("cannot write {}", path.display()))?;
     }
     println!("hub-sim serves http://{address}");
     std::io::stdout().flush()?;
@@ -92,9 +89,7 @@ async fn serve_connection(stream: TcpStream, hub: Hub) {
         async move { Ok::<_, Infallible>(service.handle(request).await) }
     });
     // A client that goes away ends its connection; there is nobody to tell.
-    let _ = http1::Builder::new()
-        .serve_connection(TokioIo::new(stream), answer)
-        .await;
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
 }
 
 /// Plays kube-controller-manager.

@@ -31,9 +31,7 @@ pub struct State {
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State")
-            .field("revision", &self.revision)
-            .finish_non_exhaustive()
+        f.debug_struct("State").field("revision", &self.revision).finish_non_exhaustive()
     }
 }
 
@@ -48,9 +46,7 @@ impl UidSource {
     fn next(&mut self) -> u64 {
         self.count += 1;
         // SplitMix64: every count gives another number, whatever the seed.
-        let mut mixed = self
-            .seed
-            .wrapping_add(self.count.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut mixed = self.seed.wrapping_add(self.count.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
@@ -172,11 +168,7 @@ impl State {
             }
         }
         if change.kind == ChangeKind::Deleted {
-            let orphaned = self
-                .dependents
-                .get(&change.after.uid)
-                .cloned()
-                .unwrap_or_default();
+            let orphaned = self.dependents.get(&change.after.uid).cloned().unwrap_or_default();
             self.unchecked.extend(orphaned);
             // A namespace that only this object kept may be gone now.
             let namespace = change.after.namespace();
@@ -185,10 +177,7 @@ impl State {
             }
         } else {
             for owner in &change.after.owners {
-                self.dependents
-                    .entry(owner.clone())
-                    .or_default()
-                    .insert(entry.clone());
+                self.dependents.entry(owner.clone()).or_default().insert(entry.clone());
             }
             if change.after.is_deleting || !change.after.owners.is_empty() {
                 self.unchecked.insert(entry);
@@ -221,11 +210,7 @@ impl State {
         self.collections
             .iter()
             .filter(|collection| collection.kind.group == group && collection.kind.kind == kind)
-            .any(|collection| {
-                collection
-                    .get(key)
-                    .is_some_and(|object| object.uid.as_ref() == uid)
-            })
+            .any(|collection| collection.get(key).is_some_and(|object| object.uid.as_ref() == uid))
     }
 
     /// Forgets the log up to a revision.

@@ -43,13 +43,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(
-        hub: &Hub,
-        id: KindId,
-        place: &Place,
-        query: &Query,
-        form: Form,
-    ) -> Result<Self, ApiError> {
+    pub(super) fn new(hub: &Hub, id: KindId, place: &Place, query: &Query, form: Form) -> Result<Self, ApiError> {
         let news = hub.subscribe();
         let timeout = query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
         let timeout = timeout.map_or(MAX_DURATION, Duration::from_secs);
@@ -82,16 +76,11 @@ impl Watch {
         let initial = query.text("sendInitialEvents");
         if initial == "true" || (from == 0 && initial.is_empty()) {
             let lines = self.hub.read(|state| {
-                let page = state
-                    .collection(self.id)
-                    .page(current, &self.namespace, None, 0, |object| {
-                        self.selector.matches(object)
-                    });
+                let page = state.collection(self.id).page(current, &self.namespace, None, 0, |object| {
+                    self.selector.matches(object)
+                });
                 let objects = page.map(|page| page.objects).unwrap_or_default();
-                objects
-                    .iter()
-                    .map(|object| self.line("ADDED", object))
-                    .collect::<Vec<_>>()
+                objects.iter().map(|object| self.line("ADDED", object)).collect::<Vec<_>>()
             });
             self.initial = lines;
             self.initial.reverse();
@@ -127,11 +116,7 @@ impl Watch {
             if !lines.is_empty() {
                 return Some(lines);
             }
-            let bookmark = if self.bookmarks {
-                self.next_bookmark
-            } else {
-                self.ends
-            };
+            let bookmark = if self.bookmarks { self.next_bookmark } else { self.ends };
             tokio::select! {
                 biased;
                 changed = self.news.changed() => if changed.is_err() {
@@ -150,10 +135,7 @@ impl Watch {
     fn lines(&mut self) -> String {
         let hub = self.hub.clone();
         let found = hub.read(|state| {
-            let changes = state
-                .collection(self.id)
-                .changes_after(self.revision)
-                .map_err(|_| state.revision())?;
+            let changes = state.collection(self.id).changes_after(self.revision).map_err(|_| state.revision())?;
             let mut lines = String::new();
             for change in changes {
                 if let Some(line) = self.event(change) {
@@ -169,8 +151,7 @@ impl Watch {
             }
             Err(current) => {
                 self.is_over = true;
-                let error =
-                    ApiError::expired(format!("too old resource version: {} ({current})", self.revision));
+                let error = ApiError::expired(format!("too old resource version: {} ({current})", self.revision));
                 event_line("ERROR", &error.to_status().to_string())
             }
         }
@@ -179,28 +160,19 @@ impl Watch {
     /// What a change is for this watch: an object that leaves the selection is deleted for it.
     fn event(&self, change: &Change) -> Option<String> {
         let is_here = |object: &Arc<Object>| {
-            (self.namespace.is_empty() || object.namespace() == self.namespace)
-                && self.selector.matches(object)
+            (self.namespace.is_empty() || object.namespace() == self.namespace) && self.selector.matches(object)
         };
         let before = change.before.as_ref().filter(|object| is_here(object));
-        let after =
-            Some(&change.after).filter(|object| change.kind != ChangeKind::Deleted && is_here(object));
+        let after = Some(&change.after).filter(|object| change.kind != ChangeKind::Deleted && is_here(object));
         match (before, after) {
             (None, None) => None,
             (None, Some(after)) => Some(self.line("ADDED", after)),
             (Some(_), Some(after)) => Some(self.line("MODIFIED", after)),
-            (Some(_), None) if change.kind == ChangeKind::Deleted => {
-                Some(self.line("DELETED", &change.after))
-            }
+            (Some(_), None) if change.kind == ChangeKind::Deleted => Some(self.line("DELETED", &change.after)),
             (Some(before), None) => {
                 let mut last = before.value();
                 last["metadata"]["resourceVersion"] = change.revision.to_string().into();
-                let last = Object::new(
-                    Arc::clone(&before.key),
-                    last,
-                    before.managers.clone(),
-                    change.revision,
-                );
+                let last = Object::new(Arc::clone(&before.key), last, before.managers.clone(), change.revision);
                 Some(self.line("DELETED", &last))
             }
         }
@@ -215,9 +187,7 @@ impl Watch {
         if let Some((name, value)) = annotation {
             metadata["annotations"] = json!({name: value});
         }
-        let mut object = self
-            .hub
-            .read(|state| state.collection(self.id).kind.empty_object());
+        let mut object = self.hub.read(|state| state.collection(self.id).kind.empty_object());
         object["metadata"] = metadata;
         event_line("BOOKMARK", &object.to_string())
     }

@@ -21,10 +21,7 @@ fn built_in() -> Vec<Kind> {
     let namespace = Kind {
         has_status: true,
         short_names: vec!["ns".to_owned()],
-        columns: columns(&[
-            ("Status", "string", ".status.phase"),
-            ("Age", "date", ".metadata.creationTimestamp"),
-        ]),
+        columns: columns(&[("Status", "string", ".status.phase"), ("Age", "date", ".metadata.creationTimestamp")]),
         ..Kind::built_in("", "v1", "Namespace", "namespaces", false)
     };
     let lease = Kind {
@@ -74,10 +71,7 @@ fn built_in() -> Vec<Kind> {
         Kind::built_in(RBAC, "v1", "Role", "roles", true),
         Kind::built_in(RBAC, "v1", "RoleBinding", "rolebindings", true),
         policy("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
-        policy(
-            "ValidatingAdmissionPolicyBinding",
-            "validatingadmissionpolicybindings",
-        ),
+        policy("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
     ]
 }
 
@@ -121,16 +115,14 @@ fn config_map_schema() -> Value {
 fn event_schema() -> Value {
     let text = || json!({"type": "string"});
     let time = || json!({"type": "string", "format": "micro-time"});
-    let object = || {
-        json!({
-            "type": "object",
-            "x-kubernetes-map-type": "atomic",
-            "properties": {
-                "apiVersion": text(), "fieldPath": text(), "kind": text(), "name": text(), "namespace": text(),
-                "resourceVersion": text(), "uid": text(),
-            },
-        })
-    };
+    let object = || json!({
+        "type": "object",
+        "x-kubernetes-map-type": "atomic",
+        "properties": {
+            "apiVersion": text(), "fieldPath": text(), "kind": text(), "name": text(), "namespace": text(),
+            "resourceVersion": text(), "uid": text(),
+        },
+    });
     json!({"type": "object", "properties": {
         "action": text(),
         "deprecatedCount": {"type": "integer"},

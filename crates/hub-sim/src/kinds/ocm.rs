@@ -1,8 +1,6 @@
 //! The kinds of Open Cluster Management, described here: which fields exist, which are required, defaults, and how lists are
 //! merged. The conformance test compares them with the definitions of the pinned OCM.
 
-mod works;
-
 use serde_json::{Map, Value, json};
 
 const CLUSTER: &str = "cluster.open-cluster-management.io";
@@ -19,7 +17,7 @@ pub(super) fn definitions() -> Vec<Value> {
         set_binding(),
         placement(),
         placement_decision(),
-        works::manifest_work(),
+        manifest_work(),
     ]
 }
 
@@ -60,10 +58,7 @@ fn definition(names: &Names, columns: &[(&str, &str, &str)], schema: &Value) -> 
 }
 
 fn object(fields: &[(&str, Value)]) -> Value {
-    let properties: Map<String, Value> = fields
-        .iter()
-        .map(|(name, schema)| ((*name).to_owned(), schema.clone()))
-        .collect();
+    let properties: Map<String, Value> = fields.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone())).collect();
     json!({"type": "object", "properties": properties})
 }
 
@@ -84,10 +79,7 @@ fn list(items: Value) -> Value {
 }
 
 fn keyed(keys: &[&str], items: Value) -> Value {
-    with(
-        list(items),
-        &json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys}),
-    )
+    with(list(items), &json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys}))
 }
 
 fn text() -> Value {
@@ -121,10 +113,7 @@ fn condition() -> Value {
     required(
         &["lastTransitionTime", "message", "reason", "status", "type"],
         object(&[
-            (
-                "lastTransitionTime",
-                json!({"type": "string", "format": "date-time"}),
-            ),
+            ("lastTransitionTime", json!({"type": "string", "format": "date-time"})),
             ("message", limited(0, 32_768, None)),
             ("observedGeneration", json!({"type": "integer", "minimum": 0})),
             ("reason", limited(1, 1024, Some(REASON))),
@@ -149,10 +138,7 @@ fn expressions() -> Value {
 fn label_selector() -> Value {
     let schema = object(&[
         ("matchExpressions", expressions()),
-        (
-            "matchLabels",
-            json!({"type": "object", "additionalProperties": {"type": "string"}}),
-        ),
+        ("matchLabels", json!({"type": "object", "additionalProperties": {"type": "string"}})),
     ]);
     with(schema, &json!({"x-kubernetes-map-type": "atomic"}))
 }
@@ -166,24 +152,14 @@ fn taint_fields() -> [(&'static str, Value); 2] {
 
 fn managed_cluster() -> Value {
     let [effect, key] = taint_fields();
-    let added = (
-        "timeAdded",
-        json!({"type": "string", "format": "date-time", "nullable": true}),
-    );
-    let taint = required(
-        &["effect", "key"],
-        object(&[effect, key, added, ("value", limited(0, 1024, None))]),
-    );
+    let added = ("timeAdded", json!({"type": "string", "format": "date-time", "nullable": true}));
+    let taint = required(&["effect", "key"], object(&[effect, key, added, ("value", limited(0, 1024, None))]));
     let client = required(&["url"], object(&[("caBundle", text()), ("url", text())]));
     let quantities = json!({"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": true}});
     let claim = object(&[("name", limited(1, 253, None)), ("value", limited(1, 1024, None))]);
     let namespace = required(
         &["clusterSet", "name"],
-        object(&[
-            ("clusterSet", text()),
-            ("conditions", conditions()),
-            ("name", limited(0, 63, None)),
-        ]),
+        object(&[("clusterSet", text()), ("conditions", conditions()), ("name", limited(0, 63, None))]),
     );
     let schema = object(&[
         (
@@ -217,16 +193,8 @@ fn managed_cluster() -> Value {
     };
     let columns = [
         ("Hub Accepted", "boolean", ".spec.hubAcceptsClient"),
-        (
-            "Joined",
-            "string",
-            ".status.conditions[?(@.type==\"ManagedClusterJoined\")].status",
-        ),
-        (
-            "Available",
-            "string",
-            ".status.conditions[?(@.type==\"ManagedClusterConditionAvailable\")].status",
-        ),
+        ("Joined", "string", ".status.conditions[?(@.type==\"ManagedClusterJoined\")].status"),
+        ("Available", "string", ".status.conditions[?(@.type==\"ManagedClusterConditionAvailable\")].status"),
         ("Age", "date", ".metadata.creationTimestamp"),
     ];
     definition(&names, &columns, &schema)
@@ -234,28 +202,16 @@ fn managed_cluster() -> Value {
 
 fn cluster_set() -> Value {
     const EXCLUSIVE: &str = "ExclusiveClusterSetLabel";
-    let kind = with(
-        one_of(&[EXCLUSIVE, "LabelSelector"]),
-        &json!({"default": EXCLUSIVE}),
-    );
+    let kind = with(one_of(&[EXCLUSIVE, "LabelSelector"]), &json!({"default": EXCLUSIVE}));
     let selector = required(
         &["selectorType"],
         object(&[("labelSelector", label_selector()), ("selectorType", kind)]),
     );
     let selector = with(selector, &json!({"default": {"selectorType": EXCLUSIVE}}));
-    let namespaces = keyed(
-        &["name"],
-        required(&["name"], object(&[("name", limited(0, 63, None))])),
-    );
+    let namespaces = keyed(&["name"], required(&["name"], object(&[("name", limited(0, 63, None))])));
     let spec = object(&[("clusterSelector", selector), ("managedNamespaces", namespaces)]);
-    let spec = with(
-        spec,
-        &json!({"default": {"clusterSelector": {"selectorType": EXCLUSIVE}}}),
-    );
-    let schema = object(&[
-        ("spec", spec),
-        ("status", object(&[("conditions", list(condition()))])),
-    ]);
+    let spec = with(spec, &json!({"default": {"clusterSelector": {"selectorType": EXCLUSIVE}}}));
+    let schema = object(&[("spec", spec), ("status", object(&[("conditions", list(condition()))]))]);
     let names = Names {
         group: CLUSTER,
         version: "v1beta2",
@@ -265,11 +221,7 @@ fn cluster_set() -> Value {
         scope: "Cluster",
     };
     let columns = [
-        (
-            "Empty",
-            "string",
-            ".status.conditions[?(@.type==\"ClusterSetEmpty\")].status",
-        ),
+        ("Empty", "string", ".status.conditions[?(@.type==\"ClusterSetEmpty\")].status"),
         ("Age", "date", ".metadata.creationTimestamp"),
     ];
     definition(&names, &columns, &schema)
@@ -277,10 +229,7 @@ fn cluster_set() -> Value {
 
 fn set_binding() -> Value {
     let schema = object(&[
-        (
-            "spec",
-            object(&[("clusterSet", json!({"type": "string", "minLength": 1}))]),
-        ),
+        ("spec", object(&[("clusterSet", json!({"type": "string", "minLength": 1}))])),
         ("status", object(&[("conditions", list(condition()))])),
     ]);
     let names = Names {
@@ -310,17 +259,11 @@ fn placement() -> Value {
         &["groupClusterSelector", "groupName"],
         object(&[
             ("groupClusterSelector", cluster_selector(false)),
-            (
-                "groupName",
-                json!({"type": "string", "pattern": "^[a-zA-Z0-9][-A-Za-z0-9_.]{0,61}[a-zA-Z0-9]$"}),
-            ),
+            ("groupName", json!({"type": "string", "pattern": "^[a-zA-Z0-9][-A-Za-z0-9_.]{0,61}[a-zA-Z0-9]$"})),
         ]),
     );
     let per_group = json!({"x-kubernetes-int-or-string": true, "default": "100%"});
-    let groups = object(&[
-        ("clustersPerDecisionGroup", per_group),
-        ("decisionGroups", list(group)),
-    ]);
+    let groups = object(&[("clustersPerDecisionGroup", per_group), ("decisionGroups", list(group))]);
     let score = required(
         &["type"],
         object(&[
@@ -332,17 +275,11 @@ fn placement() -> Value {
                 ),
             ),
             ("builtIn", text()),
-            (
-                "type",
-                with(one_of(&["BuiltIn", "AddOn"]), &json!({"default": "BuiltIn"})),
-            ),
+            ("type", with(one_of(&["BuiltIn", "AddOn"]), &json!({"default": "BuiltIn"}))),
         ]),
     );
     let weight = json!({"type": "integer", "default": 1, "minimum": -10, "maximum": 10});
-    let prioritizer = required(
-        &["scoreCoordinate"],
-        object(&[("scoreCoordinate", score), ("weight", weight)]),
-    );
+    let prioritizer = required(&["scoreCoordinate"], object(&[("scoreCoordinate", score), ("weight", weight)]));
     let constraint = required(
         &["topologyKey", "topologyKeyType"],
         object(&[
@@ -351,10 +288,7 @@ fn placement() -> Value {
             ("topologyKeyType", one_of(&["Label", "Claim"])),
             (
                 "whenUnsatisfiable",
-                with(
-                    one_of(&["DoNotSchedule", "ScheduleAnyway"]),
-                    &json!({"default": "ScheduleAnyway"}),
-                ),
+                with(one_of(&["DoNotSchedule", "ScheduleAnyway"]), &json!({"default": "ScheduleAnyway"})),
             ),
         ]),
     );
@@ -370,10 +304,7 @@ fn placement() -> Value {
         ("clusterSets", list(text())),
         ("decisionStrategy", object(&[("groupStrategy", groups)])),
         ("numberOfClusters", integer()),
-        (
-            "predicates",
-            list(object(&[("requiredClusterSelector", cluster_selector(true))])),
-        ),
+        ("predicates", list(object(&[("requiredClusterSelector", cluster_selector(true))]))),
         (
             "prioritizerPolicy",
             object(&[
@@ -388,10 +319,7 @@ fn placement() -> Value {
         ("sortBy", with(one_of(&["ClusterName", "Score"]), &json!({"default": "ClusterName"}))),
         (
             "spreadPolicy",
-            object(&[(
-                "spreadConstraints",
-                with(list(constraint), &json!({"maxItems": 8})),
-            )]),
+            object(&[("spreadConstraints", with(list(constraint), &json!({"maxItems": 8})))]),
         ),
         ("tolerations", list(toleration)),
     ]);
@@ -416,26 +344,15 @@ fn placement() -> Value {
         scope: "Namespaced",
     };
     let columns = [
-        (
-            "Succeeded",
-            "string",
-            ".status.conditions[?(@.type==\"PlacementSatisfied\")].status",
-        ),
-        (
-            "Reason",
-            "string",
-            ".status.conditions[?(@.type==\"PlacementSatisfied\")].reason",
-        ),
+        ("Succeeded", "string", ".status.conditions[?(@.type==\"PlacementSatisfied\")].status"),
+        ("Reason", "string", ".status.conditions[?(@.type==\"PlacementSatisfied\")].reason"),
         ("SelectedClusters", "integer", ".status.numberOfSelectedClusters"),
     ];
     definition(&names, &columns, &schema)
 }
 
 fn placement_decision() -> Value {
-    let decision = required(
-        &["clusterName", "reason"],
-        object(&[("clusterName", text()), ("reason", text())]),
-    );
+    let decision = required(&["clusterName", "reason"], object(&[("clusterName", text()), ("reason", text())]));
     let status = required(&["decisions"], object(&[("decisions", list(decision))]));
     let names = Names {
         group: CLUSTER,
@@ -446,4 +363,149 @@ fn placement_decision() -> Value {
         scope: "Namespaced",
     };
     definition(&names, &[], &object(&[("status", status)]))
+}
+
+fn manifest_work() -> Value {
+    let manifest = json!({
+        "type": "object",
+        "x-kubernetes-embedded-resource": true,
+        "x-kubernetes-preserve-unknown-fields": true,
+    });
+    let account = || limited(1, 253, Some(SUBDOMAIN));
+    let subject = required(
+        &["type"],
+        object(&[
+            (
+                "serviceAccount",
+                required(&["name", "namespace"], object(&[("name", account()), ("namespace", account())])),
+            ),
+            ("type", one_of(&["ServiceAccount"])),
+        ]),
+    );
+    let resource = || {
+        required(
+            &["name", "resource"],
+            object(&[("group", text()), ("name", text()), ("namespace", text()), ("resource", text())]),
+        )
+    };
+    let policy = with(
+        one_of(&["Foreground", "Orphan", "SelectivelyOrphan"]),
+        &json!({"default": "Foreground"}),
+    );
+    let deletion = object(&[
+        ("propagationPolicy", policy),
+        ("selectivelyOrphans", object(&[("orphaningRules", list(resource()))])),
+        ("ttlSecondsAfterFinished", integer()),
+    ]);
+    let spec = object(&[
+        ("deleteOption", deletion),
+        ("executor", object(&[("subject", subject)])),
+        ("manifestConfigs", list(manifest_config(resource()))),
+        ("workload", object(&[("manifests", list(manifest))])),
+    ]);
+    let meta = required(
+        &["ordinal"],
+        object(&[
+            ("group", text()),
+            ("kind", text()),
+            ("name", text()),
+            ("namespace", text()),
+            ("ordinal", integer()),
+            ("resource", text()),
+            ("version", text()),
+        ]),
+    );
+    let value = required(
+        &["type"],
+        object(&[
+            ("boolean", boolean()),
+            ("integer", integer()),
+            ("jsonRaw", limited(0, 1024, None)),
+            ("string", text()),
+            ("type", one_of(&["Integer", "String", "Boolean", "JsonRaw"])),
+        ]),
+    );
+    let value = required(&["fieldValue", "name"], object(&[("fieldValue", value), ("name", text())]));
+    let manifest_status = required(
+        &["conditions", "resourceMeta"],
+        object(&[
+            ("conditions", conditions()),
+            ("resourceMeta", meta),
+            ("statusFeedback", object(&[("values", keyed(&["name"], value))])),
+        ]),
+    );
+    let status = object(&[
+        ("conditions", conditions()),
+        ("resourceStatus", object(&[("manifests", list(manifest_status))])),
+    ]);
+    let names = Names {
+        group: WORK,
+        version: "v1",
+        kind: "ManifestWork",
+        plural: "manifestworks",
+        short: &[],
+        scope: "Namespaced",
+    };
+    definition(&names, &[], &object(&[("spec", spec), ("status", status)]))
+}
+
+fn manifest_config(resource: Value) -> Value {
+    let rule = required(
+        &["condition", "type"],
+        object(&[
+            ("celExpressions", list(text())),
+            ("condition", text()),
+            ("message", text()),
+            ("messageExpression", text()),
+            ("type", one_of(&["WellKnownConditions", "CEL"])),
+        ]),
+    );
+    let rule = with(
+        rule,
+        &json!({"x-kubernetes-validations": [{
+            "rule": "self.type != 'CEL' || self.condition != \"\"",
+            "message": "Condition is required for CEL rules",
+        }]}),
+    );
+    let path = required(
+        &["name", "path"],
+        object(&[("name", text()), ("path", text()), ("version", text())]),
+    );
+    let feedback = required(
+        &["type"],
+        object(&[
+            ("jsonPaths", keyed(&["name"], path)),
+            ("type", one_of(&["WellKnownStatus", "JSONPaths"])),
+        ]),
+    );
+    let ignored = required(
+        &["condition", "jsonPaths"],
+        object(&[
+            (
+                "condition",
+                with(one_of(&["OnSpokePresent", "OnSpokeChange"]), &json!({"default": "OnSpokePresent"})),
+            ),
+            ("jsonPaths", with(list(text()), &json!({"minItems": 1}))),
+        ]),
+    );
+    let apply = object(&[
+        ("fieldManager", json!({"type": "string", "default": "work-agent", "pattern": "^work-agent"})),
+        ("force", boolean()),
+        ("ignoreFields", keyed(&["condition"], ignored)),
+    ]);
+    let strategies = one_of(&["Update", "CreateOnly", "ServerSideApply", "ReadOnly"]);
+    let strategy = required(
+        &["type"],
+        object(&[("serverSideApply", apply), ("type", with(strategies, &json!({"default": "Update"})))]),
+    );
+    required(
+        &["resourceIdentifier"],
+        object(&[
+            ("conditionRules", keyed(&["condition"], rule)),
+            ("feedbackRules", list(feedback)),
+            ("feedbackScrapeType", with(one_of(&["Poll", "Watch"]), &json!({"default": "Poll"}))),
+            ("resourceIdentifier", resource),
+            ("updateStrategy", strategy),
+        ]),
+    )
 }

@@ -146,9 +146,7 @@ impl Schema {
             preserve_unknown: flag("x-kubernetes-preserve-unknown-fields") || anything || of == Type::Any,
             embedded: flag("x-kubernetes-embedded-resource"),
             properties,
-            additional: additional
-                .filter(|schema| schema.is_object())
-                .map(|schema| Box::new(Self::parse(schema))),
+            additional: additional.filter(|schema| schema.is_object()).map(|schema| Box::new(Self::parse(schema))),
             items: openapi.get("items").map(|schema| Box::new(Self::parse(schema))),
             required: texts(openapi.get("required")),
             default: openapi.get("default").cloned(),
@@ -159,11 +157,7 @@ impl Schema {
             rules: rules::Rule::parse_all(openapi),
             has_rules: false,
         };
-        let below = schema
-            .properties
-            .values()
-            .chain(schema.additional.as_deref())
-            .chain(schema.items.as_deref());
+        let below = schema.properties.values().chain(schema.additional.as_deref()).chain(schema.items.as_deref());
         schema.has_rules = !schema.rules.is_empty() || below.into_iter().any(|schema| schema.has_rules);
         if schema.embedded {
             schema.add_object_fields();
@@ -177,9 +171,7 @@ impl Schema {
             of: Type::String,
             ..Self::default()
         };
-        self.properties
-            .entry("apiVersion".to_owned())
-            .or_insert_with(text);
+        self.properties.entry("apiVersion".to_owned()).or_insert_with(text);
         self.properties.entry("kind".to_owned()).or_insert_with(text);
         self.properties.insert("metadata".to_owned(), Self::metadata());
     }
@@ -231,11 +223,7 @@ impl Limits {
         let number = |name: &str| openapi.get(name).and_then(Value::as_f64);
         let pattern = openapi.get("pattern").and_then(Value::as_str);
         Self {
-            values: openapi
-                .get("enum")
-                .and_then(Value::as_array)
-                .cloned()
-                .unwrap_or_default(),
+            values: openapi.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
             pattern: pattern.and_then(|text| {
                 let regex = Regex::new(text).ok()?;
                 Some(Pattern {

@@ -44,9 +44,7 @@ impl Schema {
             Value::Object(map) => {
                 for (name, schema) in &self.properties {
                     let Some(default) = &schema.default else { continue };
-                    let absent = map
-                        .get(name)
-                        .is_none_or(|have| have.is_null() && !schema.nullable);
+                    let absent = map.get(name).is_none_or(|have| have.is_null() && !schema.nullable);
                     if absent {
                         map.insert(name.clone(), default.clone());
                     }
@@ -137,11 +135,7 @@ fn tidy(object: &mut Value) {
     if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         for field in ["labels", "annotations"] {
             let values = meta.get_mut(field).and_then(Value::as_object_mut);
-            for value in values
-                .into_iter()
-                .flat_map(|map| map.values_mut())
-                .filter(|value| value.is_null())
-            {
+            for value in values.into_iter().flat_map(|map| map.values_mut()).filter(|value| value.is_null()) {
                 *value = "".into();
             }
         }

@@ -28,13 +28,7 @@ pub(super) fn new_object(kind: &Kind, name: &str, object: &Value) -> Result<(), 
 }
 
 /// Checks an object that is changed.
-pub(super) fn changed_object(
-    kind: &Kind,
-    name: &str,
-    object: &Value,
-    live: &Value,
-    subresource: &str,
-) -> Result<(), ApiError> {
+pub(super) fn changed_object(kind: &Kind, name: &str, object: &Value, live: &Value, subresource: &str) -> Result<(), ApiError> {
     let mut causes = metadata_causes(object);
     // Once for all kinds, once for each.
     for _ in 0..2 {
@@ -94,26 +88,14 @@ fn matches(pattern: &'static str, text: &str) -> bool {
 fn name_causes(kind: &Kind, object: &Value) -> Vec<Cause> {
     let name = text(object, "/metadata/name");
     let invalid = |field: &str, value: &str, why: String| {
-        Cause::new(
-            field,
-            CauseKind::Invalid,
-            format!("Invalid value: {}: {why}", Value::from(value)),
-        )
+        Cause::new(field, CauseKind::Invalid, format!("Invalid value: {}: {why}", Value::from(value)))
     };
     let mut causes = Vec::new();
     let problem = |value: &str| -> Option<String> {
         let (pattern, most, text) = if kind.is_namespace() {
-            (
-                LABEL,
-                63,
-                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is ",
-            )
+            (LABEL, 63, "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is ")
         } else {
-            (
-                SUBDOMAIN,
-                253,
-                "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is ",
-            )
+            (SUBDOMAIN, 253, "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is ")
         };
         if value.len() > most {
             return Some(format!("must be no more than {most} bytes"));
@@ -121,10 +103,7 @@ fn name_causes(kind: &Kind, object: &Value) -> Vec<Cause> {
         (!matches(pattern, value)).then(|| format!("{text}'{pattern}')"))
     };
     let prefix = text(object, "/metadata/generateName");
-    if let Some(why) = Some(prefix)
-        .filter(|prefix| !prefix.is_empty())
-        .and_then(|prefix| problem(prefix.trim_end_matches('-')))
-    {
+    if let Some(why) = Some(prefix).filter(|prefix| !prefix.is_empty()).and_then(|prefix| problem(prefix.trim_end_matches('-'))) {
         causes.push(invalid("metadata.generateName", prefix, why));
     }
     if name.is_empty() {
@@ -166,9 +145,7 @@ fn common_causes(object: &Value) -> Vec<Cause> {
             causes.push(Cause::new("metadata.labels", CauseKind::Invalid, text));
         }
     }
-    let owners = object
-        .pointer("/metadata/ownerReferences")
-        .and_then(Value::as_array);
+    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     for owner in owners.into_iter().flatten() {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if text(owner, &format!("/{field}")).is_empty() {
@@ -183,9 +160,7 @@ fn common_causes(object: &Value) -> Vec<Cause> {
 }
 
 pub(super) fn qualified_name_problem(name: &str) -> Option<String> {
-    let (prefix, own) = name
-        .rsplit_once('/')
-        .map_or((None, name), |(prefix, own)| (Some(prefix), own));
+    let (prefix, own) = name.rsplit_once('/').map_or((None, name), |(prefix, own)| (Some(prefix), own));
     if prefix.is_some_and(|prefix| !matches(SUBDOMAIN, prefix)) || own.len() > 63 || !matches(NAME, own) {
         return Some(
             "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
@@ -200,14 +175,7 @@ pub(super) fn qualified_name_problem(name: &str) -> Option<String> {
 /// What a change may not do.
 fn change_causes(object: &Value, live: &Value) -> Vec<Cause> {
     let mut causes: Vec<Cause> = finalizer_causes(live, object).into_iter().collect();
-    for field in [
-        "name",
-        "namespace",
-        "uid",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-    ] {
+    for field in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         let at = format!("/metadata/{field}");
         let (have, given) = (live.pointer(&at), object.pointer(&at));
         if have != given {
@@ -239,10 +207,7 @@ fn finalizer_causes(live: &Value, next: &Value) -> Option<Cause> {
 fn added_finalizers(live: &Value, next: &Value) -> Vec<String> {
     let of = |object: &Value| -> Vec<String> {
         let list = object.pointer("/metadata/finalizers").and_then(Value::as_array);
-        list.into_iter()
-            .flatten()
-            .filter_map(|item| Some(item.as_str()?.to_owned()))
-            .collect()
+        list.into_iter().flatten().filter_map(|item| Some(item.as_str()?.to_owned())).collect()
     };
     let had = of(live);
     let mut added: Vec<String> = of(next).into_iter().filter(|name| !had.contains(name)).collect();
@@ -257,9 +222,7 @@ pub(super) fn finalizer_warnings(kind: &Kind, object: &Value, live: Option<&Valu
         return Vec::new();
     }
     let nothing = Value::Null;
-    let is_unusual = |name: &String| {
-        !name.contains('/') && !["orphan", "foregroundDeletion", "kubernetes"].contains(&name.as_str())
-    };
+    let is_unusual = |name: &String| !name.contains('/') && !["orphan", "foregroundDeletion", "kubernetes"].contains(&name.as_str());
     let added = added_finalizers(live.unwrap_or(&nothing), object);
     added
         .iter()
