@@ -143,7 +143,7 @@ async fn kubectl_watches_waits_and_describes() {
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
     assert!(lines.next().unwrap().unwrap().starts_with("c1"));
     let mut wait = hub
-        .command("wait managedcluster c1 --for=condition=ManagedClusterJoined --timeout=20s -v=9")
+        .command("wait managedcluster c1 --for=condition=ManagedClusterJoined --timeout=60s")
         .stdout(Stdio::null())
         .spawn()
         .unwrap();

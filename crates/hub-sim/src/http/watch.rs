@@ -75,15 +75,12 @@ impl Watch {
         }
         let initial = query.text("sendInitialEvents");
         if initial == "true" || (from == 0 && initial.is_empty()) {
-            let lines = self.hub.read(|state| {
-                let page = state.collection(self.id).page(current, &self.namespace, None, 0, |object| {
-                    self.selector.matches(object)
-                });
-                let objects = page.map(|page| page.objects).unwrap_or_default();
-                objects.iter().map(|object| self.line("ADDED", object)).collect::<Vec<_>>()
+            let page = self.hub.read(|state| {
+                let collection = state.collection(self.id);
+                collection.page(current, &self.namespace, None, 0, |object| self.selector.matches(object))
             });
-            self.initial = lines;
-            self.initial.reverse();
+            let objects = page.map_err(|_| ApiError::expired(format!("too old resource version: {current}")))?.objects;
+            self.initial = objects.iter().rev().map(|object| self.line("ADDED", object)).collect();
             self.revision = current;
             if initial == "true" && self.bookmarks {
                 let end = self.bookmark(Some(("k8s.io/initial-events-end", "true")));
@@ -133,21 +130,15 @@ impl Watch {
 
     /// The events since the last ones.
     fn lines(&mut self) -> String {
-        let hub = self.hub.clone();
-        let found = hub.read(|state| {
+        // The texts are made without the lock of the hub.
+        let found = self.hub.read(|state| {
             let changes = state.collection(self.id).changes_after(self.revision).map_err(|_| state.revision())?;
-            let mut lines = String::new();
-            for change in changes {
-                if let Some(line) = self.event(change) {
-                    lines.push_str(&line);
-                }
-            }
-            Ok::<_, u64>((lines, state.revision()))
+            Ok::<_, u64>((changes.cloned().collect::<Vec<Change>>(), state.revision()))
         });
         match found {
-            Ok((lines, revision)) => {
+            Ok((changes, revision)) => {
                 self.revision = revision;
-                lines
+                changes.iter().filter_map(|change| self.event(change)).collect()
             }
             Err(current) => {
                 self.is_over = true;
