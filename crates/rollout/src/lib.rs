@@ -8,6 +8,7 @@
 //! Comments link to `docs/design/rules.md`, which explains the rules.
 
 pub mod check;
+pub mod forecast;
 pub mod model;
 mod planner;
 

@@ -1,0 +1,98 @@
+//! How long steps take: samples of each step, from which a time is drawn for each cluster.
+
+use chrono::TimeDelta;
+
+use crate::forecast::Run;
+use crate::model::Step;
+
+/// Times that a step took, sorted. There is at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Samples(Vec<TimeDelta>);
+
+impl Samples {
+    /// Samples as they were measured; `None` if there are none. Negative times count as zero.
+    #[must_use]
+    pub fn new(measured: impl IntoIterator<Item = TimeDelta>) -> Option<Samples> {
+        let mut sorted: Vec<TimeDelta> = measured.into_iter().map(|time| time.max(TimeDelta::zero())).collect();
+        sorted.sort_unstable();
+        (!sorted.is_empty()).then_some(Samples(sorted))
+    }
+
+    /// Samples that are spread evenly around a median by this share of it, such as 0.25.
+    #[must_use]
+    pub fn around(median: TimeDelta, share: f64) -> Samples {
+        const POINTS: i32 = 20;
+        let times = (-POINTS..=POINTS).map(|point| {
+            let factor = 1.0 + share * f64::from(point) / f64::from(POINTS);
+            scaled(median, factor)
+        });
+        Samples(times.map(|time| time.max(TimeDelta::zero())).collect())
+    }
+
+    /// Number of samples.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The time below which this share (0 to 1) of the samples lies, interpolated.
+    #[must_use]
+    pub fn quantile(&self, share: f64) -> TimeDelta {
+        let last = self.0.len() - 1;
+        #[expect(clippy::cast_precision_loss, reason = "there are not 2^52 samples")]
+        let position = share.clamp(0.0, 1.0) * last as f64;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the last index")]
+        let below = position.floor() as usize;
+        let above = (below + 1).min(last);
+        self.0[below] + scaled(self.0[above] - self.0[below], position.fract())
+    }
+}
+
+fn scaled(time: TimeDelta, factor: f64) -> TimeDelta {
+    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "times of a rollout in milliseconds")]
+    let milliseconds = (time.num_milliseconds() as f64 * factor).round() as i64;
+    TimeDelta::milliseconds(milliseconds)
+}
+
+/// How long the steps of a fleet take and how often clusters fail.
+#[derive(Clone, Debug)]
+pub struct Durations {
+    /// Samples by step.
+    pub steps: [Samples; 4],
+    /// Share of clusters (0 to 1) whose platform step never ends.
+    pub failure_rate: f64,
+    /// Another seed draws other times.
+    pub seed: u64,
+}
+
+impl Durations {
+    /// How a step goes on a cluster in this draw. Equal arguments give equal results, and a time depends on nothing else,
+    /// so clusters keep their times when others join the fleet.
+    #[must_use]
+    pub fn run(&self, draw: u64, cluster: &str, step: Step) -> Run {
+        let fails = step == Step::Platform && self.share(draw, cluster, "fails") < self.failure_rate;
+        let time = || self.steps[step.index()].quantile(self.share(draw, cluster, step.as_str()));
+        Run {
+            takes: (!fails).then(time),
+            fails: false,
+        }
+    }
+
+    /// A number between 0 and 1 that depends on the arguments alone.
+    fn share(&self, draw: u64, cluster: &str, what: &str) -> f64 {
+        let start = mix(self.seed ^ mix(draw));
+        let bytes = cluster.bytes().chain([0]).chain(what.bytes());
+        let hash = bytes.fold(start, |hash, byte| mix(hash ^ u64::from(byte)));
+        #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
+        let share = (hash >> 11) as f64 / (1_u64 << 53) as f64;
+        share
+    }
+}
+
+/// The finalizer of splitmix64, which spreads any difference over all bits.
+const fn mix(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}

@@ -1,0 +1,325 @@
+//! The part of the fleet that a forecast plans for.
+//!
+//! Most clusters of a large fleet are either done or wait for a slot, and nothing can happen to them. Planning without them
+//! gives the same starts at a small part of the cost:
+//! - Limits in percent are turned into numbers first.
+//! - A cluster that is complete, or that cannot start, leaves. A failed one lowers `maxFailures` by one when it leaves.
+//! - Of the clusters that wait, the first by name are present, as many as slots can be free.
+//! - Canaries stay, because the gate for the others depends on them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use api::validate::Limit;
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::forecast::Run;
+use crate::forecast::agents::{self, Agents};
+use crate::model::{
+    Action, Cluster, Eligibility, Fleet, Phase, Plan, Policy, Record, Selection, Step, StepWork,
+};
+
+/// Blockers that only a human removes are not tried again within a forecast.
+pub(super) const NEVER: TimeDelta = TimeDelta::days(36_500);
+
+/// The clusters of a forecast.
+pub(super) struct LiveFleet<'a> {
+    /// The clusters to plan for, by name.
+    pub(super) fleet: Fleet,
+    agents: Agents<'a>,
+    /// Clusters that can start and are not needed yet.
+    waiting: BTreeMap<Arc<str>, Cluster>,
+    /// Clusters to which nothing happens any more.
+    settled: Vec<Cluster>,
+    settled_failures: usize,
+    total: usize,
+    max_failures: Option<Limit>,
+    is_reduced: bool,
+    /// When the step of a cluster ended for which the next plan is made.
+    news: BTreeMap<Arc<str>, DateTime<Utc>>,
+    /// When the slots were released for which the next plan is made.
+    released: VecDeque<DateTime<Utc>>,
+}
+
+/// What a plan changed.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// Something changed, so the next plan may differ.
+    pub(super) any: bool,
+    /// Clusters that changed their phase.
+    pub(super) moved: Vec<(Arc<str>, DateTime<Utc>)>,
+    /// Clusters that took a slot.
+    pub(super) started: Vec<(Arc<str>, DateTime<Utc>)>,
+}
+
+impl<'a> LiveFleet<'a> {
+    pub(super) fn new(now: DateTime<Utc>, mut fleet: Fleet, run: &'a dyn Fn(&str, Step) -> Run) -> LiveFleet<'a> {
+        let mut agents = Agents::new(run);
+        for cluster in &mut fleet.clusters {
+            (cluster.busy, cluster.backoff, cluster.read) = (None, None, None);
+            (cluster.unsettled, cluster.late) = (None, None);
+            for step in Step::ALL {
+                let work = &mut cluster.works[step.index()];
+                match work {
+                    StepWork::Foreign { retry_at } | StepWork::Refused { retry_at, .. } => *retry_at = now + NEVER,
+                    StepWork::ForeignTerminating { .. } | StepWork::Rival { terminating: true } => {
+                        *work = StepWork::Absent;
+                    }
+                    StepWork::Ours(ours) if ours.terminating => *work = StepWork::Absent,
+                    StepWork::Ours(ours) => agents.adopt(now, &cluster.name, step, ours),
+                    StepWork::Absent | StepWork::Rival { .. } | StepWork::Unreadable { .. } => {}
+                }
+            }
+        }
+        LiveFleet {
+            fleet,
+            agents,
+            waiting: BTreeMap::new(),
+            settled: Vec::new(),
+            settled_failures: 0,
+            total: 0,
+            max_failures: None,
+            is_reduced: false,
+            news: BTreeMap::new(),
+            released: VecDeque::new(),
+        }
+    }
+
+    /// Number of clusters of the whole fleet.
+    pub(super) const fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Failed clusters of the whole fleet, without canaries.
+    pub(super) fn failures(&self) -> usize {
+        let failed = |cluster: &&Cluster| !cluster.canary && phase(cluster).is_some_and(is_failure);
+        self.settled_failures + self.fleet.clusters.iter().filter(failed).count()
+    }
+
+    /// The limit of failures of the whole fleet.
+    pub(super) const fn max_failures(&self) -> Option<Limit> {
+        self.max_failures
+    }
+
+    /// True when there are canaries and all of them are complete.
+    pub(super) fn are_canaries_complete(&self, policy: &Policy) -> bool {
+        let mut canaries = self.fleet.clusters.iter().filter(|cluster| cluster.canary).peekable();
+        canaries.peek().is_some()
+            && canaries.all(|cluster| {
+                let record = cluster.record.as_deref();
+                record.is_some_and(|record| {
+                    record.phase == Phase::Complete && record.attempt.revision == policy.revision
+                })
+            })
+    }
+
+    /// When the next step ends.
+    pub(super) fn next_event(&self) -> Option<DateTime<Utc>> {
+        self.agents.next()
+    }
+
+    /// Turns limits in percent into numbers.
+    pub(super) fn fix_limits(&mut self, policy: &mut Policy, total: usize) {
+        let count = |limit: Limit| Limit::Count(u32::try_from(limit.of(total)).unwrap_or(u32::MAX));
+        self.total = total;
+        policy.max_concurrency = count(policy.max_concurrency);
+        policy.max_failures = policy.max_failures.map(count);
+        self.max_failures = policy.max_failures;
+    }
+
+    /// Lets every step end that ends until `now`.
+    pub(super) fn report(&mut self, now: DateTime<Utc>, target: &Arc<str>) {
+        self.news.clear();
+        self.released.clear();
+        for (name, step, at, fails) in self.agents.ended(now) {
+            if let Some(index) = position(&self.fleet, &name) {
+                agents::report(&mut self.fleet.clusters[index], step, fails, target);
+                self.news.insert(name, at);
+            }
+        }
+    }
+
+    /// Keeps the records of a plan and carries out its actions.
+    pub(super) fn carry_out(&mut self, now: DateTime<Utc>, policy: &Policy, plan: &Plan) -> Changes {
+        let mut changes = Changes::default();
+        self.keep_records(now, plan, &mut changes);
+        for action in &plan.actions {
+            let Some(index) = position(&self.fleet, action.cluster()) else {
+                continue;
+            };
+            let cluster = &mut self.fleet.clusters[index];
+            let takes_slot = action.step() != Step::PostAction
+                && matches!(action, Action::Create { .. } | Action::Update { .. })
+                && !phase(cluster).is_some_and(Phase::holds_slot);
+            let at = if takes_slot {
+                self.released.pop_front()
+            } else {
+                self.news.get(&cluster.name).copied()
+            };
+            let at = at.unwrap_or(now);
+            if takes_slot {
+                changes.started.push((Arc::clone(&cluster.name), at));
+            }
+            self.agents.carry_out(at, policy, cluster, action);
+            changes.any = true;
+        }
+        changes
+    }
+
+    fn keep_records(&mut self, now: DateTime<Utc>, plan: &Plan, changes: &mut Changes) {
+        let before = self.fleet.clusters.len();
+        let mut states = plan.clusters.iter().peekable();
+        let (news, released) = (&self.news, &mut self.released);
+        self.fleet.clusters.retain_mut(|cluster| {
+            let Some(state) = states.next_if(|state| state.name == cluster.name) else {
+                return false;
+            };
+            let known = cluster.record.as_ref();
+            if known.is_some_and(|known| Arc::ptr_eq(known, &state.record))
+                && cluster.written.as_ref().is_some_and(|written| Arc::ptr_eq(written, &state.record))
+            {
+                return true;
+            }
+            changes.any = true;
+            let at = news.get(&cluster.name).copied().unwrap_or(now);
+            let (old, new) = (phase(cluster), state.record.phase);
+            if old != Some(new) && (old.is_some() || new != Phase::Pending) {
+                changes.moved.push((Arc::clone(&cluster.name), at));
+            }
+            if old.is_some_and(Phase::holds_slot) && !new.holds_slot() {
+                released.push_back(at);
+            }
+            cluster.record = Some(Arc::clone(&state.record));
+            cluster.written = Some(Arc::clone(&state.record));
+            true
+        });
+        changes.any |= self.fleet.clusters.len() != before;
+        self.released.make_contiguous().sort_unstable();
+    }
+
+    /// Takes the clusters out to which nothing happens.
+    pub(super) fn reduce(&mut self, policy: &mut Policy) {
+        let first = !self.is_reduced;
+        self.is_reduced = true;
+        let all = std::mem::take(&mut self.fleet.clusters);
+        for cluster in all {
+            match self.fate(&cluster, policy) {
+                Fate::Settled => self.settled.push(cluster),
+                Fate::Failed if lower(&mut policy.max_failures) => {
+                    self.settled_failures += 1;
+                    self.settled.push(cluster);
+                }
+                // A cluster that was let in stays, because those that wait are let in by name.
+                Fate::Waits if first => {
+                    self.waiting.insert(Arc::clone(&cluster.name), cluster);
+                }
+                Fate::Waits | Fate::Failed | Fate::Moves => self.fleet.clusters.push(cluster),
+            }
+        }
+    }
+
+    fn fate(&self, cluster: &Cluster, policy: &Policy) -> Fate {
+        let Some(record) = cluster.record.as_deref() else {
+            return Fate::Moves;
+        };
+        if cluster.canary
+            || cluster.selection != Selection::In
+            || record.is_unreadable()
+            || self.agents.is_running(&cluster.name)
+        {
+            return Fate::Moves;
+        }
+        let current = record.attempt.revision == policy.revision;
+        let kept = |step: Step| cluster.step_work(step).is_kept();
+        match record.phase {
+            Phase::Complete if current && !kept(Step::Platform) && !kept(Step::Operators) => Fate::Settled,
+            Phase::Failed | Phase::PreActionDegraded if current => Fate::Failed,
+            Phase::Blocked => Fate::Settled,
+            Phase::Pending => pending(cluster, record),
+            _ => Fate::Moves,
+        }
+    }
+
+    /// Lets as many waiting clusters in as slots can be free.
+    pub(super) fn refill(&mut self, policy: &Policy) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let mut free = policy.max_concurrency.of(self.total).max(1);
+        for cluster in &self.fleet.clusters {
+            let starts = phase(cluster).is_none_or(|phase| phase == Phase::Pending) && !cluster.canary;
+            let holds = phase(cluster).is_some_and(Phase::holds_slot) && self.agents.is_running(&cluster.name);
+            free = free.saturating_sub(usize::from(starts || holds));
+        }
+        for _ in 0..free {
+            let Some((name, cluster)) = self.waiting.pop_first() else {
+                return;
+            };
+            if let Err(index) = self.search(&name) {
+                self.fleet.clusters.insert(index, cluster);
+            }
+        }
+    }
+
+    fn search(&self, name: &str) -> Result<usize, usize> {
+        self.fleet.clusters.binary_search_by(|cluster| (*cluster.name).cmp(name))
+    }
+
+    /// Puts the whole fleet together again.
+    pub(super) fn restore(&mut self, policy: &mut Policy) {
+        self.fleet.clusters.append(&mut self.settled);
+        self.fleet.clusters.extend(std::mem::take(&mut self.waiting).into_values());
+        self.fleet.clusters.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        self.settled_failures = 0;
+        policy.max_failures = self.max_failures;
+    }
+}
+
+/// What can become of a cluster.
+enum Fate {
+    /// It may change by itself, or others depend on it.
+    Moves,
+    /// It waits for a slot and for nothing else.
+    Waits,
+    /// It failed for good.
+    Failed,
+    /// Nothing happens to it.
+    Settled,
+}
+
+fn pending(cluster: &Cluster, record: &Record) -> Fate {
+    let has_no_work = cluster.works.iter().all(|work| *work == StepWork::Absent);
+    if !has_no_work || cluster.rival.is_some() || record.refused_step.is_some() {
+        return Fate::Moves;
+    }
+    match cluster.eligibility {
+        Eligibility::Eligible => Fate::Waits,
+        Eligibility::Unavailable { .. } => Fate::Settled,
+        Eligibility::Blocked { .. } => Fate::Moves,
+    }
+}
+
+fn phase(cluster: &Cluster) -> Option<Phase> {
+    cluster.record.as_ref().map(|record| record.phase)
+}
+
+const fn is_failure(phase: Phase) -> bool {
+    matches!(phase, Phase::Failed | Phase::PreActionDegraded)
+}
+
+/// Lowers the limit by one. False when it is zero already.
+fn lower(limit: &mut Option<Limit>) -> bool {
+    match limit {
+        None => true,
+        Some(Limit::Count(count)) if *count > 0 => {
+            *count -= 1;
+            true
+        }
+        Some(_) => false,
+    }
+}
+
+fn position(fleet: &Fleet, name: &str) -> Option<usize> {
+    let found = fleet.clusters.binary_search_by(|cluster| (*cluster.name).cmp(name));
+    found.ok()
+}
