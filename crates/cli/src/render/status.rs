@@ -198,8 +198,9 @@ fn matters(condition: &Condition) -> bool {
     match condition.type_.as_str() {
         conditions::READY => true,
         conditions::STALLED | conditions::FAILED => condition.status == "True",
-        // The text after the semicolon explains why fewer clusters than expected are selected.
-        conditions::SELECTED => condition.status != "True" || condition.message.contains("; "),
+        conditions::SELECTED => {
+            condition.status != "True" || conditions::has_selection_notes(&condition.message)
+        }
         _ => false,
     }
 }
@@ -302,7 +303,7 @@ fn advice(upgrade: &Upgrade, paint: Paint) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::fixtures::{complete, now, running, stalled, unseen};
+    use crate::render::fixtures::{complete, condition, now, running, stalled, unseen};
     use crate::upgrade::Verdict;
 
     #[test]
@@ -318,6 +319,18 @@ mod tests {
     #[test]
     fn a_complete_upgrade_has_a_full_bar() {
         insta::assert_snapshot!(render(&complete(), true, now(), Paint::Never));
+    }
+
+    #[test]
+    fn selected_is_shown_only_if_nothing_is_selected_or_its_message_has_notes() {
+        let is_shown = |status, message: &str| {
+            let condition = condition("Selected", status, "ManagedClustersSelected", message);
+            matters(&serde_json::from_value(condition).unwrap())
+        };
+        let note = "Placement a/b does not exist";
+        assert!(!is_shown("True", &conditions::selected_message(3, [])));
+        assert!(is_shown("True", &conditions::selected_message(3, [note])));
+        assert!(is_shown("False", &conditions::selected_message(0, [])));
     }
 
     #[test]

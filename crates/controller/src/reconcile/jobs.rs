@@ -1,4 +1,4 @@
-//! Converts the actions of a plan, due reports and due statuses to write jobs. No I/O.
+//! Converts the operations of a plan, due reports and due statuses to write jobs. No I/O.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use api::names::{LABEL_MCU, LABEL_MCU_UID};
 use chrono::{DateTime, Utc};
 use observe::index::Index;
-use rollout::{Action, Attempt, DeleteReason, Step};
+use rollout::{Attempt, DeleteReason, Operation, Step};
 use serde_json::json;
 
 use crate::apply::{WorkParams, Write, WriteJob};
@@ -34,21 +34,21 @@ pub(crate) fn finalizer_job(
     }
 }
 
-/// The job of an action. `None` if it cannot be executed, or was executed too often; then the cluster waits.
+/// The job of an operation. `None` if it cannot be executed, or was executed too often; then the cluster waits.
 pub(super) fn prepare(
     entry: &mut UpgradeEntry,
     index: &Index,
-    action: &Action,
+    operation: &Operation,
     wanted: &PlanRequest,
     now: DateTime<Utc>,
 ) -> Option<WriteJob> {
-    let cluster = action.cluster();
-    let step = action.step();
+    let cluster = operation.cluster();
+    let step = operation.step();
     if let Some(wait) = entry
-        .action_limit
-        .take(cluster, step, action.kind(), Instant::now())
+        .operation_limit
+        .take(cluster, step, operation.kind(), Instant::now())
     {
-        entry.hold_off(cluster, now, action.kind(), wait);
+        entry.hold_off(cluster, now, operation.kind(), wait);
         return None;
     }
     let uid = || index.work_of(cluster, step).map(|view| Arc::clone(&view.uid));
@@ -65,8 +65,8 @@ pub(super) fn prepare(
         })
     };
     let name = Arc::clone(cluster);
-    let (write, starting) = match action {
-        Action::Create { attempt, started, .. } => {
+    let (write, starting) = match operation {
+        Operation::Create { attempt, started, .. } => {
             let params = params(attempt, *started)?;
             (
                 Write::Create {
@@ -75,10 +75,10 @@ pub(super) fn prepare(
                     params,
                     slot_released_at: wanted.slot_released_at,
                 },
-                action.step() != Step::PostAction,
+                operation.step() != Step::PostAction,
             )
         }
-        Action::Update { attempt, started, .. } => (
+        Operation::Update { attempt, started, .. } => (
             Write::Update {
                 cluster: name,
                 params: params(attempt, *started)?,
@@ -86,7 +86,7 @@ pub(super) fn prepare(
             },
             true,
         ),
-        Action::MarkSoak { started, .. } => {
+        Operation::MarkSoak { started, .. } => {
             let note = api::time::to_rfc3339(*started);
             let uid = uid()?;
             let patch = json!({"metadata": {"uid": &*uid, "annotations": {api::names::ANNOTATION_SOAK_STARTED_AT: note}}});
@@ -100,8 +100,8 @@ pub(super) fn prepare(
                 false,
             )
         }
-        Action::Read { .. } => (read(entry, index, name, step, now), false),
-        Action::Delete { why, .. } => {
+        Operation::Read { .. } => (read(entry, index, name, step, now), false),
+        Operation::Delete { why, .. } => {
             let halt = matches!(why, DeleteReason::LeftSelection | DeleteReason::UpgradeDeleted);
             (
                 Write::Delete {

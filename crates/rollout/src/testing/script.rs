@@ -116,9 +116,9 @@ impl Script {
             Say::OtherVersion => (StepStatus::OtherVersion, None),
             Say::Running => (StepStatus::Running, None),
             Say::Succeeded => (StepStatus::Succeeded, None),
-            Say::Failed => (StepStatus::Failed(Arc::from("the script fails")), None),
+            Say::Failed => (StepStatus::Failed(Arc::from("The script fails")), None),
             Say::MaybeFailed => (StepStatus::MaybeFailed(epoch + TimeDelta::seconds(*after)), None),
-            Say::Unhealthy => (StepStatus::Succeeded, Some(Arc::from("the cluster is failing"))),
+            Say::Unhealthy => (StepStatus::Succeeded, Some(Arc::from("The cluster is failing"))),
         }
     }
 
