@@ -454,5 +454,4 @@ pub fn new_node(name: &str, pool: &str, roles: &[&str], version: &str) -> Value 
 }
 
 #[cfg(test)]
-#[path = "machines_tests.rs"]
 mod tests;
