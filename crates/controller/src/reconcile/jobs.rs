@@ -43,81 +43,83 @@ pub(super) fn prepare(
     now: DateTime<Utc>,
 ) -> Option<WriteJob> {
     let cluster = action.cluster();
-    let step = action.step();
     if let Some(wait) = entry
         .action_limit
-        .take(cluster, step, action.kind(), Instant::now())
+        .take(cluster, action.step(), action.kind(), Instant::now())
     {
         entry.hold_off(cluster, now, action.kind(), wait);
         return None;
     }
-    let uid = || index.work_of(cluster, step).map(|view| Arc::clone(&view.uid));
+    let write = write_of(entry, index, action, wanted, now)?;
+    entry.begin(cluster, starts_step(action));
+    Some(WriteJob {
+        upgrade: Arc::clone(&entry.uid),
+        write,
+    })
+}
+
+/// True when the action starts a step that holds a slot.
+fn starts_step(action: &Action) -> bool {
+    match action {
+        Action::Create { .. } => action.step() != Step::PostAction,
+        Action::Update { .. } => true,
+        Action::MarkSoak { .. } | Action::Read { .. } | Action::Delete { .. } => false,
+    }
+}
+
+/// The write of an action. `None` if the spec or the work that it needs is unknown.
+fn write_of(
+    entry: &UpgradeEntry,
+    index: &Index,
+    action: &Action,
+    wanted: &PlanRequest,
+    now: DateTime<Utc>,
+) -> Option<Write> {
+    let cluster = Arc::clone(action.cluster());
+    let step = action.step();
+    let uid = || index.work_of(&cluster, step).map(|view| Arc::clone(&view.uid));
     let params = |attempt: &Attempt, started: DateTime<Utc>| {
         Some(WorkParams {
             spec: Arc::clone(wanted.spec.as_ref()?),
             owner: Arc::clone(&entry.key),
             cluster_id: index
                 .clusters
-                .get(cluster)
+                .get(&cluster)
                 .and_then(|view| Some(Arc::clone(&view.id.as_ref()?.text))),
             attempt: attempt.clone(),
             started,
         })
     };
-    let name = Arc::clone(cluster);
-    let (write, starting) = match action {
-        Action::Create { attempt, started, .. } => {
-            let params = params(attempt, *started)?;
-            (
-                Write::Create {
-                    cluster: name,
-                    step,
-                    params,
-                    slot_released_at: wanted.slot_released_at,
-                },
-                action.step() != Step::PostAction,
-            )
-        }
-        Action::Update { attempt, started, .. } => (
-            Write::Update {
-                cluster: name,
-                params: params(attempt, *started)?,
-                uid: uid()?,
-            },
-            true,
-        ),
+    Some(match action {
+        Action::Create { attempt, started, .. } => Write::Create {
+            params: params(attempt, *started)?,
+            cluster,
+            step,
+            slot_released_at: wanted.slot_released_at,
+        },
+        Action::Update { attempt, started, .. } => Write::Update {
+            params: params(attempt, *started)?,
+            uid: uid()?,
+            cluster,
+        },
         Action::MarkSoak { started, .. } => {
             let note = api::time::to_rfc3339(*started);
             let uid = uid()?;
             let patch = json!({"metadata": {"uid": &*uid, "annotations": {api::names::ANNOTATION_SOAK_STARTED_AT: note}}});
-            (
-                Write::MarkSoak {
-                    cluster: name,
-                    step,
-                    uid,
-                    patch,
-                },
-                false,
-            )
+            Write::MarkSoak {
+                cluster,
+                step,
+                uid,
+                patch,
+            }
         }
-        Action::Read { .. } => (read(entry, index, name, step, now), false),
-        Action::Delete { why, .. } => {
-            let halt = matches!(why, DeleteReason::LeftSelection | DeleteReason::UpgradeDeleted);
-            (
-                Write::Delete {
-                    cluster: name,
-                    step,
-                    uid: uid()?,
-                    halt,
-                },
-                false,
-            )
-        }
-    };
-    entry.begin(cluster, starting);
-    Some(WriteJob {
-        upgrade: Arc::clone(&entry.uid),
-        write,
+        Action::Read { .. } => read(entry, index, cluster, step, now),
+        Action::Delete { why, .. } => Write::Delete {
+            uid: uid()?,
+            cluster,
+            step,
+            halt: matches!(why, DeleteReason::LeftSelection | DeleteReason::UpgradeDeleted),
+        },
     })
 }
 

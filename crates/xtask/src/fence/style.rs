@@ -7,9 +7,14 @@ use repository::Metadata;
 
 use super::crates;
 use super::references::Text;
+use super::source::{blocks, without_texts};
 
 /// Most lines of a file that is written by hand.
 const MAX_LINES: usize = 600;
+/// Most lines of a function, from `fn` to its last brace. Clippy counts fewer: neither signature nor comments.
+const MAX_FUNCTION_LINES: usize = 80;
+/// Most lines of a module of tests that is not in a file of its own.
+const MAX_INLINE_TESTS: usize = 60;
 /// Names that say nothing about what belongs there.
 const EMPTY_NAMES: [&str; 8] = [
     "common", "helper", "helpers", "manager", "misc", "shared", "util", "utils",
@@ -42,6 +47,10 @@ pub(super) fn violations(root: &Path, metadata: &Metadata, texts: &[Text]) -> Re
     let shared = std::fs::read_to_string(root.join("clippy.toml")).context("clippy.toml")?;
     let pure = crates::pure(metadata);
     for package in &metadata.packages {
+        let directory = package.manifest_path.parent().unwrap_or(root);
+        let directory = directory.strip_prefix(root).unwrap_or(directory);
+        let own = texts.iter().filter(|(name, _)| name.starts_with(directory));
+        found.extend(own.flat_map(|(name, text)| in_source(name, text)));
         let manifest = std::fs::read_to_string(&package.manifest_path)?;
         if !has_workspace_lints(&manifest) {
             found.push(format!(
@@ -107,6 +116,39 @@ fn in_file(name: &Path, text: &str) -> Vec<String> {
                 name.display()
             )
         }));
+    }
+    found
+}
+
+/// Long functions, and tests that are not where they belong: `foo/tests.rs` has the tests of `foo.rs`.
+fn in_source(name: &Path, text: &str) -> Vec<String> {
+    if name.extension().is_none_or(|extension| extension != "rs") {
+        return Vec::new();
+    }
+    let file = name.display();
+    let mut found = Vec::new();
+    let stem = name.file_stem().unwrap_or_default().to_string_lossy();
+    if let Some(tested) = stem.strip_suffix("_tests")
+        && name.iter().any(|part| part == "src")
+    {
+        found.push(format!(
+            "{file}: the tests of {tested}.rs belong into {tested}/tests.rs"
+        ));
+    }
+    let code = without_texts(text);
+    for (line, function, lines) in blocks(&code, "fn") {
+        if lines > MAX_FUNCTION_LINES {
+            found.push(format!(
+                "{file}:{line}: `{function}` has {lines} lines, at most {MAX_FUNCTION_LINES} are allowed"
+            ));
+        }
+    }
+    for (line, module, lines) in blocks(&code, "mod") {
+        if module == "tests" && lines > MAX_INLINE_TESTS {
+            found.push(format!(
+                "{file}:{line}: {lines} lines of tests belong into a file of their own, tests.rs"
+            ));
+        }
     }
     found
 }

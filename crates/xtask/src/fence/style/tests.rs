@@ -60,3 +60,42 @@ fn lints_of_the_workspace_are_seen() {
     ));
     assert!(!has_workspace_lints("[package]\nworkspace = true\n"));
 }
+
+#[test]
+fn long_functions_are_named_with_their_line_wherever_they_are() {
+    let function = |lines: usize| {
+        format!(
+            "impl A {{\n    fn short(&self);\n    pub fn b<T>(a: [u8; 2]) -> T\n    where T: C {{\n{}    }}\n}}\n",
+            "        // {\n".repeat(lines - 3)
+        )
+    };
+    let name = Path::new("crates/a/src/b.rs");
+    assert!(in_source(name, &function(MAX_FUNCTION_LINES)).is_empty());
+    assert_eq!(
+        in_source(name, &function(MAX_FUNCTION_LINES + 1)),
+        ["crates/a/src/b.rs:3: `b` has 81 lines, at most 80 are allowed"]
+    );
+    let test = format!(
+        "#[cfg(test)]\nmod tests {{\n{}}}\n",
+        function(MAX_FUNCTION_LINES + 1)
+    );
+    assert!(in_source(name, &test)[0].contains("`b` has 81 lines"));
+    assert!(in_source(Path::new("docs/b.md"), &function(MAX_FUNCTION_LINES + 1)).is_empty());
+}
+
+#[test]
+fn long_tests_belong_into_tests_rs() {
+    let module = |lines: usize| format!("#[cfg(test)]\nmod tests {{\n{}}}\n", "\n".repeat(lines - 2));
+    let name = Path::new("crates/a/src/b.rs");
+    assert!(in_source(name, &module(MAX_INLINE_TESTS)).is_empty());
+    assert_eq!(
+        in_source(name, &module(MAX_INLINE_TESTS + 1)),
+        ["crates/a/src/b.rs:2: 61 lines of tests belong into a file of their own, tests.rs"]
+    );
+    assert!(in_source(name, "#[cfg(test)]\nmod tests;\nfn a() {}\n").is_empty());
+    assert_eq!(
+        in_source(Path::new("crates/a/src/b_tests.rs"), ""),
+        ["crates/a/src/b_tests.rs: the tests of b.rs belong into b/tests.rs"]
+    );
+    assert!(in_source(Path::new("crates/a/tests/b_tests.rs"), "").is_empty());
+}
