@@ -35,12 +35,7 @@ pub struct FleetArgs {
     #[arg(long, value_name = "N", default_value_t = 500)]
     pub clusters: usize,
     /// maxConcurrency.
-    #[arg(
-        long = "max-concurrency",
-        alias = "window",
-        value_name = "N",
-        default_value_t = 50
-    )]
+    #[arg(long = "max-concurrency", value_name = "N", default_value_t = 50)]
     pub slots: usize,
     /// From a work's creation to its terminal feedback, Partial in between; 0: agents that stay silent.
     #[arg(long, value_name = "S", default_value_t = 2.0)]
