@@ -159,8 +159,9 @@ impl Readiness {
     }
 
     /// True when every finding of [`Readiness::ready`] passes.
+    #[cfg(test)]
     #[must_use]
-    pub fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         passes(&self.ready())
     }
 

@@ -21,11 +21,11 @@ pub struct StatusState {
     writing: bool,
     /// Failed writes in a row.
     failures: u32,
-    /// The hub's copy as last seen, in the form in which the hub returns it.
-    echo: Option<ManagedClustersUpgradeStatus>,
+    /// The hub's copy as last observed, in the form in which the hub returns it.
+    observed: Option<ManagedClustersUpgradeStatus>,
     /// The hub's copy may differ from what was written, because someone changed it or the result of a write
     /// is unknown.
-    doubtful: bool,
+    may_differ: bool,
 }
 
 impl StatusState {
@@ -34,10 +34,10 @@ impl StatusState {
     pub fn observe(&mut self, status: Option<&ManagedClustersUpgradeStatus>) {
         if self.draft.is_none() {
             self.written = status.cloned();
-        } else if !self.writing && self.echo.as_ref() != status {
-            self.doubtful = true;
+        } else if !self.writing && self.observed.as_ref() != status {
+            self.may_differ = true;
         }
-        self.echo = status.cloned();
+        self.observed = status.cloned();
     }
 
     /// The status against which transitions are measured: the latest draft or, without one, the status that
@@ -83,11 +83,11 @@ impl StatusState {
         self.draft = None;
         self.writing = false;
         self.failures = 0;
-        self.doubtful = false;
+        self.may_differ = false;
     }
 
     fn changed(&self) -> bool {
-        self.draft.is_some() && (self.doubtful || self.draft != self.written)
+        self.draft.is_some() && (self.may_differ || self.draft != self.written)
     }
 
     /// When the status must be written, if it must.
@@ -114,7 +114,7 @@ impl StatusState {
                 .filter(|condition| condition.type_ == COMPLETE)
                 .any(|condition| condition.status == "True")
         };
-        !self.doubtful && complete(&self.draft) && !complete(&self.written)
+        !self.may_differ && complete(&self.draft) && !complete(&self.written)
     }
 
     /// Returns the status to write if it is due. The result must be reported to [`StatusState::wrote`].
@@ -124,8 +124,8 @@ impl StatusState {
             return None;
         }
         let mut status = self.draft.clone()?;
-        let base = if self.doubtful {
-            self.echo.as_ref()
+        let base = if self.may_differ {
+            self.observed.as_ref()
         } else {
             self.written.as_ref()
         };
@@ -133,12 +133,12 @@ impl StatusState {
             stamp(&mut status, base);
         }
         self.draft = Some(status.clone());
-        if !self.doubtful && self.written.as_ref() == Some(&status) {
+        if !self.may_differ && self.written.as_ref() == Some(&status) {
             // Only times differed: a condition changed and changed back before anyone saw it.
             return None;
         }
         self.writing = true;
-        self.doubtful = false;
+        self.may_differ = false;
         self.last = Some(now);
         Some(status)
     }
@@ -163,7 +163,7 @@ impl StatusState {
             self.written = Some(status);
         } else {
             self.failures += 1;
-            self.doubtful = true;
+            self.may_differ = true;
         }
     }
 }

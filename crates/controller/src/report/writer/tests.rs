@@ -109,7 +109,7 @@ fn a_status_that_somebody_else_changed_is_written_again_once() {
     state.observe(Some(&first));
     state.wrote(first.clone(), true);
     state.observe(Some(&first));
-    assert_eq!(state.due_at(start + INTERVAL), None, "the echo is no change");
+    assert_eq!(state.due_at(start + INTERVAL), None, "our own write is no change");
     state.observe(Some(&progress("made up")));
     state.observe(Some(&progress("made up")));
     assert_eq!(state.due(start + INTERVAL), Some(first.clone()));
