@@ -271,6 +271,7 @@ fn record(stand: Stand) -> Record {
         since: started(),
         stages,
         from_version: "4.11.9".into(),
+        unreadable: false,
     }
 }
 

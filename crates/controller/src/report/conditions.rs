@@ -173,7 +173,7 @@ pub fn of_violations(
         violations,
         "No cluster is started or tracked until the spec is fixed. Updates already running on clusters continue.",
     );
-    beside_kept(verdicts, INVALID, input, previous)
+    keep_input_conditions(verdicts, INVALID, input, previous)
 }
 
 /// Conditions of an upgrade that was complete before its object was restored.
@@ -195,7 +195,7 @@ pub fn of_completed_before(
         verdict(types::RECONCILING, false, reason::IDLE, idle),
         verdict(types::STALLED, false, reason::MOVING, idle),
     ];
-    beside_kept(verdicts, idle, input, previous)
+    keep_input_conditions(verdicts, idle, input, previous)
 }
 
 /// Why a restored upgrade starts nothing, and how to continue it.
@@ -243,12 +243,12 @@ pub fn of_deletion(
         ),
         stalled,
     ];
-    beside_kept(verdicts, deleting, input, previous)
+    keep_input_conditions(verdicts, deleting, input, previous)
 }
 
 /// All eight conditions when nothing new is known about the clusters. The input conditions keep their last
 /// state, or get the message `otherwise` if they have none; Complete, Ready, Reconciling and Stalled are new.
-fn beside_kept(
+fn keep_input_conditions(
     [complete, ready, reconciling, stalled]: [ConditionDraft; 4],
     otherwise: &str,
     input: &StatusInput<'_>,

@@ -84,11 +84,7 @@ impl Rows {
 
     /// Keeps a row in addition to what is already known about its cluster.
     fn keep(&mut self, name: &Arc<str>, kept: Kept, now: Instant) {
-        if let Some(known) = self
-            .by_cluster
-            .get(name)
-            .filter(|row| !row.record.is_unreadable())
-        {
+        if let Some(known) = self.by_cluster.get(name).filter(|row| !row.record.unreadable) {
             let line = known.original.clone().or_else(|| {
                 let row = to_row(name, known, &known.record);
                 let text = serde_json::value::to_raw_value(&row).ok()?;
@@ -224,6 +220,7 @@ fn stand_in(error: &str, since: Option<DateTime<Utc>>, shard: usize) -> Row {
         since: since.unwrap_or_default(),
         stages: [None; 5],
         from_version: Arc::from(""),
+        unreadable: true,
     });
     Row {
         record: Arc::clone(&record),

@@ -4,7 +4,7 @@ use super::operations::is_start;
 use super::records::is_release_unwritten;
 use super::{Case, Checker, ViolationKind};
 use crate::model::{
-    Busy, Cluster, ClusterState, Counts, Limit, Phase, Reason, Record, Selection, Step, StepStatus, StepWork,
+    Busy, Cluster, ClusterState, Counts, Limit, Phase, Record, Selection, Step, StepStatus, StepWork,
 };
 
 /// True when a write that takes a slot is in progress, or when an earlier one may have been carried out or may still
@@ -63,8 +63,7 @@ impl Checker<'_> {
             .filter(|case| {
                 let Some(state) = case.state else { return false };
                 let unwritten = is_release_unwritten(case.cluster, &state.record);
-                let unknown = state.record.reason == Reason::UnreadableRecord
-                    && state.record.attempt.revision.is_empty()
+                let unknown = state.record.unreadable
                     && case.cluster.works[..Step::PostAction.index()].iter().any(may_run);
                 unknown || state.record.phase.holds_slot() || unwritten || may_have_started(case.cluster)
             })

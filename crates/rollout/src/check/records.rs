@@ -112,11 +112,7 @@ impl Checker<'_> {
 
     /// A cluster whose record cannot be read is left alone: no write, no other record, no removal of the row.
     pub(super) fn check_unreadable(&mut self, case: &Case<'_>) {
-        let Some(before) =
-            case.cluster.record.as_deref().filter(|before| {
-                before.reason == Reason::UnreadableRecord && before.attempt.revision.is_empty()
-            })
-        else {
+        let Some(before) = case.cluster.record.as_deref().filter(|before| before.unreadable) else {
             return;
         };
         let kept = case.state.is_some_and(|state| *state.record == *before);

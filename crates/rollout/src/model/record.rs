@@ -94,6 +94,9 @@ pub struct Record {
     pub stages: [Option<StepRecord>; 5],
     /// Version before the upgrade, if known.
     pub from_version: Arc<str>,
+    /// True when the record stands for a row that cannot be read. Its attempt is unknown, so no action may be taken
+    /// for its cluster. Such a record is never written.
+    pub unreadable: bool,
 }
 
 impl Record {
@@ -105,13 +108,6 @@ impl Record {
             (Reason::Other, Some(text)) => text,
             (reason, _) => reason.as_str(),
         }
-    }
-
-    /// True when the record stands for a row that cannot be read. Its attempt is unknown, so nothing may be done
-    /// for its cluster.
-    #[must_use]
-    pub fn is_unreadable(&self) -> bool {
-        self.reason == Reason::UnreadableRecord && self.attempt.revision.is_empty()
     }
 
     /// The record of a stage.

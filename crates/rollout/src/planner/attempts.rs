@@ -215,6 +215,7 @@ fn fresh(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Record {
         since: now,
         stages: [None; 5],
         from_version: Arc::from(""),
+        unreadable: false,
     }
 }
 

@@ -70,7 +70,7 @@ pub(crate) struct ClusterEvaluator<'a> {
 /// Evaluates one cluster.
 pub(crate) fn evaluate(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Evaluation {
     // If the record cannot be read, the cluster stays as it is until the row can be read or is gone.
-    if let Some(record) = cluster.record.as_ref().filter(|record| record.is_unreadable()) {
+    if let Some(record) = cluster.record.as_ref().filter(|record| record.unreadable) {
         return Evaluation::of(Arc::clone(record));
     }
     let settled = attempts::catch_up(cluster, policy, now);

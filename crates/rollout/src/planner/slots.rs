@@ -40,7 +40,7 @@ pub(crate) struct Slots {
 pub(crate) fn holds(cluster: &Cluster, evaluation: &Evaluation) -> bool {
     let unknown = || {
         let mut steps = [Step::PreAction, Step::Platform, Step::Operators].into_iter();
-        evaluation.record.is_unreadable() && steps.any(|step| cluster.step_work(step).may_run())
+        evaluation.record.unreadable && steps.any(|step| cluster.step_work(step).may_run())
     };
     evaluation.record.phase.holds_slot() || evaluation.releasing || cluster.awaits_start() || unknown()
 }

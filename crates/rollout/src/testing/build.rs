@@ -473,6 +473,7 @@ pub fn record(phase: Phase) -> RecordBuilder {
         since: at(0),
         stages: [None; 5],
         from_version: Arc::from("4.11.0"),
+        unreadable: false,
     })
 }
 
@@ -486,6 +487,12 @@ impl RecordBuilder {
     pub fn reason(mut self, reason: Reason) -> Self {
         self.0.reason = reason;
         self
+    }
+
+    /// The record stands for a row that cannot be read.
+    pub fn unreadable(mut self) -> Self {
+        self.0.unreadable = true;
+        self.revision("").reason(Reason::UnreadableRecord)
     }
 
     /// The hub rejected the work of this step.

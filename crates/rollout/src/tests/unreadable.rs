@@ -14,8 +14,7 @@ use crate::testing::{RecordBuilder, at, fleet, policy, record, work};
 /// The record that stands for a row that cannot be read.
 fn unreadable() -> RecordBuilder {
     record(Phase::Blocked)
-        .revision("")
-        .reason(Reason::UnreadableRecord)
+        .unreadable()
         .message("phase: unknown variant")
 }
 

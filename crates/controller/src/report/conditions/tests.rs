@@ -161,16 +161,10 @@ fn every_stall_names_its_reason_and_remedy() {
             "{expected}: {}",
             find(&made, types::STALLED).message
         );
-        assert_eq!(
-            shown(&made, types::RECONCILING),
-            pair("False", reason::IDLE),
-            "{expected}"
-        );
-        assert_eq!(
-            shown(&made, types::READY),
-            pair("False", reason::COMPLETE),
-            "{expected}"
-        );
+        let idle = (types::RECONCILING, reason::IDLE);
+        for (kind, reason) in [idle, (types::READY, reason::COMPLETE)] {
+            assert_eq!(shown(&made, kind), pair("False", reason), "{expected}");
+        }
     }
 }
 

@@ -120,6 +120,24 @@ fn of_a_report_of_a_future_release_what_is_known_goes_on_and_the_rest_is_kept_by
 }
 
 #[test]
+fn a_row_with_the_reason_of_an_unreadable_one_is_read_unless_it_names_no_revision() {
+    let all = json!([
+        {"cluster": "read", "phase": "Blocked", "since": "2026-03-01T10:00:00Z", "revision": "r1",
+         "reason": "UnreadableRecord"},
+        {"cluster": "kept", "phase": "Blocked", "since": "2026-03-01T10:00:00Z", "revision": "",
+         "reason": "UnreadableRecord"},
+    ]);
+    let mut rows = Rows::new(&Arc::from("up"));
+    rows.observe(&report(3, &all), false, false, Instant::now());
+    for (name, unreadable) in [("read", false), ("kept", true)] {
+        assert_eq!(stand(&rows, name), (Phase::Blocked, Reason::UnreadableRecord));
+        assert_eq!(rows.get(name).unwrap().record.unreadable, unreadable, "{name}");
+    }
+    let kept = all[1].to_string();
+    assert!(written(&mut rows).contains(&kept), "byte for byte");
+}
+
+#[test]
 fn a_row_with_new_fields_keeps_them_until_its_record_changes() {
     let mut rows = load(FUTURE);
     let has = |lines: Vec<String>| lines.iter().any(|line| line.contains("\"attempts\": 3"));
