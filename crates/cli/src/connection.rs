@@ -100,7 +100,7 @@ impl Connection {
     /// Runs a request for resources of this plural, within the time limit.
     ///
     /// # Errors
-    /// The server rejects the request, or does not answer in time.
+    /// The server rejects the request, or does not respond in time.
     pub async fn bound<T>(
         &self,
         request: impl Future<Output = Result<T, kube::Error>>,
@@ -109,7 +109,7 @@ impl Connection {
         let answer = match self.request_timeout {
             Some(limit) => tokio::time::timeout(limit, request).await.map_err(|_| {
                 Failure::Unreachable(format!(
-                    "{}: the server did not answer within {limit:?}; --request-timeout sets the limit",
+                    "{}: the server did not respond within {limit:?}; --request-timeout sets the limit",
                     self.server
                 ))
             })?,

@@ -11,7 +11,7 @@ use kube::{Api, Client};
 /// Time limit for the check. It is short because the output of the command is already on the screen.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The warning as one line. `None` if all policies are enforced, if the user may not read them, or if the hub does not answer.
+/// The warning as one line. `None` if all policies are enforced, if the user may not read them, or if the hub does not respond.
 /// Policies have no namespace, so only users with permissions on the whole hub get the warning.
 pub async fn warning(client: &Client) -> Option<String> {
     let found = tokio::time::timeout(TIMEOUT, async {

@@ -94,7 +94,7 @@ fn blocked(unreadable: Option<Unreadable>) -> Option<ReportRow> {
         left_selection: false,
         reason: UNREADABLE.to_owned(),
         message: format!(
-            "the report row of the cluster cannot be read: {}",
+            "The report row of the cluster cannot be read: {}",
             unreadable.error
         ),
         refused_step: None,

@@ -190,7 +190,7 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             return Eligibility::Blocked {
                 reason: Reason::UnreadableRecord,
                 message: Arc::from(
-                    "a report of the upgrade cannot be read, and the row of the cluster may be in it; upgrade the controller, or fix the report",
+                    "A report of the upgrade cannot be read, and it may contain the row of this cluster. Upgrade the controller, or fix the report.",
                 ),
             };
         }

@@ -1,6 +1,6 @@
 //! The rules that a spec must obey. The controller, the admission tests and `kubectl mcu lint` share them.
 //!
-//! Admission (schema and CEL) refuses most bad input before it is stored. These rules repeat all of that, because an
+//! Admission (schema and CEL) rejects most bad input before it is stored. These rules repeat all of that, because an
 //! object may have been stored under an older CRD. They also check what CEL cannot: the size of an action, duplicates
 //! among its manifests, and names and labels that cannot exist (`docs/design/rules.md#one-set-of-spec-rules`).
 

@@ -1,6 +1,6 @@
 //! The rules for placements and selectors.
 //!
-//! A name that cannot exist is refused, although it would match nothing under `In`: under `NotIn` and `DoesNotExist`
+//! A name that cannot exist is rejected, although it would match nothing under `In`: under `NotIn` and `DoesNotExist`
 //! it would match every cluster.
 
 use super::grammar::{is_dns_label, is_label_key, is_label_value, is_subdomain};

@@ -95,7 +95,7 @@ impl SpecText {
         let text = self
             .text
             .as_ref()
-            .ok_or("its text is not in memory; the next event of the object brings it")?;
+            .ok_or("the controller does not keep its text in memory; it reads the text again with the next event of the object")?;
         serde_json::from_str(text.get()).map_err(|error| lenient::explain(&error))
     }
 }

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 
 /// Paths of endpoints that an address may end with, as `spec.upstream` of a ClusterVersion does. They are removed.
 const ENDPOINTS: [&str; 2] = ["/v1/graph", "/graph"];
-/// Maximum size of an answer in bytes. It is many times larger than any real answer.
+/// Maximum size of a response in bytes. It is many times larger than any real response.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 /// Maximum number of redirects for one request.
 const MAX_REDIRECTS: usize = 5;
@@ -44,7 +44,7 @@ struct ChannelName {
     name: String,
 }
 
-/// The answer of an endpoint that may not exist.
+/// The response of an endpoint that may not exist.
 pub(crate) enum Found {
     Body(Vec<u8>),
     /// The service has no such endpoint.
@@ -80,7 +80,7 @@ impl Service {
         }
     }
 
-    /// The answer of an additional endpoint; `None` if the service does not have it.
+    /// The response of an additional endpoint; `None` if the service does not have it.
     pub(crate) async fn extra(&self, path: &str, query: &[(&str, &str)]) -> Result<Option<Vec<u8>>, Failure> {
         match self.get(path, query).await? {
             Found::Body(body) => Ok(Some(body)),
@@ -112,7 +112,7 @@ impl Service {
         while let Some(piece) = answer.chunk().await.map_err(|error| unreachable(&error))? {
             body.extend_from_slice(&piece);
             if body.len() > MAX_ANSWER_BYTES {
-                return Err(Failure::Other(format!("{address}: the answer is too large")));
+                return Err(Failure::Other(format!("{address}: the response is too large")));
             }
         }
         if status.is_success() {
@@ -138,7 +138,7 @@ fn client() -> ClientBuilder {
         .redirect(Policy::custom(redirect))
 }
 
-/// Follows redirects, but never from HTTPS to plain HTTP, because the answer could then be forged.
+/// Follows redirects, but never from HTTPS to plain HTTP, because the response could then be forged.
 fn redirect(attempt: Attempt<'_>) -> Action {
     let was_safe = attempt.previous().iter().any(|url| url.scheme() == "https");
     if was_safe && attempt.url().scheme() != "https" {
@@ -166,7 +166,7 @@ fn base(address: &str) -> Result<String, Failure> {
 fn unreachable(error: &reqwest::Error) -> Failure {
     if error.is_timeout() {
         return Failure::Unreachable(
-            "the service did not answer in time; --request-timeout sets the limit".to_owned(),
+            "the service did not respond in time; --request-timeout sets the limit".to_owned(),
         );
     }
     Failure::Unreachable(causes(error))

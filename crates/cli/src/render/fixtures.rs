@@ -22,7 +22,7 @@ fn conditions(ready: &Value, stalled: &Value, failed: &Value) -> Value {
             "Selected",
             "True",
             "ManagedClustersSelected",
-            "ManagedClusters upgrade select 24 clusters"
+            "24 clusters are selected"
         ),
         condition("Applied", "True", "ManagedClustersUpgradeApplied", ""),
         condition(
@@ -79,7 +79,7 @@ pub(crate) fn running() -> Upgrade {
             "clustersSummery": {"total": 24, "initialized": 18, "partialUpgrade": 5, "complete": 12, "failed": 0, "pending": 6},
             "preUpgradeActionSummary": {"total": 19, "applied": 19, "available": 18, "progressing": 1, "degraded": 0},
             "waitingClusters": [
-                {"name": "edge-20", "phase": "Blocked", "reason": "ManagedService", "message": "product is ROSA", "since": "2026-03-01T10:58:00Z"},
+                {"name": "edge-20", "phase": "Blocked", "reason": "ManagedService", "message": "The provider of the managed service ROSA upgrades this cluster. Remove the cluster from the selection.", "since": "2026-03-01T10:58:00Z"},
                 {"name": "edge-21", "phase": "Pending", "reason": "WaitingForSlot", "message": "", "since": "2026-03-01T10:58:00Z"},
             ],
             "truncated": {"failed": 0, "waiting": 4},
@@ -113,8 +113,8 @@ pub(crate) fn stalled() -> Upgrade {
         &json!({
             "observedGeneration": 2, "state": "Stalled", "progress": "22/24", "inFlight": 0, "effectiveMaxConcurrency": 10,
             "clustersSummery": {"total": 24, "initialized": 23, "partialUpgrade": 0, "complete": 22, "failed": 1, "pending": 1},
-            "failedClusters": [{"name": "edge-17", "phase": "Failed", "reason": "ClusterUpgradeTimeout", "message": "not upgraded within 3h: Failing=True (ClusterOperatorDegraded)", "since": "2026-03-01T11:48:00Z"}],
-            "waitingClusters": [{"name": "edge-20", "phase": "Blocked", "reason": "ManagedService", "message": "product is ROSA", "since": "2026-03-01T10:58:00Z"}],
+            "failedClusters": [{"name": "edge-17", "phase": "Failed", "reason": "ClusterUpgradeTimeout", "message": "The step was not done within 3h: Failing: ClusterOperatorDegraded: etcd", "since": "2026-03-01T11:48:00Z"}],
+            "waitingClusters": [{"name": "edge-20", "phase": "Blocked", "reason": "ManagedService", "message": "The provider of the managed service ROSA upgrades this cluster. Remove the cluster from the selection.", "since": "2026-03-01T10:58:00Z"}],
             "conditions": conditions(&ready, &stalled, &failed),
         }),
     ))
@@ -122,8 +122,7 @@ pub(crate) fn stalled() -> Upgrade {
 
 /// An upgrade whose spec became invalid while it was running.
 pub(crate) fn invalid() -> Upgrade {
-    let message =
-        "spec.preUpgradeAction.manifestWork.workload.manifests[1]: ConfigMap a appears twice; remove one";
+    let message = "The spec is invalid: spec.preUpgradeAction.manifestWork.workload.manifests[1]: ConfigMap a appears twice; remove one";
     let ready = condition("Ready", "False", "InvalidSpec", message);
     let stalled = condition("Stalled", "True", "InvalidSpec", message);
     let no_failure = condition("Failed", "False", "ManagedClustersUpgradeFailed", "");
@@ -142,7 +141,7 @@ pub(crate) fn complete() -> Upgrade {
         "Ready",
         "True",
         "ManagedClustersUpgradeComplete",
-        "all 24 clusters are complete",
+        "All 24 clusters are complete",
     );
     let stalled = condition("Stalled", "False", "NotStalled", "");
     let no_failure = condition("Failed", "False", "ManagedClustersUpgradeFailed", "");
@@ -170,7 +169,7 @@ pub(crate) fn rows() -> Rows {
     let shard = json!({"metadata": {}, "rows": [
         {
             "cluster": "edge-17", "phase": "Failed", "reason": "ClusterUpgradeTimeout", "canary": true,
-            "message": "not upgraded within 3h:\nFailing=True (ClusterOperatorDegraded)",
+            "message": "The step was not done within 3h:\nFailing: ClusterOperatorDegraded: etcd",
             "fromVersion": "4.11.9", "toVersion": "4.12.0", "since": "2026-03-01T11:48:00Z", "revision": "r1",
             "steps": [
                 step("PreAction", "2026-03-01T08:44:00Z", json!("2026-03-01T08:48:00Z"), json!("Succeeded")),
@@ -182,7 +181,7 @@ pub(crate) fn rows() -> Rows {
             "fromVersion": "4.11.9", "toVersion": "4.12.0", "since": "2026-03-01T11:54:48Z", "revision": "r1", "leftSelection": true,
             "steps": [step("Platform", "2026-03-01T11:50:00Z", Value::Null, Value::Null)],
         },
-        {"cluster": "edge-20", "phase": "Blocked", "reason": "ManagedService", "message": "product is ROSA", "since": "2026-03-01T10:58:00Z", "revision": "r1"},
+        {"cluster": "edge-20", "phase": "Blocked", "reason": "ManagedService", "message": "The provider of the managed service ROSA upgrades this cluster. Remove the cluster from the selection.", "since": "2026-03-01T10:58:00Z", "revision": "r1"},
         {
             "cluster": "edge-01", "phase": "Complete", "fromVersion": "4.11.9", "toVersion": "4.12.0",
             "since": "2026-03-01T11:40:00Z", "revision": "r1",

@@ -198,8 +198,9 @@ fn matters(condition: &Condition) -> bool {
     match condition.type_.as_str() {
         conditions::READY => true,
         conditions::STALLED | conditions::FAILED => condition.status == "True",
-        // The text after the semicolon explains why fewer clusters than expected are selected.
-        conditions::SELECTED => condition.status != "True" || condition.message.contains("; "),
+        conditions::SELECTED => {
+            condition.status != "True" || conditions::has_selection_notes(&condition.message)
+        }
         _ => false,
     }
 }

@@ -1,4 +1,4 @@
-//! Converts the actions of a plan, due reports and due statuses to write jobs. No I/O.
+//! Converts the operations of a plan, due reports and due statuses to write jobs. No I/O.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use api::names::{LABEL_MCU, LABEL_MCU_UID};
 use chrono::{DateTime, Utc};
 use observe::index::Index;
-use rollout::{Action, Attempt, DeleteReason, Step};
+use rollout::{Attempt, DeleteReason, Operation, Step};
 use serde_json::json;
 
 use crate::apply::{WorkParams, Write, WriteJob};
@@ -34,49 +34,50 @@ pub(crate) fn finalizer_job(
     }
 }
 
-/// The job of an action. `None` if it cannot be executed, or was executed too often; then the cluster waits.
+/// The job of an operation. `None` if it cannot be executed, or was executed too often; then the cluster waits.
 pub(super) fn prepare(
     entry: &mut UpgradeEntry,
     index: &Index,
-    action: &Action,
+    operation: &Operation,
     wanted: &PlanRequest,
     now: DateTime<Utc>,
 ) -> Option<WriteJob> {
-    let cluster = action.cluster();
-    if let Some(wait) = entry
-        .action_limit
-        .take(cluster, action.step(), action.kind(), Instant::now())
+    let cluster = operation.cluster();
+    if let Some(wait) =
+        entry
+            .operation_limit
+            .take(cluster, operation.step(), operation.kind(), Instant::now())
     {
-        entry.hold_off(cluster, now, action.kind(), wait);
+        entry.hold_off(cluster, now, operation.kind(), wait);
         return None;
     }
-    let write = write_of(entry, index, action, wanted, now)?;
-    entry.begin(cluster, starts_step(action));
+    let write = write_of(entry, index, operation, wanted, now)?;
+    entry.begin(cluster, starts_step(operation));
     Some(WriteJob {
         upgrade: Arc::clone(&entry.uid),
         write,
     })
 }
 
-/// True when the action starts a step that holds a slot.
-fn starts_step(action: &Action) -> bool {
-    match action {
-        Action::Create { .. } => action.step() != Step::PostAction,
-        Action::Update { .. } => true,
-        Action::MarkSoak { .. } | Action::Read { .. } | Action::Delete { .. } => false,
+/// True when the operation starts a step that holds a slot.
+fn starts_step(operation: &Operation) -> bool {
+    match operation {
+        Operation::Create { .. } => operation.step() != Step::PostAction,
+        Operation::Update { .. } => true,
+        Operation::MarkSoak { .. } | Operation::Read { .. } | Operation::Delete { .. } => false,
     }
 }
 
-/// The write of an action. `None` if the spec or the work that it needs is unknown.
+/// The write of an operation. `None` if the spec or the work that it needs is unknown.
 fn write_of(
     entry: &UpgradeEntry,
     index: &Index,
-    action: &Action,
+    operation: &Operation,
     wanted: &PlanRequest,
     now: DateTime<Utc>,
 ) -> Option<Write> {
-    let cluster = Arc::clone(action.cluster());
-    let step = action.step();
+    let cluster = Arc::clone(operation.cluster());
+    let step = operation.step();
     let uid = || index.work_of(&cluster, step).map(|view| Arc::clone(&view.uid));
     let params = |attempt: &Attempt, started: DateTime<Utc>| {
         Some(WorkParams {
@@ -90,19 +91,19 @@ fn write_of(
             started,
         })
     };
-    Some(match action {
-        Action::Create { attempt, started, .. } => Write::Create {
+    Some(match operation {
+        Operation::Create { attempt, started, .. } => Write::Create {
             params: params(attempt, *started)?,
             cluster,
             step,
             slot_released_at: wanted.slot_released_at,
         },
-        Action::Update { attempt, started, .. } => Write::Update {
+        Operation::Update { attempt, started, .. } => Write::Update {
             params: params(attempt, *started)?,
             uid: uid()?,
             cluster,
         },
-        Action::MarkSoak { started, .. } => {
+        Operation::MarkSoak { started, .. } => {
             let note = api::time::to_rfc3339(*started);
             let uid = uid()?;
             let patch = json!({"metadata": {"uid": &*uid, "annotations": {api::names::ANNOTATION_SOAK_STARTED_AT: note}}});
@@ -113,8 +114,8 @@ fn write_of(
                 patch,
             }
         }
-        Action::Read { .. } => read(entry, index, cluster, step, now),
-        Action::Delete { why, .. } => Write::Delete {
+        Operation::Read { .. } => read(entry, index, cluster, step, now),
+        Operation::Delete { why, .. } => Write::Delete {
             uid: uid()?,
             cluster,
             step,

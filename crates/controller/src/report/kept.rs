@@ -16,7 +16,7 @@ use super::shard::Kept;
 use super::text::cut;
 
 /// How to fix a row.
-const REMEDY: &str = "upgrade the controller to the release that wrote it, or fix or delete the row";
+const REMEDY: &str = "Upgrade the controller to the release that wrote it, or fix or delete the row.";
 
 impl Rows {
     /// True when a whole report is unreadable, so the clusters of its rows are unknown.
@@ -214,7 +214,7 @@ fn stand_in(error: &str, since: Option<DateTime<Utc>>, shard: usize) -> Row {
         other_reason: None,
         refused_step: None,
         message: Arc::from(format!(
-            "the row of the cluster cannot be read: {}; {REMEDY}",
+            "The report row of the cluster cannot be read: {}. {REMEDY}",
             cut(error, 120)
         )),
         since: since.unwrap_or_default(),

@@ -2,12 +2,13 @@
 
 use api::conditions as types;
 use api::mcu::{ManagedClustersUpgradeStatus, UpgradeState};
+use api::message::count;
 use rollout::{Phase, Record};
 
 use crate::events::EventReason;
 
-/// Events about the upgrade itself, for everything that changed between two statuses. `retried`: how many
-/// clusters the retry has queued again.
+/// Events about the upgrade itself, for everything that changed between two statuses. `retried` is the number
+/// of failed clusters that return to Pending because of a retry.
 #[must_use]
 pub fn of_status(
     previous: &ManagedClustersUpgradeStatus,
@@ -33,7 +34,11 @@ pub fn of_status(
         let number = next.canary_clusters_summery.map_or(0, |canaries| canaries.total);
         found.push((
             EventReason::CanariesComplete,
-            format!("all {number} canaries are complete"),
+            if number == 1 {
+                "The canary is complete".to_owned()
+            } else {
+                format!("All {number} canaries are complete")
+            },
         ));
     }
     if previous.observed_generation.is_some()
@@ -42,11 +47,11 @@ pub fn of_status(
     {
         let token = next.observed_retry.as_deref().unwrap_or_default();
         let what = match retried {
-            0 => "no cluster had failed, so none is queued again".to_owned(),
-            1 => "1 failed cluster is queued again".to_owned(),
-            number => format!("{number} failed clusters are queued again"),
+            0 => "No cluster has failed, so the retry changes nothing".to_owned(),
+            number => format!("{} will be retried", count(number, "failed cluster")),
         };
-        found.push((EventReason::Retrying, format!("{what} (retry-failed={token})")));
+        let text = format!("{what} (annotation retry-failed={token})");
+        found.push((EventReason::Retrying, text));
     }
     found.extend(stalled(previous, next));
     found
@@ -81,8 +86,8 @@ fn stalled(
     Some((reason, message(next, types::STALLED)))
 }
 
-/// The Event about a cluster whose record has a new phase, if it needs one: for failures, and for blocks
-/// except those that will be `resolved` without a human.
+/// The Event about a cluster whose record has a new phase. Only a failure or a block causes one, and a block
+/// does not if it `resolves` without a human.
 #[must_use]
 pub fn of_record(cluster: &str, record: &Record, resolves: bool) -> Option<(EventReason, String)> {
     let reason = match record.phase {
@@ -94,11 +99,11 @@ pub fn of_record(cluster: &str, record: &Record, resolves: bool) -> Option<(Even
     };
     Some((
         reason,
-        format!("{cluster}: {}: {}", cause_reason(record), record.message),
+        format!("Cluster {cluster}: {}: {}", cause_reason(record), record.message),
     ))
 }
 
-/// The reason of the cause, as its author wrote it.
+/// The reason of a record. A reason that this release does not know is given as it was written.
 fn cause_reason(record: &Record) -> &str {
     match record.reason_text() {
         "" => record.reason.as_str(),

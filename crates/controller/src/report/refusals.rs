@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use api::message::join;
 use rollout::Record;
 
 use super::rows::Rows;
@@ -31,9 +32,11 @@ impl Rows {
         };
         let more = match self.refused_count() {
             0 | 1 => String::new(),
-            number => format!("; other rejected records: {}", number - 1),
+            2 => "It rejects 1 more record".to_owned(),
+            number => format!("It rejects {} more records", number - 1),
         };
-        Some(format!("the hub rejects {cluster}: {refused}{more}"))
+        let first = format!("The hub rejects {cluster}: {refused}");
+        Some(join([first.as_str(), &more]))
     }
 
     /// True while the record of the cluster is still the one that was rejected.

@@ -152,7 +152,7 @@ async fn a_watch_that_is_open_but_dead_is_noticed_within_a_minute_and_lowers_rea
     let noticed = watcher.until(|watcher| !watcher.readiness.is_ready()).await;
     assert!(noticed <= Duration::from_mins(1), "{noticed:?}");
     assert!(
-        watcher.missing().contains("the watch was silent for 5"),
+        watcher.missing().contains("the watch delivered nothing for 5"),
         "{}",
         watcher.missing()
     );

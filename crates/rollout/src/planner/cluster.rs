@@ -8,8 +8,8 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::model::{
-    Action, Cluster, DeleteReason, Outcome, Phase, Policy, Reason, Record, Selection, Stage, Step, StepWork,
-    UpdateKind,
+    Cluster, DeleteReason, Operation, Outcome, Phase, Policy, Reason, Record, Selection, Stage, Step,
+    StepWork, UpdateKind,
 };
 use crate::planner::attempts;
 use crate::planner::attempts::LEAVE_DEBOUNCE;
@@ -377,8 +377,8 @@ impl Evaluation {
         }
     }
 
-    /// The action for the next step, at the time of the plan.
-    pub(crate) fn action(&self, cluster: &Cluster, step: Step, started: DateTime<Utc>) -> Action {
+    /// The operation for the next step, at the time of the plan.
+    pub(crate) fn operation(&self, cluster: &Cluster, step: Step, started: DateTime<Utc>) -> Operation {
         let attempt = self.record.attempt.clone();
         let name = Arc::clone(&cluster.name);
         let kind = match cluster.step_work(step) {
@@ -394,13 +394,13 @@ impl Evaluation {
             _ => None,
         };
         match kind {
-            Some(kind) => Action::Update {
+            Some(kind) => Operation::Update {
                 cluster: name,
                 attempt,
                 started,
                 kind,
             },
-            None => Action::Create {
+            None => Operation::Create {
                 cluster: name,
                 step,
                 attempt,

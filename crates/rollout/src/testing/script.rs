@@ -116,11 +116,11 @@ impl Script {
             ReportedStatus::OtherVersion => (StepStatus::OtherVersion, None),
             ReportedStatus::Running => (StepStatus::Running, None),
             ReportedStatus::Succeeded => (StepStatus::Succeeded, None),
-            ReportedStatus::Failed => (StepStatus::Failed(Arc::from("the script fails")), None),
+            ReportedStatus::Failed => (StepStatus::Failed(Arc::from("The script fails")), None),
             ReportedStatus::MaybeFailed => {
                 (StepStatus::MaybeFailed(epoch + TimeDelta::seconds(*after)), None)
             }
-            ReportedStatus::Unhealthy => (StepStatus::Succeeded, Some(Arc::from("the cluster is failing"))),
+            ReportedStatus::Unhealthy => (StepStatus::Succeeded, Some(Arc::from("The cluster is failing"))),
         }
     }
 

@@ -191,7 +191,7 @@ fn apply_event(world: &mut Scenario, event: &Event) {
             NAMES[*c],
             Eligibility::Blocked {
                 reason: Reason::InvalidClusterID,
-                message: Arc::from("fix the label"),
+                message: Arc::from("Fix the label"),
             },
         ),
         Event::Unblock(c) => world.eligibility(NAMES[*c], Eligibility::Eligible),
@@ -327,9 +327,9 @@ fn everything_ends_when_faults_end() {
         });
         let gated = canary_left && sequence.asked.clone().build().canaries;
         prop_assert!(ended || gated, "{:?}\n{}", world.plan(0), world.log());
-        let before = world.actions();
+        let before = world.operations();
         world.run_until(until + 100_000);
-        prop_assert_eq!(before, world.actions());
+        prop_assert_eq!(before, world.operations());
         no_fault(&world)
     });
 }

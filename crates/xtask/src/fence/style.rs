@@ -73,7 +73,7 @@ pub(super) fn violations(root: &Path, metadata: &Metadata, texts: &[Text]) -> Re
 /// A directory cannot be read.
 pub(super) fn texts(root: &Path) -> Result<Vec<Text>> {
     let read = |path: PathBuf| {
-        // What is no UTF-8 is no text.
+        // A file that is not UTF-8, such as an image, is not checked.
         let text = std::fs::read_to_string(&path).ok()?;
         Some((path.strip_prefix(root).unwrap_or(&path).to_path_buf(), text))
     };

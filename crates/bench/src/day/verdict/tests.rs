@@ -22,10 +22,14 @@ fn a_failure_must_name_its_cause() {
     let gate = of("gate");
     let failed = |message| problem(gate, &row("Failed", "ClusterUpgradeTimeout", message, 9), 1.0);
     assert_eq!(
-        failed("Not done within 1m: ReleaseNotAccepted: AdminAckRequired: x"),
+        failed("The step was not done within 1m: ReleaseNotAccepted: AdminAckRequired: x"),
         None
     );
-    assert!(failed("Not done within 1m").unwrap().contains("AdminAckRequired"));
+    assert!(
+        failed("The step was not done within 1m")
+            .unwrap()
+            .contains("AdminAckRequired")
+    );
     assert!(problem(gate, &row("Complete", "None", "", 9), 1.0).is_some());
     assert!(
         problem(

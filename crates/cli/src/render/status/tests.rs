@@ -1,5 +1,5 @@
 use super::*;
-use crate::render::fixtures::{complete, now, running, stalled, unseen};
+use crate::render::fixtures::{complete, condition, now, running, stalled, unseen};
 use crate::upgrade::Verdict;
 
 #[test]
@@ -15,6 +15,18 @@ fn a_stalled_upgrade_shows_its_cause_and_remedy() {
 #[test]
 fn a_complete_upgrade_has_a_full_bar() {
     insta::assert_snapshot!(render(&complete(), true, now(), Paint::Never));
+}
+
+#[test]
+fn selected_is_shown_only_if_nothing_is_selected_or_its_message_has_notes() {
+    let is_shown = |status, message: &str| {
+        let condition = condition("Selected", status, "ManagedClustersSelected", message);
+        matters(&serde_json::from_value(condition).unwrap())
+    };
+    let note = "Placement a/b does not exist";
+    assert!(!is_shown("True", &conditions::selected_message(3, [])));
+    assert!(is_shown("True", &conditions::selected_message(3, [note])));
+    assert!(is_shown("False", &conditions::selected_message(0, [])));
 }
 
 #[test]

@@ -237,7 +237,9 @@ async fn nothing_is_written_before_every_kind_has_answered() {
     assert_eq!(hub.count("POST", "*") + hub.count("PATCH", "*"), 0);
     let missing = health::spec(&controller.readiness.ready());
     assert!(
-        missing.contains("Placement cannot be listed: a list was silent for 60 s"),
+        missing.contains(
+            "Placement cannot be listed: the API server did not respond to a list request within 60 s"
+        ),
         "{missing}"
     );
     hub.fault("placements", None);

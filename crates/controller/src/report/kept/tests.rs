@@ -86,7 +86,7 @@ fn of_a_report_of_a_future_release_what_is_known_goes_on_and_the_rest_is_kept_by
     }
     let message = &rows.get("new-phase").unwrap().record.message;
     assert!(
-        message.contains("Hibernating") && message.contains("upgrade the controller"),
+        message.contains("Hibernating") && message.contains("Upgrade the controller"),
         "{message}"
     );
     // Another cluster changes, so the shard is written.
@@ -115,7 +115,7 @@ fn of_a_report_of_a_future_release_what_is_known_goes_on_and_the_rest_is_kept_by
         fleet = fleet.cluster(name).record(Record::clone(&row.record));
     }
     let plan = rollout::plan(rollout::testing::at(10), &policy().build(), &fleet.build());
-    assert_eq!(plan.actions, []);
+    assert_eq!(plan.operations, []);
     assert!(!plan.outlook.complete);
 }
 

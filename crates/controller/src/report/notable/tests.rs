@@ -74,15 +74,16 @@ fn a_retry_tells_how_many_clusters_it_queued_again_even_if_none() {
     for (retried, text) in [
         (
             0,
-            "no cluster had failed, so none is queued again (retry-failed=t)",
+            "No cluster has failed, so the retry changes nothing (annotation retry-failed=t)",
         ),
-        (1, "1 failed cluster is queued again (retry-failed=t)"),
-        (2, "2 failed clusters are queued again (retry-failed=t)"),
+        (1, "1 failed cluster will be retried (annotation retry-failed=t)"),
+        (2, "2 failed clusters will be retried (annotation retry-failed=t)"),
     ] {
         assert_eq!(
             of_status(&before, &after, retried),
             [(EventReason::Retrying, text.to_owned())]
         );
+        assert_eq!(api::message::violation(text), None, "{text}");
     }
 }
 
@@ -90,8 +91,9 @@ fn a_retry_tells_how_many_clusters_it_queued_again_even_if_none() {
 fn a_block_is_announced_unless_it_resolves_by_itself() {
     let blocked = Record::from(rollout::testing::record(Phase::Blocked).reason(rollout::Reason::Conflict));
     assert_eq!(of_record("c1", &blocked, true), None);
-    let (reason, _) = of_record("c1", &blocked, false).unwrap();
+    let (reason, text) = of_record("c1", &blocked, false).unwrap();
     assert_eq!(reason, EventReason::ClusterBlocked);
+    assert!(text.starts_with("Cluster c1: Conflict: "), "{text}");
     let failed = Record::from(rollout::testing::record(Phase::Failed));
     assert!(of_record("c1", &failed, true).is_some());
 }

@@ -5,19 +5,19 @@ use chrono::{DateTime, Utc};
 use super::records::{has_succeeded, is_proven};
 use super::{Case, Checker, ViolationKind};
 use crate::model::{
-    Action, Attempt, Cluster, ClusterState, DeleteReason, Eligibility, Phase, Reason, Record, RivalHold,
+    Attempt, Cluster, ClusterState, DeleteReason, Eligibility, Operation, Phase, Reason, Record, RivalHold,
     Selection, Stage, Step, StepStatus, StepWork, UpdateKind, Work,
 };
 
-/// True when the action begins or advances a cluster.
-fn moves(action: &Action) -> bool {
-    matches!(action, Action::Create { .. } | Action::Update { .. })
+/// True when the operation begins or advances a cluster.
+fn moves(operation: &Operation) -> bool {
+    matches!(operation, Operation::Create { .. } | Operation::Update { .. })
 }
 
-/// True when the action gives a cluster a slot that it does not hold.
-pub(super) fn is_start(action: &Action, state: &ClusterState) -> bool {
+/// True when the operation gives a cluster a slot that it does not hold.
+pub(super) fn is_start(operation: &Operation, state: &ClusterState) -> bool {
     let goes_on = state.record.phase.holds_slot() || state.record.phase == Phase::PostAction;
-    moves(action) && !goes_on
+    moves(operation) && !goes_on
 }
 
 fn gives_way(cluster: &Cluster) -> bool {
@@ -45,8 +45,8 @@ impl Checker<'_> {
     /// While the upgrade is being deleted, only its own works may be deleted and nothing else may happen.
     pub(super) fn check_deleting(&mut self, case: &Case<'_>) {
         self.check_free(case);
-        for action in &case.actions {
-            let slot = &case.cluster.works[action.step().index()];
+        for operation in &case.operations {
+            let slot = &case.cluster.works[operation.step().index()];
             let unreadable = matches!(
                 slot,
                 StepWork::Unreadable {
@@ -54,22 +54,22 @@ impl Checker<'_> {
                     ..
                 }
             );
-            let own = unreadable || live(case.cluster, action.step()).is_some();
+            let own = unreadable || live(case.cluster, operation.step()).is_some();
             let deletes = matches!(
-                action,
-                Action::Delete {
+                operation,
+                Operation::Delete {
                     why: DeleteReason::UpgradeDeleted,
                     ..
                 }
             );
-            if matches!(action, Action::Read { .. }) {
+            if matches!(operation, Operation::Read { .. }) {
                 continue;
             }
             if !deletes {
-                let text = format!("{action:?} while the upgrade is being deleted");
+                let text = format!("{operation:?} while the upgrade is being deleted");
                 self.report(ViolationKind::ActionWhileDeleting, Some(case.cluster), text);
             } else if !own {
-                let text = format!("{action:?} of a work that is not ours");
+                let text = format!("{operation:?} of a work that is not ours");
                 self.report(ViolationKind::ForeignTouched, Some(case.cluster), text);
             }
         }
@@ -77,52 +77,58 @@ impl Checker<'_> {
 
     pub(super) fn check_actions(&mut self, case: &Case<'_>) {
         self.check_free(case);
-        if case.actions.iter().filter(|action| moves(action)).count() > 1 {
-            let text = format!("{:?}", case.actions);
+        if case
+            .operations
+            .iter()
+            .filter(|operation| moves(operation))
+            .count()
+            > 1
+        {
+            let text = format!("{:?}", case.operations);
             self.report(ViolationKind::DoubleStart, Some(case.cluster), text);
         }
-        for action in &case.actions {
+        for operation in &case.operations {
             let Some(state) = case.state else {
-                let text = format!("{action:?} of a dropped cluster");
+                let text = format!("{operation:?} of a dropped cluster");
                 self.report(ViolationKind::StartedBarred, Some(case.cluster), text);
                 continue;
             };
-            match action {
-                Action::Create {
+            match operation {
+                Operation::Create {
                     step,
                     attempt,
                     started,
                     ..
                 } => {
                     self.check_place(case.cluster, *step);
-                    self.check_move(case.cluster, state, action, attempt, *started);
+                    self.check_move(case.cluster, state, operation, attempt, *started);
                 }
-                Action::Update {
+                Operation::Update {
                     attempt,
                     started,
                     kind,
                     ..
                 } => {
                     self.check_update(case.cluster, *kind);
-                    self.check_move(case.cluster, state, action, attempt, *started);
+                    self.check_move(case.cluster, state, operation, attempt, *started);
                 }
-                Action::MarkSoak { step, started, .. } => {
+                Operation::MarkSoak { step, started, .. } => {
                     self.check_mark(case.cluster, state, *step, *started);
                 }
-                Action::Delete { step, why, .. } => {
+                Operation::Delete { step, why, .. } => {
                     self.check_delete(case.cluster, state, *step, *why);
                 }
-                Action::Read { .. } => {}
+                Operation::Read { .. } => {}
             }
         }
     }
 
     fn check_free(&mut self, case: &Case<'_>) {
-        if case.actions.is_empty() {
+        if case.operations.is_empty() {
             return;
         }
         if case.cluster.busy.is_some() {
-            let text = format!("{:?} while another write is in progress", case.actions);
+            let text = format!("{:?} while another write is in progress", case.operations);
             self.report(ViolationKind::BusyTouched, Some(case.cluster), text);
         }
         if case
@@ -131,7 +137,7 @@ impl Checker<'_> {
             .as_ref()
             .is_some_and(|backoff| self.now < backoff.until)
         {
-            let text = format!("{:?} inside a backoff", case.actions);
+            let text = format!("{:?} inside a backoff", case.operations);
             self.report(ViolationKind::BackoffIgnored, Some(case.cluster), text);
         }
     }
@@ -172,11 +178,11 @@ impl Checker<'_> {
         &mut self,
         cluster: &Cluster,
         state: &ClusterState,
-        action: &Action,
+        operation: &Operation,
         attempt: &Attempt,
         started: DateTime<Utc>,
     ) {
-        let step = action.step();
+        let step = operation.step();
         if cluster.unsettled.is_some_and(|unsettled| unsettled != step) {
             let text = format!("{step:?} while {:?} is not settled", cluster.unsettled);
             self.report(ViolationKind::UnsettledPassed, Some(cluster), text);
@@ -196,7 +202,7 @@ impl Checker<'_> {
             let text = format!("{step:?} has a clock that starts at {started}");
             self.report(ViolationKind::ClockReset, Some(cluster), text);
         }
-        if is_start(action, state) {
+        if is_start(operation, state) {
             if let Some(late) = cluster.late {
                 let text = format!("{step:?} starts while a creation of {late:?} may still be carried out");
                 self.report(ViolationKind::UnsettledPassed, Some(cluster), text);

@@ -1,6 +1,6 @@
-//! Limits how often the same action is executed for the same cluster, whatever its reason.
+//! Limits how often the same operation is executed for the same cluster, whatever its reason.
 //!
-//! Every action is planned from observed state. If its effect is never observed (for example because an agent
+//! Every operation is planned from observed state. If its effect is never observed (for example because an agent
 //! reverts it, or a clock hides it), every pass would plan it again. The limit reduces such a loop to a few
 //! writes a minute.
 
@@ -11,29 +11,29 @@ use std::time::{Duration, Instant};
 use ahash::AHashMap;
 use api::names::Step;
 
-use rollout::ActionKind;
+use rollout::OperationKind;
 
-/// How often the same action may be executed for the same cluster within [`SPAN`]. Creations that fail stay
+/// How often the same operation may be executed for the same cluster within [`SPAN`]. Creations that fail stay
 /// below this limit, because the wait between them grows.
 const MAX_PER_SPAN: usize = 12;
-/// The time span in which actions are counted.
+/// The time span in which operations are counted.
 const SPAN: Duration = Duration::from_mins(1);
 /// Number of entries from which expired ones are removed.
 const ENTRIES: usize = 256;
 
-/// When actions were executed for the clusters of one upgrade.
+/// When operations were executed for the clusters of one upgrade.
 #[derive(Debug, Default)]
-pub struct ActionLimit {
-    taken: AHashMap<(Arc<str>, Step, ActionKind), VecDeque<Instant>>,
+pub struct OperationLimit {
+    taken: AHashMap<(Arc<str>, Step, OperationKind), VecDeque<Instant>>,
 }
 
-impl ActionLimit {
-    /// Records an action and returns `None`, or returns how long to wait if it was executed too often.
+impl OperationLimit {
+    /// Records an operation and returns `None`, or returns how long to wait if it was executed too often.
     pub fn take(
         &mut self,
         cluster: &Arc<str>,
         step: Step,
-        kind: ActionKind,
+        kind: OperationKind,
         now: Instant,
     ) -> Option<Duration> {
         if self.taken.len() >= ENTRIES {
@@ -61,14 +61,14 @@ mod tests {
 
     #[test]
     fn the_same_action_for_the_same_cluster_is_taken_a_few_times_a_minute() {
-        let (mut limit, start) = (ActionLimit::default(), Instant::now());
+        let (mut limit, start) = (OperationLimit::default(), Instant::now());
         let (one, other): (Arc<str>, Arc<str>) = (Arc::from("c1"), Arc::from("c2"));
         let mut taken = 0;
         for millis in (0..120_000).step_by(25) {
             let now = start + Duration::from_millis(millis);
             taken += usize::from(
                 limit
-                    .take(&one, Step::Platform, ActionKind::MarkSoak, now)
+                    .take(&one, Step::Platform, OperationKind::MarkSoak, now)
                     .is_none(),
             );
         }
@@ -79,27 +79,30 @@ mod tests {
                 .take(
                     &one,
                     Step::Platform,
-                    ActionKind::MarkSoak,
+                    OperationKind::MarkSoak,
                     start + SPAN * 119 / 60
                 )
                 .is_some()
         );
-        assert_eq!(limit.take(&one, Step::Platform, ActionKind::Delete, end), None);
-        assert_eq!(limit.take(&one, Step::Operators, ActionKind::MarkSoak, end), None);
+        assert_eq!(limit.take(&one, Step::Platform, OperationKind::Delete, end), None);
         assert_eq!(
-            limit.take(&other, Step::Platform, ActionKind::MarkSoak, end),
+            limit.take(&one, Step::Operators, OperationKind::MarkSoak, end),
+            None
+        );
+        assert_eq!(
+            limit.take(&other, Step::Platform, OperationKind::MarkSoak, end),
             None
         );
     }
 
     #[test]
     fn what_has_run_out_is_forgotten() {
-        let (mut limit, start) = (ActionLimit::default(), Instant::now());
+        let (mut limit, start) = (OperationLimit::default(), Instant::now());
         for number in 0..10 * ENTRIES {
             let now = start + SPAN * u32::try_from(number / ENTRIES).unwrap();
             let cluster = Arc::from(format!("c{number}"));
             assert_eq!(
-                limit.take(&cluster, Step::Platform, ActionKind::Create, now),
+                limit.take(&cluster, Step::Platform, OperationKind::Create, now),
                 None
             );
         }
