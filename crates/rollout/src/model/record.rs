@@ -94,7 +94,7 @@ pub struct Record {
     pub stages: [Option<StepRecord>; 5],
     /// Version before the upgrade, if known.
     pub from_version: Arc<str>,
-    /// True when the record stands for a row that cannot be read. Its attempt is unknown, so no action may be taken
+    /// True when the record stands for a row that cannot be read. Its attempt is unknown, so nothing may be done
     /// for its cluster. Such a record is never written.
     pub unreadable: bool,
 }
