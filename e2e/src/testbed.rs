@@ -126,7 +126,7 @@ pub fn upgrades(hub: &Hub, namespace: &str) -> Api<DynamicObject> {
 /// Creates an upgrade.
 ///
 /// # Errors
-/// The hub refuses it.
+/// The hub rejects it.
 pub async fn create_upgrade(
     hub: &Hub,
     namespace: &str,

@@ -248,5 +248,4 @@ pub fn describe(found: &[(&'static str, Enforcement)]) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "admission_tests.rs"]
 mod tests;

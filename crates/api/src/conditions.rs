@@ -2,6 +2,8 @@
 //!
 //! Pipelines and dashboards rely on the reasons, so they are a closed set and never built from input.
 
+use crate::message;
+
 /// At least one cluster is selected.
 pub const SELECTED: &str = "Selected";
 /// At least one pre-action or upgrade was applied to a cluster. Stays True.
@@ -35,6 +37,26 @@ pub const TYPES: [&str; 8] = [
     STALLED,
 ];
 
+/// The message of condition Selected: the number of selected clusters, then a sentence for each note. A note says why
+/// fewer clusters may be selected than the author expects.
+#[must_use]
+pub fn selected_message<'a>(number: usize, notes: impl IntoIterator<Item = &'a str>) -> String {
+    let selected = match number {
+        0 => "No cluster is selected".to_owned(),
+        1 => "1 cluster is selected".to_owned(),
+        number => format!("{number} clusters are selected"),
+    };
+    let notes = message::join(notes);
+    message::join([selected.as_str(), &notes])
+}
+
+/// True when a message of [`selected_message`] has notes after the number of clusters.
+#[must_use]
+pub fn has_selection_notes(message: &str) -> bool {
+    // The sentence about the number has no period, unless a note follows it.
+    message.contains(". ")
+}
+
 /// Reasons of the conditions.
 pub mod reason {
     /// Selected=True.
@@ -65,9 +87,9 @@ pub mod reason {
     pub const INVALID_SPEC: &str = "InvalidSpec";
     /// The upgrade is being deleted.
     pub const DELETING: &str = "Deleting";
-    /// Stalled=True: the hub refuses a write that the deletion needs.
+    /// Stalled=True: the hub rejects a write that the deletion needs.
     pub const DELETION_REFUSED: &str = "DeletionRefused";
-    /// Stalled=True: the hub refuses to store the record of a cluster.
+    /// Stalled=True: the hub rejects the record of a cluster.
     pub const RECORD_REFUSED: &str = "RecordRefused";
     /// Stalled=True: the selection is empty.
     pub const NOTHING_SELECTED: &str = "NothingSelected";
@@ -81,4 +103,27 @@ pub mod reason {
     pub const CLOCK_SKEW: &str = "ClockSkew";
     /// Stalled=True: all other clusters are done; only blocked ones remain.
     pub const CLUSTERS_BLOCKED: &str = "ClustersBlocked";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_has_notes_exactly_when_notes_were_given() {
+        for number in [0, 1, 2, 10_000] {
+            let plain = selected_message(number, []);
+            assert!(!has_selection_notes(&plain), "{plain}");
+            assert_eq!(message::violation(&plain), None, "{plain}");
+            for notes in [&["Placement a/b does not exist"][..], &["One", "Two. Three."]] {
+                let text = selected_message(number, notes.iter().copied());
+                assert!(has_selection_notes(&text), "{text}");
+                assert_eq!(message::violation(&text), None, "{text}");
+            }
+        }
+        assert_eq!(
+            selected_message(1, ["Placement a/b does not exist"]),
+            "1 cluster is selected. Placement a/b does not exist."
+        );
+    }
 }

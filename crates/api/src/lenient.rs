@@ -283,5 +283,4 @@ impl<'de> Visitor<'de> for Shallow {
 }
 
 #[cfg(test)]
-#[path = "lenient_tests.rs"]
 mod tests;

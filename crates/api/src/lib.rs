@@ -8,6 +8,7 @@ pub mod checks;
 pub mod conditions;
 pub mod lenient;
 pub mod mcu;
+pub mod message;
 pub mod names;
 pub mod report;
 pub mod schema;

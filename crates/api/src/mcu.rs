@@ -185,7 +185,7 @@ pub struct ClusterVersionSpec {
     #[x_kube(validation = Rule::new("!self.matches('[^!-~]')").message("must be the pull spec of a release image, in printable ASCII characters without white space"))]
     pub image: String,
     /// If true, clusters that run a newer version than the one requested are started as well. Otherwise they are
-    /// blocked with reason NewerThanTarget. Clusters themselves refuse most downgrades.
+    /// blocked with reason NewerThanTarget. Clusters themselves reject most downgrades.
     #[serde(default, skip_serializing_if = "is_false")]
     pub allow_downgrade: bool,
 }
@@ -220,7 +220,7 @@ pub struct OperatorRef {
     pub namespace: String,
 }
 
-/// With which precautions the fleet is upgraded.
+/// Limits the risk of the upgrade: canaries, concurrency, time limits, tolerated failures and soak time.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpgradeStrategy {

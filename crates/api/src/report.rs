@@ -75,7 +75,7 @@ pub struct ReportRow {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub message: String,
-    /// The step whose ManifestWork the hub refused, while the reason is WorkRefused: PreAction, Platform, Operators
+    /// The step whose ManifestWork the hub rejected, while the reason is WorkRefused: PreAction, Platform, Operators
     /// or PostAction. A newer release may write other words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::word")]

@@ -133,7 +133,7 @@ pub(crate) fn manifests(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// A word of a set that grows with releases. It is not an enum: after a rollback the API server must still store what
-/// a newer release has written, byte for byte, and must not refuse an object because of one word.
+/// a newer release has written, byte for byte, and must not reject an object because of one word.
 pub(crate) fn word(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",

@@ -168,5 +168,4 @@ impl<'de> Deserialize<'de> for StoredRows {
 }
 
 #[cfg(test)]
-#[path = "stored_tests.rs"]
 mod tests;

@@ -36,7 +36,7 @@ struct State {
     name: &'static str,
     median_ms: f64,
     slowest_ms: f64,
-    actions: usize,
+    operations: usize,
 }
 
 /// Measures and prints; says whether every state met the threshold.
@@ -85,8 +85,8 @@ pub fn run(args: &PlanArgs) -> Result<bool> {
         );
         for (threshold, state) in thresholds.iter().zip(&states) {
             println!(
-                "{threshold} (slowest {:.2} ms, {} actions)",
-                state.slowest_ms, state.actions
+                "{threshold} (slowest {:.2} ms, {} operations)",
+                state.slowest_ms, state.operations
             );
         }
     }
@@ -121,13 +121,13 @@ impl Scene {
 
     fn measure(self, name: &'static str, times: usize) -> State {
         let (now, policy, fleet) = (now(), self.policy(), self.fleet());
-        let mut actions = 0;
+        let mut operations = 0;
         let mut took: Vec<Duration> = (0..times)
             .map(|_| {
                 let started = Instant::now();
                 let made = plan(black_box(now), black_box(&policy), black_box(&fleet));
                 let elapsed = started.elapsed();
-                actions = black_box(made).actions.len();
+                operations = black_box(made).operations.len();
                 elapsed
             })
             .collect();
@@ -137,7 +137,7 @@ impl Scene {
             name,
             median_ms: millis(took.get(took.len() / 2)),
             slowest_ms: millis(took.last()),
-            actions,
+            operations,
         }
     }
 
@@ -271,6 +271,7 @@ fn record(stand: Stand) -> Record {
         since: started(),
         stages,
         from_version: "4.11.9".into(),
+        unreadable: false,
     }
 }
 
@@ -280,11 +281,11 @@ mod tests {
 
     #[test]
     fn the_scenes_make_the_planner_do_what_they_are_meant_to() {
-        let actions = |scene: Scene| scene.measure("", 1).actions;
-        assert_eq!(actions(Scene::new(100, 0, 0, 0)), 100);
-        assert_eq!(actions(Scene::new(100, 0, 0, 0).slots(10)), 10);
-        assert_eq!(actions(Scene::new(100, 50, 10, 0).slots(10)), 0);
-        assert!(actions(Scene::new(100, 50, 0, 10).slots(10)) >= 10);
-        assert_eq!(actions(Scene::new(100, 100, 0, 0)), 0);
+        let operations = |scene: Scene| scene.measure("", 1).operations;
+        assert_eq!(operations(Scene::new(100, 0, 0, 0)), 100);
+        assert_eq!(operations(Scene::new(100, 0, 0, 0).slots(10)), 10);
+        assert_eq!(operations(Scene::new(100, 50, 10, 0).slots(10)), 0);
+        assert!(operations(Scene::new(100, 50, 0, 10).slots(10)) >= 10);
+        assert_eq!(operations(Scene::new(100, 100, 0, 0)), 0);
     }
 }

@@ -81,7 +81,7 @@ impl Failure {
                 message: status.message.clone(),
             },
             kube::Error::SerdeError(error) => {
-                Failure::Other(format!("the answer of the server cannot be read: {error}"))
+                Failure::Other(format!("the response of the server cannot be read: {error}"))
             }
             error => Failure::Unreachable(with_cause(error)),
         }

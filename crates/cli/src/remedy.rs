@@ -330,6 +330,17 @@ mod tests {
         assert_eq!(for_upgrade("SomethingNew", NAMES), None);
     }
 
+    /// A remedy is advice that stands by itself, so it always ends with a period.
+    #[test]
+    fn every_remedy_is_made_of_whole_sentences() {
+        let phases = Phase::ALL.map(by_phase);
+        let tables = CLUSTERS.iter().chain(UPGRADES).map(|(_, sentence)| *sentence);
+        for sentence in tables.chain(phases) {
+            assert!(sentence.starts_with(char::is_uppercase), "{sentence}");
+            assert!(sentence.ends_with('.'), "{sentence}");
+        }
+    }
+
     #[test]
     fn names_are_filled_in_and_an_unknown_reason_falls_back_to_its_phase() {
         assert_eq!(

@@ -94,7 +94,7 @@ fn blocked(unreadable: Option<Unreadable>) -> Option<ReportRow> {
         left_selection: false,
         reason: UNREADABLE.to_owned(),
         message: format!(
-            "the report row of the cluster cannot be read: {}",
+            "The report row of the cluster cannot be read: {}",
             unreadable.error
         ),
         refused_step: None,
@@ -120,71 +120,4 @@ fn is_of_another(shard: &Value, uid: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn row(cluster: &str, phase: &str, since: &str) -> Value {
-        json!({"cluster": cluster, "phase": phase, "since": since, "revision": "r1"})
-    }
-
-    fn shard(uid: &str, rows: &Value) -> Value {
-        json!({
-            "metadata": {"name": "spring-report-1", "ownerReferences": [{"kind": "ManagedClustersUpgrade", "uid": uid}]},
-            "rows": rows,
-        })
-    }
-
-    #[test]
-    fn rows_of_all_shards_are_sorted_by_cluster() {
-        let one = shard(
-            "u",
-            &json!([
-                row("c", "Failed", "2026-03-01T10:00:00Z"),
-                row("a", "Pending", "2026-03-01T10:00:00Z")
-            ]),
-        );
-        let two = shard(
-            "u",
-            &json!([row("b", "PreActionDegraded", "2026-03-01T10:00:00Z"), {"cluster": "x"}]),
-        );
-        let rows = Rows::merge(&[one, two], "u");
-        let names: Vec<_> = rows.rows.iter().map(|row| row.cluster.as_str()).collect();
-        assert_eq!(names, ["a", "b", "c", "x"]);
-        assert_eq!(rows.unreadable, 1);
-        assert_eq!(rows.retryable(), ["b", "c"]);
-        assert_eq!(rows.in_phases(&[Phase::Pending]).len(), 1);
-    }
-
-    #[test]
-    fn a_row_of_a_newer_release_is_shown_as_blocked_and_spoils_no_other() {
-        let rows = [
-            row("a", "Hibernating", "2026-03-01T10:00:00Z"),
-            row("a", "Complete", "2026-03-01T11:00:00Z"),
-            row("b", "Complete", "2026-03-01T10:00:00Z"),
-            json!({"phase": "Complete"}),
-        ];
-        let rows = Rows::merge(&[shard("u", &json!(rows))], "u");
-        assert_eq!(rows.unreadable, 2);
-        let a = rows.of("a").unwrap();
-        assert_eq!((a.phase, a.reason.as_str()), (Phase::Blocked, "UnreadableRecord"));
-        assert!(a.message.contains("Hibernating"), "{}", a.message);
-        assert_eq!(rows.of("b").unwrap().phase, Phase::Complete);
-        assert_eq!(rows.rows.len(), 2);
-    }
-
-    #[test]
-    fn shards_of_an_older_upgrade_of_the_same_name_do_not_count() {
-        let old = shard("old", &json!([row("a", "Failed", "2026-03-01T10:00:00Z")]));
-        assert_eq!(Rows::merge(&[old], "new"), Rows::default());
-    }
-
-    #[test]
-    fn the_newer_of_two_rows_for_one_cluster_counts() {
-        let one = shard("u", &json!([row("a", "Initialized", "2026-03-01T10:00:00Z")]));
-        let two = shard("u", &json!([row("a", "Complete", "2026-03-01T11:00:00Z")]));
-        let rows = Rows::merge(&[one, two], "u");
-        assert_eq!(rows.rows.len(), 1);
-        assert_eq!(rows.rows[0].phase, Phase::Complete);
-    }
-}
+mod tests;

@@ -27,7 +27,7 @@ pub enum ClusterVersionState {
     Idle,
     /// A release is being applied.
     Updating,
-    /// No update runs, and the cluster refuses the requested one or all updates to another minor version.
+    /// No update runs, and the cluster rejects the requested one or all updates to another minor version.
     Blocked,
     /// Something fails: the operator cannot reconcile the applied release, or an update has an error that may still pass.
     Failing,
@@ -127,7 +127,7 @@ fn in_update(
         .get(PROGRESSING)
         .map(|condition| condition.message.as_str())
         .filter(|message| !message.trim().is_empty())
-        .unwrap_or("an update is in progress");
+        .unwrap_or("An update is in progress");
     let lasts = |since: Option<Time>| at.zip(since).map(|(at, since)| at - since);
     if let Some(failing) = failing(conditions) {
         // A degraded operator fails an update only after 40 minutes.
@@ -198,7 +198,7 @@ fn at_rest(object: &ClusterVersion) -> (ClusterVersionState, String) {
         Some(gate) if gate.reason != "UpdateInProgress" => (
             ClusterVersionState::Blocked,
             format!(
-                "the cluster runs {version}; {} are blocked: {}",
+                "The cluster runs {version} and blocks {}: {}",
                 gated(object),
                 spoken(gate)
             ),
@@ -219,7 +219,7 @@ fn gated(object: &ClusterVersion) -> &'static str {
 /// The text for a history entry that is not completed although no update runs.
 fn standstill(conditions: &Conditions, entry: &HistoryEntry) -> String {
     let release = match (entry.version.as_str(), entry.image.as_str()) {
-        ("", "") => "the newest release",
+        ("", "") => "The newest release",
         ("", text) | (text, _) => text,
     };
     let text = format!("{release} is not fully applied, but Progressing is not True");
@@ -234,9 +234,9 @@ fn missing(status: &Status) -> Option<String> {
     let has_conditions = status.conditions.iter().next().is_some();
     if status.history.is_empty() {
         let what = if has_conditions {
-            "the history is empty, so it is not known whether any release is applied"
+            "The history is empty, so it is not known whether any release is applied"
         } else {
-            "the object has no status"
+            "The object has no status"
         };
         return Some(what.to_owned());
     }
@@ -246,7 +246,7 @@ fn missing(status: &Status) -> Option<String> {
             "Progressing is neither True nor False: {}",
             spoken(condition)
         )),
-        None => Some("the object has no condition Progressing".to_owned()),
+        None => Some("The object has no condition Progressing".to_owned()),
     }
 }
 
@@ -289,13 +289,13 @@ fn notes(object: &ClusterVersion, state: ClusterVersionState, updating: bool, ca
         add(&spoken(slow));
     }
     if let Some(down) = unavailable(conditions).map(spoken).filter(|text| text != cause) {
-        add(&format!("the cluster is not available: {down}"));
+        add(&format!("The cluster is not available: {down}"));
     }
     if let Some(failing) = failing(conditions)
         .map(spoken)
         .filter(|text| !cause.contains(text))
     {
-        add(&format!("the cluster is failing: {failing}"));
+        add(&format!("The cluster is failing: {failing}"));
     }
     if updating {
         if let Some(invalid) = conditions.get(INVALID).filter(|condition| condition.is_true()) {
@@ -321,18 +321,21 @@ fn notes(object: &ClusterVersion, state: ClusterVersionState, updating: bool, ca
                 .get(RELEASE_ACCEPTED)
                 .is_some_and(ClusterOperatorCondition::is_false);
         if !told {
-            add(&format!("{} are blocked: {}", gated(object), spoken(gate)));
+            add(&format!("The cluster blocks {}: {}", gated(object), spoken(gate)));
         }
     }
     if let Some(retrieved) = conditions
         .get(RETRIEVED_UPDATES)
         .filter(|condition| condition.is_false())
     {
-        add(&format!("updates cannot be retrieved: {}", spoken(retrieved)));
+        add(&format!(
+            "The cluster cannot retrieve updates: {}",
+            spoken(retrieved)
+        ));
     }
     if status.observed_generation < object.metadata.generation {
         add(&format!(
-            "the cluster-version operator has observed generation {} of {}",
+            "The cluster-version operator has observed generation {} of {}",
             status.observed_generation, object.metadata.generation
         ));
     }

@@ -12,7 +12,7 @@ pub const MAX_MESSAGE: usize = 256;
 
 /// The reasons [`cause`] gives, in the order of their priority.
 pub mod reason {
-    /// The CVO refuses the request, for example because the version is not among its available updates.
+    /// The CVO rejects the request, for example because the version is not among its available updates.
     pub const INVALID_UPDATE: &str = "InvalidUpdate";
     /// The release could not be retrieved, verified or loaded, or a precondition failed. The CVO tries again.
     pub const RELEASE_NOT_ACCEPTED: &str = "ReleaseNotAccepted";
@@ -90,7 +90,7 @@ fn one_line(text: &str) -> String {
 #[must_use]
 pub fn cause(feedback: &Feedback<'_>, target: &Target<'_>) -> Option<Cause> {
     let begun = started(feedback, target);
-    refused(feedback, target, begun)
+    rejected(feedback, target, begun)
         .or_else(|| unhealthy(feedback))
         .or_else(|| (!begun).then(|| gated(feedback, target)).flatten())
         .or_else(|| moving(feedback, begun))
@@ -104,15 +104,16 @@ pub fn unhealthy(feedback: &Feedback<'_>) -> Option<Cause> {
             reason::FAILING,
             feedback.failing_reason,
             feedback.failing_message,
-            "the cluster-version operator reports Failing=True",
+            "The cluster-version operator reports Failing=True",
         )
     })
 }
 
-fn refused(feedback: &Feedback<'_>, target: &Target<'_>, begun: bool) -> Option<Cause> {
+fn rejected(feedback: &Feedback<'_>, target: &Target<'_>, begun: bool) -> Option<Cause> {
     if feedback.invalid == Some("True") {
-        let text = filled(feedback.invalid_message).unwrap_or("the cluster version is invalid");
-        // Most requests by version are refused because the update service gave no updates to choose from.
+        let text = filled(feedback.invalid_message)
+            .unwrap_or("The cluster reports that the requested update is invalid");
+        // Most requests by version are rejected because the update service gave no updates to choose from.
         let root = (!begun && target.image.is_empty())
             .then(|| not_retrieved(feedback))
             .flatten();
@@ -128,7 +129,7 @@ fn refused(feedback: &Feedback<'_>, target: &Target<'_>, begun: bool) -> Option<
                 reason::RELEASE_NOT_ACCEPTED,
                 feedback.release_accepted_reason,
                 message.map(essence),
-                "the release was not accepted",
+                "The cluster did not accept the release",
             )
         },
     )
@@ -140,7 +141,7 @@ fn gated(feedback: &Feedback<'_>, target: &Target<'_>) -> Option<Cause> {
             reason::NOT_UPGRADEABLE,
             feedback.upgradeable_reason,
             feedback.upgradeable_message,
-            "the cluster reports Upgradeable=False, and the target is another minor version",
+            "The cluster reports Upgradeable=False, and the target is another minor version",
         ));
     }
     let by_version = target.image.is_empty();
@@ -150,7 +151,7 @@ fn gated(feedback: &Feedback<'_>, target: &Target<'_>) -> Option<Cause> {
                 reason::RETRIEVING_RELEASE,
                 None,
                 feedback.release_accepted_message,
-                "the release is being retrieved and verified",
+                "The cluster is retrieving and verifying the release",
             )
         })
     })
@@ -162,7 +163,7 @@ fn not_retrieved(feedback: &Feedback<'_>) -> Option<Cause> {
             reason::UPDATES_NOT_RETRIEVED,
             feedback.retrieved_updates_reason,
             feedback.retrieved_updates_message,
-            "the cluster has not retrieved its available updates",
+            "The cluster has not retrieved its available updates",
         )
     })
 }
@@ -173,7 +174,7 @@ fn moving(feedback: &Feedback<'_>, begun: bool) -> Option<Cause> {
             reason::SLOW_CLUSTER_OPERATOR,
             None,
             feedback.failing_message.or(feedback.failing_reason),
-            "the cluster-version operator reports Failing=Unknown",
+            "The cluster-version operator reports Failing=Unknown",
         ));
     }
     let reason = if begun {

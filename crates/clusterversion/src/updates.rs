@@ -352,7 +352,7 @@ fn unreadable(map: (&str, &str), error: &str) -> String {
 pub struct RequestOptions {
     /// That the update is supported but not recommended.
     pub not_recommended: bool,
-    /// That the cluster is failing or updating, or refuses its current request.
+    /// That the cluster is failing or updating, or rejects its current request.
     pub warnings: bool,
 }
 
@@ -367,7 +367,7 @@ pub struct UpdateRequest {
 
 /// The request for an update to a version.
 ///
-/// A recommended update is requested by version alone: if a risk comes up before the cluster acts, the cluster refuses. An
+/// A recommended update is requested by version alone: if a risk comes up before the cluster acts, the cluster rejects it. An
 /// update that is not recommended is requested with its image, which the cluster accepts and records.
 ///
 /// # Errors
@@ -404,12 +404,12 @@ pub fn update_request(
     if is_blocked(object, version) {
         let gate = status.conditions.get(UPGRADEABLE).map(said).unwrap_or_default();
         let what = if upgradeable::blocks(&status.desired.version, version) {
-            "is another minor version and therefore blocked"
+            "updates to another minor version"
         } else {
-            "is blocked like every update"
+            "all updates"
         };
         notes.push(format!(
-            "{version} {what}. The cluster starts the update when it is no longer blocked: {gate}"
+            "The cluster blocks {what}, so it starts the update to {version} only when this is fixed: {gate}"
         ));
     }
     // Blank values undo those of an older request. Accepted risks and the mode stay as the administrator set them.
@@ -486,7 +486,7 @@ fn warnings(object: &ClusterVersion) -> Vec<String> {
         condition.map(|condition| format!("{text}: {} ({ALLOW})", said(condition)))
     };
     [
-        stands(INVALID, "the current request is refused"),
+        stands(INVALID, "the cluster rejects the current request"),
         stands(FAILING, "the cluster is failing"),
         stands(PROGRESSING, "an update is already running"),
     ]

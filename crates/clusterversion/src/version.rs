@@ -2,7 +2,7 @@
 
 use update_graph::Version;
 
-use crate::types::{ConditionalUpdate, Release};
+use crate::types::Release;
 
 /// How far an update goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,19 +37,9 @@ pub fn hop(from: &Version, to: &Version) -> Hop {
     }
 }
 
-/// Sorts releases as the status lists them: newest first.
+/// Sorts releases as the status lists them: newest first. Those without a valid version come last.
 pub fn sort_releases(releases: &mut [Release]) {
-    sort_descending(releases, |release| release.version.as_str());
-}
-
-/// Sorts conditional updates as the status lists them: newest first.
-pub fn sort_conditional(updates: &mut [ConditionalUpdate]) {
-    sort_descending(updates, |update| update.release.version.as_str());
-}
-
-/// Sorts by version, newest first. Items without a valid version come last.
-fn sort_descending<T>(items: &mut [T], version_of: impl Fn(&T) -> &str) {
-    items.sort_by_key(|item| std::cmp::Reverse(parse(version_of(item))));
+    releases.sort_by_key(|release| std::cmp::Reverse(parse(&release.version)));
 }
 
 #[cfg(test)]

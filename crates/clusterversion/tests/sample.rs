@@ -26,7 +26,7 @@ fn a_fresh_cluster_has_no_channel_and_a_gate() {
     assert_eq!(assessment.state, ClusterVersionState::Blocked);
     assert_eq!(
         assessment.cause,
-        "the cluster runs 4.13.5; updates to another minor version are blocked: AdminAckRequired: The sample removes an API in 4.14; acknowledge that no workload uses it."
+        "The cluster runs 4.13.5 and blocks updates to another minor version: AdminAckRequired: The sample removes an API in 4.14; acknowledge that no workload uses it."
     );
     let blocks: Vec<&str> = updates
         .blocks

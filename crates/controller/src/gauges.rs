@@ -23,7 +23,7 @@ pub fn set(context: &Context) {
             phases[Phase::Complete as usize] += entry.archive.as_ref().map_or(0, |archive| archive.rows());
             for row in entry.rows.all().values() {
                 phases[row.record.phase as usize] += 1;
-                unreadable += usize::from(row.record.is_unreadable());
+                unreadable += usize::from(row.record.unreadable);
             }
             refused += entry.rows.refused_count();
             let status = entry.status.latest();

@@ -17,8 +17,6 @@ pub mod flags;
 pub mod gauges;
 pub mod health;
 pub mod lease;
-#[cfg(test)]
-mod logs_tests;
 pub mod metrics;
 pub mod reconcile;
 pub mod report;
@@ -30,5 +28,7 @@ pub mod state;
 mod sweep;
 #[cfg(test)]
 mod test_hub;
+#[cfg(test)]
+mod tests;
 pub mod watch;
 pub mod works;

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use chrono::TimeDelta;
 use clusterversion::Era;
 use clusterversion::types::{
-    AVAILABLE, ClusterOperatorCondition, ConditionStatus, Conditions, FAILING,
-    IMPLICITLY_ENABLED_CAPABILITIES, PROGRESSING, RETRIEVED_UPDATES, Time,
+    AVAILABLE, ClusterOperatorCondition, ConditionStatus, Conditions, FAILING, PROGRESSING,
+    RETRIEVED_UPDATES, Time,
 };
 
 use crate::era::Behavior as _;
@@ -21,6 +21,8 @@ pub const DEGRADED_GRACE: TimeDelta = TimeDelta::minutes(40);
 pub const SLOW_AFTER: TimeDelta = TimeDelta::minutes(30);
 /// The same for machine-config, which updates one node after the other.
 pub const SLOW_AFTER_MACHINE_CONFIG: TimeDelta = TimeDelta::minutes(90);
+/// The type of the condition about capabilities that the operator enables without being told to.
+const IMPLICITLY_ENABLED_CAPABILITIES: &str = "ImplicitlyEnabledCapabilities";
 /// The operator that updates the nodes.
 pub const MACHINE_CONFIG: &str = "machine-config";
 
@@ -300,31 +302,6 @@ pub fn write_capabilities(now: Time, conditions: &mut Conditions) {
             "Capabilities match configured spec",
         ));
     }
-}
-
-/// Writes that the status could not be updated.
-pub fn write_sync_failure(now: Time, conditions: &mut Conditions, error: &str) {
-    let status = if conditions.is_true(PROGRESSING) {
-        ConditionStatus::True
-    } else {
-        ConditionStatus::False
-    };
-    conditions.set(ClusterOperatorCondition::new(
-        now,
-        AVAILABLE,
-        ConditionStatus::False,
-        "",
-        "",
-    ));
-    conditions.set(ClusterOperatorCondition::new(
-        now,
-        FAILING,
-        ConditionStatus::True,
-        "",
-        error,
-    ));
-    let text = format!("Error ensuring the cluster version is up to date: {error}");
-    conditions.set(ClusterOperatorCondition::new(now, PROGRESSING, status, "", text));
 }
 
 #[cfg(test)]

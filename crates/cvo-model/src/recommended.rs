@@ -125,6 +125,4 @@ fn next_reason(now: &str, wanted: &str, era: Era) -> String {
 }
 
 #[cfg(test)]
-mod round_trip_tests;
-#[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use clusterversion::risks::{Exposure, unknown_text};
 use clusterversion::types::{
     APPLIES, ClusterOperatorCondition, ConditionStatus, ConditionalUpdate, MatchingRule, Release, Risk, Time,
 };
-use clusterversion::version::{parse, sort_conditional, sort_releases};
+use clusterversion::version::{parse, sort_releases};
 
 use crate::cache::{Cache, CacheAnswer, Clocks};
 use crate::diagnostic::Diagnostic;
@@ -289,8 +289,8 @@ impl Updates {
 
     /// When another evaluation may resolve an unknown recommendation.
     fn query_wake(&self, now: Time, context: &UpdatesContext<'_>) -> Option<Time> {
-        let doubtful = self.conditional.iter().filter(|update| is_unknown(update));
-        let unknown = doubtful.flat_map(|update| &update.risks).filter(|risk| {
+        let undecided = self.conditional.iter().filter(|update| is_unknown(update));
+        let unknown = undecided.flat_map(|update| &update.risks).filter(|risk| {
             self.applies
                 .get(&risk.name)
                 .is_none_or(|applies| applies.status == ConditionStatus::Unknown)
@@ -452,6 +452,11 @@ fn is_unknown(update: &ConditionalUpdate) -> bool {
     update
         .recommended()
         .is_none_or(|condition| !condition.is_true() && !condition.is_false())
+}
+
+/// Sorts conditional updates as the status lists them: newest first. Those without a valid version come last.
+pub fn sort_conditional(updates: &mut [ConditionalUpdate]) {
+    updates.sort_by_key(|update| std::cmp::Reverse(parse(&update.release.version)));
 }
 
 /// Adds a recommended update to the available ones, and removes one that is not recommended.

@@ -22,7 +22,7 @@ impl Snapshot {
     /// Asks the hub.
     ///
     /// # Errors
-    /// The hub refuses or the upgrade is gone.
+    /// The hub rejects the request, or the upgrade is gone.
     pub async fn take(client: &Client) -> Result<Self> {
         let upgrades: Api<ManagedClustersUpgrade> = Api::namespaced(client.clone(), NAMESPACE);
         let reports: Api<ManagedClustersUpgradeReport> = Api::namespaced(client.clone(), NAMESPACE);

@@ -33,12 +33,12 @@ pub fn eligibility(cluster: &ClusterView, member: Member, platform: bool, allow_
         let allow = if allow_hub {
             ""
         } else {
-            "the controller must be started with --allow-hub, and "
+            "start the controller with --allow-hub, and "
         };
         return blocked(
             Reason::LocalCluster,
             format!(
-                "the cluster is the hub itself; to upgrade it, {allow}a selector must name it (key metadata.name, name or local-cluster), which requires the permission to upgrade managedclusters.cluster.open-cluster-management.io/local-cluster"
+                "The cluster is the hub itself. To upgrade it, {allow}name it in a selector (key metadata.name, name or local-cluster), which requires the permission to upgrade managedclusters/local-cluster."
             ),
         );
     }
@@ -50,13 +50,15 @@ pub fn eligibility(cluster: &ClusterView, member: Member, platform: bool, allow_
         if MANAGED.contains(&product) {
             return blocked(
                 Reason::ManagedService,
-                format!("{product} is upgraded by its provider; remove the cluster from the selection"),
+                format!(
+                    "The provider of the managed service {product} upgrades this cluster. Remove the cluster from the selection."
+                ),
             );
         }
         return blocked(
             Reason::NotOpenShift,
             format!(
-                "product {product} is not OpenShift; remove the cluster from the selection, or fix its claim product.open-cluster-management.io or label vendor"
+                "The cluster's product {product} is not OpenShift. Remove the cluster from the selection, or fix its claim product.open-cluster-management.io or its label vendor."
             ),
         );
     }
@@ -64,7 +66,7 @@ pub fn eligibility(cluster: &ClusterView, member: Member, platform: bool, allow_
         return blocked(
             Reason::InvalidClusterID,
             format!(
-                "cluster ID {:?} is not a UUID; fix the claim id.openshift.io or the label clusterID",
+                "The cluster ID {:?} is not a UUID. Fix the claim id.openshift.io or the label clusterID.",
                 id.text
             ),
         );
@@ -72,7 +74,7 @@ pub fn eligibility(cluster: &ClusterView, member: Member, platform: bool, allow_
     if let Some(error) = &cluster.unreadable {
         return Eligibility::Unavailable {
             reason: Reason::UnreadableCluster,
-            message: Arc::from(format!("the ManagedCluster cannot be read: {error}")),
+            message: Arc::from(format!("The ManagedCluster cannot be read: {error}")),
         };
     }
     match &cluster.availability {

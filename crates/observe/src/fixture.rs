@@ -158,8 +158,18 @@ impl TestUpgrade {
         now: DateTime<Utc>,
     ) -> Observation {
         let owned = index.clusters_of(&self.uid);
-        let others: OtherUpgrades<'_, TestRow> =
-            others.iter().map(|other| (&*other.uid, other.input())).collect();
         fleet::observe(&self.input(), &others, index, &owned, false, now)
+    }
+}
+
+impl<'a> OtherUpgrades<'a, TestRow> for &'a [TestUpgrade] {
+    fn all(&self) -> impl Iterator<Item = UpgradeInput<'a, TestRow>> {
+        self.iter().map(TestUpgrade::input)
+    }
+
+    fn get(&self, uid: &str) -> Option<UpgradeInput<'a, TestRow>> {
+        self.iter()
+            .find(|other| *other.uid == *uid)
+            .map(TestUpgrade::input)
     }
 }

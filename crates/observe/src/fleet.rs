@@ -8,7 +8,6 @@ use std::cmp::Ordering;
 use std::iter::Peekable;
 use std::sync::Arc;
 
-use ahash::AHashMap;
 use api::names::Step;
 use chrono::{DateTime, Utc};
 use rollout::{Cluster, Eligibility, Fleet, Reason, Rival, RivalHold, Selection, StepWork};
@@ -16,7 +15,7 @@ use rollout::{Cluster, Eligibility, Fleet, Reason, Rival, RivalHold, Selection, 
 use crate::eligibility::eligibility;
 use crate::index::{ClusterView, ClusterWorks, Index};
 use crate::input::{ClusterRow, OtherUpgrades, UpgradeInput};
-use crate::ownership::{hold_of, rivals};
+use crate::ownership::{Rivals, hold_of, rivals};
 use crate::selection::Member;
 use crate::writes::{Backoff, MISSING_RETRY, StepBlocker, unsettled_steps};
 
@@ -34,9 +33,9 @@ pub struct Observation {
 /// `allow_hub`: the hub itself may be upgraded. An upgrade that is being deleted also sees clusters that have
 /// left its selection, to clean up there.
 #[must_use]
-pub fn observe<R: ClusterRow>(
+pub fn observe<'a, R: ClusterRow + 'a>(
     entry: &UpgradeInput<'_, R>,
-    others: &OtherUpgrades<'_, R>,
+    others: &impl OtherUpgrades<'a, R>,
     index: &Index,
     owned: &[Arc<str>],
     allow_hub: bool,
@@ -122,11 +121,11 @@ impl<'a, T, I: Iterator<Item = (&'a Arc<str>, T)>> Cursor<'a, T, I> {
     }
 }
 
-struct FleetView<'a, R> {
-    entry: &'a UpgradeInput<'a, R>,
-    others: &'a OtherUpgrades<'a, R>,
-    index: &'a Index,
-    rivals: AHashMap<Arc<str>, Rival>,
+struct FleetView<'v, 'a, R, O> {
+    entry: &'v UpgradeInput<'v, R>,
+    others: &'v O,
+    index: &'v Index,
+    rivals: Rivals<'a>,
     /// The spec asks for a platform upgrade.
     platform: bool,
     allow_hub: bool,
@@ -140,7 +139,7 @@ struct KnownCluster<'a, R> {
     managed: Option<&'a ClusterView>,
 }
 
-impl<R: ClusterRow> FleetView<'_, R> {
+impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
     fn cluster(&self, name: &Arc<str>, known: &KnownCluster<'_, R>) -> Cluster {
         let entry = self.entry;
         let KnownCluster { member, row, managed } = *known;
@@ -148,7 +147,7 @@ impl<R: ClusterRow> FleetView<'_, R> {
             .missing
             .get(name)
             .is_some_and(|since| self.now < *since + MISSING_RETRY);
-        let mut rival = self.rivals.get(name).cloned();
+        let mut rival = self.rivals.get(name).map(|(_, rival)| rival.clone());
         let works = self.index.works(name);
         let step_works = self.step_works(name, works, &mut rival);
         let selection = match member {
@@ -191,7 +190,7 @@ impl<R: ClusterRow> FleetView<'_, R> {
             return Eligibility::Blocked {
                 reason: Reason::UnreadableRecord,
                 message: Arc::from(
-                    "a report of the upgrade cannot be read, and the row of the cluster may be in it; upgrade the controller, or fix the report",
+                    "A report of the upgrade cannot be read, and it may contain the row of this cluster. Upgrade the controller, or fix the report.",
                 ),
             };
         }
@@ -245,8 +244,8 @@ impl<R: ClusterRow> FleetView<'_, R> {
             if view.work.vanished {
                 return StepWork::Absent;
             }
-            let owner = self.others.get(&*view.upgrade);
-            let hold = hold_of(self.entry, owner, name);
+            let owner = self.others.get(&view.upgrade);
+            let hold = hold_of(self.entry, owner.as_ref(), name);
             let stronger = rival
                 .as_ref()
                 .is_none_or(|known| known.hold == RivalHold::Yielding);

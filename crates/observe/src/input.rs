@@ -23,8 +23,13 @@ pub trait ClusterRow {
     fn is_canary(&self) -> bool;
 }
 
-/// Other upgrades by UID.
-pub type OtherUpgrades<'a, R> = BTreeMap<&'a str, UpgradeInput<'a, R>>;
+/// The upgrades besides the observed one. They are lent one by one, because a hub may have thousands.
+pub trait OtherUpgrades<'a, R: 'a> {
+    /// All of them, in any order.
+    fn all(&self) -> impl Iterator<Item = UpgradeInput<'a, R>>;
+    /// The one with this UID.
+    fn get(&self, uid: &str) -> Option<UpgradeInput<'a, R>>;
+}
 
 /// One upgrade, borrowed from the controller's state.
 #[derive(Debug)]

@@ -5,24 +5,29 @@ use std::sync::Arc;
 
 use ahash::AHashMap;
 use api::names::Step;
+use chrono::{DateTime, Utc};
 use rollout::{Phase, Reason, Rival, RivalHold, Stage};
 
 use crate::input::{ClusterRow, OtherUpgrades, UpgradeInput};
 
-/// What other upgrades hold, by cluster, as far as it concerns `entry`.
-pub(crate) fn rivals<R: ClusterRow>(
+/// The upgrades that hold clusters, by cluster, with their places in the order among upgrades.
+pub(crate) type Rivals<'a> = AHashMap<Arc<str>, ((DateTime<Utc>, &'a str), Rival)>;
+
+/// What other upgrades hold, by cluster, as far as it concerns `entry`. If several hold a cluster, the first of them in the
+/// order of [`UpgradeInput::order`] counts.
+pub(crate) fn rivals<'a, R: ClusterRow + 'a>(
     entry: &UpgradeInput<'_, R>,
-    others: &OtherUpgrades<'_, R>,
-) -> AHashMap<Arc<str>, Rival> {
-    let mut found = AHashMap::new();
-    let mut others: Vec<&UpgradeInput<'_, R>> = others.values().collect();
-    others.sort_by_key(|other| other.order());
-    for other in others {
+    others: &impl OtherUpgrades<'a, R>,
+) -> Rivals<'a> {
+    let mut found = Rivals::new();
+    for other in others.all() {
+        let other = &other;
         let mut note = |cluster: &Arc<str>, hold| {
-            found.entry(Arc::clone(cluster)).or_insert_with(|| Rival {
-                upgrade: Arc::clone(other.key),
-                hold,
-            });
+            let known = found.get(cluster);
+            if known.is_none_or(|(order, _)| other.order() < *order) {
+                let upgrade = Arc::clone(other.key);
+                found.insert(Arc::clone(cluster), (other.order(), Rival { upgrade, hold }));
+            }
         };
         // The first work of the other upgrade may not have arrived yet, or its next one may be about to be
         // created.

@@ -43,7 +43,7 @@ pub fn select(
     placements: &Placements,
     require_bindings: bool,
 ) -> Selected {
-    let borders = SelectionScope {
+    let scope = SelectionScope {
         namespace,
         clusters,
         placements,
@@ -51,11 +51,11 @@ pub fn select(
     };
     let mut selected = Selected::default();
     for reference in &spec.placement {
-        borders.add_decided(reference, &mut selected);
+        scope.add_decided(reference, &mut selected);
     }
     if let Some(selector) = &spec.cluster_selector {
         let selector = CompiledSelector::new(selector);
-        for cluster in borders.matching("spec.clusterSelector", &selector, &mut selected.notes) {
+        for cluster in scope.matching("spec.clusterSelector", &selector, &mut selected.notes) {
             let member = selected.clusters.entry(Arc::clone(&cluster.name)).or_default();
             member.explicitly_named |= selector.names(cluster);
         }
@@ -63,10 +63,10 @@ pub fn select(
     if spec.placement.is_empty() && spec.cluster_selector.is_none() {
         selected
             .notes
-            .push("neither spec.placement nor spec.clusterSelector is set".to_owned());
+            .push("Neither spec.placement nor spec.clusterSelector is set".to_owned());
     }
     if let Some(canaries) = &spec.upgrade_strategy.canary_clusters {
-        borders.add_canaries(&CompiledSelector::new(&canaries.cluster_selector), &mut selected);
+        scope.add_canaries(&CompiledSelector::new(&canaries.cluster_selector), &mut selected);
     }
     selected
 }
@@ -101,7 +101,7 @@ impl<'a> SelectionScope<'a> {
             Ok(sets) => sets,
             Err(error) => {
                 notes.push(format!(
-                    "the spec of Placement {at}/{name} cannot be read: {error}"
+                    "The spec of Placement {at}/{name} cannot be read: {error}"
                 ));
                 return;
             }
@@ -109,11 +109,11 @@ impl<'a> SelectionScope<'a> {
         let decided = self.placements.decided(at, name);
         if decided.unowned > 0 {
             notes.push(format!(
-                "ignored PlacementDecisions of Placement {at}/{name}: {}; they lack the ownerReference with its name and UID that OCM's placement controller sets",
+                "The controller ignores PlacementDecisions of Placement {at}/{name} ({}), because they have no ownerReference with the Placement's name and UID. Only OCM's placement controller may write them.",
                 decided.unowned
             ));
         } else if decided.clusters.is_empty() {
-            notes.push(format!("Placement {at}/{name} has decided no cluster"));
+            notes.push(format!("Placement {at}/{name} selects no cluster"));
         }
         let sets = self
             .require_bindings
@@ -135,10 +135,10 @@ impl<'a> SelectionScope<'a> {
             let listed = if wanted.is_empty() {
                 ""
             } else {
-                " and named in spec.clusterSets of the Placement"
+                " and listed in spec.clusterSets of the Placement"
             };
             selected.notes.push(format!(
-                "ignored clusters that Placement {at}/{name} decided on: {}, such as {first}; they are in no ManagedClusterSet that is bound to namespace {at}{listed}",
+                "The controller ignores clusters that Placement {at}/{name} selects ({}, such as {first}), because no ManagedClusterSet that is bound to namespace {at}{listed} contains them. Create a ManagedClusterSetBinding there.",
                 outside.len()
             ));
         }
@@ -203,14 +203,14 @@ impl<'a> SelectionScope<'a> {
         };
         if bound.is_empty() {
             notes.push(format!(
-                "no ManagedClusterSet is bound to namespace {}; create a ManagedClusterSetBinding there so that {field} may select its clusters",
+                "No ManagedClusterSet is bound to namespace {}, so {field} can select no cluster. Create a ManagedClusterSetBinding there.",
                 self.namespace
             ));
         }
         for wanted in &selector.cluster_sets {
             if !bound.iter().any(|name| ***name == **wanted) {
                 notes.push(format!(
-                    "ManagedClusterSet {wanted} is not bound to namespace {}; create a ManagedClusterSetBinding {wanted} there",
+                    "ManagedClusterSet {wanted} is not bound to namespace {}. Create a ManagedClusterSetBinding {wanted} there.",
                     self.namespace
                 ));
             }

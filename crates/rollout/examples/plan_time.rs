@@ -67,10 +67,10 @@ fn measure(name: &str, policy: &Policy, fleet: &Fleet) -> Result<Plan, Box<dyn E
     }
     writeln!(
         std::io::stdout(),
-        "{name}: plan {:?}, check {:?}, {} actions",
+        "{name}: plan {:?}, check {:?}, {} operations",
         median(plans),
         median(checks),
-        first.actions.len()
+        first.operations.len()
     )?;
     Ok(first)
 }

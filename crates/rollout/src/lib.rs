@@ -2,7 +2,7 @@
 //!
 //! [`plan`] takes a [`Fleet`] (what was observed), a [`Policy`] (what was requested) and the time. It returns what to
 //! write next, the state of every cluster, and why a cluster does not move. It has no clock, no client and no random
-//! order, so equal input gives an equal [`Plan`]. [`check`] is written independently and refuses a plan that violates
+//! order, so equal input gives an equal [`Plan`]. [`check`] is written independently and rejects a plan that violates
 //! a safety rule.
 //!
 //! Comments link to `docs/design/rules.md`, which explains the rules.

@@ -14,7 +14,7 @@ mod unreadable;
 mod violations;
 
 use crate::check::check;
-use crate::model::{Action, Fleet, Phase, Plan, Policy, Reason, Record};
+use crate::model::{Fleet, Operation, Phase, Plan, Policy, Reason, Record};
 use crate::planner::plan;
 use crate::testing::{FleetBuilder, PolicyBuilder, at};
 
@@ -48,16 +48,16 @@ fn stand(plan: &Plan, name: &str) -> (Phase, Reason) {
 
 /// The writes as one text each.
 fn writes(plan: &Plan) -> Vec<String> {
-    plan.actions.iter().map(write).collect()
+    plan.operations.iter().map(write).collect()
 }
 
-fn write(action: &Action) -> String {
-    let (cluster, step) = (action.cluster(), action.step());
-    match action {
-        Action::Create { .. } => format!("create {cluster}/{step:?}"),
-        Action::Update { kind, .. } => format!("update {cluster}/{step:?} {kind:?}"),
-        Action::MarkSoak { .. } => format!("soak {cluster}/{step:?}"),
-        Action::Delete { why, .. } => format!("delete {cluster}/{step:?} {why:?}"),
-        Action::Read { .. } => format!("read {cluster}/{step:?}"),
+fn write(operation: &Operation) -> String {
+    let (cluster, step) = (operation.cluster(), operation.step());
+    match operation {
+        Operation::Create { .. } => format!("create {cluster}/{step:?}"),
+        Operation::Update { kind, .. } => format!("update {cluster}/{step:?} {kind:?}"),
+        Operation::MarkSoak { .. } => format!("soak {cluster}/{step:?}"),
+        Operation::Delete { why, .. } => format!("delete {cluster}/{step:?} {why:?}"),
+        Operation::Read { .. } => format!("read {cluster}/{step:?}"),
     }
 }

@@ -362,5 +362,4 @@ impl Snapshot {
 }
 
 #[cfg(test)]
-#[path = "snapshot_tests.rs"]
 mod tests;

@@ -30,6 +30,25 @@ fn created(s: &Scenario) -> BTreeMap<(usize, &'static str), usize> {
     [1, 2].into_iter().flat_map(of).collect()
 }
 
+/// Removes what a lost hub loses: the upgrades with their works and reports.
+async fn lose(s: &Scenario, names: &[&str]) -> Result<()> {
+    for name in names {
+        s.upgrade(name).delete().await?;
+        s.upgrade(name).gone().await?;
+    }
+    for number in [1, 2] {
+        s.gone(number, PreAction).await?;
+        s.gone(number, Platform).await?;
+    }
+    for name in names {
+        let of_it = ListParams::default().labels(&format!("{LABEL_MCU}={name}"));
+        s.api(Kind::Report, s.id())
+            .delete_collection(&DeleteParams::default(), &of_it)
+            .await?;
+    }
+    Ok(())
+}
+
 /// A backup restores the upgrades without their statuses, works and reports. A complete upgrade is shown as complete and does
 /// not run again, others wait until somebody resumes them, and no cluster is downgraded.
 #[tokio::test]
@@ -53,21 +72,7 @@ async fn after_a_restore_nothing_is_written_to_clusters_until_an_upgrade_is_resu
     let mut backup = [backed_up(&complete)?, backed_up(&paused)?];
     backup[1]["spec"]["paused"] = json!(false);
 
-    // The hub is lost.
-    for upgrade in [done, half] {
-        upgrade.delete().await?;
-        upgrade.gone().await?;
-    }
-    for number in [1, 2] {
-        s.gone(number, PreAction).await?;
-        s.gone(number, Platform).await?;
-    }
-    for name in ["done", "half"] {
-        let of_it = ListParams::default().labels(&format!("{LABEL_MCU}={name}"));
-        s.api(Kind::Report, s.id())
-            .delete_collection(&DeleteParams::default(), &of_it)
-            .await?;
-    }
+    lose(&s, &["done", "half"]).await?;
     let client = s.test_hub().client().await?;
     testenv::fleet::set_claims(
         &client,

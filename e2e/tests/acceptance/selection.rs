@@ -22,10 +22,7 @@ async fn a_selector_by_name_selects_those_clusters_of_its_set() -> Result<()> {
     let seen = s.until("selected", |seen| seen.is("Selected")).await?;
     assert_eq!(seen.clusters().total, 4);
     assert_eq!(seen.reason("Selected"), "ManagedClustersSelected");
-    assert_eq!(
-        seen.message("Selected"),
-        "ManagedClusters upgrade select 4 clusters"
-    );
+    assert_eq!(seen.message("Selected"), "4 clusters are selected");
     Ok(())
 }
 

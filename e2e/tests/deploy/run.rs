@@ -246,7 +246,7 @@ async fn nothing_starts_by_a_forged_decision_beside_a_running_controller() -> Re
     let uid = bed.placement().await?;
     let label = json!({PLACEMENT_LABEL: "p"});
     let (namespace, inside, outside) = (bed.namespace, &bed.inside, &bed.outside);
-    bed.told("Placement forged/p has decided no cluster").await?;
+    bed.told("Placement forged/p selects no cluster").await?;
 
     // The label alone, and owners that are not this Placement.
     let own = upgrades(&bed.admin, namespace).get("u").await?;
@@ -264,7 +264,7 @@ async fn nothing_starts_by_a_forged_decision_beside_a_running_controller() -> Re
         inside,
     )
     .await?;
-    bed.told("ignored PlacementDecisions of Placement forged/p: 2; they lack the ownerReference")
+    bed.told("ignores PlacementDecisions of Placement forged/p (2), because they have no ownerReference")
         .await?;
     // The owner without the label: the controller does not see it.
     let owned = owned_by("Placement", "p", &uid);
@@ -279,7 +279,7 @@ async fn nothing_starts_by_a_forged_decision_beside_a_running_controller() -> Re
     // As OCM writes it, on a cluster of a set that is not bound here.
     let as_ocm = json!({"labels": label, "ownerReferences": owned});
     decide(&dora, namespace, "outside", as_ocm.clone(), outside).await?;
-    bed.told("ignored clusters that Placement forged/p decided on: 1, such as forged-outside")
+    bed.told("ignores clusters that Placement forged/p selects (1, such as forged-outside)")
         .await?;
     bed.nothing_starts().await?;
 

@@ -40,12 +40,7 @@ pub struct DayArgs {
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub clusters: usize,
     /// maxConcurrency.
-    #[arg(
-        long = "max-concurrency",
-        alias = "window",
-        value_name = "N",
-        default_value_t = 100
-    )]
+    #[arg(long = "max-concurrency", value_name = "N", default_value_t = 100)]
     pub slots: usize,
     /// How many times faster time runs.
     #[arg(long, value_name = "F", default_value_t = 180, value_parser = clap::value_parser!(u32).range(1..))]

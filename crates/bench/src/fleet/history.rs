@@ -26,7 +26,7 @@ const WRITERS: usize = 16;
 /// Puts the finished upgrades on the hub.
 ///
 /// # Errors
-/// The hub refuses something.
+/// The hub rejects a request.
 pub(super) async fn create(args: &FleetArgs, bed: &TestBed) -> Result<()> {
     if args.history == 0 {
         return Ok(());

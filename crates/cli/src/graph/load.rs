@@ -53,7 +53,7 @@ impl Loaded {
 /// Loads the part of the graph that a query needs.
 ///
 /// # Errors
-/// A file cannot be read or has the wrong format, the graph-data are rejected, or the service does not answer.
+/// A file cannot be read or has the wrong format, the graph-data are rejected, or the service does not respond.
 pub(crate) async fn load(
     source: &Source,
     part: &Part,

@@ -78,7 +78,7 @@ fn at_rest_each_state_has_its_cause() {
         (
             Some(GATE),
             ClusterVersionState::Blocked,
-            "the cluster runs 4.14.1; updates to another minor version are blocked: AdminAckRequired: Read this.",
+            "The cluster runs 4.14.1 and blocks updates to another minor version: AdminAckRequired: Read this.",
         ),
         (
             Some(POOLS),
@@ -153,9 +153,9 @@ fn what_else_matters_is_noted() {
         [
             "SlowClusterOperator: waiting on etcd over 30 minutes",
             "RetrievePayload: no such image",
-            "updates to another minor version are blocked: PoolUpdating: pools",
-            "updates cannot be retrieved: NoChannel: The update channel has not been configured.",
-            "the cluster-version operator has observed generation 1 of 3",
+            "The cluster blocks updates to another minor version: PoolUpdating: pools",
+            "The cluster cannot retrieve updates: NoChannel: The update channel has not been configured.",
+            "The cluster-version operator has observed generation 1 of 3",
         ]
     );
 }
@@ -172,17 +172,17 @@ fn an_object_that_does_not_say_enough_is_never_idle() {
         (
             "spec: {}".to_owned(),
             ClusterVersionState::Unknown,
-            "the object has no status",
+            "The object has no status",
         ),
         (
             "status: {conditions: [{type: Progressing, status: 'False'}]}".to_owned(),
             ClusterVersionState::Unknown,
-            "the history is empty, so it is not known whether any release is applied",
+            "The history is empty, so it is not known whether any release is applied",
         ),
         (
             format!("status: {{{completed}}}"),
             ClusterVersionState::Unknown,
-            "the object has no condition Progressing",
+            "The object has no condition Progressing",
         ),
         (
             format!("status: {{{completed}, conditions: [{{type: Progressing, status: Unknown}}]}}"),
@@ -194,7 +194,7 @@ fn an_object_that_does_not_say_enough_is_never_idle() {
                 "status: {{{completed}, conditions: [{{type: Upgradeable, status: 'False', reason: R}}]}}"
             ),
             ClusterVersionState::Unknown,
-            "the object has no condition Progressing",
+            "The object has no condition Progressing",
         ),
         (
             format!("status: {{{completed}, conditions: [{{type: Progressing, status: 'False'}}]}}"),
@@ -237,7 +237,7 @@ fn an_object_that_contradicts_itself_is_never_idle() {
         (ClusterVersionState::Updating, WORKING.3.to_owned(), Vec::new())
     );
     let mute = judged("Partial", &[("Progressing", "True", "", "")]);
-    assert_eq!(mute.1, "an update is in progress");
+    assert_eq!(mute.1, "An update is in progress");
     assert_eq!(
         judged("Completed", &[AWAY, SETTLED]),
         (ClusterVersionState::Failing, "X: down".to_owned(), Vec::new())
@@ -247,7 +247,7 @@ fn an_object_that_contradicts_itself_is_never_idle() {
         (
             ClusterVersionState::Updating,
             WORKING.3.to_owned(),
-            vec!["the cluster is not available: X: down".to_owned()]
+            vec!["The cluster is not available: X: down".to_owned()]
         )
     );
 }
@@ -276,7 +276,7 @@ fn without_a_history_no_release_is_applied() {
 fn a_refused_release_does_not_hide_that_the_cluster_is_failing() {
     let assessment = assess(&object(&[SETTLED, REFUSED, DOWN], "Completed"), None);
     assert_eq!(assessment.state, ClusterVersionState::Blocked);
-    let failing = "the cluster is failing: UpdatePayloadClusterDown: down";
+    let failing = "The cluster is failing: UpdatePayloadClusterDown: down";
     assert!(
         assessment.notes.iter().any(|note| note == failing),
         "{assessment:?}"

@@ -278,7 +278,7 @@ fn conditions_without_texts_still_give_a_sentence() {
     check(
         &bare,
         reason::FAILING,
-        "the cluster-version operator reports Failing=True",
+        "The cluster-version operator reports Failing=True",
     );
 }
 

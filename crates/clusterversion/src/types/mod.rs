@@ -29,8 +29,6 @@ pub const RELEASE_ACCEPTED: &str = "ReleaseAccepted";
 pub const UPGRADEABLE: &str = "Upgradeable";
 /// See [`AVAILABLE`].
 pub const INVALID: &str = "Invalid";
-/// See [`AVAILABLE`].
-pub const IMPLICITLY_ENABLED_CAPABILITIES: &str = "ImplicitlyEnabledCapabilities";
 /// Of a conditional update.
 pub const RECOMMENDED: &str = "Recommended";
 /// Of a risk.

@@ -51,11 +51,13 @@ async fn write(client: &Client, job: &WriteJob) -> Result<WriteResult, Error> {
             ..
         } => match render(job, params, cluster, *step) {
             Some(body) => create(client, (&job.upgrade, &params.owner), cluster, *step, body).await,
-            None => Ok(unmade(format!("step {step} is not part of the spec"))),
+            None => Ok(unmade(format!("the spec no longer contains step {step}"))),
         },
         Write::Update { cluster, params, uid } => match render_update(job, params, cluster, uid) {
             Some(body) => update(client, cluster, body).await,
-            None => Ok(unmade("the spec asks for no platform upgrade".to_owned())),
+            None => Ok(unmade(
+                "the spec no longer asks for a platform upgrade".to_owned(),
+            )),
         },
         Write::MarkSoak {
             cluster, step, patch, ..
@@ -478,7 +480,8 @@ fn classify(error: &Error) -> WriteResult {
     }
     if is_namespace_missing(status) {
         return failed(
-            "the namespace of the cluster does not exist; OCM creates it when the cluster joins".to_owned(),
+            "the namespace of the cluster does not exist; OCM creates it when the cluster joins the hub"
+                .to_owned(),
         );
     }
     failed(format!("{} ({})", status.message, status.code))

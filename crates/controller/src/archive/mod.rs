@@ -25,7 +25,7 @@ use crate::archive::record::{Archive, digest_of_notes};
 use crate::reconcile::restore;
 use crate::report::rows::Rows;
 use crate::spec::{self, ResolvedSpec, pending_retry};
-use crate::state::context::{Belonging, State, belongs};
+use crate::state::context::{ReportRelation, State, relation_of};
 use crate::state::origin::Origin;
 use crate::state::upgrade::UpgradeEntry;
 
@@ -61,8 +61,8 @@ fn has_completion_annotation(entry: &UpgradeEntry) -> bool {
 }
 
 impl UpgradeEntry {
-    /// Archives an upgrade whose object on the hub says that it is complete.
-    pub fn archive_as_told(&mut self) {
+    /// Archives an upgrade whose status on the hub says that it is complete.
+    pub fn archive_by_status(&mut self) {
         if self.archive.is_none() && is_complete_by_status(self) {
             let carried_over = restore::is_carried_over(self);
             let spec = self.spec.as_ref().ok().filter(|_| !carried_over);
@@ -138,7 +138,7 @@ impl UpgradeEntry {
         let mut rows = Rows::new(&self.name);
         rows.follow(&self.rows);
         for report in reports {
-            if belongs(report, self) == Belonging::Ours {
+            if relation_of(report, self) == ReportRelation::Own {
                 rows.observe(report, false, false, now);
             }
         }

@@ -117,7 +117,7 @@ series! {
     CHECK_VIOLATIONS = "mcu_check_violations_total", MetricKind::Counter, [],
         "Plans that the independent check rejected. Any increase is a bug of the controller and should raise an alert";
     CLOCK_SKEW = "mcu_clock_skew_seconds", MetricKind::Gauge, [],
-        "How far the controller's clock is certainly ahead of the hub's (negative: behind); beyond 30 s no deadline fires";
+        "Smallest possible difference between the clocks of the controller and of the hub: positive when the controller's clock is ahead, negative when it is behind. Beyond 30 s, no deadline fires";
     LEADER = "mcu_leader", MetricKind::Gauge, [],
         "1 while this replica leads, otherwise 0";
     LEASE_TRANSITIONS = "mcu_lease_transitions_total", MetricKind::Counter, [],

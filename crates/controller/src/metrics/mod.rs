@@ -21,7 +21,6 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry};
-use telemetry::exposition;
 use telemetry::process::Process;
 use tokio::sync::watch;
 
@@ -281,8 +280,9 @@ impl Metrics {
     ///
     /// # Errors
     /// Returns [`fmt::Error`] if a value cannot be encoded.
-    pub fn encode_classic(&self) -> Result<String, fmt::Error> {
-        exposition::classic(&self.registry)
+    #[cfg(test)]
+    pub(crate) fn encode_classic(&self) -> Result<String, fmt::Error> {
+        telemetry::exposition::classic(&self.registry)
     }
 }
 

@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
 
+use telemetry::exposition;
+
 use super::*;
 
 /// Name, type and help of each family in an exposition.

@@ -87,8 +87,8 @@ pub(super) fn commit(
     result
 }
 
-/// Records which clusters leave the selection, and where works carry the upgrade's UID without belonging to
-/// it.
+/// Records which clusters leave the selection, and which clusters have works that carry the upgrade's UID
+/// although the upgrade neither selects them nor has a record of them.
 pub(crate) fn record_observation(entry: &mut UpgradeEntry, observation: &Observation) {
     let clusters = &observation.fleet.clusters;
     let left = |cluster: &Cluster| match cluster.selection {
@@ -104,7 +104,7 @@ pub(crate) fn record_observation(entry: &mut UpgradeEntry, observation: &Observa
     entry.has_conflicts = clusters.iter().any(|cluster| cluster.rival.is_some());
     let unaccounted = observation.unaccounted.first().map(|first| {
         format!(
-            "ManifestWorks with this upgrade's UID are ignored in clusters that it neither selects nor has a record of: {}, such as {first}. Whoever created them should delete them.",
+            "The controller ignores ManifestWorks with this upgrade's UID in clusters that the upgrade neither selects nor has a record of ({}, such as {first}). Find out who created them, and delete them.",
             observation.unaccounted.len()
         )
     });
@@ -189,9 +189,9 @@ fn prepare_writes(
     now: DateTime<Utc>,
 ) -> Vec<WriteJob> {
     entry.wake_at = plan.wake_at.into_iter().chain(entry.due_at(now)).min();
-    let actions = plan.actions.iter();
-    let jobs: Vec<WriteJob> = actions
-        .filter_map(|action| prepare(entry, index, action, wanted, now))
+    let operations = plan.operations.iter();
+    let jobs: Vec<WriteJob> = operations
+        .filter_map(|operation| prepare(entry, index, operation, wanted, now))
         .collect();
     for job in &jobs {
         if let Write::Delete {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use api::message::join;
 use api::names::FINALIZER;
 use api::views::MAX_FINALIZERS;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -120,12 +121,12 @@ pub(super) fn remove(entry: &mut UpgradeEntry) -> WriteJob {
 pub(super) fn refused_write(entry: &UpgradeEntry, fleet: &Fleet) -> Option<String> {
     if entry.object.has_too_many_finalizers() {
         return Some(format!(
-            "the finalizer cannot be removed because the object has too many finalizers; leave at most {MAX_FINALIZERS}"
+            "The finalizer cannot be removed, because the object has too many finalizers. Remove others until at most {MAX_FINALIZERS} are left."
         ));
     }
     if let Some(finalizer_backoff) = &entry.finalizer_backoff {
         return Some(format!(
-            "the finalizer cannot be removed: {}",
+            "The finalizer cannot be removed: {}",
             finalizer_backoff.text
         ));
     }
@@ -136,12 +137,14 @@ pub(super) fn refused_write(entry: &UpgradeEntry, fleet: &Fleet) -> Option<Strin
     let (name, backoff) = refused.next()?;
     let more = match refused.count() {
         0 => String::new(),
-        number => format!("; other affected clusters: {number}"),
+        1 => "1 more cluster has the same problem".to_owned(),
+        number => format!("{number} more clusters have the same problem"),
     };
-    Some(format!(
-        "a ManifestWork of cluster {name} cannot be deleted: {}{more}",
+    let first = format!(
+        "A ManifestWork of cluster {name} cannot be deleted: {}",
         backoff.text
-    ))
+    );
+    Some(join([first.as_str(), &more]))
 }
 
 /// True when the cluster has works of the upgrade that are not being deleted yet.

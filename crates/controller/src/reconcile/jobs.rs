@@ -6,7 +6,7 @@ use std::time::Instant;
 use api::names::{LABEL_MCU, LABEL_MCU_UID};
 use chrono::{DateTime, Utc};
 use observe::index::Index;
-use rollout::{Action, Attempt, DeleteReason, Step};
+use rollout::{Attempt, DeleteReason, Operation, Step};
 use serde_json::json;
 
 use crate::apply::{WorkParams, Write, WriteJob};
@@ -34,90 +34,93 @@ pub(crate) fn finalizer_job(
     }
 }
 
-/// The job of an action. `None` if it cannot be executed, or was executed too often; then the cluster waits.
+/// The job of an operation. `None` if it cannot be executed, or was executed too often; then the cluster waits.
 pub(super) fn prepare(
     entry: &mut UpgradeEntry,
     index: &Index,
-    action: &Action,
+    operation: &Operation,
     wanted: &PlanRequest,
     now: DateTime<Utc>,
 ) -> Option<WriteJob> {
-    let cluster = action.cluster();
-    let step = action.step();
-    if let Some(wait) = entry
-        .action_limit
-        .take(cluster, step, action.kind(), Instant::now())
+    let cluster = operation.cluster();
+    if let Some(wait) =
+        entry
+            .operation_limit
+            .take(cluster, operation.step(), operation.kind(), Instant::now())
     {
-        entry.hold_off(cluster, now, action.kind(), wait);
+        entry.hold_off(cluster, now, operation.kind(), wait);
         return None;
     }
-    let uid = || index.work_of(cluster, step).map(|view| Arc::clone(&view.uid));
+    let write = write_of(entry, index, operation, wanted, now)?;
+    entry.begin(cluster, starts_step(operation));
+    Some(WriteJob {
+        upgrade: Arc::clone(&entry.uid),
+        write,
+    })
+}
+
+/// True when the operation starts a step that holds a slot.
+fn starts_step(operation: &Operation) -> bool {
+    match operation {
+        Operation::Create { .. } => operation.step() != Step::PostAction,
+        Operation::Update { .. } => true,
+        Operation::MarkSoak { .. } | Operation::Read { .. } | Operation::Delete { .. } => false,
+    }
+}
+
+/// The write of an operation. `None` if the spec or the work that it needs is unknown.
+fn write_of(
+    entry: &UpgradeEntry,
+    index: &Index,
+    operation: &Operation,
+    wanted: &PlanRequest,
+    now: DateTime<Utc>,
+) -> Option<Write> {
+    let cluster = Arc::clone(operation.cluster());
+    let step = operation.step();
+    let uid = || index.work_of(&cluster, step).map(|view| Arc::clone(&view.uid));
     let params = |attempt: &Attempt, started: DateTime<Utc>| {
         Some(WorkParams {
             spec: Arc::clone(wanted.spec.as_ref()?),
             owner: Arc::clone(&entry.key),
             cluster_id: index
                 .clusters
-                .get(cluster)
+                .get(&cluster)
                 .and_then(|view| Some(Arc::clone(&view.id.as_ref()?.text))),
             attempt: attempt.clone(),
             started,
         })
     };
-    let name = Arc::clone(cluster);
-    let (write, starting) = match action {
-        Action::Create { attempt, started, .. } => {
-            let params = params(attempt, *started)?;
-            (
-                Write::Create {
-                    cluster: name,
-                    step,
-                    params,
-                    slot_released_at: wanted.slot_released_at,
-                },
-                action.step() != Step::PostAction,
-            )
-        }
-        Action::Update { attempt, started, .. } => (
-            Write::Update {
-                cluster: name,
-                params: params(attempt, *started)?,
-                uid: uid()?,
-            },
-            true,
-        ),
-        Action::MarkSoak { started, .. } => {
+    Some(match operation {
+        Operation::Create { attempt, started, .. } => Write::Create {
+            params: params(attempt, *started)?,
+            cluster,
+            step,
+            slot_released_at: wanted.slot_released_at,
+        },
+        Operation::Update { attempt, started, .. } => Write::Update {
+            params: params(attempt, *started)?,
+            uid: uid()?,
+            cluster,
+        },
+        Operation::MarkSoak { started, .. } => {
             let note = api::time::to_rfc3339(*started);
             let uid = uid()?;
             let patch = json!({"metadata": {"uid": &*uid, "annotations": {api::names::ANNOTATION_SOAK_STARTED_AT: note}}});
-            (
-                Write::MarkSoak {
-                    cluster: name,
-                    step,
-                    uid,
-                    patch,
-                },
-                false,
-            )
+            Write::MarkSoak {
+                cluster,
+                step,
+                uid,
+                patch,
+            }
         }
-        Action::Read { .. } => (read(entry, index, name, step, now), false),
-        Action::Delete { why, .. } => {
-            let halt = matches!(why, DeleteReason::LeftSelection | DeleteReason::UpgradeDeleted);
-            (
-                Write::Delete {
-                    cluster: name,
-                    step,
-                    uid: uid()?,
-                    halt,
-                },
-                false,
-            )
-        }
-    };
-    entry.begin(cluster, starting);
-    Some(WriteJob {
-        upgrade: Arc::clone(&entry.uid),
-        write,
+        Operation::Read { .. } => read(entry, index, cluster, step, now),
+        Operation::Delete { why, .. } => Write::Delete {
+            uid: uid()?,
+            cluster,
+            step,
+            halt: matches!(why, DeleteReason::LeftSelection | DeleteReason::UpgradeDeleted),
+        },
     })
 }
 

@@ -6,11 +6,11 @@
 //! finalizer, before anything else), and that the upgrade was complete. A user writes a third one to let a
 //! restored upgrade continue.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use api::ManagedClustersUpgradeStatus;
 use api::mcu::UpgradeState;
+use api::message::join;
 use api::names::{ANNOTATION_COMPLETED, ANNOTATION_RESUME_RESTORED, ANNOTATION_UPGRADE_UID};
 use api::time::{parse_rfc3339, to_rfc3339};
 use api::views::Upgrade;
@@ -138,17 +138,15 @@ pub(crate) fn origin_of(entry: &UpgradeEntry, idle: bool) -> Origin {
     if !foreign || annotation(&entry.object, ANNOTATION_RESUME_RESTORED) == Some(uid) {
         return Origin::Own;
     }
-    let mut text = format!(
-        "this object was restored from a backup or copied from an object with another UID, whose progress is unknown. No cluster starts. Check the state of the clusters, then run kubectl mcu resume {} -n {} to continue, or delete this object",
+    let text = format!(
+        "This object was restored from a backup, or copied from another object, so the controller does not know how far its clusters are and starts none. Check the state of the clusters, then run kubectl mcu resume {} -n {} to continue, or delete this object.",
         entry.name, entry.namespace
     );
-    if let Some(Err(error)) = completed {
-        let _ = write!(
-            text,
-            "; the annotation {ANNOTATION_COMPLETED} is ignored: {error}"
-        );
-    }
-    Origin::Restored(Arc::from(text))
+    let ignored = match completed {
+        Some(Err(error)) => format!("The annotation {ANNOTATION_COMPLETED} is ignored: {error}"),
+        _ => String::new(),
+    };
+    Origin::Restored(Arc::from(join([text.as_str(), &ignored])))
 }
 
 /// The retry token that counts as processed. The token of a restored object must not start anything.

@@ -3,6 +3,7 @@
 
 use api::ManagedClustersUpgradeStatus;
 use api::conditions::{self as types, reason};
+use api::message::{count, join};
 use api::time::{from_chrono, to_rfc3339};
 use api::validate::SpecViolation;
 use chrono::TimeDelta;
@@ -16,7 +17,9 @@ use crate::state::origin::Completed;
 /// Longest message in bytes. Conditions accept 32 KiB, but the status must stay small.
 const MAX_MESSAGE_BYTES: usize = 1024;
 /// Why an upgrade whose spec violates rules is not complete.
-const INVALID: &str = "the spec is invalid";
+const INVALID: &str = "The spec is invalid";
+/// Why an upgrade with a canary selector starts nothing although clusters are selected.
+const NO_CANARY: &str = "The canary selector (spec.upgradeStrategy.canaryClusters.clusterSelector) matches no cluster, so no cluster starts";
 
 struct ConditionDraft {
     type_: &'static str,
@@ -47,16 +50,13 @@ pub fn of_plan(input: &StatusInput<'_>, plan: &Plan, previous: PreviousStatus<'_
     let complete = plan.outlook.complete && input.refused.is_none();
     let applied = summary.applied > 0
         || (is_true(previous.written, types::APPLIED) || is_true(previous.latest, types::APPLIED));
-    let complete_text = if complete {
-        format!(
-            "ManagedClusters upgrade of {} is complete",
-            clusters(summary.clusters.complete)
-        )
-    } else {
-        format!(
-            "{} of {} ManagedClusters upgrades are complete",
-            summary.clusters.complete, summary.clusters.total
-        )
+    let complete_text = match summary.clusters.complete {
+        1 if complete => "1 cluster is complete".to_owned(),
+        number if complete => format!("All {number} clusters are complete"),
+        number => format!(
+            "{number} of {} complete",
+            count(summary.clusters.total, "cluster")
+        ),
     };
     let restored = plan.outlook.stalled == Some(StallReason::Restored);
     let paused = input.paused && !complete;
@@ -67,29 +67,30 @@ pub fn of_plan(input: &StatusInput<'_>, plan: &Plan, previous: PreviousStatus<'_
             applied,
             reason::APPLIED,
             if applied {
-                "ManagedClusters upgrade applied"
+                "The upgrade was applied to at least one cluster"
             } else {
-                "No ManagedClusters upgrade is applied yet"
+                "The upgrade has not been applied to any cluster yet"
             },
         ),
         verdict(
             types::IN_PROGRESS,
             summary.clusters.partial > 0,
             reason::IN_PROGRESS,
-            format!(
-                "ManagedClusters upgrade is in progress on {}",
-                clusters(summary.clusters.partial)
-            ),
+            match summary.clusters.partial {
+                0 => "No cluster is updating its platform or operators".to_owned(),
+                1 => "1 cluster is updating its platform or operators".to_owned(),
+                number => format!("{number} clusters are updating their platform or operators"),
+            },
         ),
         verdict(types::COMPLETE, complete, reason::COMPLETE, complete_text.clone()),
         verdict(
             types::FAILED,
             summary.clusters.failed > 0,
             reason::FAILED,
-            format!(
-                "ManagedClusters upgrade failed on {}",
-                clusters(summary.clusters.failed)
-            ),
+            match summary.clusters.failed {
+                0 => "No cluster failed".to_owned(),
+                number => format!("{} failed", count(number, "cluster")),
+            },
         ),
         if restored {
             verdict(types::READY, false, reason::RESTORED, restored_text(input))
@@ -98,7 +99,11 @@ pub fn of_plan(input: &StatusInput<'_>, plan: &Plan, previous: PreviousStatus<'_
                 types::READY,
                 false,
                 reason::PAUSED,
-                format!("Paused; {complete_text}; set spec.paused to false to continue"),
+                join([
+                    "The upgrade is paused",
+                    &complete_text,
+                    "Set spec.paused to false to continue",
+                ]),
             )
         } else {
             verdict(types::READY, complete, reason::COMPLETE, complete_text)
@@ -114,8 +119,8 @@ pub fn of_plan(input: &StatusInput<'_>, plan: &Plan, previous: PreviousStatus<'_
         .collect()
 }
 
-/// Conditions of an upgrade whose spec violates rules while its clusters continue with the last valid spec.
-/// The plan determines the input conditions, the spec determines Complete, Ready, Reconciling and Stalled.
+/// Conditions of an upgrade whose spec is invalid while its clusters in flight continue with the last valid spec.
+/// Complete, Ready, Reconciling and Stalled report the violations; the other conditions describe the plan.
 #[must_use]
 pub fn of_followed(
     input: &StatusInput<'_>,
@@ -123,12 +128,14 @@ pub fn of_followed(
     violations: &[SpecViolation],
     previous: PreviousStatus<'_>,
 ) -> Vec<Condition> {
+    let in_flight = match plan.summary.in_flight {
+        0 => "No cluster is in flight".to_owned(),
+        1 => "1 cluster in flight continues with the last valid spec".to_owned(),
+        number => format!("{number} clusters in flight continue with the last valid spec"),
+    };
     let verdicts = of_broken_rules(
         violations,
-        format!(
-            "No cluster starts until the spec is fixed. Clusters in flight ({}) continue with the last valid spec.",
-            plan.summary.in_flight
-        ),
+        join(["No cluster starts until the spec is fixed", &in_flight]),
     );
     let mut conditions = of_plan(input, plan, previous);
     for verdict in verdicts {
@@ -142,11 +149,11 @@ pub fn of_followed(
     conditions
 }
 
-/// The conditions that follow from the invalid spec alone. `progress`: what happens to the clusters
-/// meanwhile.
+/// The conditions Complete, Ready, Reconciling and Stalled of an upgrade with an invalid spec. `progress` says
+/// what happens to the clusters meanwhile; it is the message of Reconciling.
 fn of_broken_rules(violations: &[SpecViolation], progress: impl Into<String>) -> [ConditionDraft; 4] {
     let rules: Vec<String> = violations.iter().map(ToString::to_string).collect();
-    let text = rules.join("; ");
+    let text = format!("{INVALID}: {}", rules.join("; "));
     [
         verdict(types::COMPLETE, false, reason::COMPLETE, INVALID),
         verdict(types::READY, false, reason::INVALID_SPEC, text.clone()),
@@ -155,7 +162,7 @@ fn of_broken_rules(violations: &[SpecViolation], progress: impl Into<String>) ->
     ]
 }
 
-/// Conditions of an upgrade whose spec violates rules and that has no known valid spec.
+/// Conditions of an upgrade whose spec is invalid, and for which no earlier valid spec is known.
 #[must_use]
 pub fn of_violations(
     input: &StatusInput<'_>,
@@ -166,7 +173,7 @@ pub fn of_violations(
         violations,
         "No cluster is started or tracked until the spec is fixed. Updates already running on clusters continue.",
     );
-    beside_kept(verdicts, INVALID, input, previous)
+    keep_input_conditions(verdicts, INVALID, input, previous)
 }
 
 /// Conditions of an upgrade that was complete before its object was restored.
@@ -177,24 +184,24 @@ pub fn of_completed_before(
     previous: PreviousStatus<'_>,
 ) -> Vec<Condition> {
     let text = format!(
-        "ManagedClusters upgrade of {} was complete at {}, before this object was restored. It does not run again, and clusters that joined since then are not upgraded. To run it again, edit the spec or set the annotation retry-failed to a new value",
-        clusters(completed.clusters as usize),
-        to_rfc3339(completed.time)
+        "The upgrade was complete at {} with {}, and its object was restored later. It does not run again, so clusters that have joined since then are not upgraded. To run it again, edit the spec or set the annotation retry-failed to a new value.",
+        to_rfc3339(completed.time),
+        count(completed.clusters as usize, "cluster")
     );
-    let idle = "the upgrade was complete before its object was restored";
+    let idle = "The upgrade was complete before its object was restored, so it does not run again";
     let verdicts = [
         verdict(types::COMPLETE, true, reason::COMPLETED_BEFORE, text.clone()),
         verdict(types::READY, true, reason::COMPLETED_BEFORE, text),
         verdict(types::RECONCILING, false, reason::IDLE, idle),
         verdict(types::STALLED, false, reason::MOVING, idle),
     ];
-    beside_kept(verdicts, idle, input, previous)
+    keep_input_conditions(verdicts, idle, input, previous)
 }
 
 /// Why a restored upgrade starts nothing, and how to continue it.
 fn restored_text(input: &StatusInput<'_>) -> String {
     input.restored.map_or_else(
-        || "the object was restored or copied; run kubectl mcu resume to continue".to_owned(),
+        || "The object was restored from a backup, or copied. Run kubectl mcu resume to continue.".to_owned(),
         str::to_owned,
     )
 }
@@ -206,14 +213,17 @@ pub fn of_deletion(
     refused: Option<&str>,
     previous: PreviousStatus<'_>,
 ) -> Vec<Condition> {
-    let deleting = "the upgrade is being deleted";
-    let removing = refused.map_or("its ManifestWorks are removed first", |_| "see condition Stalled");
+    let deleting = "The upgrade is being deleted";
+    let progress = match refused {
+        Some(_) => "The hub rejects a write that the deletion needs. See condition Stalled.",
+        None => "The controller deletes the ManifestWorks of the upgrade first",
+    };
     let stalled = match refused {
         Some(text) => verdict(
             types::STALLED,
             true,
             reason::DELETION_REFUSED,
-            format!("{text}; the controller retries until it succeeds"),
+            join([text, "The controller retries until it succeeds"]),
         ),
         None => verdict(types::STALLED, false, reason::DELETING, deleting),
     };
@@ -229,16 +239,16 @@ pub fn of_deletion(
             types::RECONCILING,
             refused.is_none(),
             reason::DELETING,
-            format!("{deleting}: {removing}"),
+            join([deleting, progress]),
         ),
         stalled,
     ];
-    beside_kept(verdicts, deleting, input, previous)
+    keep_input_conditions(verdicts, deleting, input, previous)
 }
 
 /// All eight conditions when nothing new is known about the clusters. The input conditions keep their last
 /// state, or get the message `otherwise` if they have none; Complete, Ready, Reconciling and Stalled are new.
-fn beside_kept(
+fn keep_input_conditions(
     [complete, ready, reconciling, stalled]: [ConditionDraft; 4],
     otherwise: &str,
     input: &StatusInput<'_>,
@@ -273,16 +283,11 @@ fn beside_kept(
 
 fn selected(input: &StatusInput<'_>, plan: &Plan) -> ConditionDraft {
     let number = plan.summary.selected;
-    let mut message = format!("ManagedClusters upgrade select {number} clusters");
-    if plan.outlook.no_canary {
-        message.push_str(
-            "; spec.upgradeStrategy.canaryClusters.clusterSelector matches no cluster, so no cluster starts",
-        );
-    }
-    for note in input.notes {
-        message.push_str("; ");
-        message.push_str(note);
-    }
+    let no_canary = plan.outlook.no_canary.then_some(NO_CANARY);
+    let notes = no_canary
+        .into_iter()
+        .chain(input.notes.iter().map(String::as_str));
+    let message = types::selected_message(number, notes);
     let reason = if number > 0 {
         reason::CLUSTERS_SELECTED
     } else {
@@ -310,7 +315,7 @@ fn clock_skew(skew: TimeDelta) -> ConditionDraft {
         true,
         reason::CLOCK_SKEW,
         format!(
-            "the clock of the controller is {size} {direction} the clock of the hub's API server, so no deadline fires and no soak ends; synchronize the clocks"
+            "The controller's clock is {size} {direction} the clock of the hub's API server. No deadline fires and no soak ends until you synchronize the clocks."
         ),
     )
 }
@@ -319,9 +324,9 @@ fn reconciling(plan: &Plan) -> ConditionDraft {
     let summary = &plan.summary;
     if plan.outlook.moving {
         let text = format!(
-            "{} in flight ({} slots), {} of {} complete, {} pending",
-            clusters(summary.in_flight),
-            summary.max_concurrency,
+            "{} in flight ({}), {} of {} complete, {} pending",
+            count(summary.in_flight, "cluster"),
+            count(summary.max_concurrency, "slot"),
             summary.clusters.complete,
             summary.clusters.total,
             summary.clusters.pending
@@ -332,7 +337,7 @@ fn reconciling(plan: &Plan) -> ConditionDraft {
             types::RECONCILING,
             false,
             reason::IDLE,
-            "no cluster is in flight and none will start by itself",
+            "No cluster is in flight, and the controller has none to start",
         )
     }
 }
@@ -340,9 +345,11 @@ fn reconciling(plan: &Plan) -> ConditionDraft {
 fn stalled(plan: &Plan, input: &StatusInput<'_>) -> ConditionDraft {
     let summary = &plan.summary;
     if let Some(refused) = &input.refused {
-        let text = format!(
-            "{refused}; its last accepted form is kept and the cluster does not continue, but the other clusters do; update the CRDs, or report this bug of the controller"
-        );
+        let text = join([
+            refused.as_str(),
+            "The affected clusters do not continue until the hub accepts their records; all others do",
+            "Update the CRDs of the upgrade. If they are up to date, please report this bug.",
+        ]);
         return verdict(types::STALLED, true, reason::RECORD_REFUSED, text);
     }
     let Some(stall) = plan.outlook.stalled else {
@@ -350,7 +357,7 @@ fn stalled(plan: &Plan, input: &StatusInput<'_>) -> ConditionDraft {
             types::STALLED,
             false,
             reason::MOVING,
-            "the upgrade is complete, paused or making progress",
+            "The upgrade is complete, paused or making progress",
         );
     };
     let lost = lost(summary.clusters.failed, summary.degraded);
@@ -358,39 +365,38 @@ fn stalled(plan: &Plan, input: &StatusInput<'_>) -> ConditionDraft {
         StallReason::Restored => (reason::RESTORED, restored_text(input)),
         StallReason::NothingSelected if plan.outlook.no_canary => (
             reason::NOTHING_SELECTED,
-            "spec.upgradeStrategy.canaryClusters.clusterSelector matches no cluster; fix it or remove it".to_owned(),
+            join([NO_CANARY, "Fix or remove it"]),
         ),
         StallReason::NothingSelected => {
-            let notes = if input.notes.is_empty() { "no cluster matches".to_owned() } else { input.notes.join("; ") };
-            (reason::NOTHING_SELECTED, format!("no cluster is selected: {notes}"))
+            let unmatched = input
+                .notes
+                .is_empty()
+                .then_some("Check spec.placement and spec.clusterSelector");
+            let notes = input.notes.iter().map(String::as_str).chain(unmatched);
+            (reason::NOTHING_SELECTED, types::selected_message(0, notes))
         }
         StallReason::CanaryFailed => (
             reason::CANARY_FAILED,
-            "a canary failed, so no other cluster starts; see status.failedClusters, fix the cluster and retry (annotation retry-failed), or edit the spec".to_owned(),
+            "A canary failed, so no other cluster starts. See status.failedClusters, then fix and retry the canary (annotation retry-failed), or edit the spec.".to_owned(),
         ),
         StallReason::MaxFailuresExceeded => (
             reason::MAX_FAILURES_EXCEEDED,
-            format!("{lost}, more than maxFailures allows; fix and retry them (annotation retry-failed), or raise maxFailures"),
+            format!("{lost}, which is more than maxFailures allows. Fix the cause and retry (annotation retry-failed), or raise maxFailures."),
         ),
         StallReason::ClustersFailed => (
             reason::CLUSTERS_FAILED,
-            format!("{lost}; see status.failedClusters, fix and retry them (annotation retry-failed)"),
+            format!("{lost}. See status.failedClusters, then fix the cause and retry (annotation retry-failed)."),
         ),
         StallReason::ClustersBlocked => (
             reason::CLUSTERS_BLOCKED,
             format!(
-                "{} {} blocked; see status.waitingClusters for each one's cause and remedy",
-                clusters(summary.blocked),
+                "{} {} blocked. See status.waitingClusters for the cause of each, and what to do.",
+                count(summary.blocked, "cluster"),
                 if summary.blocked == 1 { "is" } else { "are" }
             ),
         ),
     };
     verdict(types::STALLED, true, reason, text)
-}
-
-/// A number of clusters in words. (The message of Selected is older and has no singular.)
-fn clusters(number: usize) -> String {
-    format!("{number} cluster{}", if number == 1 { "" } else { "s" })
 }
 
 /// Clusters that need a human: failed ones, and those whose pre-action is degraded, which condition Failed
@@ -401,9 +407,9 @@ fn lost(failed: usize, degraded: usize) -> String {
         number => format!("{number} pre-actions are degraded"),
     };
     match (failed, degraded) {
-        (_, 0) => format!("{} failed", clusters(failed)),
+        (_, 0) => format!("{} failed", count(failed, "cluster")),
         (0, _) => degraded_text,
-        _ => format!("{} failed, {degraded_text}", clusters(failed)),
+        _ => format!("{} failed and {degraded_text}", count(failed, "cluster")),
     }
 }
 

@@ -16,7 +16,7 @@ use super::shard::Kept;
 use super::text::cut;
 
 /// How to fix a row.
-const REMEDY: &str = "upgrade the controller to the release that wrote it, or fix or delete the row";
+const REMEDY: &str = "Upgrade the controller to the release that wrote it, or fix or delete the row.";
 
 impl Rows {
     /// True when a whole report is unreadable, so the clusters of its rows are unknown.
@@ -84,11 +84,7 @@ impl Rows {
 
     /// Keeps a row in addition to what is already known about its cluster.
     fn keep(&mut self, name: &Arc<str>, kept: Kept, now: Instant) {
-        if let Some(known) = self
-            .by_cluster
-            .get(name)
-            .filter(|row| !row.record.is_unreadable())
-        {
+        if let Some(known) = self.by_cluster.get(name).filter(|row| !row.record.unreadable) {
             let line = known.original.clone().or_else(|| {
                 let row = to_row(name, known, &known.record);
                 let text = serde_json::value::to_raw_value(&row).ok()?;
@@ -218,12 +214,13 @@ fn stand_in(error: &str, since: Option<DateTime<Utc>>, shard: usize) -> Row {
         other_reason: None,
         refused_step: None,
         message: Arc::from(format!(
-            "the row of the cluster cannot be read: {}; {REMEDY}",
+            "The report row of the cluster cannot be read: {}. {REMEDY}",
             cut(error, 120)
         )),
         since: since.unwrap_or_default(),
         stages: [None; 5],
         from_version: Arc::from(""),
+        unreadable: true,
     });
     Row {
         record: Arc::clone(&record),

@@ -2,12 +2,13 @@
 
 use api::conditions as types;
 use api::mcu::{ManagedClustersUpgradeStatus, UpgradeState};
+use api::message::count;
 use rollout::{Phase, Record};
 
 use crate::events::EventReason;
 
-/// Events about the upgrade itself, for everything that changed between two statuses. `retried`: how many
-/// clusters the retry has queued again.
+/// Events about the upgrade itself, for everything that changed between two statuses. `retried` is the number
+/// of failed clusters that return to Pending because of a retry.
 #[must_use]
 pub fn of_status(
     previous: &ManagedClustersUpgradeStatus,
@@ -33,7 +34,11 @@ pub fn of_status(
         let number = next.canary_clusters_summery.map_or(0, |canaries| canaries.total);
         found.push((
             EventReason::CanariesComplete,
-            format!("all {number} canaries are complete"),
+            if number == 1 {
+                "The canary is complete".to_owned()
+            } else {
+                format!("All {number} canaries are complete")
+            },
         ));
     }
     if previous.observed_generation.is_some()
@@ -42,11 +47,11 @@ pub fn of_status(
     {
         let token = next.observed_retry.as_deref().unwrap_or_default();
         let what = match retried {
-            0 => "no cluster had failed, so none is queued again".to_owned(),
-            1 => "1 failed cluster is queued again".to_owned(),
-            number => format!("{number} failed clusters are queued again"),
+            0 => "No cluster has failed, so the retry changes nothing".to_owned(),
+            number => format!("{} will be retried", count(number, "failed cluster")),
         };
-        found.push((EventReason::Retrying, format!("{what} (retry-failed={token})")));
+        let text = format!("{what} (annotation retry-failed={token})");
+        found.push((EventReason::Retrying, text));
     }
     found.extend(stalled(previous, next));
     found
@@ -81,8 +86,8 @@ fn stalled(
     Some((reason, message(next, types::STALLED)))
 }
 
-/// The Event about a cluster whose record has a new phase, if it needs one: for failures, and for blocks
-/// except those that will be `resolved` without a human.
+/// The Event about a cluster whose record has a new phase. Only a failure or a block causes one, and a block
+/// does not if it `resolves` without a human.
 #[must_use]
 pub fn of_record(cluster: &str, record: &Record, resolves: bool) -> Option<(EventReason, String)> {
     let reason = match record.phase {
@@ -94,11 +99,11 @@ pub fn of_record(cluster: &str, record: &Record, resolves: bool) -> Option<(Even
     };
     Some((
         reason,
-        format!("{cluster}: {}: {}", cause_reason(record), record.message),
+        format!("Cluster {cluster}: {}: {}", cause_reason(record), record.message),
     ))
 }
 
-/// The reason of the cause, as its author wrote it.
+/// The reason of a record. A reason that this release does not know is given as it was written.
 fn cause_reason(record: &Record) -> &str {
     match record.reason_text() {
         "" => record.reason.as_str(),
@@ -138,106 +143,4 @@ fn reason_of(status: &ManagedClustersUpgradeStatus, type_: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-    use k8s_openapi::jiff::Timestamp;
-
-    fn status(conditions: &[(&str, &str, &str)]) -> ManagedClustersUpgradeStatus {
-        let conditions = conditions
-            .iter()
-            .map(|(type_, status, reason)| Condition {
-                type_: (*type_).to_owned(),
-                status: (*status).to_owned(),
-                reason: (*reason).to_owned(),
-                message: String::new(),
-                observed_generation: None,
-                last_transition_time: Time(Timestamp::UNIX_EPOCH),
-            })
-            .collect();
-        ManagedClustersUpgradeStatus {
-            conditions,
-            ..ManagedClustersUpgradeStatus::default()
-        }
-    }
-
-    fn reasons(
-        previous: &ManagedClustersUpgradeStatus,
-        next: &ManagedClustersUpgradeStatus,
-    ) -> Vec<EventReason> {
-        of_status(previous, next, 0)
-            .into_iter()
-            .map(|(reason, _)| reason)
-            .collect()
-    }
-
-    #[test]
-    fn a_flip_is_announced_once() {
-        let selected = status(&[("Selected", "True", "ManagedClustersSelected")]);
-        assert_eq!(reasons(&status(&[]), &selected), [EventReason::Selected]);
-        assert_eq!(reasons(&selected, &selected), []);
-    }
-
-    #[test]
-    fn a_stall_is_announced_by_its_reason_and_again_when_the_reason_changes() {
-        let canary = status(&[("Stalled", "True", "CanaryFailed")]);
-        let failed = status(&[("Stalled", "True", "ClustersFailed")]);
-        assert_eq!(
-            reasons(&status(&[("Stalled", "False", "NotStalled")]), &canary),
-            [EventReason::CanaryFailed]
-        );
-        assert_eq!(reasons(&canary, &failed), [EventReason::Stalled]);
-        assert_eq!(reasons(&failed, &failed), []);
-    }
-
-    #[test]
-    fn a_pause_that_ends_in_an_invalid_spec_is_no_resumption() {
-        let of = |state| ManagedClustersUpgradeStatus {
-            state: Some(state),
-            ..status(&[])
-        };
-        let paused = of(UpgradeState::Paused);
-        assert_eq!(
-            reasons(&paused, &of(UpgradeState::Upgrading)),
-            [EventReason::Resumed]
-        );
-        assert_eq!(reasons(&paused, &of(UpgradeState::Invalid)), []);
-        assert_eq!(reasons(&paused, &of(UpgradeState::Deleting)), []);
-    }
-
-    #[test]
-    fn a_retry_tells_how_many_clusters_it_queued_again_even_if_none() {
-        let before = ManagedClustersUpgradeStatus {
-            observed_generation: Some(1),
-            ..status(&[])
-        };
-        let after = ManagedClustersUpgradeStatus {
-            observed_retry: Some("t".to_owned()),
-            ..before.clone()
-        };
-        for (retried, text) in [
-            (
-                0,
-                "no cluster had failed, so none is queued again (retry-failed=t)",
-            ),
-            (1, "1 failed cluster is queued again (retry-failed=t)"),
-            (2, "2 failed clusters are queued again (retry-failed=t)"),
-        ] {
-            assert_eq!(
-                of_status(&before, &after, retried),
-                [(EventReason::Retrying, text.to_owned())]
-            );
-        }
-    }
-
-    #[test]
-    fn a_block_is_announced_unless_it_resolves_by_itself() {
-        let blocked =
-            Record::from(rollout::testing::record(Phase::Blocked).reason(rollout::Reason::Conflict));
-        assert_eq!(of_record("c1", &blocked, true), None);
-        let (reason, _) = of_record("c1", &blocked, false).unwrap();
-        assert_eq!(reason, EventReason::ClusterBlocked);
-        let failed = Record::from(rollout::testing::record(Phase::Failed));
-        assert!(of_record("c1", &failed, true).is_some());
-    }
-}
+mod tests;

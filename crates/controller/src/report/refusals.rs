@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use api::message::join;
 use rollout::Record;
 
 use super::rows::Rows;
@@ -31,9 +32,11 @@ impl Rows {
         };
         let more = match self.refused_count() {
             0 | 1 => String::new(),
-            number => format!("; other rejected records: {}", number - 1),
+            2 => "It rejects 1 more record".to_owned(),
+            number => format!("It rejects {} more records", number - 1),
         };
-        Some(format!("the hub rejects {cluster}: {refused}{more}"))
+        let first = format!("The hub rejects {cluster}: {refused}");
+        Some(join([first.as_str(), &more]))
     }
 
     /// True while the record of the cluster is still the one that was rejected.
@@ -67,7 +70,7 @@ impl Rows {
             shard.refused = Some(Arc::clone(&text));
             shard.fail(now);
             if about_rows {
-                self.vacate(due.shard, now);
+                self.close_shard(due.shard, now);
             }
             return;
         }
@@ -97,7 +100,7 @@ impl Rows {
     /// Closes a shard whose accepted rows the hub now rejects, because its schema has changed. The shard
     /// stays unchanged, because any write would lose a row. The clusters that can continue move to other
     /// shards.
-    fn vacate(&mut self, shard: usize, now: Instant) {
+    fn close_shard(&mut self, shard: usize, now: Instant) {
         self.shards[shard].closed = true;
         self.shards[shard].retry_at = Some(now + RETRY_AFTER);
         // The rows that were blamed may be valid. If not, the other shard will show it.
@@ -105,7 +108,7 @@ impl Rows {
         let moving: Vec<Arc<str>> = self
             .by_cluster
             .iter()
-            .filter(|(_, row)| row.shard == shard && !row.record.is_unreadable())
+            .filter(|(_, row)| row.shard == shard && !row.record.unreadable)
             .map(|(cluster, _)| Arc::clone(cluster))
             .collect();
         for cluster in moving {

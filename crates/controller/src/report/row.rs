@@ -49,7 +49,7 @@ impl Row {
     pub(crate) fn is_finished(&self, revision: Option<&str>) -> bool {
         let record = &self.record;
         let current = self.left || revision == Some(&*record.attempt.revision);
-        record.phase == Phase::Complete && current && !record.is_unreadable()
+        record.phase == Phase::Complete && current && !record.unreadable
     }
 }
 
@@ -179,6 +179,7 @@ pub(super) fn to_record(row: &ReportRow) -> Record {
         since: row.since,
         stages,
         from_version: Arc::from(row.from_version.as_str()),
+        unreadable: false,
     }
 }
 

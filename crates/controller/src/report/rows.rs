@@ -184,7 +184,7 @@ impl Rows {
     /// is written again.
     fn disown(&mut self, shard: usize, now: Instant) {
         self.shards[shard].changed.get_or_insert(now);
-        let readable = |row: &&mut Row| row.shard == shard && !row.record.is_unreadable();
+        let readable = |row: &&mut Row| row.shard == shard && !row.record.unreadable;
         for row in self.by_cluster.values_mut().filter(readable) {
             row.written = None;
         }
@@ -224,7 +224,7 @@ impl Rows {
                 continue;
             };
             let same = Arc::ptr_eq(&row.record, &state.record) && row.canary == canary && row.left == left;
-            if same || row.record.is_unreadable() {
+            if same || row.record.unreadable {
                 continue;
             }
             if row.record.phase != state.record.phase {
@@ -340,7 +340,7 @@ impl Rows {
         }
         for (cluster, row) in &self.by_cluster {
             let place = places.get(row.shard).copied().flatten();
-            if let Some(place) = place.filter(|_| !row.record.is_unreadable()) {
+            if let Some(place) = place.filter(|_| !row.record.unreadable) {
                 let is_refused = self.is_refused(cluster, &row.record);
                 due[place].add(cluster, row, is_refused, self.shards[row.shard].max_rows);
             }

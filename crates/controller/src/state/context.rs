@@ -219,12 +219,6 @@ impl Context {
         self.wake();
     }
 
-    /// True when all lists of the wanted view have arrived.
-    #[must_use]
-    pub fn all_synced(&self) -> bool {
-        self.freshness.is_complete()
-    }
-
     /// Starts a term, in which only what the hub delivers from now on counts.
     pub fn begin_term(&self) {
         self.with(|state| {
@@ -335,7 +329,7 @@ impl State {
             let same_spec = old.metadata.generation == object.metadata.generation && old.spec == object.spec;
             if same_spec && old.has_too_many_finalizers() == object.has_too_many_finalizers() {
                 if !self.owns_records || !self.settings.serves(&entry.namespace) {
-                    entry.archive_as_told();
+                    entry.archive_by_status();
                 }
                 return;
             }
@@ -348,7 +342,7 @@ impl State {
         if let Some(entry) = self.upgrades.get_mut(uid.as_str()) {
             entry.set_spec(spec, followed);
             if !self.owns_records || !self.settings.serves(&entry.namespace) {
-                entry.archive_as_told();
+                entry.archive_by_status();
             }
         }
     }
@@ -478,7 +472,7 @@ impl State {
             .find(|entry| *entry.namespace == *namespace && entry.rows.is_report(name));
         if let Some(entry) = found {
             let own = leads && self.settings.serves(&entry.namespace);
-            let ours = belongs(report, entry) == Belonging::Ours;
+            let ours = relation_of(report, entry) == ReportRelation::Own;
             if let Some(archive) = &mut entry.archive {
                 let shard = entry.rows.shard_of(name).unwrap_or(0);
                 archive.observe(shard, version_of(meta), Some(report).filter(|_| ours && !deleted));
@@ -506,19 +500,19 @@ impl State {
 
 /// The relation of a report to an upgrade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Belonging {
+pub enum ReportRelation {
     /// It belongs to the upgrade: it is in its namespace, has the name of one of its reports, and the upgrade
     /// is its controller.
-    Ours,
+    Own,
     /// It belongs to an upgrade with the same name and namespace but another UID.
     OtherUid,
     /// It belongs to something else.
-    No,
+    Unrelated,
 }
 
-/// Whether a report belongs to an upgrade. Nothing else decides that.
+/// The relation of a report to an upgrade. Nothing else decides whether a report belongs to an upgrade.
 #[must_use]
-pub fn belongs(report: &Report, entry: &UpgradeEntry) -> Belonging {
+pub fn relation_of(report: &Report, entry: &UpgradeEntry) -> ReportRelation {
     let meta = &report.metadata;
     let placed = meta.namespace.as_deref() == Some(&*entry.namespace)
         && meta
@@ -529,9 +523,9 @@ pub fn belongs(report: &Report, entry: &UpgradeEntry) -> Belonging {
         .owner()
         .filter(|owner| placed && *owner.name == *entry.name)
     {
-        Some(owner) if *owner.uid == *entry.uid => Belonging::Ours,
-        Some(_) => Belonging::OtherUid,
-        None => Belonging::No,
+        Some(owner) if *owner.uid == *entry.uid => ReportRelation::Own,
+        Some(_) => ReportRelation::OtherUid,
+        None => ReportRelation::Unrelated,
     }
 }
 

@@ -1,11 +1,11 @@
 //! What this process keeps in memory: the shared context, one entry per upgrade, waits after failed writes,
 //! and the schedule of passes. All of it can be rebuilt from the hub.
 
-pub mod action_limit;
 pub mod backoff;
 pub mod context;
 pub mod freshness;
 pub mod observed;
+pub mod operation_limit;
 pub mod origin;
 pub mod orphan_search;
 pub mod orphans;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use observe::fleet::{self, Observation};
-use observe::index::Index;
-use observe::input::{ClusterRow, InstalledVersion, UpgradeInput};
+use observe::index::{Index, Uid};
+use observe::input::{ClusterRow, InstalledVersion, OtherUpgrades, UpgradeInput};
 use observe::selection;
 use rollout::{Record, Stage};
 
@@ -37,9 +37,31 @@ pub fn observe(
     allow_hub: bool,
     now: DateTime<Utc>,
 ) -> Observation {
-    let others = upgrades.values().filter(|other| other.uid != entry.uid);
-    let others = others.map(|other| (&*other.uid, other.input())).collect();
+    let others = Others {
+        upgrades,
+        observed: &entry.uid,
+    };
     fleet::observe(&entry.input(), &others, index, owned, allow_hub, now)
+}
+
+/// All upgrades except the observed one.
+struct Others<'a> {
+    upgrades: &'a Upgrades,
+    observed: &'a Uid,
+}
+
+impl<'a> OtherUpgrades<'a, Row> for Others<'a> {
+    fn all(&self) -> impl Iterator<Item = UpgradeInput<'a, Row>> {
+        let others = self.upgrades.values();
+        others
+            .filter(|other| other.uid != *self.observed)
+            .map(UpgradeEntry::input)
+    }
+
+    fn get(&self, uid: &str) -> Option<UpgradeInput<'a, Row>> {
+        let other = self.upgrades.get(uid).filter(|other| other.uid != *self.observed);
+        other.map(UpgradeEntry::input)
+    }
 }
 
 impl UpgradeEntry {

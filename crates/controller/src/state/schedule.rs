@@ -19,7 +19,7 @@ impl State {
         self.index.selection_changes = SelectionChanges::default();
         for entry in self.upgrades.values_mut() {
             entry.begin_term();
-            entry.archive_as_told();
+            entry.archive_by_status();
         }
     }
 

@@ -18,17 +18,17 @@ use observe::writes::{
     Backoff, BlockerKind, CERTAIN_AFTER, LastReading, MISSING_RETRY, RunningWrites, StepBlocker, Unsettled,
     unsettled_steps,
 };
-use rollout::{ActionKind, Attempt};
+use rollout::{Attempt, OperationKind};
 
 use crate::apply::{Retry, WriteError, WriteErrorKind, WriteResult};
 use crate::archive::record::Archive;
 use crate::report::rows::Rows;
 use crate::report::writer::StatusState;
 use crate::spec::ResolvedSpec;
-use crate::state::action_limit::ActionLimit;
 use crate::state::backoff::{
     BACKOFF, BLOCKER_RETRY, Certainty, after_failure, certainty, clamp, doubled, held_off,
 };
+use crate::state::operation_limit::OperationLimit;
 use crate::state::origin::Origin;
 
 /// Shortest time between two passes. Reports that agents send at about the same time are handled together, and a released
@@ -113,8 +113,8 @@ pub struct UpgradeEntry {
     pub finalizing: bool,
     /// The wait after failed writes of the finalizers or annotations.
     pub finalizer_backoff: Option<Backoff>,
-    /// Limits how often the same action is executed for the same cluster.
-    pub action_limit: ActionLimit,
+    /// Limits how often the same operation is executed for the same cluster.
+    pub operation_limit: OperationLimit,
     /// How far the clock is ahead of the hub's, if the difference is too large.
     pub skew: Option<TimeDelta>,
     /// What is kept in place of almost all of the above while the upgrade is archived.
@@ -169,7 +169,7 @@ impl UpgradeEntry {
             last_annotation: None,
             finalizing: false,
             finalizer_backoff: None,
-            action_limit: ActionLimit::default(),
+            operation_limit: OperationLimit::default(),
             skew: None,
             archive: None,
             unarchived: None,
@@ -331,10 +331,10 @@ impl UpgradeEntry {
         self.backoff.insert(Arc::clone(cluster), entry);
     }
 
-    /// Records that an action was requested too often, so the cluster waits.
-    pub fn hold_off(&mut self, cluster: &Arc<str>, now: DateTime<Utc>, kind: ActionKind, wait: Duration) {
+    /// Records that an operation was requested too often, so the cluster waits.
+    pub fn hold_off(&mut self, cluster: &Arc<str>, now: DateTime<Utc>, kind: OperationKind, wait: Duration) {
         let text = format!(
-            "the same write ({}) was requested too often within a minute, so the controller waits before it repeats it",
+            "the controller sent the same request ({}) too often within a minute and waits before it sends it again",
             kind.as_str()
         );
         tracing::warn!(

@@ -177,7 +177,8 @@ where
             };
             let (reason, outage, wait) = match trouble {
                 WatchFailure::Expired => (
-                    "the server no longer has its version".to_owned(),
+                    "the API server no longer has the resource version at which the watch would continue"
+                        .to_owned(),
                     false,
                     Duration::ZERO,
                 ),
@@ -219,7 +220,12 @@ where
         self.context.update_if_current(generation, K::begin_list);
         loop {
             let body = timeout(PAGE_TIMEOUT, self.page(&params));
-            let body = body.await.map_err(|_| silent("a list", PAGE_TIMEOUT))??;
+            let body = body.await.map_err(|_| {
+                silent(
+                    "the API server did not respond to a list request within",
+                    PAGE_TIMEOUT,
+                )
+            })??;
             let page: ListPage<'_> = serde_json::from_slice(&body)
                 .map_err(|error| WatchFailure::failed(format!("the list cannot be parsed: {error}")))?;
             let listed = self.accept(generation, page.metadata.resource_version, &mut version)?;
@@ -337,9 +343,12 @@ where
     async fn watch(&mut self, generation: u64, version: &mut String) -> Result<(), WatchFailure> {
         let seconds = RENEWAL.0 + u32::try_from(self.context.sources.random() % RENEWAL.1).unwrap_or(0);
         let lines = timeout(START_TIMEOUT, self.open(seconds, version));
-        let lines = lines
-            .await
-            .map_err(|_| silent("the start of a watch", START_TIMEOUT))??;
+        let lines = lines.await.map_err(|_| {
+            silent(
+                "the API server did not respond to a watch request within",
+                START_TIMEOUT,
+            )
+        })??;
         let mut lines = std::pin::pin!(lines);
         self.context.refreshed(K::KIND, generation);
         let begun = Instant::now();
@@ -361,7 +370,7 @@ where
                     )));
                 }
                 Ok(None) => break Ok(()),
-                Err(_) => break Err(silent("the watch", limit)),
+                Err(_) => break Err(silent("the watch delivered nothing for", limit)),
             }
         };
         if begun.elapsed() >= STEADY || (received && ended.is_ok()) {
@@ -435,8 +444,9 @@ fn number<K: Resource>(object: &K) -> u64 {
     version.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
+/// A timeout. `what` is the beginning of the text, which the number of seconds completes.
 fn silent(what: &str, limit: Duration) -> WatchFailure {
-    WatchFailure::failed(format!("{what} was silent for {} s", limit.as_secs()))
+    WatchFailure::failed(format!("{what} {} s", limit.as_secs()))
 }
 
 /// An error with its causes, which kube's own text omits.

@@ -250,22 +250,13 @@ fn a_recommendation_never_blocks_and_is_recorded_when_it_is_not_true() {
             .collect::<Vec<_>>()
     };
     assert_eq!(said(&with(Some(ConditionStatus::True))), []);
-    assert_eq!(
-        said(&with(Some(ConditionStatus::False))),
-        one(
-            "R",
-            "Update from 4.18.1 to 4.18.2 is not recommended:\n\nM",
-            false
-        )
-    );
-    assert_eq!(
-        said(&with(Some(ConditionStatus::Unknown))),
-        one(
-            "R",
-            "Update from 4.18.1 to 4.18.2 is Recommended=Unknown: R: M",
-            false
-        )
-    );
+    for (status, text) in [
+        (ConditionStatus::False, "not recommended:\n\nM"),
+        (ConditionStatus::Unknown, "Recommended=Unknown: R: M"),
+    ] {
+        let text = format!("Update from 4.18.1 to 4.18.2 is {text}");
+        assert_eq!(said(&with(Some(status))), one("R", &text, false));
+    }
     assert_eq!(said(&with(None))[0].0, "UnknownConditionType");
     let mut plain = cluster("4.18.1");
     let unknown = "so the recommended status of updating from 4.18.1 to 4.18.2 is unknown.";

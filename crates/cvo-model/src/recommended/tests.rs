@@ -1,3 +1,5 @@
+mod round_trip;
+
 use clusterversion::types::MatchingRule;
 
 use super::*;

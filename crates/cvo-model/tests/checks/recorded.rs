@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use clusterversion::types::{ConditionStatus, Release};
 use clusterversion::{Era, version};
 use cvo_model::recommended;
-use cvo_model::updates::promote;
+use cvo_model::updates::{promote, sort_conditional};
 use serde_json::Value;
 
 use super::File;
@@ -80,7 +80,7 @@ pub fn promotion_and_order_follow(files: &[File]) {
             assert_eq!(unconditional, status.available_updates, "{}", file.name);
             let mut conditional = status.conditional_updates.clone();
             conditional.reverse();
-            version::sort_conditional(&mut conditional);
+            sort_conditional(&mut conditional);
             assert_eq!(conditional, status.conditional_updates, "{}", file.name);
         }
     }

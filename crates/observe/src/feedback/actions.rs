@@ -27,7 +27,7 @@ pub(super) fn read(seen: &WorkStatusView<'_>) -> WorkFeedback {
             let cause = seen.unavailable().unwrap_or_else(|| {
                 Cause::new(
                     reason::NOT_AVAILABLE,
-                    "the work agent has not seen all objects of the action yet",
+                    "The work agent has not reported yet that all objects of the action exist",
                 )
             });
             WorkFeedback::of(under_way(seen), Some(cause))
@@ -59,7 +59,7 @@ fn degraded(seen: &WorkStatusView<'_>) -> Option<Cause> {
     let whole = || {
         seen.fresh("Degraded")
             .filter(|whole| whole.status == "True")
-            .map(|whole| Cause::new(reason::DEGRADED, &degraded_message("the action", &whole.message)))
+            .map(|whole| Cause::new(reason::DEGRADED, &degraded_message("The action", &whole.message)))
     };
     let job = || {
         seen.manifests()

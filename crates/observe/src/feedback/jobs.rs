@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use api::checks::JobValue;
+use api::message::count;
 use api::names::APPROVER;
 use api::views::{FieldValue, ManifestStatus};
 use chrono::{DateTime, Utc};
@@ -70,11 +71,16 @@ pub(super) fn is_job(manifest: &ManifestStatus) -> bool {
     is_a(manifest, "batch", "Job", "jobs")
 }
 
+/// Number of failed pods, for a message. Agents may report any number.
+fn failed_pods(state: &JobState) -> usize {
+    usize::try_from(state.failed).unwrap_or_default()
+}
+
 /// The cause for a failed Job.
 pub(super) fn job_failed(manifest: &ManifestStatus, state: &JobState) -> Cause {
     let subject = named(manifest);
     let text = if state.failed >= 1 {
-        format!("{subject} failed ({} failed pods)", state.failed)
+        format!("{subject} failed ({})", count(failed_pods(state), "failed pod"))
     } else {
         format!("{subject} failed")
     };
@@ -101,13 +107,16 @@ pub(super) fn read_approver(seen: &WorkStatusView<'_>, now: DateTime<Utc>) -> Wo
     } else if state.complete {
         WorkFeedback::of(StepStatus::Succeeded, None)
     } else if state.has_only_failed() {
-        let text = format!("has {} failed pods and no active one", state.failed);
+        let text = format!(
+            "has {} and no active one",
+            count(failed_pods(&state), "failed pod")
+        );
         WorkFeedback::of(
             StepStatus::MaybeFailed(now),
             cause_of_job(reason::JOB_FAILING, &text),
         )
     } else if state.active >= 1 {
-        let cause = cause_of_job(reason::JOB_RUNNING, "approves install plans");
+        let cause = cause_of_job(reason::JOB_RUNNING, "is approving InstallPlans");
         WorkFeedback::of(StepStatus::Running, cause)
     } else {
         WorkFeedback::of(StepStatus::NotYet, Some(waiting(seen)))
@@ -115,11 +124,10 @@ pub(super) fn read_approver(seen: &WorkStatusView<'_>, now: DateTime<Utc>) -> Wo
 }
 
 fn approver_failed(job: &ManifestStatus, state: &JobState) -> Cause {
-    let hint =
-        "permission was denied, or install plans were still not approved at the time limit; see its log";
+    let hint = "Either it lacks a permission, or some InstallPlans were not approved in time. See its log.";
     Cause::new(
         reason::JOB_FAILED,
-        &format!("{}: {hint}", job_failed(job, state).message),
+        &format!("{}. {hint}", job_failed(job, state).message),
     )
 }
 
@@ -129,7 +137,7 @@ fn waiting(seen: &WorkStatusView<'_>) -> Cause {
         .unwrap_or_else(|| {
             Cause::new(
                 reason::NO_FEEDBACK,
-                "the work agent reports no values of the approver's Job yet",
+                "The work agent has not reported the state of the approval Job yet",
             )
         })
 }

@@ -97,7 +97,7 @@ impl WorkFeedback {
 pub fn read(work: &ManifestWork, step: Step, target: &Target<'_>, now: DateTime<Utc>) -> WorkFeedback {
     let status = match &work.status {
         Lenient::Broken(error) => {
-            let text = format!("the status of the work cannot be read: {error}");
+            let text = format!("The status of the ManifestWork cannot be read: {error}");
             let cause = Cause::new(reason::UNREADABLE_STATUS, &text);
             return WorkFeedback::of(StepStatus::NotYet, Some(cause));
         }
@@ -105,7 +105,7 @@ pub fn read(work: &ManifestWork, step: Step, target: &Target<'_>, now: DateTime<
         Lenient::Good(_) | Lenient::Absent => {
             let cause = Cause::new(
                 reason::AGENT_SILENT,
-                "the work agent has not reported on the work yet",
+                "The work agent has not reported on the ManifestWork yet",
             );
             return WorkFeedback::of(StepStatus::NotYet, Some(cause));
         }
@@ -173,7 +173,7 @@ impl WorkStatusView<'_> {
             (!self.current()).then(|| {
                 Cause::new(
                     reason::STALE_STATUS,
-                    "the work agent has not processed the latest change of the work yet",
+                    "The work agent has not processed the latest change of the ManifestWork yet",
                 )
             })
         })
@@ -196,7 +196,7 @@ impl WorkStatusView<'_> {
         });
         single.unwrap_or_else(|| {
             if whole.message.is_empty() {
-                format!("{type_}={} on the cluster", whole.status)
+                format!("The work agent reports {type_}={}", whole.status)
             } else {
                 whole.message.clone()
             }

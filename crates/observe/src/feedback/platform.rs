@@ -61,11 +61,14 @@ fn no_feedback(manifest: Option<&ManifestStatus>) -> Cause {
     match error {
         Some(synced) => Cause::new(
             reason::NO_FEEDBACK,
-            &format!("no version of ClusterVersion is reported: {}", synced.message),
+            &format!(
+                "The work agent cannot report the version of the cluster: {}",
+                synced.message
+            ),
         ),
         None => Cause::new(
             reason::NO_FEEDBACK,
-            "the work agent reports no version of ClusterVersion yet",
+            "The work agent has not reported the version of the cluster yet",
         ),
     }
 }

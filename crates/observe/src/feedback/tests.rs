@@ -457,7 +457,7 @@ fn degraded_fails_an_action_of_the_work_or_of_one_manifest_until_it_recovers() {
         ])
     };
     let whole = action(&none, &with("True"), &json!({}), &json!([]));
-    assert_eq!(failed(&whole), (reason::DEGRADED, "the action is degraded"));
+    assert_eq!(failed(&whole), (reason::DEGRADED, "The action is degraded"));
     let healthy = action(&none, &with("False"), &json!({}), &json!([]));
     assert_eq!(healthy.status, StepStatus::Succeeded);
     // With several manifests, the work reports False as soon as one of them does.

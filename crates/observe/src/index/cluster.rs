@@ -90,7 +90,7 @@ impl ClusterView {
         let availability = match available {
             Some(found) if found.status != "True" => {
                 let text = format!(
-                    "the hub reports the cluster as not available: {}: {}",
+                    "The hub reports that the cluster is not available: {}: {}",
                     found.reason, found.message
                 );
                 Availability::Unavailable(pool.share(&visible(&text)))

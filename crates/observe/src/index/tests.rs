@@ -151,7 +151,7 @@ fn an_answer_that_the_watch_has_not_told_yet_counts_at_once() {
     assert!(slot(&index).is_some());
     assert_eq!(take_dirty(&mut index), ["up-1"]);
     index.work(&given(5).applied(), now());
-    assert!(take_dirty(&mut index).is_empty(), "the echo is not a change");
+    assert!(take_dirty(&mut index).is_empty(), "our own write is not a change");
 }
 
 #[test]

@@ -90,6 +90,15 @@ fn unreadable_annotation<'a>(note: &impl Fn(&str) -> &'a str) -> Option<Arc<str>
     Some(Arc::from(format!("annotation {key}")))
 }
 
+/// The cause of a step as the planner knows it. A reason that the planner does not know is not taken for another one: it
+/// becomes [`Reason::Other`], and its name begins the message, as in `EtcdQuorumLost: 2 of 3 members are gone`.
+fn known_cause(reason: &str, message: String) -> (Reason, String) {
+    match Reason::parse(reason) {
+        Some(known) => (known, message),
+        None => (Reason::Other, format!("{reason}: {message}")),
+    }
+}
+
 impl WorkView {
     /// Reduces a work. `None` if it lacks the label of an owner or does not have the name of a step.
     pub fn new(object: &ManifestWork, now: DateTime<Utc>, pool: &mut Pool) -> Option<WorkView> {
@@ -137,10 +146,8 @@ impl WorkView {
                 status => status,
             },
             cause: cause.map(|cause| {
-                (
-                    Reason::parse(cause.reason).unwrap_or(Reason::Running),
-                    pool.share(&visible(&cause.message)),
-                )
+                let (reason, message) = known_cause(cause.reason, visible(&cause.message).into_owned());
+                (reason, pool.share(&message))
             }),
             unhealthy: feedback
                 .unhealthy
@@ -195,5 +202,26 @@ impl WorkView {
             || self.upgrade != other.upgrade
             || self.owner != other.owner
             || self.cluster_version != other.cluster_version
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_planner_knows_every_reason_that_a_feedback_can_have() {
+        let all = feedback::reason::ALL.into_iter();
+        for reason in all.chain(clusterversion::cause::reason::ALL) {
+            let (known, message) = known_cause(reason, "why".to_owned());
+            assert_eq!((known.as_str(), message.as_str()), (reason, "why"));
+        }
+    }
+
+    #[test]
+    fn a_reason_that_the_planner_does_not_know_is_named_and_not_taken_for_another() {
+        let (reason, message) = known_cause("EtcdQuorumLost", "2 of 3 members are gone".to_owned());
+        assert_eq!(reason, Reason::Other);
+        assert_eq!(message, "EtcdQuorumLost: 2 of 3 members are gone");
     }
 }

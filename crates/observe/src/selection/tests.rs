@@ -138,6 +138,9 @@ fn key_in(key: &str, values: &[&str]) -> Value {
 }
 
 fn notes_have(selected: &Selected, text: &str) -> bool {
+    for note in &selected.notes {
+        assert_eq!(api::message::violation(note), None, "{note}");
+    }
     selected.notes.iter().any(|note| note.contains(text))
 }
 
@@ -189,7 +192,7 @@ fn a_missing_or_undecided_placement_is_told() {
     let selected = hub.select(json!({"placement": [{"name": "gone"}, {"name": "empty"}]}));
     assert!(selected.clusters.is_empty());
     assert!(notes_have(&selected, "Placement ns/gone does not exist"));
-    assert!(notes_have(&selected, "Placement ns/empty has decided no cluster"));
+    assert!(notes_have(&selected, "Placement ns/empty selects no cluster"));
 }
 
 #[test]
@@ -198,7 +201,7 @@ fn neither_source_selects_nothing_and_says_so() {
     assert!(selected.clusters.is_empty());
     assert!(notes_have(
         &selected,
-        "neither spec.placement nor spec.clusterSelector"
+        "Neither spec.placement nor spec.clusterSelector"
     ));
 }
 
@@ -234,7 +237,7 @@ fn the_selector_sees_only_clusters_of_sets_bound_in_its_namespace() {
         .member("dev1", "dev");
     let selected = unbound.select(selector(&json!({})));
     assert!(selected.clusters.is_empty());
-    assert!(notes_have(&selected, "create a ManagedClusterSetBinding"));
+    assert!(notes_have(&selected, "Create a ManagedClusterSetBinding"));
 }
 
 #[test]

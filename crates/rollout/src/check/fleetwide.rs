@@ -1,10 +1,10 @@
 //! Rules about the whole plan: slots, gates and counters.
 
-use super::actions::is_start;
+use super::operations::is_start;
 use super::records::is_release_unwritten;
 use super::{Case, Checker, ViolationKind};
 use crate::model::{
-    Busy, Cluster, ClusterState, Counts, Limit, Phase, Reason, Record, Selection, Step, StepStatus, StepWork,
+    Busy, Cluster, ClusterState, Counts, Limit, Phase, Record, Selection, Step, StepStatus, StepWork,
 };
 
 /// True when a write that takes a slot is in progress, or when an earlier one may have been carried out or may still
@@ -33,13 +33,13 @@ impl Checker<'_> {
             .iter()
             .filter(|case| {
                 let state = case.state;
-                state.is_some_and(|state| case.actions.iter().any(|action| is_start(action, state)))
+                state.is_some_and(|state| case.operations.iter().any(|operation| is_start(operation, state)))
             })
             .collect();
         if !starts.is_empty() {
             // Clusters that may have started already are counted among the slots held.
             let takes_slot = |case: &&&Case<'_>| {
-                let mut steps = case.actions.iter().map(|action| action.step());
+                let mut steps = case.operations.iter().map(|operation| operation.step());
                 !may_have_started(case.cluster) && steps.any(|step| step != Step::PostAction)
             };
             self.check_slots(cases, starts.iter().filter(takes_slot).count());
@@ -63,8 +63,7 @@ impl Checker<'_> {
             .filter(|case| {
                 let Some(state) = case.state else { return false };
                 let unwritten = is_release_unwritten(case.cluster, &state.record);
-                let unknown = state.record.reason == Reason::UnreadableRecord
-                    && state.record.attempt.revision.is_empty()
+                let unknown = state.record.unreadable
                     && case.cluster.works[..Step::PostAction.index()].iter().any(may_run);
                 unknown || state.record.phase.holds_slot() || unwritten || may_have_started(case.cluster)
             })

@@ -1,4 +1,4 @@
-//! The independent checker. It refuses a plan that violates a safety rule.
+//! The independent checker. It rejects a plan that violates a safety rule.
 //!
 //! It shares types with the planner but no code, and recomputes what it needs from the input. It knows what must
 //! never be done, not what should be done. After a violation no write of the plan is made
@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use crate::model::{Action, Cluster, ClusterState, Fleet, Plan, Policy};
+use crate::model::{Cluster, ClusterState, Fleet, Operation, Plan, Policy};
 
-mod actions;
 mod fleetwide;
+mod operations;
 mod records;
 
 /// A rule that a plan violates.
@@ -48,13 +48,13 @@ pub enum ViolationKind {
     Counters,
     /// A cluster starts although more slots than maxConcurrency would be held.
     TooManySlots,
-    /// A cluster holds a slot although neither its record nor a work proves it.
+    /// A cluster holds a slot although neither its record nor a work shows that it started.
     UnfoundedSlot,
     /// A cluster starts while the upgrade is paused, its spec is invalid, or it was restored and not resumed.
     StartedWhilePaused,
     /// A cluster starts although a canary failed.
     StartedAfterCanaryFailure,
-    /// A cluster that is no canary starts before every canary is complete.
+    /// A cluster other than a canary starts before all canaries are complete.
     StartedBeforeCanaries,
     /// A cluster starts although the canary selector matches no cluster.
     StartedWithoutCanary,
@@ -62,13 +62,13 @@ pub enum ViolationKind {
     StartedPastMaxFailures,
     /// A step leads to an older version than the cluster runs, although the policy does not allow a downgrade.
     Downgrade,
-    /// A cluster starts that is blocked, unavailable, gone, not selected or held by another upgrade.
+    /// A cluster starts although it is blocked, unavailable, gone, not selected or held by another upgrade.
     StartedBarred,
-    /// A write for a cluster while another write for it is in progress.
+    /// The plan has a write for a cluster although another write for it is in progress.
     BusyTouched,
-    /// A write for a cluster during its backoff.
+    /// The plan has a write for a cluster during its backoff.
     BackoffIgnored,
-    /// A work is created where one exists, or before the next try for a foreign or refused work is due.
+    /// A work is created where one exists, or before the next try for a foreign or rejected work is due.
     WorkOverwritten,
     /// A work is updated that must not be: it does not exist, is being deleted, or belongs to a rival that has not
     /// given way.
@@ -85,11 +85,11 @@ pub enum ViolationKind {
     DeletedUnfinished,
     /// A work is deleted that belongs to another upgrade that has not given way, or to no upgrade.
     ForeignTouched,
-    /// An action other than a deletion while the upgrade is being deleted.
+    /// An operation other than a deletion while the upgrade is being deleted.
     ActionWhileDeleting,
     /// The start of a soak is noted although the cluster is not soaking.
     SoakUnfounded,
-    /// An action for a cluster whose record cannot be read, or a change to that record.
+    /// An operation for a cluster whose record cannot be read, or a change to that record.
     UnreadableTouched,
     /// A cluster does not move, and the plan gives no reason.
     NoReason,
@@ -150,7 +150,7 @@ struct Case<'a> {
     cluster: &'a Cluster,
     /// `None` if the cluster is dropped.
     state: Option<&'a ClusterState>,
-    actions: Vec<&'a Action>,
+    operations: Vec<&'a Operation>,
 }
 
 struct Checker<'a> {
@@ -193,13 +193,13 @@ impl<'a> Checker<'a> {
                 ),
             }
         }
-        for action in &plan.actions {
-            match cases.find(action.cluster()) {
-                Some(case) => case.actions.push(action),
+        for operation in &plan.operations {
+            match cases.find(operation.cluster()) {
+                Some(case) => case.operations.push(operation),
                 None => self.report(
                     ViolationKind::UnknownCluster,
                     None,
-                    format!("{action:?} is for a cluster that was not observed"),
+                    format!("{operation:?} is for a cluster that was not observed"),
                 ),
             }
         }
@@ -228,7 +228,7 @@ impl<'a> Cases<'a> {
         let case = |cluster| Case {
             cluster,
             state: None,
-            actions: Vec::new(),
+            operations: Vec::new(),
         };
         let mut sorted: Vec<Case<'a>> = fleet.clusters.iter().map(case).collect();
         sorted.sort_by(|a, b| a.cluster.name.cmp(&b.cluster.name));

@@ -4,7 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{Case, Checker, ViolationKind};
 use crate::model::{
-    Action, Cluster, ClusterState, Outcome, Phase, Reason, Record, Selection, Stage, Step, StepRecord,
+    Cluster, ClusterState, Operation, Outcome, Phase, Reason, Record, Selection, Stage, Step, StepRecord,
     StepStatus, StepWork, Work,
 };
 
@@ -100,7 +100,7 @@ impl Checker<'_> {
                 record.phase,
                 Phase::Pending | Phase::Blocked | Phase::Failed | Phase::PreActionDegraded
             );
-        let excused = state.starting || state.urgent || cluster.busy.is_some() || !case.actions.is_empty();
+        let excused = state.starting || state.urgent || cluster.busy.is_some() || !case.operations.is_empty();
         if silent && !excused {
             self.report(
                 ViolationKind::NoReason,
@@ -112,16 +112,12 @@ impl Checker<'_> {
 
     /// A cluster whose record cannot be read is left alone: no write, no other record, no removal of the row.
     pub(super) fn check_unreadable(&mut self, case: &Case<'_>) {
-        let Some(before) =
-            case.cluster.record.as_deref().filter(|before| {
-                before.reason == Reason::UnreadableRecord && before.attempt.revision.is_empty()
-            })
-        else {
+        let Some(before) = case.cluster.record.as_deref().filter(|before| before.unreadable) else {
             return;
         };
         let kept = case.state.is_some_and(|state| *state.record == *before);
-        if !kept || !case.actions.is_empty() {
-            let text = format!("{:?}, listed: {}", case.actions, case.state.is_some());
+        if !kept || !case.operations.is_empty() {
+            let text = format!("{:?}, listed: {}", case.operations, case.state.is_some());
             self.report(ViolationKind::UnreadableTouched, Some(case.cluster), text);
         }
     }
@@ -274,9 +270,9 @@ impl Checker<'_> {
         };
         let confirmed = matches!(case.cluster.read, Some((read, at)) if read == step && at >= deadline);
         let asked = case
-            .actions
+            .operations
             .iter()
-            .any(|action| matches!(action, Action::Read { step: read, .. } if *read == step));
+            .any(|operation| matches!(operation, Operation::Read { step: read, .. } if *read == step));
         let held_up = case.cluster.busy.is_some()
             || case
                 .cluster

@@ -38,12 +38,12 @@ pub struct Cluster {
     pub record: Option<Arc<Record>>,
     /// The record as last written. Works may be removed, and a new attempt may begin, only on the basis of this one.
     pub written: Option<Arc<Record>>,
-    /// A write for this cluster that is in progress. There is no further action meanwhile, and a slot is held if the
+    /// A write for this cluster that is in progress. There is no further operation meanwhile, and a slot is held if the
     /// write starts a step.
     pub busy: Option<Busy>,
     /// The wait after the last write, if that failed.
     pub backoff: Option<ClusterBackoff>,
-    /// The step whose work may have been created or changed by a write that was put off or that got no answer. It
+    /// The step whose work may have been created or changed by a write that was put off or that got no response. It
     /// counts as carried out until this is known.
     pub unsettled: Option<Step>,
     /// A step other than `unsettled` whose work an abandoned creation may still create, for example although a later
@@ -180,7 +180,7 @@ pub enum StepWork {
         /// True when it is being deleted.
         terminating: bool,
     },
-    /// A work that belongs to no upgrade, found because a creation was refused. The creation is not retried before
+    /// A work that belongs to no upgrade, found because the hub rejected a creation. The creation is not retried before
     /// `retry_at`.
     Foreign {
         /// Time of the next try.
@@ -191,7 +191,7 @@ pub enum StepWork {
         /// Time of the next try.
         retry_at: DateTime<Utc>,
     },
-    /// There is no work: the hub refused it as invalid, so the spec or the hub must change. The creation is not
+    /// There is no work: the hub rejected it as invalid, so the spec or the hub must change. The creation is not
     /// retried before `retry_at`.
     Refused {
         /// Time of the next try.

@@ -15,7 +15,7 @@ pub use fleet::{
     Work,
 };
 pub use plan::{
-    Action, ActionCounts, ActionKind, ClusterState, Counts, DeleteReason, Outlook, Plan, StallReason,
+    ActionCounts, ClusterState, Counts, DeleteReason, Operation, OperationKind, Outlook, Plan, StallReason,
     Summary, UpdateKind,
 };
 pub use policy::{Hold, Policy, StepHash};

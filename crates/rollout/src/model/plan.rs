@@ -1,4 +1,4 @@
-//! The result of planning: writes, the state of every cluster, and counts of the fleet.
+//! The result of planning: operations, the state of every cluster, and counts of the fleet.
 
 use std::sync::Arc;
 
@@ -10,9 +10,10 @@ use api::report::Phase;
 use crate::model::fleet::Cluster;
 use crate::model::record::{Attempt, Record};
 
-/// One write. It leaves no decision to the code that carries it out, and it is safe to repeat.
+/// One operation on a ManifestWork: a write, or a read that proves what a write did. It leaves no decision to the code
+/// that carries it out, and it is safe to repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum Operation {
     /// Creates the work of a step.
     Create {
         /// The cluster.
@@ -54,7 +55,7 @@ pub enum Action {
         why: DeleteReason,
     },
     /// Reads the work of a step from the hub and changes nothing. It is needed when the reports of the watches may be
-    /// out of date, or when a write got no answer.
+    /// out of date, or when a write got no response.
     Read {
         /// The cluster.
         cluster: Arc<str>,
@@ -63,56 +64,56 @@ pub enum Action {
     },
 }
 
-impl Action {
+impl Operation {
     /// The deletion of a work of this cluster.
-    pub(crate) fn delete(cluster: &Cluster, step: Step, why: DeleteReason) -> Action {
-        Action::Delete {
+    pub(crate) fn delete(cluster: &Cluster, step: Step, why: DeleteReason) -> Operation {
+        Operation::Delete {
             cluster: Arc::clone(&cluster.name),
             step,
             why,
         }
     }
 
-    /// The cluster that the action is for.
+    /// The cluster that the operation is for.
     #[must_use]
     pub const fn cluster(&self) -> &Arc<str> {
         match self {
-            Action::Create { cluster, .. }
-            | Action::Update { cluster, .. }
-            | Action::MarkSoak { cluster, .. }
-            | Action::Delete { cluster, .. }
-            | Action::Read { cluster, .. } => cluster,
+            Operation::Create { cluster, .. }
+            | Operation::Update { cluster, .. }
+            | Operation::MarkSoak { cluster, .. }
+            | Operation::Delete { cluster, .. }
+            | Operation::Read { cluster, .. } => cluster,
         }
     }
 
-    /// The kind of the action.
+    /// The kind of the operation.
     #[must_use]
-    pub const fn kind(&self) -> ActionKind {
+    pub const fn kind(&self) -> OperationKind {
         match self {
-            Action::Create { .. } => ActionKind::Create,
-            Action::Update { .. } => ActionKind::Update,
-            Action::MarkSoak { .. } => ActionKind::MarkSoak,
-            Action::Delete { .. } => ActionKind::Delete,
-            Action::Read { .. } => ActionKind::Read,
+            Operation::Create { .. } => OperationKind::Create,
+            Operation::Update { .. } => OperationKind::Update,
+            Operation::MarkSoak { .. } => OperationKind::MarkSoak,
+            Operation::Delete { .. } => OperationKind::Delete,
+            Operation::Read { .. } => OperationKind::Read,
         }
     }
 
-    /// The step that the action is for.
+    /// The step that the operation is for.
     #[must_use]
     pub const fn step(&self) -> Step {
         match self {
-            Action::Create { step, .. }
-            | Action::MarkSoak { step, .. }
-            | Action::Delete { step, .. }
-            | Action::Read { step, .. } => *step,
-            Action::Update { .. } => Step::Platform,
+            Operation::Create { step, .. }
+            | Operation::MarkSoak { step, .. }
+            | Operation::Delete { step, .. }
+            | Operation::Read { step, .. } => *step,
+            Operation::Update { .. } => Step::Platform,
         }
     }
 }
 
-/// The kind of an action.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ActionKind {
+pub enum OperationKind {
     /// Creates a work.
     Create,
     /// Changes a platform work in place.
@@ -125,16 +126,16 @@ pub enum ActionKind {
     Read,
 }
 
-impl ActionKind {
+impl OperationKind {
     /// The kind in one word, for messages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            ActionKind::Create => "create",
-            ActionKind::Update => "update",
-            ActionKind::MarkSoak => "mark",
-            ActionKind::Delete => "delete",
-            ActionKind::Read => "read",
+            OperationKind::Create => "create",
+            OperationKind::Update => "update",
+            OperationKind::MarkSoak => "mark",
+            OperationKind::Delete => "delete",
+            OperationKind::Read => "read",
         }
     }
 }
@@ -174,7 +175,7 @@ pub struct ClusterState {
     pub name: Arc<str>,
     /// The record to keep. It is the same `Arc` as in the input if nothing changed.
     pub record: Arc<Record>,
-    /// True when the record must be written at once. It announces a new attempt, before which no action is taken for
+    /// True when the record must be written at once. It announces a new attempt, before which nothing is done for
     /// the cluster, or a failure, before which the slot is not given to another cluster.
     pub urgent: bool,
     /// True when this plan starts the cluster. Its record shows the start once it is carried out.
@@ -185,8 +186,8 @@ pub struct ClusterState {
 #[must_use = "an unread plan moves nothing and explains nothing"]
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// The writes, in the order of clusters. At most one of them starts or advances the same cluster.
-    pub actions: Vec<Action>,
+    /// The operations, in the order of clusters. At most one of them starts or advances the same cluster.
+    pub operations: Vec<Operation>,
     /// Every cluster that counts, by name, with its reason.
     pub clusters: Vec<ClusterState>,
     /// Clusters whose records are to be removed.

@@ -56,7 +56,7 @@ reasons! {
     WaitingForCleanup,
     /// A write to the hub failed and will be repeated.
     WriteFailed,
-    /// The hub refuses the step's ManifestWork as invalid. The spec or the hub must change.
+    /// The hub rejects the step's ManifestWork as invalid. The spec or the hub must change.
     WorkRefused,
     /// The cluster left the selection. It is dropped unless it comes back within seconds.
     LeftSelection,
@@ -68,7 +68,7 @@ reasons! {
     ManagedService,
     /// The cluster is the hub itself, and either the controller may not upgrade it or no selector names it.
     LocalCluster,
-    /// Another upgrade holds the cluster, or a ManifestWork of the same name is not managed by any upgrade.
+    /// Another upgrade holds the cluster, or no upgrade manages a ManifestWork of the same name.
     Conflict,
     /// The cluster runs a newer version than the target, and spec.clusterVersion.allowDowngrade is not set.
     NewerThanTarget,
@@ -78,7 +78,7 @@ reasons! {
     UnreadableStatus,
     /// The annotations of a ManifestWork of this upgrade are not what the controller writes.
     UnreadableWork,
-    /// The row of the cluster in the report cannot be read. It is kept as it is, and no action is taken for the
+    /// The row of the cluster in the report cannot be read. It is kept as it is, and nothing is done for the
     /// cluster.
     UnreadableRecord,
     /// The agent has not reported on the ManifestWork yet.
@@ -111,7 +111,7 @@ reasons! {
     Incomplete,
     /// The work is reported as degraded.
     Degraded,
-    /// The cluster refused the requested update as invalid.
+    /// The cluster rejects the requested update as invalid.
     InvalidUpdate,
     /// The cluster did not accept the release.
     ReleaseNotAccepted,

@@ -83,8 +83,8 @@ pub struct Record {
     pub reason: Reason,
     /// The text of [`Reason::Other`]; meaningless with any other reason.
     pub other_reason: Option<Arc<str>>,
-    /// The step whose work the hub refused, with [`Reason::WorkRefused`]; meaningless with any other reason. After a
-    /// restart the controller knows about the refusal only from this field.
+    /// The step whose work the hub rejected, with [`Reason::WorkRefused`]; meaningless with any other reason. After a
+    /// restart the controller knows about the rejection only from this field.
     pub refused_step: Option<Step>,
     /// What the cluster is waiting for, or what happened; at most 256 bytes.
     pub message: Arc<str>,
@@ -94,6 +94,9 @@ pub struct Record {
     pub stages: [Option<StepRecord>; 5],
     /// Version before the upgrade, if known.
     pub from_version: Arc<str>,
+    /// True when the record stands for a row that cannot be read. Its attempt is unknown, so nothing may be done
+    /// for its cluster. Such a record is never written.
+    pub unreadable: bool,
 }
 
 impl Record {
@@ -105,13 +108,6 @@ impl Record {
             (Reason::Other, Some(text)) => text,
             (reason, _) => reason.as_str(),
         }
-    }
-
-    /// True when the record stands for a row that cannot be read. Its attempt is unknown, so no action may be taken
-    /// for its cluster.
-    #[must_use]
-    pub fn is_unreadable(&self) -> bool {
-        self.reason == Reason::UnreadableRecord && self.attempt.revision.is_empty()
     }
 
     /// The record of a stage.

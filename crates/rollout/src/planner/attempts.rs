@@ -17,7 +17,7 @@ use crate::planner::wording::{cut, start_of};
 /// non-atomically, so it can be missing for a moment (`docs/design/rules.md#leave-debounce`).
 pub const LEAVE_DEBOUNCE: TimeDelta = TimeDelta::seconds(5);
 
-/// True when actions may rely on the record's attempt: it is written, or there are at most works of a first attempt.
+/// True when operations may rely on the record's attempt: it is written, or there are at most works of a first attempt.
 pub(crate) fn is_announced(cluster: &Cluster, record: &Record) -> bool {
     match cluster.written.as_deref() {
         Some(written) => written.attempt == record.attempt,
@@ -215,6 +215,7 @@ fn fresh(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Record {
         since: now,
         stages: [None; 5],
         from_version: Arc::from(""),
+        unreadable: false,
     }
 }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::model::{
-    Action, Cluster, DeleteReason, Outcome, Phase, Policy, Reason, Record, Selection, Stage, Step, StepWork,
-    UpdateKind,
+    Cluster, DeleteReason, Operation, Outcome, Phase, Policy, Reason, Record, Selection, Stage, Step,
+    StepWork, UpdateKind,
 };
 use crate::planner::attempts;
 use crate::planner::attempts::LEAVE_DEBOUNCE;
@@ -70,7 +70,7 @@ pub(crate) struct ClusterEvaluator<'a> {
 /// Evaluates one cluster.
 pub(crate) fn evaluate(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -> Evaluation {
     // If the record cannot be read, the cluster stays as it is until the row can be read or is gone.
-    if let Some(record) = cluster.record.as_ref().filter(|record| record.is_unreadable()) {
+    if let Some(record) = cluster.record.as_ref().filter(|record| record.unreadable) {
         return Evaluation::of(Arc::clone(record));
     }
     let settled = attempts::catch_up(cluster, policy, now);
@@ -377,8 +377,8 @@ impl Evaluation {
         }
     }
 
-    /// The action for the next step, at the time of the plan.
-    pub(crate) fn action(&self, cluster: &Cluster, step: Step, started: DateTime<Utc>) -> Action {
+    /// The operation for the next step, at the time of the plan.
+    pub(crate) fn operation(&self, cluster: &Cluster, step: Step, started: DateTime<Utc>) -> Operation {
         let attempt = self.record.attempt.clone();
         let name = Arc::clone(&cluster.name);
         let kind = match cluster.step_work(step) {
@@ -394,13 +394,13 @@ impl Evaluation {
             _ => None,
         };
         match kind {
-            Some(kind) => Action::Update {
+            Some(kind) => Operation::Update {
                 cluster: name,
                 attempt,
                 started,
                 kind,
             },
-            None => Action::Create {
+            None => Operation::Create {
                 cluster: name,
                 step,
                 attempt,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::model::{
-    Action, Cluster, ClusterState, DeleteReason, Fleet, Phase, Plan, Policy, Reason, Record, Step,
+    Cluster, ClusterState, DeleteReason, Fleet, Operation, Phase, Plan, Policy, Reason, Record, Step,
 };
 use crate::planner::attempts::is_announced;
 use crate::planner::cluster::{Evaluation, NextStep, evaluate};
@@ -61,7 +61,7 @@ pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
             .iter()
             .all(|(cluster, state)| is_retry_written(policy, cluster, &state.record));
     let cleanups = clean_up_actions(now, &states);
-    plan.actions.extend(cleanups);
+    plan.operations.extend(cleanups);
     plan
 }
 
@@ -74,13 +74,13 @@ fn delete_all(now: DateTime<Utc>, fleet: &Fleet) -> Plan {
         }
         for step in Step::ALL {
             if cluster.step_work(step).is_kept() {
-                plan.actions
-                    .push(Action::delete(cluster, step, DeleteReason::UpgradeDeleted));
+                plan.operations
+                    .push(Operation::delete(cluster, step, DeleteReason::UpgradeDeleted));
             }
         }
         // A creation whose outcome is unknown must be settled first: its work would belong to nobody once the upgrade
         // is gone.
-        plan.actions
+        plan.operations
             .extend(cluster.unsettled.map(|step| read(cluster, step)));
     }
     plan
@@ -93,9 +93,10 @@ fn hold_back(cluster: &Cluster, state: &mut Evaluation, now: DateTime<Utc>) {
         && now < backoff.until
     {
         state.wake = earliest(state.wake, Some(backoff.until));
-        // A refusal stays the reason even if the next try failed for another cause.
+        // A rejection stays the reason even if the next try failed for another cause.
         if state.next != NextStep::Nothing && state.record.reason != Reason::WorkRefused {
-            state.explain(Reason::WriteFailed, &backoff.error);
+            let text = format!("A write to the hub failed: {}", backoff.error);
+            state.explain(Reason::WriteFailed, &text);
         }
     }
     if !is_free(cluster, now) {
@@ -150,12 +151,12 @@ fn act(
         // the work is read instead.
         let to_read = state.read.or(cluster.unsettled.filter(|_| next.is_none()));
         if let Some(step) = to_read.filter(|_| !state.dropped && is_free(cluster, now)) {
-            plan.actions.push(read(cluster, step));
+            plan.operations.push(read(cluster, step));
         }
         if let Some((step, clock, starts)) = next {
             let blockers = superseded(cluster, step, starts);
             if blockers.is_empty() {
-                plan.actions.push(state.action(cluster, step, clock));
+                plan.operations.push(state.operation(cluster, step, clock));
                 if starts {
                     started.insert(index);
                 }
@@ -165,20 +166,20 @@ fn act(
                     "ManifestWorks of the previous upgrade are being removed",
                 );
             }
-            plan.actions.extend(blockers);
+            plan.operations.extend(blockers);
         }
         if let Some((step, started)) = state.mark_soak {
-            plan.actions.push(Action::MarkSoak {
+            plan.operations.push(Operation::MarkSoak {
                 cluster: Arc::clone(&cluster.name),
                 step,
                 started,
             });
         }
-        plan.actions.extend(
+        plan.operations.extend(
             state
                 .cleanups
                 .iter()
-                .map(|(step, why)| Action::delete(cluster, *step, *why)),
+                .map(|(step, why)| Operation::delete(cluster, *step, *why)),
         );
     }
     started
@@ -186,7 +187,7 @@ fn act(
 
 /// Deletes the works of actions once every cluster is complete and the written records say so
 /// (`docs/design/rules.md#action-clean-up`).
-fn clean_up_actions(now: DateTime<Utc>, states: &[(&Cluster, &ClusterState)]) -> Vec<Action> {
+fn clean_up_actions(now: DateTime<Utc>, states: &[(&Cluster, &ClusterState)]) -> Vec<Operation> {
     let all = |allowed: &[Phase]| {
         !states.is_empty()
             && states.iter().all(|(cluster, state)| {
@@ -196,7 +197,7 @@ fn clean_up_actions(now: DateTime<Utc>, states: &[(&Cluster, &ClusterState)]) ->
                     })
             })
     };
-    let mut actions = Vec::new();
+    let mut operations = Vec::new();
     let done = [
         (Step::PreAction, all(&[Phase::Complete, Phase::PostAction])),
         (Step::PostAction, all(&[Phase::Complete])),
@@ -206,11 +207,11 @@ fn clean_up_actions(now: DateTime<Utc>, states: &[(&Cluster, &ClusterState)]) ->
             // Before Complete, an action that did not succeed is removed as a leftover.
             let served = state.record.phase == Phase::Complete || state.record.succeeded(step.into());
             if served && is_free(cluster, now) && cluster.step_work(step).ours().is_some() {
-                actions.push(Action::delete(cluster, step, DeleteReason::AllComplete));
+                operations.push(Operation::delete(cluster, step, DeleteReason::AllComplete));
             }
         }
     }
-    actions
+    operations
 }
 
 fn conclude(cluster: &Cluster, mut state: Evaluation, starting: bool) -> ClusterState {
@@ -235,8 +236,8 @@ fn may_advance(cluster: &Cluster, state: &Evaluation) -> bool {
     cluster.unsettled.is_none() || is_repeat(cluster, state)
 }
 
-fn read(cluster: &Cluster, step: Step) -> Action {
-    Action::Read {
+fn read(cluster: &Cluster, step: Step) -> Operation {
+    Operation::Read {
         cluster: Arc::clone(&cluster.name),
         step,
     }

@@ -116,7 +116,7 @@ fn is_stuck(cluster: &Cluster, record: &Record) -> bool {
     let forbidden = || cluster.backoff.as_ref().is_some_and(|backoff| backoff.lasting);
     let blocked = || {
         let slot = cluster.step_work(Step::PostAction);
-        // After a restart only the record knows about a refusal.
+        // After a restart only the record knows about a rejection.
         matches!(
             slot,
             StepWork::Foreign { .. } | StepWork::Refused { .. } | StepWork::Unreadable { .. }

@@ -1,4 +1,4 @@
-//! Which clusters start: canaries first, then by name, as many as slots are free, unless a gate is closed
+//! Decides which clusters start: canaries first, then by name, one for each free slot, unless a gate is closed
 //! (`docs/design/rules.md#slots-and-gates`).
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use crate::planner::cluster::{Evaluation, NextStep};
 use crate::planner::takeover::superseded;
 
 /// Why a cluster does not start while an earlier creation may still be carried out.
-const LATE: &str = "An earlier write got no answer and may still be carried out. The cluster starts when this can be ruled out.";
+const LATE: &str = "The API server did not respond to an earlier write, which may still be carried out. The cluster starts when this is ruled out.";
 
 /// The progress of the canaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(crate) struct Slots {
 pub(crate) fn holds(cluster: &Cluster, evaluation: &Evaluation) -> bool {
     let unknown = || {
         let mut steps = [Step::PreAction, Step::Platform, Step::Operators].into_iter();
-        evaluation.record.is_unreadable() && steps.any(|step| cluster.step_work(step).may_run())
+        evaluation.record.unreadable && steps.any(|step| cluster.step_work(step).may_run())
     };
     evaluation.record.phase.holds_slot() || evaluation.releasing || cluster.awaits_start() || unknown()
 }
@@ -118,7 +118,7 @@ impl Slots {
         } else if self.canaries == Canaries::Missing {
             Some((
                 Reason::NoCanarySelected,
-                "The selector spec.upgradeStrategy.canaryClusters.clusterSelector matches no cluster",
+                "The canary selector (spec.upgradeStrategy.canaryClusters.clusterSelector) matches no cluster",
             ))
         } else if self.canaries == Canaries::Failed {
             Some((

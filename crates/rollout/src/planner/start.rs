@@ -119,9 +119,9 @@ impl ClusterEvaluator<'_> {
         let failed_write = self.cluster.backoff.as_ref();
         let failed_write = failed_write.map(|backoff| (Reason::WriteFailed, backoff.error.to_string()));
         let message = match self.blocker(step).or(failed_write) {
-            Some((reason, text)) => format!("Not done within {limit}: {reason}: {text}"),
+            Some((reason, text)) => format!("The step was not done within {limit}: {reason}: {text}"),
             None => {
-                format!("The step's ManifestWork does not exist, and the time limit of {limit} has passed")
+                format!("The step was not done within {limit}, because its ManifestWork does not exist")
             }
         };
         match step {
@@ -200,7 +200,7 @@ impl ClusterEvaluator<'_> {
                 self.wake_at(*retry_at);
                 self.wait(
                     Reason::WaitingForCleanup,
-                    "A ManifestWork with this name that is not managed by any upgrade is being deleted",
+                    "A ManifestWork with this name that no upgrade manages is being deleted. The step starts when it is gone.",
                 );
                 self.now >= *retry_at
             }
@@ -215,21 +215,21 @@ impl ClusterEvaluator<'_> {
             StepWork::Rival { terminating: true } => {
                 self.wait(
                     Reason::WaitingForCleanup,
-                    "The ManifestWork of another upgrade is being deleted",
+                    "The ManifestWork of another upgrade is being deleted. The step starts when it is gone.",
                 );
                 false
             }
             StepWork::Ours(work) if work.terminating => {
                 self.wait(
                     Reason::WaitingForCleanup,
-                    "The step's ManifestWork is being deleted. A new one is created when it is gone.",
+                    "The step's ManifestWork is being deleted. The controller creates a new one when it is gone.",
                 );
                 false
             }
             StepWork::Ours(work) if !work.vanished && step != Step::Platform => {
                 self.wait(
                     Reason::WaitingForCleanup,
-                    "The ManifestWork of an earlier attempt must be deleted first",
+                    "The controller deletes the ManifestWork of an earlier attempt first",
                 );
                 false
             }
@@ -243,17 +243,17 @@ impl ClusterEvaluator<'_> {
             StepWork::Foreign { .. } => Some((
                 Reason::Conflict,
                 format!(
-                    "Step {step:?}: A ManifestWork with this name already exists and is not managed by any upgrade. Delete it."
+                    "Step {step:?}: A ManifestWork with this name already exists, and no upgrade manages it. Delete it."
                 ),
             )),
             StepWork::Refused { message, .. } => Some((
                 Reason::WorkRefused,
-                format!("Step {step:?}: The hub refuses its ManifestWork: {message}"),
+                format!("Step {step:?}: The hub rejects the ManifestWork: {message}"),
             )),
             StepWork::Unreadable { what, .. } => Some((
                 Reason::UnreadableWork,
                 format!(
-                    "Step {step:?}: The annotations of its ManifestWork are not what the controller writes: {what}. Restore them, or delete the ManifestWork."
+                    "Step {step:?}: Somebody changed the annotations of the ManifestWork: {what}. Restore them, or delete the ManifestWork."
                 ),
             )),
             StepWork::Absent => self.remembered_refusal(step),
@@ -261,8 +261,8 @@ impl ClusterEvaluator<'_> {
         }
     }
 
-    /// The refusal in the record, which is all that a restarted controller knows about it. It counts until a try
-    /// succeeds.
+    /// The rejection of a step's work as the record has it, because a restarted controller does not know it from
+    /// anywhere else. It counts until a try succeeds.
     fn remembered_refusal(&self, step: Step) -> Option<(Reason, String)> {
         let before = self.cluster.record.as_deref()?;
         let refused = before.reason == Reason::WorkRefused

@@ -54,7 +54,8 @@ impl ClusterEvaluator<'_> {
         self.cluster.selection != Selection::In && !self.serves_policy()
     }
 
-    /// Ends a cluster that must not begin a step, unless it comes back to the selection within the debounce time.
+    /// Fails a cluster that left the selection before the spec got this step. Within the debounce time it only waits,
+    /// because it may come back.
     fn end_without(&mut self, step: Step) {
         let Selection::Left(since) = self.cluster.selection else {
             return;
@@ -66,7 +67,7 @@ impl ClusterEvaluator<'_> {
             return;
         }
         let text = format!(
-            "The spec changed after the cluster left the selection, so the cluster does not get step {step:?} of the new spec"
+            "The cluster left the selection before the spec was edited, so step {step:?} of the new spec does not run on it"
         );
         self.fail(step.into(), Reason::LeftSelection, &text);
     }
@@ -340,8 +341,8 @@ impl ClusterEvaluator<'_> {
     fn timeout_text(&self, work: &Work, step: Step) -> String {
         let limit = duration(self.policy.timeout(step));
         match &work.cause {
-            Some((reason, message)) => format!("Not done within {limit}: {reason}: {message}"),
-            None => format!("Not done within {limit}"),
+            Some((reason, message)) => format!("The step was not done within {limit}: {reason}: {message}"),
+            None => format!("The step was not done within {limit}"),
         }
     }
 }

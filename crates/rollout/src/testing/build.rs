@@ -243,7 +243,7 @@ impl FleetBuilder {
         self.last(|cluster| {
             cluster.eligibility = Eligibility::Unavailable {
                 reason: Reason::ClusterUnavailable,
-                message: Arc::from("the agent is silent"),
+                message: Arc::from("The agent is silent"),
             };
         })
     }
@@ -253,7 +253,7 @@ impl FleetBuilder {
         self.last(|cluster| {
             cluster.eligibility = Eligibility::Blocked {
                 reason,
-                message: Arc::from("fix it"),
+                message: Arc::from("Fix it"),
             };
         })
     }
@@ -283,7 +283,7 @@ impl FleetBuilder {
         self.last(|cluster| cluster.works[step.index()] = slot)
     }
 
-    /// The hub refused the step's work. The next try is at this time (seconds).
+    /// The hub rejected the step's work. The next try is at this time (seconds).
     pub fn refused(self, step: Step, seconds: i64) -> Self {
         let refused = StepWork::Refused {
             retry_at: at(seconds),
@@ -317,7 +317,7 @@ impl FleetBuilder {
         self.last(|cluster| {
             cluster.backoff = Some(ClusterBackoff {
                 until: at(seconds),
-                error: Arc::from("the hub refused the write"),
+                error: Arc::from("the hub rejected the write"),
                 lasting: false,
             });
         })
@@ -406,7 +406,7 @@ impl WorkBuilder {
 
     /// The step failed.
     pub fn failed(self) -> Self {
-        self.status(StepStatus::Failed(Arc::from("it failed")))
+        self.status(StepStatus::Failed(Arc::from("It failed")))
     }
 
     /// The revision that the work belongs to.
@@ -441,7 +441,7 @@ impl WorkBuilder {
 
     /// The cluster reports a failure.
     pub fn unhealthy(mut self) -> Self {
-        self.0.unhealthy = Some(Arc::from("etcd is degraded"));
+        self.0.unhealthy = Some(Arc::from("Operator etcd is degraded"));
         self
     }
 
@@ -473,6 +473,7 @@ pub fn record(phase: Phase) -> RecordBuilder {
         since: at(0),
         stages: [None; 5],
         from_version: Arc::from("4.11.0"),
+        unreadable: false,
     })
 }
 
@@ -488,7 +489,13 @@ impl RecordBuilder {
         self
     }
 
-    /// The hub refused the work of this step.
+    /// The record stands for a row that cannot be read.
+    pub fn unreadable(mut self) -> Self {
+        self.0.unreadable = true;
+        self.revision("").reason(Reason::UnreadableRecord)
+    }
+
+    /// The hub rejected the work of this step.
     pub fn refused(mut self, step: Step, message: &str) -> Self {
         self.0.refused_step = Some(step);
         self.reason(Reason::WorkRefused).message(message)

@@ -61,7 +61,7 @@ pub(super) struct Spoke {
     /// True while the agent neither reports nor cleans up.
     pub(super) offline: bool,
     pub(super) works: [Option<HubWork>; 4],
-    /// Steps whose new works the hub refuses as invalid.
+    /// Steps whose new works the hub rejects as invalid.
     pub(super) refuses: BTreeSet<Step>,
     pub(super) scripts: [Script; 4],
 }

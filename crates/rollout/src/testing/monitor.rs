@@ -7,7 +7,9 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::check::check;
-use crate::model::{Action, Attempt, Busy, Cluster, Fleet, Limit, Phase, Plan, Policy, Reason, Record, Step};
+use crate::model::{
+    Attempt, Busy, Cluster, Fleet, Limit, Operation, Phase, Plan, Policy, Reason, Record, Step,
+};
 use crate::planner::plan;
 
 #[derive(Clone, Debug, Default)]
@@ -46,6 +48,13 @@ impl Watch {
         self.clocks
             .retain(|(owner, cluster, ..), _| *owner != index || !plan.dropped.contains(cluster));
         for state in &plan.clusters {
+            if state.record.message.starts_with(char::is_lowercase) {
+                let text = format!(
+                    "{}: a message in lower case: {}",
+                    state.name, state.record.message
+                );
+                self.fault(now, &text);
+            }
             let before = fleet
                 .clusters
                 .iter()
@@ -81,9 +90,10 @@ impl Watch {
                     .clusters
                     .iter()
                     .any(|cluster| cluster.name == state.name && cluster.awaits_start());
-                let mut actions = plan.actions.iter();
-                let starts = actions
-                    .any(|action| action.cluster() == &state.name && self::busy(action) == Busy::Starting);
+                let mut operations = plan.operations.iter();
+                let starts = operations.any(|operation| {
+                    operation.cluster() == &state.name && self::busy(operation) == Busy::Starting
+                });
                 state.record.phase.holds_slot() || (state.starting && starts) || busy
             })
             .count();
@@ -137,20 +147,20 @@ impl Watch {
             if let Some(state) = first.clusters.iter().find(|state| state.name == cluster.name) {
                 cluster.record = Some(Arc::clone(&state.record));
             }
-            for action in first
-                .actions
+            for operation in first
+                .operations
                 .iter()
-                .filter(|action| *action.cluster() == cluster.name)
+                .filter(|operation| *operation.cluster() == cluster.name)
             {
-                let busy = busy(action);
+                let busy = busy(operation);
                 if cluster.busy != Some(Busy::Starting) {
                     cluster.busy = Some(busy);
                 }
             }
         }
         let second = plan(now, policy, &fleet);
-        if !second.actions.is_empty() {
-            self.fault(now, &format!("planned twice: {:?}", second.actions));
+        if !second.operations.is_empty() {
+            self.fault(now, &format!("planned twice: {:?}", second.operations));
         }
         for (one, two) in first.clusters.iter().zip(&second.clusters) {
             if policy.retry.is_some() && one.record.phase == Phase::Failed {
@@ -193,8 +203,8 @@ impl Watch {
                 self.fault(now, &text);
             }
         }
-        if next.actions != rest.actions || next.dropped != rest.dropped {
-            self.fault(now, &format!("time alone causes {:?}", next.actions));
+        if next.operations != rest.operations || next.dropped != rest.dropped {
+            self.fault(now, &format!("time alone causes {:?}", next.operations));
         }
     }
 
@@ -240,14 +250,15 @@ impl Watch {
     }
 }
 
-/// The state of the cluster while a write for the action is in progress.
-pub(super) fn busy(action: &Action) -> Busy {
-    match action {
-        Action::Create { step, .. } if *step != Step::PostAction => Busy::Starting,
-        Action::Update { .. } => Busy::Starting,
-        Action::Create { .. } | Action::MarkSoak { .. } | Action::Delete { .. } | Action::Read { .. } => {
-            Busy::Other
-        }
+/// The state of the cluster while a write for the operation is in progress.
+pub(super) fn busy(operation: &Operation) -> Busy {
+    match operation {
+        Operation::Create { step, .. } if *step != Step::PostAction => Busy::Starting,
+        Operation::Update { .. } => Busy::Starting,
+        Operation::Create { .. }
+        | Operation::MarkSoak { .. }
+        | Operation::Delete { .. }
+        | Operation::Read { .. } => Busy::Other,
     }
 }
 

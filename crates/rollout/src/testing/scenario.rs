@@ -14,7 +14,7 @@ use super::monitor::{Watch, named};
 use super::script::{Rng, Script};
 use super::upgrade::{Landing, Upgrade, Write, observe};
 use crate::model::{
-    Action, Attempt, Eligibility, Phase, Plan, Policy, Record, Selection, Step, StepStatus, StepWork,
+    Attempt, Eligibility, Operation, Phase, Plan, Policy, Record, Selection, Step, StepStatus, StepWork,
 };
 use crate::planner::plan;
 
@@ -32,12 +32,12 @@ pub enum Latency {
     Ordered,
     /// 0 to 3 seconds, none fails.
     Random,
-    /// 0 to 3 seconds; one in ten is refused or its answer is lost.
+    /// 0 to 3 seconds; one in ten is rejected or its response is lost.
     Faulty,
-    /// 0 to 3 seconds; half are refused, lose their answer, or lose their answer and are carried out up to a minute
+    /// 0 to 3 seconds; half are rejected, lose their response, or lose their response and are carried out up to a minute
     /// later.
     Stalling,
-    /// Every answer is lost, and the write is carried out this many seconds later.
+    /// Every response is lost, and the write is carried out this many seconds later.
     Losing(i64),
 }
 
@@ -51,7 +51,7 @@ pub struct Scenario {
     rng: Rng,
     watch: Watch,
     log: Vec<String>,
-    actions: usize,
+    operations: usize,
     /// Writes that were abandoned and will be carried out at these times, by upgrade.
     late: Vec<(DateTime<Utc>, usize, Write)>,
 }
@@ -68,7 +68,7 @@ impl Scenario {
             rng: Rng::new(seed),
             watch: Watch::default(),
             log: Vec::new(),
-            actions: 0,
+            operations: 0,
             late: Vec::new(),
         }
     }
@@ -183,7 +183,7 @@ impl Scenario {
                 spoke.eligibility = if offline {
                     Eligibility::Unavailable {
                         reason: crate::Reason::ClusterUnavailable,
-                        message: Arc::from("the agent is silent"),
+                        message: Arc::from("The agent is silent"),
                     }
                 } else {
                     Eligibility::Eligible
@@ -238,7 +238,7 @@ impl Scenario {
         });
     }
 
-    /// Sets whether the hub refuses new works of a step as invalid.
+    /// Sets whether the hub rejects new works of a step as invalid.
     pub fn refuse(&mut self, name: &str, step: Step, refuses: bool) {
         self.spoke(name, |spoke, _| {
             if refuses {
@@ -312,8 +312,8 @@ impl Scenario {
 
     /// Number of writes that plans have asked for so far.
     #[must_use]
-    pub const fn actions(&self) -> usize {
-        self.actions
+    pub const fn operations(&self) -> usize {
+        self.operations
     }
 
     /// Every rule that was seen violated.
@@ -328,7 +328,7 @@ impl Scenario {
         self.log.join("\n")
     }
 
-    /// The lines of the log about actions of this kind (`create`, `update`, `delete`).
+    /// The lines of the log about operations of this kind (`create`, `update`, `delete`).
     #[must_use]
     pub fn log_of(&self, kind: &str) -> Vec<&str> {
         self.log
@@ -453,8 +453,8 @@ impl Scenario {
         for name in &plan.dropped {
             self.say(&format!("{name}  dropped"));
         }
-        for action in &plan.actions {
-            self.issue(index, action, &plan);
+        for operation in &plan.operations {
+            self.issue(index, operation, &plan);
         }
         let urgent = match self.latency {
             Latency::Ordered | Latency::Losing(_) => TimeDelta::zero(),
@@ -463,13 +463,13 @@ impl Scenario {
             }
         };
         let upgrade = &mut self.upgrades[index];
-        let changed = upgrade.adopt(&plan, self.now, urgent) || !plan.actions.is_empty();
+        let changed = upgrade.adopt(&plan, self.now, urgent) || !plan.operations.is_empty();
         upgrade.wake = plan.wake_at;
         upgrade.last = plan;
         changed
     }
 
-    fn issue(&mut self, index: usize, action: &Action, plan: &Plan) {
+    fn issue(&mut self, index: usize, operation: &Operation, plan: &Plan) {
         let (lands, landing) = match self.latency {
             Latency::Ordered => (1, Landing::Done),
             Latency::Random => (self.rng.below(4), Landing::Done),
@@ -492,27 +492,27 @@ impl Scenario {
             }
             Latency::Losing(seconds) => (1, Landing::Late(seconds)),
         };
-        let landing = match (landing, action) {
-            (Landing::Late(_), Action::Read { .. }) => Landing::Done,
-            (Landing::Late(_), Action::MarkSoak { .. } | Action::Delete { .. }) => Landing::Lost,
+        let landing = match (landing, operation) {
+            (Landing::Late(_), Operation::Read { .. }) => Landing::Done,
+            (Landing::Late(_), Operation::MarkSoak { .. } | Operation::Delete { .. }) => Landing::Lost,
             (landing, _) => landing,
         };
-        let step = action.step();
+        let step = operation.step();
         let hash = self.upgrades[index].policy.steps[step.index()].clone();
-        let cluster = action.cluster();
+        let cluster = operation.cluster();
         let starts = plan
             .clusters
             .iter()
             .any(|state| state.name == *cluster && state.starting);
-        let what = match action {
-            Action::Create { .. } => format!("create {step:?}"),
-            Action::Update { kind, .. } => format!("update {step:?} ({kind:?})"),
-            Action::MarkSoak { .. } => format!("mark soak on {step:?}"),
-            Action::Delete { why, .. } => format!("delete {step:?} ({why:?})"),
-            Action::Read { .. } => format!("read {step:?}"),
+        let what = match operation {
+            Operation::Create { .. } => format!("create {step:?}"),
+            Operation::Update { kind, .. } => format!("update {step:?} ({kind:?})"),
+            Operation::MarkSoak { .. } => format!("mark soak on {step:?}"),
+            Operation::Delete { why, .. } => format!("delete {step:?} ({why:?})"),
+            Operation::Read { .. } => format!("read {step:?}"),
         };
         self.say(&format!("{cluster}  {what}"));
-        self.actions += 1;
+        self.operations += 1;
         let key = (Arc::clone(cluster), step);
         let repeats = self.upgrades[index].unsettled.contains_key(&key);
         self.upgrades[index].writes.push(Write {
@@ -520,7 +520,7 @@ impl Scenario {
             repeats,
             late: false,
             cluster: Arc::clone(cluster),
-            action: action.clone(),
+            operation: operation.clone(),
             starts,
             hash: hash.unwrap_or_else(|| Arc::from("")),
             lands: self.now + TimeDelta::seconds(lands.cast_signed()),

@@ -39,10 +39,10 @@ impl Rng {
 
 /// What the agent of a cluster reports about a step, by seconds since it got the work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Script(Vec<(i64, Say)>);
+pub struct Script(Vec<(i64, ReportedStatus)>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Say {
+enum ReportedStatus {
     OtherVersion,
     Running,
     Succeeded,
@@ -64,8 +64,8 @@ impl Script {
         Script::silent().running(running).succeeded(done)
     }
 
-    fn then(mut self, after: i64, say: Say) -> Script {
-        self.0.push((after, say));
+    fn then(mut self, after: i64, status: ReportedStatus) -> Script {
+        self.0.push((after, status));
         self.0.sort_by_key(|(after, _)| *after);
         self
     }
@@ -73,52 +73,54 @@ impl Script {
     /// Another version from this time on (seconds).
     #[must_use]
     pub fn other_version(self, after: i64) -> Script {
-        self.then(after, Say::OtherVersion)
+        self.then(after, ReportedStatus::OtherVersion)
     }
 
     /// Running from this time on (seconds).
     #[must_use]
     pub fn running(self, after: i64) -> Script {
-        self.then(after, Say::Running)
+        self.then(after, ReportedStatus::Running)
     }
 
     /// Succeeded from this time on (seconds).
     #[must_use]
     pub fn succeeded(self, after: i64) -> Script {
-        self.then(after, Say::Succeeded)
+        self.then(after, ReportedStatus::Succeeded)
     }
 
     /// Failed from this time on (seconds).
     #[must_use]
     pub fn failed(self, after: i64) -> Script {
-        self.then(after, Say::Failed)
+        self.then(after, ReportedStatus::Failed)
     }
 
     /// Failed pods and no active ones from this time on (seconds).
     #[must_use]
     pub fn maybe_failed(self, after: i64) -> Script {
-        self.then(after, Say::MaybeFailed)
+        self.then(after, ReportedStatus::MaybeFailed)
     }
 
     /// Succeeded, but with Failing=True, from this time on (seconds).
     #[must_use]
     pub fn unhealthy(self, after: i64) -> Script {
-        self.then(after, Say::Unhealthy)
+        self.then(after, ReportedStatus::Unhealthy)
     }
 
     /// The status at `now`, and the failure that the cluster reports, for a work that the agent got at `epoch`.
     pub(super) fn read(&self, epoch: DateTime<Utc>, now: DateTime<Utc>) -> (StepStatus, Option<Arc<str>>) {
         let elapsed = (now - epoch).num_seconds();
-        let Some((after, say)) = self.0.iter().rev().find(|(after, _)| *after <= elapsed) else {
+        let Some((after, status)) = self.0.iter().rev().find(|(after, _)| *after <= elapsed) else {
             return (StepStatus::NotYet, None);
         };
-        match say {
-            Say::OtherVersion => (StepStatus::OtherVersion, None),
-            Say::Running => (StepStatus::Running, None),
-            Say::Succeeded => (StepStatus::Succeeded, None),
-            Say::Failed => (StepStatus::Failed(Arc::from("the script fails")), None),
-            Say::MaybeFailed => (StepStatus::MaybeFailed(epoch + TimeDelta::seconds(*after)), None),
-            Say::Unhealthy => (StepStatus::Succeeded, Some(Arc::from("the cluster is failing"))),
+        match status {
+            ReportedStatus::OtherVersion => (StepStatus::OtherVersion, None),
+            ReportedStatus::Running => (StepStatus::Running, None),
+            ReportedStatus::Succeeded => (StepStatus::Succeeded, None),
+            ReportedStatus::Failed => (StepStatus::Failed(Arc::from("The script fails")), None),
+            ReportedStatus::MaybeFailed => {
+                (StepStatus::MaybeFailed(epoch + TimeDelta::seconds(*after)), None)
+            }
+            ReportedStatus::Unhealthy => (StepStatus::Succeeded, Some(Arc::from("The cluster is failing"))),
         }
     }
 

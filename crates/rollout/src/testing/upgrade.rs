@@ -8,7 +8,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::hub::{Hub, Owner};
 use super::monitor::busy;
 use crate::model::{
-    Action, Attempt, Busy, Cluster, ClusterBackoff, Fleet, Phase, Plan, Policy, Record, Rival, RivalHold,
+    Attempt, Busy, Cluster, ClusterBackoff, Fleet, Operation, Phase, Plan, Policy, Record, Rival, RivalHold,
     Selection, Step, StepStatus, StepWork, Work,
 };
 
@@ -22,9 +22,9 @@ const SETTLED: TimeDelta = TimeDelta::seconds(90);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Landing {
     Done,
-    /// Carried out, but the answer is lost.
+    /// Carried out, but the response is lost.
     Lost,
-    /// The answer is lost, and the write is carried out this many seconds later.
+    /// The response is lost, and the write is carried out this many seconds later.
     Late(i64),
     /// Not carried out.
     Refused,
@@ -33,7 +33,7 @@ pub(super) enum Landing {
 #[derive(Clone, Debug)]
 pub(super) struct Write {
     pub(super) cluster: Arc<str>,
-    pub(super) action: Action,
+    pub(super) operation: Operation,
     pub(super) starts: bool,
     pub(super) hash: Arc<str>,
     pub(super) issued: DateTime<Utc>,
@@ -84,7 +84,7 @@ pub(super) struct Upgrade {
     pub(super) backoff: BTreeMap<Arc<str>, DateTime<Utc>>,
     pub(super) unsettled: BTreeMap<(Arc<str>, Step), Unsettled>,
     pub(super) read: BTreeMap<Arc<str>, (Step, DateTime<Utc>)>,
-    /// Set while the watches are silent: the hub as the watches and later answers showed it.
+    /// Set while the watches are silent: the hub as the watches and later responses showed it.
     pub(super) deaf: Option<Hub>,
     pub(super) blockers: BTreeMap<(Arc<str>, Step), StepWork>,
     pub(super) vanished: BTreeMap<(Arc<str>, Step), Work>,
@@ -216,13 +216,13 @@ impl Upgrade {
         }
     }
 
-    /// Notes whether a creation or change was carried out, as far as its answer, or the loss of the answer, shows
+    /// Notes whether a creation or change was carried out, as far as its response, or the loss of the response, shows
     /// that.
     pub(super) fn weigh(&mut self, write: &Write, now: DateTime<Utc>) {
-        let (Action::Create { attempt, .. } | Action::Update { attempt, .. }) = &write.action else {
+        let (Operation::Create { attempt, .. } | Operation::Update { attempt, .. }) = &write.operation else {
             return;
         };
-        let key = (Arc::clone(&write.cluster), write.action.step());
+        let key = (Arc::clone(&write.cluster), write.operation.step());
         let attempt = attempt.clone();
         match write.landing {
             Landing::Lost | Landing::Late(_) => {
@@ -237,7 +237,7 @@ impl Upgrade {
         }
     }
 
-    /// Settles abandoned writes by a reading of the hub. `asked` is true when the hub refused another try of this
+    /// Settles abandoned writes by a reading of the hub. `asked` is true when the hub rejected another try of this
     /// step, or when the work was read.
     pub(super) fn settle(
         &mut self,
@@ -289,12 +289,12 @@ impl Upgrade {
 
     pub(super) fn busy(&self, name: &Arc<str>) -> Option<Busy> {
         let mut writes = self.writes.iter().filter(|write| write.cluster == *name);
-        let first = writes.next().map(|write| busy(&write.action))?;
+        let first = writes.next().map(|write| busy(&write.operation))?;
         Some(writes.fold(first, |so_far, write| {
             if so_far == Busy::Starting {
                 so_far
             } else {
-                busy(&write.action)
+                busy(&write.operation)
             }
         }))
     }

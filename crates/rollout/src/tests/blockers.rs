@@ -1,4 +1,4 @@
-//! Blockers of a step that only a human can remove: works that belong to no upgrade, and works that the hub refuses.
+//! Blockers of a step that only a human can remove: works that belong to no upgrade, and works that the hub rejects.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn a_refused_work_blocks_with_what_the_hub_said_until_it_is_tried_again() {
     assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::WorkRefused));
     assert_eq!(
         &*plan.clusters[0].record.message,
-        "Step PreAction: The hub refuses its ManifestWork: it is invalid"
+        "Step PreAction: The hub rejects the ManifestWork: it is invalid"
     );
     assert_eq!(plan.wake_at, Some(at(30)));
     assert_eq!(plan.outlook.stalled, Some(StallReason::ClustersBlocked));
@@ -199,18 +199,18 @@ fn a_timeout_without_a_work_repeats_what_kept_it_from_being_made() {
     for (fleet, words) in [
         (
             fleet().refused(Step::PostAction, 20_000),
-            "WorkRefused: Step PostAction: The hub refuses its ManifestWork: it is invalid",
+            "WorkRefused: Step PostAction: The hub rejects the ManifestWork: it is invalid",
         ),
         (
             fleet().step_work(Step::PostAction, foreign),
             "Conflict: Step PostAction: A ManifestWork with this name",
         ),
-        (fleet().backoff(20_000), "WriteFailed: the hub refused the write"),
+        (fleet().backoff(20_000), "WriteFailed: the hub rejected the write"),
         (
             remembered(Step::PostAction, upgraded()),
             "WorkRefused: Step PostAction: no",
         ),
-        (fleet(), "The step's ManifestWork does not exist"),
+        (fleet(), "because its ManifestWork does not exist"),
     ] {
         let fleet = fleet.read(Step::PostAction, 19_000);
         let plan = planned(19_000, policy().post_action(), fleet);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::violations::{change, create, partial, refused};
 use super::{planned, record_of, stand, writes};
 use crate::check::ViolationKind as Kind;
-use crate::model::{Action, Outcome, Phase, Reason, Stage, Step, StepStatus};
+use crate::model::{Operation, Outcome, Phase, Reason, Stage, Step, StepStatus};
 use crate::testing::{FleetBuilder, at, fleet, policy, record, work};
 
 /// A cluster in flight whose work has a clock that started at this time (seconds).
@@ -131,10 +131,10 @@ fn upgraded_ahead(soak: Option<i64>) -> FleetBuilder {
 fn the_note_of_a_soak_is_younger_than_a_clock_that_is_ahead() {
     let plan = planned(10, policy().soak(30), upgraded_ahead(None));
     let marks: Vec<_> = plan
-        .actions
+        .operations
         .iter()
-        .filter_map(|action| match action {
-            Action::MarkSoak { started, .. } => Some(*started),
+        .filter_map(|operation| match operation {
+            Operation::MarkSoak { started, .. } => Some(*started),
             _ => None,
         })
         .collect();
@@ -238,7 +238,7 @@ fn failures_by_time_that_nobody_confirmed() {
         });
     }
     refused(Kind::DeadlinePassed, 60, asked(), late(), |plan| {
-        plan.actions.clear();
+        plan.operations.clear();
     });
 }
 #[test]
@@ -250,11 +250,11 @@ fn starts_while_an_earlier_creation_may_be_carried_out_yet() {
         policy().max_concurrency(1),
         late(),
         |plan| {
-            plan.actions.push(create("b", Step::Platform, 10));
+            plan.operations.push(create("b", Step::Platform, 10));
         },
     );
     refused(Kind::UnsettledPassed, 10, policy(), late(), |plan| {
-        plan.actions.push(create("a", Step::Platform, 10));
+        plan.operations.push(create("a", Step::Platform, 10));
     });
     let queued = fleet().cluster("a").record(record(Phase::Pending).revision("r0"));
     refused(

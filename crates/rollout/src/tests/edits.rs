@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{planned, record_of, stand, writes};
-use crate::model::{Action, Outcome, Phase, Reason, Stage, Step, StepStatus, StepWork};
+use crate::model::{Operation, Outcome, Phase, Reason, Stage, Step, StepStatus, StepWork};
 use crate::testing::{FleetBuilder, PolicyBuilder, RecordBuilder, at, fleet, policy, record, work};
 
 const NOTHING: [&str; 0] = [];
@@ -17,8 +17,8 @@ fn initialized() -> RecordBuilder {
 }
 
 fn started(plan: &crate::Plan) -> Vec<i64> {
-    let started = plan.actions.iter().filter_map(|action| match action {
-        Action::Create { started, .. } | Action::Update { started, .. } => Some(*started),
+    let started = plan.operations.iter().filter_map(|operation| match operation {
+        Operation::Create { started, .. } | Operation::Update { started, .. } => Some(*started),
         _ => None,
     });
     started.map(|started| (started - at(0)).num_seconds()).collect()

@@ -250,6 +250,6 @@ fn a_step_of_a_new_spec_for_a_cluster_that_had_left() {
         .record(record(Phase::Partial).stage(Stage::Platform, 0));
     let policy = policy().edited("r2", &[Step::Operators]).operators();
     refused(ViolationKind::StartedBarred, 10, policy, left, |plan| {
-        plan.actions.push(create("a", Step::Operators, 10));
+        plan.operations.push(create("a", Step::Operators, 10));
     });
 }

@@ -175,7 +175,7 @@ fn revise(world: &mut Scenario, revision: u8, steps: &[Step]) {
     });
 }
 
-fn happen(world: &mut Scenario, event: &Event) {
+fn apply_event(world: &mut Scenario, event: &Event) {
     world.note(&format!("{event:?}"));
     match event {
         Event::Script(c, s, b) => world.script(NAMES[*c], *s, script(*s, *b)),
@@ -191,7 +191,7 @@ fn happen(world: &mut Scenario, event: &Event) {
             NAMES[*c],
             Eligibility::Blocked {
                 reason: Reason::InvalidClusterID,
-                message: Arc::from("fix the label"),
+                message: Arc::from("Fix the label"),
             },
         ),
         Event::Unblock(c) => world.eligibility(NAMES[*c], Eligibility::Eligible),
@@ -219,7 +219,7 @@ fn happen(world: &mut Scenario, event: &Event) {
 }
 
 #[derive(Clone, Debug)]
-struct Story {
+struct EventSequence {
     asked: PolicyBuilder,
     clusters: usize,
     canary: Option<usize>,
@@ -227,7 +227,7 @@ struct Story {
     events: Vec<(i64, Event)>,
 }
 
-fn story(events: usize) -> impl Strategy<Value = Story> {
+fn event_sequence(events: usize) -> impl Strategy<Value = EventSequence> {
     (
         asked(),
         1..=NAMES.len(),
@@ -235,7 +235,7 @@ fn story(events: usize) -> impl Strategy<Value = Story> {
         any::<u64>(),
         vec((0..40_i64, event()), 0..events),
     )
-        .prop_map(|(asked, clusters, canary, seed, events)| Story {
+        .prop_map(|(asked, clusters, canary, seed, events)| EventSequence {
             asked,
             clusters,
             canary,
@@ -244,24 +244,24 @@ fn story(events: usize) -> impl Strategy<Value = Story> {
         })
 }
 
-fn begin(story: &Story, latency: Latency) -> Scenario {
-    let mut world = Scenario::new(story.asked.clone().build(), story.seed);
+fn begin(sequence: &EventSequence, latency: Latency) -> Scenario {
+    let mut world = Scenario::new(sequence.asked.clone().build(), sequence.seed);
     world.set_latency(latency);
-    for name in &NAMES[..story.clusters] {
+    for name in &NAMES[..sequence.clusters] {
         world.add_cluster(name);
     }
-    if let Some(canary) = story.canary {
+    if let Some(canary) = sequence.canary {
         world.canary(0, NAMES[canary]);
     }
     world
 }
 
-fn live_through(story: &Story, latency: Latency) -> Scenario {
-    let mut world = begin(story, latency);
-    for (after, event) in &story.events {
+fn replay(sequence: &EventSequence, latency: Latency) -> Scenario {
+    let mut world = begin(sequence, latency);
+    for (after, event) in &sequence.events {
         let until = world.seconds() + after;
         world.run_until(until);
-        happen(&mut world, event);
+        apply_event(&mut world, event);
     }
     world
 }
@@ -278,8 +278,8 @@ fn no_fault(world: &Scenario) -> Result<(), TestCaseError> {
 
 #[test]
 fn rules_hold_in_every_reachable_state() {
-    holds(200, story(14), |story| {
-        let mut world = live_through(&story, Latency::Faulty);
+    holds(200, event_sequence(14), |sequence| {
+        let mut world = replay(&sequence, Latency::Faulty);
         let until = world.seconds() + 300;
         world.run_until(until);
         no_fault(&world)
@@ -288,10 +288,10 @@ fn rules_hold_in_every_reachable_state() {
 
 #[test]
 fn everything_ends_when_faults_end() {
-    holds(120, story(10), |story| {
-        let mut world = live_through(&story, Latency::Faulty);
+    holds(120, event_sequence(10), |sequence| {
+        let mut world = replay(&sequence, Latency::Faulty);
         world.set_latency(Latency::Random);
-        for name in &NAMES[..story.clusters] {
+        for name in &NAMES[..sequence.clusters] {
             world.offline(name, false);
             world.eligibility(name, Eligibility::Eligible);
             world.runs(name, "4.11.0");
@@ -304,7 +304,7 @@ fn everything_ends_when_faults_end() {
         world.edit(0, |policy| {
             policy.hold = None;
             policy.max_failures = None;
-            policy.canaries &= story.canary.is_some_and(|canary| canary < story.clusters);
+            policy.canaries &= sequence.canary.is_some_and(|canary| canary < sequence.clusters);
             policy.cluster_timeout = TimeDelta::seconds(300);
             policy.operators_timeout = TimeDelta::seconds(300);
         });
@@ -320,25 +320,25 @@ fn everything_ends_when_faults_end() {
             .phases(0)
             .iter()
             .all(|phase| matches!(phase, Phase::Complete | Phase::Failed));
-        let canary_left = story.canary.is_some_and(|canary| {
+        let canary_left = sequence.canary.is_some_and(|canary| {
             let name = NAMES[canary];
             let selected = world.selected(0).iter().any(|selected| **selected == *name);
             !selected || world.phase(0, name).is_none()
         });
-        let gated = canary_left && story.asked.clone().build().canaries;
+        let gated = canary_left && sequence.asked.clone().build().canaries;
         prop_assert!(ended || gated, "{:?}\n{}", world.plan(0), world.log());
-        let before = world.actions();
+        let before = world.operations();
         world.run_until(until + 100_000);
-        prop_assert_eq!(before, world.actions());
+        prop_assert_eq!(before, world.operations());
         no_fault(&world)
     });
 }
 
 #[test]
 fn two_runs_give_the_same_order() {
-    holds(60, story(8), |story| {
-        let one = live_through(&story, Latency::Faulty);
-        let two = live_through(&story, Latency::Faulty);
+    holds(60, event_sequence(8), |sequence| {
+        let one = replay(&sequence, Latency::Faulty);
+        let two = replay(&sequence, Latency::Faulty);
         prop_assert_eq!(one.log(), two.log());
         Ok(())
     });
@@ -346,24 +346,24 @@ fn two_runs_give_the_same_order() {
 
 #[test]
 fn rules_hold_where_two_upgrades_meet() {
-    let stories = (story(14), asked(), 0..60_i64, vec(any::<bool>(), 14));
-    holds(150, stories, |(story, newer, after, turns)| {
-        let mut world = begin(&story, Latency::Faulty);
+    let cases = (event_sequence(14), asked(), 0..60_i64, vec(any::<bool>(), 14));
+    holds(150, cases, |(sequence, newer, after, turns)| {
+        let mut world = begin(&sequence, Latency::Faulty);
         world.run_until(after);
         let index = world.add_upgrade("newer", newer.build());
-        for name in &NAMES[..story.clusters] {
+        for name in &NAMES[..sequence.clusters] {
             world.select(index, name);
         }
-        if let Some(canary) = story.canary {
+        if let Some(canary) = sequence.canary {
             world.canary(index, NAMES[canary]);
         }
-        for ((after, event), newer) in story.events.iter().zip(turns) {
+        for ((after, event), newer) in sequence.events.iter().zip(turns) {
             let until = world.seconds() + after;
             world.run_until(until);
             match event {
                 Event::Crash if newer => world.crash(index),
                 Event::Retry(token) if newer => world.retry(index, &format!("retry-{token}")),
-                event => happen(&mut world, event),
+                event => apply_event(&mut world, event),
             }
         }
         let until = world.seconds() + 400;
@@ -401,14 +401,14 @@ fn a_crash_at_any_second_loses_and_repeats_nothing() {
 
 #[test]
 fn late_commits_stay_within_max_concurrency() {
-    holds(150, story(10), |story| {
-        let events = story.events.into_iter();
+    holds(150, event_sequence(10), |sequence| {
+        let events = sequence.events.into_iter();
         let events = events
             // Known limit: a process that ends forgets which writes were in doubt.
             .filter(|(_, event)| !matches!(event, Event::Crash))
             .collect();
-        let story = Story { events, ..story };
-        let mut world = live_through(&story, Latency::Stalling);
+        let sequence = EventSequence { events, ..sequence };
+        let mut world = replay(&sequence, Latency::Stalling);
         let until = world.seconds() + 400;
         world.run_until(until);
         no_fault(&world)

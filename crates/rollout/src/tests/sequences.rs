@@ -18,9 +18,9 @@ const FOUR: [&str; 4] = ["dev1", "dev2", "dev3", "dev4"];
 fn end(mut world: Scenario) -> String {
     assert!(world.settle(100_000), "{}", world.log());
     assert_eq!(world.faults(), Vec::<String>::new(), "{}", world.log());
-    let actions = world.actions();
+    let operations = world.operations();
     world.run_until(200_000);
-    assert_eq!(world.actions(), actions, "quiet at the end");
+    assert_eq!(world.operations(), operations, "quiet at the end");
     let plan = world.plan(0);
     let end = format!("{:?}\n{:?}", plan.summary.clusters, plan.outlook);
     format!("{}\n\n{end}", world.log())

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::{planned, record_of, stand, writes};
 use crate::check::{ViolationKind, check};
 use crate::model::{
-    Action, Attempt, DeleteReason, MAX_RETRY_BYTES, Phase, Reason, Record, Stage, StallReason, Step, StepWork,
+    Attempt, DeleteReason, MAX_RETRY_BYTES, Operation, Phase, Reason, Record, Stage, StallReason, Step,
+    StepWork,
 };
 use crate::planner::plan;
 use crate::testing::{RecordBuilder, at, fleet, policy, record, work};
@@ -13,8 +14,7 @@ use crate::testing::{RecordBuilder, at, fleet, policy, record, work};
 /// The record that stands for a row that cannot be read.
 fn unreadable() -> RecordBuilder {
     record(Phase::Blocked)
-        .revision("")
-        .reason(Reason::UnreadableRecord)
+        .unreadable()
         .message("phase: unknown variant")
 }
 
@@ -66,7 +66,7 @@ fn a_cluster_whose_record_cannot_be_read_holds_a_slot_while_a_work_of_it_may_run
             .work(Step::Platform, found)
             .cluster("c2");
         let plan = planned(10, policy().max_concurrency(1), fleet);
-        assert_eq!(plan.actions.len(), starts, "{:?}", plan.actions);
+        assert_eq!(plan.operations.len(), starts, "{:?}", plan.operations);
         assert_eq!(plan.summary.in_flight, usize::from(running));
     }
 }
@@ -80,7 +80,7 @@ fn the_checker_refuses_to_touch_what_cannot_be_read() {
         .build();
     let policy = policy().build();
     let mut touched = plan(at(10), &policy, &fleet);
-    touched.actions.push(Action::Delete {
+    touched.operations.push(Operation::Delete {
         cluster: Arc::from("c1"),
         step: Step::PreAction,
         why: DeleteReason::Leftover,

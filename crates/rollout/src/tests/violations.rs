@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::check::ViolationKind as Kind;
 use crate::check::check;
 use crate::model::{
-    Action, Attempt, Busy, ClusterState, DeleteReason, Limit, Phase, Plan, Reason, Record, RivalHold, Stage,
-    Step, StepStatus, StepWork, UpdateKind,
+    Attempt, Busy, ClusterState, DeleteReason, Limit, Operation, Phase, Plan, Reason, Record, RivalHold,
+    Stage, Step, StepStatus, StepWork, UpdateKind,
 };
 use crate::planner::plan;
 use crate::testing::{
@@ -40,8 +40,8 @@ fn first() -> Attempt {
     }
 }
 
-pub(super) fn create(cluster: &str, step: Step, started: i64) -> Action {
-    Action::Create {
+pub(super) fn create(cluster: &str, step: Step, started: i64) -> Operation {
+    Operation::Create {
         cluster: Arc::from(cluster),
         step,
         attempt: first(),
@@ -49,8 +49,8 @@ pub(super) fn create(cluster: &str, step: Step, started: i64) -> Action {
     }
 }
 
-fn update(cluster: &str, started: i64, kind: UpdateKind) -> Action {
-    Action::Update {
+fn update(cluster: &str, started: i64, kind: UpdateKind) -> Operation {
+    Operation::Update {
         cluster: Arc::from(cluster),
         attempt: first(),
         started: at(started),
@@ -58,8 +58,8 @@ fn update(cluster: &str, started: i64, kind: UpdateKind) -> Action {
     }
 }
 
-fn delete(cluster: &str, step: Step, why: DeleteReason) -> Action {
-    Action::Delete {
+fn delete(cluster: &str, step: Step, why: DeleteReason) -> Operation {
+    Operation::Delete {
         cluster: Arc::from(cluster),
         step,
         why,
@@ -90,7 +90,7 @@ fn failed() -> RecordBuilder {
 #[test]
 fn clusters_that_were_not_observed() {
     refused(Kind::UnknownCluster, 0, policy(), fleet().cluster("a"), |plan| {
-        plan.actions.push(create("x", Step::Platform, 0));
+        plan.operations.push(create("x", Step::Platform, 0));
     });
 }
 
@@ -111,7 +111,7 @@ fn lists_that_are_doubled_or_out_of_order() {
 fn clusters_lost_on_the_way() {
     let drop = |plan: &mut Plan| {
         let state: ClusterState = plan.clusters.remove(0);
-        plan.actions.clear();
+        plan.operations.clear();
         plan.dropped.push(state.name);
     };
     refused(Kind::LostCluster, 0, policy(), fleet().cluster("a"), drop);
@@ -136,7 +136,7 @@ fn counters_that_do_not_add_up() {
 #[test]
 fn more_starts_than_slots() {
     let two = || fleet().cluster("a").cluster("b");
-    let start_b = |plan: &mut Plan| plan.actions.push(create("b", Step::Platform, 0));
+    let start_b = |plan: &mut Plan| plan.operations.push(create("b", Step::Platform, 0));
     refused(Kind::TooManySlots, 0, policy().max_concurrency(1), two(), start_b);
     let busy = fleet().cluster("a").busy(Busy::Starting).cluster("b");
     refused(Kind::TooManySlots, 0, policy().max_concurrency(1), busy, start_b);
@@ -149,12 +149,12 @@ fn steps_back_to_an_older_version() {
     let newer = || fleet().cluster("a").version("4.12.1");
     for step in [Step::PreAction, Step::Platform] {
         refused(Kind::Downgrade, 0, policy().pre_action(), newer(), |plan| {
-            plan.actions.push(create("a", step, 0));
+            plan.operations.push(create("a", step, 0));
         });
     }
     let failed = newer().work(Step::Platform, work(0)).record(failed());
     refused(Kind::Downgrade, 10, policy(), failed, |plan| {
-        plan.actions.push(update("a", 10, UpdateKind::Retry));
+        plan.operations.push(update("a", 10, UpdateKind::Retry));
     });
 }
 
@@ -166,7 +166,7 @@ fn starts_of_a_restored_upgrade() {
         policy().restored(),
         fleet().cluster("a"),
         |plan| {
-            plan.actions.push(create("a", Step::Platform, 0));
+            plan.operations.push(create("a", Step::Platform, 0));
         },
     );
 }
@@ -181,7 +181,7 @@ fn slots_out_of_nothing() {
 #[test]
 fn starts_behind_a_shut_gate() {
     let start =
-        |name: &'static str| move |plan: &mut Plan| plan.actions.push(create(name, Step::Platform, 10));
+        |name: &'static str| move |plan: &mut Plan| plan.operations.push(create(name, Step::Platform, 10));
     refused(
         Kind::StartedWhilePaused,
         10,
@@ -234,14 +234,14 @@ fn starts_of_clusters_that_must_not_start() {
     ];
     for fleet in barred {
         refused(Kind::StartedBarred, 10, policy(), fleet, |plan| {
-            plan.actions.push(create("a", Step::Platform, 10));
+            plan.operations.push(create("a", Step::Platform, 10));
         });
     }
 }
 
 #[test]
 fn writes_for_busy_or_resting_clusters() {
-    let soon = |plan: &mut Plan| plan.actions.push(create("a", Step::Platform, 10));
+    let soon = |plan: &mut Plan| plan.operations.push(create("a", Step::Platform, 10));
     let busy = fleet().cluster("a").busy(Busy::Other);
     refused(Kind::BusyTouched, 10, policy(), busy, soon);
     let resting = fleet().cluster("a").backoff(20);
@@ -261,7 +261,7 @@ fn creations_over_existing_works() {
             .step_work(Step::Platform, slot)
             .record(record(Phase::Pending));
         refused(Kind::WorkOverwritten, 10, policy(), fleet, |plan| {
-            plan.actions = vec![create("a", Step::Platform, 10)];
+            plan.operations = vec![create("a", Step::Platform, 10)];
         });
     }
 }
@@ -269,13 +269,13 @@ fn creations_over_existing_works() {
 #[test]
 fn updates_of_what_cannot_be_updated() {
     refused(Kind::UpdateUnfounded, 0, policy(), fleet().cluster("a"), |plan| {
-        plan.actions = vec![update("a", 0, UpdateKind::Retry)];
+        plan.operations = vec![update("a", 0, UpdateKind::Retry)];
     });
     let rival = fleet()
         .cluster("a")
         .step_work(Step::Platform, StepWork::Rival { terminating: false });
     refused(Kind::UpdateUnfounded, 0, policy(), rival, |plan| {
-        plan.actions = vec![update("a", 0, UpdateKind::TakeOver)];
+        plan.operations = vec![update("a", 0, UpdateKind::TakeOver)];
     });
 }
 
@@ -287,7 +287,7 @@ fn two_beginnings_at_once() {
         policy().operators(),
         fleet().cluster("a"),
         |plan| {
-            plan.actions.push(create("a", Step::Operators, 0));
+            plan.operations.push(create("a", Step::Operators, 0));
         },
     );
 }
@@ -296,7 +296,7 @@ fn two_beginnings_at_once() {
 fn steps_out_of_order() {
     let asked = || policy().pre_action().operators().post_action();
     refused(Kind::StepOrder, 0, asked(), fleet().cluster("a"), |plan| {
-        plan.actions = vec![create("a", Step::Platform, 0)];
+        plan.operations = vec![create("a", Step::Platform, 0)];
     });
     refused(
         Kind::StepOrder,
@@ -304,7 +304,7 @@ fn steps_out_of_order() {
         policy().operators(),
         partial(work(0).running()),
         |plan| {
-            plan.actions = vec![create("a", Step::Operators, 10)];
+            plan.operations = vec![create("a", Step::Operators, 10)];
         },
     );
     refused(
@@ -313,11 +313,11 @@ fn steps_out_of_order() {
         policy().post_action(),
         partial(work(0).running()),
         |plan| {
-            plan.actions = vec![create("a", Step::PostAction, 10)];
+            plan.operations = vec![create("a", Step::PostAction, 10)];
         },
     );
     refused(Kind::StepOrder, 0, policy(), fleet().cluster("a"), |plan| {
-        plan.actions = vec![create("a", Step::Operators, 0)];
+        plan.operations = vec![create("a", Step::Operators, 0)];
     });
 }
 
@@ -325,14 +325,14 @@ fn steps_out_of_order() {
 fn attempts_that_are_not_announced() {
     let revised = fleet().cluster("a").record(record(Phase::Pending).revision("r0"));
     refused(Kind::Unannounced, 10, policy(), revised, |plan| {
-        plan.actions.push(create("a", Step::Platform, 10));
+        plan.operations.push(create("a", Step::Platform, 10));
     });
     let unwritten = fleet()
         .cluster("a")
         .work(Step::Platform, work(0).revision("r0"))
         .draft(record(Phase::Pending));
     refused(Kind::Unannounced, 10, policy(), unwritten, |plan| {
-        plan.actions.push(update("a", 10, UpdateKind::Repoint));
+        plan.operations.push(update("a", 10, UpdateKind::Repoint));
     });
 }
 
@@ -362,7 +362,7 @@ fn platform_works_deleted_too_early() {
                 policy().soak(30),
                 fleet.clone(),
                 |plan| {
-                    plan.actions.push(delete("a", Step::Platform, why));
+                    plan.operations.push(delete("a", Step::Platform, why));
                 },
             );
         }
@@ -392,7 +392,7 @@ fn other_works_deleted_too_early() {
             policy().pre_action(),
             running(),
             |plan| {
-                plan.actions.push(delete("a", Step::PreAction, why));
+                plan.operations.push(delete("a", Step::PreAction, why));
             },
         );
     }
@@ -405,7 +405,7 @@ fn works_of_others_deleted() {
         .rival(RivalHold::Active)
         .step_work(Step::Operators, StepWork::Rival { terminating: false });
     refused(Kind::ForeignTouched, 10, policy(), rivals, |plan| {
-        plan.actions
+        plan.operations
             .push(delete("a", Step::Operators, DeleteReason::Superseded));
     });
     let yielding = fleet()
@@ -413,13 +413,13 @@ fn works_of_others_deleted() {
         .rival(RivalHold::Yielding)
         .step_work(Step::Platform, StepWork::Rival { terminating: false });
     refused(Kind::ForeignTouched, 10, policy(), yielding, |plan| {
-        plan.actions = vec![delete("a", Step::Platform, DeleteReason::Superseded)];
+        plan.operations = vec![delete("a", Step::Platform, DeleteReason::Superseded)];
     });
     let foreign = fleet()
         .cluster("a")
         .step_work(Step::Platform, StepWork::Foreign { retry_at: at(30) });
     refused(Kind::ForeignTouched, 10, policy().deleting(), foreign, |plan| {
-        plan.actions
+        plan.operations
             .push(delete("a", Step::Platform, DeleteReason::UpgradeDeleted));
     });
 }
@@ -432,7 +432,7 @@ fn anything_but_deletions_while_deleting() {
         policy().deleting(),
         fleet().cluster("a"),
         |plan| {
-            plan.actions.push(create("a", Step::Platform, 10));
+            plan.operations.push(create("a", Step::Platform, 10));
         },
     );
 }
@@ -445,7 +445,7 @@ fn soaks_noted_without_a_soak() {
         policy().soak(30),
         partial(work(0).running()),
         |plan| {
-            plan.actions.push(Action::MarkSoak {
+            plan.operations.push(Operation::MarkSoak {
                 cluster: Arc::from("a"),
                 step: Step::Platform,
                 started: at(10),
@@ -518,7 +518,7 @@ fn clocks_that_are_reset() {
         .cluster("a")
         .record(record(Phase::Initialized).stage(Stage::Platform, 0));
     refused(Kind::ClockReset, 10, policy(), deleted, |plan| {
-        plan.actions = vec![create("a", Step::Platform, 10)];
+        plan.operations = vec![create("a", Step::Platform, 10)];
     });
 }
 
@@ -564,13 +564,13 @@ fn starts_beside_one_whose_outcome_is_not_known() {
         policy().max_concurrency(1),
         fleet(),
         |plan| {
-            plan.actions.push(create("b", Step::Platform, 10));
+            plan.operations.push(create("b", Step::Platform, 10));
         },
     );
     let later = fleet().cluster("c").unsettled(Step::PreAction);
     refused(Kind::UnsettledPassed, 10, policy(), later, |plan| {
-        plan.actions
-            .retain(|action| !matches!(action, Action::Read { .. }));
-        plan.actions.push(create("c", Step::Platform, 10));
+        plan.operations
+            .retain(|operation| !matches!(operation, Operation::Read { .. }));
+        plan.operations.push(create("c", Step::Platform, 10));
     });
 }

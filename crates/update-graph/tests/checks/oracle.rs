@@ -6,10 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use repository::data::{ServedGraph, ServedNode};
 use serde_json::Value;
 
+/// From and to.
+type Edges = BTreeSet<(String, String)>;
+/// Names of risks by edge.
+type Conditional = BTreeMap<(String, String), BTreeSet<String>>;
+
 pub struct Oracle {
     releases: BTreeMap<String, String>,
-    edges: BTreeSet<(String, String)>,
-    conditional: BTreeMap<(String, String), BTreeSet<String>>,
+    edges: Edges,
+    conditional: Conditional,
     channels: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -55,6 +60,28 @@ struct File {
     to: String,
     from: regex::Regex,
     risk: Option<String>,
+}
+
+/// Edges that no file blocks, and those that files make conditional with the names of their risks. `blocks`: files by the
+/// version that they block.
+fn sort_edges(raw: Edges, blocks: &BTreeMap<String, Vec<File>>) -> (Edges, Conditional) {
+    let (mut edges, mut conditional) = (BTreeSet::new(), BTreeMap::new());
+    for (from, to) in raw {
+        let name = format!("{from}+amd64");
+        let covers = |file: &&File| file.to == to || file.to == format!("{to}+amd64");
+        let all = blocks.get(&to).into_iter().flatten();
+        let hits: Vec<_> = all
+            .filter(covers)
+            .filter(|file| file.from.is_match(&name))
+            .collect();
+        let risks: BTreeSet<String> = hits.iter().filter_map(|file| file.risk.clone()).collect();
+        if !risks.is_empty() {
+            conditional.insert((from, to), risks);
+        } else if hits.is_empty() {
+            edges.insert((from, to));
+        }
+    }
+    (edges, conditional)
 }
 
 impl Oracle {
@@ -116,22 +143,7 @@ impl Oracle {
                 });
             }
         }
-        let (mut edges, mut conditional) = (BTreeSet::new(), BTreeMap::new());
-        for (from, to) in raw {
-            let name = format!("{from}+amd64");
-            let covers = |file: &&File| file.to == to || file.to == format!("{to}+amd64");
-            let all = blocks.get(&to).into_iter().flatten();
-            let hits: Vec<_> = all
-                .filter(covers)
-                .filter(|file| file.from.is_match(&name))
-                .collect();
-            let risks: BTreeSet<String> = hits.iter().filter_map(|file| file.risk.clone()).collect();
-            if !risks.is_empty() {
-                conditional.insert((from, to), risks);
-            } else if hits.is_empty() {
-                edges.insert((from, to));
-            }
-        }
+        let (edges, conditional) = sort_edges(raw, &blocks);
         Self {
             releases: payloads,
             edges,

@@ -396,5 +396,4 @@ fn normalized(prefix: &str) -> anyhow::Result<String> {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

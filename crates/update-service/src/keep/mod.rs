@@ -317,5 +317,4 @@ fn merge(known: &mut Known, listed: Listed, first: bool) -> bool {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

@@ -535,5 +535,4 @@ fn any_marked(graph: &Graph) -> bool {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

@@ -343,5 +343,4 @@ fn conditional(
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

@@ -237,5 +237,4 @@ impl Read for Pieces {
 }
 
 #[cfg(test)]
-#[path = "archive_tests.rs"]
 mod tests;

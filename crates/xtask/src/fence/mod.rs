@@ -4,6 +4,7 @@
 //! It changes nothing: it names what is wrong and where.
 
 mod crates;
+mod dependencies;
 mod imports;
 mod names;
 mod promises;
@@ -39,6 +40,7 @@ pub fn violations(root: &Path) -> Result<Vec<String>> {
     }
     found.extend(names::violations(root)?);
     let texts = style::texts(root)?;
+    found.extend(dependencies::violations(&texts));
     found.extend(references::violations(&texts));
     found.extend(promises::violations(&texts));
     found.extend(style::violations(root, &metadata, &texts)?);

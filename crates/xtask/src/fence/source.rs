@@ -80,7 +80,8 @@ pub(super) fn code(text: &str) -> String {
     without_tests(&without_texts(text))
 }
 
-fn without_texts(text: &str) -> String {
+/// The code of a file with its tests: comments and the content of texts become spaces. Line breaks stay.
+pub(super) fn without_texts(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
@@ -242,6 +243,36 @@ fn bracketed(rest: &[char]) -> usize {
     rest.len()
 }
 
+/// The first line, the name and the number of lines of every block of code that one of these keywords and a name begin, such
+/// as `fn main() { … }`. A declaration without a block, such as `mod tests;`, is none.
+pub(super) fn blocks(code: &str, keyword: &str) -> Vec<(usize, String, usize)> {
+    let chars: Vec<char> = code.chars().collect();
+    let mut found = Vec::new();
+    let (mut at, mut line) = (0, 1);
+    while at < chars.len() {
+        let length = chars[at..].iter().take_while(|c| is_word(**c)).count();
+        if length == 0 {
+            line += usize::from(chars[at] == '\n');
+            at += 1;
+            continue;
+        }
+        if chars[at..at + length].iter().copied().eq(keyword.chars()) {
+            let rest = chars[at + length..].iter();
+            let name: String = rest
+                .skip_while(|c| c.is_whitespace())
+                .take_while(|c| is_word(**c))
+                .collect();
+            let end = item(&chars[at..]);
+            let text = &chars[at..at + end];
+            if !name.is_empty() && text.ends_with(&['}']) {
+                found.push((line, name, 1 + text.iter().filter(|c| **c == '\n').count()));
+            }
+        }
+        at += length;
+    }
+    found
+}
+
 /// The tokens of code.
 pub(super) fn tokens(code: &str) -> Vec<Token<'_>> {
     let mut found = Vec::new();
@@ -308,63 +339,4 @@ fn brace(before: &[Token<'_>], outer: Option<Brace>) -> Brace {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn comments_texts_and_characters_are_blank_and_lifetimes_are_not() {
-        let text = "a /* b /* c */ d */ e // f \"\ng \"h \\\" i\" r#\"j \" k\"# b'\"' 'l' '\\'' &'m n";
-        let words: Vec<&str> = code(text)
-            .split_whitespace()
-            .map(|w| &*w.to_owned().leak())
-            .collect();
-        assert_eq!(words, ["a", "e", "g", "b", "&'m", "n"]);
-        assert_eq!(code(text).lines().count(), 2, "line breaks stay");
-    }
-
-    #[test]
-    fn tests_go_with_their_attributes_and_what_follows_stays() {
-        let text = "#[cfg(test)]\n#[path = \"x\"]\nmod tests;\nfn a() {}\n\
-                    #[cfg(any(test, feature = \"testing\"))]\nfn b(x: [u8; 2]) { c }\n\
-                    #[cfg(not(test))]\nfn d() {}\n#[cfg(test)]\nmod tests { fn e() { { } } }\nfn f() {}";
-        let code = code(text);
-        let names: Vec<&str> = tokens(&code)
-            .windows(2)
-            .filter_map(|pair| match pair {
-                [Token::Word("fn"), Token::Word(name)] => Some(*name),
-                _ => None,
-            })
-            .collect();
-        assert_eq!(names, ["a", "d", "f"]);
-        assert!(declared(&code).is_empty());
-    }
-
-    #[test]
-    fn types_are_found_at_the_top_and_in_inline_modules_but_not_in_implementations() {
-        let code = "struct A; mod b { enum B {} } impl C for D { type E = F; } trait G { type H; } fn i() { struct J; } \
-                    type K = L; fn m(mod_: u8) {} type N = O;";
-        let found: Vec<String> = types(code).into_keys().collect();
-        assert_eq!(found, ["A", "B", "G", "K", "N"]);
-    }
-
-    #[test]
-    fn types_are_found_in_macros_and_where_these_are_used() {
-        let code = "macro_rules! a { ($b:ident, { $($c:ident)* }) => { enum D { $($c),* } struct $b; \
-                    impl D { fn e() { struct F; } } }; (g) => { struct G; }; } \
-                    a! { H, { i j } } k! { pub struct L { m: u8 } impl N { type O = P; } } \
-                    fn q() { match r { s => { struct T; } } u! { struct V; } } struct W;";
-        let found: Vec<String> = types(code).into_keys().collect();
-        assert_eq!(found, ["D", "G", "L", "W"]);
-    }
-
-    #[test]
-    fn the_modules_of_this_crate_are_found_without_its_tests() {
-        let found = modules(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/main.rs")).unwrap();
-        let here = found
-            .iter()
-            .find(|module| module.file == "fence/source.rs")
-            .unwrap();
-        assert_eq!(here.path, ["fence", "source"]);
-        assert!(!here.code.contains("the_modules_of_this_crate"));
-    }
-}
+mod tests;

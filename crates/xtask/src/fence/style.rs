@@ -7,9 +7,14 @@ use repository::Metadata;
 
 use super::crates;
 use super::references::Text;
+use super::source::{blocks, without_texts};
 
 /// Most lines of a file that is written by hand.
 const MAX_LINES: usize = 600;
+/// Most lines of a function, from `fn` to its last brace. Clippy counts fewer: neither signature nor comments.
+const MAX_FUNCTION_LINES: usize = 80;
+/// Most lines of a module of tests that is not in a file of its own.
+const MAX_INLINE_TESTS: usize = 60;
 /// Names that say nothing about what belongs there.
 const EMPTY_NAMES: [&str; 8] = [
     "common", "helper", "helpers", "manager", "misc", "shared", "util", "utils",
@@ -42,6 +47,10 @@ pub(super) fn violations(root: &Path, metadata: &Metadata, texts: &[Text]) -> Re
     let shared = std::fs::read_to_string(root.join("clippy.toml")).context("clippy.toml")?;
     let pure = crates::pure(metadata);
     for package in &metadata.packages {
+        let directory = package.manifest_path.parent().unwrap_or(root);
+        let directory = directory.strip_prefix(root).unwrap_or(directory);
+        let own = texts.iter().filter(|(name, _)| name.starts_with(directory));
+        found.extend(own.flat_map(|(name, text)| in_source(name, text)));
         let manifest = std::fs::read_to_string(&package.manifest_path)?;
         if !has_workspace_lints(&manifest) {
             found.push(format!(
@@ -64,7 +73,7 @@ pub(super) fn violations(root: &Path, metadata: &Metadata, texts: &[Text]) -> Re
 /// A directory cannot be read.
 pub(super) fn texts(root: &Path) -> Result<Vec<Text>> {
     let read = |path: PathBuf| {
-        // What is no UTF-8 is no text.
+        // A file that is not UTF-8, such as an image, is not checked.
         let text = std::fs::read_to_string(&path).ok()?;
         Some((path.strip_prefix(root).unwrap_or(&path).to_path_buf(), text))
     };
@@ -107,6 +116,39 @@ fn in_file(name: &Path, text: &str) -> Vec<String> {
                 name.display()
             )
         }));
+    }
+    found
+}
+
+/// Long functions, and tests that are not where they belong: `foo/tests.rs` has the tests of `foo.rs`.
+fn in_source(name: &Path, text: &str) -> Vec<String> {
+    if name.extension().is_none_or(|extension| extension != "rs") {
+        return Vec::new();
+    }
+    let file = name.display();
+    let mut found = Vec::new();
+    let stem = name.file_stem().unwrap_or_default().to_string_lossy();
+    if let Some(tested) = stem.strip_suffix("_tests")
+        && name.iter().any(|part| part == "src")
+    {
+        found.push(format!(
+            "{file}: the tests of {tested}.rs belong into {tested}/tests.rs"
+        ));
+    }
+    let code = without_texts(text);
+    for (line, function, lines) in blocks(&code, "fn") {
+        if lines > MAX_FUNCTION_LINES {
+            found.push(format!(
+                "{file}:{line}: `{function}` has {lines} lines, at most {MAX_FUNCTION_LINES} are allowed"
+            ));
+        }
+    }
+    for (line, module, lines) in blocks(&code, "mod") {
+        if module == "tests" && lines > MAX_INLINE_TESTS {
+            found.push(format!(
+                "{file}:{line}: {lines} lines of tests belong into a file of their own, tests.rs"
+            ));
+        }
     }
     found
 }
@@ -199,67 +241,4 @@ fn files(root: &Path) -> Result<Vec<PathBuf>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_files_are_named_but_not_generated_ones() {
-        let long = "x\n".repeat(MAX_LINES + 1);
-        assert_eq!(
-            in_file(Path::new("crates/a/src/b.rs"), &long),
-            ["crates/a/src/b.rs: 601 lines, at most 600 are allowed"]
-        );
-        assert!(in_file(Path::new("crates/a/src/b.rs"), &"x\n".repeat(MAX_LINES)).is_empty());
-        assert!(in_file(Path::new("e2e/hub-tools/etcd/go.sum"), &long).is_empty());
-        assert!(in_file(Path::new("crates/a/src/snapshots/b.snap"), &long).is_empty());
-    }
-
-    #[test]
-    fn empty_names_are_refused_for_files_and_directories() {
-        for name in ["crates/a/src/utils.rs", "e2e/tests/common/mod.rs"] {
-            assert_eq!(in_file(Path::new(name), "").len(), 1, "{name}");
-        }
-        assert!(in_file(Path::new("crates/a/src/manageable.rs"), "").is_empty());
-    }
-
-    #[test]
-    fn paths_below_a_home_are_found_everywhere_and_urls_are_not() {
-        let here = |dir: &str, rest: &str| format!("/{dir}/{rest}");
-        let line = format!("see \"{}\";", here("home", "me/x"));
-        assert_eq!(home_path(&line), Some(here("home", "me/x").as_str()));
-        let found = in_file(Path::new("docs/a.md"), &line);
-        let told = format!("docs/a.md:1: {} is an absolute path", here("home", "me/x"));
-        assert!(found[0].starts_with(&told), "{found:?}");
-        assert_eq!(home_path(&format!("example.com{}", here("home", "v1"))), None);
-    }
-
-    #[test]
-    fn absolute_paths_that_code_opens_are_found_unless_every_system_has_them() {
-        let open = |path: &str| format!("let x = Path::new(\"{path}\");");
-        let found = in_file(Path::new("crates/a/src/b.rs"), &open("/mnt/x"));
-        assert!(found[0].contains("/mnt/x is an absolute path"), "{found:?}");
-        for path in ["/proc/self/stat", "/own.yml", "relative/x", "/no/such/program"] {
-            assert_eq!(opened_path(&open(path)), None, "{path}");
-        }
-        assert_eq!(opened_path("get(\"/apis/v1\")"), None);
-        assert!(in_file(Path::new("docs/a.md"), &open("/mnt/x")).is_empty());
-    }
-
-    #[test]
-    fn a_pure_crate_without_its_bans_or_the_shared_settings_is_named() {
-        let bans = IMPURE
-            .map(|banned| format!("{{ path = \"{banned}\" }}\n"))
-            .concat();
-        assert!(in_settings("api", &format!("a = 1\n{bans}"), "a = 1\n").is_empty());
-        assert_eq!(in_settings("api", &bans, "# why\na = 1\n").len(), 1);
-        assert_eq!(in_settings("api", "a = 1\n", "a = 1\n").len(), IMPURE.len());
-    }
-
-    #[test]
-    fn lints_of_the_workspace_are_seen() {
-        assert!(has_workspace_lints(
-            "[package]\nname = \"a\"\n\n[lints]\nworkspace = true\n"
-        ));
-        assert!(!has_workspace_lints("[package]\nworkspace = true\n"));
-    }
-}
+mod tests;

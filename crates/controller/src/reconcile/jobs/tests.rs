@@ -27,8 +27,8 @@ fn a_report_carries_its_owner_and_kept_rows_byte_for_byte() {
     assert!(body.ends_with(&format!(",{text}]}}")), "{body}");
     let report: api::views::Report = serde_json::from_str(&body).unwrap();
     assert_eq!(
-        crate::state::context::belongs(&report, &entry),
-        crate::state::context::Belonging::Ours
+        crate::state::context::relation_of(&report, &entry),
+        crate::state::context::ReportRelation::Own
     );
     assert_eq!(report.rows.rows.len(), 2);
 }

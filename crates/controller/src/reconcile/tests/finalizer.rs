@@ -31,7 +31,7 @@ async fn deleting_waits_for_a_creation_whose_answer_was_lost() {
         if matches!(job.write, Write::Create { .. }) {
             hub.answer(
                 job,
-                &WriteResult::Failed(WriteError::new(WriteErrorKind::Broken, "no answer")),
+                &WriteResult::Failed(WriteError::new(WriteErrorKind::Broken, "no response")),
             );
         } else {
             hub.carry_out(job);
@@ -82,7 +82,7 @@ async fn a_failed_deletion_of_a_work_is_tried_again_after_its_wait_only() {
             stalled(&status),
             (
                 "DeletionRefused",
-                "a ManifestWork of cluster c1 cannot be deleted: forbidden; the controller retries until it succeeds"
+                "A ManifestWork of cluster c1 cannot be deleted: forbidden. The controller retries until it succeeds."
             )
         );
         entry.backoff.clear();
@@ -168,6 +168,6 @@ async fn finalizers_of_which_only_some_are_known_are_not_rewritten_and_the_objec
     );
     hub.context.with(|state| {
         let status = state.upgrades["u1"].status.previous();
-        assert!(stalled(&status).1.contains("leave at most 64"), "{status:?}");
+        assert!(stalled(&status).1.contains("at most 64 are left"), "{status:?}");
     });
 }

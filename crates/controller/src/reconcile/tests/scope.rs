@@ -40,7 +40,7 @@ async fn a_forged_work_in_a_cluster_that_is_not_selected_gets_nothing_and_holds_
         .find(|condition| condition.type_ == "Selected")
         .unwrap();
     assert!(
-        selected.message.contains("has a record of: 2, such as x"),
+        selected.message.contains("has a record of (2, such as x)"),
         "{}",
         selected.message
     );

@@ -42,7 +42,7 @@ async fn a_start_without_an_answer_keeps_its_slot_and_is_the_next_to_be_tried() 
         WriteErrorKind::Broken,
         WriteErrorKind::Overloaded,
     ] {
-        let (hub, _) = tried(&WriteResult::Failed(WriteError::new(counted, "no answer")));
+        let (hub, _) = tried(&WriteResult::Failed(WriteError::new(counted, "no response")));
         assert_eq!(of_works(&hub.pass("u1")), [""; 0], "{counted:?}");
         rest(&hub);
         assert_eq!(of_works(&hub.pass("u1")), ["u1: create c1-cluster-upgrade"]);
@@ -65,7 +65,7 @@ async fn a_start_without_an_answer_keeps_its_slot_and_is_the_next_to_be_tried() 
 async fn a_start_that_shows_up_while_paused_holds_its_slot_and_is_not_sent_again() {
     let (mut hub, mut given) = tried(&WriteResult::Failed(WriteError::new(
         WriteErrorKind::Timeout,
-        "no answer",
+        "no response",
     )));
     given.version = 1_000;
     given.spec["paused"] = json!(true);

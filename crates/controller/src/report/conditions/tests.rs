@@ -25,18 +25,34 @@ fn conditions(
     before: &ManagedClustersUpgradeStatus,
 ) -> Vec<Condition> {
     let plan = rollout::plan(input.now, policy, fleet);
-    of_plan(
+    let made = of_plan(
         input,
         &plan,
         PreviousStatus {
             latest: before,
             written: before,
         },
-    )
+    );
+    assert_readable(&made);
+    made
 }
 
 fn none() -> ManagedClustersUpgradeStatus {
     ManagedClustersUpgradeStatus::default()
+}
+
+/// Fails unless every message has the form of messages for users.
+#[track_caller]
+fn assert_readable(conditions: &[Condition]) {
+    for condition in conditions {
+        let message = &condition.message;
+        assert_eq!(
+            api::message::violation(message),
+            None,
+            "{}: {message}",
+            condition.type_
+        );
+    }
 }
 
 fn find<'a>(conditions: &'a [Condition], type_: &str) -> &'a Condition {
@@ -83,7 +99,7 @@ fn every_stall_names_its_reason_and_remedy() {
             reason::NOTHING_SELECTED,
             policy().build(),
             fleet().build(),
-            "no cluster is selected",
+            "No cluster is selected",
         ),
         (
             reason::NOTHING_SELECTED,
@@ -145,16 +161,10 @@ fn every_stall_names_its_reason_and_remedy() {
             "{expected}: {}",
             find(&made, types::STALLED).message
         );
-        assert_eq!(
-            shown(&made, types::RECONCILING),
-            pair("False", reason::IDLE),
-            "{expected}"
-        );
-        assert_eq!(
-            shown(&made, types::READY),
-            pair("False", reason::COMPLETE),
-            "{expected}"
-        );
+        let idle = (types::RECONCILING, reason::IDLE);
+        for (kind, reason) in [idle, (types::READY, reason::COMPLETE)] {
+            assert_eq!(shown(&made, kind), pair("False", reason), "{expected}");
+        }
     }
 }
 
@@ -216,7 +226,7 @@ fn transition_times_move_only_when_the_status_flips() {
     let more = fleet().cluster("a").cluster("b").build();
     let made = conditions(&input(at(60), &[]), &policy, &more, &before);
     let selected = find(&made, types::SELECTED);
-    assert!(selected.message.contains("select 2 clusters"));
+    assert!(selected.message.contains("2 clusters are selected"));
     assert_eq!(selected.last_transition_time, from_chrono(at(1)));
 
     let done = fleet().cluster("a").record(record(Phase::Complete)).build();
@@ -266,12 +276,13 @@ fn applied_stays_true_after_everything_is_gone() {
 #[test]
 fn notes_of_the_selection_are_shown_and_cut() {
     let notes = ["Placement ns/p does not exist".to_owned(), "n".repeat(5_000)];
-    let made = conditions(
-        &input(at(1), &notes),
-        &policy().build(),
-        &fleet().build(),
-        &none(),
-    );
+    let before = none();
+    let previous = PreviousStatus {
+        latest: &before,
+        written: &before,
+    };
+    let plan = rollout::plan(at(1), &policy().build(), &fleet().build());
+    let made = of_plan(&input(at(1), &notes), &plan, previous);
     for type_ in [types::SELECTED, types::STALLED] {
         let message = &find(&made, type_).message;
         assert!(message.contains("Placement ns/p does not exist"));
@@ -307,11 +318,9 @@ fn an_invalid_spec_says_nothing_of_what_it_cannot_know() {
 
 #[test]
 fn one_is_not_many_and_a_degraded_pre_action_is_no_failed_cluster() {
-    assert_eq!(clusters(1), "1 cluster");
-    assert_eq!(clusters(0), "0 clusters");
     assert_eq!(lost(1, 0), "1 cluster failed");
     assert_eq!(lost(0, 1), "1 pre-action is degraded");
-    assert_eq!(lost(2, 3), "2 clusters failed, 3 pre-actions are degraded");
+    assert_eq!(lost(2, 3), "2 clusters failed and 3 pre-actions are degraded");
 }
 
 #[test]
@@ -342,4 +351,49 @@ fn a_clock_that_differs_from_the_hubs_is_told_while_it_does_and_only_roughly() {
         None,
         "no deadline is left to fire"
     );
+}
+
+#[test]
+fn every_message_begins_with_a_capital_letter_and_only_several_sentences_have_periods() {
+    let before = none();
+    let previous = PreviousStatus {
+        latest: &before,
+        written: &before,
+    };
+    let violations = [SpecViolation {
+        field: "spec".to_owned(),
+        message: "must be set".to_owned(),
+    }];
+    let completed = Completed {
+        revision: String::new(),
+        time: at(0),
+        clusters: 3,
+        carried: None,
+    };
+    let refused = Some("The hub rejects the record of cluster a: too long".to_owned());
+    let plan = rollout::plan(at(1), &policy().build(), &fleet().cluster("a").build());
+    let valid = input(at(1), &[]);
+    let paused = StatusInput {
+        paused: true,
+        ..input(at(1), &[])
+    };
+    let rejected = StatusInput {
+        refused,
+        ..input(at(1), &[])
+    };
+    for made in [
+        of_plan(&paused, &plan, previous),
+        of_plan(&rejected, &plan, previous),
+        of_followed(&valid, &plan, &violations, previous),
+        of_violations(&valid, &violations, previous),
+        of_completed_before(&valid, &completed, previous),
+        of_deletion(&valid, None, previous),
+        of_deletion(
+            &valid,
+            Some("The finalizer cannot be removed: forbidden"),
+            previous,
+        ),
+    ] {
+        assert_readable(&made);
+    }
 }

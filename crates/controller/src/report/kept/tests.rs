@@ -86,7 +86,7 @@ fn of_a_report_of_a_future_release_what_is_known_goes_on_and_the_rest_is_kept_by
     }
     let message = &rows.get("new-phase").unwrap().record.message;
     assert!(
-        message.contains("Hibernating") && message.contains("upgrade the controller"),
+        message.contains("Hibernating") && message.contains("Upgrade the controller"),
         "{message}"
     );
     // Another cluster changes, so the shard is written.
@@ -115,8 +115,26 @@ fn of_a_report_of_a_future_release_what_is_known_goes_on_and_the_rest_is_kept_by
         fleet = fleet.cluster(name).record(Record::clone(&row.record));
     }
     let plan = rollout::plan(rollout::testing::at(10), &policy().build(), &fleet.build());
-    assert_eq!(plan.actions, []);
+    assert_eq!(plan.operations, []);
     assert!(!plan.outlook.complete);
+}
+
+#[test]
+fn a_row_with_the_reason_of_an_unreadable_one_is_read_unless_it_names_no_revision() {
+    let all = json!([
+        {"cluster": "read", "phase": "Blocked", "since": "2026-03-01T10:00:00Z", "revision": "r1",
+         "reason": "UnreadableRecord"},
+        {"cluster": "kept", "phase": "Blocked", "since": "2026-03-01T10:00:00Z", "revision": "",
+         "reason": "UnreadableRecord"},
+    ]);
+    let mut rows = Rows::new(&Arc::from("up"));
+    rows.observe(&report(3, &all), false, false, Instant::now());
+    for (name, unreadable) in [("read", false), ("kept", true)] {
+        assert_eq!(stand(&rows, name), (Phase::Blocked, Reason::UnreadableRecord));
+        assert_eq!(rows.get(name).unwrap().record.unreadable, unreadable, "{name}");
+    }
+    let kept = all[1].to_string();
+    assert!(written(&mut rows).contains(&kept), "byte for byte");
 }
 
 #[test]

@@ -106,6 +106,7 @@ proptest! {
             since,
             stages: [Some(stage); 5],
             from_version: Arc::from(version),
+            unreadable: false,
         };
         let record = Arc::new(record);
         let row = Row {

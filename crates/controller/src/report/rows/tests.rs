@@ -184,13 +184,13 @@ fn our_own_writes_are_no_news() {
     let mut rows = rows();
     fill(&mut rows, 1, now);
     let due = rows.due(now + COALESCE).remove(0);
-    let echo = report("up-report-1", 7, &json!(due.rows));
+    let own_write = report("up-report-1", 7, &json!(due.rows));
     assert!(
-        !rows.observe(&echo, false, true, now),
+        !rows.observe(&own_write, false, true, now),
         "the event may come before the answer"
     );
     rows.wrote(due, Some(7), now);
-    assert!(!rows.observe(&echo, false, true, now), "or after it");
+    assert!(!rows.observe(&own_write, false, true, now), "or after it");
     assert_eq!(rows.due_at(), None);
     assert!(rows.get("c00000").unwrap().written.is_some());
 }

@@ -59,7 +59,7 @@ fn the_capped_lists_hold_ten_and_count_the_rest() {
         25,
         Phase::Failed,
         Reason::ClusterUpgradeTimeout,
-        "Not done within 3h",
+        "The step was not done within 3h",
     );
     fleet.clusters.extend(
         crowd(40, Phase::Pending, Reason::None, "")
@@ -289,7 +289,7 @@ fn what_a_cluster_says_never_keeps_the_status_from_being_written() {
 fn an_upgrade_whose_record_is_refused_is_not_complete() {
     let fleet = fleet().cluster("a").record(record(Phase::Complete)).build();
     let refused = StatusInput {
-        refused: Some("the hub rejects the record of cluster a: rows[0].revision: Too long".to_owned()),
+        refused: Some("The hub rejects the record of cluster a: rows[0].revision: Too long".to_owned()),
         ..input(at(1))
     };
     let policy = policy().build();

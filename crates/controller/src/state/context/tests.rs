@@ -218,11 +218,11 @@ fn a_new_term_knows_only_what_the_hub_has() {
 fn all_lists_must_have_arrived_before_anything_is_planned() {
     let context = context(&[]);
     for kind in KINDS {
-        assert!(!context.all_synced());
+        assert!(!context.freshness.is_complete());
         context.refreshed(kind, 0);
         context.refreshed(kind, 0);
     }
-    assert!(context.all_synced());
+    assert!(context.freshness.is_complete());
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn reports_count_only_from_the_namespace_of_their_upgrade_under_a_name_of_theirs
         let index = observe::index::Index::default();
         upgrade("u1", &[]).entry(&index)
     };
-    assert_eq!(belongs(&good, &entry()), Belonging::Ours);
+    assert_eq!(relation_of(&good, &entry()), ReportRelation::Own);
     let change = |change: &dyn Fn(&mut Report)| {
         let mut report = good.clone();
         change(&mut report);
@@ -328,37 +328,43 @@ fn reports_count_only_from_the_namespace_of_their_upgrade_under_a_name_of_theirs
     let odd = [
         (
             change(&|report| report.metadata.namespace = Some("elsewhere".to_owned())),
-            Belonging::No,
+            ReportRelation::Unrelated,
         ),
         (
             change(&|report| report.metadata.name = Some("u1-report-01".to_owned())),
-            Belonging::No,
+            ReportRelation::Unrelated,
         ),
         (
             change(&|report| report.metadata.name = Some("u2-report-1".to_owned())),
-            Belonging::No,
+            ReportRelation::Unrelated,
         ),
         (
             change(&|report| report.metadata.owner_references = None),
-            Belonging::No,
+            ReportRelation::Unrelated,
         ),
         (
             of_owner(&|owner| owner.kind = "ConfigMap".to_owned()),
-            Belonging::No,
+            ReportRelation::Unrelated,
         ),
         (
             of_owner(&|owner| owner.api_version = "example.com/v1beta1".to_owned()),
-            Belonging::No,
+            ReportRelation::Unrelated,
         ),
-        (of_owner(&|owner| owner.name = "u2".to_owned()), Belonging::No),
-        (of_owner(&|owner| owner.controller = None), Belonging::No),
+        (
+            of_owner(&|owner| owner.name = "u2".to_owned()),
+            ReportRelation::Unrelated,
+        ),
+        (
+            of_owner(&|owner| owner.controller = None),
+            ReportRelation::Unrelated,
+        ),
         (
             of_owner(&|owner| owner.uid = "u9".to_owned()),
-            Belonging::OtherUid,
+            ReportRelation::OtherUid,
         ),
     ];
     for (report, belonging) in odd {
-        assert_eq!(belongs(&report, &entry()), belonging, "{:?}", report.metadata);
+        assert_eq!(relation_of(&report, &entry()), belonging, "{:?}", report.metadata);
         let context = context(&[]);
         context.with(|state| {
             state.apply_upgrade(upgrade("u1", &[]).view());

@@ -55,7 +55,7 @@ fn works_where_the_upgrade_neither_selects_nor_has_a_record_are_told_and_nothing
         entry
             .notes
             .iter()
-            .any(|note| note.contains("has a record of: 1, such as a")),
+            .any(|note| note.contains("has a record of (1, such as a)")),
         "{:?}",
         entry.notes
     );

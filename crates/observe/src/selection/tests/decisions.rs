@@ -25,7 +25,10 @@ fn a_decision_counts_only_with_its_placement_as_owner() {
         let selected = select(&owners);
         assert!(selected.clusters.is_empty(), "{owners:?}");
         assert!(
-            notes_have(&selected, "ignored PlacementDecisions of Placement ns/p: 1;"),
+            notes_have(
+                &selected,
+                "ignores PlacementDecisions of Placement ns/p (1), because"
+            ),
             "{:?}",
             selected.notes
         );
@@ -61,7 +64,7 @@ fn decisions_count_only_within_the_sets_bound_in_the_placements_namespace() {
     assert!(
         notes_have(
             &selected,
-            "ignored clusters that Placement ns/p decided on: 1, such as other;"
+            "ignores clusters that Placement ns/p selects (1, such as other), because"
         ),
         "{:?}",
         selected.notes

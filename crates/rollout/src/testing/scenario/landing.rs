@@ -5,12 +5,12 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 
 use super::{BLOCKER_BACKOFF, Latency, Scenario, WRITE_BACKOFF};
-use crate::model::{Action, Step, StepStatus, StepWork};
+use crate::model::{Operation, Step, StepStatus, StepWork};
 use crate::testing::hub::{HubWork, Owner};
 use crate::testing::upgrade::{Landing, Write};
 
 impl Scenario {
-    /// Updates what the controller knows about a work from an answer.
+    /// Updates what the controller knows about a work from a response.
     fn learn(&mut self, index: usize, cluster: &Arc<str>, step: Step) {
         let works = self
             .hub
@@ -35,7 +35,7 @@ impl Scenario {
             self.say(&format!(
                 "{}  {:?} lands late",
                 write.cluster,
-                write.action.step()
+                write.operation.step()
             ));
             self.carry_out(*index, write);
         }
@@ -67,13 +67,16 @@ impl Scenario {
     /// Reports to the controller how a write ended.
     fn answer(&mut self, index: usize, write: &Write) {
         let (now, cluster) = (self.now, &write.cluster);
-        let step = write.action.step();
+        let step = write.operation.step();
         if write.landing == Landing::Done {
             self.learn(index, cluster, step);
         }
         let upgrade = &mut self.upgrades[index];
-        let moves = matches!(write.action, Action::Create { .. } | Action::Update { .. });
-        let reads = matches!(write.action, Action::Read { .. });
+        let moves = matches!(
+            write.operation,
+            Operation::Create { .. } | Operation::Update { .. }
+        );
+        let reads = matches!(write.operation, Operation::Read { .. });
         upgrade.weigh(write, now);
         let answered = match write.landing {
             Landing::Refused => moves,
@@ -96,7 +99,7 @@ impl Scenario {
 
     pub(super) fn carry_out(&mut self, index: usize, write: &Write) {
         let now = self.now;
-        let step = write.action.step();
+        let step = write.operation.step();
         let Some(spoke) = self.hub.spokes.get_mut(&write.cluster) else {
             return;
         };
@@ -107,14 +110,14 @@ impl Scenario {
         let retry_at = now + BLOCKER_BACKOFF;
         let refused = spoke.refuses.contains(&step);
         let slot = &mut spoke.works[step.index()];
-        match (&write.action, slot) {
+        match (&write.operation, slot) {
             // The API server validates the object before it looks for the name.
-            (Action::Create { .. }, _) if refused => {
+            (Operation::Create { .. }, _) if refused => {
                 let message = Arc::from("it is invalid");
                 let refused = StepWork::Refused { retry_at, message };
                 self.upgrades[index].blockers.insert(blocker, refused);
             }
-            (Action::Create { attempt, started, .. }, slot @ None) => {
+            (Operation::Create { attempt, started, .. }, slot @ None) => {
                 *slot = Some(HubWork {
                     owner: Owner::Upgrade(index),
                     attempt: attempt.clone(),
@@ -134,7 +137,7 @@ impl Scenario {
                     .on_create(now, key, *started, write.starts, row.as_deref(), write.late);
                 self.upgrades[index].blockers.remove(&blocker);
             }
-            (Action::Create { .. }, Some(work)) => {
+            (Operation::Create { .. }, Some(work)) => {
                 // A write that is carried out late may take the name of a creation that is in progress.
                 let expected =
                     write.repeats || matches!(self.latency, Latency::Stalling | Latency::Losing(_));
@@ -147,7 +150,7 @@ impl Scenario {
                     self.upgrades[index].blockers.insert(blocker, foreign);
                 }
             }
-            (Action::Update { attempt, started, .. }, Some(work)) if work.deleted.is_none() => {
+            (Operation::Update { attempt, started, .. }, Some(work)) if work.deleted.is_none() => {
                 if work.hash != write.hash {
                     work.epoch = now;
                     work.status = StepStatus::NotYet;
@@ -159,12 +162,12 @@ impl Scenario {
                 work.started = *started;
                 work.soak_started = None;
             }
-            (Action::MarkSoak { started, .. }, Some(work))
+            (Operation::MarkSoak { started, .. }, Some(work))
                 if work.deleted.is_none() && work.owner == Owner::Upgrade(index) =>
             {
                 work.soak_started = Some(*started);
             }
-            (Action::Delete { .. }, Some(work)) if work.owner != Owner::Nobody => {
+            (Operation::Delete { .. }, Some(work)) if work.owner != Owner::Nobody => {
                 work.deleted.get_or_insert(now);
             }
             _ => {}

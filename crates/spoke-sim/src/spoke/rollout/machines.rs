@@ -312,49 +312,43 @@ pub fn pool_status(
     if done {
         object.insert("configuration".to_owned(), json!({"name": goal}));
     }
-    let flag = |on: bool| if on { "True" } else { "False" };
-    let updating = !done && !pool.paused;
-    let message = degraded.join(", ");
-    let all_updated = format!("All nodes are updated with MachineConfig {goal}");
-    let some_updating = format!("All nodes are updating to MachineConfig {goal}");
-    let paused = format!("Pool is paused; will not update to {goal}");
+    put_conditions(&mut status, pool, &goal, &degraded, done, now);
+    status
+}
+
+/// Sets the conditions of a pool. `degraded`: what its degraded machines say; `done`: all machines run `goal`.
+fn put_conditions(status: &mut Value, pool: &Pool, goal: &str, degraded: &[&str], done: bool, now: Time) {
     let bad = !degraded.is_empty();
+    let syncing = if bad {
+        "1 nodes are reporting degraded status on sync"
+    } else {
+        ""
+    };
+    let updated = if done {
+        format!("All nodes are updated with MachineConfig {goal}")
+    } else {
+        String::new()
+    };
+    let updating = match (done, pool.paused) {
+        (false, false) => format!("All nodes are updating to MachineConfig {goal}"),
+        (false, true) => format!("Pool is paused; will not update to {goal}"),
+        (true, _) => String::new(),
+    };
     for (kind, on, reason, message) in [
         ("RenderDegraded", false, "", ""),
-        (
-            "NodeDegraded",
-            bad,
-            if bad {
-                "1 nodes are reporting degraded status on sync"
-            } else {
-                ""
-            },
-            message.as_str(),
-        ),
+        ("NodeDegraded", bad, syncing, degraded.join(", ").as_str()),
         ("Degraded", bad, "", ""),
-        ("Updated", done, "", if done { all_updated.as_str() } else { "" }),
-        (
-            "Updating",
-            updating,
-            "",
-            if updating {
-                some_updating.as_str()
-            } else if done {
-                ""
-            } else {
-                paused.as_str()
-            },
-        ),
+        ("Updated", done, "", updated.as_str()),
+        ("Updating", !done && !pool.paused, "", updating.as_str()),
     ] {
         let cond = fields::Cond {
             kind,
-            status: flag(on),
+            status: if on { "True" } else { "False" },
             reason,
             message,
         };
-        super::operators::put(&mut status, cond, now);
+        super::operators::put(status, cond, now);
     }
-    status
 }
 
 /// Reads a machine from its Node. `None` for a node that the simulator did not create.
@@ -454,5 +448,4 @@ pub fn new_node(name: &str, pool: &str, roles: &[&str], version: &str) -> Value 
 }
 
 #[cfg(test)]
-#[path = "machines_tests.rs"]
 mod tests;

@@ -356,5 +356,4 @@ pub fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
 }
 
 #[cfg(test)]
-#[path = "operators_tests.rs"]
 mod tests;

@@ -27,15 +27,15 @@ fn outlast(context: &Context) {
 
 #[test]
 fn a_creation_that_may_have_been_carried_out_is_not_settled_by_a_later_no() {
-    for doubtful in [
+    for unknown in [
         failed(WriteErrorKind::Timeout),
         failed(WriteErrorKind::Unavailable),
         failed(WriteErrorKind::Broken),
         WriteResult::GivenUp,
     ] {
         let context = writing();
-        tried(&context, &doubtful);
-        assert!(is_unsettled(&context), "{doubtful:?}");
+        tried(&context, &unknown);
+        assert!(is_unsettled(&context), "{unknown:?}");
         for no in [
             failed(WriteErrorKind::Forbidden),
             failed(WriteErrorKind::Overloaded),
@@ -43,7 +43,7 @@ fn a_creation_that_may_have_been_carried_out_is_not_settled_by_a_later_no() {
             WriteResult::Refused("bad".to_owned()),
         ] {
             tried(&context, &no);
-            assert!(is_unsettled(&context), "{doubtful:?} then {no:?}");
+            assert!(is_unsettled(&context), "{unknown:?} then {no:?}");
         }
         context.with(|state| {
             state.end_term();

@@ -1,0 +1,87 @@
+use super::*;
+use clap::CommandFactory;
+
+fn parse(line: &str) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(std::iter::once("kubectl-mcu").chain(line.split_whitespace()))
+}
+
+#[test]
+fn the_command_line_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn phases_are_checked_and_read_in_any_case() {
+    let Command::Clusters(args) = parse("clusters spring --phase failed --phase PreActionDegraded")
+        .unwrap()
+        .command
+    else {
+        panic!("not clusters");
+    };
+    assert_eq!(args.phases, [Phase::Failed, Phase::PreActionDegraded]);
+    let error = parse("clusters spring --phase Done").unwrap_err().to_string();
+    assert!(
+        error.contains("PreActionDegraded") && error.contains("Soaking"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_watch_needs_a_name_and_a_time_out_a_watch() {
+    assert!(parse("status -w").is_err());
+    assert!(parse("status spring --timeout 1h").is_err());
+    assert!(parse("status spring -w --timeout 2d").is_err());
+    assert!(parse("status spring -w --timeout 1h30m").is_ok());
+}
+
+#[test]
+fn a_request_timeout_is_a_duration_or_seconds() {
+    for (text, seconds) in [("30", 30), ("0", 0), ("2m", 120)] {
+        let line = format!("status --request-timeout {text}");
+        let cli = parse(&line).unwrap();
+        assert_eq!(cli.common.request_timeout, TimeDelta::seconds(seconds));
+    }
+    assert!(parse("status --request-timeout=-1s").is_err());
+    assert!(parse("status --request-timeout=soon").is_err());
+}
+
+#[test]
+fn names_that_no_object_can_have_are_refused_before_anything_is_asked() {
+    for line in [
+        "status Spring",
+        "pause ../spring",
+        "why spring a/b",
+        "status -n a?b",
+        "retry spring-",
+    ] {
+        let error = parse(line).unwrap_err();
+        assert_eq!(error.exit_code(), i32::from(crate::Exit::Usage.code()), "{line}");
+        assert!(
+            error.to_string().contains("lower-case letters"),
+            "{line}: {error}"
+        );
+    }
+    assert!(parse("why spring-4.16 edge-17.example.com -n upgrades").is_ok());
+    assert!(
+        parse("status --namespace=").is_ok(),
+        "an unset variable of a script"
+    );
+}
+
+#[test]
+fn common_flags_are_taken_before_and_after_the_command() {
+    for line in ["-n upgrades status -o wide", "status -n upgrades -o wide"] {
+        let cli = parse(line).unwrap();
+        assert_eq!(cli.common.namespace.as_deref(), Some("upgrades"));
+        assert_eq!(cli.common.output, Some(Output::Wide));
+    }
+    assert!(parse("status -n a -A").is_err());
+}
+
+#[test]
+fn wrong_command_lines_end_with_the_usage_code() {
+    assert_eq!(
+        parse("status -w").unwrap_err().exit_code(),
+        i32::from(crate::Exit::Usage.code())
+    );
+}

@@ -1,0 +1,97 @@
+use super::*;
+use crate::render::fixtures::{running, stalled};
+
+#[test]
+fn a_restored_upgrade_is_resumed_by_its_own_uid_and_freed_of_a_pause() {
+    let restored = |status: &str| {
+        Upgrade::read(serde_json::json!({
+            "metadata": {"namespace": "upgrades", "name": "spring", "uid": "new", "annotations": {
+                "cluster.open-cluster-management.io/upgrade-uid": "old"}},
+            "spec": {"paused": true},
+            "status": serde_json::from_str::<Value>(status).unwrap(),
+        }))
+    };
+    let on_hold = r#"{"conditions": [{"type": "Stalled", "status": "True", "reason": "Restored", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}"#;
+    for status in ["null", on_hold] {
+        let before = restored(status);
+        assert!(before.restored, "{status}");
+        assert_eq!(
+            resume_restored_patch(&before),
+            json!({
+                "metadata": {"uid": "new", "annotations": {
+                    "cluster.open-cluster-management.io/resume-restored": "new"}},
+                "spec": {"paused": false},
+            })
+        );
+        assert!(paused_text(&before, false).contains("resumed after its restore"));
+    }
+    assert!(
+        !restored(r#"{"conditions": []}"#).restored,
+        "it was taken up since"
+    );
+}
+
+#[test]
+fn patches_touch_one_field_only() {
+    assert_eq!(pause_patch(true), json!({"spec": {"paused": true}}));
+    assert_eq!(
+        retry_patch("t"),
+        json!({"metadata": {"annotations": {"cluster.open-cluster-management.io/retry-failed": "t"}}})
+    );
+}
+
+#[test]
+fn a_retry_always_has_a_new_value() {
+    assert_eq!(retry_token("", "now"), "now");
+    assert_eq!(retry_token("now", "now"), "now-again");
+    assert_eq!(retry_token("now-again", "now"), "now");
+}
+
+#[test]
+fn pausing_says_what_happens_to_the_clusters() {
+    assert_eq!(
+        paused_text(&running(), true),
+        "managedclustersupgrade.cluster.open-cluster-management.io/spring paused\n\
+         5 clusters in flight will finish; 6 pending clusters will not start until you resume.\n"
+    );
+    let paused = Upgrade {
+        paused: true,
+        ..running()
+    };
+    assert!(paused_text(&paused, true).contains("already paused"));
+    assert!(
+        paused_text(&paused, false)
+            .contains("resumed\n6 pending clusters will start as slots become free.\n")
+    );
+    assert!(paused_text(&running(), false).contains("not paused"));
+}
+
+#[test]
+fn a_retry_names_what_it_requeues() {
+    let text = retried_text(&stalled(), &["edge-17"]);
+    assert!(text.ends_with("1 cluster will be retried: edge-17.\n"), "{text}");
+    let names: Vec<String> = (0..12).map(|n| format!("c{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let paused = Upgrade {
+        paused: true,
+        ..stalled()
+    };
+    let text = retried_text(&paused, &names);
+    assert!(
+        text.contains("12 clusters will be retried: c0,") && text.contains("c9 and 2 more.\n"),
+        "{text}"
+    );
+    assert!(text.contains("kubectl mcu resume spring -n upgrades"));
+}
+
+#[test]
+fn a_retry_that_is_forced_where_nothing_failed_says_that_nothing_is_retried() {
+    let text = retried_text(&running(), &[]);
+    assert!(
+        text.starts_with(
+            "managedclustersupgrade.cluster.open-cluster-management.io/spring annotated, not retried\n"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("so no cluster is retried"), "{text}");
+}

@@ -1,0 +1,113 @@
+use super::*;
+use crate::render::fixtures::{complete, condition, now, running, stalled, unseen};
+use crate::upgrade::Verdict;
+
+#[test]
+fn a_running_upgrade_shows_progress_slots_and_what_it_waits_for() {
+    insta::assert_snapshot!(render(&running(), false, now(), Paint::Never));
+}
+
+#[test]
+fn a_stalled_upgrade_shows_its_cause_and_remedy() {
+    insta::assert_snapshot!(render(&stalled(), false, now(), Paint::Never));
+}
+
+#[test]
+fn a_complete_upgrade_has_a_full_bar() {
+    insta::assert_snapshot!(render(&complete(), true, now(), Paint::Never));
+}
+
+#[test]
+fn selected_is_shown_only_if_nothing_is_selected_or_its_message_has_notes() {
+    let is_shown = |status, message: &str| {
+        let condition = condition("Selected", status, "ManagedClustersSelected", message);
+        matters(&serde_json::from_value(condition).unwrap())
+    };
+    let note = "Placement a/b does not exist";
+    assert!(!is_shown("True", &conditions::selected_message(3, [])));
+    assert!(is_shown("True", &conditions::selected_message(3, [note])));
+    assert!(is_shown("False", &conditions::selected_message(0, [])));
+}
+
+#[test]
+fn an_upgrade_without_status_says_so() {
+    insta::assert_snapshot!(render(&unseen(), false, now(), Paint::Never));
+}
+
+#[test]
+fn a_paused_upgrade_with_an_unhandled_retry_says_both() {
+    let mut upgrade = running();
+    upgrade.paused = true;
+    upgrade.generation = 3;
+    upgrade.retry = "again".to_owned();
+    insta::assert_snapshot!(advice(&upgrade, Paint::Never));
+}
+
+#[test]
+fn a_finished_upgrade_that_is_paused_needs_nothing() {
+    let paused = Upgrade {
+        paused: true,
+        ..complete()
+    };
+    assert_eq!(advice(&paused, Paint::Never), "");
+}
+
+#[test]
+fn colour_only_adds_escapes() {
+    let coloured = render(&stalled(), false, now(), Paint::Ansi);
+    let coloured = Paint::Ansi.clean(&coloured);
+    let mut plain = String::new();
+    let mut escape = false;
+    for c in coloured.chars() {
+        match c {
+            '\u{1b}' => escape = true,
+            'm' if escape => escape = false,
+            _ if escape => {}
+            _ => plain.push(c),
+        }
+    }
+    assert_eq!(plain, render(&stalled(), false, now(), Paint::Never));
+    assert_ne!(coloured, plain);
+}
+
+#[test]
+fn a_line_says_what_moved() {
+    assert_eq!(
+        line(&running()),
+        "Upgrading  12/24 complete  canaries 2/2  in flight 5/10  failed 0  pending 6"
+    );
+    assert!(line(&stalled()).ends_with("Stalled (ClustersFailed): 1 cluster failed, 1 cluster is blocked"));
+    assert_eq!(line(&unseen()), "<unknown>  not processed yet");
+}
+
+#[test]
+fn a_bar_is_full_only_when_every_cluster_is_complete() {
+    let bar = |complete, total| {
+        progress(ClustersSummary {
+            total,
+            complete,
+            ..ClustersSummary::default()
+        })
+    };
+    assert!(bar(9999, 10_000).contains("#-]"));
+    assert!(bar(10_000, 10_000).contains("#] 10000/10000 complete (100%)"));
+    assert_eq!(bar(0, 0), "no clusters selected");
+}
+
+#[test]
+fn a_watcher_goes_on_ready_and_stalled_of_the_newest_spec_only() {
+    assert_eq!(complete().verdict(), Verdict::Ready);
+    assert!(matches!(stalled().verdict(), Verdict::Stalled(reason, _) if reason == "ClustersFailed"));
+    assert_eq!(running().verdict(), Verdict::Open);
+    assert_eq!(unseen().verdict(), Verdict::Open);
+    let edited = Upgrade {
+        generation: 3,
+        ..complete()
+    };
+    assert_eq!(edited.verdict(), Verdict::Open);
+    let retried = Upgrade {
+        retry: "now".to_owned(),
+        ..stalled()
+    };
+    assert_eq!(retried.verdict(), Verdict::Open);
+}

@@ -1,0 +1,68 @@
+use super::*;
+use crate::render::fixtures::{invalid, now, rows, running};
+
+fn why(cluster: &str, output: Option<Output>) -> String {
+    let rows = rows();
+    render(&running(), rows.of(cluster).unwrap(), output, now(), Paint::Never)
+}
+
+#[test]
+fn a_failed_cluster_is_explained_with_its_history_and_remedy() {
+    insta::assert_snapshot!(why("edge-17", None));
+}
+
+#[test]
+fn what_a_cluster_says_of_itself_steers_no_terminal() {
+    let rows = rows();
+    let mut row = rows.of("edge-17").unwrap().clone();
+    row.from_version = "\u{1b}]0;owned\u{7}\u{1b}[2J".to_owned();
+    row.to_version = "\u{202e}4.16".to_owned();
+    row.reason = "Bad\u{9b}2J".to_owned();
+    for output in [None, Some(Output::Json), Some(Output::Wide)] {
+        let text = render(&running(), &row, output, now(), Paint::Never);
+        let steers = |c: char| api::text::is_steering(c) && c != '\n';
+        assert!(!text.chars().any(steers), "{text:?}");
+    }
+}
+
+#[test]
+fn a_blocked_cluster_has_no_history() {
+    insta::assert_snapshot!(why("edge-20", None));
+}
+
+#[test]
+fn a_running_cluster_shows_its_open_step() {
+    insta::assert_snapshot!(why("edge-02", None));
+}
+
+#[test]
+fn a_degraded_pre_action_does_not_run() {
+    let mut row = rows().of("edge-02").unwrap().clone();
+    row.phase = Phase::PreActionDegraded;
+    let text = render(&running(), &row, None, now(), Paint::Never);
+    assert!(
+        text.contains("  degraded\n") && !text.contains("running\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn while_the_spec_is_invalid_only_its_correction_moves_a_cluster() {
+    let rows = rows();
+    let text = render(&invalid(), rows.of("edge-02").unwrap(), None, now(), Paint::Never);
+    assert!(
+        text.contains("Fix the spec") && text.contains("ConfigMap a appears twice"),
+        "{text}"
+    );
+    assert!(!text.contains("Nothing to do"), "{text}");
+}
+
+#[test]
+fn machines_get_every_key_for_every_cluster() {
+    insta::assert_snapshot!(why("edge-02", Some(Output::Json)));
+    let keys = |cluster| {
+        let value: Value = serde_json::from_str(&why(cluster, Some(Output::Json))).unwrap();
+        value.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(keys("edge-02"), keys("edge-20"));
+}

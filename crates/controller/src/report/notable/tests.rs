@@ -1,0 +1,99 @@
+use super::*;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
+
+fn status(conditions: &[(&str, &str, &str)]) -> ManagedClustersUpgradeStatus {
+    let conditions = conditions
+        .iter()
+        .map(|(type_, status, reason)| Condition {
+            type_: (*type_).to_owned(),
+            status: (*status).to_owned(),
+            reason: (*reason).to_owned(),
+            message: String::new(),
+            observed_generation: None,
+            last_transition_time: Time(Timestamp::UNIX_EPOCH),
+        })
+        .collect();
+    ManagedClustersUpgradeStatus {
+        conditions,
+        ..ManagedClustersUpgradeStatus::default()
+    }
+}
+
+fn reasons(previous: &ManagedClustersUpgradeStatus, next: &ManagedClustersUpgradeStatus) -> Vec<EventReason> {
+    of_status(previous, next, 0)
+        .into_iter()
+        .map(|(reason, _)| reason)
+        .collect()
+}
+
+#[test]
+fn a_flip_is_announced_once() {
+    let selected = status(&[("Selected", "True", "ManagedClustersSelected")]);
+    assert_eq!(reasons(&status(&[]), &selected), [EventReason::Selected]);
+    assert_eq!(reasons(&selected, &selected), []);
+}
+
+#[test]
+fn a_stall_is_announced_by_its_reason_and_again_when_the_reason_changes() {
+    let canary = status(&[("Stalled", "True", "CanaryFailed")]);
+    let failed = status(&[("Stalled", "True", "ClustersFailed")]);
+    assert_eq!(
+        reasons(&status(&[("Stalled", "False", "NotStalled")]), &canary),
+        [EventReason::CanaryFailed]
+    );
+    assert_eq!(reasons(&canary, &failed), [EventReason::Stalled]);
+    assert_eq!(reasons(&failed, &failed), []);
+}
+
+#[test]
+fn a_pause_that_ends_in_an_invalid_spec_is_no_resumption() {
+    let of = |state| ManagedClustersUpgradeStatus {
+        state: Some(state),
+        ..status(&[])
+    };
+    let paused = of(UpgradeState::Paused);
+    assert_eq!(
+        reasons(&paused, &of(UpgradeState::Upgrading)),
+        [EventReason::Resumed]
+    );
+    assert_eq!(reasons(&paused, &of(UpgradeState::Invalid)), []);
+    assert_eq!(reasons(&paused, &of(UpgradeState::Deleting)), []);
+}
+
+#[test]
+fn a_retry_tells_how_many_clusters_it_queued_again_even_if_none() {
+    let before = ManagedClustersUpgradeStatus {
+        observed_generation: Some(1),
+        ..status(&[])
+    };
+    let after = ManagedClustersUpgradeStatus {
+        observed_retry: Some("t".to_owned()),
+        ..before.clone()
+    };
+    for (retried, text) in [
+        (
+            0,
+            "No cluster has failed, so the retry changes nothing (annotation retry-failed=t)",
+        ),
+        (1, "1 failed cluster will be retried (annotation retry-failed=t)"),
+        (2, "2 failed clusters will be retried (annotation retry-failed=t)"),
+    ] {
+        assert_eq!(
+            of_status(&before, &after, retried),
+            [(EventReason::Retrying, text.to_owned())]
+        );
+        assert_eq!(api::message::violation(text), None, "{text}");
+    }
+}
+
+#[test]
+fn a_block_is_announced_unless_it_resolves_by_itself() {
+    let blocked = Record::from(rollout::testing::record(Phase::Blocked).reason(rollout::Reason::Conflict));
+    assert_eq!(of_record("c1", &blocked, true), None);
+    let (reason, text) = of_record("c1", &blocked, false).unwrap();
+    assert_eq!(reason, EventReason::ClusterBlocked);
+    assert!(text.starts_with("Cluster c1: Conflict: "), "{text}");
+    let failed = Record::from(rollout::testing::record(Phase::Failed));
+    assert!(of_record("c1", &failed, true).is_some());
+}

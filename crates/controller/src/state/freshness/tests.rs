@@ -1,0 +1,72 @@
+use super::*;
+use WatchKind::{Cluster, Work};
+
+fn leading() -> Freshness {
+    let freshness = Freshness::new(&[Cluster, Work]);
+    freshness.begin_term();
+    freshness
+}
+
+fn refresh(freshness: &Freshness) {
+    let generation = *freshness.wanted().borrow();
+    freshness.refreshed(Cluster, generation);
+    freshness.refreshed(Work, generation);
+}
+
+#[test]
+fn a_view_opens_when_every_kind_was_listed_since_the_term_began() {
+    let freshness = Freshness::new(&[Cluster, Work]);
+    refresh(&freshness);
+    assert!(freshness.is_complete() && !freshness.open(), "a follower's");
+    freshness.begin_term();
+    assert!(!freshness.open(), "those lists may be older than the term");
+    freshness.refreshed(Cluster, 1);
+    freshness.refreshed(Work, 0);
+    assert!(!freshness.open(), "a list of an earlier view arrived late");
+    freshness.refreshed(Work, 1);
+    assert!(!freshness.is_open(), "not before it is asked for");
+    assert!(freshness.open() && freshness.owns_records());
+    freshness.end_term();
+    assert!(!freshness.is_open() && !freshness.owns_records());
+}
+
+#[test]
+fn an_outage_closes_the_view_and_makes_every_watch_anew_once() {
+    let freshness = leading();
+    refresh(&freshness);
+    assert!(freshness.open());
+    freshness.lost(Work, true);
+    assert!(!freshness.is_open() && freshness.owns_records());
+    assert!(freshness.is_wanted(2));
+    freshness.lost(Cluster, true);
+    assert!(freshness.is_wanted(2), "they are being restarted already");
+    freshness.refreshed(Work, 2);
+    assert!(!freshness.open());
+    freshness.refreshed(Cluster, 2);
+    assert!(freshness.open());
+}
+
+#[test]
+fn a_watch_that_has_expired_is_made_anew_alone() {
+    let freshness = leading();
+    refresh(&freshness);
+    assert!(freshness.open());
+    freshness.lost(Work, false);
+    assert!(!freshness.is_open() && freshness.is_wanted(1));
+    freshness.refreshed(Work, 1);
+    assert!(freshness.open());
+}
+
+#[test]
+fn versions_that_go_back_are_told_once_and_old_news_do_not_count() {
+    let freshness = leading();
+    freshness.saw(Work, 1, 100);
+    assert_eq!(freshness.newer_than(Work, 100), None);
+    assert_eq!(freshness.newer_than(Work, 99), Some(100));
+    assert_eq!(freshness.newer_than(Cluster, 1), None);
+    let invalidated = freshness.invalidated();
+    freshness.discard_all();
+    assert!(invalidated.is_cancelled() && !freshness.invalidated().is_cancelled());
+    freshness.saw(Work, 1, 100);
+    assert_eq!(freshness.newer_than(Work, 99), None);
+}

@@ -1,0 +1,394 @@
+//! Rules about single writes: what a plan may create, change and delete.
+
+use chrono::{DateTime, Utc};
+
+use super::records::{has_succeeded, is_proven};
+use super::{Case, Checker, ViolationKind};
+use crate::model::{
+    Attempt, Cluster, ClusterState, DeleteReason, Eligibility, Operation, Phase, Reason, Record, RivalHold,
+    Selection, Stage, Step, StepStatus, StepWork, UpdateKind, Work,
+};
+
+/// True when the operation begins or advances a cluster.
+fn moves(operation: &Operation) -> bool {
+    matches!(operation, Operation::Create { .. } | Operation::Update { .. })
+}
+
+/// True when the operation gives a cluster a slot that it does not hold.
+pub(super) fn is_start(operation: &Operation, state: &ClusterState) -> bool {
+    let goes_on = state.record.phase.holds_slot() || state.record.phase == Phase::PostAction;
+    moves(operation) && !goes_on
+}
+
+fn gives_way(cluster: &Cluster) -> bool {
+    let hold = cluster.rival.as_ref().map(|rival| rival.hold);
+    hold == Some(RivalHold::Yielding)
+}
+
+fn live(cluster: &Cluster, step: Step) -> Option<&Work> {
+    match &cluster.works[step.index()] {
+        StepWork::Ours(work) if !work.terminating && !work.vanished => Some(work),
+        _ => None,
+    }
+}
+
+/// True when the record says that platform and operators are done.
+fn is_upgraded(record: &Record) -> bool {
+    let after = matches!(
+        record.reason,
+        Reason::PostActionFailed | Reason::PostActionTimeout
+    );
+    matches!(record.phase, Phase::Complete | Phase::PostAction) || (record.phase == Phase::Failed && after)
+}
+
+impl Checker<'_> {
+    /// While the upgrade is being deleted, only its own works may be deleted and nothing else may happen.
+    pub(super) fn check_deleting(&mut self, case: &Case<'_>) {
+        self.check_free(case);
+        for operation in &case.operations {
+            let slot = &case.cluster.works[operation.step().index()];
+            let unreadable = matches!(
+                slot,
+                StepWork::Unreadable {
+                    terminating: false,
+                    ..
+                }
+            );
+            let own = unreadable || live(case.cluster, operation.step()).is_some();
+            let deletes = matches!(
+                operation,
+                Operation::Delete {
+                    why: DeleteReason::UpgradeDeleted,
+                    ..
+                }
+            );
+            if matches!(operation, Operation::Read { .. }) {
+                continue;
+            }
+            if !deletes {
+                let text = format!("{operation:?} while the upgrade is being deleted");
+                self.report(ViolationKind::ActionWhileDeleting, Some(case.cluster), text);
+            } else if !own {
+                let text = format!("{operation:?} of a work that is not ours");
+                self.report(ViolationKind::ForeignTouched, Some(case.cluster), text);
+            }
+        }
+    }
+
+    pub(super) fn check_actions(&mut self, case: &Case<'_>) {
+        self.check_free(case);
+        if case
+            .operations
+            .iter()
+            .filter(|operation| moves(operation))
+            .count()
+            > 1
+        {
+            let text = format!("{:?}", case.operations);
+            self.report(ViolationKind::DoubleStart, Some(case.cluster), text);
+        }
+        for operation in &case.operations {
+            let Some(state) = case.state else {
+                let text = format!("{operation:?} of a dropped cluster");
+                self.report(ViolationKind::StartedBarred, Some(case.cluster), text);
+                continue;
+            };
+            match operation {
+                Operation::Create {
+                    step,
+                    attempt,
+                    started,
+                    ..
+                } => {
+                    self.check_place(case.cluster, *step);
+                    self.check_move(case.cluster, state, operation, attempt, *started);
+                }
+                Operation::Update {
+                    attempt,
+                    started,
+                    kind,
+                    ..
+                } => {
+                    self.check_update(case.cluster, *kind);
+                    self.check_move(case.cluster, state, operation, attempt, *started);
+                }
+                Operation::MarkSoak { step, started, .. } => {
+                    self.check_mark(case.cluster, state, *step, *started);
+                }
+                Operation::Delete { step, why, .. } => {
+                    self.check_delete(case.cluster, state, *step, *why);
+                }
+                Operation::Read { .. } => {}
+            }
+        }
+    }
+
+    fn check_free(&mut self, case: &Case<'_>) {
+        if case.operations.is_empty() {
+            return;
+        }
+        if case.cluster.busy.is_some() {
+            let text = format!("{:?} while another write is in progress", case.operations);
+            self.report(ViolationKind::BusyTouched, Some(case.cluster), text);
+        }
+        if case
+            .cluster
+            .backoff
+            .as_ref()
+            .is_some_and(|backoff| self.now < backoff.until)
+        {
+            let text = format!("{:?} inside a backoff", case.operations);
+            self.report(ViolationKind::BackoffIgnored, Some(case.cluster), text);
+        }
+    }
+
+    /// A creation needs a name that is free, as far as is known.
+    fn check_place(&mut self, cluster: &Cluster, step: Step) {
+        let free = match &cluster.works[step.index()] {
+            StepWork::Absent => true,
+            StepWork::Ours(work) => work.vanished,
+            StepWork::Foreign { retry_at }
+            | StepWork::ForeignTerminating { retry_at }
+            | StepWork::Refused { retry_at, .. } => *retry_at <= self.now,
+            StepWork::Rival { .. } | StepWork::Unreadable { .. } => false,
+        };
+        if !free {
+            let text = format!(
+                "{step:?} is created where there is {:?}",
+                cluster.works[step.index()]
+            );
+            self.report(ViolationKind::WorkOverwritten, Some(cluster), text);
+        }
+    }
+
+    fn check_update(&mut self, cluster: &Cluster, kind: UpdateKind) {
+        let founded = match &cluster.works[Step::Platform.index()] {
+            StepWork::Ours(work) => !work.terminating && !work.vanished && kind != UpdateKind::TakeOver,
+            StepWork::Rival { terminating: false } => gives_way(cluster) && kind == UpdateKind::TakeOver,
+            _ => false,
+        };
+        if !founded {
+            let text = format!("{kind:?} of {:?}", cluster.works[Step::Platform.index()]);
+            self.report(ViolationKind::UpdateUnfounded, Some(cluster), text);
+        }
+    }
+
+    /// Rules that every creation and update must obey.
+    fn check_move(
+        &mut self,
+        cluster: &Cluster,
+        state: &ClusterState,
+        operation: &Operation,
+        attempt: &Attempt,
+        started: DateTime<Utc>,
+    ) {
+        let step = operation.step();
+        if cluster.unsettled.is_some_and(|unsettled| unsettled != step) {
+            let text = format!("{step:?} while {:?} is not settled", cluster.unsettled);
+            self.report(ViolationKind::UnsettledPassed, Some(cluster), text);
+        }
+        let recorded = cluster.record.as_ref().map(|record| &record.attempt.revision);
+        if cluster.selection != Selection::In
+            && recorded.is_some_and(|revision| *revision != self.policy.revision)
+        {
+            let text = format!("{step:?} belongs to a spec under which the cluster was never selected");
+            self.report(ViolationKind::StartedBarred, Some(cluster), text);
+        }
+        self.check_announced(cluster, state, attempt);
+        self.check_order(cluster, state, step);
+        self.check_version(cluster, step);
+        let clock = state.record.stages[Stage::from(step).index()].map(|stage| stage.started);
+        if started != self.now && Some(started) != clock {
+            let text = format!("{step:?} has a clock that starts at {started}");
+            self.report(ViolationKind::ClockReset, Some(cluster), text);
+        }
+        if is_start(operation, state) {
+            if let Some(late) = cluster.late {
+                let text = format!("{step:?} starts while a creation of {late:?} may still be carried out");
+                self.report(ViolationKind::UnsettledPassed, Some(cluster), text);
+            }
+            self.check_may_start(cluster, state);
+        } else if clock.is_some_and(|clock| clock != started) {
+            let text = format!("{step:?} has a clock that starts at {started} instead of {clock:?}");
+            self.report(ViolationKind::ClockReset, Some(cluster), text);
+        }
+    }
+
+    /// On a cluster that runs a newer version than the target, neither the pre-action nor the update may begin.
+    fn check_version(&mut self, cluster: &Cluster, step: Step) {
+        let leads_to_target = matches!(step, Step::PreAction | Step::Platform)
+            && self.policy.steps[Step::Platform.index()].is_some();
+        if self.policy.allow_downgrade || !leads_to_target {
+            return;
+        }
+        let known = |text: &str| semver::Version::parse(text).ok();
+        let newer = known(&cluster.version)
+            .zip(known(&self.policy.target))
+            .is_some_and(|(runs, target)| target.cmp_precedence(&runs).is_lt());
+        if newer {
+            let text = format!(
+                "{step:?} leads to {}, but the cluster runs {}",
+                self.policy.target, cluster.version
+            );
+            self.report(ViolationKind::Downgrade, Some(cluster), text);
+        }
+    }
+
+    fn check_announced(&mut self, cluster: &Cluster, state: &ClusterState, attempt: &Attempt) {
+        let first = || {
+            let mut works = Step::ALL.into_iter().filter_map(|step| live(cluster, step));
+            attempt.retry.is_empty() && works.all(|work| work.attempt == *attempt)
+        };
+        let announced = cluster
+            .written
+            .as_deref()
+            .map_or_else(first, |written| written.attempt == *attempt);
+        if !announced || *attempt != state.record.attempt {
+            let text = format!("{attempt:?} is not the attempt of the written record");
+            self.report(ViolationKind::Unannounced, Some(cluster), text);
+        }
+    }
+
+    fn check_order(&mut self, cluster: &Cluster, state: &ClusterState, step: Step) {
+        let Some(before) = step.index().checked_sub(1) else {
+            self.check_requested(cluster, step);
+            return;
+        };
+        self.check_requested(cluster, step);
+        // If an edit adds a step before the one that the cluster had reached, the added step is not required.
+        let reached = |phase: Phase| match phase {
+            Phase::Initialized | Phase::Partial => Step::Platform.index(),
+            Phase::Operators => Step::Operators.index(),
+            Phase::Soaking | Phase::PostAction => Step::PostAction.index(),
+            _ => 0,
+        };
+        let had = cluster
+            .record
+            .as_deref()
+            .map_or(0, |record| reached(record.phase));
+        let reached = had.max(if cluster.record.is_none() {
+            reached(state.record.phase)
+        } else {
+            0
+        });
+        for earlier in &Step::ALL[..=before] {
+            let needed = self.policy.steps[earlier.index()].is_some() && earlier.index() >= reached;
+            if needed && !is_proven(cluster, &state.record, (*earlier).into()) {
+                let text = format!("{step:?} before {earlier:?} succeeded");
+                self.report(ViolationKind::StepOrder, Some(cluster), text);
+            }
+        }
+    }
+
+    fn check_requested(&mut self, cluster: &Cluster, step: Step) {
+        if self.policy.steps[step.index()].is_none() {
+            let text = format!("{step:?} is not requested");
+            self.report(ViolationKind::StepOrder, Some(cluster), text);
+        }
+    }
+
+    /// Gates that concern only this cluster. Gates of the fleet are in [`super::fleetwide`].
+    fn check_may_start(&mut self, cluster: &Cluster, state: &ClusterState) {
+        let under_way = [Step::Platform, Step::Operators, Step::PostAction]
+            .into_iter()
+            .any(|step| is_proven(cluster, &state.record, step.into()));
+        let unreadable = cluster
+            .works
+            .iter()
+            .any(|slot| matches!(slot, StepWork::Unreadable { .. }));
+        let barred = if unreadable {
+            Some("one of its works cannot be read")
+        } else if cluster.gone {
+            Some("the cluster is gone")
+        } else if cluster.selection != Selection::In && !under_way {
+            Some("the cluster is not selected")
+        } else if cluster.eligibility != Eligibility::Eligible {
+            Some("the cluster is blocked or unavailable")
+        } else if cluster.rival.is_some() && !gives_way(cluster) {
+            Some("another upgrade holds the cluster")
+        } else {
+            None
+        };
+        if let Some(text) = barred {
+            self.report(ViolationKind::StartedBarred, Some(cluster), text);
+        }
+    }
+
+    fn check_mark(&mut self, cluster: &Cluster, state: &ClusterState, step: Step, started: DateTime<Utc>) {
+        let soaks = state.record.phase == Phase::Soaking;
+        let clock = state.record.stages[Stage::Soak.index()].map(|stage| stage.started);
+        let carrier = matches!(step, Step::Platform | Step::Operators);
+        if !soaks || clock != Some(started) || !carrier || live(cluster, step).is_none() {
+            let text = format!("soak of {step:?} from {started} in {:?}", state.record.phase);
+            self.report(ViolationKind::SoakUnfounded, Some(cluster), text);
+        }
+    }
+
+    fn check_delete(&mut self, cluster: &Cluster, state: &ClusterState, step: Step, why: DeleteReason) {
+        let Some(work) = live(cluster, step) else {
+            let superseded = why == DeleteReason::Superseded
+                && step != Step::Platform
+                && gives_way(cluster)
+                && matches!(
+                    cluster.works[step.index()],
+                    StepWork::Rival { terminating: false }
+                );
+            if !superseded {
+                let text = format!("{why:?} of {step:?}: {:?}", cluster.works[step.index()]);
+                self.report(ViolationKind::ForeignTouched, Some(cluster), text);
+            }
+            return;
+        };
+        let written = cluster
+            .written
+            .as_deref()
+            .filter(|written| written.attempt == state.record.attempt);
+        if step == Step::Platform {
+            let done = written.is_some_and(is_upgraded) && is_upgraded(&state.record);
+            if !done || why != DeleteReason::Complete {
+                let text = format!("{why:?}, written: {:?}", cluster.written);
+                self.report(ViolationKind::PlatformDeleted, Some(cluster), text);
+            }
+            return;
+        }
+        let grounded = match why {
+            DeleteReason::Complete => {
+                step == Step::Operators && written.is_some_and(is_upgraded) && is_upgraded(&state.record)
+            }
+            DeleteReason::AllComplete => self.all_complete(step),
+            DeleteReason::Leftover => !self.serves(cluster, state, step, work),
+            DeleteReason::LeftSelection => {
+                step == Step::PreAction
+                    && cluster.selection != Selection::In
+                    && !state.record.phase.is_started()
+            }
+            DeleteReason::Superseded | DeleteReason::UpgradeDeleted => false,
+        };
+        if !grounded {
+            let text = format!("{why:?} of {step:?} in {:?}", state.record.phase);
+            self.report(ViolationKind::DeletedUnfinished, Some(cluster), text);
+        }
+    }
+
+    /// True when every listed cluster is complete and its written record says so
+    /// (`docs/design/rules.md#action-clean-up`).
+    fn all_complete(&self, step: Step) -> bool {
+        self.plan.clusters.iter().all(|state| {
+            state.record.phase == Phase::Complete
+                || (state.record.phase == Phase::PostAction && step == Step::PreAction)
+        })
+    }
+
+    /// True when the work belongs to the attempt and its step still needs it.
+    fn serves(&self, cluster: &Cluster, state: &ClusterState, step: Step, work: &Work) -> bool {
+        if self.policy.steps[step.index()].is_none() {
+            return has_succeeded(&state.record, step.into());
+        }
+        let announced = match cluster.written.as_deref() {
+            Some(written) => written.attempt == state.record.attempt,
+            None => true,
+        };
+        let running = work.attempt == state.record.attempt && work.status != StepStatus::Succeeded;
+        !announced || running || has_succeeded(&state.record, step.into())
+    }
+}
