@@ -6,17 +6,19 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::forecast::Run;
-use crate::model::{Action, Cluster, Policy, Step, StepStatus, StepWork, Work};
+use crate::model::{Cluster, Operation, Policy, Step, StepStatus, StepWork, Work};
 
 /// The end of a step on a cluster.
 type End = (DateTime<Utc>, Arc<str>, usize);
+
+/// When each step of a cluster ends, and whether it fails then.
+type StepEnds = [Option<(DateTime<Utc>, bool)>; 4];
 
 /// Every step that is under way.
 pub(super) struct Agents<'a> {
     run: &'a dyn Fn(&str, Step) -> Run,
     ends: BTreeSet<End>,
-    /// The same by cluster, and whether the step fails.
-    by_cluster: BTreeMap<Arc<str>, [Option<(DateTime<Utc>, bool)>; 4]>,
+    by_cluster: BTreeMap<Arc<str>, StepEnds>,
 }
 
 impl<'a> Agents<'a> {
@@ -78,32 +80,45 @@ impl<'a> Agents<'a> {
             }
             let step = Step::ALL[step];
             let of_cluster = self.by_cluster.get(&cluster);
-            let fails = of_cluster.and_then(|steps| steps[step.index()]).is_some_and(|(_, fails)| fails);
+            let fails = of_cluster
+                .and_then(|steps| steps[step.index()])
+                .is_some_and(|(_, fails)| fails);
             self.cancel(&cluster, step);
             ended.push((cluster, step, at, fails));
         }
         ended
     }
 
-    /// Carries out one action at `at`. The step that it begins counts from there on.
-    pub(super) fn carry_out(&mut self, at: DateTime<Utc>, policy: &Policy, cluster: &mut Cluster, action: &Action) {
-        match action {
-            Action::Create { step, attempt, started, .. } => {
+    /// Carries out one operation at `at`. The step that it begins counts from there on.
+    pub(super) fn carry_out(
+        &mut self,
+        at: DateTime<Utc>,
+        policy: &Policy,
+        cluster: &mut Cluster,
+        operation: &Operation,
+    ) {
+        match operation {
+            Operation::Create {
+                step,
+                attempt,
+                started,
+                ..
+            } => {
                 self.put(at, policy, cluster, *step, (attempt.clone(), *started));
             }
-            Action::Update { attempt, started, .. } => {
+            Operation::Update { attempt, started, .. } => {
                 self.put(at, policy, cluster, Step::Platform, (attempt.clone(), *started));
             }
-            Action::MarkSoak { step, started, .. } => {
+            Operation::MarkSoak { step, started, .. } => {
                 if let StepWork::Ours(work) = &mut cluster.works[step.index()] {
                     Arc::make_mut(work).soak_started = Some(*started);
                 }
             }
-            Action::Delete { step, .. } => {
+            Operation::Delete { step, .. } => {
                 self.cancel(&cluster.name, *step);
                 cluster.works[step.index()] = StepWork::Absent;
             }
-            Action::Read { step, .. } => {
+            Operation::Read { step, .. } => {
                 cluster.read = Some((*step, at));
             }
         }
@@ -117,7 +132,9 @@ impl<'a> Agents<'a> {
         step: Step,
         (attempt, started): (crate::model::Attempt, DateTime<Utc>),
     ) {
-        let hash = policy.steps[step.index()].clone().unwrap_or_else(|| Arc::from(""));
+        let hash = policy.steps[step.index()]
+            .clone()
+            .unwrap_or_else(|| Arc::from(""));
         cluster.works[step.index()] = StepWork::Ours(Arc::new(Work {
             attempt,
             hash,

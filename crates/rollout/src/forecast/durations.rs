@@ -13,7 +13,10 @@ impl Samples {
     /// Samples as they were measured; `None` if there are none. Negative times count as zero.
     #[must_use]
     pub fn new(measured: impl IntoIterator<Item = TimeDelta>) -> Option<Samples> {
-        let mut sorted: Vec<TimeDelta> = measured.into_iter().map(|time| time.max(TimeDelta::zero())).collect();
+        let mut sorted: Vec<TimeDelta> = measured
+            .into_iter()
+            .map(|time| time.max(TimeDelta::zero()))
+            .collect();
         sorted.sort_unstable();
         (!sorted.is_empty()).then_some(Samples(sorted))
     }
@@ -41,7 +44,11 @@ impl Samples {
         let last = self.0.len() - 1;
         #[expect(clippy::cast_precision_loss, reason = "there are not 2^52 samples")]
         let position = share.clamp(0.0, 1.0) * last as f64;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the last index")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "between 0 and the last index"
+        )]
         let below = position.floor() as usize;
         let above = (below + 1).min(last);
         self.0[below] + scaled(self.0[above] - self.0[below], position.fract())
@@ -49,7 +56,11 @@ impl Samples {
 }
 
 fn scaled(time: TimeDelta, factor: f64) -> TimeDelta {
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "times of a rollout in milliseconds")]
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "times of a rollout in milliseconds"
+    )]
     let milliseconds = (time.num_milliseconds() as f64 * factor).round() as i64;
     TimeDelta::milliseconds(milliseconds)
 }

@@ -16,7 +16,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::forecast::Run;
 use crate::forecast::agents::{self, Agents};
 use crate::model::{
-    Action, Cluster, Eligibility, Fleet, Phase, Plan, Policy, Record, Selection, Step, StepWork,
+    Cluster, Eligibility, Fleet, Operation, Phase, Plan, Policy, Record, Selection, Step, StepWork,
 };
 
 /// Blockers that only a human removes are not tried again within a forecast.
@@ -43,7 +43,7 @@ pub(super) struct LiveFleet<'a> {
 
 /// What a plan changed.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(super) struct PlanChanges {
     /// Something changed, so the next plan may differ.
     pub(super) any: bool,
     /// Clusters that changed their phase.
@@ -53,7 +53,11 @@ pub(super) struct Changes {
 }
 
 impl<'a> LiveFleet<'a> {
-    pub(super) fn new(now: DateTime<Utc>, mut fleet: Fleet, run: &'a dyn Fn(&str, Step) -> Run) -> LiveFleet<'a> {
+    pub(super) fn new(
+        now: DateTime<Utc>,
+        mut fleet: Fleet,
+        run: &'a dyn Fn(&str, Step) -> Run,
+    ) -> LiveFleet<'a> {
         let mut agents = Agents::new(run);
         for cluster in &mut fleet.clusters {
             (cluster.busy, cluster.backoff, cluster.read) = (None, None, None);
@@ -61,7 +65,9 @@ impl<'a> LiveFleet<'a> {
             for step in Step::ALL {
                 let work = &mut cluster.works[step.index()];
                 match work {
-                    StepWork::Foreign { retry_at } | StepWork::Refused { retry_at, .. } => *retry_at = now + NEVER,
+                    StepWork::Foreign { retry_at } | StepWork::Refused { retry_at, .. } => {
+                        *retry_at = now + NEVER;
+                    }
                     StepWork::ForeignTerminating { .. } | StepWork::Rival { terminating: true } => {
                         *work = StepWork::Absent;
                     }
@@ -103,7 +109,12 @@ impl<'a> LiveFleet<'a> {
 
     /// True when there are canaries and all of them are complete.
     pub(super) fn are_canaries_complete(&self, policy: &Policy) -> bool {
-        let mut canaries = self.fleet.clusters.iter().filter(|cluster| cluster.canary).peekable();
+        let mut canaries = self
+            .fleet
+            .clusters
+            .iter()
+            .filter(|cluster| cluster.canary)
+            .peekable();
         canaries.peek().is_some()
             && canaries.all(|cluster| {
                 let record = cluster.record.as_deref();
@@ -139,17 +150,17 @@ impl<'a> LiveFleet<'a> {
         }
     }
 
-    /// Keeps the records of a plan and carries out its actions.
-    pub(super) fn carry_out(&mut self, now: DateTime<Utc>, policy: &Policy, plan: &Plan) -> Changes {
-        let mut changes = Changes::default();
+    /// Keeps the records of a plan and carries out its operations.
+    pub(super) fn carry_out(&mut self, now: DateTime<Utc>, policy: &Policy, plan: &Plan) -> PlanChanges {
+        let mut changes = PlanChanges::default();
         self.keep_records(now, plan, &mut changes);
-        for action in &plan.actions {
-            let Some(index) = position(&self.fleet, action.cluster()) else {
+        for operation in &plan.operations {
+            let Some(index) = position(&self.fleet, operation.cluster()) else {
                 continue;
             };
             let cluster = &mut self.fleet.clusters[index];
-            let takes_slot = action.step() != Step::PostAction
-                && matches!(action, Action::Create { .. } | Action::Update { .. })
+            let takes_slot = operation.step() != Step::PostAction
+                && matches!(operation, Operation::Create { .. } | Operation::Update { .. })
                 && !phase(cluster).is_some_and(Phase::holds_slot);
             let at = if takes_slot {
                 self.released.pop_front()
@@ -160,13 +171,13 @@ impl<'a> LiveFleet<'a> {
             if takes_slot {
                 changes.started.push((Arc::clone(&cluster.name), at));
             }
-            self.agents.carry_out(at, policy, cluster, action);
+            self.agents.carry_out(at, policy, cluster, operation);
             changes.any = true;
         }
         changes
     }
 
-    fn keep_records(&mut self, now: DateTime<Utc>, plan: &Plan, changes: &mut Changes) {
+    fn keep_records(&mut self, now: DateTime<Utc>, plan: &Plan, changes: &mut PlanChanges) {
         let before = self.fleet.clusters.len();
         let mut states = plan.clusters.iter().peekable();
         let (news, released) = (&self.news, &mut self.released);
@@ -176,7 +187,10 @@ impl<'a> LiveFleet<'a> {
             };
             let known = cluster.record.as_ref();
             if known.is_some_and(|known| Arc::ptr_eq(known, &state.record))
-                && cluster.written.as_ref().is_some_and(|written| Arc::ptr_eq(written, &state.record))
+                && cluster
+                    .written
+                    .as_ref()
+                    .is_some_and(|written| Arc::ptr_eq(written, &state.record))
             {
                 return true;
             }
@@ -224,7 +238,7 @@ impl<'a> LiveFleet<'a> {
         };
         if cluster.canary
             || cluster.selection != Selection::In
-            || record.is_unreadable()
+            || record.unreadable
             || self.agents.is_running(&cluster.name)
         {
             return Fate::Moves;
@@ -245,30 +259,42 @@ impl<'a> LiveFleet<'a> {
         if self.waiting.is_empty() {
             return;
         }
-        let mut free = policy.max_concurrency.of(self.total).max(1);
-        for cluster in &self.fleet.clusters {
-            let starts = phase(cluster).is_none_or(|phase| phase == Phase::Pending) && !cluster.canary;
-            let holds = phase(cluster).is_some_and(Phase::holds_slot) && self.agents.is_running(&cluster.name);
-            free = free.saturating_sub(usize::from(starts || holds));
-        }
-        for _ in 0..free {
-            let Some((name, cluster)) = self.waiting.pop_first() else {
+        let slots = policy.max_concurrency.of(self.total).max(1);
+        let clusters = || self.fleet.clusters.iter();
+        let held = clusters().filter(|cluster| {
+            phase(cluster).is_some_and(Phase::holds_slot) && self.agents.is_running(&cluster.name)
+        });
+        let free = slots.saturating_sub(held.count());
+        // A cluster in flight that is queued again may come after clusters that still wait. One that may not start after
+        // all does not count: too many clusters are planned for then, which changes nothing.
+        let queued = clusters().filter(|cluster| matches!(self.fate(cluster, policy), Fate::Waits));
+        let queued: Vec<Arc<str>> = queued.map(|cluster| Arc::clone(&cluster.name)).collect();
+        let mut let_in = 0;
+        while let Some(entry) = self.waiting.first_entry() {
+            let ahead = queued.partition_point(|name| name < entry.key());
+            if ahead + let_in >= free {
                 return;
-            };
-            if let Err(index) = self.search(&name) {
+            }
+            let_in += 1;
+            let cluster = entry.remove();
+            if let Err(index) = self.search(&cluster.name) {
                 self.fleet.clusters.insert(index, cluster);
             }
         }
     }
 
     fn search(&self, name: &str) -> Result<usize, usize> {
-        self.fleet.clusters.binary_search_by(|cluster| (*cluster.name).cmp(name))
+        self.fleet
+            .clusters
+            .binary_search_by(|cluster| (*cluster.name).cmp(name))
     }
 
     /// Puts the whole fleet together again.
     pub(super) fn restore(&mut self, policy: &mut Policy) {
         self.fleet.clusters.append(&mut self.settled);
-        self.fleet.clusters.extend(std::mem::take(&mut self.waiting).into_values());
+        self.fleet
+            .clusters
+            .extend(std::mem::take(&mut self.waiting).into_values());
         self.fleet.clusters.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         self.settled_failures = 0;
         policy.max_failures = self.max_failures;
@@ -320,6 +346,8 @@ fn lower(limit: &mut Option<Limit>) -> bool {
 }
 
 fn position(fleet: &Fleet, name: &str) -> Option<usize> {
-    let found = fleet.clusters.binary_search_by(|cluster| (*cluster.name).cmp(name));
+    let found = fleet
+        .clusters
+        .binary_search_by(|cluster| (*cluster.name).cmp(name));
     found.ok()
 }

@@ -150,7 +150,9 @@ pub fn forecast(
     };
     let first = player.settle()?;
     let slots = first.summary.max_concurrency;
-    player.live.fix_limits(&mut player.policy, first.summary.clusters.total);
+    player
+        .live
+        .fix_limits(&mut player.policy, first.summary.clusters.total);
     if options.reduced {
         player.live.reduce(&mut player.policy);
     }

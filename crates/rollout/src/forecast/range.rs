@@ -40,7 +40,9 @@ pub fn end_range(
     draws: u32,
 ) -> Option<EndRange> {
     let schedule = Schedule::new(now, policy, fleet, forecast)?;
-    let mut ends: Vec<Drawn> = (0..draws).map(|draw| schedule.draw(durations, u64::from(draw))).collect();
+    let mut ends: Vec<Drawn> = (0..draws)
+        .map(|draw| schedule.draw(durations, u64::from(draw)))
+        .collect();
     ends.sort_unstable_by_key(|drawn| drawn.end);
     let of = |percent: usize| ends.get((ends.len() * percent).div_ceil(100).saturating_sub(1));
     Some(EndRange {
@@ -78,14 +80,19 @@ struct Drawn {
 }
 
 /// How long a cluster holds its slot, and how long the rest takes; `fails` while it holds the slot.
-struct Course {
+struct DrawnCourse {
     holds: TimeDelta,
     rest: TimeDelta,
     fails: bool,
 }
 
 impl<'a> Schedule<'a> {
-    fn new(now: DateTime<Utc>, policy: &'a Policy, fleet: &Fleet, forecast: &Forecast) -> Option<Schedule<'a>> {
+    fn new(
+        now: DateTime<Utc>,
+        policy: &'a Policy,
+        fleet: &Fleet,
+        forecast: &Forecast,
+    ) -> Option<Schedule<'a>> {
         let total = forecast.counts.total;
         let mut schedule = Schedule {
             now,
@@ -104,12 +111,12 @@ impl<'a> Schedule<'a> {
             if !phase.is_some_and(Phase::holds_slot) {
                 continue;
             }
-            let under_way = [Step::Operators, Step::Platform, Step::PreAction].into_iter().find_map(|step| {
-                match cluster.step_work(step) {
+            let under_way = [Step::Operators, Step::Platform, Step::PreAction]
+                .into_iter()
+                .find_map(|step| match cluster.step_work(step) {
                     StepWork::Ours(work) => Some((step, work.started)),
                     _ => None,
-                }
-            });
+                });
             if let Some((step, started)) = under_way {
                 schedule.in_flight.push(InFlight {
                     name: Arc::clone(&cluster.name),
@@ -120,7 +127,9 @@ impl<'a> Schedule<'a> {
             }
         }
         let canary = |name: &Arc<str>| {
-            let found = forecast.clusters.binary_search_by(|cluster| cluster.name.cmp(name));
+            let found = forecast
+                .clusters
+                .binary_search_by(|cluster| cluster.name.cmp(name));
             found.is_ok_and(|index| forecast.clusters[index].canary)
         };
         for (_, name) in &forecast.starts {
@@ -183,17 +192,24 @@ impl<'a> Schedule<'a> {
     }
 
     /// The course of a cluster from this step on.
-    fn course(&self, durations: &Durations, draw: u64, name: &str, from: Step) -> Course {
+    fn course(&self, durations: &Durations, draw: u64, name: &str, from: Step) -> DrawnCourse {
         let mut holds = TimeDelta::zero();
         for step in [Step::PreAction, Step::Platform, Step::Operators] {
             if step < from || !self.policy.wants(step) {
                 continue;
             }
             let limit = self.policy.timeout(step);
-            let takes = durations.run(draw, name, step).takes.filter(|takes| *takes < limit);
+            let takes = durations
+                .run(draw, name, step)
+                .takes
+                .filter(|takes| *takes < limit);
             holds += takes.unwrap_or(limit);
             if takes.is_none() {
-                return Course { holds, rest: TimeDelta::zero(), fails: true };
+                return DrawnCourse {
+                    holds,
+                    rest: TimeDelta::zero(),
+                    fails: true,
+                };
             }
         }
         let mut rest = self.policy.soak().unwrap_or_default();
@@ -202,7 +218,11 @@ impl<'a> Schedule<'a> {
             let takes = durations.run(draw, name, Step::PostAction).takes;
             rest += takes.map_or(limit, |takes| takes.min(limit));
         }
-        Course { holds, rest, fails: false }
+        DrawnCourse {
+            holds,
+            rest,
+            fails: false,
+        }
     }
 }
 

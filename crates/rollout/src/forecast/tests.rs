@@ -1,4 +1,3 @@
-
 use chrono::TimeDelta;
 use proptest::prelude::*;
 
@@ -31,18 +30,28 @@ fn play(policy: PolicyBuilder, fleet: FleetBuilder, run: &dyn Fn(&str, Step) -> 
 /// The starts as `name@seconds`.
 fn starts(forecast: &Forecast) -> Vec<String> {
     let second = |time: DateTime<Utc>| (time - at(0)).num_seconds();
-    forecast.starts.iter().map(|(time, name)| format!("{name}@{}", second(*time))).collect()
+    forecast
+        .starts
+        .iter()
+        .map(|(time, name)| format!("{name}@{}", second(*time)))
+        .collect()
 }
 
 fn course<'a>(forecast: &'a Forecast, name: &str) -> &'a ClusterForecast {
-    forecast.clusters.iter().find(|cluster| *cluster.name == *name).unwrap()
+    forecast
+        .clusters
+        .iter()
+        .find(|cluster| *cluster.name == *name)
+        .unwrap()
 }
 
 #[test]
 fn clusters_start_by_name_as_slots_become_free() {
-    let forecast = play(policy().max_concurrency(2), clusters(&["a", "b", "c", "d"]), &|name, _| {
-        minutes(if name == "a" { 30 } else { 60 })
-    });
+    let forecast = play(
+        policy().max_concurrency(2),
+        clusters(&["a", "b", "c", "d"]),
+        &|name, _| minutes(if name == "a" { 30 } else { 60 }),
+    );
     assert_eq!(starts(&forecast), ["a@0", "b@0", "c@1800", "d@3600"]);
     assert_eq!(forecast.end, at(2 * HOUR));
     assert_eq!((forecast.peak, forecast.slots), (2, 2));
@@ -63,7 +72,14 @@ fn the_other_clusters_start_when_the_canaries_have_soaked() {
 fn a_step_that_never_ends_fails_at_its_time_limit_and_releases_the_slot() {
     let policy = policy().max_concurrency(1).timeouts(2 * HOUR, 600);
     let forecast = play(policy, clusters(&["a", "b"]), &|name, _| {
-        if name == "a" { Run { takes: None, fails: false } } else { minutes(60) }
+        if name == "a" {
+            Run {
+                takes: None,
+                fails: false,
+            }
+        } else {
+            minutes(60)
+        }
     });
     assert_eq!(starts(&forecast), ["a@0", "b@7200"]);
     assert_eq!(course(&forecast, "a").phase, Phase::Failed);
@@ -73,8 +89,14 @@ fn a_step_that_never_ends_fails_at_its_time_limit_and_releases_the_slot() {
 
 #[test]
 fn too_many_failures_stop_the_rollout_at_the_time_of_the_failure() {
-    let policy = policy().max_concurrency(1).timeouts(2 * HOUR, 600).max_failures(Limit::Count(1));
-    let forecast = play(policy, clusters(&["a", "b", "c"]), &|_, _| Run { takes: None, fails: false });
+    let policy = policy()
+        .max_concurrency(1)
+        .timeouts(2 * HOUR, 600)
+        .max_failures(Limit::Count(1));
+    let forecast = play(policy, clusters(&["a", "b", "c"]), &|_, _| Run {
+        takes: None,
+        fails: false,
+    });
     assert_eq!(starts(&forecast), ["a@0", "b@7200"]);
     assert_eq!(forecast.max_failures_exceeded, Some(at(4 * HOUR)));
     assert_eq!(course(&forecast, "c").reason, Reason::MaxFailuresExceeded);
@@ -187,15 +209,27 @@ fn the_range_agrees_with_the_forecast_of_the_same_draw() {
         if index % 20 == 7 { fleet.canary() } else { fleet }
     });
     let fleet = fleet.build();
-    let policy = policy().pre_action().operators().post_action().canaries().soak(900).max_concurrency(9).build();
+    let policy = policy()
+        .pre_action()
+        .operators()
+        .post_action()
+        .canaries()
+        .soak(900)
+        .max_concurrency(9)
+        .build();
     for seed in 0..10 {
         let durations = durations(0.02, seed);
-        let forecast = forecast(at(0), &policy, fleet.clone(), EXACT, &|name, step| durations.run(0, name, step));
+        let forecast = forecast(at(0), &policy, fleet.clone(), EXACT, &|name, step| {
+            durations.run(0, name, step)
+        });
         let forecast = forecast.unwrap();
         let range = end_range(at(0), &policy, &fleet, &forecast, &durations, 1).unwrap();
         let (drawn, played) = (range.p50 - at(0), forecast.end - at(0));
         let apart = (drawn - played).abs();
-        assert!(apart * 100 <= played, "seed {seed}: drawn {drawn}, played {played}");
+        assert!(
+            apart * 100 <= played,
+            "seed {seed}: drawn {drawn}, played {played}"
+        );
     }
 }
 
@@ -263,7 +297,7 @@ fn kind() -> impl Strategy<Value = Kind> {
 }
 
 fn build(kinds: &[Kind]) -> FleetBuilder {
-    let added = kinds.iter().enumerate().fold(fleet(), |fleet, (index, kind)| {
+    kinds.iter().enumerate().fold(fleet(), |fleet, (index, kind)| {
         let fleet = fleet.cluster(&format!("c{index:02}"));
         match kind {
             Kind::Fresh => fleet,
@@ -273,32 +307,35 @@ fn build(kinds: &[Kind]) -> FleetBuilder {
             Kind::Rival => fleet.rival(RivalHold::Active),
             Kind::Left => fleet.left(-1),
             Kind::Done => fleet.record(record(Phase::Complete).succeeded(Stage::Platform, -7200)),
-            Kind::Failed => fleet.record(
-                record(Phase::Failed)
-                    .reason(Reason::ClusterUpgradeTimeout)
-                    .done(Stage::Platform, -7200, crate::model::Outcome::Failed),
-            ),
+            Kind::Failed => fleet.record(record(Phase::Failed).reason(Reason::ClusterUpgradeTimeout).done(
+                Stage::Platform,
+                -7200,
+                crate::model::Outcome::Failed,
+            )),
             Kind::Degraded => fleet.record(record(Phase::PreActionDegraded).reason(Reason::PreActionFailed)),
             Kind::Running(ago) => fleet
                 .record(record(Phase::Partial).stage(Stage::Platform, -60 * ago))
                 .work(Step::Platform, work(-60 * ago).running()),
             Kind::Edited(ago) => fleet
-                .record(record(Phase::Partial).revision("r0").stage(Stage::Platform, -60 * ago))
+                .record(
+                    record(Phase::Partial)
+                        .revision("r0")
+                        .stage(Stage::Platform, -60 * ago),
+                )
                 .work(Step::Platform, work(-60 * ago).revision("r0").running()),
             Kind::Foreign => fleet.step_work(Step::Platform, StepWork::Foreign { retry_at: at(30) }),
         }
-    });
-    added
+    })
 }
-
-
 
 fn policies() -> impl Strategy<Value = PolicyBuilder> {
     let steps = prop::collection::vec(prop::sample::select(Step::ALL.to_vec()), 0..4);
     let failures = prop::option::of(0..4_u32);
     (steps, 1..5_u32, failures, any::<(bool, bool, bool)>()).prop_map(
         |(steps, slots, failures, (canaries, soak, retry))| {
-            let mut policy = steps.into_iter().fold(policy().max_concurrency(slots), PolicyBuilder::step);
+            let mut policy = steps
+                .into_iter()
+                .fold(policy().max_concurrency(slots), PolicyBuilder::step);
             if let Some(count) = failures {
                 policy = policy.max_failures(Limit::Count(count));
             }
