@@ -21,6 +21,8 @@ const AT_ONCE: usize = 8;
 /// Far more writes than a rollout of two clusters has: something writes in circles.
 const TOO_MANY: usize = 120;
 
+const STEPS: [Step; 4] = [PreAction, Platform, Operators, PostAction];
+
 /// A rollout to be cut off.
 #[derive(Clone, Copy)]
 struct Rollout {
@@ -74,11 +76,15 @@ async fn killed_at(rollout: Rollout, position: usize) -> Result<bool> {
     let players = Players::paced(&test.scenario, test.scenario.names().to_vec(), rollout.pace);
     test.scenario.create(whole()).await?;
     let controller = test.controller().await?;
-    let complete = test.scenario.complete();
+    // The last works are deleted when the upgrade is complete already.
+    let over = async {
+        test.scenario.complete().await?;
+        all_gone(&test, rollout.clusters).await
+    };
     let reached = tokio::select! {
         biased;
         frozen = test.proxy.frozen(WAIT_TIMEOUT) => { ensure!(frozen, "neither frozen nor complete\n{}", test.scenario.dump()); true }
-        seen = complete => { seen?; test.proxy.frozen(Duration::from_secs(4)).await }
+        seen = over => { seen?; test.proxy.frozen(Duration::from_secs(4)).await }
     };
     controller.kill().await?;
     let clocks = test.clocks();
@@ -89,17 +95,22 @@ async fn killed_at(rollout: Rollout, position: usize) -> Result<bool> {
         .complete()
         .await
         .with_context(|| format!("killed after write {position}"))?;
-    let steps = [PreAction, Platform, Operators, PostAction];
-    test.once_and_unreset(&steps, &clocks)
+    test.once_and_unreset(&STEPS, &clocks)
         .await
         .with_context(|| format!("killed after write {position}"))?;
-    for number in 1..=rollout.clusters {
-        for step in steps {
+    all_gone(&test, rollout.clusters).await?;
+    drop((players, restarted));
+    Ok(reached)
+}
+
+/// Waits until no work of the rollout is left.
+async fn all_gone(test: &FaultScenario, clusters: usize) -> Result<()> {
+    for number in 1..=clusters {
+        for step in STEPS {
             test.scenario.gone(number, step).await?;
         }
     }
-    drop((players, restarted));
-    Ok(reached)
+    Ok(())
 }
 
 /// Every position there is.
