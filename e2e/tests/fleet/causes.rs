@@ -182,7 +182,7 @@ async fn an_install_plan_that_never_appears_is_named() -> Result<()> {
                 1,
                 Phase::Failed,
                 "OperatorsJobFailed",
-                "install plans were still not approved",
+                "some InstallPlans were not approved in time",
             )
             .await?;
             // The approver in the Job waits for that long.
