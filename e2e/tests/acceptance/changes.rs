@@ -5,7 +5,8 @@ use api::names::Step::{Operators, Platform, PostAction, PreAction};
 use api::names::{ANNOTATION_REVISION, ANNOTATION_STARTED_AT};
 use api::report::Phase;
 use e2e::{Scenario, sample};
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use testenv::{ClusterSpec, fleet};
 
@@ -378,7 +379,13 @@ async fn a_cluster_whose_namespace_is_deleted_is_dropped_without_failure() -> Re
     s.create(json!({"ocpOperators": {"approveAllUpgrades": true}, "upgradeStrategy": {"maxConcurrency": 1}}))
         .await?;
     s.first_is_partial().await?;
-    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(s.client().clone());
+    // Add-ons with finalizers keep a cluster's namespace terminating for a while.
+    let objects: Api<ConfigMap> = Api::namespaced(s.client().clone(), s.c(1));
+    let kept = json!({"metadata": {"name": "kept", "finalizers": ["example.com/keep"]}});
+    objects
+        .create(&PostParams::default(), &serde_json::from_value(kept)?)
+        .await?;
+    let namespaces: Api<Namespace> = Api::all(s.client().clone());
     namespaces.delete(s.c(1), &DeleteParams::default()).await?;
     let players = s.play(&[2]);
     s.until("the second is done", |seen| seen.clusters().complete == 1)
@@ -387,6 +394,8 @@ async fn a_cluster_whose_namespace_is_deleted_is_dropped_without_failure() -> Re
         .until("the first is dropped", |seen| seen.clusters().total == 1)
         .await?;
     drop(players);
+    let released = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    objects.patch("kept", &PatchParams::default(), &released).await?;
     assert_eq!(seen.clusters().failed, 0);
     Ok(())
 }
