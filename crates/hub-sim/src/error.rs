@@ -56,7 +56,12 @@ impl ApiError {
     #[must_use]
     pub fn namespace_not_found(name: &str) -> Self {
         let message = format!("namespaces \"{name}\" not found");
-        Self::of(404, "NotFound", message, Some(json!({"name": name, "kind": "namespaces"})))
+        Self::of(
+            404,
+            "NotFound",
+            message,
+            Some(json!({"name": name, "kind": "namespaces"})),
+        )
     }
 
     /// The namespace is being deleted, so nothing can be created in it.
@@ -78,7 +83,11 @@ impl ApiError {
     /// `managedclusters.cluster.open-cluster-management.io "x" already exists`
     #[must_use]
     pub fn already_exists(kind: &Kind, name: &str, is_deleting: bool) -> Self {
-        let prefix = if is_deleting { "object is being deleted: " } else { "" };
+        let prefix = if is_deleting {
+            "object is being deleted: "
+        } else {
+            ""
+        };
         let message = format!("{prefix}{} \"{name}\" already exists", kind.qualified());
         Self::of(409, "AlreadyExists", message, Some(details(kind, name)))
     }
@@ -96,7 +105,10 @@ impl ApiError {
     /// A conflict with its cause.
     #[must_use]
     pub fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.qualified());
+        let message = format!(
+            "Operation cannot be fulfilled on {} \"{name}\": {why}",
+            kind.qualified()
+        );
         Self::of(409, "Conflict", message, Some(details(kind, name)))
     }
 
@@ -149,7 +161,11 @@ impl ApiError {
             many => format!("[{}]", many.join(", ")),
         };
         // Inside of the server, events belong to the core group.
-        let group = if kind.group == "events.k8s.io" { "" } else { kind.group.as_str() };
+        let group = if kind.group == "events.k8s.io" {
+            ""
+        } else {
+            kind.group.as_str()
+        };
         let kind_and_group = if group.is_empty() {
             kind.kind.clone()
         } else {
@@ -171,7 +187,12 @@ impl ApiError {
     #[must_use]
     pub fn invalid_resource(kind: &Kind, name: &str, cause: &Cause) -> Self {
         let mut error = Self::invalid(kind, name, std::slice::from_ref(cause));
-        error.message = format!("{} \"{name}\" is invalid: {}: {}", kind.qualified(), cause.field, cause.message);
+        error.message = format!(
+            "{} \"{name}\" is invalid: {}: {}",
+            kind.qualified(),
+            cause.field,
+            cause.message
+        );
         if let Some(details) = &mut error.details {
             details["kind"] = kind.plural.as_str().into();
         }
@@ -182,8 +203,14 @@ impl ApiError {
     #[must_use]
     pub fn invalid_patch(patched: &str, why: &str) -> Self {
         let message = format!("Invalid value: {patched:?}: {why}");
-        let details = json!({"causes": [{"reason": "FieldValueInvalid", "message": message, "field": "patch"}]});
-        Self::of(422, "Invalid", format!(" \"\" is invalid: patch: {message}"), Some(details))
+        let details =
+            json!({"causes": [{"reason": "FieldValueInvalid", "message": message, "field": "patch"}]});
+        Self::of(
+            422,
+            "Invalid",
+            format!(" \"\" is invalid: patch: {message}"),
+            Some(details),
+        )
     }
 
     /// A JSON patch does not fit the object.
@@ -202,8 +229,15 @@ impl ApiError {
     /// A precondition of a deletion does not hold.
     #[must_use]
     pub fn deletion_conflict(kind: &Kind, name: &str, why: &str) -> Self {
-        let group = if kind.group.is_empty() { String::new() } else { format!(".{}", kind.group) };
-        let message = format!("Operation cannot be fulfilled on {}{group} \"{name}\": {why}", kind.kind);
+        let group = if kind.group.is_empty() {
+            String::new()
+        } else {
+            format!(".{}", kind.group)
+        };
+        let message = format!(
+            "Operation cannot be fulfilled on {}{group} \"{name}\": {why}",
+            kind.kind
+        );
         let mut details = details(kind, name);
         details["kind"] = kind.kind.as_str().into();
         Self::of(409, "Conflict", message, Some(details))

@@ -32,7 +32,10 @@ pub(crate) fn collect(state: &mut State, now: &str) {
 /// Deletes an object whose owners are all gone, and removes references to owners that are gone from others.
 fn check_owners(state: &mut State, id: KindId, object: &Arc<Object>, now: &str) {
     let mut value = object.value();
-    let Some(owners) = value.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) else {
+    let Some(owners) = value
+        .pointer_mut("/metadata/ownerReferences")
+        .and_then(Value::as_array_mut)
+    else {
         return;
     };
     let before = owners.len();
@@ -76,12 +79,20 @@ fn finish_deletion(state: &mut State, id: KindId, object: &Arc<Object>, now: &st
     } else {
         return;
     }
-    if let Some(list) = value.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut) {
+    if let Some(list) = value
+        .pointer_mut("/metadata/finalizers")
+        .and_then(Value::as_array_mut)
+    {
         list.retain(|finalizer| finalizer != "orphan" && finalizer != "foregroundDeletion");
         let is_free = list.is_empty();
         if is_free {
             // The last state that was stored.
-            state.remove(id, Arc::clone(&object.key), object.value(), object.managers.clone());
+            state.remove(
+                id,
+                Arc::clone(&object.key),
+                object.value(),
+                object.managers.clone(),
+            );
         } else {
             state.put(id, Arc::clone(&object.key), value, object.managers.clone());
         }
@@ -93,7 +104,10 @@ fn remove_owner(state: &mut State, id: KindId, key: &Key, uid: &str) {
         return;
     };
     let mut value = object.value();
-    if let Some(owners) = value.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) {
+    if let Some(owners) = value
+        .pointer_mut("/metadata/ownerReferences")
+        .and_then(Value::as_array_mut)
+    {
         owners.retain(|owner| owner.get("uid").and_then(Value::as_str) != Some(uid));
     }
     state.put(id, Arc::clone(key), value, object.managers.clone());
@@ -144,7 +158,7 @@ fn delete(state: &mut State, id: KindId, key: &Key, now: &str) {
         options: &options,
         now,
         warnings: &mut Vec::new(),
- is_untidy: false,
+        is_untidy: false,
     };
     // Whoever else deleted it was faster.
     let _ = writer.delete(&DeleteOptions::default());

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 use crate::garbage;
 use crate::kind::Kind;
 use crate::kinds;
+use crate::news::{News, Revisions};
 use crate::object::Object;
 use crate::state::{Observer, State};
 use crate::write::{WriteOptions, Writer};
@@ -58,7 +58,7 @@ pub struct Hub(Arc<Inner>);
 struct Inner {
     state: Mutex<State>,
     options: Options,
-    revision: watch::Sender<u64>,
+    revisions: Arc<Revisions>,
 }
 
 impl Hub {
@@ -69,21 +69,29 @@ impl Hub {
         let hub = Self(Arc::new(Inner {
             state: Mutex::new(state),
             options,
-            revision: watch::Sender::new(0),
+            revisions: Arc::default(),
         }));
-        hub.change(|state| kinds::all().into_iter().for_each(|kind| state.add_kind(kind)));
+        hub.change(|state| {
+            for kind in kinds::all() {
+                state.add_kind(Arc::clone(kind));
+            }
+        });
         for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
-            hub.create("", "namespaces", &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+            hub.create(
+                "",
+                "namespaces",
+                &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
+            );
         }
         hub
     }
 
-    /// Serves the kind of a CustomResourceDefinition.
+    /// Serves the kind of a `CustomResourceDefinition`.
     ///
     /// # Errors
     /// The definition lacks a field; the text names it.
     pub fn add_crd(&self, crd: &Value) -> Result<(), String> {
-        let kind = Kind::from_crd(crd)?;
+        let kind = Arc::new(Kind::from_crd(crd)?);
         self.change(|state| state.add_kind(kind));
         Ok(())
     }
@@ -120,7 +128,7 @@ impl Hub {
                 options: &options,
                 now: &now,
                 warnings: &mut Vec::new(),
- is_untidy: false,
+                is_untidy: false,
             };
             writer.create(object.clone()).ok().map(|written| written.object)
         })
@@ -132,15 +140,26 @@ impl Hub {
         self.change(|state| garbage::collect(state, &now));
     }
 
+    /// Collects garbage after every write, for as long as the task runs.
+    pub async fn keep_collecting_garbage(self) {
+        let mut news = self.subscribe();
+        loop {
+            news.changed().await;
+            if !self.read(State::is_collected) {
+                self.collect_garbage();
+            }
+        }
+    }
+
     /// Forgets the changes up to a revision, as etcd's compaction does.
     pub fn compact(&self, revision: u64) {
         self.lock().compact(revision);
     }
 
-    /// Tells the revision after every write.
+    /// Tells of every write from now on.
     #[must_use]
-    pub fn subscribe(&self) -> watch::Receiver<u64> {
-        self.0.revision.subscribe()
+    pub fn subscribe(&self) -> News {
+        News::new(&self.0.revisions)
     }
 
     /// The options of this hub.
@@ -166,11 +185,7 @@ impl Hub {
             let result = change(&mut state);
             (result, state.revision())
         };
-        self.0.revision.send_if_modified(|known| {
-            let is_news = *known != revision;
-            *known = revision;
-            is_news
-        });
+        self.0.revisions.publish(revision);
         result
     }
 

@@ -19,6 +19,10 @@ pub struct Column {
 
 /// A kind and how it is served.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a property of the kind, independent of the others"
+)]
 pub struct Kind {
     /// The API group; empty for the core group.
     pub group: String,
@@ -51,14 +55,16 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// Reads a CustomResourceDefinition. Of several versions, the one that is stored is served.
+    /// Reads a `CustomResourceDefinition`. Of several versions, the one that is stored is served.
     ///
     /// # Errors
     /// It lacks a field that it must have; the text names it.
     pub fn from_crd(crd: &Value) -> Result<Self, String> {
         let text = |path: &str| {
             let found = crd.pointer(path).and_then(Value::as_str);
-            found.map(str::to_owned).ok_or_else(|| format!("the CRD has no text at {path}"))
+            found
+                .map(str::to_owned)
+                .ok_or_else(|| format!("the CRD has no text at {path}"))
         };
         let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
         let version = versions
@@ -73,7 +79,11 @@ impl Kind {
         let short_names = crd.pointer("/spec/names/shortNames").and_then(Value::as_array);
         Ok(Self {
             group: text("/spec/group")?,
-            version: version.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            version: version
+                .get("name")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
             kind: text("/spec/names/kind")?,
             plural: text("/spec/names/plural")?,
             singular: text("/spec/names/singular").unwrap_or_default(),
@@ -169,7 +179,13 @@ impl Kind {
 
 impl Column {
     fn parse(column: &Value) -> Self {
-        let text = |name: &str| column.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |name: &str| {
+            column
+                .get(name)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
         Self {
             name: text("name"),
             of: text("type"),

@@ -1,6 +1,6 @@
 //! An in-memory Kubernetes API server with the semantics that controllers, agents and people rely on: revisions, consistent
 //! lists in pages, watches with bookmarks and a limited history, server-side apply, preconditions, finalizers, owners and
-//! namespaces, and validation by the schemas and CEL rules of CustomResourceDefinitions.
+//! namespaces, and validation by the schemas and CEL rules of `CustomResourceDefinitions`.
 //!
 //! [`Hub`] holds the objects, [`Service`] serves them as a tower service in real or virtual time, and the program `hub-sim`
 //! serves them on a port. There is no authorization: every user may do everything.
@@ -15,6 +15,7 @@ mod http;
 mod hub;
 mod kind;
 mod kinds;
+mod news;
 mod object;
 mod schema;
 mod selector;
@@ -27,6 +28,7 @@ pub use self::fields::{Conflict, FieldSet, Manager, Managers, Operation};
 pub use self::http::{Body, Service};
 pub use self::hub::{Clock, Hub, Options};
 pub use self::kind::{Column, Kind};
+pub use self::news::News;
 pub use self::object::{Key, Object};
 pub use self::selector::Selector;
 pub use self::state::{Observer, State};

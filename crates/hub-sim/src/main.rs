@@ -35,7 +35,7 @@ struct Serve {
     /// File to which a kubeconfig for this hub is written.
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
-    /// CustomResourceDefinitions (YAML or JSON, one per file) to serve besides the built-in ones.
+    /// `CustomResourceDefinitions` (YAML or JSON, one per file) to serve besides the built-in ones.
     #[arg(long = "crd", value_name = "FILE")]
     crds: Vec<PathBuf>,
     /// Changes per kind that are remembered for watches and pages. A watch that needs older ones is told to list again.
@@ -52,20 +52,23 @@ async fn main() -> Result<()> {
         ..Options::default()
     });
     for path in &serve.crds {
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let crd = serde_saphyr::from_str(&text).with_context(|| format!("{} is not YAML", path.display()))?;
-        hub.add_crd(&crd).map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))?;
+        hub.add_crd(&crd)
+            .map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))?;
     }
     let listener = TcpListener::bind(serve.listen)
         .await
         .with_context(|| format!("cannot listen on {}", serve.listen))?;
     let address = listener.local_addr()?;
     if let Some(path) = &serve.kubeconfig {
-        std::fs::write(path, kubeconfig(address)).with_context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(path, kubeconfig(address))
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     println!("hub-sim serves http://{address}");
     std::io::stdout().flush()?;
-    tokio::spawn(collect_garbage(hub.clone()));
+    tokio::spawn(hub.clone().keep_collecting_garbage());
     tokio::select! {
         () = accept(&listener, &hub) => Ok(()),
         result = tokio::signal::ctrl_c() => Ok(result?),
@@ -89,17 +92,9 @@ async fn serve_connection(stream: TcpStream, hub: Hub) {
         async move { Ok::<_, Infallible>(service.handle(request).await) }
     });
     // A client that goes away ends its connection; there is nobody to tell.
-    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
-}
-
-/// Plays kube-controller-manager.
-async fn collect_garbage(hub: Hub) {
-    let mut news = hub.subscribe();
-    while news.changed().await.is_ok() {
-        if !hub.read(hub_sim::State::is_collected) {
-            hub.collect_garbage();
-        }
-    }
+    let _ = http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), answer)
+        .await;
 }
 
 fn kubeconfig(address: SocketAddr) -> String {

@@ -58,15 +58,23 @@ impl Object {
             }
         }
         let text_of = |name: &str| {
-            let found = value.pointer(&format!("/metadata/{name}")).and_then(Value::as_str);
+            let found = value
+                .pointer(&format!("/metadata/{name}"))
+                .and_then(Value::as_str);
             found.unwrap_or_default().to_owned().into_boxed_str()
         };
         let labels = value.pointer("/metadata/labels").and_then(Value::as_object);
-        let labels = labels.into_iter().flatten().filter_map(|(name, value)| {
-            Some((name.as_str().into(), value.as_str()?.into()))
-        });
-        let owners = value.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-        let owners = owners.into_iter().flatten().filter_map(|owner| Some(owner.get("uid")?.as_str()?.into()));
+        let labels = labels
+            .into_iter()
+            .flatten()
+            .filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into())));
+        let owners = value
+            .pointer("/metadata/ownerReferences")
+            .and_then(Value::as_array);
+        let owners = owners
+            .into_iter()
+            .flatten()
+            .filter_map(|owner| Some(owner.get("uid")?.as_str()?.into()));
         let finalizers = value.pointer("/metadata/finalizers").and_then(Value::as_array);
         let (text, metadata_at) = render(&value);
         Self {

@@ -39,7 +39,11 @@ impl FieldRequirement {
     }
 
     fn holds(&self, object: &Object) -> bool {
-        let have = if self.is_name { object.name() } else { object.namespace() };
+        let have = if self.is_name {
+            object.name()
+        } else {
+            object.namespace()
+        };
         (have == self.value) == self.is_equal
     }
 }
@@ -54,7 +58,11 @@ enum Requirement {
 
 impl Requirement {
     fn holds(&self, object: &Object) -> bool {
-        let is_one = |name: &str, values: &[String]| object.label(name).is_some_and(|have| values.iter().any(|value| value == have));
+        let is_one = |name: &str, values: &[String]| {
+            object
+                .label(name)
+                .is_some_and(|have| values.iter().any(|value| value == have))
+        };
         match self {
             Self::In(name, values) => is_one(name, values),
             Self::NotIn(name, values) => !is_one(name, values),
@@ -117,14 +125,25 @@ fn split(labels: &str) -> impl Iterator<Item = &str> {
 fn requirement(part: &str) -> Result<Requirement, String> {
     let values = |list: &str| {
         let inner = list.trim().strip_prefix('(')?.strip_suffix(')')?;
-        Some(inner.split(',').map(|value| value.trim().to_owned()).collect::<Vec<_>>())
+        Some(
+            inner
+                .split(',')
+                .map(|value| value.trim().to_owned())
+                .collect::<Vec<_>>(),
+        )
     };
     let name = |text: &str| text.trim().to_owned();
-    if let Some((label, list)) = part.split_once(" notin ").or_else(|| part.split_once(" notin(").map(|(a, _)| (a, &part[a.len() + 6..]))) {
+    if let Some((label, list)) = part
+        .split_once(" notin ")
+        .or_else(|| part.split_once(" notin(").map(|(a, _)| (a, &part[a.len() + 6..])))
+    {
         let values = values(list).ok_or_else(|| malformed(part))?;
         return Ok(Requirement::NotIn(name(label), values));
     }
-    if let Some((label, list)) = part.split_once(" in ").or_else(|| part.split_once(" in(").map(|(a, _)| (a, &part[a.len() + 3..]))) {
+    if let Some((label, list)) = part
+        .split_once(" in ")
+        .or_else(|| part.split_once(" in(").map(|(a, _)| (a, &part[a.len() + 3..])))
+    {
         let values = values(list).ok_or_else(|| malformed(part))?;
         return Ok(Requirement::In(name(label), values));
     }

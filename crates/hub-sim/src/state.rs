@@ -31,7 +31,9 @@ pub struct State {
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("revision", &self.revision).finish_non_exhaustive()
+        f.debug_struct("State")
+            .field("revision", &self.revision)
+            .finish_non_exhaustive()
     }
 }
 
@@ -46,7 +48,9 @@ impl UidSource {
     fn next(&mut self) -> u64 {
         self.count += 1;
         // SplitMix64: every count gives another number, whatever the seed.
-        let mut mixed = self.seed.wrapping_add(self.count.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut mixed = self
+            .seed
+            .wrapping_add(self.count.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
@@ -73,8 +77,7 @@ impl State {
     }
 
     /// Serves a kind. One that is served already is replaced, and its objects stay.
-    pub(crate) fn add_kind(&mut self, kind: Kind) {
-        let kind = Arc::new(kind);
+    pub(crate) fn add_kind(&mut self, kind: Arc<Kind>) {
         match self.find(&kind.group, &kind.plural) {
             Some(id) => self.collections[id].kind = kind,
             None => self.collections.push(Collection::new(kind)),
@@ -110,9 +113,14 @@ impl State {
 
     pub(crate) fn new_uid(&mut self) -> String {
         let (high, low) = (self.uids.next(), self.uids.next());
-        let (a, b, c) = (high >> 32, (high >> 16) & 0xffff, high & 0xfff);
-        let (d, e) = ((low >> 48) & 0x3fff | 0x8000, low & 0xffff_ffff_ffff);
-        format!("{a:08x}-{b:04x}-4{c:03x}-{d:04x}-{e:012x}")
+        format!(
+            "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+            high >> 32,
+            (high >> 16) & 0xffff,
+            high & 0xfff,
+            (low >> 48) & 0x3fff | 0x8000,
+            low & 0xffff_ffff_ffff
+        )
     }
 
     /// Five characters for a generated name.
@@ -168,7 +176,11 @@ impl State {
             }
         }
         if change.kind == ChangeKind::Deleted {
-            let orphaned = self.dependents.get(&change.after.uid).cloned().unwrap_or_default();
+            let orphaned = self
+                .dependents
+                .get(&change.after.uid)
+                .cloned()
+                .unwrap_or_default();
             self.unchecked.extend(orphaned);
             // A namespace that only this object kept may be gone now.
             let namespace = change.after.namespace();
@@ -177,7 +189,10 @@ impl State {
             }
         } else {
             for owner in &change.after.owners {
-                self.dependents.entry(owner.clone()).or_default().insert(entry.clone());
+                self.dependents
+                    .entry(owner.clone())
+                    .or_default()
+                    .insert(entry.clone());
             }
             if change.after.is_deleting || !change.after.owners.is_empty() {
                 self.unchecked.insert(entry);
@@ -210,7 +225,11 @@ impl State {
         self.collections
             .iter()
             .filter(|collection| collection.kind.group == group && collection.kind.kind == kind)
-            .any(|collection| collection.get(key).is_some_and(|object| object.uid.as_ref() == uid))
+            .any(|collection| {
+                collection
+                    .get(key)
+                    .is_some_and(|object| object.uid.as_ref() == uid)
+            })
     }
 
     /// Forgets the log up to a revision.

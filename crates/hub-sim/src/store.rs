@@ -134,12 +134,14 @@ impl Collection {
         for change in changes.into_iter().rev() {
             past.insert(&change.after.key, change.before.as_ref());
         }
-        let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+        let prefix = if namespace.is_empty() {
+            String::new()
+        } else {
+            format!("{namespace}/")
+        };
         let start = after.map_or(Bound::Included(prefix.as_str()), Bound::Excluded);
         let mut now = self.objects.range::<str, _>((start, Bound::Unbounded)).peekable();
-        let mut then = past
-            .range::<str, _>((start, Bound::Unbounded))
-            .peekable();
+        let mut then = past.range::<str, _>((start, Bound::Unbounded)).peekable();
         let mut page = Page::default();
         loop {
             let take_then = match (now.peek(), then.peek()) {
@@ -175,7 +177,11 @@ impl Collection {
     /// Writes an object, and remembers at most `history` changes.
     pub(crate) fn put(&mut self, object: Arc<Object>, history: usize) -> Change {
         let before = self.objects.insert(Arc::clone(&object.key), Arc::clone(&object));
-        let kind = if before.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
+        let kind = if before.is_some() {
+            ChangeKind::Modified
+        } else {
+            ChangeKind::Added
+        };
         self.log(
             Change {
                 revision: object.revision,

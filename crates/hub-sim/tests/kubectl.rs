@@ -27,7 +27,9 @@ impl Drop for HubSim {
 impl HubSim {
     async fn start() -> Self {
         let cache = ToolCache::from_env().unwrap();
-        let assets = Assets::locate_or_build_in(&cache, &[Tool::Kubectl], &|_| {}).await.unwrap();
+        let assets = Assets::locate_or_build_in(&cache, &[Tool::Kubectl], &|_| {})
+            .await
+            .unwrap();
         let dir = tempfile::tempdir().unwrap();
         let kubeconfig = dir.path().join("kubeconfig");
         let mut process = Command::new(env!("CARGO_BIN_EXE_hub-sim"))
@@ -37,19 +39,24 @@ impl HubSim {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(process.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         assert!(line.starts_with("hub-sim serves http://127.0.0.1:"), "{line}");
         Self {
             process,
             kubeconfig,
-            kubectl: assets.path(Tool::Kubectl).to_owned(),
+            kubectl: assets.path(Tool::Kubectl).clone(),
             _dir: dir,
         }
     }
 
     fn command(&self, args: &str) -> Command {
         let mut command = Command::new(&self.kubectl);
-        command.arg("--kubeconfig").arg(&self.kubeconfig).env_remove("KUBECONFIG");
+        command
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .env_remove("KUBECONFIG");
         command.env("HOME", self.kubeconfig.parent().unwrap());
         command.args(args.split_whitespace());
         command
@@ -58,7 +65,12 @@ impl HubSim {
     /// Runs kubectl with arguments and standard input. Returns whether it succeeded, and what it said.
     fn try_with(&self, args: &str, input: &str) -> (bool, String) {
         let mut command = self.command(args);
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut process = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         process.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         let output = process.wait_with_output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
@@ -102,18 +114,33 @@ async fn kubectl_creates_reads_changes_and_deletes() {
         assert!(hub.run(command).contains("created"), "{command}");
     }
     assert_eq!(hub.run("get secret token -n ops -o jsonpath={.data.a}"), "MQ==");
-    assert_eq!(hub.run("get configmap settings -n ops -o jsonpath={.data.a}"), "1");
+    assert_eq!(
+        hub.run("get configmap settings -n ops -o jsonpath={.data.a}"),
+        "1"
+    );
 
-    assert!(hub.with("apply -f -", CLUSTER).contains("managedcluster.cluster.open-cluster-management.io/c1 created"));
+    assert!(
+        hub.with("apply -f -", CLUSTER)
+            .contains("managedcluster.cluster.open-cluster-management.io/c1 created")
+    );
     assert!(hub.with("apply -f -", CLUSTER).contains("unchanged"));
     let changed = CLUSTER.replace("eu", "us");
     assert!(hub.with("apply -f -", &changed).contains("configured"));
-    assert!(hub.with("apply --server-side -f -", UPGRADE).contains("serverside-applied"));
-    assert!(hub.with("apply --server-side -f -", &changed).contains("serverside-applied"));
+    assert!(
+        hub.with("apply --server-side -f -", UPGRADE)
+            .contains("serverside-applied")
+    );
+    assert!(
+        hub.with("apply --server-side -f -", &changed)
+            .contains("serverside-applied")
+    );
     let table = hub.run("get managedclusters");
     let title: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(title, ["NAME", "HUB", "ACCEPTED", "JOINED", "AVAILABLE", "AGE"]);
-    assert!(table.lines().nth(1).unwrap().starts_with("c1     true"), "{table}");
+    assert!(
+        table.lines().nth(1).unwrap().starts_with("c1     true"),
+        "{table}"
+    );
     assert!(hub.run("get mcl c1 -o yaml").contains("region: us"));
     assert!(hub.run("get managedclustersupgrades -A").contains("u1"));
 
@@ -124,7 +151,13 @@ async fn kubectl_creates_reads_changes_and_deletes() {
     let patch = r#"patch managedcluster c1 --type=merge -p {"spec":{"leaseDurationSeconds":30}}"#;
     assert!(hub.run(patch).contains("patched"));
     let object = hub.run("get mcl c1 -o yaml");
-    assert!(hub.with("replace -f -", &object.replace("leaseDurationSeconds: 30", "leaseDurationSeconds: 90")).contains("replaced"));
+    assert!(
+        hub.with(
+            "replace -f -",
+            &object.replace("leaseDurationSeconds: 30", "leaseDurationSeconds: 90")
+        )
+        .contains("replaced")
+    );
     let (ok, said) = hub.try_with("replace -f -", &object);
     assert!(!ok && said.contains("the object has been modified"), "{said}");
 
@@ -139,7 +172,11 @@ async fn kubectl_watches_waits_and_describes() {
     let hub = HubSim::start().await;
     hub.run("create namespace ops");
     hub.with("apply -f -", CLUSTER);
-    let mut watch = hub.command("get mcl -w --no-headers").stdout(Stdio::piped()).spawn().unwrap();
+    let mut watch = hub
+        .command("get mcl -w --no-headers")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
     assert!(lines.next().unwrap().unwrap().starts_with("c1"));
     let mut wait = hub
@@ -148,7 +185,9 @@ async fn kubectl_watches_waits_and_describes() {
         .spawn()
         .unwrap();
     let joined = r#"{"status":{"conditions":[{"type":"ManagedClusterJoined","status":"True","reason":"Joined","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}"#;
-    hub.run(&format!("patch managedcluster c1 --subresource=status --type=merge -p {joined}"));
+    hub.run(&format!(
+        "patch managedcluster c1 --subresource=status --type=merge -p {joined}"
+    ));
     assert!(wait.wait().unwrap().success());
     assert!(lines.next().unwrap().unwrap().contains("True"));
     watch.kill().unwrap();
@@ -169,7 +208,10 @@ reportingInstance: c-1
 ";
     hub.with("create -f -", event);
     assert!(hub.run("get events -n ops").contains("e1"));
-    assert!(hub.run("get events -n ops -o yaml").contains("message: it has begun"));
+    assert!(
+        hub.run("get events -n ops -o yaml")
+            .contains("message: it has begun")
+    );
     assert!(hub.run("events -n ops").contains("it has begun"));
     let resources = hub.run("api-resources");
     for name in ["managedclustersupgrades", "manifestworks", "configmaps", "leases"] {
@@ -184,7 +226,10 @@ async fn kubectl_deletes_a_namespace_with_its_content() {
     hub.run("create namespace ops");
     hub.run("create configmap settings -n ops --from-literal=a=1");
     hub.with("apply -f -", UPGRADE);
-    assert!(hub.run("delete managedclustersupgrade u1 -n ops").contains("deleted"));
+    assert!(
+        hub.run("delete managedclustersupgrade u1 -n ops")
+            .contains("deleted")
+    );
     let held = "{apiVersion: v1, kind: ConfigMap, metadata: {name: held, namespace: ops, finalizers: [example.com/hold]}}";
     hub.with("create -f -", held);
     hub.run("delete namespace ops --wait=false");

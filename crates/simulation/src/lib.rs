@@ -12,6 +12,7 @@ pub mod oracle;
 pub mod replica;
 pub mod run;
 pub mod story;
+pub mod sweep;
 pub mod time;
 pub mod trace;
 pub mod wire;

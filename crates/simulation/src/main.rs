@@ -1,18 +1,22 @@
 //! `simulation`: runs seeds, or replays one.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::thread;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use clap::Parser;
-use simulation::fault::{Fault, Faults};
+use simulation::fault::Faults;
 use simulation::options::Options;
-use simulation::oracle::Rule;
 use simulation::run::{Outcome, run};
 use simulation::story::{Story, shrink};
+use simulation::sweep::{Totals, sweep};
 use simulation::trace::Trace;
+
+/// The system's allocator takes a third of the time of a run.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Runs the real controller in virtual time, with faults that follow from a seed.
 #[derive(Debug, Parser)]
@@ -24,9 +28,18 @@ struct Cli {
     /// First seed.
     #[arg(long, default_value_t = 0)]
     from: u64,
+    /// Begin with a seed that follows from the time instead of --from.
+    #[arg(long, conflicts_with = "from")]
+    fresh: bool,
     /// Run seeds for this many minutes instead of a number of them.
     #[arg(long, value_name = "MINUTES")]
     minutes: Option<u64>,
+    /// Threads; by default one per core.
+    #[arg(long, value_name = "THREADS")]
+    jobs: Option<usize>,
+    /// Print the hash of the trace of each seed.
+    #[arg(long)]
+    hashes: bool,
     /// Run only this seed, and print its options.
     #[arg(long)]
     seed: Option<u64>,
@@ -54,7 +67,7 @@ fn main() -> Result<ExitCode> {
         return Ok(print(&story.play(trace)?));
     }
     let Some(seed) = cli.seed else {
-        return sweep(&cli);
+        return run_many(&cli);
     };
     let options = Options::of(seed);
     println!("{options}");
@@ -95,49 +108,61 @@ fn keep_story(cli: &Cli, options: &Options, outcome: &Outcome) -> Result<()> {
     Ok(())
 }
 
-fn sweep(cli: &Cli) -> Result<ExitCode> {
+fn run_many(cli: &Cli) -> Result<ExitCode> {
+    let first = if cli.fresh { fresh_seed() } else { cli.from };
+    let jobs = cli
+        .jobs
+        .unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+    println!("seeds from {first} on, {jobs} at a time");
     let begin = Instant::now();
-    let (mut faults, mut checked) = (BTreeMap::<Fault, u64>::new(), BTreeMap::<Rule, u64>::new());
-    let (mut done, mut failed, mut requests) = (0_u64, 0_u64, 0_u64);
-    let is_over = |done: u64| match cli.minutes {
+    let is_over = |begun| match cli.minutes {
         Some(minutes) => begin.elapsed().as_secs() >= minutes * 60,
-        None => done >= cli.seeds,
+        None => begun >= cli.seeds,
     };
-    while !is_over(done) {
-        let options = Options::of(cli.from + done);
-        let outcome: Outcome = run(&options, &Faults::ByRate, Trace::default())?;
-        done += 1;
-        requests += outcome.requests;
-        for occasion in &outcome.faults {
-            *faults.entry(occasion.fault).or_default() += 1;
+    let totals = sweep(first, jobs, is_over, |options, outcome| {
+        if outcome.violations.is_empty() {
+            return Ok(());
         }
-        for (rule, count) in &outcome.checked {
-            *checked.entry(*rule).or_default() += count;
+        println!("{options}");
+        for violation in outcome.violations.iter().take(3) {
+            println!("  violated {violation}");
         }
-        if !outcome.violations.is_empty() {
-            failed += 1;
-            println!("{options}");
-            for violation in outcome.violations.iter().take(3) {
-                println!("  violated {violation}");
-            }
-            keep_story(cli, &options, &outcome)?;
+        println!("  replay: cargo xtask sim --seed {} --trace", options.seed);
+        keep_story(cli, options, outcome)
+    })?;
+    print_totals(&totals, begin.elapsed().as_secs_f64());
+    if cli.hashes {
+        for (seed, hash) in &totals.hashes {
+            println!("seed {seed} trace {hash:016x}");
         }
     }
-    let seconds = begin.elapsed().as_secs_f64();
-    println!("{done} seeds in {seconds:.1} s, {requests} requests, {failed} with violations");
-    let show = |name: &str, count: u64| print!("  {name} {count}");
-    print!("faults:");
-    for (fault, count) in &faults {
-        show(fault.as_str(), *count);
-    }
-    print!("\nchecked:");
-    for (rule, count) in &checked {
-        show(rule.as_str(), *count);
-    }
-    println!();
-    Ok(if failed == 0 {
+    Ok(if totals.failed == 0 {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+fn print_totals(totals: &Totals, seconds: f64) {
+    println!(
+        "{} seeds in {seconds:.1} s, {} requests, {} with violations",
+        totals.runs, totals.requests, totals.failed
+    );
+    print!("faults:");
+    for (fault, count) in &totals.faults {
+        print!("  {} {count}", fault.as_str());
+    }
+    print!("\nchecked:");
+    for (rule, count) in &totals.checked {
+        print!("  {} {count}", rule.as_str());
+    }
+    println!();
+}
+
+/// A seed that was hardly run before: the time in milliseconds, times 1000, so that sweeps do not overlap.
+fn fresh_seed() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis())
+        .unwrap_or_default()
+        .wrapping_mul(1000)
 }

@@ -21,10 +21,11 @@ use crate::world::{Admin, TEAM, UPGRADE, start_agents};
 
 /// When faults have ended, everything must be over after the time that the updates need one after the other, and this.
 const END_SLACK: Duration = Duration::from_mins(30);
-/// Nothing may change for this long when all is over.
-const QUIET: Duration = Duration::from_mins(15);
-/// What was under way may come to its end before nothing may change any more.
-const SETTLE: Duration = Duration::from_mins(2);
+/// Nothing may change for this long when all is over: twice the longest pause between two attempts of the controller.
+const QUIET: Duration = Duration::from_mins(10);
+/// What was under way may come to its end before nothing may change any more: a watch that a fault has silenced stays silent
+/// until its client gives it up after 295 s, and only then does an agent see a deletion.
+const SETTLE: Duration = Duration::from_mins(6);
 /// How often the run looks at the hub.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -93,7 +94,8 @@ impl Run {
             changes.add(clock.seconds(), &line);
             observer.observe(kind, change);
         }));
-        tokio::spawn(collect_garbage(hub.clone()));
+        // Plays kube-controller-manager.
+        tokio::spawn(hub.clone().keep_collecting_garbage());
         let network = Network::new(&options, faults, clock, &trace);
         let mut run = Self {
             options: Arc::clone(&options),
@@ -246,16 +248,6 @@ impl Run {
             checked: self.oracle.checked(),
             seconds: self.clock.seconds(),
             lines: self.trace.lines(),
-        }
-    }
-}
-
-/// Plays kube-controller-manager.
-async fn collect_garbage(hub: Hub) {
-    let mut news = hub.subscribe();
-    while news.changed().await.is_ok() {
-        if !hub.read(hub_sim::State::is_collected) {
-            hub.collect_garbage();
         }
     }
 }

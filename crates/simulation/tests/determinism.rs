@@ -1,38 +1,50 @@
-//! The same seed gives the same trace, in one process and in two.
+//! The same seed gives the same trace: twice in one process, on any thread, and in other processes.
 
 // clippy knows tests by their functions only, not the helpers of a test crate
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::process::Command;
 
-use simulation::fault::Faults;
-use simulation::options::Options;
-use simulation::run::run;
-use simulation::trace::Trace;
+use simulation::sweep::sweep;
 
-fn hash(seed: u64) -> u64 {
-    let outcome = run(&Options::of(seed), &Faults::ByRate, Trace::default()).unwrap();
-    outcome.hash
+const SEEDS: u64 = 20;
+const PROCESSES: usize = 3;
+
+/// The hash of the trace of each seed, run in this process.
+fn hashes(jobs: usize) -> BTreeMap<u64, u64> {
+    let totals = sweep(0, jobs, |begun| begun >= SEEDS, |_, _| Ok(())).unwrap();
+    totals.hashes
+}
+
+/// The same, run in another process.
+fn hashes_elsewhere() -> BTreeMap<u64, u64> {
+    let output = Command::new(env!("CARGO_BIN_EXE_simulation"))
+        .args(["--hashes", "--seeds", &SEEDS.to_string()])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = text.lines().filter_map(|line| line.strip_prefix("seed "));
+    let pairs = lines.filter_map(|line| line.split_once(" trace "));
+    pairs
+        .map(|(seed, hash)| (seed.parse().unwrap(), u64::from_str_radix(hash, 16).unwrap()))
+        .collect()
 }
 
 #[test]
-fn the_same_seed_gives_the_same_trace_twice_and_in_another_process() {
-    for seed in [1, 6] {
-        let first = hash(seed);
-        assert_eq!(first, hash(seed), "seed {seed} twice in this process");
-        let other = Command::new(env!("CARGO_BIN_EXE_simulation"))
-            .args(["--seed", &seed.to_string()])
-            .output()
-            .unwrap();
-        let text = String::from_utf8(other.stdout).unwrap();
-        assert!(
-            text.contains(&format!("trace {first:016x}")),
-            "seed {seed} in another process: {text}"
-        );
+fn the_same_seed_gives_the_same_trace_twice_and_in_other_processes() {
+    let first = hashes(1);
+    assert_eq!(first.len(), usize::try_from(SEEDS).unwrap());
+    assert_eq!(first, hashes(2), "again in this process, on two threads");
+    for number in 1..=PROCESSES {
+        assert_eq!(first, hashes_elsewhere(), "in process {number}");
     }
 }
 
 #[test]
 fn different_seeds_give_different_traces() {
-    assert_ne!(hash(2), hash(3));
+    let mut all: Vec<u64> = hashes(2).into_values().collect();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), usize::try_from(SEEDS).unwrap());
 }

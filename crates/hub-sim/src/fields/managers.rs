@@ -79,7 +79,10 @@ impl Manager {
             return Err("apiVersion must not be empty".to_owned());
         }
         if text("fieldsType") != "FieldsV1" {
-            return Err(format!("invalid fieldsType {:?} in managed fields", text("fieldsType")));
+            return Err(format!(
+                "invalid fieldsType {:?} in managed fields",
+                text("fieldsType")
+            ));
         }
         let fields = entry.get("fieldsV1").map(FieldSet::from_fields_v1).transpose()?;
         Ok(Self {
@@ -149,7 +152,9 @@ impl Managers {
     pub fn from_json(entries: &[Value]) -> Result<Self, String> {
         let mut managers: Vec<Manager> = Vec::new();
         for entry in entries {
-            let entry = entry.as_object().ok_or("an entry of managedFields is not a map")?;
+            let entry = entry
+                .as_object()
+                .ok_or("an entry of managedFields is not a map")?;
             let manager = Manager::from_json(entry)?;
             // Of entries of the same manager, the last one counts.
             managers.retain(|have| !have.is(&manager));
@@ -163,7 +168,10 @@ impl Managers {
     pub fn same_fields(&self, other: &Self) -> bool {
         let find = |manager: &Manager| other.0.iter().find(|have| have.is(manager));
         self.0.len() == other.0.len()
-            && self.0.iter().all(|manager| find(manager).is_some_and(|have| have.fields == manager.fields))
+            && self
+                .0
+                .iter()
+                .all(|manager| find(manager).is_some_and(|have| have.fields == manager.fields))
     }
 
     /// The managers after `by` changed `live` to `next` by anything but an apply: what changed is owned by it alone, and what is
@@ -175,7 +183,10 @@ impl Managers {
         take_away(&mut managers, &comparison, |_| true);
         let changed = without_server_fields(&comparison.changed());
         if !changed.is_empty() {
-            let mine = managers.iter().position(|manager| manager.is(&by)).map(|at| managers.swap_remove(at));
+            let mine = managers
+                .iter()
+                .position(|manager| manager.is(&by))
+                .map(|at| managers.swap_remove(at));
             by.fields = mine.map_or_else(|| changed.clone(), |mine| mine.fields.union(&changed));
             managers.push(by);
         }
@@ -199,7 +210,10 @@ impl Managers {
         let time = by.time.take();
         by.fields = fields_of(config, rules.typing).filter(|path| rules.counts(path));
         let mut managers = self.0.clone();
-        let last = managers.iter().position(|manager| manager.is(&by)).map(|at| managers.remove(at));
+        let last = managers
+            .iter()
+            .position(|manager| manager.is(&by))
+            .map(|at| managers.remove(at));
         by.time = last.as_ref().and_then(|last| last.time.clone());
         managers.push(by.clone());
         let next = match last {
@@ -209,8 +223,9 @@ impl Managers {
         let comparison = compare(live, &next, rules.typing).filter(|path| rules.counts(path));
         let changed = comparison.changed();
         let others = managers.iter().filter(|manager| !manager.is(&by));
-        let conflicts: Vec<Conflict> =
-            others.flat_map(|manager| conflicts(manager, &manager.fields.intersection(&changed))).collect();
+        let conflicts: Vec<Conflict> = others
+            .flat_map(|manager| conflicts(manager, &manager.fields.intersection(&changed)))
+            .collect();
         if !conflicts.is_empty() && !force {
             return Err(conflicts);
         }
@@ -228,7 +243,14 @@ impl Managers {
 
     fn sorted(mut self) -> Self {
         let key = |manager: &Manager| {
-            let Manager { operation, time, name, api_version, subresource, .. } = manager.clone();
+            let Manager {
+                operation,
+                time,
+                name,
+                api_version,
+                subresource,
+                ..
+            } = manager.clone();
             (operation, time, name, api_version, subresource)
         };
         self.0.sort_by_cached_key(key);
@@ -259,7 +281,10 @@ fn without_server_fields(fields: &FieldSet) -> FieldSet {
         "resourceVersion",
     ];
     let is_metadata = |path: &str| {
-        let name = path.strip_prefix("f:metadata").and_then(|rest| rest.strip_prefix(STEP)).and_then(|rest| rest.strip_prefix("f:"));
+        let name = path
+            .strip_prefix("f:metadata")
+            .and_then(|rest| rest.strip_prefix(STEP))
+            .and_then(|rest| rest.strip_prefix("f:"));
         name.is_some_and(|name| NAMES.contains(&name))
     };
     fields.filter(|path| !matches!(path, "f:apiVersion" | "f:kind" | "f:metadata") && !is_metadata(path))
@@ -271,7 +296,9 @@ fn prune(merged: &Value, last: &FieldSet, managers: &[Manager], typing: Typing<'
     let last = named(last);
     let all = named(&fields_of(merged, typing));
     let pruned = without(merged, &last, typing);
-    let owned = managers.iter().fold(FieldSet::default(), |owned, manager| owned.union(&manager.fields));
+    let owned = managers
+        .iter()
+        .fold(FieldSet::default(), |owned, manager| owned.union(&manager.fields));
     let kept = named(&fields_of(&pruned, typing)).union(&named(&owned));
     let pruned = without(merged, &all.difference(&kept), typing);
     // What nobody or only updates own was not applied and stays.

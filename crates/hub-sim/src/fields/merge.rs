@@ -10,8 +10,14 @@ use crate::schema::{ListKind, Shape, Typing};
 pub(super) fn merge(live: &Value, config: &Value, typing: Typing<'_>) -> Value {
     match (live, config) {
         // A null says nothing about a map or list whose content is merged.
-        (Value::Object(map), Value::Null) if !map.is_empty() && matches!(typing.shape(live), Shape::Map) => live.clone(),
-        (Value::Array(list), Value::Null) if !list.is_empty() && matches!(typing.shape(live), Shape::List(_)) => live.clone(),
+        (Value::Object(map), Value::Null) if !map.is_empty() && matches!(typing.shape(live), Shape::Map) => {
+            live.clone()
+        }
+        (Value::Array(list), Value::Null)
+            if !list.is_empty() && matches!(typing.shape(live), Shape::List(_)) =>
+        {
+            live.clone()
+        }
         (Value::Object(live), Value::Object(map)) if matches!(typing.shape(config), Shape::Map) => {
             let mut merged: Map<String, Value> = live.clone();
             for (name, value) in map {
@@ -24,7 +30,9 @@ pub(super) fn merge(live: &Value, config: &Value, typing: Typing<'_>) -> Value {
             Value::Object(merged)
         }
         (Value::Array(live), Value::Array(items)) => match typing.shape(config) {
-            Shape::List(kind) if !(live.is_empty() && items.is_empty()) => merge_lists(live, items, kind, typing).into(),
+            Shape::List(kind) if !(live.is_empty() && items.is_empty()) => {
+                merge_lists(live, items, kind, typing).into()
+            }
             _ => config.clone(),
         },
         _ => config.clone(),
@@ -39,8 +47,13 @@ fn merge_lists(live: &[Value], config: &[Value], kind: &ListKind, typing: Typing
     let config: Vec<(String, &Value)> = config.iter().map(|item| (step(item), item)).collect();
     let in_live = |step: &str| live.iter().find(|(have, _)| have == step).map(|(_, item)| *item);
     let in_config = |step: &str| config.iter().any(|(have, _)| have == step);
-    let both = |item: &Value, step: &str| in_live(step).map_or_else(|| item.clone(), |have| merge(have, item, typing.item()));
-    let mut shared = config.iter().map(|(step, _)| step).filter(|step| in_live(step).is_some());
+    let both = |item: &Value, step: &str| {
+        in_live(step).map_or_else(|| item.clone(), |have| merge(have, item, typing.item()))
+    };
+    let mut shared = config
+        .iter()
+        .map(|(step, _)| step)
+        .filter(|step| in_live(step).is_some());
     let mut next_shared = shared.next();
     let mut taken: Vec<&str> = Vec::new();
     let mut out = Vec::new();

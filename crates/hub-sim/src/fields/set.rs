@@ -79,7 +79,11 @@ impl FieldSet {
             .map(|path| {
                 let steps: Vec<&str> = path.split(STEP).collect();
                 let last = steps.len() - 1;
-                steps.into_iter().enumerate().map(|(at, step)| (at < last, step)).collect()
+                steps
+                    .into_iter()
+                    .enumerate()
+                    .map(|(at, step)| (at < last, step))
+                    .collect()
             })
             .collect();
         paths.sort_unstable();
@@ -97,7 +101,9 @@ impl FieldSet {
             for step in path.split(STEP) {
                 let end = from + step.len();
                 let is_member = end < path.len() && self.has(&path[..end]);
-                let child = at.entry(step.to_owned()).or_insert_with(|| Value::Object(Map::new()));
+                let child = at
+                    .entry(step.to_owned())
+                    .or_insert_with(|| Value::Object(Map::new()));
                 let Value::Object(map) = child else { break };
                 if is_member {
                     map.insert(".".to_owned(), Value::Object(Map::new()));
@@ -120,7 +126,9 @@ impl FieldSet {
 }
 
 fn read(fields: &Value, path: &str, out: &mut Vec<Box<str>>) -> Result<(), String> {
-    let map = fields.as_object().ok_or("the fields of a manager are not a map")?;
+    let map = fields
+        .as_object()
+        .ok_or("the fields of a manager are not a map")?;
     for (step, below) in map {
         if step == "." {
             if !path.is_empty() {
@@ -135,7 +143,11 @@ fn read(fields: &Value, path: &str, out: &mut Vec<Box<str>>) -> Result<(), Strin
             }
             _ => return Err(format!("missing colon in path element {step:?}")),
         }
-        let path = if path.is_empty() { step.clone() } else { format!("{path}{STEP}{step}") };
+        let path = if path.is_empty() {
+            step.clone()
+        } else {
+            format!("{path}{STEP}{step}")
+        };
         if below.as_object().is_some_and(Map::is_empty) {
             out.push(path.into());
         } else {

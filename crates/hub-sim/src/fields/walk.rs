@@ -58,7 +58,10 @@ impl CompareWalk {
         match shape {
             Shape::Map if !both_empty => {
                 for name in names(before, after) {
-                    let (one, two) = (before.and_then(|map| map.get(name)), after.and_then(|map| map.get(name)));
+                    let (one, two) = (
+                        before.and_then(|map| map.get(name)),
+                        after.and_then(|map| map.get(name)),
+                    );
                     self.at(one, two, typing.field(name), &step(path, "f:", name));
                 }
             }
@@ -66,8 +69,17 @@ impl CompareWalk {
                 let (one, two) = (items(before, kind, typing), items(after, kind, typing));
                 let keys: BTreeSet<&String> = one.iter().chain(&two).map(|(key, _)| key).collect();
                 for key in keys {
-                    let find = |list: &[(String, &Value)]| list.iter().find(|(have, _)| have == key).map(|(_, item)| (*item).clone());
-                    self.at(find(&one).as_ref(), find(&two).as_ref(), typing.item(), &step(path, "", key));
+                    let find = |list: &[(String, &Value)]| {
+                        list.iter()
+                            .find(|(have, _)| have == key)
+                            .map(|(_, item)| (*item).clone())
+                    };
+                    self.at(
+                        find(&one).as_ref(),
+                        find(&two).as_ref(),
+                        typing.item(),
+                        &step(path, "", key),
+                    );
                 }
             }
             _ => {
@@ -163,15 +175,25 @@ fn without_at(value: &Value, set: &FieldSet, typing: Typing<'_>, path: &str) -> 
                 Some((name.clone(), value))
             });
             let kept: Map<String, Value> = kept.collect();
-            if kept.is_empty() { Value::Null } else { Value::Object(kept) }
+            if kept.is_empty() {
+                Value::Null
+            } else {
+                Value::Object(kept)
+            }
         }
         (Shape::List(kind), Value::Array(items)) => {
-            let kept = items.iter().filter_map(|item| match item_step(item, kind, typing) {
-                Some(key) => next(item, typing.item(), step(path, "", &key)),
-                None => Some(item.clone()),
-            });
+            let kept = items
+                .iter()
+                .filter_map(|item| match item_step(item, kind, typing) {
+                    Some(key) => next(item, typing.item(), step(path, "", &key)),
+                    None => Some(item.clone()),
+                });
             let kept: Vec<Value> = kept.collect();
-            if kept.is_empty() { Value::Null } else { Value::Array(kept) }
+            if kept.is_empty() {
+                Value::Null
+            } else {
+                Value::Array(kept)
+            }
         }
         // Atomic maps and lists are removed as a whole or not at all.
         (_, Value::Object(_) | Value::Array(_)) => Value::Null,
@@ -194,7 +216,11 @@ fn names<'a>(one: Option<&'a Value>, two: Option<&'a Value>) -> BTreeSet<&'a Str
 }
 
 /// The items of a list with their steps, each step once.
-pub(super) fn items<'v>(list: Option<&'v Value>, kind: &ListKind, typing: Typing<'_>) -> Vec<(String, &'v Value)> {
+pub(super) fn items<'v>(
+    list: Option<&'v Value>,
+    kind: &ListKind,
+    typing: Typing<'_>,
+) -> Vec<(String, &'v Value)> {
     let mut found: Vec<(String, &Value)> = Vec::new();
     for item in list.and_then(Value::as_array).into_iter().flatten() {
         if let Some(step) = item_step(item, kind, typing)
@@ -214,7 +240,10 @@ pub(super) fn item_step(item: &Value, kind: &ListKind, typing: Typing<'_>) -> Op
         ListKind::Keyed(keys) => {
             let typing = typing.item();
             let value = |key: &str| item.get(key).or_else(|| typing.default_of(key)).cloned();
-            let pairs: Map<String, Value> = keys.iter().filter_map(|key| Some((key.clone(), value(key)?))).collect();
+            let pairs: Map<String, Value> = keys
+                .iter()
+                .filter_map(|key| Some((key.clone(), value(key)?)))
+                .collect();
             (!pairs.is_empty()).then(|| format!("k:{}", Value::Object(pairs)))
         }
     }

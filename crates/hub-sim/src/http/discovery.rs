@@ -13,7 +13,11 @@ const VERSION: (&str, &str) = ("1", "35");
 /// Answers a path that is not about objects.
 pub(super) fn answer(state: &State, path: &str) -> Option<Value> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    let kinds: Vec<&Kind> = state.collections().iter().map(|collection| &*collection.kind).collect();
+    let kinds: Vec<&Kind> = state
+        .collections()
+        .iter()
+        .map(|collection| &*collection.kind)
+        .collect();
     Some(match parts.as_slice() {
         ["healthz" | "livez" | "readyz"] => "ok".into(),
         ["version"] => {
@@ -25,7 +29,9 @@ pub(super) fn answer(state: &State, path: &str) -> Option<Value> {
         }
         ["api"] => json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}),
         ["apis"] => json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(&kinds)}),
-        ["apis", group] => groups(&kinds).into_iter().find(|found| found["name"] == **group)?,
+        ["apis", group] => groups(&kinds)
+            .into_iter()
+            .find(|found| found["name"] == **group)?,
         ["api", "v1"] => resources("", "v1", &kinds)?,
         ["apis", group, version] => resources(group, version, &kinds)?,
         ["openapi", "v3"] => openapi_index(&kinds),
@@ -58,7 +64,16 @@ fn groups(kinds: &[&Kind]) -> Vec<Value> {
 }
 
 fn resources(group: &str, version: &str, kinds: &[&Kind]) -> Option<Value> {
-    const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+    const VERBS: [&str; 8] = [
+        "create",
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "update",
+        "watch",
+    ];
     let mut resources = Vec::new();
     // The core group has events, too.
     let is_served = |kind: &Kind| {
@@ -87,7 +102,11 @@ fn resources(group: &str, version: &str, kinds: &[&Kind]) -> Option<Value> {
     if resources.is_empty() {
         return None;
     }
-    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    let group_version = if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    };
     Some(json!({
         "kind": "APIResourceList",
         "apiVersion": "v1",
@@ -110,20 +129,23 @@ fn openapi_index(kinds: &[&Kind]) -> Value {
 /// The part of an `OpenAPI` document by which kubectl sees that the server validates fields itself.
 fn openapi(group: &str, version: &str, kinds: &[&Kind]) -> Value {
     let mut paths = serde_json::Map::new();
-    for kind in kinds.iter().filter(|kind| kind.group == group && kind.version == version) {
-        let (prefix, plural) = (prefix(group, version), &kind.plural);
+    for kind in kinds
+        .iter()
+        .filter(|kind| kind.group == group && kind.version == version)
+    {
+        let (base, plural) = (prefix(group, version), &kind.plural);
         let path = if kind.namespaced {
-            format!("/{prefix}/namespaces/{{namespace}}/{plural}/{{name}}")
+            format!("/{base}/namespaces/{{namespace}}/{plural}/{{name}}")
         } else {
-            format!("/{prefix}/{plural}/{{name}}")
+            format!("/{base}/{plural}/{{name}}")
         };
-        let patch = json!({
+        let operation = json!({
             "x-kubernetes-action": "patch",
             "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": kind.kind},
             "parameters": [{"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}],
             "responses": {},
         });
-        paths.insert(path, json!({"patch": patch}));
+        paths.insert(path, json!({"patch": operation}));
     }
     json!({"openapi": "3.0.0", "info": {"title": "hub-sim", "version": "v1"}, "paths": paths})
 }

@@ -15,7 +15,9 @@ const NAMES: [(&str, &str); 7] = [
 
 /// An event of events.k8s.io as one of the core group.
 pub(super) fn to_core(event: &Value) -> Value {
-    let mut event = rename(event, |name| NAMES.iter().find(|(new, _)| *new == name).map(|(_, core)| *core));
+    let mut event = rename(event, |name| {
+        NAMES.iter().find(|(new, _)| *new == name).map(|(_, core)| *core)
+    });
     event["apiVersion"] = "v1".into();
     for field in ["reportingComponent", "reportingInstance"] {
         if event.get(field).is_none() {
@@ -27,7 +29,9 @@ pub(super) fn to_core(event: &Value) -> Value {
 
 /// An event of the core group as one of events.k8s.io.
 pub(super) fn from_core(event: &Value) -> Value {
-    let mut event = rename(event, |name| NAMES.iter().find(|(_, core)| *core == name).map(|(new, _)| *new));
+    let mut event = rename(event, |name| {
+        NAMES.iter().find(|(_, core)| *core == name).map(|(new, _)| *new)
+    });
     event["apiVersion"] = "events.k8s.io/v1".into();
     event
 }
@@ -35,7 +39,12 @@ pub(super) fn from_core(event: &Value) -> Value {
 fn rename(event: &Value, new: impl Fn(&str) -> Option<&'static str>) -> Value {
     let fields = event.as_object().into_iter().flatten();
     let fields: Map<String, Value> = fields
-        .map(|(name, value)| (new(name).map_or_else(|| name.clone(), str::to_owned), value.clone()))
+        .map(|(name, value)| {
+            (
+                new(name).map_or_else(|| name.clone(), str::to_owned),
+                value.clone(),
+            )
+        })
         .collect();
     Value::Object(fields)
 }

@@ -54,7 +54,9 @@ pub(super) fn list(hub: &Hub, id: KindId, place: &Place, query: &Query) -> Resul
         };
         let after = token.as_ref().map(|token| token.start.as_str());
         let page = collection
-            .page(revision, &place.namespace, after, limit, |object| selector.matches(object))
+            .page(revision, &place.namespace, after, limit, |object| {
+                selector.matches(object)
+            })
             .map_err(|_| ApiError::expired(EXPIRED))?;
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         // Lists of custom resources name an empty token.

@@ -51,7 +51,11 @@ const METADATA: Fields = &[
 ];
 
 const UNKNOWN: Fields = &[
-    (1, "type", Of::Message(&[(1, "apiVersion", Of::Text), (2, "kind", Of::Text)])),
+    (
+        1,
+        "type",
+        Of::Message(&[(1, "apiVersion", Of::Text), (2, "kind", Of::Text)]),
+    ),
     (2, "raw", Of::Base64),
 ];
 
@@ -79,7 +83,11 @@ fn fields_of(kind: &str) -> Option<Fields> {
         ],
         "DeleteOptions" => &[
             (1, "gracePeriodSeconds", Of::Int),
-            (2, "preconditions", Of::Message(&[(1, "uid", Of::Text), (2, "resourceVersion", Of::Text)])),
+            (
+                2,
+                "preconditions",
+                Of::Message(&[(1, "uid", Of::Text), (2, "resourceVersion", Of::Text)]),
+            ),
             (4, "propagationPolicy", Of::Text),
             (5, "dryRun", Of::Texts),
         ],
@@ -95,11 +103,20 @@ pub(super) fn is_protobuf(body: &[u8]) -> bool {
 /// Reads a body.
 pub(super) fn parse(body: &[u8]) -> Result<Value, ApiError> {
     let malformed = || ApiError::bad_request("the body is malformed protobuf");
-    let envelope = body.strip_prefix(MAGIC).and_then(|body| message(body, UNKNOWN)).ok_or_else(malformed)?;
-    let text = |pointer: &str| envelope.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let envelope = body
+        .strip_prefix(MAGIC)
+        .and_then(|body| message(body, UNKNOWN))
+        .ok_or_else(malformed)?;
+    let text = |pointer: &str| {
+        envelope
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
     let (version, kind) = (text("/type/apiVersion"), text("/type/kind"));
-    let fields = fields_of(kind)
-        .ok_or_else(|| ApiError::unsupported_media_type(format!("objects of kind {kind} are only read as JSON")))?;
+    let fields = fields_of(kind).ok_or_else(|| {
+        ApiError::unsupported_media_type(format!("objects of kind {kind} are only read as JSON"))
+    })?;
     let raw = STANDARD.decode(text("/raw")).map_err(|_| malformed())?;
     let mut object = message(&raw, fields).ok_or_else(malformed)?;
     object["apiVersion"] = version.into();
@@ -126,20 +143,33 @@ fn message(bytes: &[u8], fields: Fields) -> Option<Value> {
                 object[*name] = i64::from_ne_bytes(number.to_ne_bytes()).into();
             }
             (Of::TextMap | Of::Base64Map, Wire::Bytes(entry)) => {
-                let value = if matches!(of, Of::TextMap) { Of::Text } else { Of::Base64 };
+                let value = if matches!(of, Of::TextMap) {
+                    Of::Text
+                } else {
+                    Of::Base64
+                };
                 let pair: Fields = if matches!(value, Of::Text) {
                     &[(1, "key", Of::Text), (2, "value", Of::Text)]
                 } else {
                     &[(1, "key", Of::Text), (2, "value", Of::Base64)]
                 };
                 let entry = message(entry, pair)?;
-                let key = entry.get("key").and_then(Value::as_str).unwrap_or_default().to_owned();
+                let key = entry
+                    .get("key")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+                    .to_owned();
                 let map = field.or_insert_with(|| Value::Object(Map::new()));
                 map[key] = entry.get("value").cloned().unwrap_or_else(|| "".into());
             }
-            (Of::Texts, Wire::Bytes(text)) => push(field.or_insert_with(|| Value::Array(Vec::new())), string(text)?),
+            (Of::Texts, Wire::Bytes(text)) => {
+                push(field.or_insert_with(|| Value::Array(Vec::new())), string(text)?);
+            }
             (Of::Messages(fields), Wire::Bytes(bytes)) => {
-                push(field.or_insert_with(|| Value::Array(Vec::new())), message(bytes, fields)?);
+                push(
+                    field.or_insert_with(|| Value::Array(Vec::new())),
+                    message(bytes, fields)?,
+                );
             }
             (of, Wire::Bytes(bytes)) => {
                 let value = single(*of, bytes)?;
@@ -157,8 +187,13 @@ fn single(of: Of, bytes: &[u8]) -> Option<Value> {
         Of::Base64 => Some(STANDARD.encode(bytes).into()),
         Of::Time => {
             let time = message(bytes, &[(1, "seconds", Of::Int)])?;
-            let at = time.get("seconds").and_then(Value::as_i64).and_then(|seconds| chrono::DateTime::from_timestamp(seconds, 0));
-            Some(at.map_or(Value::Null, |at| at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true).into()))
+            let at = time
+                .get("seconds")
+                .and_then(Value::as_i64)
+                .and_then(|seconds| chrono::DateTime::from_timestamp(seconds, 0));
+            Some(at.map_or(Value::Null, |at| {
+                at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true).into()
+            }))
         }
         Of::Message(fields) => message(bytes, fields),
         _ => None,

@@ -57,10 +57,14 @@ impl Place {
         };
         match *rest {
             // A namespace is an object, and the content of namespaces lies below it.
-            ["namespaces", name, subresource @ ("status" | "finalize")] => place("", "namespaces", name, subresource),
+            ["namespaces", name, subresource @ ("status" | "finalize")] => {
+                place("", "namespaces", name, subresource)
+            }
             ["namespaces", namespace, plural] => place(namespace, plural, "", ""),
             ["namespaces", namespace, plural, name] => place(namespace, plural, name, ""),
-            ["namespaces", namespace, plural, name, subresource] => place(namespace, plural, name, subresource),
+            ["namespaces", namespace, plural, name, subresource] => {
+                place(namespace, plural, name, subresource)
+            }
             [plural] => place("", plural, "", ""),
             [plural, name] => place("", plural, name, ""),
             [plural, name, subresource] => place("", plural, name, subresource),
@@ -109,7 +113,9 @@ impl Query {
             "" | "Warn" => Ok(FieldValidation::Warn),
             "Strict" => Ok(FieldValidation::Strict),
             "Ignore" => Ok(FieldValidation::Ignore),
-            other => Err(ApiError::bad_request(format!("invalid fieldValidation: {other:?}"))),
+            other => Err(ApiError::bad_request(format!(
+                "invalid fieldValidation: {other:?}"
+            ))),
         }
     }
 }

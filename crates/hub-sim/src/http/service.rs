@@ -41,10 +41,7 @@ enum Reply {
 
 impl Reply {
     fn ok(text: String) -> Self {
-        Self::Whole {
-            code: 200,
-            text,
-        }
+        Self::Whole { code: 200, text }
     }
 }
 
@@ -101,7 +98,12 @@ impl Service {
         response
     }
 
-    fn reply(&self, parts: &http::request::Parts, body: &[u8], warnings: &mut Vec<String>) -> Result<Reply, ApiError> {
+    fn reply(
+        &self,
+        parts: &http::request::Parts,
+        body: &[u8],
+        warnings: &mut Vec<String>,
+    ) -> Result<Reply, ApiError> {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let place = match Path::parse(parts.uri.path()) {
             Path::Objects(place) => place,
@@ -122,7 +124,9 @@ impl Service {
                 let objects: Vec<&Object> = listed.page.objects.iter().map(|object| &**object).collect();
                 Ok(Reply::ok(form.list(&self.hub, id, &objects, &listed.metadata)))
             }
-            Verb::Watch => Ok(Reply::Watch(Box::new(Watch::new(&self.hub, id, &place, &query, form)?))),
+            Verb::Watch => Ok(Reply::Watch(Box::new(Watch::new(
+                &self.hub, id, &place, &query, form,
+            )?))),
             Verb::Delete => self.delete(id, &place, &query, form, body),
             Verb::DeleteCollection => self.delete_all(id, &place, &query, form, body),
             verb => {
@@ -135,7 +139,7 @@ impl Service {
                 let written = self.write(id, &place, &options, warnings, |writer| match verb {
                     Verb::Create => writer.create(object),
                     Verb::Update => writer.update(object),
-                    _ => writer.patch(patch, object),
+                    _ => writer.patch(patch, &object),
                 })?;
                 Ok(Reply::Whole {
                     code: if written.created { 201 } else { 200 },
@@ -146,7 +150,11 @@ impl Service {
     }
 
     fn find(&self, place: &Place, is_core_event: bool) -> Result<KindId, ApiError> {
-        let group = if is_core_event { "events.k8s.io" } else { &place.group };
+        let group = if is_core_event {
+            "events.k8s.io"
+        } else {
+            &place.group
+        };
         self.hub
             .read(|state| {
                 let id = state.find(group, &place.plural)?;
@@ -207,7 +215,9 @@ impl Service {
         self.hub.change(|state| {
             let kind = Arc::clone(&state.collection(id).kind);
             if kind.namespaced && place.namespace.is_empty() {
-                return Err(ApiError::bad_request("an empty namespace may not be set during creation"));
+                return Err(ApiError::bad_request(
+                    "an empty namespace may not be set during creation",
+                ));
             }
             write(Writer {
                 state,
@@ -224,7 +234,13 @@ impl Service {
         })
     }
 
-    fn delete_one(&self, id: KindId, place: &Place, query: &Query, options: &DeleteOptions) -> Result<Deleted, ApiError> {
+    fn delete_one(
+        &self,
+        id: KindId,
+        place: &Place,
+        query: &Query,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, ApiError> {
         let write = WriteOptions {
             dry_run: !query.text("dryRun").is_empty(),
             ..WriteOptions::default()
@@ -242,13 +258,20 @@ impl Service {
                 options: &write,
                 now: &now,
                 warnings: &mut Vec::new(),
- is_untidy: false,
+                is_untidy: false,
             };
             writer.delete(options)
         })
     }
 
-    fn delete(&self, id: KindId, place: &Place, query: &Query, form: Form, body: &[u8]) -> Result<Reply, ApiError> {
+    fn delete(
+        &self,
+        id: KindId,
+        place: &Place,
+        query: &Query,
+        form: Form,
+        body: &[u8],
+    ) -> Result<Reply, ApiError> {
         let options = delete_options(query, body)?;
         let deleted = self.delete_one(id, place, query, &options)?;
         let kind = self.hub.read(|state| Arc::clone(&state.collection(id).kind));
@@ -264,7 +287,14 @@ impl Service {
         }))
     }
 
-    fn delete_all(&self, id: KindId, place: &Place, query: &Query, form: Form, body: &[u8]) -> Result<Reply, ApiError> {
+    fn delete_all(
+        &self,
+        id: KindId,
+        place: &Place,
+        query: &Query,
+        form: Form,
+        body: &[u8],
+    ) -> Result<Reply, ApiError> {
         let options = delete_options(query, body)?;
         let listed = list::list(&self.hub, id, place, query)?;
         for object in &listed.page.objects {
@@ -304,11 +334,16 @@ fn parse(body: &[u8]) -> Result<Value, ApiError> {
         return Ok(value);
     }
     let text = std::str::from_utf8(body).map_err(|_| ApiError::bad_request("the body is not UTF-8"))?;
-    serde_saphyr::from_str(text).map_err(|error| ApiError::bad_request(format!("error decoding the body: {error}")))
+    serde_saphyr::from_str(text)
+        .map_err(|error| ApiError::bad_request(format!("error decoding the body: {error}")))
 }
 
 fn header<'a>(parts: &'a http::request::Parts, name: &http::HeaderName) -> &'a str {
-    parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    parts
+        .headers
+        .get(name)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
 }
 
 fn write_options(parts: &http::request::Parts, query: &Query) -> Result<WriteOptions, ApiError> {

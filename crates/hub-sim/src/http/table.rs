@@ -50,11 +50,20 @@ fn row(columns: &[Column], object: &Object, now: DateTime<Utc>) -> Value {
 
 fn cell(column: &Column, object: &Value, now: DateTime<Utc>) -> Value {
     let Some(found) = find(object, &column.path) else {
-        return if column.of == "date" { "<unknown>".into() } else { Value::Null };
+        return if column.of == "date" {
+            "<unknown>".into()
+        } else {
+            Value::Null
+        };
     };
     if column.of == "date" {
-        let at = found.as_str().and_then(|text| DateTime::parse_from_rfc3339(text).ok());
-        return at.map_or_else(|| "<invalid>".into(), |at| age(now, at.with_timezone(&Utc)).into());
+        let at = found
+            .as_str()
+            .and_then(|text| DateTime::parse_from_rfc3339(text).ok());
+        return at.map_or_else(
+            || "<invalid>".into(),
+            |at| age(now, at.with_timezone(&Utc)).into(),
+        );
     }
     found.clone()
 }
@@ -86,7 +95,9 @@ fn item<'a>(items: &'a [Value], filter: &str) -> Option<&'a Value> {
     let inner = filter.strip_prefix("?(@.")?.strip_suffix(')')?;
     let (field, wanted) = inner.split_once("==")?;
     let wanted = wanted.trim().trim_matches(['"', '\'']);
-    items.iter().find(|item| item.get(field.trim()).and_then(Value::as_str) == Some(wanted))
+    items
+        .iter()
+        .find(|item| item.get(field.trim()).and_then(Value::as_str) == Some(wanted))
 }
 
 /// The age as kubectl writes it: `45s`, `12m`, `3h`, `5d`.

@@ -6,7 +6,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream::{self, Stream};
 use serde_json::json;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::answer::Form;
@@ -14,9 +13,10 @@ use super::list::selector;
 use super::request::{Place, Query};
 use crate::error::ApiError;
 use crate::hub::Hub;
+use crate::news::News;
 use crate::object::Object;
 use crate::selector::Selector;
-use crate::state::KindId;
+use crate::state::{KindId, State};
 use crate::store::{Change, ChangeKind};
 
 /// Bookmarks come at least this often to those who asked for them.
@@ -33,7 +33,7 @@ pub(super) struct Watch {
     form: Form,
     /// Changes up to this revision were sent.
     revision: u64,
-    news: watch::Receiver<u64>,
+    news: News,
     bookmarks: bool,
     next_bookmark: Instant,
     ends: Instant,
@@ -43,7 +43,13 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(hub: &Hub, id: KindId, place: &Place, query: &Query, form: Form) -> Result<Self, ApiError> {
+    pub(super) fn new(
+        hub: &Hub,
+        id: KindId,
+        place: &Place,
+        query: &Query,
+        form: Form,
+    ) -> Result<Self, ApiError> {
         let news = hub.subscribe();
         let timeout = query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
         let timeout = timeout.map_or(MAX_DURATION, Duration::from_secs);
@@ -69,7 +75,7 @@ impl Watch {
     /// Finds the revision from which on changes are sent. Without one, what exists is sent first.
     fn begin(&mut self, query: &Query) -> Result<(), ApiError> {
         let from = query.number("resourceVersion")?.unwrap_or_default();
-        let current = self.hub.read(|state| state.revision());
+        let current = self.hub.read(State::revision);
         if from > current {
             return Err(ApiError::too_large_resource_version(from, current));
         }
@@ -77,10 +83,18 @@ impl Watch {
         if initial == "true" || (from == 0 && initial.is_empty()) {
             let page = self.hub.read(|state| {
                 let collection = state.collection(self.id);
-                collection.page(current, &self.namespace, None, 0, |object| self.selector.matches(object))
+                collection.page(current, &self.namespace, None, 0, |object| {
+                    self.selector.matches(object)
+                })
             });
-            let objects = page.map_err(|_| ApiError::expired(format!("too old resource version: {current}")))?.objects;
-            self.initial = objects.iter().rev().map(|object| self.line("ADDED", object)).collect();
+            let objects = page
+                .map_err(|_| ApiError::expired(format!("too old resource version: {current}")))?
+                .objects;
+            self.initial = objects
+                .iter()
+                .rev()
+                .map(|object| self.line("ADDED", object))
+                .collect();
             self.revision = current;
             if initial == "true" && self.bookmarks {
                 let end = self.bookmark(Some(("k8s.io/initial-events-end", "true")));
@@ -108,17 +122,19 @@ impl Watch {
             if self.is_over {
                 return None;
             }
-            self.news.borrow_and_update();
+            self.news.see();
             let lines = self.lines();
             if !lines.is_empty() {
                 return Some(lines);
             }
-            let bookmark = if self.bookmarks { self.next_bookmark } else { self.ends };
+            let bookmark = if self.bookmarks {
+                self.next_bookmark
+            } else {
+                self.ends
+            };
             tokio::select! {
                 biased;
-                changed = self.news.changed() => if changed.is_err() {
-                    return None;
-                },
+                () = self.news.changed() => {}
                 () = tokio::time::sleep_until(self.ends) => return None,
                 () = tokio::time::sleep_until(bookmark) => {
                     self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
@@ -132,7 +148,10 @@ impl Watch {
     fn lines(&mut self) -> String {
         // The texts are made without the lock of the hub.
         let found = self.hub.read(|state| {
-            let changes = state.collection(self.id).changes_after(self.revision).map_err(|_| state.revision())?;
+            let changes = state
+                .collection(self.id)
+                .changes_after(self.revision)
+                .map_err(|_| state.revision())?;
             Ok::<_, u64>((changes.cloned().collect::<Vec<Change>>(), state.revision()))
         });
         match found {
@@ -142,7 +161,8 @@ impl Watch {
             }
             Err(current) => {
                 self.is_over = true;
-                let error = ApiError::expired(format!("too old resource version: {} ({current})", self.revision));
+                let error =
+                    ApiError::expired(format!("too old resource version: {} ({current})", self.revision));
                 event_line("ERROR", &error.to_status().to_string())
             }
         }
@@ -151,19 +171,28 @@ impl Watch {
     /// What a change is for this watch: an object that leaves the selection is deleted for it.
     fn event(&self, change: &Change) -> Option<String> {
         let is_here = |object: &Arc<Object>| {
-            (self.namespace.is_empty() || object.namespace() == self.namespace) && self.selector.matches(object)
+            (self.namespace.is_empty() || object.namespace() == self.namespace)
+                && self.selector.matches(object)
         };
         let before = change.before.as_ref().filter(|object| is_here(object));
-        let after = Some(&change.after).filter(|object| change.kind != ChangeKind::Deleted && is_here(object));
+        let after =
+            Some(&change.after).filter(|object| change.kind != ChangeKind::Deleted && is_here(object));
         match (before, after) {
             (None, None) => None,
             (None, Some(after)) => Some(self.line("ADDED", after)),
             (Some(_), Some(after)) => Some(self.line("MODIFIED", after)),
-            (Some(_), None) if change.kind == ChangeKind::Deleted => Some(self.line("DELETED", &change.after)),
+            (Some(_), None) if change.kind == ChangeKind::Deleted => {
+                Some(self.line("DELETED", &change.after))
+            }
             (Some(before), None) => {
                 let mut last = before.value();
                 last["metadata"]["resourceVersion"] = change.revision.to_string().into();
-                let last = Object::new(Arc::clone(&before.key), last, before.managers.clone(), change.revision);
+                let last = Object::new(
+                    Arc::clone(&before.key),
+                    last,
+                    before.managers.clone(),
+                    change.revision,
+                );
                 Some(self.line("DELETED", &last))
             }
         }
@@ -178,7 +207,9 @@ impl Watch {
         if let Some((name, value)) = annotation {
             metadata["annotations"] = json!({name: value});
         }
-        let mut object = self.hub.read(|state| state.collection(self.id).kind.empty_object());
+        let mut object = self
+            .hub
+            .read(|state| state.collection(self.id).kind.empty_object());
         object["metadata"] = metadata;
         event_line("BOOKMARK", &object.to_string())
     }

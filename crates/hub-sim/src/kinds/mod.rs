@@ -2,12 +2,19 @@
 
 mod ocm;
 
+use std::sync::{Arc, LazyLock};
+
 use serde_json::{Value, json};
 
 use crate::kind::{Column, Kind};
 
-/// All kinds.
-pub(crate) fn all() -> Vec<Kind> {
+/// All kinds. They are parsed once, because a simulation makes thousands of hubs.
+pub(crate) fn all() -> &'static [Arc<Kind>] {
+    static ALL: LazyLock<Vec<Arc<Kind>>> = LazyLock::new(|| parsed().into_iter().map(Arc::new).collect());
+    &ALL
+}
+
+fn parsed() -> Vec<Kind> {
     let ours = api::schema::crds();
     let ours = ours.iter().filter_map(|crd| serde_json::to_value(crd).ok());
     let custom: Vec<Value> = ocm::definitions().into_iter().chain(ours).collect();
@@ -21,7 +28,10 @@ fn built_in() -> Vec<Kind> {
     let namespace = Kind {
         has_status: true,
         short_names: vec!["ns".to_owned()],
-        columns: columns(&[("Status", "string", ".status.phase"), ("Age", "date", ".metadata.creationTimestamp")]),
+        columns: columns(&[
+            ("Status", "string", ".status.phase"),
+            ("Age", "date", ".metadata.creationTimestamp"),
+        ]),
         ..Kind::built_in("", "v1", "Namespace", "namespaces", false)
     };
     let lease = Kind {
@@ -71,7 +81,10 @@ fn built_in() -> Vec<Kind> {
         Kind::built_in(RBAC, "v1", "Role", "roles", true),
         Kind::built_in(RBAC, "v1", "RoleBinding", "rolebindings", true),
         policy("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
-        policy("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+        policy(
+            "ValidatingAdmissionPolicyBinding",
+            "validatingadmissionpolicybindings",
+        ),
     ]
 }
 
@@ -115,14 +128,16 @@ fn config_map_schema() -> Value {
 fn event_schema() -> Value {
     let text = || json!({"type": "string"});
     let time = || json!({"type": "string", "format": "micro-time"});
-    let object = || json!({
-        "type": "object",
-        "x-kubernetes-map-type": "atomic",
-        "properties": {
-            "apiVersion": text(), "fieldPath": text(), "kind": text(), "name": text(), "namespace": text(),
-            "resourceVersion": text(), "uid": text(),
-        },
-    });
+    let object = || {
+        json!({
+            "type": "object",
+            "x-kubernetes-map-type": "atomic",
+            "properties": {
+                "apiVersion": text(), "fieldPath": text(), "kind": text(), "name": text(), "namespace": text(),
+                "resourceVersion": text(), "uid": text(),
+            },
+        })
+    };
     json!({"type": "object", "properties": {
         "action": text(),
         "deprecatedCount": {"type": "integer"},

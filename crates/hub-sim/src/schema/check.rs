@@ -69,7 +69,11 @@ impl Cause {
 
     /// The same cause in an object that has the checked one at a field.
     pub(crate) fn below(mut self, field: &str) -> Self {
-        self.field = if self.field.is_empty() { field.to_owned() } else { format!("{field}.{}", self.field) };
+        self.field = if self.field.is_empty() {
+            field.to_owned()
+        } else {
+            format!("{field}.{}", self.field)
+        };
         self
     }
 
@@ -102,7 +106,8 @@ impl Schema {
         }
         if !self.of.holds(value) {
             if self.any_of {
-                let text = format!("Invalid value: \"\": \"{path}\" must validate at least one schema (anyOf)");
+                let text =
+                    format!("Invalid value: \"\": \"{path}\" must validate at least one schema (anyOf)");
                 causes.push(Cause::new("<nil>", CauseKind::Invalid, text));
                 causes.push(wrong_type(Type::Integer, value, path));
             }
@@ -112,12 +117,19 @@ impl Schema {
         match value {
             Value::Object(map) => {
                 for name in self.required.iter().filter(|name| !map.contains_key(*name)) {
-                    causes.push(Cause::new(&join(path, name), CauseKind::Required, "Required value"));
+                    causes.push(Cause::new(
+                        &join(path, name),
+                        CauseKind::Required,
+                        "Required value",
+                    ));
                 }
                 self.check_count(map.len(), path, causes);
                 for (name, value) in map {
                     // The server checks metadata itself.
-                    if let Some(schema) = self.field(name).filter(|_| !(path.is_empty() && name == "metadata")) {
+                    if let Some(schema) = self
+                        .field(name)
+                        .filter(|_| !(path.is_empty() && name == "metadata"))
+                    {
                         schema.check_at(value, &self.path_of(path, name), causes);
                     }
                 }
@@ -135,7 +147,10 @@ impl Schema {
             return;
         }
         let supported: Vec<String> = values.iter().map(Value::to_string).collect();
-        let text = format!("Unsupported value: {value}: supported values: {}", supported.join(", "));
+        let text = format!(
+            "Unsupported value: {value}: supported values: {}",
+            supported.join(", ")
+        );
         causes.push(Cause::new(path, CauseKind::NotSupported, text));
     }
 
@@ -146,7 +161,11 @@ impl Schema {
             causes.push(Cause::new(path, CauseKind::TooMany, text));
         }
         if let Some(least) = self.limits.min_properties.filter(|least| count < *least) {
-            causes.push(invalid("object", path, &format!("should have at least {least} properties")));
+            causes.push(invalid(
+                "object",
+                path,
+                &format!("should have at least {least} properties"),
+            ));
         }
     }
 
@@ -157,7 +176,11 @@ impl Schema {
             causes.push(Cause::new(path, CauseKind::TooMany, text));
         }
         if let Some(least) = self.limits.min_items.filter(|least| count < *least) {
-            causes.push(invalid(&count.to_string(), path, &format!("should have at least {least} items")));
+            causes.push(invalid(
+                &count.to_string(),
+                path,
+                &format!("should have at least {least} items"),
+            ));
         }
         if let Some(schema) = &self.items {
             for (number, item) in items.iter().enumerate() {
@@ -178,7 +201,11 @@ impl Schema {
             };
             if seen.contains(&key) {
                 let text = format!("Duplicate value: {key}");
-                causes.push(Cause::new(&format!("{path}[{number}]"), CauseKind::Duplicate, text));
+                causes.push(Cause::new(
+                    &format!("{path}[{number}]"),
+                    CauseKind::Duplicate,
+                    text,
+                ));
             } else {
                 seen.push(key);
             }
@@ -194,21 +221,37 @@ impl Schema {
             causes.push(Cause::new(path, CauseKind::TooLong, text));
         }
         if let Some(least) = limits.min_length.filter(|least| length < *least) {
-            causes.push(invalid(&shown, path, &format!("should be at least {least} chars long")));
+            causes.push(invalid(
+                &shown,
+                path,
+                &format!("should be at least {least} chars long"),
+            ));
         }
-        if let Some(pattern) = limits.pattern.as_ref().filter(|pattern| !pattern.regex.is_match(text)) {
+        if let Some(pattern) = limits
+            .pattern
+            .as_ref()
+            .filter(|pattern| !pattern.regex.is_match(text))
+        {
             causes.push(invalid(&shown, path, &format!("should match '{}'", pattern.text)));
         }
         let is_date = limits.format.as_deref() == Some("date-time");
         if is_date && chrono::DateTime::parse_from_rfc3339(text).is_err() {
-            causes.push(invalid(&shown, path, &format!("must be of type date-time: {shown}")));
+            causes.push(invalid(
+                &shown,
+                path,
+                &format!("must be of type date-time: {shown}"),
+            ));
         }
     }
 
     fn check_number(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
         let number = value.as_f64().unwrap_or_default();
         if let Some(most) = self.limits.maximum.filter(|most| number > *most) {
-            causes.push(invalid(&value.to_string(), path, &format!("should be less than or equal to {most}")));
+            causes.push(invalid(
+                &value.to_string(),
+                path,
+                &format!("should be less than or equal to {most}"),
+            ));
         }
         if let Some(least) = self.limits.minimum.filter(|least| number < *least) {
             let rule = format!("should be greater than or equal to {least}");

@@ -1,4 +1,4 @@
-//! The structural schema of a kind, read from the `OpenAPI` schema of a CustomResourceDefinition.
+//! The structural schema of a kind, read from the `OpenAPI` schema of a `CustomResourceDefinition`.
 //!
 //! One tree serves pruning, defaulting and validation ([`check`]) and says which lists and maps server-side apply merges
 //! ([`Typing`]). CEL rules are evaluated by [`rules`].
@@ -39,6 +39,10 @@ pub enum Type {
 
 /// One node of a schema.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a keyword of the schema, independent of the others"
+)]
 pub struct Schema {
     pub(crate) of: Type,
     pub(crate) nullable: bool,
@@ -105,7 +109,7 @@ impl Default for Schema {
 }
 
 impl Schema {
-    /// Reads the `openAPIV3Schema` of one version of a CustomResourceDefinition, and adds apiVersion, kind and metadata.
+    /// Reads the `openAPIV3Schema` of one version of a `CustomResourceDefinition`, and adds apiVersion, kind and metadata.
     #[must_use]
     pub fn of_custom_resource(openapi: &Value) -> Self {
         let mut root = Self::parse(openapi);
@@ -146,7 +150,9 @@ impl Schema {
             preserve_unknown: flag("x-kubernetes-preserve-unknown-fields") || anything || of == Type::Any,
             embedded: flag("x-kubernetes-embedded-resource"),
             properties,
-            additional: additional.filter(|schema| schema.is_object()).map(|schema| Box::new(Self::parse(schema))),
+            additional: additional
+                .filter(|schema| schema.is_object())
+                .map(|schema| Box::new(Self::parse(schema))),
             items: openapi.get("items").map(|schema| Box::new(Self::parse(schema))),
             required: texts(openapi.get("required")),
             default: openapi.get("default").cloned(),
@@ -157,7 +163,11 @@ impl Schema {
             rules: rules::Rule::parse_all(openapi),
             has_rules: false,
         };
-        let below = schema.properties.values().chain(schema.additional.as_deref()).chain(schema.items.as_deref());
+        let below = schema
+            .properties
+            .values()
+            .chain(schema.additional.as_deref())
+            .chain(schema.items.as_deref());
         schema.has_rules = !schema.rules.is_empty() || below.into_iter().any(|schema| schema.has_rules);
         if schema.embedded {
             schema.add_object_fields();
@@ -171,7 +181,9 @@ impl Schema {
             of: Type::String,
             ..Self::default()
         };
-        self.properties.entry("apiVersion".to_owned()).or_insert_with(text);
+        self.properties
+            .entry("apiVersion".to_owned())
+            .or_insert_with(text);
         self.properties.entry("kind".to_owned()).or_insert_with(text);
         self.properties.insert("metadata".to_owned(), Self::metadata());
     }
@@ -223,7 +235,11 @@ impl Limits {
         let number = |name: &str| openapi.get(name).and_then(Value::as_f64);
         let pattern = openapi.get("pattern").and_then(Value::as_str);
         Self {
-            values: openapi.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
+            values: openapi
+                .get("enum")
+                .and_then(Value::as_array)
+                .cloned()
+                .unwrap_or_default(),
             pattern: pattern.and_then(|text| {
                 let regex = Regex::new(text).ok()?;
                 Some(Pattern {

@@ -44,7 +44,9 @@ impl Schema {
             Value::Object(map) => {
                 for (name, schema) in &self.properties {
                     let Some(default) = &schema.default else { continue };
-                    let absent = map.get(name).is_none_or(|have| have.is_null() && !schema.nullable);
+                    let absent = map
+                        .get(name)
+                        .is_none_or(|have| have.is_null() && !schema.nullable);
                     if absent {
                         map.insert(name.clone(), default.clone());
                     }
@@ -81,7 +83,9 @@ impl Schema {
             }
             Value::Array(items) => {
                 if let Some(schema) = &self.items {
-                    items.iter_mut().for_each(|item| schema.drop_nulls(item));
+                    for item in items {
+                        schema.drop_nulls(item);
+                    }
                 }
             }
             _ => {}
@@ -121,7 +125,7 @@ impl Schema {
     }
 
     /// Removes empty maps and lists of a built-in kind. Those of `always` are there even if they are empty.
-    pub(crate) fn drop_empty(&self, object: &mut Value, always: &[(&'static str, Value)]) {
+    pub(crate) fn drop_empty(object: &mut Value, always: &[(&'static str, Value)]) {
         if let Some(map) = object.as_object_mut() {
             map.retain(|_, value| !is_empty(value));
             for (name, value) in always {
@@ -135,7 +139,11 @@ fn tidy(object: &mut Value) {
     if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         for field in ["labels", "annotations"] {
             let values = meta.get_mut(field).and_then(Value::as_object_mut);
-            for value in values.into_iter().flat_map(|map| map.values_mut()).filter(|value| value.is_null()) {
+            for value in values
+                .into_iter()
+                .flat_map(|map| map.values_mut())
+                .filter(|value| value.is_null())
+            {
                 *value = "".into();
             }
         }

@@ -1,4 +1,4 @@
-//! CEL rules of CustomResourceDefinitions (`x-kubernetes-validations`).
+//! CEL rules of `CustomResourceDefinitions` (`x-kubernetes-validations`).
 //!
 //! The interpreter and Kubernetes' functions are those of the `cel` and `kube-cel` crates. The validator of `kube-cel` is not
 //! used because it lacks `type()`.
@@ -50,7 +50,10 @@ impl Rule {
         let text = |name: &str| rule.get(name).and_then(Value::as_str).map(str::to_owned);
         let compile = |source: &str| Program::compile(source).ok().map(Arc::new);
         let source = text("rule").unwrap_or_default();
-        let is_optional = rule.get("optionalOldSelf").and_then(Value::as_bool).unwrap_or(false);
+        let is_optional = rule
+            .get("optionalOldSelf")
+            .and_then(Value::as_bool)
+            .unwrap_or(false);
         Self {
             program: compile(&source),
             message: text("message"),
@@ -68,7 +71,13 @@ impl Rule {
         }
         let at = format!("{path}{}", self.field);
         let at = at.trim_start_matches('.');
-        let invalid = |text: &str| Some(Cause::new(at, CauseKind::Invalid, format!("Invalid value: {shown}{text}")));
+        let invalid = |text: &str| {
+            Some(Cause::new(
+                at,
+                CauseKind::Invalid,
+                format!("Invalid value: {shown}{text}"),
+            ))
+        };
         let Some(program) = &self.program else {
             return invalid(&format!("the rule cannot be compiled: {}", self.text));
         };
@@ -81,10 +90,16 @@ impl Rule {
     }
 
     fn message_for(&self, value: &Cel, old: Option<&Cel>) -> String {
-        let computed = self.message_expression.as_ref().and_then(|program| evaluate(program, value, old).ok());
+        let computed = self
+            .message_expression
+            .as_ref()
+            .and_then(|program| evaluate(program, value, old).ok());
         match computed {
             Some(Cel::String(text)) if !text.trim().is_empty() => text.to_string(),
-            _ => self.message.clone().unwrap_or_else(|| format!("failed rule: {}", self.text)),
+            _ => self
+                .message
+                .clone()
+                .unwrap_or_else(|| format!("failed rule: {}", self.text)),
         }
     }
 }
@@ -118,7 +133,11 @@ impl Schema {
         if !self.rules.is_empty() && !value.is_null() {
             let (now, before) = (to_cel(value, self), old.map(|old| to_cel(old, self)));
             let shown = shown(value);
-            causes.extend(self.rules.iter().filter_map(|rule| rule.violation(&now, before.as_ref(), path, &shown)));
+            causes.extend(
+                self.rules
+                    .iter()
+                    .filter_map(|rule| rule.violation(&now, before.as_ref(), path, &shown)),
+            );
         }
         match value {
             Value::Object(map) => {
@@ -145,7 +164,9 @@ impl Schema {
         let ListKind::Keyed(keys) = &self.list else {
             return None;
         };
-        old.as_array()?.iter().find(|old| keys.iter().all(|key| old.get(key) == item.get(key)))
+        old.as_array()?
+            .iter()
+            .find(|old| keys.iter().all(|key| old.get(key) == item.get(key)))
     }
 
     pub(super) fn path_of(&self, path: &str, name: &str) -> String {
@@ -194,7 +215,9 @@ fn to_cel(value: &Value, schema: &Schema) -> Cel {
                 (Key::String(Arc::new(escaped)), to_cel(value, below))
             };
             let entries: HashMap<Key, Cel> = map.iter().map(entry).collect();
-            Cel::Map(Map { map: Arc::new(entries) })
+            Cel::Map(Map {
+                map: Arc::new(entries),
+            })
         }
     }
 }
@@ -202,8 +225,26 @@ fn to_cel(value: &Value, schema: &Schema) -> Cel {
 /// The name of a property in rules.
 fn escape(name: &str) -> String {
     const WORDS: [&str; 20] = [
-        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let",
-        "loop", "package", "namespace", "return", "var", "void",
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
     ];
     if WORDS.contains(&name) {
         return format!("__{name}__");

@@ -71,10 +71,12 @@ impl<'a> Typing<'a> {
                     Shape::Map
                 }
             }
-            (Type::Array, Value::Array(_) | Value::Null) | (Type::Any, Value::Array(_)) => match self.0.map(|schema| &schema.list) {
-                Some(kind @ (ListKind::Set | ListKind::Keyed(_))) => Shape::List(kind),
-                _ => Shape::Leaf,
-            },
+            (Type::Array, Value::Array(_) | Value::Null) | (Type::Any, Value::Array(_)) => {
+                match self.0.map(|schema| &schema.list) {
+                    Some(kind @ (ListKind::Set | ListKind::Keyed(_))) => Shape::List(kind),
+                    _ => Shape::Leaf,
+                }
+            }
             _ => Shape::Leaf,
         }
     }
@@ -115,9 +117,10 @@ impl Schema {
             (Type::Array, _) => wrong("list"),
             (Type::String, value) if !value.is_string() => wrong("string"),
             (Type::Boolean, value) if !value.is_boolean() => wrong("boolean"),
-            (Type::Integer | Type::Number, value) if !value.is_number() => {
-                Some(format!("{path}: expected numeric (int or float), got {}", go_type(value)))
-            }
+            (Type::Integer | Type::Number, value) if !value.is_number() => Some(format!(
+                "{path}: expected numeric (int or float), got {}",
+                go_type(value)
+            )),
             (Type::IntOrString, Value::Object(_) | Value::Array(_)) => wrong("any scalar"),
             _ => None,
         }
@@ -125,17 +128,25 @@ impl Schema {
 
     /// Why a value cannot be read into a struct: a field has another type.
     pub(crate) fn type_error(&self, value: &Value, path: &str) -> Option<String> {
-        let wrong = |of: &str| Some(format!("json: cannot unmarshal {} into Go struct field {path} of type {of}", json_type(value)));
+        let wrong = |of: &str| {
+            Some(format!(
+                "json: cannot unmarshal {} into Go struct field {path} of type {of}",
+                json_type(value)
+            ))
+        };
         match (self.of, value) {
             (Type::Any, _) | (_, Value::Null) => None,
             (Type::Object, Value::Object(map)) => map.iter().find_map(|(name, value)| {
-                self.field(name)?.type_error(value, &super::prune::join(path, name))
+                self.field(name)?
+                    .type_error(value, &super::prune::join(path, name))
             }),
             (Type::Array, Value::Array(items)) => {
                 let schema = self.items.as_deref()?;
                 items.iter().find_map(|item| schema.type_error(item, path))
             }
-            (_, Value::String(text)) if self.limits.format.as_deref() == Some("micro-time") => micro_time_error(text),
+            (_, Value::String(text)) if self.limits.format.as_deref() == Some("micro-time") => {
+                micro_time_error(text)
+            }
             (of, value) if of.holds(value) => None,
             (of, _) => wrong(of.name()),
         }
@@ -176,7 +187,10 @@ impl Schema {
     pub(super) fn key_of(&self, item: &Value, keys: &[String]) -> Value {
         let default = |key: &str| self.field(key).and_then(|schema| schema.default.as_ref());
         let value = |key: &String| Some((key.clone(), item.get(key).or_else(|| default(key))?.clone()));
-        keys.iter().filter_map(value).collect::<serde_json::Map<_, _>>().into()
+        keys.iter()
+            .filter_map(value)
+            .collect::<serde_json::Map<_, _>>()
+            .into()
     }
 }
 
@@ -211,7 +225,9 @@ fn json_type(value: &Value) -> &'static str {
 fn micro_time_error(text: &str) -> Option<String> {
     const SECONDS: usize = "2026-01-01T00:00:00".len();
     let (date, rest) = text.split_at_checked(SECONDS)?;
-    let digits = rest.strip_prefix('.').map_or(0, |rest| rest.chars().take_while(char::is_ascii_digit).count());
+    let digits = rest
+        .strip_prefix('.')
+        .map_or(0, |rest| rest.chars().take_while(char::is_ascii_digit).count());
     let is_date = chrono::DateTime::parse_from_rfc3339(&format!("{date}Z")).is_ok();
     (digits != 6 || !is_date).then(|| {
         format!(

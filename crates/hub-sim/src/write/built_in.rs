@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{text, validate};
+use super::{metadata, text};
 use crate::kind::Kind;
 use crate::schema::{Cause, CauseKind};
 
@@ -14,7 +14,7 @@ pub(super) fn causes(kind: &Kind, object: &Value, live: Option<&Value>) -> Vec<C
     }
     // Their own check of a change includes the check of a new object.
     if live.is_some() && kind.kind == "ConfigMap" {
-        causes.extend(validate::metadata_causes(object));
+        causes.extend(metadata::metadata_causes(object));
         causes.extend(core_finalizer_causes(object));
     }
     if kind.kind == "Event" && live.is_none() {
@@ -25,7 +25,11 @@ pub(super) fn causes(kind: &Kind, object: &Value, live: Option<&Value>) -> Vec<C
             let least = i64::from(field == "leaseDurationSeconds");
             let value = object.pointer(&format!("/spec/{field}")).and_then(Value::as_i64);
             if let Some(value) = value.filter(|value| *value < least) {
-                let rule = if least == 1 { "must be greater than 0" } else { "must be greater than or equal to 0" };
+                let rule = if least == 1 {
+                    "must be greater than 0"
+                } else {
+                    "must be greater than or equal to 0"
+                };
                 let text = format!("Invalid value: {value}: {rule}");
                 causes.push(Cause::new(&format!("spec.{field}"), CauseKind::Invalid, text));
             }
@@ -38,8 +42,13 @@ pub(super) fn causes(kind: &Kind, object: &Value, live: Option<&Value>) -> Vec<C
 fn core_finalizer_causes(object: &Value) -> Vec<Cause> {
     const WHY: &str = "name is neither a standard finalizer name nor is it fully qualified";
     let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
-    let names = finalizers.into_iter().flatten().filter_map(Value::as_str).enumerate();
-    let is_odd = |name: &str| !name.contains('/') && !["orphan", "foregroundDeletion", "kubernetes"].contains(&name);
+    let names = finalizers
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .enumerate();
+    let is_odd =
+        |name: &str| !name.contains('/') && !["orphan", "foregroundDeletion", "kubernetes"].contains(&name);
     names
         .filter(|(_, name)| is_odd(name))
         .map(|(at, name)| {
@@ -52,28 +61,46 @@ fn core_finalizer_causes(object: &Value) -> Vec<Cause> {
 /// What a new event must have.
 fn event_causes(event: &Value) -> Vec<Cause> {
     let required = |field: &str| Cause::new(field, CauseKind::Required, "Required value");
-    let invalid = |field: &str, text: &str| Cause::new(field, CauseKind::Invalid, format!("Invalid value: {text}"));
+    let invalid =
+        |field: &str, text: &str| Cause::new(field, CauseKind::Invalid, format!("Invalid value: {text}"));
     let mut causes = Vec::new();
     let namespace = text(event, "/regarding/namespace");
     if namespace.is_empty() && !matches!(text(event, "/metadata/namespace"), "default" | "kube-system") {
-        causes.push(invalid("involvedObject.namespace", "\"\": does not match event.namespace"));
+        causes.push(invalid(
+            "involvedObject.namespace",
+            "\"\": does not match event.namespace",
+        ));
     }
     let controller = text(event, "/reportingController");
     if controller.is_empty() {
         causes.push(required("reportingController"));
-        causes.push(invalid("reportingController", "\"\": name part must be non-empty"));
+        causes.push(invalid(
+            "reportingController",
+            "\"\": name part must be non-empty",
+        ));
     }
-    if let Some(why) = validate::qualified_name_problem(controller) {
-        causes.push(invalid("reportingController", &format!("{}: {why}", Value::from(controller))));
+    if let Some(why) = metadata::qualified_name_problem(controller) {
+        causes.push(invalid(
+            "reportingController",
+            &format!("{}: {why}", Value::from(controller)),
+        ));
     }
-    for (field, most) in [("reportingInstance", 128), ("action", 128), ("reason", 128), ("note", 1024)] {
+    for (field, most) in [
+        ("reportingInstance", 128),
+        ("action", 128),
+        ("reason", 128),
+        ("note", 1024),
+    ] {
         let length = text(event, &format!("/{field}")).len();
         if length == 0 && field != "note" {
             causes.push(required(field));
         }
         if length > most {
             let field = if field == "note" { "message" } else { field };
-            causes.push(invalid(field, &format!("\"\": can have at most {most} characters")));
+            causes.push(invalid(
+                field,
+                &format!("\"\": can have at most {most} characters"),
+            ));
         }
     }
     if let Some(series) = event.get("series").filter(|series| series.is_object()) {

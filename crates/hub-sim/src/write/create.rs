@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::read::metadata;
-use super::{Written, Writer, admit, text, validate};
+use super::{Writer, Written, admit, text, validate};
 use crate::error::ApiError;
 use crate::fields::{Managers, Operation};
 use crate::object::{Object, key};
@@ -19,7 +19,13 @@ impl Writer<'_> {
         let mut object = body;
         self.read(&mut object)?;
         if let Some(meta) = metadata(&mut object) {
-            for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+            for field in [
+                "uid",
+                "creationTimestamp",
+                "deletionTimestamp",
+                "deletionGracePeriodSeconds",
+                "selfLink",
+            ] {
                 meta.remove(field);
             }
         }
@@ -36,7 +42,12 @@ impl Writer<'_> {
             _ => Managers::default(),
         };
         let empty = self.kind.empty_object();
-        known.after_update(&empty, object, self.manager(Operation::Update), self.rules(&self.kind))
+        known.after_update(
+            &empty,
+            object,
+            self.manager(Operation::Update),
+            self.rules(&self.kind),
+        )
     }
 
     /// Stores a new object.
@@ -52,10 +63,13 @@ impl Writer<'_> {
         let uid = self.state.new_uid();
         admit::complete_new(&self.kind, &mut object, &uid, self.now);
         validate::new_object(&self.kind, &name, &object)?;
-        self.warnings.extend(validate::finalizer_warnings(&self.kind, &object, None));
+        self.warnings
+            .extend(validate::finalizer_warnings(&self.kind, &object, None));
         let revision = metadata(&mut object).and_then(|meta| meta.remove("resourceVersion"));
         if by_post && revision.is_some_and(|revision| !matches!(revision.as_str(), Some("" | "0"))) {
-            return Err(ApiError::internal("resourceVersion should not be set on objects to be created"));
+            return Err(ApiError::internal(
+                "resourceVersion should not be set on objects to be created",
+            ));
         }
         let at = key(self.namespace, &name);
         if let Some(have) = self.state.collection(self.id).get(&at) {
@@ -83,7 +97,12 @@ impl Writer<'_> {
         let mut name = String::new();
         for _ in 0..MAX_NAME_ATTEMPTS {
             name = format!("{prefix}{}", self.state.name_suffix());
-            if self.state.collection(self.id).get(&key(self.namespace, &name)).is_none() {
+            if self
+                .state
+                .collection(self.id)
+                .get(&key(self.namespace, &name))
+                .is_none()
+            {
                 break;
             }
         }

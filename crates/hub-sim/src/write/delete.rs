@@ -60,7 +60,9 @@ impl Writer<'_> {
             if dry_run {
                 return Ok(Deleted::Gone(live));
             }
-            let last = self.state.remove(self.id, Arc::clone(&live.key), next, live.managers.clone());
+            let last = self
+                .state
+                .remove(self.id, Arc::clone(&live.key), next, live.managers.clone());
             return Ok(Deleted::Gone(last));
         }
         if let Some(meta) = metadata(&mut next) {
@@ -93,9 +95,15 @@ impl Writer<'_> {
         if next == live.value() {
             Arc::clone(live)
         } else if dry_run {
-            Arc::new(Object::new(Arc::clone(&live.key), next, live.managers.clone(), live.revision))
+            Arc::new(Object::new(
+                Arc::clone(&live.key),
+                next,
+                live.managers.clone(),
+                live.revision,
+            ))
         } else {
-            self.state.put(self.id, Arc::clone(&live.key), next, live.managers.clone())
+            self.state
+                .put(self.id, Arc::clone(&live.key), next, live.managers.clone())
         }
     }
 
@@ -110,7 +118,11 @@ impl Writer<'_> {
             return Err(ApiError::deletion_conflict(&self.kind, self.name, &why));
         }
         let have = live.revision.to_string();
-        if let Some(version) = wanted.resource_version.as_deref().filter(|version| *version != have) {
+        if let Some(version) = wanted
+            .resource_version
+            .as_deref()
+            .filter(|version| *version != have)
+        {
             let why = format!(
                 "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({have}). The \
                  object might have been modified"
@@ -131,10 +143,17 @@ fn finalizers_after(object: &Value, policy: Option<&str>) -> Vec<Value> {
         Some("Orphan") => Some("orphan"),
         Some(_) => None,
         // Without a policy, a finalizer decides.
-        None => OURS.into_iter().find(|ours| finalizers.iter().any(|finalizer| finalizer == ours)),
+        None => OURS
+            .into_iter()
+            .find(|ours| finalizers.iter().any(|finalizer| finalizer == ours)),
     };
-    let ours = finalizers.iter().filter(|finalizer| OURS.iter().any(|ours| *finalizer == ours)).count();
-    let is_right = wanted.map_or(ours == 0, |wanted| ours == 1 && finalizers.iter().any(|finalizer| finalizer == wanted));
+    let ours = finalizers
+        .iter()
+        .filter(|finalizer| OURS.iter().any(|ours| *finalizer == ours))
+        .count();
+    let is_right = wanted.map_or(ours == 0, |wanted| {
+        ours == 1 && finalizers.iter().any(|finalizer| finalizer == wanted)
+    });
     if !is_right {
         finalizers.retain(|finalizer| !OURS.iter().any(|ours| finalizer == ours));
         finalizers.extend(wanted.map(Value::from));

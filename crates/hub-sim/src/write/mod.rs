@@ -4,8 +4,9 @@ mod admit;
 mod built_in;
 mod create;
 mod delete;
-mod read;
+mod metadata;
 mod patch;
+mod read;
 mod update;
 mod validate;
 
@@ -120,14 +121,21 @@ impl Writer<'_> {
 
 /// The text at a JSON pointer; empty if there is none.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// A uid that was given for an object with another one.
 fn wrong_uid(kind: &Kind, key: &Key, given: &str, have: &str) -> ApiError {
     let name = key.rsplit('/').next().unwrap_or_default();
     // The server shows where the object is in its store: kinds of its own without their group.
-    let group = if kind.is_custom { format!("{}/", kind.group) } else { String::new() };
+    let group = if kind.is_custom {
+        format!("{}/", kind.group)
+    } else {
+        String::new()
+    };
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{key}, ResourceVersion: 0, AdditionalErrorMsg: \
          Precondition failed: UID in precondition: {given}, UID in object meta: {have}",

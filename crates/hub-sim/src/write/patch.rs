@@ -3,7 +3,7 @@
 use json_patch::{AddOperation, PatchOperation};
 use serde_json::{Map, Value};
 
-use super::{Written, Writer, text};
+use super::{Writer, Written, text};
 use crate::error::ApiError;
 use crate::fields::{Managers, Operation};
 
@@ -20,7 +20,7 @@ pub(crate) enum PatchKind {
 
 impl Writer<'_> {
     /// PATCH.
-    pub(crate) fn patch(mut self, patch: PatchKind, body: Value) -> Result<Written, ApiError> {
+    pub(crate) fn patch(mut self, patch: PatchKind, body: &Value) -> Result<Written, ApiError> {
         if patch == PatchKind::Apply {
             return self.apply(body);
         }
@@ -32,9 +32,9 @@ impl Writer<'_> {
             if !body.is_object() {
                 return Err(ApiError::bad_request("Invalid JSON Patch"));
             }
-            merge_patch(&mut next, &body);
+            merge_patch(&mut next, body);
         } else {
-            json_patch(&mut next, &body)?;
+            json_patch(&mut next, body)?;
         }
         self.read_patched(&mut next)?;
         let managers = self.managers_after_update(&live, &mut next);
@@ -43,14 +43,16 @@ impl Writer<'_> {
         self.change(&live, next, managers)
     }
 
-    fn apply(mut self, body: Value) -> Result<Written, ApiError> {
+    fn apply(mut self, body: &Value) -> Result<Written, ApiError> {
         let live = self.live();
         if live.is_none() && !self.subresource.is_empty() {
             return Err(ApiError::not_found(&self.kind, self.name));
         }
-        self.check_configuration(&body)?;
-        let before = live.as_ref().map_or_else(|| self.kind.empty_object(), |live| live.value());
-        let (next, managers) = self.applied(live.as_ref().map(|live| &live.managers), &before, &body)?;
+        self.check_configuration(body)?;
+        let before = live
+            .as_ref()
+            .map_or_else(|| self.kind.empty_object(), |live| live.value());
+        let (next, managers) = self.applied(live.as_ref().map(|live| &live.managers), &before, body)?;
         let mut next = match next {
             Some(mut next) => {
                 let given = next.get("metadata").cloned();
@@ -64,7 +66,9 @@ impl Writer<'_> {
         let Some(live) = live else {
             let uid = text(&next, "/metadata/uid");
             if !uid.is_empty() {
-                let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+                let why = format!(
+                    "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                );
                 return Err(ApiError::conflict(&self.kind, self.name, &why));
             }
             self.check_name(&next)?;
@@ -78,14 +82,26 @@ impl Writer<'_> {
     fn check_configuration(&self, config: &Value) -> Result<(), ApiError> {
         let (version, kind) = (text(config, "/apiVersion"), text(config, "/kind"));
         if version != self.kind.api_version() || kind != self.kind.kind {
-            return Err(ApiError::bad_request(format!("invalid object type: {version}, Kind={kind}")));
+            return Err(ApiError::bad_request(format!(
+                "invalid object type: {version}, Kind={kind}"
+            )));
         }
-        if config.pointer("/metadata/managedFields").is_some_and(|list| !list.is_null()) {
+        if config
+            .pointer("/metadata/managedFields")
+            .is_some_and(|list| !list.is_null())
+        {
             return Err(ApiError::bad_request("metadata.managedFields must be nil"));
         }
         if let Some(error) = self.kind.schema.apply_error(config) {
-            let group_version = if version.contains('/') { version.to_owned() } else { format!("/{version}") };
-            let (namespace, name) = (text(config, "/metadata/namespace"), text(config, "/metadata/name"));
+            let group_version = if version.contains('/') {
+                version.to_owned()
+            } else {
+                format!("/{version}")
+            };
+            let (namespace, name) = (
+                text(config, "/metadata/namespace"),
+                text(config, "/metadata/name"),
+            );
             return Err(ApiError::internal(format!(
                 "failed to create typed patch object ({namespace}/{name}; {group_version}, Kind={kind}): {error}"
             )));
@@ -94,7 +110,12 @@ impl Writer<'_> {
     }
 
     /// Applies a configuration. What an object has that no manager is known for belongs to `before-first-apply`.
-    fn applied(&self, known: Option<&Managers>, before: &Value, config: &Value) -> Result<(Option<Value>, Managers), ApiError> {
+    fn applied(
+        &self,
+        known: Option<&Managers>,
+        before: &Value,
+        config: &Value,
+    ) -> Result<(Option<Value>, Managers), ApiError> {
         let rules = self.rules(&self.kind);
         let known = match known {
             Some(known) if !known.is_empty() => known.clone(),

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{FieldValidation, Writer, text};
 use crate::error::ApiError;
+use crate::schema::Schema;
 
 impl Writer<'_> {
     /// Reads the body of a POST or PUT.
@@ -16,7 +17,9 @@ impl Writer<'_> {
         let kind = Arc::clone(&self.kind);
         let refused = |why: &str| {
             let (kind, version) = (&kind.kind, &kind.version);
-            ApiError::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"))
+            ApiError::bad_request(format!(
+                "{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"
+            ))
         };
         let unknown = self.coerce(object).map_err(|why| refused(&why))?;
         match self.options.validation {
@@ -35,7 +38,9 @@ impl Writer<'_> {
         let unknown = self.check_patched_type(object).and_then(|()| self.coerce(object));
         let unknown = unknown.map_err(|why| ApiError::invalid_patch(&patched, &why))?;
         match self.options.validation {
-            FieldValidation::Strict if !unknown.is_empty() => Err(ApiError::invalid_patch(&patched, &strict_error(&unknown))),
+            FieldValidation::Strict if !unknown.is_empty() => {
+                Err(ApiError::invalid_patch(&patched, &strict_error(&unknown)))
+            }
             FieldValidation::Ignore => Ok(()),
             _ => {
                 self.warnings.extend(unknown);
@@ -50,7 +55,10 @@ impl Writer<'_> {
     /// Metadata, or a field of a built-in kind, has another type.
     pub(super) fn coerce(&self, object: &mut Value) -> Result<Vec<String>, String> {
         let schema = &self.kind.schema;
-        if let Some(error) = object.get("metadata").and_then(|meta| schema.field("metadata")?.type_error(meta, "metadata")) {
+        if let Some(error) = object
+            .get("metadata")
+            .and_then(|meta| schema.field("metadata")?.type_error(meta, "metadata"))
+        {
             return Err(error);
         }
         if !self.kind.is_custom
@@ -62,7 +70,7 @@ impl Writer<'_> {
         schema.drop_nulls(object);
         schema.tidy_metadata(object);
         if !self.kind.is_custom {
-            schema.drop_empty(object, &self.kind.always);
+            Schema::drop_empty(object, &self.kind.always);
             if self.kind.kind == "Secret" {
                 encode_string_data(object);
             }
@@ -71,7 +79,10 @@ impl Writer<'_> {
         if self.kind.is_namespace() {
             label_with_name(object);
         }
-        Ok(unknown.iter().map(|field| format!("unknown field \"{field}\"")).collect())
+        Ok(unknown
+            .iter()
+            .map(|field| format!("unknown field \"{field}\""))
+            .collect())
     }
 
     /// The kind of a body must be the one of the path.
@@ -86,7 +97,9 @@ impl Writer<'_> {
                 "the API version in the data ({version}) does not match the expected API version ({expected})"
             )));
         }
-        if (!kind.is_empty() && kind != self.kind.kind) || (self.kind.is_custom && (kind.is_empty() || version.is_empty())) {
+        if (!kind.is_empty() && kind != self.kind.kind)
+            || (self.kind.is_custom && (kind.is_empty() || version.is_empty()))
+        {
             let found = format!("{version}, Kind={kind}");
             return Err(ApiError::bad_request(format!(
                 "{found}: the object is not a {} of {expected}",
@@ -145,7 +158,9 @@ fn strict_error(unknown: &[String]) -> String {
 
 /// The texts of a secret are stored like its other data.
 fn encode_string_data(secret: &mut Value) {
-    let texts = secret.as_object_mut().and_then(|secret| secret.remove("stringData"));
+    let texts = secret
+        .as_object_mut()
+        .and_then(|secret| secret.remove("stringData"));
     for (name, text) in texts.as_ref().and_then(Value::as_object).into_iter().flatten() {
         secret["data"][name] = STANDARD.encode(text.as_str().unwrap_or_default()).into();
     }

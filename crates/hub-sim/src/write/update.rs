@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::create::{is_reset, take_managed_fields};
-use super::{Written, Writer, admit, text, validate, wrong_uid};
+use super::{Writer, Written, admit, text, validate, wrong_uid};
 use crate::error::ApiError;
 use crate::fields::{Managers, Operation};
 use crate::object::{Object, key};
@@ -51,7 +51,12 @@ impl Writer<'_> {
             // An object whose managers are not tracked stays so until the first apply.
             return known;
         }
-        known.after_update(&live.value(), next, self.manager(Operation::Update), self.rules(&self.kind))
+        known.after_update(
+            &live.value(),
+            next,
+            self.manager(Operation::Update),
+            self.rules(&self.kind),
+        )
     }
 
     /// Checks and stores the new state of an object. An object that is unchanged keeps its revision; one that was only held by
@@ -67,12 +72,17 @@ impl Writer<'_> {
         admit::keep_server_fields(&self.kind, &before, &mut next, self.subresource);
         validate::changed_object(&self.kind, self.name, &next, &before, self.subresource)?;
         if !self.is_status() {
-            self.warnings.extend(validate::finalizer_warnings(&self.kind, &next, Some(&before)));
+            self.warnings
+                .extend(validate::finalizer_warnings(&self.kind, &next, Some(&before)));
         }
         let at = key(self.namespace, self.name);
-        let is_unchanged = next == before && !live.is_untidy && !self.is_untidy && managers.same_fields(&live.managers);
+        let is_unchanged =
+            next == before && !live.is_untidy && !self.is_untidy && managers.same_fields(&live.managers);
         let is_released = live.is_deleting
-            && next.pointer("/metadata/finalizers").and_then(Value::as_array).is_none_or(Vec::is_empty)
+            && next
+                .pointer("/metadata/finalizers")
+                .and_then(Value::as_array)
+                .is_none_or(Vec::is_empty)
             && !self.is_namespace_with_finalizers(&next);
         let object = if is_released {
             // The writer sees the object as it wrote it, the watches see the last one that was stored.
@@ -104,7 +114,11 @@ impl Writer<'_> {
     fn check_revision(&self, next: &mut Value, live: &Object) -> Result<(), ApiError> {
         let version = text(next, "/metadata/resourceVersion").to_owned();
         let refused = |shown: &str, why: &str| {
-            let cause = Cause::new("metadata.resourceVersion", CauseKind::Invalid, format!("Invalid value: {shown}: {why}"));
+            let cause = Cause::new(
+                "metadata.resourceVersion",
+                CauseKind::Invalid,
+                format!("Invalid value: {shown}: {why}"),
+            );
             ApiError::invalid_resource(&self.kind, self.name, &cause)
         };
         if version.is_empty() || version == "0" {

@@ -3,12 +3,9 @@
 //! The server checks metadata of a changed object several times: for all kinds, and again for each kind. Every check adds its
 //! causes, so a bad label is reported as often.
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
-
-use regex::Regex;
 use serde_json::Value;
 
+use super::metadata::{LABEL, SUBDOMAIN, common_causes, matches, metadata_causes};
 use super::{built_in, text};
 use crate::error::ApiError;
 use crate::kind::Kind;
@@ -28,7 +25,13 @@ pub(super) fn new_object(kind: &Kind, name: &str, object: &Value) -> Result<(), 
 }
 
 /// Checks an object that is changed.
-pub(super) fn changed_object(kind: &Kind, name: &str, object: &Value, live: &Value, subresource: &str) -> Result<(), ApiError> {
+pub(super) fn changed_object(
+    kind: &Kind,
+    name: &str,
+    object: &Value,
+    live: &Value,
+    subresource: &str,
+) -> Result<(), ApiError> {
     let mut causes = metadata_causes(object);
     // Once for all kinds, once for each.
     for _ in 0..2 {
@@ -72,30 +75,29 @@ fn add_rules(kind: &Kind, object: &Value, live: Option<&Value>, causes: &mut Vec
     }
 }
 
-const SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
-const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
-const NAME: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
-
-fn matches(pattern: &'static str, text: &str) -> bool {
-    static COMPILED: LazyLock<BTreeMap<&'static str, Regex>> = LazyLock::new(|| {
-        let patterns = [SUBDOMAIN, LABEL, NAME];
-        let compile = |pattern: &'static str| Some((pattern, Regex::new(&format!("^({pattern})$")).ok()?));
-        patterns.into_iter().filter_map(compile).collect()
-    });
-    COMPILED.get(pattern).is_some_and(|regex| regex.is_match(text))
-}
-
 fn name_causes(kind: &Kind, object: &Value) -> Vec<Cause> {
     let name = text(object, "/metadata/name");
     let invalid = |field: &str, value: &str, why: String| {
-        Cause::new(field, CauseKind::Invalid, format!("Invalid value: {}: {why}", Value::from(value)))
+        Cause::new(
+            field,
+            CauseKind::Invalid,
+            format!("Invalid value: {}: {why}", Value::from(value)),
+        )
     };
     let mut causes = Vec::new();
     let problem = |value: &str| -> Option<String> {
         let (pattern, most, text) = if kind.is_namespace() {
-            (LABEL, 63, "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is ")
+            (
+                LABEL,
+                63,
+                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is ",
+            )
         } else {
-            (SUBDOMAIN, 253, "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is ")
+            (
+                SUBDOMAIN,
+                253,
+                "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is ",
+            )
         };
         if value.len() > most {
             return Some(format!("must be no more than {most} bytes"));
@@ -103,7 +105,10 @@ fn name_causes(kind: &Kind, object: &Value) -> Vec<Cause> {
         (!matches(pattern, value)).then(|| format!("{text}'{pattern}')"))
     };
     let prefix = text(object, "/metadata/generateName");
-    if let Some(why) = Some(prefix).filter(|prefix| !prefix.is_empty()).and_then(|prefix| problem(prefix.trim_end_matches('-'))) {
+    if let Some(why) = Some(prefix)
+        .filter(|prefix| !prefix.is_empty())
+        .and_then(|prefix| problem(prefix.trim_end_matches('-')))
+    {
         causes.push(invalid("metadata.generateName", prefix, why));
     }
     if name.is_empty() {
@@ -115,67 +120,17 @@ fn name_causes(kind: &Kind, object: &Value) -> Vec<Cause> {
     causes
 }
 
-/// What is wrong with labels, annotations, owners and finalizers.
-pub(super) fn metadata_causes(object: &Value) -> Vec<Cause> {
-    let mut causes = common_causes(object);
-    let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
-    for finalizer in finalizers.into_iter().flatten().filter_map(Value::as_str) {
-        causes.extend(qualified_name_problem(finalizer).map(|why| {
-            let text = format!("Invalid value: {}: {why}", Value::from(finalizer));
-            Cause::new("metadata.finalizers", CauseKind::Invalid, text)
-        }));
-    }
-    causes
-}
-
-fn common_causes(object: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
-    for (name, value) in labels.into_iter().flatten() {
-        if let Some(why) = qualified_name_problem(name) {
-            let text = format!("Invalid value: {}: {why}", Value::from(name.as_str()));
-            causes.push(Cause::new("metadata.labels", CauseKind::Invalid, text));
-        }
-        let value = value.as_str().unwrap_or_default();
-        if !value.is_empty() && !(value.len() <= 63 && matches(NAME, value)) {
-            let why = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \
-                       start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used \
-                       for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
-            let text = format!("Invalid value: {}: {why}", Value::from(value));
-            causes.push(Cause::new("metadata.labels", CauseKind::Invalid, text));
-        }
-    }
-    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-    for owner in owners.into_iter().flatten() {
-        for field in ["apiVersion", "kind", "name", "uid"] {
-            if text(owner, &format!("/{field}")).is_empty() {
-                let at = format!("metadata.ownerReferences.{field}");
-                let why = if field == "apiVersion" { "version" } else { field };
-                let text = format!("Invalid value: \"\": {why} must not be empty");
-                causes.push(Cause::new(&at, CauseKind::Invalid, text));
-            }
-        }
-    }
-    causes
-}
-
-pub(super) fn qualified_name_problem(name: &str) -> Option<String> {
-    let (prefix, own) = name.rsplit_once('/').map_or((None, name), |(prefix, own)| (Some(prefix), own));
-    if prefix.is_some_and(|prefix| !matches(SUBDOMAIN, prefix)) || own.len() > 63 || !matches(NAME, own) {
-        return Some(
-            "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
-             character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
-             '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-                .to_owned(),
-        );
-    }
-    None
-}
-
 /// What a change may not do.
 fn change_causes(object: &Value, live: &Value) -> Vec<Cause> {
     let mut causes: Vec<Cause> = finalizer_causes(live, object).into_iter().collect();
-    for field in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+    for field in [
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    ] {
         let at = format!("/metadata/{field}");
         let (have, given) = (live.pointer(&at), object.pointer(&at));
         if have != given {
@@ -207,7 +162,10 @@ fn finalizer_causes(live: &Value, next: &Value) -> Option<Cause> {
 fn added_finalizers(live: &Value, next: &Value) -> Vec<String> {
     let of = |object: &Value| -> Vec<String> {
         let list = object.pointer("/metadata/finalizers").and_then(Value::as_array);
-        list.into_iter().flatten().filter_map(|item| Some(item.as_str()?.to_owned())).collect()
+        list.into_iter()
+            .flatten()
+            .filter_map(|item| Some(item.as_str()?.to_owned()))
+            .collect()
     };
     let had = of(live);
     let mut added: Vec<String> = of(next).into_iter().filter(|name| !had.contains(name)).collect();
@@ -222,7 +180,9 @@ pub(super) fn finalizer_warnings(kind: &Kind, object: &Value, live: Option<&Valu
         return Vec::new();
     }
     let nothing = Value::Null;
-    let is_unusual = |name: &String| !name.contains('/') && !["orphan", "foregroundDeletion", "kubernetes"].contains(&name.as_str());
+    let is_unusual = |name: &String| {
+        !name.contains('/') && !["orphan", "foregroundDeletion", "kubernetes"].contains(&name.as_str())
+    };
     let added = added_finalizers(live.unwrap_or(&nothing), object);
     added
         .iter()

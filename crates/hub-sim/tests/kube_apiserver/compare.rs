@@ -37,7 +37,10 @@ impl Names {
 
     fn revision(&mut self, revision: &str) -> String {
         let next = self.revisions.len();
-        format!("revision {}", self.revisions.entry(revision.to_owned()).or_insert(next))
+        format!(
+            "revision {}",
+            self.revisions.entry(revision.to_owned()).or_insert(next)
+        )
     }
 }
 
@@ -76,7 +79,11 @@ pub fn events(simulated: &[(String, Vec<Value>)], real: &[(String, Vec<Value>)])
         if one != two {
             let show = |events: &[Value], others: &[Value]| -> Vec<String> {
                 let other = |at: usize| others.get(at).cloned().unwrap_or_default();
-                events.iter().enumerate().map(|(at, event)| format!("{} {}", event["type"], difference(event, &other(at)))).collect()
+                events
+                    .iter()
+                    .enumerate()
+                    .map(|(at, event)| format!("{} {}", event["type"], difference(event, &other(at))))
+                    .collect()
             };
             return Some(format!(
                 "  {kind}\n  simulated: {}\n  real:      {}",
@@ -92,9 +99,16 @@ pub fn events(simulated: &[(String, Vec<Value>)], real: &[(String, Vec<Value>)])
 pub fn difference(value: &Value, other: &Value) -> Value {
     match (value, other) {
         (Value::Object(value), Value::Object(other)) => {
-            let differing = value.iter().filter(|(name, value)| other.get(*name) != Some(*value));
+            let differing = value
+                .iter()
+                .filter(|(name, value)| other.get(*name) != Some(*value));
             differing
-                .map(|(name, value)| (name.clone(), difference(value, other.get(name).unwrap_or(&Value::Null))))
+                .map(|(name, value)| {
+                    (
+                        name.clone(),
+                        difference(value, other.get(name).unwrap_or(&Value::Null)),
+                    )
+                })
                 .collect::<serde_json::Map<_, _>>()
                 .into()
         }
@@ -118,24 +132,35 @@ fn clean(value: &mut Value, names: &mut Names) {
             if is_list && let Some(Value::Object(meta)) = map.get_mut("metadata") {
                 for field in ["resourceVersion", "continue"] {
                     if let Some(Value::String(text)) = meta.get_mut(field).filter(|text| *text != "") {
-                        *text = "…".to_owned();
+                        "…".clone_into(text);
                     }
                 }
             }
-            if let Some(Value::String(name)) = map.get_mut("name").filter(|name| name.as_str().is_some_and(|name| name.starts_with("generated-"))) {
-                *name = "generated-…".to_owned();
+            if let Some(Value::String(name)) = map
+                .get_mut("name")
+                .filter(|name| name.as_str().is_some_and(|name| name.starts_with("generated-")))
+            {
+                "generated-…".clone_into(name);
             }
             if let Some(Value::String(uid)) = map.get_mut("uid") {
                 *uid = names.uid(uid);
             }
             if let Some(Value::Array(fields)) = map.get_mut("managedFields") {
-                fields.sort_by_key(|entry| format!("{}{}{}", entry["manager"], entry["operation"], entry["subresource"]));
+                fields.sort_by_key(|entry| {
+                    format!(
+                        "{}{}{}",
+                        entry["manager"], entry["operation"], entry["subresource"]
+                    )
+                });
             }
             if map.get("kind") == Some(&Value::from("Status")) {
                 clean_status(map);
             }
             // Owners are keys of field sets.
-            *map = std::mem::take(map).into_iter().map(|(name, value)| (without_identities(&name), value)).collect();
+            *map = std::mem::take(map)
+                .into_iter()
+                .map(|(name, value)| (without_identities(&name), value))
+                .collect();
             for (name, value) in map.iter_mut() {
                 if !(is_list && name == "metadata") {
                     clean(value, names);
@@ -152,16 +177,24 @@ fn clean(value: &mut Value, names: &mut Names) {
 fn clean_status(status: &mut serde_json::Map<String, Value>) {
     const PATCHED: &str = "patch: Invalid value: \"";
     const TYPED: &str = "failed to create typed patch object (";
-    let causes = status.get_mut("details").and_then(|details| details.get_mut("causes")).and_then(Value::as_array_mut);
+    let causes = status
+        .get_mut("details")
+        .and_then(|details| details.get_mut("causes"))
+        .and_then(Value::as_array_mut);
     let mut texts = Vec::new();
     if let Some(causes) = causes {
         causes.sort_by_key(Value::to_string);
-        texts = causes.iter().filter_map(|cause| Some(cause["message"].as_str()?.to_owned())).collect();
+        texts = causes
+            .iter()
+            .filter_map(|cause| Some(cause["message"].as_str()?.to_owned()))
+            .collect();
         for cause in causes.iter_mut().filter(|cause| cause["field"] == "patch") {
             cause["message"] = without_object(cause["message"].as_str().unwrap_or_default()).into();
         }
     }
-    let Some(Value::String(message)) = status.get_mut("message") else { return };
+    let Some(Value::String(message)) = status.get_mut("message") else {
+        return;
+    };
     if message.contains(PATCHED) {
         *message = without_object(message);
     } else if texts.len() > 1 && texts.iter().all(|text| message.contains(text.as_str())) {
@@ -192,7 +225,11 @@ fn without_identities(text: &str) -> String {
             if core.starts_with("generated-") {
                 return word.replace(core, "generated-…");
             }
-            if is_uid(core) { word.replace(core, "uid") } else { word.to_owned() }
+            if is_uid(core) {
+                word.replace(core, "uid")
+            } else {
+                word.to_owned()
+            }
         })
         .collect()
 }

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use crate::compare;
 use crate::side::Side;
 
-const UPGRADES: &str = "/apis/cluster.open-cluster-management.io/v1beta1/namespaces/default/managedclustersupgrades";
+const UPGRADES: &str =
+    "/apis/cluster.open-cluster-management.io/v1beta1/namespaces/default/managedclustersupgrades";
 
 /// The garbage collector learns of new kinds now and then. Waits until it knows ours.
 pub async fn wait_for_garbage_collector(client: &Client) {
@@ -19,31 +20,78 @@ pub async fn wait_for_garbage_collector(client: &Client) {
         "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgrade",
         "metadata": {"name": "first"}, "spec": {"clusterVersion": {"version": "4.15.3"}},
     });
-    let created = side.send(Method::POST, UPGRADES, "application/json", Some(&upgrade)).await;
+    let created = side
+        .send(Method::POST, UPGRADES, "application/json", Some(&upgrade))
+        .await;
     assert_eq!(created.code, 201, "{}", created.body);
     let path = format!("{UPGRADES}/first");
     let policy = json!({"propagationPolicy": "Foreground"});
-    side.send(Method::DELETE, &path, "application/json", Some(&policy)).await;
+    side.send(Method::DELETE, &path, "application/json", Some(&policy))
+        .await;
     side.wait_for_garbage_collector(&path).await;
 }
 
 /// Revisions that do not exist yet, and revisions that are forgotten. Numbers in texts differ.
 pub async fn revisions(client: &Client) -> Vec<Value> {
     let side = Side::new(client.clone(), 0);
-    let list = side.send(Method::GET, &format!("{UPGRADES}?resourceVersion=9000000000000"), "", None).await;
-    let watch = Request::get(format!("{UPGRADES}?watch=true&resourceVersion=1&timeoutSeconds=5")).body(Vec::new()).unwrap();
+    let list = side
+        .send(
+            Method::GET,
+            &format!("{UPGRADES}?resourceVersion=9000000000000"),
+            "",
+            None,
+        )
+        .await;
+    let watch = Request::get(format!(
+        "{UPGRADES}?watch=true&resourceVersion=1&timeoutSeconds=5"
+    ))
+    .body(Vec::new())
+    .unwrap();
     let mut lines = client.request_stream(watch).await.unwrap().lines();
-    let event = lines.try_next().await.unwrap().unwrap_or_else(|| "null".to_owned());
+    let event = lines
+        .try_next()
+        .await
+        .unwrap()
+        .unwrap_or_else(|| "null".to_owned());
     let event: Value = serde_json::from_str(&event).unwrap();
     let end = lines.try_next().await.unwrap();
-    let token = side.send(Method::GET, &format!("{UPGRADES}?limit=1&continue=nonsense"), "", None).await;
-    let selector = side.send(Method::GET, &format!("{UPGRADES}?fieldSelector=spec.paused%3Dtrue"), "", None).await;
-    let kind = side.send(Method::GET, "/apis/cluster.open-cluster-management.io/v1/nonsense", "", None).await;
+    let token = side
+        .send(
+            Method::GET,
+            &format!("{UPGRADES}?limit=1&continue=nonsense"),
+            "",
+            None,
+        )
+        .await;
+    let selector = side
+        .send(
+            Method::GET,
+            &format!("{UPGRADES}?fieldSelector=spec.paused%3Dtrue"),
+            "",
+            None,
+        )
+        .await;
+    let kind = side
+        .send(
+            Method::GET,
+            "/apis/cluster.open-cluster-management.io/v1/nonsense",
+            "",
+            None,
+        )
+        .await;
     let answers = [list, token, selector, kind];
-    let codes: Vec<Value> = answers.iter().map(|answer| json!([answer.code, answer.body["reason"], answer.body["details"]])).collect();
+    let codes: Vec<Value> = answers
+        .iter()
+        .map(|answer| json!([answer.code, answer.body["reason"], answer.body["details"]]))
+        .collect();
     vec![
         codes.into(),
-        json!([event["type"], event["object"]["code"], event["object"]["reason"], end]),
+        json!([
+            event["type"],
+            event["object"]["code"],
+            event["object"]["reason"],
+            end
+        ]),
     ]
 }
 
@@ -56,11 +104,15 @@ pub async fn end_of_namespace(side: &mut Side) -> Vec<Value> {
     });
     let maps = format!("{path}/configmaps");
     let mut found = Vec::new();
-    let created = side.send(Method::POST, &maps, "application/json", Some(&held)).await;
+    let created = side
+        .send(Method::POST, &maps, "application/json", Some(&held))
+        .await;
     let deleted = side.send(Method::DELETE, &path, "", None).await;
     let mut other = held.clone();
     other["metadata"] = json!({"name": "other"});
-    let refused = side.send(Method::POST, &maps, "application/json", Some(&other)).await;
+    let refused = side
+        .send(Method::POST, &maps, "application/json", Some(&other))
+        .await;
     for mut answer in [created, deleted, refused] {
         side.normalize(&mut answer);
         found.push(json!([answer.code, answer.body]));
@@ -76,8 +128,14 @@ pub async fn end_of_namespace(side: &mut Side) -> Vec<Value> {
             for item in list.body["items"].as_array().into_iter().flatten() {
                 let path = format!("{collection}/{}", item["metadata"]["name"].as_str().unwrap());
                 if item["metadata"]["deletionTimestamp"].is_string() {
-                    let patch = json!({"metadata": {"finalizers": null}});
-                    side.send(Method::PATCH, &path, "application/merge-patch+json", Some(&patch)).await;
+                    let release = json!({"metadata": {"finalizers": null}});
+                    side.send(
+                        Method::PATCH,
+                        &path,
+                        "application/merge-patch+json",
+                        Some(&release),
+                    )
+                    .await;
                 }
             }
         }
@@ -86,7 +144,9 @@ pub async fn end_of_namespace(side: &mut Side) -> Vec<Value> {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let gone = side.send(Method::POST, &maps, "application/json", Some(&other)).await;
+    let gone = side
+        .send(Method::POST, &maps, "application/json", Some(&other))
+        .await;
     found.push(json!([gone.code, gone.body]));
     found
 }
@@ -95,6 +155,10 @@ pub async fn end_of_namespace(side: &mut Side) -> Vec<Value> {
 pub fn difference(simulated: &[Value], real: &[Value]) -> Option<String> {
     let both = simulated.iter().zip(real);
     both.into_iter().find(|(one, two)| one != two).map(|(one, two)| {
-        format!("  simulated: {}\n  real:      {}", compare::difference(one, two), compare::difference(two, one))
+        format!(
+            "  simulated: {}\n  real:      {}",
+            compare::difference(one, two),
+            compare::difference(two, one)
+        )
     })
 }

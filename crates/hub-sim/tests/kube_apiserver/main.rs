@@ -30,7 +30,6 @@ const CONCURRENCY: usize = 8;
 /// Differences that are printed.
 const MAX_SHOWN: usize = 12;
 
-
 /// One of so many sequences ends with its namespace, for which the real server takes its time.
 const NAMESPACE_ENDS: u64 = 250;
 
@@ -53,15 +52,7 @@ fn simulated() -> (Hub, Client) {
         ..Options::default()
     });
     let client = Client::new(Service::new(&hub, "admin"), "default");
-    let collector = hub.clone();
-    tokio::spawn(async move {
-        let mut news = collector.subscribe();
-        while news.changed().await.is_ok() {
-            if !collector.read(hub_sim::State::is_collected) {
-                collector.collect_garbage();
-            }
-        }
-    });
+    tokio::spawn(hub.clone().keep_collecting_garbage());
     (hub, client)
 }
 
@@ -70,8 +61,13 @@ async fn random_sequences_of_requests_are_answered_as_by_a_real_api_server() {
     let controllers = Controllers::named(&["garbage-collector-controller", "namespace-controller"]);
     let builder = testenv::Hub::builder().ocm_crds().controller_manager(controllers);
     let real_hub = builder.start().await.unwrap();
-    let crds: Vec<_> = api::schema::crds().iter().map(|crd| serde_json::to_value(crd).unwrap()).collect();
-    testenv::apply::apply_objects(real_hub.client(), &crds).await.unwrap();
+    let crds: Vec<_> = api::schema::crds()
+        .iter()
+        .map(|crd| serde_json::to_value(crd).unwrap())
+        .collect();
+    testenv::apply::apply_objects(real_hub.client(), &crds)
+        .await
+        .unwrap();
     let mut config = real_hub.kubeconfig().config().await.unwrap();
     // Refusals are compared, not repeated.
     config.default_retry = false;
@@ -84,7 +80,9 @@ async fn random_sequences_of_requests_are_answered_as_by_a_real_api_server() {
     let (one, two) = (fixed::revisions(&client).await, fixed::revisions(&real).await);
     assert_eq!(fixed::difference(&one, &two), None);
     let servers = Arc::new((Server::new(client).await, Server::new(real).await));
-    let wanted = std::env::var("MCU_CONFORMANCE_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
+    let wanted = std::env::var("MCU_CONFORMANCE_SEED")
+        .ok()
+        .and_then(|seed| seed.parse::<u64>().ok());
     let seeds = wanted.map_or(0..SEQUENCES, |seed| seed..seed + 1);
     let found: Vec<String> = stream::iter(seeds)
         .map(|seed| {
@@ -96,7 +94,12 @@ async fn random_sequences_of_requests_are_answered_as_by_a_real_api_server() {
         .take(MAX_SHOWN)
         .collect()
         .await;
-    assert!(found.is_empty(), "{} differences:\n\n{}", found.len(), found.join("\n\n"));
+    assert!(
+        found.is_empty(),
+        "{} differences:\n\n{}",
+        found.len(),
+        found.join("\n\n")
+    );
     drop(servers);
     real_hub.stop().await.unwrap();
 }

@@ -8,6 +8,7 @@ use crate::steps::Random;
 #[derive(Debug)]
 pub struct Kind {
     pub api_version: &'static str,
+    #[expect(clippy::struct_field_names, reason = "the field of this name in every object")]
     pub kind: &'static str,
     pub plural: &'static str,
     pub namespaced: bool,
@@ -26,7 +27,12 @@ const fn kind(api_version: &'static str, kind: &'static str, plural: &'static st
 
 /// All of them.
 pub const KINDS: [Kind; 7] = [
-    kind("work.open-cluster-management.io/v1", "ManifestWork", "manifestworks", true),
+    kind(
+        "work.open-cluster-management.io/v1",
+        "ManifestWork",
+        "manifestworks",
+        true,
+    ),
     kind(
         "cluster.open-cluster-management.io/v1beta1",
         "ManagedClustersUpgrade",
@@ -35,12 +41,27 @@ pub const KINDS: [Kind; 7] = [
     ),
     Kind {
         namespaced: false,
-        ..kind("cluster.open-cluster-management.io/v1", "ManagedCluster", "managedclusters", true)
+        ..kind(
+            "cluster.open-cluster-management.io/v1",
+            "ManagedCluster",
+            "managedclusters",
+            true,
+        )
     },
-    kind("cluster.open-cluster-management.io/v1beta1", "PlacementDecision", "placementdecisions", true),
+    kind(
+        "cluster.open-cluster-management.io/v1beta1",
+        "PlacementDecision",
+        "placementdecisions",
+        true,
+    ),
     kind("coordination.k8s.io/v1", "Lease", "leases", false),
     kind("v1", "ConfigMap", "configmaps", false),
-    kind("cluster.open-cluster-management.io/v1beta1", "Placement", "placements", true),
+    kind(
+        "cluster.open-cluster-management.io/v1beta1",
+        "Placement",
+        "placements",
+        true,
+    ),
 ];
 
 /// A spec of a kind: mostly valid, sometimes not.
@@ -80,7 +101,11 @@ pub fn spec(kind: &Kind, random: &mut Random) -> Value {
             json!({"spec": {"holderIdentity": "a", "leaseDurationSeconds": 15}}),
             json!({"spec": {"holderIdentity": "b", "leaseTransitions": 2}}),
         ],
-        "ConfigMap" => vec![json!({"data": {"a": "1", "b": "2"}}), json!({"data": {"a": "2"}}), json!({})],
+        "ConfigMap" => vec![
+            json!({"data": {"a": "1", "b": "2"}}),
+            json!({"data": {"a": "2"}}),
+            json!({}),
+        ],
         _ => vec![json!({})],
     };
     random.pick(choices)
@@ -88,9 +113,7 @@ pub fn spec(kind: &Kind, random: &mut Random) -> Value {
 
 /// A status of a kind.
 pub fn status(kind: &Kind, random: &mut Random) -> Value {
-    let condition = |status: &str| {
-        json!({"type": "Applied", "status": status, "reason": "Done", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"})
-    };
+    let condition = |status: &str| json!({"type": "Applied", "status": status, "reason": "Done", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
     let choices = match kind.kind {
         "ManifestWork" | "ManagedCluster" | "Placement" => vec![
             json!({"conditions": [condition("True")]}),

@@ -22,8 +22,18 @@ impl Side {
         let mut pages = Vec::new();
         let mut token = String::new();
         loop {
-            let page = self.send(Method::GET, &format!("{collection}?limit={limit}&continue={token}"), "", None).await;
-            let next = page.body["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+            let page = self
+                .send(
+                    Method::GET,
+                    &format!("{collection}?limit={limit}&continue={token}"),
+                    "",
+                    None,
+                )
+                .await;
+            let next = page.body["metadata"]["continue"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
             // Clusters of other sequences come and go.
             if !collection.contains("/namespaces/") {
                 break;
@@ -34,9 +44,15 @@ impl Side {
                 break;
             }
             if token.is_empty() {
-                let patch = json!({"metadata": {"labels": {"paged": name}}});
+                let change = json!({"metadata": {"labels": {"paged": name}}});
                 let path = format!("{object}?fieldManager=pager");
-                self.send(Method::PATCH, &path, "application/merge-patch+json", Some(&patch)).await;
+                self.send(
+                    Method::PATCH,
+                    &path,
+                    "application/merge-patch+json",
+                    Some(&change),
+                )
+                .await;
             }
             token = next;
         }
@@ -49,7 +65,11 @@ impl Side {
 
     /// An object or a list as `PartialObjectMetadata`.
     pub async fn metadata(&self, path: &str, list: bool) -> Answer {
-        let form = if list { "PartialObjectMetadataList" } else { "PartialObjectMetadata" };
+        let form = if list {
+            "PartialObjectMetadataList"
+        } else {
+            "PartialObjectMetadata"
+        };
         let accept = format!("application/json;as={form};g=meta.k8s.io;v=v1");
         self.send_accepting(&accept, Method::GET, path, "", None).await
     }
@@ -89,16 +109,22 @@ impl Side {
         if reset || !managers.is_array() {
             managers = json!([{}]);
         }
-        for manager in managers.as_array_mut().unwrap().iter_mut().filter(|manager| manager["manager"] == "creator") {
+        for manager in managers
+            .as_array_mut()
+            .unwrap()
+            .iter_mut()
+            .filter(|manager| manager["manager"] == "creator")
+        {
             manager["manager"] = "one".into();
             manager["operation"] = "Apply".into();
         }
-        let patch = json!([
+        let change = json!([
             {"op": "replace", "path": "/metadata/managedFields", "value": managers},
             {"op": "replace", "path": "/metadata/resourceVersion", "value": found.body["metadata"]["resourceVersion"]},
         ]);
         let path = format!("{object}?fieldManager=migrator");
-        self.send(Method::PATCH, &path, "application/json-patch+json", Some(&patch)).await
+        self.send(Method::PATCH, &path, "application/json-patch+json", Some(&change))
+            .await
     }
 
     /// Records an event, and reads it as one of the core group.
@@ -110,8 +136,17 @@ impl Side {
         body["metadata"] = json!({"name": "event", "namespace": namespace});
         body["regarding"]["namespace"] = namespace.into();
         let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
-        let created = self.send(Method::POST, &path, "application/json", Some(&body)).await;
-        let core = self.send(Method::GET, &format!("/api/v1/namespaces/{namespace}/events/event"), "", None).await;
+        let created = self
+            .send(Method::POST, &path, "application/json", Some(&body))
+            .await;
+        let core = self
+            .send(
+                Method::GET,
+                &format!("/api/v1/namespaces/{namespace}/events/event"),
+                "",
+                None,
+            )
+            .await;
         Answer {
             body: json!([created.body, core.code, core.body]),
             ..created
@@ -143,7 +178,10 @@ impl Side {
         loop {
             let found = self.send(Method::GET, object, "", None).await;
             let finalizers = found.body["metadata"]["finalizers"].as_array();
-            let is_waiting = finalizers.is_some_and(|list| list.iter().any(|name| name == "orphan" || name == "foregroundDeletion"));
+            let is_waiting = finalizers.is_some_and(|list| {
+                list.iter()
+                    .any(|name| name == "orphan" || name == "foregroundDeletion")
+            });
             if !is_waiting || self.is_blocked(&found.body).await {
                 return;
             }
@@ -153,10 +191,13 @@ impl Side {
 
     /// Whether an owner waits for an object that is held.
     async fn is_blocked(&self, owner: &Value) -> bool {
-        let owned = self.owned().await;
-        let references = owned["metadata"]["ownerReferences"].as_array();
-        let blocks = |reference: &Value| reference["uid"] == owner["metadata"]["uid"] && reference["blockOwnerDeletion"] == true;
-        references.is_some_and(|list| list.iter().any(blocks)) && owned["metadata"]["deletionTimestamp"].is_string()
+        let dependent = self.owned().await;
+        let references = dependent["metadata"]["ownerReferences"].as_array();
+        let blocks = |reference: &Value| {
+            reference["uid"] == owner["metadata"]["uid"] && reference["blockOwnerDeletion"] == true
+        };
+        references.is_some_and(|list| list.iter().any(blocks))
+            && dependent["metadata"]["deletionTimestamp"].is_string()
     }
 
     async fn owned(&self) -> Value {
@@ -168,9 +209,9 @@ impl Side {
     pub async fn wait_for_owned(&self) {
         let owner = format!("{}/{}", self.collection(&KINDS[OWNER.0]), OWNER.1);
         loop {
-            let owned = self.owned().await;
-            let reference = owned["metadata"]["ownerReferences"][0]["uid"].clone();
-            let is_deleting = owned["metadata"]["deletionTimestamp"].is_string();
+            let dependent = self.owned().await;
+            let reference = dependent["metadata"]["ownerReferences"][0]["uid"].clone();
+            let is_deleting = dependent["metadata"]["deletionTimestamp"].is_string();
             let found = self.send(Method::GET, &owner, "", None).await;
             if reference.is_null() || is_deleting || found.body["metadata"]["uid"] == reference {
                 break;

@@ -27,6 +27,35 @@ pub struct Side {
     pub has_owned: bool,
 }
 
+/// What a request is about.
+struct Target {
+    kind: &'static Kind,
+    name: String,
+    collection: String,
+    /// The path of the object.
+    object: String,
+    /// What keeps a list of a kind without namespaces to the objects of this side.
+    scope: String,
+    query: String,
+}
+
+impl Target {
+    /// The path of the object or of its status.
+    fn path(&self, status: bool) -> String {
+        let part = if status { "/status" } else { "" };
+        format!("{}{part}", self.object)
+    }
+
+    /// A body with the kind and name of the object.
+    fn typed(&self, body: &Value) -> Value {
+        let mut body = body.clone();
+        body["apiVersion"] = self.kind.api_version.into();
+        body["kind"] = self.kind.kind.into();
+        body["metadata"]["name"] = self.name.as_str().into();
+        body
+    }
+}
+
 impl Side {
     /// A client that knows nothing.
     pub fn new(client: Client, seed: u64) -> Self {
@@ -43,8 +72,15 @@ impl Side {
     /// A client that made the namespace of a sequence.
     pub async fn start(client: Client, seed: u64) -> Self {
         let side = Self::new(client, seed);
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": side.namespace}});
-        side.send(Method::POST, "/api/v1/namespaces", "application/json", Some(&namespace)).await;
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": side.namespace}});
+        side.send(
+            Method::POST,
+            "/api/v1/namespaces",
+            "application/json",
+            Some(&namespace),
+        )
+        .await;
         side
     }
 
@@ -53,8 +89,16 @@ impl Side {
     }
 
     pub fn collection(&self, kind: &Kind) -> String {
-        let root = if kind.api_version.contains('/') { "apis" } else { "api" };
-        let namespace = if kind.namespaced { format!("namespaces/{}/", self.namespace) } else { String::new() };
+        let root = if kind.api_version.contains('/') {
+            "apis"
+        } else {
+            "api"
+        };
+        let namespace = if kind.namespaced {
+            format!("namespaces/{}/", self.namespace)
+        } else {
+            String::new()
+        };
         format!("/{root}/{}/{namespace}{}", kind.api_version, kind.plural)
     }
 
@@ -67,15 +111,28 @@ impl Side {
     }
 
     pub async fn send(&self, method: Method, path: &str, media_type: &str, body: Option<&Value>) -> Answer {
-        self.send_accepting("application/json", method, path, media_type, body).await
+        self.send_accepting("application/json", method, path, media_type, body)
+            .await
     }
 
-    pub async fn send_accepting(&self, accept: &str, method: Method, path: &str, media_type: &str, body: Option<&Value>) -> Answer {
-        let mut request = Request::builder().method(method).uri(path).header("accept", accept);
+    pub async fn send_accepting(
+        &self,
+        accept: &str,
+        method: Method,
+        path: &str,
+        media_type: &str,
+        body: Option<&Value>,
+    ) -> Answer {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("accept", accept);
         if !media_type.is_empty() {
             request = request.header("content-type", media_type);
         }
-        let bytes = body.map(|body| serde_json::to_vec(body).unwrap()).unwrap_or_default();
+        let bytes = body
+            .map(|body| serde_json::to_vec(body).unwrap())
+            .unwrap_or_default();
         let request = request.body(Body::from(bytes)).unwrap();
         let answer = self.client.send(request).await.unwrap();
         let code = answer.status().as_u16();
@@ -84,81 +141,91 @@ impl Side {
         let bytes = answer.into_body().collect().await.unwrap().to_bytes();
         Answer {
             code,
-            body: serde_json::from_slice(&bytes).unwrap_or_else(|_| Value::from(String::from_utf8_lossy(&bytes))),
+            body: serde_json::from_slice(&bytes)
+                .unwrap_or_else(|_| Value::from(String::from_utf8_lossy(&bytes))),
             warnings,
         }
     }
 
     /// Plays a request.
     pub async fn play(&mut self, step: &Step) -> Answer {
+        let target = self.target(step);
+        let mut answer = self.request(step, &target).await;
+        if matches!(step.op, Op::Delete { .. } | Op::DeleteAll { .. }) {
+            self.wait_for_garbage_collector(&target.object).await;
+        }
+        if self.has_owned {
+            self.wait_for_owned().await;
+        }
+        let body = &answer.body;
+        if body["kind"] == target.kind.kind && answer.code < 300 {
+            let seen = self
+                .seen
+                .entry((step.kind, step.name))
+                .or_insert_with(|| (body.clone(), body.clone()));
+            seen.0 = body.clone();
+        }
+        answer.normalize(&mut self.names);
+        answer
+    }
+
+    fn target(&self, step: &Step) -> Target {
         let kind = &KINDS[step.kind];
-        let name = if kind.namespaced { step.name.to_owned() } else { format!("{}-{}", step.name, self.suffix) };
-        let collection = self.collection(kind);
-        let object = format!("{collection}/{name}");
-        // Clusters of other sequences are in the same collection.
-        let scope = if kind.namespaced { String::new() } else { format!("&fieldSelector=metadata.name%3D{name}") };
-        let mut query = format!("fieldValidation={}", step.validation);
-        let status_of = |status: bool| if status { format!("{object}/status") } else { object.clone() };
-        let typed = |body: &Value| {
-            let mut body = body.clone();
-            body["apiVersion"] = kind.api_version.into();
-            body["kind"] = kind.kind.into();
-            body["metadata"]["name"] = name.as_str().into();
-            body
+        let name = if kind.namespaced {
+            step.name.to_owned()
+        } else {
+            format!("{}-{}", step.name, self.suffix)
         };
-        let mut answer = match &step.op {
-            Op::Create { body, dry_run, generate_name } => {
-                if *dry_run || *generate_name {
-                    query.push_str("&dryRun=All");
-                }
-                let mut body = typed(body);
-                if *generate_name {
-                    body["metadata"].as_object_mut().unwrap().remove("name");
-                    body["metadata"]["generateName"] = "generated-".into();
-                }
-                self.add_owner(step, &mut body);
-                let path = format!("{collection}?{query}&fieldManager=creator");
-                self.send(Method::POST, &path, "application/json", Some(&body)).await
+        let collection = self.collection(kind);
+        Target {
+            kind,
+            object: format!("{collection}/{name}"),
+            collection,
+            // Clusters of other sequences are in the same collection.
+            scope: if kind.namespaced {
+                String::new()
+            } else {
+                format!("&fieldSelector=metadata.name%3D{name}")
+            },
+            name,
+            query: format!("fieldValidation={}", step.validation),
+        }
+    }
+
+    async fn request(&mut self, step: &Step, target: &Target) -> Answer {
+        let (kind, collection, object) = (target.kind, &target.collection, &target.object);
+        match &step.op {
+            Op::Create { .. } | Op::Put { .. } | Op::Merge { .. } | Op::Json { .. } | Op::Apply { .. } => {
+                self.write(step, target).await
             }
-            Op::Pages { limit } => self.pages(&collection, &object, *limit, &name).await,
-            Op::Metadata { list } => self.metadata(if *list && kind.namespaced { &collection } else { &object }, *list && kind.namespaced).await,
-            Op::WatchList { labels } => self.watch_list(&collection, labels, &scope).await,
+            Op::Pages { limit } => self.pages(collection, object, *limit, &target.name).await,
+            Op::Metadata { list } => {
+                let is_list = *list && kind.namespaced;
+                let path = if is_list { collection } else { object };
+                self.metadata(path, is_list).await
+            }
+            Op::WatchList { labels } => self.watch_list(collection, labels, &target.scope).await,
             Op::DeleteAll { labels } => {
-                let path = format!("{collection}?labelSelector={labels}{scope}");
+                let path = format!("{collection}?labelSelector={labels}{}", target.scope);
                 self.send(Method::DELETE, &path, "", None).await
             }
-            Op::Managers { reset } => self.change_managers(&object, *reset).await,
+            Op::Managers { reset } => self.change_managers(object, *reset).await,
             Op::Event { body } => self.event(body).await,
-            Op::Get => self.send(Method::GET, &object, "", None).await,
-            Op::List { labels, limit, fields } => {
+            Op::Get => self.send(Method::GET, object, "", None).await,
+            Op::List {
+                labels,
+                limit,
+                fields,
+            } => {
                 let labels: String = form_urlencoded::byte_serialize(labels.as_bytes()).collect();
                 let fields: String = form_urlencoded::byte_serialize(fields.as_bytes()).collect();
-                let scope = if kind.namespaced { format!("&fieldSelector={fields}") } else { scope };
+                let scope = if kind.namespaced {
+                    format!("&fieldSelector={fields}")
+                } else {
+                    target.scope.clone()
+                };
                 let path = format!("{collection}?labelSelector={labels}&limit={limit}{scope}");
                 self.send(Method::GET, &path, "", None).await
-            }
-            Op::Put { body, revision, uid, status } => {
-                let mut body = typed(body);
-                self.name(step, &mut body, *revision, *uid);
-                self.add_owner(step, &mut body);
-                let path = format!("{}?{query}&fieldManager=updater", status_of(*status));
-                self.send(Method::PUT, &path, "application/json", Some(&body)).await
-            }
-            Op::Merge { body, revision, uid, status } => {
-                let mut body = body.clone();
-                self.name(step, &mut body, *revision, *uid);
-                let path = format!("{}?{query}&fieldManager=patcher", status_of(*status));
-                self.send(Method::PATCH, &path, "application/merge-patch+json", Some(&body)).await
-            }
-            Op::Json { body } => {
-                let path = format!("{object}?{query}&fieldManager=patcher");
-                self.send(Method::PATCH, &path, "application/json-patch+json", Some(body)).await
-            }
-            Op::Apply { body, manager, force, uid, status } => {
-                let mut body = typed(body);
-                self.name(step, &mut body, Named::None, *uid);
-                let path = format!("{}?{query}&fieldManager={manager}&force={force}", status_of(*status));
-                self.send(Method::PATCH, &path, "application/apply-patch+yaml", Some(&body)).await
             }
             Op::Delete { uid, policy } => {
                 let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
@@ -168,22 +235,78 @@ impl Side {
                 if !policy.is_empty() {
                     options["propagationPolicy"] = (*policy).into();
                 }
-                self.send(Method::DELETE, &object, "application/json", Some(&options)).await
+                self.send(Method::DELETE, object, "application/json", Some(&options))
+                    .await
             }
+        }
+    }
+
+    /// A request that creates or changes an object. Any other is none of its kind.
+    async fn write(&mut self, step: &Step, target: &Target) -> Answer {
+        let (query, object) = (&target.query, &target.object);
+        let (method, path, media_type, body) = match &step.op {
+            Op::Create {
+                body,
+                dry_run,
+                generate_name,
+            } => {
+                let mut body = target.typed(body);
+                if *generate_name {
+                    body["metadata"].as_object_mut().unwrap().remove("name");
+                    body["metadata"]["generateName"] = "generated-".into();
+                }
+                self.add_owner(step, &mut body);
+                let dry_run = if *dry_run || *generate_name {
+                    "&dryRun=All"
+                } else {
+                    ""
+                };
+                let path = format!("{}?{query}{dry_run}&fieldManager=creator", target.collection);
+                (Method::POST, path, "application/json", body)
+            }
+            Op::Put {
+                body,
+                revision,
+                uid,
+                status,
+            } => {
+                let mut body = target.typed(body);
+                self.name(step, &mut body, *revision, *uid);
+                self.add_owner(step, &mut body);
+                let path = format!("{}?{query}&fieldManager=updater", target.path(*status));
+                (Method::PUT, path, "application/json", body)
+            }
+            Op::Merge {
+                body,
+                revision,
+                uid,
+                status,
+            } => {
+                let mut body = body.clone();
+                self.name(step, &mut body, *revision, *uid);
+                let path = format!("{}?{query}&fieldManager=patcher", target.path(*status));
+                (Method::PATCH, path, "application/merge-patch+json", body)
+            }
+            Op::Json { body } => {
+                let path = format!("{object}?{query}&fieldManager=patcher");
+                (Method::PATCH, path, "application/json-patch+json", body.clone())
+            }
+            Op::Apply {
+                body,
+                manager,
+                force,
+                uid,
+                status,
+            } => {
+                let mut body = target.typed(body);
+                self.name(step, &mut body, Named::None, *uid);
+                let path = target.path(*status);
+                let path = format!("{path}?{query}&fieldManager={manager}&force={force}");
+                (Method::PATCH, path, "application/apply-patch+yaml", body)
+            }
+            other => panic!("{other:?} does not write"),
         };
-        if matches!(step.op, Op::Delete { .. } | Op::DeleteAll { .. }) {
-            self.wait_for_garbage_collector(&object).await;
-        }
-        if self.has_owned {
-            self.wait_for_owned().await;
-        }
-        let body = &answer.body;
-        if body["kind"] == kind.kind && answer.code < 300 {
-            let seen = self.seen.entry((step.kind, step.name)).or_insert_with(|| (body.clone(), body.clone()));
-            seen.0 = body.clone();
-        }
-        answer.normalize(&mut self.names);
-        answer
+        self.send(method, &path, media_type, Some(&body)).await
     }
 
     pub fn uid(&self, step: &Step, named: Named) -> Option<String> {
@@ -217,7 +340,11 @@ impl Side {
         let mut found = Vec::new();
         for at in kinds {
             let kind = &KINDS[*at];
-            let name = if kind.namespaced { END.to_owned() } else { format!("{END}-{}", self.suffix) };
+            let name = if kind.namespaced {
+                END.to_owned()
+            } else {
+                format!("{END}-{}", self.suffix)
+            };
             let mut last = json!({
                 "apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name, "labels": {"team": "a"}},
             });
@@ -227,10 +354,19 @@ impl Side {
             if kind.kind == "ManagedClustersUpgrade" {
                 last["spec"] = json!({"clusterVersion": {"version": "4.15.3"}});
             }
-            let ended = self.send(Method::POST, &self.collection(kind), "application/json", Some(&last)).await;
+            let ended = self
+                .send(
+                    Method::POST,
+                    &self.collection(kind),
+                    "application/json",
+                    Some(&last),
+                )
+                .await;
             assert_eq!(ended.code, 201, "{}", ended.body);
             for (title, mut events) in watches.of(*at, &self.suffix).await {
-                events.iter_mut().for_each(|event| normalize_event(event, &mut self.names));
+                for event in &mut events {
+                    normalize_event(event, &mut self.names);
+                }
                 found.push((title, events));
             }
         }

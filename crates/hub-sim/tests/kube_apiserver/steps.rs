@@ -51,26 +51,67 @@ pub enum Named {
 #[derive(Clone, Debug)]
 pub enum Op {
     /// A name is only generated in a dry run, as it differs.
-    Create { body: Value, dry_run: bool, generate_name: bool },
+    Create {
+        body: Value,
+        dry_run: bool,
+        generate_name: bool,
+    },
     Get,
-    List { labels: &'static str, limit: u64, fields: &'static str },
+    List {
+        labels: &'static str,
+        limit: u64,
+        fields: &'static str,
+    },
     /// All pages of a list; between the first and the second, an object is labelled.
-    Pages { limit: u64 },
+    Pages {
+        limit: u64,
+    },
     /// Only the metadata, of the object or of the collection.
-    Metadata { list: bool },
+    Metadata {
+        list: bool,
+    },
     /// A watch that begins with what exists, until it says that this was all.
-    WatchList { labels: &'static str },
+    WatchList {
+        labels: &'static str,
+    },
     /// The objects with these labels are deleted.
-    DeleteAll { labels: &'static str },
+    DeleteAll {
+        labels: &'static str,
+    },
     /// The managers are forgotten, or renamed as kubectl does it.
-    Managers { reset: bool },
+    Managers {
+        reset: bool,
+    },
     /// An event is recorded, and read as one of the core group.
-    Event { body: Value },
-    Put { body: Value, revision: Named, uid: Named, status: bool },
-    Merge { body: Value, revision: Named, uid: Named, status: bool },
-    Json { body: Value },
-    Apply { body: Value, manager: &'static str, force: bool, uid: Named, status: bool },
-    Delete { uid: Named, policy: &'static str },
+    Event {
+        body: Value,
+    },
+    Put {
+        body: Value,
+        revision: Named,
+        uid: Named,
+        status: bool,
+    },
+    Merge {
+        body: Value,
+        revision: Named,
+        uid: Named,
+        status: bool,
+    },
+    Json {
+        body: Value,
+    },
+    Apply {
+        body: Value,
+        manager: &'static str,
+        force: bool,
+        uid: Named,
+        status: bool,
+    },
+    Delete {
+        uid: Named,
+        policy: &'static str,
+    },
 }
 
 /// A request about an object.
@@ -92,7 +133,13 @@ pub fn draw(random: &mut Random) -> Step {
     let name = random.pick(vec!["a", "a", "a", "b", "b", "c"]);
     let validation = random.pick(vec!["", "", "Strict", "Ignore", "Warn"]);
     let status = kind.has_status && random.chance(40);
-    let revision = random.pick(vec![Named::None, Named::Current, Named::Current, Named::Old, Named::Foreign]);
+    let revision = random.pick(vec![
+        Named::None,
+        Named::Current,
+        Named::Current,
+        Named::Old,
+        Named::Foreign,
+    ]);
     let uid = random.pick(vec![Named::None, Named::None, Named::Current, Named::Foreign]);
     let op = match random.between(0, 99) {
         0..25 => Op::Create {
@@ -164,7 +211,11 @@ fn changed(at: usize, status: bool, random: &mut Random) -> Value {
         }
         return body;
     }
-    let body = if random.chance(60) { objects::spec(kind, random) } else { json!({}) };
+    let body = if random.chance(60) {
+        objects::spec(kind, random)
+    } else {
+        json!({})
+    };
     with_metadata(body, random)
 }
 

@@ -19,7 +19,11 @@ const SELECTIONS: [(usize, &str, &str); 4] = [
     (0, "&labelSelector=team%3Da", "application/json"),
     (5, "&labelSelector=team%20in%20(a%2Cb)", "application/json"),
     (6, "&fieldSelector=metadata.name%21%3Db", "application/json"),
-    (1, "", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"),
+    (
+        1,
+        "",
+        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+    ),
 ];
 
 type Events = Arc<Mutex<HashMap<String, Vec<Value>>>>;
@@ -59,10 +63,20 @@ impl Watches {
 
     /// What the watches of a kind showed of a sequence until its last object.
     pub async fn of(&self, kind: usize, sequence: &str) -> Vec<(String, Vec<Value>)> {
-        let is_end = |event: &Value| event["object"]["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(END));
+        let is_end = |event: &Value| {
+            event["object"]["metadata"]["name"]
+                .as_str()
+                .is_some_and(|name| name.starts_with(END))
+        };
         let mut found = Vec::new();
         for watch in self.0.iter().filter(|watch| watch.kind == kind) {
-            while !watch.events.lock().unwrap().get(sequence).is_some_and(|events| events.iter().any(is_end)) {
+            while !watch
+                .events
+                .lock()
+                .unwrap()
+                .get(sequence)
+                .is_some_and(|events| events.iter().any(is_end))
+            {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
             let mut events = watch.events.lock().unwrap().remove(sequence).unwrap();
@@ -73,21 +87,46 @@ impl Watches {
     }
 }
 
-async fn open(client: &Client, kind: &Kind, query: &str, accept: &str, events: Events) -> tokio::task::JoinHandle<()> {
-    let root = if kind.api_version.contains('/') { "apis" } else { "api" };
+async fn open(
+    client: &Client,
+    kind: &Kind,
+    query: &str,
+    accept: &str,
+    events: Events,
+) -> tokio::task::JoinHandle<()> {
+    let root = if kind.api_version.contains('/') {
+        "apis"
+    } else {
+        "api"
+    };
     let collection = format!("/{root}/{}/{}", kind.api_version, kind.plural);
-    let list = Request::get(format!("{collection}?limit=1")).body(Vec::new()).unwrap();
+    let list = Request::get(format!("{collection}?limit=1"))
+        .body(Vec::new())
+        .unwrap();
     let list: Value = client.request(list).await.unwrap();
-    let revision = list["metadata"]["resourceVersion"].as_str().unwrap_or("0").to_owned();
-    let uri = format!("{collection}?watch=true&allowWatchBookmarks=true&resourceVersion={revision}&timeoutSeconds=1800{query}");
-    let request = Request::get(uri).header("accept", accept).body(Vec::new()).unwrap();
+    let revision = list["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap_or("0")
+        .to_owned();
+    let uri = format!(
+        "{collection}?watch=true&allowWatchBookmarks=true&resourceVersion={revision}&timeoutSeconds=1800{query}"
+    );
+    let request = Request::get(uri)
+        .header("accept", accept)
+        .body(Vec::new())
+        .unwrap();
     let lines = client.request_stream(request).await.unwrap().lines();
     tokio::spawn(async move {
         let _ = lines
             .try_for_each(|line| {
                 let event: Value = serde_json::from_str(&line).unwrap();
                 if event["type"] != "BOOKMARK" {
-                    events.lock().unwrap().entry(sequence_of(&event)).or_default().push(event);
+                    events
+                        .lock()
+                        .unwrap()
+                        .entry(sequence_of(&event))
+                        .or_default()
+                        .push(event);
                 }
                 futures::future::ready(Ok(()))
             })

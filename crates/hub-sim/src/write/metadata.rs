@@ -1,0 +1,87 @@
+//! Checks of metadata that all kinds share: labels, owners, finalizers, and the form of names.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::text;
+use crate::schema::{Cause, CauseKind};
+
+pub(super) const SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+pub(super) const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
+const NAME: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
+
+/// Whether the whole text matches a pattern, which is one of the constants of this file.
+pub(super) fn matches(pattern: &'static str, text: &str) -> bool {
+    static COMPILED: LazyLock<BTreeMap<&'static str, Regex>> = LazyLock::new(|| {
+        let patterns = [SUBDOMAIN, LABEL, NAME];
+        let compile = |pattern: &'static str| Some((pattern, Regex::new(&format!("^({pattern})$")).ok()?));
+        patterns.into_iter().filter_map(compile).collect()
+    });
+    COMPILED.get(pattern).is_some_and(|regex| regex.is_match(text))
+}
+
+/// What is wrong with labels, annotations, owners and finalizers.
+pub(super) fn metadata_causes(object: &Value) -> Vec<Cause> {
+    let mut causes = common_causes(object);
+    let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+    for finalizer in finalizers.into_iter().flatten().filter_map(Value::as_str) {
+        causes.extend(qualified_name_problem(finalizer).map(|why| {
+            let text = format!("Invalid value: {}: {why}", Value::from(finalizer));
+            Cause::new("metadata.finalizers", CauseKind::Invalid, text)
+        }));
+    }
+    causes
+}
+
+/// What is wrong with labels and owners.
+pub(super) fn common_causes(object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    for (name, value) in labels.into_iter().flatten() {
+        if let Some(why) = qualified_name_problem(name) {
+            let text = format!("Invalid value: {}: {why}", Value::from(name.as_str()));
+            causes.push(Cause::new("metadata.labels", CauseKind::Invalid, text));
+        }
+        let value = value.as_str().unwrap_or_default();
+        if !value.is_empty() && (value.len() > 63 || !matches(NAME, value)) {
+            let why = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \
+                       start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used \
+                       for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+            let text = format!("Invalid value: {}: {why}", Value::from(value));
+            causes.push(Cause::new("metadata.labels", CauseKind::Invalid, text));
+        }
+    }
+    let owners = object
+        .pointer("/metadata/ownerReferences")
+        .and_then(Value::as_array);
+    for owner in owners.into_iter().flatten() {
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            if text(owner, &format!("/{field}")).is_empty() {
+                let at = format!("metadata.ownerReferences.{field}");
+                let why = if field == "apiVersion" { "version" } else { field };
+                let text = format!("Invalid value: \"\": {why} must not be empty");
+                causes.push(Cause::new(&at, CauseKind::Invalid, text));
+            }
+        }
+    }
+    causes
+}
+
+/// What is wrong with a name that may have a domain before a slash; `None` if nothing is.
+pub(super) fn qualified_name_problem(name: &str) -> Option<String> {
+    let (prefix, own) = name
+        .rsplit_once('/')
+        .map_or((None, name), |(prefix, own)| (Some(prefix), own));
+    if prefix.is_some_and(|prefix| !matches(SUBDOMAIN, prefix)) || own.len() > 63 || !matches(NAME, own) {
+        return Some(
+            "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
+             character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+             '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+                .to_owned(),
+        );
+    }
+    None
+}
