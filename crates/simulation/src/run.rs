@@ -22,7 +22,7 @@ use crate::world::{Admin, TEAM, UPGRADE, start_agents};
 /// When faults have ended, everything must be over after the time that the updates need one after the other, and this.
 const END_SLACK: Duration = Duration::from_mins(30);
 /// Nothing may change for this long when all is over: twice the longest pause between two attempts of the controller.
-const QUIET: Duration = Duration::from_mins(10);
+const QUIET: Duration = Duration::from_mins(15);
 /// What was under way may come to its end before nothing may change any more: a watch that a fault has silenced stays silent
 /// until its client gives it up after 295 s, and only then does an agent see a deletion.
 const SETTLE: Duration = Duration::from_mins(6);
