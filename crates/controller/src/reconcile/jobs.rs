@@ -1,4 +1,4 @@
-//! Converts the actions of a plan, due reports and due statuses to write jobs. No I/O.
+//! Converts the operations of a plan, due reports and due statuses to write jobs. No I/O.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -143,7 +143,7 @@ impl<'a> LiveFleet<'a> {
         self.news.clear();
         self.released.clear();
         for (name, step, at, fails) in self.agents.ended(now) {
-            if let Some(index) = position(&self.fleet, &name) {
+            if let Ok(index) = position(&self.fleet, &name) {
                 agents::report(&mut self.fleet.clusters[index], step, fails, target);
                 self.news.insert(name, at);
             }
@@ -155,7 +155,7 @@ impl<'a> LiveFleet<'a> {
         let mut changes = PlanChanges::default();
         self.keep_records(now, plan, &mut changes);
         for operation in &plan.operations {
-            let Some(index) = position(&self.fleet, operation.cluster()) else {
+            let Ok(index) = position(&self.fleet, operation.cluster()) else {
                 continue;
             };
             let cluster = &mut self.fleet.clusters[index];
@@ -277,16 +277,10 @@ impl<'a> LiveFleet<'a> {
             }
             let_in += 1;
             let cluster = entry.remove();
-            if let Err(index) = self.search(&cluster.name) {
+            if let Err(index) = position(&self.fleet, &cluster.name) {
                 self.fleet.clusters.insert(index, cluster);
             }
         }
-    }
-
-    fn search(&self, name: &str) -> Result<usize, usize> {
-        self.fleet
-            .clusters
-            .binary_search_by(|cluster| (*cluster.name).cmp(name))
     }
 
     /// Puts the whole fleet together again.
@@ -345,9 +339,9 @@ fn lower(limit: &mut Option<Limit>) -> bool {
     }
 }
 
-fn position(fleet: &Fleet, name: &str) -> Option<usize> {
-    let found = fleet
+/// The index of a cluster, or where it would be inserted.
+fn position(fleet: &Fleet, name: &str) -> Result<usize, usize> {
+    fleet
         .clusters
-        .binary_search_by(|cluster| (*cluster.name).cmp(name));
-    found.ok()
+        .binary_search_by(|cluster| (*cluster.name).cmp(name))
 }

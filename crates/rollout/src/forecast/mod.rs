@@ -207,18 +207,24 @@ impl Player<'_> {
         Some(self.now + TimeDelta::milliseconds(rounded))
     }
 
+    /// The plan for the clusters that are present, if it keeps every safety rule.
+    fn checked_plan(&mut self) -> Result<Plan, Defect> {
+        self.plans += 1;
+        let plan = plan(self.now, &self.policy, &self.live.fleet);
+        let violations = check(self.now, &self.policy, &self.live.fleet, &plan);
+        match violations.first() {
+            None => Ok(plan),
+            Some(violation) => Err(Defect(format!("the plan violates a safety rule: {violation:?}"))),
+        }
+    }
+
     /// Plans and carries out until nothing changes any more at this time.
     fn settle(&mut self) -> Result<Plan, Defect> {
         for _ in 0..MAX_PLANS_AT_ONCE {
             if self.options.reduced {
                 self.live.refill(&self.policy);
             }
-            let plan = plan(self.now, &self.policy, &self.live.fleet);
-            self.plans += 1;
-            let violations = check(self.now, &self.policy, &self.live.fleet, &plan);
-            if let Some(violation) = violations.first() {
-                return Err(Defect(format!("the plan violates a safety rule: {violation:?}")));
-            }
+            let plan = self.checked_plan()?;
             if self.policy.retry.is_some() && plan.retry_done {
                 self.policy.retry = None;
             }
@@ -267,11 +273,7 @@ impl Player<'_> {
     /// Plans once more for the whole fleet, which gives every cluster its reason.
     fn conclude(mut self, slots: usize, cut_off: bool) -> Result<Forecast, Defect> {
         self.live.restore(&mut self.policy);
-        let last = plan(self.now, &self.policy, &self.live.fleet);
-        let violations = check(self.now, &self.policy, &self.live.fleet, &last);
-        if let Some(violation) = violations.first() {
-            return Err(Defect(format!("the plan violates a safety rule: {violation:?}")));
-        }
+        let last = self.checked_plan()?;
         let canaries: BTreeMap<&str, bool> = self
             .live
             .fleet
