@@ -35,7 +35,7 @@ pub async fn follow(client: &Client, readiness: &Readiness, metrics: &Metrics, l
     let mut account = None;
     let mut last_text = None;
     loop {
-        terms.mark_unchanged();
+        terms.see();
         let found = read_all(client, &mut account).await;
         let read_at = Instant::now();
         let text = describe(&found);
@@ -54,9 +54,10 @@ pub async fn follow(client: &Client, readiness: &Readiness, metrics: &Metrics, l
         }
         loop {
             tokio::select! {
+                biased;
                 changed = terms.changed(), if electing => {
                     electing = changed.is_ok();
-                    let leads = terms.borrow_and_update().term().is_some();
+                    let leads = terms.see().term().is_some();
                     if electing && leads && read_at.elapsed() >= MAX_AGE {
                         break;
                     }

@@ -117,5 +117,10 @@ pub(crate) fn now() -> std::time::Instant {
     tokio::time::Instant::now().into_std()
 }
 
+/// How long ago an instant of the runtime's clock was.
+pub(crate) fn since(earlier: std::time::Instant) -> Duration {
+    now().saturating_duration_since(earlier)
+}
+
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 //! concern. Only the leader reconciles.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chrono::TimeDelta;
 use kube::Client;
@@ -151,8 +151,10 @@ async fn lead(context: &Arc<Context>, client: &Client, parts: &Parts, writers: u
             tracing::info!("this replica is now the leader");
             context.begin_term();
             tokio::select! {
-                () = reconcile_loop(context, client, parts, writers) => {}
+                biased;
+                // The end comes first: when the lease is lost, no further pass begins.
                 () = term.ended().cancelled_owned() => {}
+                () = reconcile_loop(context, client, parts, writers) => {}
             }
             tracing::info!("this replica is no longer the leader");
             context.freshness.end_term();
@@ -186,6 +188,7 @@ async fn wait_until_current(context: &Context) {
     drop_queue(context);
     while !context.open() {
         tokio::select! {
+            biased;
             () = context.wait_for_wake() => {}
             () = tokio::time::sleep(INTERVAL) => {}
         }
@@ -237,6 +240,7 @@ async fn reconcile_loop(context: &Arc<Context>, client: &Client, parts: &Parts, 
         let behind = context.queue.backlog() > writers * MAX_JOBS_PER_WRITER;
         let next = context.with(|state| state.next(context.now(), now(), behind));
         tokio::select! {
+            biased;
             () = context.wait_for_wake() => {}
             () = tokio::time::sleep_until(next.into()) => {}
         }
@@ -289,11 +293,11 @@ async fn write(
             () = shutdown.cancelled() => return,
             job = context.queue.pop(cleans_up) => job,
         };
-        let begun = Instant::now();
+        let begun = clock::now();
         let (outcome, load) = carry_out_while_leading(&context, &client, &leadership, &job).await;
         let (limit, paused) = context.queue.ended(begun, load);
         context.metrics.set_write_limit(limit, paused);
-        count(&context, &job, &outcome, begun.elapsed());
+        count(&context, &job, &outcome, clock::since(begun));
         context.update(|state| result::record_result(&context, state, job, &outcome));
     }
 }
@@ -306,7 +310,7 @@ async fn carry_out_while_leading(
     leadership: &lease::Handle,
     job: &WriteJob,
 ) -> (WriteResult, Load) {
-    let ended = leadership.subscribe().borrow().term().map(lease::Term::ended);
+    let ended = leadership.subscribe().get().term().map(lease::Term::ended);
     let invalidated = context.freshness.invalidated();
     let may_write = leadership.is_leader() && context.freshness.is_open();
     let Some(ended) = ended.filter(|_| may_write) else {
@@ -314,6 +318,7 @@ async fn carry_out_while_leading(
     };
     tokio::select! {
         biased;
+        // The answer comes first: an answer that has arrived is known, even when the term has ended as well.
         answer = tokio::time::timeout(WRITE_TIMEOUT, apply::carry_out(client, job)) => {
             answer.unwrap_or_else(|_| {
                 let text = format!("no response within {} s", WRITE_TIMEOUT.as_secs());

@@ -4,6 +4,9 @@
 //! plans, and writers execute the others. Status and reports are writes, too. Every replica
 //! watches, but only the leader plans and writes.
 
+// Tests may read the time and draw random numbers.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 pub mod admission;
 pub mod apply;
 mod archive;
@@ -18,6 +21,7 @@ pub mod gauges;
 pub mod health;
 pub mod lease;
 pub mod metrics;
+pub mod published;
 pub mod reconcile;
 pub mod report;
 pub mod server;

@@ -20,6 +20,8 @@ pub async fn bounded(
         tokio::time::sleep(STOP_BUDGET).await;
     };
     tokio::select! {
+        biased;
+        // The loop comes first: one that has ended was not too slow.
         outcome = main_loop => outcome,
         () = overdue => {
             tracing::warn!("the main loop did not stop in time; its running writes are dropped");

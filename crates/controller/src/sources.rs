@@ -39,6 +39,10 @@ impl Default for Sources {
 impl Sources {
     /// The clock of this machine and random numbers from the operating system.
     #[must_use]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place where the time is read"
+    )]
     pub fn system() -> Self {
         Self {
             wall: Arc::new(Utc::now),

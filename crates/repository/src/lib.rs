@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result};
 
 pub use metadata::{Dependency, Metadata, Package, Target};
 pub use programs::{
-    CONTROLLER, FEATURES, HUB_TESTS, Profile, Programs, SPOKE_SIM, SPOKE_TESTS, UPDATE_SERVICE,
+    CONTROLLER, FEATURES, HUB_TESTS, Profile, Programs, SIMULATION, SPOKE_SIM, SPOKE_TESTS, UPDATE_SERVICE,
 };
 
 /// The repository's root.

@@ -43,7 +43,7 @@ pub fn run(args: &E2eArgs) -> Result<()> {
 /// # Errors
 /// One is missing and cannot be built.
 pub fn tools() -> Result<()> {
-    program::require("testenv", &["assets"])
+    program::require("testenv", Profile::Dev, &["assets"])
 }
 
 /// `cargo test` for tests that wait more than they work, with the programs of the workspace built.

@@ -1,7 +1,7 @@
 //! `cargo xtask COMMAND`: everything that a developer or CI does to this repository.
 //!
 //! It contains the test suite's steps and the fence, and starts other programs of the workspace for everything else: `demo`,
-//! `bench`, `testenv` (hubs) and `generate` (CRDs and reference). So it compiles in seconds.
+//! `bench`, `simulation`, `testenv` (hubs) and `generate` (CRDs and reference). So it compiles in seconds.
 
 mod deny;
 mod e2e;
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
-use repository::Profile;
+use repository::{Profile, SIMULATION};
 
 /// Tools of this repository.
 #[derive(Debug, Parser)]
@@ -44,6 +44,8 @@ enum Command {
     Deny,
     /// Measure against the thresholds of docs/benchmarks.md.
     Bench(Arguments),
+    /// Run the controller in virtual time on a simulated hub, with faults that follow from seeds, or replay one.
+    Sim(Arguments),
 }
 
 /// Arguments of the program that a command starts, which also answers to --help.
@@ -77,6 +79,9 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Bench(Arguments { arguments }) => {
             return program::start("bench", program::bench_profile(&arguments), &arguments);
         }
+        Command::Sim(Arguments { arguments }) => {
+            return program::start(SIMULATION, Profile::Simulation, &arguments);
+        }
         Command::Test(args) => suite::run(args)?,
         Command::E2e(args) => e2e::run(&args)?,
         Command::Fence => fence::run()?,
@@ -102,12 +107,14 @@ mod tests {
             "bench fleet --help",
             "hub --help",
             "crds --check",
+            "sim --seed 7 --trace",
         ] {
             let words = ["cargo xtask"].into_iter().chain(line.split(' '));
             let (Command::Demo(Arguments { arguments })
             | Command::Bench(Arguments { arguments })
             | Command::Hub(Arguments { arguments })
-            | Command::Crds(Arguments { arguments })) = Cli::try_parse_from(words).unwrap().command
+            | Command::Crds(Arguments { arguments })
+            | Command::Sim(Arguments { arguments })) = Cli::try_parse_from(words).unwrap().command
             else {
                 panic!("{line}");
             };

@@ -32,11 +32,11 @@ pub fn start(name: &str, profile: Profile, arguments: &[OsString]) -> Result<Exi
 ///
 /// # Errors
 /// As [`start`], or it fails; its own messages have been shown.
-pub fn require(name: &str, arguments: &[&str]) -> Result<()> {
+pub fn require(name: &str, profile: Profile, arguments: &[&str]) -> Result<()> {
     let line = arguments.join(" ");
     eprintln!("$ {name} {line}");
     let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
-    if start(name, Profile::Dev, &arguments)? != ExitCode::SUCCESS {
+    if start(name, profile, &arguments)? != ExitCode::SUCCESS {
         bail!("{name} {line} failed");
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use repository::{FEATURES, HUB_TESTS, Metadata, Profile, Programs, cargo, data};
+use repository::{FEATURES, HUB_TESTS, Metadata, Profile, Programs, SIMULATION, cargo, data};
 
 use crate::program::{self, command, tests_with};
 use crate::{deny, e2e, fence};
@@ -104,8 +104,8 @@ fn without_hub(keep_going: bool) -> Vec<Step> {
         }),
         step("fence", fence::run),
         step("drift", || {
-            program::require("generate", &["crds", "--check"])?;
-            program::require("generate", &["docs", "--check"])
+            program::require("generate", Profile::Dev, &["crds", "--check"])?;
+            program::require("generate", Profile::Dev, &["docs", "--check"])
         }),
         step("deny", deny::run),
         step("tests", move || {
@@ -116,6 +116,10 @@ fn without_hub(keep_going: bool) -> Vec<Step> {
                 tests.args(["--test", &name]);
             }
             command(&mut tests)
+        }),
+        // Seeds that nobody has run yet; the stories of earlier seeds are among the tests.
+        step("simulation", || {
+            program::require(SIMULATION, Profile::Simulation, &["--fresh", "--seeds", "400"])
         }),
         step("doc tests", || {
             command(cargo().args(["test", "--workspace"]).args(FEATURES).arg("--doc"))
@@ -136,7 +140,9 @@ fn with_hub(keep_going: bool) -> Vec<Step> {
             command(&mut tests)
         }),
         step("spokes", || e2e::run(&e2e::E2eArgs::default())),
-        step("bench counts", || program::require("bench", &["counts"])),
+        step("bench counts", || {
+            program::require("bench", Profile::Dev, &["counts"])
+        }),
     ]
 }
 

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use kube::Error;
 use tokio::sync::Notify;
 
+use crate::clock;
+
 use super::WriteJob;
 use super::execute::load;
 use super::gate::{GateState, Load, OverloadGate};
@@ -133,14 +135,15 @@ impl WriteQueue {
     pub async fn pop(&self, may_clean_up: bool) -> WriteJob {
         loop {
             let (urgent, cleanup) = (self.urgent.notified(), self.cleanup.notified());
-            let later = match self.try_pop(may_clean_up, Instant::now()) {
+            let later = match self.try_pop(may_clean_up, clock::now()) {
                 NextJob::Ready(job) => return job,
                 NextJob::Wait(later) => later,
             };
             tokio::select! {
+                biased;
                 () = urgent => {}
                 () = cleanup, if may_clean_up => {}
-                () = tokio::time::sleep_until(later.unwrap_or_else(Instant::now).into()), if later.is_some() => {}
+                () = tokio::time::sleep_until(later.unwrap_or_else(clock::now).into()), if later.is_some() => {}
             }
         }
     }
@@ -156,7 +159,7 @@ impl WriteQueue {
         let (narrowed, result) = {
             let gate = &mut self.queues().gate;
             let narrowed = gate.is_narrowed() || gate.is_full();
-            let paused = gate.end(begun, Instant::now(), load);
+            let paused = gate.end(begun, clock::now(), load);
             (narrowed, (gate.limit(), paused))
         };
         if narrowed {
@@ -175,7 +178,7 @@ impl WriteQueue {
         self.wait_to_pass().await;
         let mut running = RunningRequest {
             queue: self,
-            begun: Instant::now(),
+            begun: clock::now(),
             load: Load::Unknown,
         };
         let answer = request.await;
@@ -189,7 +192,7 @@ impl WriteQueue {
         loop {
             let state = {
                 let gate = &mut self.queues().gate;
-                let state = gate.state(Instant::now());
+                let state = gate.state(clock::now());
                 if state == GateState::Open {
                     gate.begin();
                 }

@@ -22,6 +22,7 @@ pub use read::{ArchiveRead, read};
 use selector::Selector;
 
 use crate::archive::record::{Archive, digest_of_notes};
+use crate::clock;
 use crate::reconcile::restore;
 use crate::report::rows::Rows;
 use crate::spec::{self, ResolvedSpec, pending_retry};
@@ -199,7 +200,7 @@ impl State {
         if self.compare_at > now {
             return;
         }
-        let begun = Instant::now();
+        let begun = clock::now();
         let State {
             index,
             upgrades,
@@ -228,7 +229,7 @@ impl State {
                 archive.unresolved = None;
             }
         }
-        self.compare_at = now + INTERVAL.0.max(begun.elapsed() * INTERVAL.1);
+        self.compare_at = now + INTERVAL.0.max(clock::since(begun) * INTERVAL.1);
     }
 
     /// The order of the oldest archived upgrade that may have to continue. Younger upgrades wait until that

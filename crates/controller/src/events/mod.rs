@@ -160,6 +160,8 @@ impl Sender {
             }
         };
         tokio::select! {
+            biased;
+            // The work comes first: if the last Event was sent in time, nothing is missing.
             () = work => {}
             () = overdue => tracing::debug!("some Events were not sent before shutdown"),
         }

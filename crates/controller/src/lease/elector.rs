@@ -12,12 +12,12 @@ use futures::stream::BoxStream;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{Api, ObjectMeta, PostParams, WatchEvent, WatchParams};
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::decide::{Candidate, LeaseFailure, LeaseRecord, Next, ObservedLease};
 use super::{Config, Fence, Leadership, RELEASE_BUDGET, Term};
+use crate::published::Published;
 use crate::sources::Sources;
 
 type Changes = BoxStream<'static, Result<WatchEvent<Lease>, kube::Error>>;
@@ -29,7 +29,7 @@ pub(super) struct Elector {
     api: Api<Lease>,
     config: Config,
     candidate: Candidate,
-    sender: watch::Sender<Leadership>,
+    published: Published<Leadership>,
     fence: Fence,
     sources: Sources,
     term: Option<Term>,
@@ -46,7 +46,7 @@ impl Elector {
     pub(super) fn new(
         client: kube::Client,
         config: Config,
-        sender: watch::Sender<Leadership>,
+        published: Published<Leadership>,
         fence: Fence,
         sources: Sources,
     ) -> Self {
@@ -54,7 +54,7 @@ impl Elector {
             api: Api::namespaced(client, &config.namespace),
             candidate: Candidate::new(config.identity.clone(), config.timing, sources.random()),
             config,
-            sender,
+            published,
             fence,
             sources,
             term: None,
@@ -176,6 +176,9 @@ impl Elector {
             return;
         };
         tokio::select! {
+            biased;
+            // The change comes first: what the holder has written counts before our wait for the end of its claim. The next
+            // step is decided again after each change, so many changes do not delay it.
             change = changes.next() => self.changed(change),
             () = tokio::time::sleep_until(until) => {}
         }
@@ -235,7 +238,7 @@ impl Elector {
                     ended: CancellationToken::new(),
                 };
                 self.term = Some(term.clone());
-                self.sender.send_replace(Leadership::Leader(term));
+                self.published.replace(Leadership::Leader(term));
             }
             return;
         }
@@ -248,7 +251,7 @@ impl Elector {
             .holder()
             .filter(|holder| *holder != self.config.identity)
             .map(str::to_owned);
-        let changed = self.sender.send_if_modified(|leadership| {
+        let changed = self.published.modify(|leadership| {
             let same = matches!(leadership, Leadership::Follower { holder: old } if *old == holder);
             if !same {
                 *leadership = Leadership::Follower {
@@ -273,7 +276,7 @@ impl Elector {
         if let Some(term) = self.term.take() {
             term.ended.cancel();
         }
-        self.sender.send_replace(Leadership::Follower { holder: None });
+        self.published.replace(Leadership::Follower { holder: None });
         for attempt in 0..3 {
             if attempt > 0 || self.writing {
                 match self.api.get_opt(&self.config.name).await {

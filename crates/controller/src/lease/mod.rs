@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::published::{Published, Subscription};
 use crate::sources::Sources;
 
 pub use decide::{BadTiming, Timing};
@@ -134,7 +134,7 @@ impl Fence {
 /// A replica's handle to the election. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Handle {
-    leadership: watch::Receiver<Leadership>,
+    leadership: Subscription<Leadership>,
     fence: Fence,
 }
 
@@ -148,8 +148,7 @@ impl Handle {
             since: Instant::now(),
             ended: CancellationToken::new(),
         };
-        let (sender, leadership) = watch::channel(Leadership::Leader(term));
-        drop(sender);
+        let leadership = Published::new(Leadership::Leader(term)).subscribe();
         Self { leadership, fence }
     }
 
@@ -165,23 +164,23 @@ impl Handle {
         self.fence.is_leader()
     }
 
-    /// A receiver that wakes when the role or the holder changes, but not at renewals. After the end of the
+    /// A subscription that wakes when the role or the holder changes, but not at renewals. After the end of the
     /// election, or without one, `changed()` returns an error; the last value remains readable.
     #[must_use]
-    pub fn subscribe(&self) -> watch::Receiver<Leadership> {
+    pub fn subscribe(&self) -> Subscription<Leadership> {
         self.leadership.clone()
     }
 
     /// Waits until this replica leads and returns the term. Never returns after the end of the election.
     pub async fn lead(&self) -> Term {
-        let mut receiver = self.subscribe();
+        let mut leadership = self.subscribe();
         loop {
-            let term = receiver.borrow_and_update().term().cloned();
+            let term = leadership.see().term().cloned();
             match term {
                 Some(term) if !term.ended.is_cancelled() => return term,
                 _ => {}
             }
-            if receiver.changed().await.is_err() {
+            if leadership.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
         }
@@ -201,8 +200,9 @@ pub fn run(
     shutdown: CancellationToken,
 ) -> (Handle, JoinHandle<()>) {
     let fence = Fence::closed();
-    let (sender, leadership) = watch::channel(Leadership::Follower { holder: None });
-    let elector = elector::Elector::new(client, config, sender, fence.clone(), sources.clone());
+    let published = Published::new(Leadership::Follower { holder: None });
+    let leadership = published.subscribe();
+    let elector = elector::Elector::new(client, config, published, fence.clone(), sources.clone());
     let task = tokio::spawn(elector.run(shutdown));
     (Handle { leadership, fence }, task)
 }

@@ -22,14 +22,15 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry};
 use telemetry::process::Process;
-use tokio::sync::watch;
 
 use self::catalogue::{MetricKind, Series};
 use self::labels::{
     ActionLabels, ClusterPhase, EventDrop, ReconcileOutcome, UpgradeStateLabel, Version, WatchKind,
     WriteKind, WriteOutcome,
 };
+use crate::clock;
 use crate::lease::Leadership;
+use crate::published::Subscription;
 
 pub use self::catalogue::CATALOGUE;
 
@@ -255,10 +256,10 @@ impl Metrics {
     }
 
     /// Updates `mcu_leader` and `mcu_lease_transitions_total` until the election ends.
-    pub async fn follow_election(self: Arc<Self>, mut leadership: watch::Receiver<Leadership>) {
+    pub async fn follow_election(self: Arc<Self>, mut leadership: Subscription<Leadership>) {
         let mut led = false;
         loop {
-            let leads = leadership.borrow_and_update().term().is_some();
+            let leads = leadership.see().term().is_some();
             self.leader.set(i64::from(leads));
             if leads != led {
                 self.lease_transitions.inc();
@@ -356,7 +357,7 @@ struct WatchAges {
 impl Default for WatchAges {
     fn default() -> Self {
         Self {
-            epoch: Instant::now(),
+            epoch: clock::now(),
             millis: WatchKind::ALL.iter().map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -364,7 +365,7 @@ impl Default for WatchAges {
 
 impl WatchAges {
     fn touch(&self, kind: WatchKind) {
-        let now = u64::try_from(self.epoch.elapsed().as_millis())
+        let now = u64::try_from(clock::since(self.epoch).as_millis())
             .unwrap_or(u64::MAX)
             .max(1);
         if let Some(slot) = self.millis.get(kind as usize) {
@@ -382,7 +383,7 @@ impl Collector for WatchAges {
         for (kind, slot) in WatchKind::ALL.iter().zip(&self.millis) {
             let seen = slot.load(Ordering::Relaxed);
             if seen > 0 {
-                let age = self.epoch.elapsed().saturating_sub(Duration::from_millis(seen));
+                let age = clock::since(self.epoch).saturating_sub(Duration::from_millis(seen));
                 ConstGauge::new(age.as_secs_f64()).encode(metric.encode_family(kind)?)?;
             }
         }

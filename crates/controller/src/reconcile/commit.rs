@@ -12,6 +12,7 @@ use rollout::check::Violation;
 use rollout::{Cluster, Fleet, Plan, Reason, Record, RivalHold, Selection};
 
 use crate::apply::{Write, WriteJob};
+use crate::clock;
 use crate::events::{self, Regarding};
 use crate::metrics::labels::ReconcileOutcome;
 use crate::reconcile::finalizer;
@@ -68,7 +69,7 @@ pub(super) fn commit(
         Task::ShowCompleted(completed) => show_completed(entry, &completed, now),
         Task::Plan(Checked { observed, result }) => {
             record_observation(entry, &observed.observation);
-            entry.last_reconcile = Some((Instant::now(), started.elapsed()));
+            entry.last_reconcile = Some((clock::now(), clock::since(started)));
             let fleet = &observed.observation.fleet;
             match result {
                 Err(violations) => refuse(entry, &violations, now),
@@ -221,7 +222,7 @@ fn commit_deletion(
     if !entry.finalizing {
         let refused = finalizer::refused_write(entry, fleet);
         events = draft_status(entry, &Situation::Deleting(refused.as_deref()), None, now);
-        let due = entry.status.due(Instant::now());
+        let due = entry.status.due(clock::now());
         jobs.extend(due.map(|status| status_job(entry, status)));
     }
     CommitResult {
@@ -242,7 +243,7 @@ fn commit_plan(
     now: DateTime<Utc>,
 ) -> CommitResult {
     let mut jobs = prepare_writes(entry, index, wanted, plan, now);
-    let instant = Instant::now();
+    let instant = clock::now();
     // Fleet and plan are both sorted by name, so one pass finds all clusters.
     let mut clusters = fleet.clusters.iter();
     let changes = entry.rows.commit(plan, &wanted.policy, instant, |name| {

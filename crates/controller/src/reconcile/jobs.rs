@@ -1,7 +1,6 @@
 //! Converts the operations of a plan, due reports and due statuses to write jobs. No I/O.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use api::names::{LABEL_MCU, LABEL_MCU_UID};
 use chrono::{DateTime, Utc};
@@ -10,6 +9,7 @@ use rollout::{Attempt, DeleteReason, Operation, Step};
 use serde_json::json;
 
 use crate::apply::{WorkParams, Write, WriteJob};
+use crate::clock;
 use crate::reconcile::request::PlanRequest;
 use crate::report::shard::ShardWrite;
 use crate::report::text::for_yaml;
@@ -43,10 +43,9 @@ pub(super) fn prepare(
     now: DateTime<Utc>,
 ) -> Option<WriteJob> {
     let cluster = operation.cluster();
-    if let Some(wait) =
-        entry
-            .operation_limit
-            .take(cluster, operation.step(), operation.kind(), Instant::now())
+    if let Some(wait) = entry
+        .operation_limit
+        .take(cluster, operation.step(), operation.kind(), clock::now())
     {
         entry.hold_off(cluster, now, operation.kind(), wait);
         return None;

@@ -29,6 +29,7 @@ use std::time::Instant;
 
 use chrono::{DateTime, Utc};
 
+use crate::clock;
 use crate::events::Publisher;
 use crate::reconcile::commit::{CommitResult, commit};
 use crate::reconcile::jobs::{report_job, status_job};
@@ -41,7 +42,7 @@ use crate::state::upgrade::UpgradeEntry;
 
 /// One pass over one upgrade. A request that needs no plan goes from resolve to commit.
 pub fn reconcile(context: &Context, events: &Publisher, uid: &str) {
-    let started = Instant::now();
+    let started = clock::now();
     let observed = context.with(|state| {
         let request = resolve(context, state, uid)?; // locking
         let (entry, now) = (state.upgrades.get(uid)?, request.now);
@@ -72,9 +73,9 @@ fn observe(state: &State, entry: &UpgradeEntry, wanted: Box<PlanRequest>, now: D
 
 /// Plans what to write next, with a reason for each cluster that does not move. Pure; the context only counts.
 fn plan(context: &Context, observed: Observed, now: DateTime<Utc>) -> Planned {
-    let started = Instant::now();
+    let started = clock::now();
     let plan = rollout::plan(now, &observed.wanted.policy, &observed.observation.fleet);
-    context.metrics.planned(started.elapsed());
+    context.metrics.planned(clock::since(started));
     Planned { observed, plan }
 }
 

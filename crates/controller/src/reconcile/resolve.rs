@@ -4,12 +4,13 @@
 //! status.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use observe::selection::Selected;
 use rollout::{Hold, Policy};
 
+use crate::clock;
 use crate::reconcile::finalizer::{self, FinalizerStep};
 use crate::reconcile::request::{PlanRequest, ReconcileRequest, Task};
 use crate::reconcile::restore;
@@ -42,7 +43,7 @@ fn begin_pass(context: &Context, entry: &mut UpgradeEntry, now: DateTime<Utc>) {
     entry.dirty = false;
     entry.skew = context.skew();
     entry.clamp_waits(now);
-    entry.last_reconcile = Some((Instant::now(), Duration::ZERO));
+    entry.last_reconcile = Some((clock::now(), Duration::ZERO));
     entry.wake_at = None;
 }
 

@@ -1,7 +1,6 @@
 //! Records the results of writes in the state at once, so that the next plan sees what was written. No I/O.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use api::names::Step;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -9,6 +8,7 @@ use observe::index::Index;
 use observe::writes::BlockerKind;
 
 use crate::apply::{WorkParams, Write, WriteJob, WriteResult};
+use crate::clock;
 use crate::state::context::{Context, State};
 use crate::state::upgrade::UpgradeEntry;
 use crate::state::upgrade::wake_conflicting;
@@ -45,7 +45,7 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
             slot_released_at,
         } => {
             if let (WriteResult::Work(_), Some(slot_released_at)) = (result, slot_released_at) {
-                context.metrics.reacted(slot_released_at.elapsed());
+                context.metrics.reacted(clock::since(slot_released_at));
             }
             entry.record_certainty(&cluster, step, &params.attempt, result, now);
             record_creation(entry, &cluster, step, &params, result, now);
@@ -78,8 +78,8 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
                     text,
                     rows,
                     about_rows,
-                } => entry.rows.refused(&due, rows, *about_rows, text, Instant::now()),
-                _ => entry.rows.wrote(due, version, Instant::now()),
+                } => entry.rows.refused(&due, rows, *about_rows, text, clock::now()),
+                _ => entry.rows.wrote(due, version, clock::now()),
             }
             entry.dirty = true;
             // Other upgrades may be waiting for what is recorded now.

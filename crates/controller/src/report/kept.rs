@@ -10,6 +10,8 @@ use chrono::{DateTime, Utc};
 use rollout::{Attempt, Phase, Reason, Record};
 use serde_json::value::RawValue;
 
+use crate::clock;
+
 use super::row::{Row, is_stand_in, to_record, to_row};
 use super::rows::Rows;
 use super::shard::Kept;
@@ -78,7 +80,7 @@ impl Rows {
             if let Some(kept) = self.kept.get_mut(&name) {
                 kept.retain(|kept| kept.shard != shard);
             }
-            self.update_from_kept(&name, Instant::now());
+            self.update_from_kept(&name, clock::now());
         }
     }
 

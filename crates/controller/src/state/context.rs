@@ -13,7 +13,7 @@ use observe::index::{Index, Key, Uid};
 use tokio::sync::Notify;
 
 use crate::apply::WriteQueue;
-use crate::clock::HubClock;
+use crate::clock::{self, HubClock};
 use crate::health::{Check, Readiness};
 use crate::lease::Fence;
 use crate::metrics::Metrics;
@@ -65,7 +65,7 @@ impl State {
             unknown_reports: AHashMap::new(),
             ended: AHashSet::new(),
             owns_records: false,
-            compare_at: Instant::now(),
+            compare_at: clock::now(),
             settings,
         }
     }
@@ -314,7 +314,7 @@ impl State {
             entry.status.observe(object.status.good());
             if let Some(archive) = &mut entry.archive {
                 if concerns_archive(&old, &object) {
-                    archive.want(crate::clock::now());
+                    archive.want(clock::now());
                 }
                 return;
             }
@@ -380,7 +380,7 @@ impl State {
     pub fn update_works(&mut self, change: impl FnOnce(&mut Index)) {
         change(&mut self.index);
         for uid in self.index.slots_released.drain() {
-            self.slots_released_at.entry(uid).or_insert_with(Instant::now);
+            self.slots_released_at.entry(uid).or_insert_with(clock::now);
         }
     }
 
@@ -478,7 +478,7 @@ impl State {
                 archive.observe(shard, version_of(meta), Some(report).filter(|_| ours && !deleted));
                 return;
             }
-            entry.dirty |= entry.rows.observe(report, deleted || !ours, own, Instant::now());
+            entry.dirty |= entry.rows.observe(report, deleted || !ours, own, clock::now());
         }
     }
 
@@ -492,7 +492,7 @@ impl State {
                 archive.relist(|shard| known(&report_name(&entry.name, shard + 1)), newest);
                 continue;
             }
-            entry.dirty |= entry.rows.relist(known, newest, own, Instant::now());
+            entry.dirty |= entry.rows.relist(known, newest, own, clock::now());
         }
         self.unknown_reports.retain(|report, _| seen.contains(report));
     }

@@ -7,10 +7,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::labels::WatchKind;
+use crate::published::{Published, Subscription};
 
 /// Object kinds whose lists must have arrived before anything is planned.
 pub const KINDS: [WatchKind; 8] = [
@@ -29,9 +29,9 @@ pub const KINDS: [WatchKind; 8] = [
 pub struct Freshness {
     inner: Mutex<Inner>,
     /// Notifies the watches that a new view is wanted.
-    wanted: watch::Sender<u64>,
+    wanted: Published<u64>,
     /// Notifies waiting tasks that a kind was listed.
-    progress: watch::Sender<()>,
+    progress: Published<()>,
 }
 
 #[derive(Debug)]
@@ -76,8 +76,8 @@ impl Freshness {
                 own: false,
                 invalidated: CancellationToken::new(),
             }),
-            wanted: watch::Sender::new(0),
-            progress: watch::Sender::new(()),
+            wanted: Published::new(0),
+            progress: Published::new(()),
         }
     }
 
@@ -85,9 +85,9 @@ impl Freshness {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A receiver of the number of the wanted view.
+    /// A subscription to the number of the wanted view.
     #[must_use]
-    pub fn wanted(&self) -> watch::Receiver<u64> {
+    pub fn wanted(&self) -> Subscription<u64> {
         self.wanted.subscribe()
     }
 
@@ -127,7 +127,7 @@ impl Freshness {
     fn want(&self, inner: &mut Inner) {
         inner.open = false;
         inner.generation += 1;
-        self.wanted.send_replace(inner.generation);
+        self.wanted.replace(inner.generation);
     }
 
     /// Records that a kind is listed and watched for the view with this number.
@@ -137,7 +137,7 @@ impl Freshness {
             found.fresh = Some(generation);
         }
         drop(inner);
-        self.progress.send_replace(());
+        self.progress.replace(());
     }
 
     /// Waits until a kind is listed and watched for the view with this number.
@@ -149,7 +149,7 @@ impl Freshness {
                 .is_none_or(|found| found.fresh == Some(generation))
         };
         while !is_fresh() {
-            // The sender lives as long as `self`.
+            // It is published as long as `self` lives.
             drop(progress.changed().await);
         }
     }

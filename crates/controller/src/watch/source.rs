@@ -169,7 +169,7 @@ where
     pub(super) async fn run(mut self) {
         let mut wanted = self.context.freshness.wanted();
         loop {
-            let generation = *wanted.borrow_and_update();
+            let generation = wanted.see();
             let trouble = tokio::select! {
                 biased;
                 _ = wanted.changed() => continue,
@@ -189,6 +189,7 @@ where
             sleep(wait).await;
             // A request for a new view does not wait for the backoff of an old one.
             tokio::select! {
+                biased;
                 _ = wanted.wait_for(|now| *now != generation) => {}
                 () = sleep(pause.saturating_sub(wait)) => {}
             }

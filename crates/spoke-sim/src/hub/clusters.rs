@@ -304,7 +304,15 @@ impl Clusters {
         work.turn = WriteState::Idle;
         if let Ok(view) = result {
             work.refused = 0;
+            if write.kind == WriteKind::Status {
+                work.status_written(&view);
+            }
             self.observe_work(&view, now);
+            // The response is older than what the watch has shown if another write came in between.
+            let entry = self.by_name.get_mut(&write.cluster);
+            if let Some(work) = entry.and_then(|entry| entry.works.get_mut(&write.work)) {
+                work.check_hub_copy();
+            }
         } else {
             work.unpublished |= write.kind == WriteKind::Status;
             // The watch resolves a 404 or a conflict. The delay is for the case that it lags.

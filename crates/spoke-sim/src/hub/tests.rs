@@ -179,6 +179,38 @@ fn an_update_costs_a_finalizer_and_three_status_writes() {
 }
 
 #[test]
+fn a_status_that_a_late_patch_has_overwritten_is_written_again_once() {
+    let mut bench = Bench::new(|_| {});
+    bench.create("c", "w", &update("4.12.0"));
+    bench.pass(5);
+    let partial = bench.work("c", "w")["status"].clone();
+    bench.pass(5);
+    bench.writes();
+    bench.change("c", "w", |work| work["status"] = partial);
+    bench.pass(0);
+    assert_eq!(bench.feedback("c", "w"), "4.12.0 Completed");
+    bench.pass(3600);
+    assert_eq!(bench.writes(), [Status]);
+}
+
+#[test]
+fn a_status_that_is_overwritten_before_the_response_arrives_is_written_again() {
+    let mut bench = Bench::new(|_| {});
+    bench.create("c", "w", &update("4.12.0"));
+    bench.pass(5);
+    let partial = bench.work("c", "w")["status"].clone();
+    bench.now += TimeDelta::seconds(5);
+    bench.clusters.run_due(bench.now);
+    let write = bench.clusters.next_write().unwrap();
+    let body: Value = serde_json::from_str(write.body.get()).unwrap();
+    let response = bench.store("c", "w", |work| work["status"] = body["status"].clone());
+    bench.change("c", "w", |work| work["status"] = partial);
+    bench.clusters.written(&write, Ok(response), bench.now);
+    bench.pass(0);
+    assert_eq!(bench.feedback("c", "w"), "4.12.0 Completed");
+}
+
+#[test]
 fn a_slow_hub_does_not_stretch_the_update() {
     let mut bench = Bench::new(|_| {});
     bench.create("c", "w", &update("4.12.0"));

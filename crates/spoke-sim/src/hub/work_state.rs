@@ -49,6 +49,10 @@ pub(super) struct WorkState {
     version_text: Box<str>,
     labels: u64,
     finalizers: Vec<String>,
+    /// Hash of the status on the hub as last seen.
+    on_hub: u64,
+    /// Hash of the status as the hub returned it when it was last written.
+    written: Option<u64>,
 }
 
 /// The state of a work's write. A work has at most one.
@@ -126,7 +130,20 @@ impl WorkState {
             version_text: "".into(),
             labels: 0,
             finalizers: Vec::new(),
+            on_hub: 0,
+            written: None,
         }
+    }
+
+    /// Records the hub's response to a write of the status.
+    pub fn status_written(&mut self, view: &WorkView) {
+        self.written = Some(status_hash(view));
+    }
+
+    /// Writes the status again if the hub's copy was overwritten. The agent's own patch can do that: it contains no
+    /// resourceVersion, so one that is carried out late replaces a newer status.
+    pub fn check_hub_copy(&mut self) {
+        self.unpublished |= self.written.is_some_and(|written| written != self.on_hub);
     }
 
     /// Updates the state from the hub's object. Returns false if the object is older than the known one.
@@ -138,6 +155,10 @@ impl WorkState {
         }
         self.version = version;
         self.version_text = text.into();
+        self.on_hub = status_hash(view);
+        if self.turn != WriteState::Writing {
+            self.check_hub_copy();
+        }
         self.finalizers = view.metadata.finalizers.clone().unwrap_or_default();
         self.deleting = view.metadata.deletion_timestamp.is_some();
         let generation = view.metadata.generation.unwrap_or(0);
@@ -244,4 +265,10 @@ impl WorkState {
         }
         serde_json::value::to_raw_value(&patch)
     }
+}
+
+fn status_hash(view: &WorkView) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    view.status.as_ref().map(|raw| raw.get()).hash(&mut hasher);
+    hasher.finish()
 }

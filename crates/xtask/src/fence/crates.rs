@@ -37,7 +37,7 @@ const fn row(package: &'static str, kind: Kind, may: May) -> Row {
 }
 
 /// The table. To add a crate, add a row here; a new edge is a new name in the row of the crate that gets it.
-const ROWS: [Row; 18] = [
+const ROWS: [Row; 20] = [
     row("api", Kind::Pure, May::Only(&[])),
     row("rollout", Kind::Pure, May::Only(&["api"])),
     row("update-graph", Kind::Pure, May::Only(&[])),
@@ -68,6 +68,19 @@ const ROWS: [Row; 18] = [
         "spoke-sim",
         Kind::Plain,
         May::Only(&["api", "clusterversion", "cvo-model", "update-graph"]),
+    ),
+    row("hub-sim", Kind::Plain, May::Only(&["api"])),
+    row(
+        "simulation",
+        Kind::Plain,
+        May::Only(&[
+            "api",
+            "rollout",
+            "observe",
+            "mcu-controller",
+            "hub-sim",
+            "spoke-sim",
+        ]),
     ),
     row(
         "kubectl-mcu",

@@ -1,5 +1,5 @@
 //! `cargo xtask fence`: which crate may depend on which, what pure crates must not use, imports within crates, names of
-//! types, references to texts, and style.
+//! types, the order of `select!`, references to texts, and style.
 //!
 //! It changes nothing: it names what is wrong and where.
 
@@ -10,6 +10,7 @@ mod names;
 mod promises;
 mod purity;
 mod references;
+mod selects;
 mod source;
 mod style;
 
@@ -39,6 +40,7 @@ pub fn violations(root: &Path) -> Result<Vec<String>> {
         found.extend(imports::violations(root, &directory)?);
     }
     found.extend(names::violations(root)?);
+    found.extend(selects::violations(root)?);
     let texts = style::texts(root)?;
     found.extend(dependencies::violations(&texts));
     found.extend(references::violations(&texts));

@@ -34,6 +34,19 @@ const IMPURE: [&str; 6] = [
     "std::time::Instant::now",
     "std::env::var",
 ];
+/// The crate that simulations run in virtual time.
+const SIMULATED: &str = "mcu-controller";
+/// What its clippy.toml must ban, so that the same seed gives the same run.
+const NOT_REPEATABLE: [&str; 8] = [
+    "chrono::Utc::now",
+    "chrono::Local::now",
+    "jiff::Timestamp::now",
+    "std::time::SystemTime::now",
+    "std::time::Instant::now",
+    "std::time::Instant::elapsed",
+    "rand::random",
+    "tokio::sync::watch::channel",
+];
 
 /// What in the repository is against its style.
 ///
@@ -59,10 +72,15 @@ pub(super) fn violations(root: &Path, metadata: &Metadata, texts: &[Text]) -> Re
             ));
         }
         let settings = package.manifest_path.with_file_name("clippy.toml");
-        if pure.contains(&package.name) {
-            let text = std::fs::read_to_string(&settings).unwrap_or_default();
-            found.extend(in_settings(&package.name, &text, &shared));
-        }
+        let bans: &[&str] = if pure.contains(&package.name) {
+            &IMPURE
+        } else if package.name == SIMULATED {
+            &NOT_REPEATABLE
+        } else {
+            continue;
+        };
+        let text = std::fs::read_to_string(&settings).unwrap_or_default();
+        found.extend(in_settings(&package.name, &text, &shared, bans));
     }
     Ok(found)
 }
@@ -197,18 +215,17 @@ fn has_workspace_lints(manifest: &str) -> bool {
     lines.any(|line| line == "[lints]") && lines.any(|line| line == "workspace = true")
 }
 
-/// Clippy reads one file only, so a pure crate's repeats the shared settings and adds its bans.
-fn in_settings(package: &str, text: &str, shared: &str) -> Vec<String> {
+/// Clippy reads one file only, so that of a crate with bans repeats the shared settings.
+fn in_settings(package: &str, text: &str, shared: &str, bans: &[&str]) -> Vec<String> {
     let mut found: Vec<String> = shared
         .lines()
         .filter(|line| !line.trim().is_empty() && !line.starts_with('#') && !text.contains(line))
         .map(|line| format!("{package}: its clippy.toml lacks the shared setting `{line}`"))
         .collect();
     found.extend(
-        IMPURE
-            .iter()
+        bans.iter()
             .filter(|banned| !text.contains(&format!("\"{banned}\"")))
-            .map(|banned| format!("{package} is pure: its clippy.toml must disallow {banned}")),
+            .map(|banned| format!("{package}: its clippy.toml must disallow {banned}")),
     );
     found
 }

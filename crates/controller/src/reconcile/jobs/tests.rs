@@ -1,3 +1,5 @@
+use std::time::Instant;
+
 use observe::index::Index;
 
 use super::*;

@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use observe::index::Change;
 use observe::writes::LASTING_AFTER;

@@ -8,7 +8,7 @@ fn leading() -> Freshness {
 }
 
 fn refresh(freshness: &Freshness) {
-    let generation = *freshness.wanted().borrow();
+    let generation = freshness.wanted().get();
     freshness.refreshed(Cluster, generation);
     freshness.refreshed(Work, generation);
 }
