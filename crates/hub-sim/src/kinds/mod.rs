@@ -30,7 +30,7 @@ fn built_in() -> Vec<Kind> {
         short_names: vec!["ns".to_owned()],
         columns: columns(&[
             ("Status", "string", ".status.phase"),
-            ("Age", "date", ".metadata.creationTimestamp"),
+            ("Age", "string", ".metadata.creationTimestamp"),
         ]),
         ..Kind::built_in("", "v1", "Namespace", "namespaces", false)
     };
@@ -40,7 +40,7 @@ fn built_in() -> Vec<Kind> {
         always: vec![("spec", json!({}))],
         columns: columns(&[
             ("Holder", "string", ".spec.holderIdentity"),
-            ("Age", "date", ".metadata.creationTimestamp"),
+            ("Age", "string", ".metadata.creationTimestamp"),
         ]),
         ..Kind::built_in("coordination.k8s.io", "v1", "Lease", "leases", true).with_schema(&lease_schema())
     };
@@ -48,7 +48,7 @@ fn built_in() -> Vec<Kind> {
         create_by_put: true,
         short_names: vec!["ev".to_owned()],
         columns: columns(&[
-            ("Last Seen", "date", ".eventTime"),
+            ("Last Seen", "string", ".eventTime"),
             ("Type", "string", ".type"),
             ("Reason", "string", ".reason"),
             ("Kind", "string", ".regarding.kind"),

@@ -123,6 +123,9 @@ impl Schema {
                         "Required value",
                     ));
                 }
+                if self.embedded {
+                    check_embedded(map, path, causes);
+                }
                 self.check_count(map.len(), path, causes);
                 for (name, value) in map {
                     // The server checks metadata itself.
@@ -257,6 +260,18 @@ impl Schema {
             let rule = format!("should be greater than or equal to {least}");
             causes.push(invalid(&value.to_string(), path, &rule));
         }
+    }
+}
+
+/// An object within an object has a type.
+fn check_embedded(map: &serde_json::Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+    for field in ["apiVersion", "kind"] {
+        let why = match map.get(field) {
+            None => "Required value",
+            Some(Value::String(text)) if text.is_empty() => "Required value: must not be empty",
+            Some(_) => continue,
+        };
+        causes.push(Cause::new(&join(path, field), CauseKind::Required, why));
     }
 }
 

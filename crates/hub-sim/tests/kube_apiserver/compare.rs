@@ -125,7 +125,7 @@ fn clean(value: &mut Value, names: &mut Names) {
                 }
             }
             // A list has the revision of the whole server.
-            let is_list = map.contains_key("items");
+            let is_list = map.contains_key("items") || map.get("kind") == Some(&Value::from("Table"));
             if let Some(Value::String(revision)) = map.get_mut("resourceVersion") {
                 *revision = names.revision(revision);
             }

@@ -7,12 +7,15 @@
 mod compare;
 mod fixed;
 mod objects;
+mod odd;
+mod random;
 mod requests;
+mod sequence;
 mod side;
 mod steps;
+mod upgrades;
 mod watches;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::{StreamExt as _, stream};
@@ -20,31 +23,13 @@ use hub_sim::{Hub, Options, Service};
 use kube::Client;
 use testenv::hub::Controllers;
 
-use crate::side::Side;
-use crate::steps::Random;
-use crate::watches::Watches;
+use crate::sequence::Server;
 
 /// Sequences; each is a world of its own, with its own namespace and names.
 const SEQUENCES: u64 = 2_000;
 const CONCURRENCY: usize = 8;
 /// Differences that are printed.
-const MAX_SHOWN: usize = 12;
-
-/// One of so many sequences ends with its namespace, for which the real server takes its time.
-const NAMESPACE_ENDS: u64 = 250;
-
-/// A server and its watches.
-struct Server {
-    client: Client,
-    watches: Watches,
-}
-
-impl Server {
-    async fn new(client: Client) -> Self {
-        let watches = Watches::start(&client).await;
-        Self { client, watches }
-    }
-}
+const MAX_SHOWN: usize = 80;
 
 fn simulated() -> (Hub, Client) {
     let hub = Hub::new(Options {
@@ -87,7 +72,10 @@ async fn random_sequences_of_requests_are_answered_as_by_a_real_api_server() {
     let found: Vec<String> = stream::iter(seeds)
         .map(|seed| {
             let servers = Arc::clone(&servers);
-            async move { run(seed, &servers.0, &servers.1).await }
+            async move {
+                let (one, two) = tokio::join!(servers.0.record(seed), servers.1.record(seed));
+                sequence::difference(seed, &one, &two)
+            }
         })
         .buffer_unordered(CONCURRENCY)
         .filter_map(|difference| async { difference })
@@ -102,32 +90,4 @@ async fn random_sequences_of_requests_are_answered_as_by_a_real_api_server() {
     );
     drop(servers);
     real_hub.stop().await.unwrap();
-}
-
-/// Plays a sequence on both sides. Returns the first difference.
-async fn run(seed: u64, simulated: &Server, real: &Server) -> Option<String> {
-    let mut random = Random::new(seed);
-    let mut sim_side = Side::start(simulated.client.clone(), seed).await;
-    let mut real_side = Side::start(real.client.clone(), seed).await;
-    let mut story = Vec::new();
-    // Config maps are also touched by the garbage collector.
-    let mut kinds = BTreeSet::from([5]);
-    for _ in 0..random.between(6, 18) {
-        let step = steps::draw(&mut random);
-        story.push(format!("{step:?}"));
-        kinds.insert(step.kind);
-        let (one, two) = (sim_side.play(&step).await, real_side.play(&step).await);
-        if let Some(difference) = compare::answers(&one, &two) {
-            return Some(format!("seed {seed}:\n  {}\n{difference}", story.join("\n  ")));
-        }
-    }
-    let one = sim_side.events(&simulated.watches, &kinds).await;
-    let two = real_side.events(&real.watches, &kinds).await;
-    let mut difference = compare::events(&one, &two);
-    if difference.is_none() && seed % NAMESPACE_ENDS == 7 {
-        let one = fixed::end_of_namespace(&mut sim_side).await;
-        let two = fixed::end_of_namespace(&mut real_side).await;
-        difference = fixed::difference(&one, &two);
-    }
-    difference.map(|difference| format!("seed {seed}, events:\n  {}\n{difference}", story.join("\n  ")))
 }
