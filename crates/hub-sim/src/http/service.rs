@@ -167,10 +167,10 @@ impl Service {
                     && (place.subresource.is_empty() || (place.subresource == "status" && kind.has_status));
                 // An object of a kind with namespaces is always in one.
                 let is_complete = !kind.namespaced || !place.namespace.is_empty() || place.name.is_empty();
-                let is_known = kind.is_custom && kind.version == place.version && !place.name.is_empty();
+                let is_known = kind.version == place.version && !place.name.is_empty();
                 match is_served && is_complete {
                     true => Some(Ok(id)),
-                    // Custom resources are there, but not what is asked of them.
+                    // The objects are there, but not what is asked of them.
                     false if is_known => Some(Err(ApiError::no_such_resource())),
                     false => None,
                 }

@@ -16,6 +16,7 @@ pub(super) fn columns(kind: &Kind) -> Vec<Column> {
         of: if kind.is_custom { "date" } else { "string" }.to_owned(),
         path: ".metadata.creationTimestamp".to_owned(),
         priority: 0,
+        is_native: !kind.is_custom,
     }]
 }
 
@@ -58,11 +59,17 @@ fn row(columns: &[Column], object: &Object, managed_fields: bool, now: DateTime<
 }
 
 fn cell(column: &Column, object: &Value, now: DateTime<Utc>) -> Value {
-    // The server prints the ages of kinds of Kubernetes itself, as texts.
-    let is_time = column.of == "date" || matches!(column.name.as_str(), "Age" | "Last Seen");
+    let native = column.is_native.then_some(column.name.as_str());
+    let is_time = column.of == "date" || matches!(native, Some("Age" | "Last Seen"));
+    if native == Some("Data") {
+        let parts = ["data", "binaryData"].into_iter().filter_map(|part| object.get(part)?.as_object());
+        return parts.map(serde_json::Map::len).sum::<usize>().into();
+    }
     let Some(found) = find(object, &column.path) else {
         return if is_time {
             "<unknown>".into()
+        } else if native.is_some() {
+            "".into()
         } else {
             Value::Null
         };

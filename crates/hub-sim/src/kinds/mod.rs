@@ -73,8 +73,21 @@ fn built_in() -> Vec<Kind> {
         namespace,
         lease,
         event,
-        Kind::built_in("", "v1", "ConfigMap", "configmaps", true).with_schema(&config_map_schema()),
-        Kind::built_in("", "v1", "Secret", "secrets", true).with_schema(&secret_schema()),
+        Kind {
+            columns: columns(&[
+                ("Data", "string", ".data"),
+                ("Age", "string", ".metadata.creationTimestamp"),
+            ]),
+            ..Kind::built_in("", "v1", "ConfigMap", "configmaps", true).with_schema(&config_map_schema())
+        },
+        Kind {
+            columns: columns(&[
+                ("Type", "string", ".type"),
+                ("Data", "string", ".data"),
+                ("Age", "string", ".metadata.creationTimestamp"),
+            ]),
+            ..Kind::built_in("", "v1", "Secret", "secrets", true).with_schema(&secret_schema())
+        },
         Kind::built_in("", "v1", "ServiceAccount", "serviceaccounts", true).keyed(&["secrets"], &["name"]),
         Kind::built_in(RBAC, "v1", "ClusterRole", "clusterroles", false),
         Kind::built_in(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", false),
@@ -94,6 +107,7 @@ fn columns(columns: &[(&str, &str, &str)]) -> Vec<Column> {
         of: (*of).to_owned(),
         path: (*path).to_owned(),
         priority: 0,
+        is_native: true,
     };
     columns.iter().map(column).collect()
 }

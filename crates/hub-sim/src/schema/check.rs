@@ -133,7 +133,7 @@ impl Schema {
                         .field(name)
                         .filter(|_| !(path.is_empty() && name == "metadata"))
                     {
-                        schema.check_at(value, &self.path_of(path, name), causes);
+                        schema.check_at(value, &join(path, name), causes);
                     }
                 }
             }
@@ -239,11 +239,8 @@ impl Schema {
         }
         let is_date = limits.format.as_deref() == Some("date-time");
         if is_date && chrono::DateTime::parse_from_rfc3339(text).is_err() {
-            causes.push(invalid(
-                &shown,
-                path,
-                &format!("must be of type date-time: {shown}"),
-            ));
+            let text = format!("Invalid value: {shown}: {path} in body must be of type date-time: {shown}");
+            causes.push(Cause::new(path, CauseKind::TypeInvalid, text));
         }
     }
 

@@ -87,6 +87,16 @@ pub const KINDS: [Kind; 11] = [
     kind("v1", "Secret", "secrets", false),
 ];
 
+/// A valid object of a kind without its name.
+pub fn valid(kind: &Kind) -> Value {
+    match kind.kind {
+        "Placement" => json!({"spec": {}}),
+        "ManagedClustersUpgrade" => json!({"spec": {"clusterVersion": {"version": "4.15.3"}}}),
+        "ManagedClustersUpgradeReport" => json!({"rows": []}),
+        _ => json!({}),
+    }
+}
+
 /// A spec of a kind: mostly valid, sometimes not.
 pub fn spec(kind: &Kind, random: &mut Random) -> Value {
     if kind.kind == "ManagedClustersUpgrade" {

@@ -134,7 +134,8 @@ impl Side {
         let core = format!("/api/v1/namespaces/{namespace}/events");
         let new = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
         body["kind"] = "Event".into();
-        body["metadata"] = json!({"name": "event", "namespace": namespace});
+        let name = if in_core { "event-of-core" } else { "event" };
+        body["metadata"] = json!({"name": name, "namespace": namespace});
         body["regarding"]["namespace"] = namespace.into();
         let (path, other, count) = if in_core {
             body["apiVersion"] = "v1".into();
@@ -152,11 +153,11 @@ impl Side {
         let created = self
             .send(Method::POST, &path, "application/json", Some(&body))
             .await;
-        let read = self.send(Method::GET, &format!("{other}/event"), "", None).await;
+        let read = self.send(Method::GET, &format!("{other}/{name}"), "", None).await;
         let counted = self
             .send(
                 Method::PATCH,
-                &format!("{path}/event?fieldManager=recorder"),
+                &format!("{path}/{name}?fieldManager=recorder"),
                 "application/strategic-merge-patch+json",
                 Some(&count),
             )

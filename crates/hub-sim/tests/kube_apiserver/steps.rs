@@ -123,13 +123,42 @@ pub struct Step {
 /// Draws the requests of a sequence. Some are repeated, as clients do that heard nothing.
 pub fn story(random: &mut Random) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
+    if random.chance(30) {
+        let kind = usize::try_from(random.next() % KINDS.len() as u64).unwrap();
+        steps.extend(["a", "b", "c"].map(|name| first(kind, name, random)));
+    }
     for _ in 0..random.between(6, 18) {
         match steps.last() {
-            Some(last) if random.chance(6) => steps.push(last.clone()),
+            Some(last) if random.chance(6) && can_repeat(last) => steps.push(last.clone()),
             _ => steps.push(draw(random)),
         }
     }
     steps
+}
+
+/// The creation of a valid object.
+fn first(kind: usize, name: &'static str, random: &mut Random) -> Step {
+    let mut body = objects::valid(&KINDS[kind]);
+    body["metadata"] = random.pick(vec![json!({}), json!({"labels": {"team": "a"}}), json!({"finalizers": ["example.com/hold"]})]);
+    Step {
+        kind,
+        name,
+        validation: "",
+        dry_run: false,
+        metadata_only: false,
+        op: Op::Create {
+            body,
+            generate_name: false,
+        },
+    }
+}
+
+/// An apply of empty metadata is stored again if the second has changed meanwhile.
+fn can_repeat(step: &Step) -> bool {
+    let is_empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    let Op::Apply { body, .. } = &step.op else { return true };
+    let metadata = body["metadata"].as_object();
+    !metadata.is_some_and(|fields| fields.values().any(|value| is_empty(value) || value["note"].is_null()))
 }
 
 fn draw(random: &mut Random) -> Step {
