@@ -75,7 +75,10 @@ pub(super) fn merge(target: &mut Value, patch: &Value, field: &str) {
             let have = map.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
             map.insert(name.clone(), list(have, items, order, Merge::of(field, name)).into());
         } else {
-            merge(map.entry(name.clone()).or_insert(Value::Null), value, name);
+            // A directive about what does not exist says nothing.
+            if map.contains_key(name) || value.get(PATCH).is_none() {
+                merge(map.entry(name.clone()).or_insert(Value::Null), value, name);
+            }
         }
     }
     directives(map, patch, field);

@@ -195,7 +195,9 @@ fn clean_status(status: &mut serde_json::Map<String, Value>) {
     let Some(Value::String(message)) = status.get_mut("message") else {
         return;
     };
-    if message.contains(PATCHED) {
+    if message.contains("in the precondition (") {
+        *message = message.chars().filter(|letter| !letter.is_ascii_digit()).collect();
+    } else if message.contains(PATCHED) {
         *message = without_object(message);
     } else if texts.len() > 1 && texts.iter().all(|text| message.contains(text.as_str())) {
         let end = message.find(" is invalid").unwrap_or(message.len());

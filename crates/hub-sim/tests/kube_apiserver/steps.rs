@@ -327,7 +327,10 @@ fn json_patch(random: &mut Random) -> Value {
 /// Patches of `kubectl edit`, `label` and `apply` of kinds of Kubernetes. Others refuse them.
 fn strategic(at: usize, random: &mut Random) -> Value {
     if random.chance(40) {
-        return changed(at, false, random);
+        let body = changed(at, false, random);
+        // Values of other types are refused with a text of Go's maps.
+        let is_typed = !body["metadata"]["labels"]["team"].is_number() && !body["spec"]["leaseDurationSeconds"].is_string();
+        return if is_typed { body } else { json!({}) };
     }
     random.pick(vec![
         json!({"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}}),
