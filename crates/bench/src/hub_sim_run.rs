@@ -63,6 +63,8 @@ pub struct BareClientArgs {
     kubeconfig: PathBuf,
     #[arg(long)]
     clusters: usize,
+    #[arg(long)]
+    works: usize,
 }
 
 /// What was found.
@@ -138,7 +140,7 @@ pub async fn check_counts() -> Result<()> {
 async fn round(args: &HubSimArgs) -> Result<Report> {
     let programs = Programs::build(Profile::own())?;
     let bed = Bed::prepare(args).await?;
-    let bare = bed.bare(args.clusters.min(MAX_BARE_WORKS)).await?;
+    let bare = bed.bare(&programs.path("bench"), args.clusters).await?;
     let agents = Agents::builder(bed.client.clone())
         .agent_seconds(args.agent_seconds)
         .start()
@@ -159,7 +161,8 @@ async fn measure(args: &HubSimArgs, bed: &Bed, (pid, address): (u32, &str), bare
     note(&format!("upgrading; the controller has {idle_rss_mib:.0} MiB"));
     let started = Instant::now();
     bed.create_upgrade(args).await?;
-    bed.wait_complete(started, Duration::from_mins(args.minutes), pid).await?;
+    bed.wait_complete(started, Duration::from_mins(args.minutes), pid)
+        .await?;
     let done_seconds = started.elapsed().as_secs_f64();
     let cpu_seconds = cpu_seconds(pid);
     let (_, metrics) = get(address, "/metrics").await?;
@@ -175,7 +178,12 @@ async fn measure(args: &HubSimArgs, bed: &Bed, (pid, address): (u32, &str), bare
             cpu_ms_per_cluster,
             "ms",
         ),
-        Threshold::time("one plan with its check, mean", (Side::Below, 80.0), plan_ms, "ms"),
+        Threshold::time(
+            "one plan with its check, mean",
+            (Side::Below, 80.0),
+            plan_ms,
+            "ms",
+        ),
     ];
     Ok(Report {
         clusters: args.clusters,
@@ -232,7 +240,10 @@ impl Bed {
         tokio::spawn(hub.clone().keep_collecting_garbage());
         let listener = tokio::net::TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
         let dir = tempfile::tempdir()?;
-        std::fs::write(dir.path().join("kubeconfig"), hub_sim::kubeconfig(listener.local_addr()?))?;
+        std::fs::write(
+            dir.path().join("kubeconfig"),
+            hub_sim::kubeconfig(listener.local_addr()?),
+        )?;
         let served = hub.clone();
         tokio::spawn(async move { hub_sim::serve(&listener, &served).await });
         let client = Client::new(Service::new(&hub, "system:admin"), "default");
@@ -252,10 +263,12 @@ impl Bed {
     }
 
     /// Milliseconds of CPU that a bare client needs for each work that it creates and deletes.
-    async fn bare(&self, works: usize) -> Result<f64> {
+    async fn bare(&self, program: &Path, clusters: usize) -> Result<f64> {
+        let works = clusters.min(MAX_BARE_WORKS);
         note(&format!("a bare client creates and deletes {works} works"));
-        let output = Command::new(std::env::current_exe()?)
-            .args(["bare-client", "--clusters", &works.to_string(), "--kubeconfig"])
+        let output = Command::new(program)
+            .args(["bare-client", "--clusters", &clusters.to_string()])
+            .args(["--works", &works.to_string(), "--kubeconfig"])
             .arg(self.kubeconfig())
             .stderr(Stdio::inherit())
             .output()
@@ -286,7 +299,10 @@ impl Bed {
 
     async fn wait_ready(&self, address: &str) -> Result<()> {
         let started = Instant::now();
-        while !get(address, "/readyz").await.is_ok_and(|(status, _)| status == 200) {
+        while !get(address, "/readyz")
+            .await
+            .is_ok_and(|(status, _)| status == 200)
+        {
             ensure!(started.elapsed() < START_TIMEOUT, "the controller is not ready");
             tokio::time::sleep(POLL).await;
         }
@@ -324,7 +340,10 @@ impl Bed {
                 return Ok(());
             }
             if status["clustersSummery"]["failed"].as_i64().unwrap_or(0) > 0 || started.elapsed() > limit {
-                bail!("the upgrade does not succeed within {:?}: {status}", started.elapsed());
+                bail!(
+                    "the upgrade does not succeed within {:?}: {status}",
+                    started.elapsed()
+                );
             }
             if shown.elapsed() > PROGRESS {
                 shown = Instant::now();
@@ -348,9 +367,13 @@ pub async fn bare_client(args: &BareClientArgs) -> Result<()> {
     let kubeconfig = Kubeconfig::read_from(&args.kubeconfig)?;
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     let client = Client::try_from(config)?;
-    let mut upgrade = e2e::testbed::upgrade(NAMESPACE, UPGRADE, &json!({"clusterVersion": {"version": "4.12.0"}}));
+    let mut upgrade = e2e::testbed::upgrade(
+        NAMESPACE,
+        UPGRADE,
+        &json!({"clusterVersion": {"version": "4.12.0"}}),
+    );
     upgrade["metadata"]["uid"] = "00000000-0000-4000-8000-000000000000".into();
-    let works = Works::of(&serde_json::from_value(upgrade)?, args.clusters)?;
+    let works = Works::of(&serde_json::from_value(upgrade)?, args.clusters)?.first(args.works);
     let before = cpu_seconds(std::process::id());
     works.create(&client).await?;
     works.delete(&client).await?;

@@ -124,7 +124,11 @@ impl Object {
         if managed_fields && !self.managers.is_empty() {
             self.write_managers(out);
         }
-        out.push_str(self.text.get(self.metadata_at..self.metadata_end).unwrap_or_default());
+        out.push_str(
+            self.text
+                .get(self.metadata_at..self.metadata_end)
+                .unwrap_or_default(),
+        );
     }
 
     /// Appends `managedFields`, before the other fields of metadata.

@@ -38,7 +38,11 @@ impl Writer<'_> {
         // Managers that a patch does not name stay out of it.
         let before = live.value();
         let names_managers = patch == PatchKind::Json || body.pointer("/metadata/managedFields").is_some();
-        let mut next = if names_managers { live.full_value() } else { before.clone() };
+        let mut next = if names_managers {
+            live.full_value()
+        } else {
+            before.clone()
+        };
         match patch {
             PatchKind::Json => json_patch(&mut next, body)?,
             _ if !body.is_object() => return Err(ApiError::bad_request("Invalid JSON Patch")),

@@ -72,8 +72,15 @@ pub(super) fn merge(target: &mut Value, patch: &Value, field: &str) {
             map.remove(name);
         } else if let Some(items) = value.as_array() {
             let order = patch.get(&format!("{ORDER}{name}")).and_then(Value::as_array);
-            let have = map.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
-            map.insert(name.clone(), list(have, items, order, Merge::of(field, name)).into());
+            let have = map
+                .get(name)
+                .and_then(Value::as_array)
+                .cloned()
+                .unwrap_or_default();
+            map.insert(
+                name.clone(),
+                list(have, items, order, Merge::of(field, name)).into(),
+            );
         } else {
             // A directive about what does not exist says nothing.
             if map.contains_key(name) || value.get(PATCH).is_none() {
@@ -97,7 +104,10 @@ fn directives(map: &mut Map<String, Value>, patch: &Map<String, Value>, field: &
             && !patch.contains_key(name)
             && let Some(have) = map.get(name).and_then(Value::as_array).cloned()
         {
-            map.insert(name.to_owned(), list(have, &[], Some(items), Merge::of(field, name)).into());
+            map.insert(
+                name.to_owned(),
+                list(have, &[], Some(items), Merge::of(field, name)).into(),
+            );
         }
     }
 }

@@ -55,7 +55,9 @@ fn client_of(hub: &Hub) -> Client {
 
 fn our_crds() -> Vec<Value> {
     let crds = api::schema::crds();
-    crds.iter().map(|crd| serde_json::to_value(crd).unwrap()).collect()
+    crds.iter()
+        .map(|crd| serde_json::to_value(crd).unwrap())
+        .collect()
 }
 
 /// A real server with our definitions, and a client that repeats nothing: refusals are compared.
@@ -83,7 +85,10 @@ async fn random_sequences_are_answered_as_by_a_real_api_server_and_every_fault_i
     hub.compact(hub.read(hub_sim::State::revision));
     let (one, two) = (fixed::revisions(&client).await, fixed::revisions(&real).await);
     assert_eq!(fixed::difference(&one, &two), None);
-    let (simulated, real) = (Server::new("simulated", client).await, Server::new("real", real).await);
+    let (simulated, real) = (
+        Server::new("simulated", client).await,
+        Server::new("real", real).await,
+    );
     let recorded = compare_all(&simulated, &real).await;
     drop((simulated, real));
     real_hub.stop().await.unwrap();
@@ -151,7 +156,12 @@ async fn notice_faults(crds: &[Value], recorded: &[(u64, Recording)]) {
             None => missed.push(*mutation),
         }
     }
-    assert_eq!(missed, Vec::<Mutation>::new(), "not noticed by {} sequences", recorded.len());
+    assert_eq!(
+        missed,
+        Vec::<Mutation>::new(),
+        "not noticed by {} sequences",
+        recorded.len()
+    );
 }
 
 /// The first difference from what the real server did, and the number of its sequence.

@@ -37,7 +37,11 @@ pub struct Recording {
 impl Server {
     pub async fn new(name: &'static str, client: Client) -> Self {
         let watches = Watches::start(&client).await;
-        Self { name, client, watches }
+        Self {
+            name,
+            client,
+            watches,
+        }
     }
 
     /// Plays the sequence of a seed.
@@ -73,7 +77,10 @@ pub fn difference(seed: u64, simulated: &Recording, real: &Recording) -> Option<
     let pairs = simulated.answers.iter().zip(&real.answers);
     for (at, (one, two)) in pairs.enumerate() {
         if let Some(difference) = compare::answers(one, two) {
-            return Some(format!("seed {seed}:\n  {}\n{difference}", steps[..=at].join("\n  ")));
+            return Some(format!(
+                "seed {seed}:\n  {}\n{difference}",
+                steps[..=at].join("\n  ")
+            ));
         }
     }
     let found = compare::events(&simulated.events, &real.events)
