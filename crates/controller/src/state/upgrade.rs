@@ -18,7 +18,7 @@ use observe::writes::{
     Backoff, BlockerKind, CERTAIN_AFTER, LastReading, MISSING_RETRY, RunningWrites, StepBlocker, Unsettled,
     unsettled_steps,
 };
-use rollout::{Attempt, OperationKind};
+use rollout::{Attempt, OperationKind, Phase};
 
 use crate::apply::{Retry, WriteError, WriteErrorKind, WriteResult};
 use crate::archive::record::Archive;
@@ -492,6 +492,13 @@ impl UpgradeEntry {
     #[must_use]
     pub fn reading(&self, cluster: &str, now: DateTime<Utc>) -> Option<(Step, DateTime<Utc>)> {
         self.readings.get(cluster)?.current(now)
+    }
+
+    /// True when the upgrade of the cluster has begun, so the cluster had a namespace.
+    #[must_use]
+    pub fn has_begun(&self, cluster: &str) -> bool {
+        let phase = self.rows.get(cluster).map(|row| row.record.phase);
+        phase.is_some_and(|phase| !matches!(phase, Phase::Pending | Phase::Blocked))
     }
 
     /// Records that the namespace of a cluster is gone or terminating.

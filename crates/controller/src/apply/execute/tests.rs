@@ -258,7 +258,7 @@ async fn a_lost_answer_is_a_failure_and_the_next_try_adopts() {
 }
 
 #[tokio::test]
-async fn a_terminating_namespace_takes_the_cluster_out_and_a_missing_one_is_an_error() {
+async fn a_terminating_namespace_and_a_missing_one_are_told_apart() {
     let terminating = status(
         403,
         "Forbidden",
@@ -266,7 +266,7 @@ async fn a_terminating_namespace_takes_the_cluster_out_and_a_missing_one_is_an_e
         &json!({"kind": "manifestworks", "causes": [{"reason": "NamespaceTerminating", "message": "…", "field": "metadata.namespace"}]}),
     );
     let (outcome, _) = run(&create(), vec![terminating]).await;
-    assert!(matches!(outcome, WriteResult::NamespaceGone));
+    assert!(matches!(outcome, WriteResult::NamespaceTerminating));
     let missing = status(
         404,
         "NotFound",
@@ -274,7 +274,7 @@ async fn a_terminating_namespace_takes_the_cluster_out_and_a_missing_one_is_an_e
         &json!({"kind": "namespaces", "name": "c1"}),
     );
     let (outcome, _) = run(&create(), vec![missing]).await;
-    assert!(failure(&outcome).contains("namespace of the cluster does not exist"));
+    assert!(matches!(outcome, WriteResult::NamespaceMissing));
 }
 
 #[tokio::test]
@@ -414,8 +414,22 @@ async fn the_note_of_a_soak_on_a_work_that_is_gone_says_so() {
     assert!(matches!(outcome, WriteResult::Gone));
 }
 
-/// A shard that is due, with or without a row.
-fn due(row: bool) -> crate::report::shard::ShardWrite {
+fn stored_answer(version: u64) -> Value {
+    json!({
+        "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgradeReport",
+        "metadata": {"name": "mcu-report-1", "namespace": "ns", "uid": "report-uid", "resourceVersion": version.to_string()},
+    })
+}
+
+fn stored_report(outcome: &WriteResult) -> (&str, u64) {
+    let WriteResult::Report(stored) = outcome else {
+        panic!("{outcome:?}");
+    };
+    (&stored.uid, stored.version)
+}
+
+/// A shard that is due, which exists on the hub or not, with or without a row.
+fn due(exists: bool, row: bool) -> crate::report::shard::ShardWrite {
     use std::time::{Duration, Instant};
     let now = Instant::now();
     let mut rows = crate::report::rows::Rows::new(&Arc::from("mcu"));
@@ -431,10 +445,23 @@ fn due(row: bool) -> crate::report::shard::ShardWrite {
     let policy = rollout::testing::policy().build();
     rows.commit(&plan, &policy, now, |_| (false, false));
     let first = rows.due(now).remove(0);
-    if row {
+    if !exists {
         return first;
     }
-    rows.wrote(first, Some(1), now);
+    rows.wrote(first, Some(crate::fixture::stored(1)), now);
+    if row {
+        let plan = rollout::Plan {
+            clusters: vec![rollout::ClusterState {
+                name: Arc::from("c1"),
+                record: Arc::new(rollout::testing::record(rollout::Phase::Blocked).into()),
+                urgent: true,
+                starting: false,
+            }],
+            ..rollout::Plan::default()
+        };
+        rows.commit(&plan, &policy, now, |_| (false, false));
+        return rows.due(now).remove(0);
+    }
     let dropped = rollout::Plan {
         dropped: vec![Arc::from("c1")],
         ..rollout::Plan::default()
@@ -447,19 +474,34 @@ fn report(due: crate::report::shard::ShardWrite) -> WriteJob {
     let body = (!due.rows.is_empty()).then(|| json!({"rows": due.rows}).to_string().into_bytes());
     job(Write::Report {
         namespace: Arc::from("ns"),
-        due,
+        due: Box::new(due),
         body,
     })
 }
 
 #[tokio::test]
-async fn a_report_is_written_by_one_apply_and_its_version_read() {
-    let answer = json!({
-        "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgradeReport",
-        "metadata": {"name": "mcu-report-1", "namespace": "ns", "resourceVersion": "42"},
-    });
-    let (outcome, hub) = run(&report(due(true)), vec![Answer::Said(200, answer)]).await;
-    assert!(matches!(outcome, WriteResult::Report(42)), "{outcome:?}");
+async fn a_new_report_is_created_by_one_post_and_its_version_read() {
+    let answer = stored_answer(42);
+    let (outcome, hub) = run(&report(due(false, true)), vec![Answer::Said(201, answer)]).await;
+    assert_eq!(stored_report(&outcome), ("report-uid", 42));
+    let asked = hub.asked().remove(0);
+    assert_eq!(
+        (asked.method.as_str(), asked.content.as_str()),
+        ("POST", "application/json")
+    );
+    assert!(
+        asked
+            .uri
+            .contains("/namespaces/ns/managedclustersupgradereports?")
+    );
+    assert_eq!(asked.body["rows"][0]["cluster"], "c1");
+}
+
+#[tokio::test]
+async fn a_report_is_changed_only_as_it_was_read() {
+    let answer = stored_answer(43);
+    let (outcome, hub) = run(&report(due(true, true)), vec![Answer::Said(200, answer)]).await;
+    assert_eq!(stored_report(&outcome), ("report-uid", 43));
     let asked = hub.asked().remove(0);
     assert_eq!(
         (asked.method.as_str(), asked.content.as_str()),
@@ -474,15 +516,35 @@ async fn a_report_is_written_by_one_apply_and_its_version_read() {
 }
 
 #[tokio::test]
+async fn a_report_that_is_not_as_it_was_read_is_read_again() {
+    for (exists, rows) in [(false, true), (true, true), (true, false)] {
+        let conflict = || status(409, "Conflict", "the object has been modified", &json!({}));
+        let found = Answer::Said(200, stored_answer(44));
+        let (outcome, hub) = run(&report(due(exists, rows)), vec![conflict(), found]).await;
+        let WriteResult::ReportChanged(Some(found)) = outcome else {
+            panic!("{outcome:?}");
+        };
+        assert_eq!(found.metadata.resource_version.as_deref(), Some("44"));
+        assert_eq!(hub.calls().last().map(String::as_str), Some("GET"));
+        let (outcome, _) = run(&report(due(exists, rows)), vec![conflict(), not_found()]).await;
+        assert!(matches!(outcome, WriteResult::ReportChanged(None)), "{outcome:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_report_without_rows_is_deleted_also_when_it_is_gone_already() {
     let success = Answer::Said(
         200,
         json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}),
     );
     for answer in [success, not_found()] {
-        let (outcome, hub) = run(&report(due(false)), vec![answer]).await;
-        assert!(matches!(outcome, WriteResult::Report(0)), "{outcome:?}");
+        let (outcome, hub) = run(&report(due(true, false)), vec![answer]).await;
+        assert!(matches!(outcome, WriteResult::ReportDeleted), "{outcome:?}");
         assert_eq!(hub.calls(), ["DELETE"]);
+        assert_eq!(
+            hub.asked()[0].body["preconditions"],
+            json!({"uid": "report-uid", "resourceVersion": "1"})
+        );
     }
 }
 
