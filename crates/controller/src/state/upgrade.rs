@@ -185,6 +185,19 @@ impl UpgradeEntry {
         self.object.metadata.deletion_timestamp.is_some()
     }
 
+    /// True when records of the upgrade are written. When it is being deleted, its reports go with it.
+    #[must_use]
+    pub fn takes_rows(&self) -> bool {
+        !self.is_deleting()
+    }
+
+    /// True when the status of the upgrade is written. When its last finalizer of ours is being removed or is
+    /// removed, the object may be gone.
+    #[must_use]
+    pub fn takes_status(&self) -> bool {
+        !self.is_deleting() || (!self.finalizing && self.has_finalizer())
+    }
+
     /// Sets the spec after validation. `followed`: it belongs to the next revision of the object after the known one.
     pub fn set_spec(&mut self, spec: Result<ResolvedSpec, Vec<SpecViolation>>, followed: bool) {
         self.spec = spec.map(Arc::new).map_err(Arc::new);

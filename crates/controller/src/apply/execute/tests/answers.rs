@@ -1,5 +1,6 @@
 //! How responses of the hub are interpreted.
 
+use super::reports::{due, report};
 use super::*;
 
 #[tokio::test]
