@@ -25,7 +25,9 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
         WriteResult::Work(work) | WriteResult::Rival(work) => {
             state.update_works(|index| index.answered_work(work, now));
         }
-        WriteResult::Upgrade(object) => state.answered_upgrade((**object).clone()),
+        WriteResult::Upgrade(object) | WriteResult::UpgradeChanged(Some(object)) => {
+            state.answered_upgrade((**object).clone());
+        }
         _ => {}
     }
     record_deletion(&mut state.index, &write, result);
@@ -38,6 +40,7 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
         return;
     };
     entry.skew = context.skew();
+    let unsettled = entry.unsettled.len();
     match write {
         Write::Create {
             cluster,
@@ -85,6 +88,11 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
             entry.dirty |= entry.is_deleting();
         }
         Write::Finalizers { .. } | Write::Annotate { .. } => entry.finalized(now, result),
+    }
+    let entry = state.upgrades.get(&upgrade);
+    if entry.is_some_and(|entry| entry.unsettled.len() < unsettled) {
+        // Other upgrades may be waiting for the clusters whose writes are settled now.
+        wake_conflicting(&mut state.upgrades);
     }
 }
 

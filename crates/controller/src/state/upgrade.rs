@@ -191,11 +191,11 @@ impl UpgradeEntry {
         !self.is_deleting()
     }
 
-    /// True when the status of the upgrade is written. When its last finalizer of ours is being removed or is
-    /// removed, the object may be gone.
+    /// True when the status of the upgrade may be written now: the object will still exist, and no other write
+    /// is about to change its version.
     #[must_use]
     pub fn takes_status(&self) -> bool {
-        !self.is_deleting() || (!self.finalizing && self.has_finalizer())
+        !self.finalizing && (!self.is_deleting() || self.has_finalizer())
     }
 
     /// Sets the spec after validation. `followed`: it belongs to the next revision of the object after the known one.

@@ -65,6 +65,7 @@ fn delete() -> Write {
         cluster: cluster(),
         step: Step::Platform,
         uid: Arc::from("c1-cluster-upgrade-u1"),
+        version: None,
         halt: false,
     }
 }
@@ -431,6 +432,7 @@ fn a_status_counts_as_written_only_when_the_hub_said_so() {
         let write = Write::Status {
             namespace: Arc::from("ns"),
             name: Arc::from("u1"),
+            version: "1".to_owned(),
             status: Box::new(due),
         };
         answered(&context, write, &outcome);
@@ -532,3 +534,31 @@ fn only_a_deletion_that_the_hub_has_taken_leaves_the_work_doomed() {
 }
 
 mod unsettled;
+
+/// Otherwise an upgrade that waits for the cluster would wait until something else happens.
+#[test]
+fn upgrades_that_wait_for_a_cluster_are_woken_when_the_writes_of_its_owner_are_settled() {
+    let context = writing();
+    let write = create(&context);
+    let Write::Create { params, .. } = &write else {
+        panic!("a creation");
+    };
+    let attempt = params.attempt.clone();
+    context.with(|state| {
+        state.apply_upgrade(upgrade("u2", &["c1"]).view());
+        let waiting = state.upgrades.get_mut("u2").unwrap();
+        waiting.has_conflicts = true;
+        waiting.dirty = false;
+    });
+    let is_woken = || context.with(|state| state.upgrades["u2"].dirty);
+    with_entry(&context, |entry| {
+        let unknown = WriteResult::Failed(WriteError::new(WriteErrorKind::Timeout, "no response"));
+        let now = chrono::DateTime::UNIX_EPOCH;
+        entry.record_certainty(&cluster(), Step::Platform, &attempt, &unknown, now);
+        assert_eq!(entry.unsettled.len(), 1);
+    });
+    assert!(!is_woken());
+    answered(&context, write, &WriteResult::Refused("it is invalid".to_owned()));
+    with_entry(&context, |entry| assert!(entry.unsettled.is_empty()));
+    assert!(is_woken());
+}
