@@ -1,0 +1,12 @@
+//! What an upgrade asks for, from its object to the planner's input.
+//!
+//! [`spec`] turns a spec into a policy, or into the rules that it violates, and [`works`] renders the ManifestWorks that it
+//! needs. [`origin`] finds out whether its object was restored from a backup. [`decode`] reads as much of an object as possible.
+//!
+//! This crate sends no request and reads no clock: the caller passes objects and times in. So the controller and the
+//! rehearsal of `kubectl mcu` go the same way.
+
+pub mod decode;
+pub mod origin;
+pub mod spec;
+pub mod works;
