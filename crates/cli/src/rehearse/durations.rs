@@ -170,7 +170,9 @@ impl Times {
                 let times = reports.flat_map(|(report, _)| times_of(report, timed));
                 Samples::new(times).filter(|samples| samples.count() >= MIN_SAMPLES)
             };
-            let given = file.0[timed as usize].clone().map(|samples| (samples, Basis::File));
+            let given = file.0[timed as usize]
+                .clone()
+                .map(|samples| (samples, Basis::File));
             let (samples, basis) = given
                 .or_else(|| measured(true).map(|samples| (samples, Basis::Upgrade)))
                 .or_else(|| measured(false).map(|samples| (samples, Basis::Hub)))
@@ -249,8 +251,12 @@ impl FileTimes {
     /// # Errors
     /// The text is not YAML, or a field is unknown or invalid. The error names the field.
     pub fn read(text: &str) -> Result<FileTimes, String> {
-        let value: Value = serde_saphyr::from_str(text)
-            .map_err(|error| format!("cannot be read: {}", one_line(&error.without_snippet().to_string())))?;
+        let value: Value = serde_saphyr::from_str(text).map_err(|error| {
+            format!(
+                "cannot be read: {}",
+                one_line(&error.without_snippet().to_string())
+            )
+        })?;
         let mut times = FileTimes::default();
         if value.is_null() {
             return Ok(times);
@@ -303,7 +309,10 @@ fn samples(name: &str, entry: &Value) -> Result<Samples, String> {
     let Some(map) = entry.as_object() else {
         return Err(format!("{name}: {hint}"));
     };
-    if let Some(other) = map.keys().find(|key| !matches!(key.as_str(), "median" | "spread")) {
+    if let Some(other) = map
+        .keys()
+        .find(|key| !matches!(key.as_str(), "median" | "spread"))
+    {
         return Err(format!("{name}.{}: unknown field; {hint}", one_line(other)));
     }
     let median = time(map.get("median").unwrap_or(&Value::Null))?;
