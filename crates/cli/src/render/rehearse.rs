@@ -151,7 +151,7 @@ fn result(rehearsal: &Rehearsal, paint: Paint) -> String {
         }
         (Verdict::Completes, _) => ": every cluster is complete at the end".to_owned(),
         (Verdict::Waits, _) => {
-            ": the clusters below wait for something that the rehearsal does not change".to_owned()
+            ": not every cluster completes, because some wait for what the rehearsal does not change; see below".to_owned()
         }
         (Verdict::Stalls, None) => String::new(),
         (Verdict::Stalls, Some(reason)) => {
