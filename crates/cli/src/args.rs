@@ -207,7 +207,7 @@ pub enum Command {
     /// Show the updates of one cluster and what blocks them, or request an update.
     #[command(after_help = UPDATES_EXAMPLES)]
     Updates(UpdatesArgs),
-    /// Rehearse an upgrade on the data of the hub: order, hours, and what would stop it. Writes nothing to the hub.
+    /// Rehearse an upgrade on the data of the hub without changing it: order, hours, and what would stop it.
     #[command(after_help = REHEARSE_EXAMPLES)]
     Rehearse(RehearseArgs),
     /// List ManifestWorks that are left over from upgrades that no longer exist.

@@ -82,11 +82,16 @@ pub fn rehearse(snapshot: &mut Snapshot, request: &Request<'_>) -> Result<Rehear
         play.run(0, name, step)
     })
     .map_err(|defect| NoRehearsal::Defect(defect.0))?;
+    let order = if request.failure_rate > 0.0 || played.outlook.stalled.is_some() {
+        play.without_failures(options)?
+    } else {
+        played.clone()
+    };
     let range = end_range(
         now,
         policy,
         fleet,
-        &played,
+        &order,
         &|draw, name, step| play.run(draw, name, step),
         DRAWS,
     );
@@ -170,6 +175,22 @@ impl<'a> Play<'a> {
         let durations = &self.durations[usize::from(facts.is_minor)];
         let age = facts.ages[step.index()].unwrap_or_default();
         durations.run_after(draw, cluster, step, age)
+    }
+
+    /// The rollout if nothing fails. It gives the order of the starts for the draws, because a rollout that stops does not
+    /// start every cluster.
+    fn without_failures(&self, options: Options) -> Result<Forecast, NoRehearsal> {
+        let run = |name: &str, step: Step| {
+            let limit = self.policy.timeout(step) - TimeDelta::seconds(1);
+            let facts = self.clusters.get(name).copied().unwrap_or_default();
+            let samples = &self.durations[usize::from(facts.is_minor)].steps[step.index()];
+            Run {
+                takes: Some(samples.quantile(0.5).min(limit)),
+                fails: false,
+            }
+        };
+        forecast(self.request.now, &self.policy, self.fleet.clone(), options, &run)
+            .map_err(|defect| NoRehearsal::Defect(defect.0))
     }
 
     fn outcome(mut self, held_by: Option<Hold>, played: &Forecast, estimate: Option<Estimate>) -> Rehearsal {
