@@ -136,7 +136,8 @@ async fn measure(args: &HubSimArgs, bed: &Bed, (pid, address): (u32, &str), bare
     note(&format!("upgrading; the controller has {idle_rss_mib:.0} MiB"));
     let started = Instant::now();
     bed.create_upgrade(args).await?;
-    bed.wait_complete(started, Duration::from_mins(args.minutes), pid).await?;
+    bed.wait_complete(started, Duration::from_mins(args.minutes), pid)
+        .await?;
     let done_seconds = started.elapsed().as_secs_f64();
     let cpu_seconds = cpu_seconds(pid);
     let (_, metrics) = get(address, "/metrics").await?;
@@ -152,7 +153,12 @@ async fn measure(args: &HubSimArgs, bed: &Bed, (pid, address): (u32, &str), bare
             cpu_ms_per_cluster,
             "ms",
         ),
-        Threshold::time("one plan with its check, mean", (Side::Below, 80.0), plan_ms, "ms"),
+        Threshold::time(
+            "one plan with its check, mean",
+            (Side::Below, 80.0),
+            plan_ms,
+            "ms",
+        ),
     ];
     Ok(Report {
         clusters: args.clusters,
@@ -209,7 +215,10 @@ impl Bed {
         tokio::spawn(hub.clone().keep_collecting_garbage());
         let listener = tokio::net::TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
         let dir = tempfile::tempdir()?;
-        std::fs::write(dir.path().join("kubeconfig"), hub_sim::kubeconfig(listener.local_addr()?))?;
+        std::fs::write(
+            dir.path().join("kubeconfig"),
+            hub_sim::kubeconfig(listener.local_addr()?),
+        )?;
         let served = hub.clone();
         tokio::spawn(async move { hub_sim::serve(&listener, &served).await });
         let client = Client::new(Service::new(&hub, "system:admin"), "default");
@@ -263,7 +272,10 @@ impl Bed {
 
     async fn wait_ready(&self, address: &str) -> Result<()> {
         let started = Instant::now();
-        while !get(address, "/readyz").await.is_ok_and(|(status, _)| status == 200) {
+        while !get(address, "/readyz")
+            .await
+            .is_ok_and(|(status, _)| status == 200)
+        {
             ensure!(started.elapsed() < START_TIMEOUT, "the controller is not ready");
             tokio::time::sleep(POLL).await;
         }
@@ -301,7 +313,10 @@ impl Bed {
                 return Ok(());
             }
             if status["clustersSummery"]["failed"].as_i64().unwrap_or(0) > 0 || started.elapsed() > limit {
-                bail!("the upgrade does not succeed within {:?}: {status}", started.elapsed());
+                bail!(
+                    "the upgrade does not succeed within {:?}: {status}",
+                    started.elapsed()
+                );
             }
             if shown.elapsed() > PROGRESS {
                 shown = Instant::now();
@@ -325,7 +340,11 @@ pub async fn bare_client(args: &BareClientArgs) -> Result<()> {
     let kubeconfig = Kubeconfig::read_from(&args.kubeconfig)?;
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     let client = Client::try_from(config)?;
-    let mut upgrade = e2e::testbed::upgrade(NAMESPACE, UPGRADE, &json!({"clusterVersion": {"version": "4.12.0"}}));
+    let mut upgrade = e2e::testbed::upgrade(
+        NAMESPACE,
+        UPGRADE,
+        &json!({"clusterVersion": {"version": "4.12.0"}}),
+    );
     upgrade["metadata"]["uid"] = "00000000-0000-4000-8000-000000000000".into();
     let works = Works::of(&serde_json::from_value(upgrade)?, args.clusters)?;
     let before = cpu_seconds(std::process::id());

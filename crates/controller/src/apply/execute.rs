@@ -16,13 +16,13 @@ use kube::client::Body;
 use kube::core::Status;
 use kube::core::response::StatusDetails;
 use kube::{Client, Error};
+use resolve::works::{ClusterFacts, Stamp};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
 
 use super::error::{WriteError, WriteErrorKind};
 use super::gate::Load;
 use super::{WorkParams, Write, WriteJob, WriteResult};
-use crate::works::{ClusterFacts, Stamp};
 
 /// Requests only the metadata of the object in the response, so that the object is not encoded, transferred
 /// and decoded again.

@@ -21,9 +21,9 @@ pub use execute::{carry_out, execute};
 pub use gate::Load;
 use observe::index::Uid;
 pub use queue::{Priority, WriteQueue};
+use resolve::spec::ResolvedSpec;
 
 use crate::report::shard::{ShardWrite, StoredReport};
-use crate::spec::ResolvedSpec;
 
 /// One write with everything that is needed to execute it.
 #[derive(Debug)]

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use api::names::Step;
 use chrono::{DateTime, TimeDelta, Utc};
 use observe::index::Index;
+use observe::record::ReportRelation;
 use observe::writes::BlockerKind;
 
 use crate::apply::{WorkParams, Write, WriteError, WriteErrorKind, WriteJob, WriteResult};
 use crate::clock;
 use crate::report::shard::ShardWrite;
-use crate::state::context::{Context, ReportRelation, State, relation_of};
+use crate::state::context::{Context, State, relation_of};
 use crate::state::upgrade::UpgradeEntry;
 use crate::state::upgrade::wake_conflicting;
 

@@ -18,18 +18,18 @@ use observe::writes::{
     Backoff, BlockerKind, CERTAIN_AFTER, LastReading, MISSING_RETRY, RunningWrites, StepBlocker, Unsettled,
     unsettled_steps,
 };
+use resolve::origin::Origin;
+use resolve::spec::ResolvedSpec;
 use rollout::{Attempt, OperationKind, Phase};
 
 use crate::apply::{Retry, WriteError, WriteErrorKind, WriteResult};
 use crate::archive::record::Archive;
 use crate::report::rows::Rows;
 use crate::report::writer::StatusState;
-use crate::spec::ResolvedSpec;
 use crate::state::backoff::{
     BACKOFF, BLOCKER_RETRY, Certainty, after_failure, certainty, clamp, doubled, held_off,
 };
 use crate::state::operation_limit::OperationLimit;
-use crate::state::origin::Origin;
 
 /// Shortest time between two passes. Reports that agents send at about the same time are handled together, and a released
 /// slot is still filled soon.

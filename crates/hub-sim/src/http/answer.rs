@@ -98,7 +98,14 @@ impl Form {
                 .to_string();
         }
         if self == Self::Table {
-            return table::table(&columns, objects, metadata, hub.options().managed_fields, hub.now()).to_string();
+            return table::table(
+                &columns,
+                objects,
+                metadata,
+                hub.options().managed_fields,
+                hub.now(),
+            )
+            .to_string();
         }
         let (list, version) = match self {
             Self::Metadata => (

@@ -114,7 +114,9 @@ impl Query {
             "Strict" => Ok(FieldValidation::Strict),
             "Ignore" => Ok(FieldValidation::Ignore),
             other => {
-                let why = format!("Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\"");
+                let why = format!(
+                    "Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""
+                );
                 Err(ApiError::invalid_option(options, "fieldValidation", &why))
             }
         }
@@ -137,7 +139,12 @@ pub(crate) enum Verb {
 impl Verb {
     /// The verb of a method on an object or a collection. For custom resources, the server takes a POST to an object as one to its
     /// collection.
-    pub(crate) fn of(method: &Method, place: &Place, query: &Query, is_custom: bool) -> Result<Self, ApiError> {
+    pub(crate) fn of(
+        method: &Method,
+        place: &Place,
+        query: &Query,
+        is_custom: bool,
+    ) -> Result<Self, ApiError> {
         let on_object = !place.name.is_empty();
         Ok(match (method.as_str(), on_object) {
             ("GET", true) => Self::Get,

@@ -142,8 +142,13 @@ impl Service {
                     Verb::Update => writer.update(object),
                     _ => writer.patch(patch, &object),
                 });
-                let written =
-                    written.map_err(|error| if is_core_event { error.about_core_event() } else { error })?;
+                let written = written.map_err(|error| {
+                    if is_core_event {
+                        error.about_core_event()
+                    } else {
+                        error
+                    }
+                })?;
                 Ok(Reply::Whole {
                     code: if written.created { 201 } else { 200 },
                     text: form.one(&self.hub, id, &written.object),

@@ -47,7 +47,11 @@ pub(super) fn table(
 }
 
 fn row(columns: &[Column], object: &Object, managed_fields: bool, now: DateTime<Utc>) -> Value {
-    let value = if managed_fields { object.full_value() } else { object.value() };
+    let value = if managed_fields {
+        object.full_value()
+    } else {
+        object.value()
+    };
     let cells = columns.iter().map(|column| cell(column, &value, now));
     let cells: Vec<Value> = std::iter::once(Value::from(object.name())).chain(cells).collect();
     let partial = json!({
@@ -62,7 +66,9 @@ fn cell(column: &Column, object: &Value, now: DateTime<Utc>) -> Value {
     let native = column.is_native.then_some(column.name.as_str());
     let is_time = column.of == "date" || matches!(native, Some("Age" | "Last Seen"));
     if native == Some("Data") {
-        let parts = ["data", "binaryData"].into_iter().filter_map(|part| object.get(part)?.as_object());
+        let parts = ["data", "binaryData"]
+            .into_iter()
+            .filter_map(|part| object.get(part)?.as_object());
         return parts.map(serde_json::Map::len).sum::<usize>().into();
     }
     let Some(found) = find(object, &column.path) else {

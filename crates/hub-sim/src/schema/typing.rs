@@ -139,7 +139,11 @@ impl Schema {
             (Type::Any, _) | (_, Value::Null) => None,
             (Type::Object, Value::Object(map)) => map.iter().find_map(|(name, value)| {
                 let declared = self.properties.contains_key(name);
-                let path = if declared { super::prune::join(path, name) } else { path.to_owned() };
+                let path = if declared {
+                    super::prune::join(path, name)
+                } else {
+                    path.to_owned()
+                };
                 self.field(name)?.type_error(value, &path)
             }),
             (Type::Array, Value::Array(items)) => {

@@ -50,7 +50,11 @@ impl DeleteOptions {
                 let why = format!(
                     "Unsupported value: {other:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
                 );
-                Err(ApiError::invalid_option("DeleteOptions", "propagationPolicy", &why))
+                Err(ApiError::invalid_option(
+                    "DeleteOptions",
+                    "propagationPolicy",
+                    &why,
+                ))
             }
         }
     }

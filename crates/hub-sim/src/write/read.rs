@@ -114,7 +114,11 @@ impl Writer<'_> {
         if self.kind.is_custom && !kind.is_empty() && !version.is_empty() && kind != self.kind.kind {
             let why = format!("Invalid value: {kind:?}: must be {}", self.kind.kind);
             let cause = Cause::new("kind", CauseKind::Invalid, why);
-            return Err(ApiError::invalid(&self.kind, text(object, "/metadata/name"), &[cause]));
+            return Err(ApiError::invalid(
+                &self.kind,
+                text(object, "/metadata/name"),
+                &[cause],
+            ));
         }
         if (!kind.is_empty() && kind != self.kind.kind)
             || (self.kind.is_custom && (kind.is_empty() || version.is_empty()))

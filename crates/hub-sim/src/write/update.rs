@@ -25,7 +25,13 @@ impl Writer<'_> {
         let uid = text(&next, "/metadata/uid");
         let have = live.as_ref().map_or("", |live| live.uid.as_ref());
         if !uid.is_empty() && uid != have {
-            return Err(wrong_uid(&self.kind, &key(self.namespace, self.name), uid, have, self.options.dry_run));
+            return Err(wrong_uid(
+                &self.kind,
+                &key(self.namespace, self.name),
+                uid,
+                have,
+                self.options.dry_run,
+            ));
         }
         let Some(live) = live else {
             let version = text(&next, "/metadata/resourceVersion");

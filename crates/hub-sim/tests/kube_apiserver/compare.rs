@@ -196,7 +196,10 @@ fn clean_status(status: &mut serde_json::Map<String, Value>) {
         return;
     };
     if message.contains("in the precondition (") {
-        *message = message.chars().filter(|letter| !letter.is_ascii_digit()).collect();
+        *message = message
+            .chars()
+            .filter(|letter| !letter.is_ascii_digit())
+            .collect();
     } else if message.contains(PATCHED) {
         *message = without_object(message);
     } else if texts.len() > 1 && texts.iter().all(|text| message.contains(text.as_str())) {

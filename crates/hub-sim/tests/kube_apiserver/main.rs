@@ -55,7 +55,9 @@ fn client_of(hub: &Hub) -> Client {
 
 fn our_crds() -> Vec<Value> {
     let crds = api::schema::crds();
-    crds.iter().map(|crd| serde_json::to_value(crd).unwrap()).collect()
+    crds.iter()
+        .map(|crd| serde_json::to_value(crd).unwrap())
+        .collect()
 }
 
 /// A real server with our definitions, and a client that repeats nothing: refusals are compared.
@@ -151,7 +153,12 @@ async fn notice_faults(crds: &[Value], recorded: &[(u64, Recording)]) {
             None => missed.push(*mutation),
         }
     }
-    assert_eq!(missed, Vec::<Mutation>::new(), "not noticed by {} sequences", recorded.len());
+    assert_eq!(
+        missed,
+        Vec::<Mutation>::new(),
+        "not noticed by {} sequences",
+        recorded.len()
+    );
 }
 
 /// The first difference from what the real server did, and the number of its sequence.

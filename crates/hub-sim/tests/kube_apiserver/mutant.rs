@@ -44,7 +44,9 @@ impl Mutant {
         let bytes = body.collect().await.unwrap().to_bytes();
         let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         let (path, query) = (parts.uri.path().to_owned(), parts.uri.query().unwrap_or_default());
-        let query = self.mutation.query(query, self.hub.read(hub_sim::State::revision));
+        let query = self
+            .mutation
+            .query(query, self.hub.read(hub_sim::State::revision));
         let changed = self.mutation.request(&parts.method, body.clone());
         let bytes = if changed == body {
             bytes
@@ -59,7 +61,10 @@ impl Mutant {
             self.release(&path).await;
         }
         let method = parts.method.clone();
-        let response = self.inner.handle(Request::from_parts(parts, Full::new(bytes))).await;
+        let response = self
+            .inner
+            .handle(Request::from_parts(parts, Full::new(bytes)))
+            .await;
         if query.contains("watch=true") {
             return self.watch(response, query.contains("labelSelector=t"));
         }
@@ -94,13 +99,17 @@ impl Mutant {
         let before = seen.insert(uid, answer.clone()).unwrap_or_default();
         let meta = &mut answer["metadata"];
         match self.mutation {
-            Mutation::NothingBumpsRevision if meta["resourceVersion"] == before["metadata"]["resourceVersion"] => {
-                meta["resourceVersion"] = format!("9{}", meta["resourceVersion"].as_str().unwrap_or_default()).into();
+            Mutation::NothingBumpsRevision
+                if meta["resourceVersion"] == before["metadata"]["resourceVersion"] =>
+            {
+                meta["resourceVersion"] =
+                    format!("9{}", meta["resourceVersion"].as_str().unwrap_or_default()).into();
             }
             Mutation::ManagersAreKept => {
-                if let (Some(had), Some(have)) =
-                    (before["metadata"]["managedFields"].as_array(), meta["managedFields"].as_array_mut())
-                {
+                if let (Some(had), Some(have)) = (
+                    before["metadata"]["managedFields"].as_array(),
+                    meta["managedFields"].as_array_mut(),
+                ) {
                     let is_gone = |old: &&Value| !have.iter().any(|new| new["manager"] == old["manager"]);
                     let gone: Vec<Value> = had.iter().filter(is_gone).cloned().collect();
                     have.extend(gone);

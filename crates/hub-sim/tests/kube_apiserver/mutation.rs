@@ -110,7 +110,13 @@ impl Mutation {
         match self {
             Self::EventsAreSwapped if of != "BOOKMARK" => match held.take() {
                 Some(before) => line + &before,
-                None if event["object"]["metadata"]["name"].as_str().unwrap_or_default().starts_with("end") => line,
+                None if event["object"]["metadata"]["name"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .starts_with("end") =>
+                {
+                    line
+                }
                 None => {
                     *held = Some(line);
                     String::new()
@@ -123,7 +129,9 @@ impl Mutation {
                 format!("{event}\n")
             }
             Self::ChangesAreAdditions if of == "MODIFIED" => line.replacen("MODIFIED", "ADDED", 1),
-            Self::ChangesOfStatusAreSilent if of == "MODIFIED" && event["object"]["status"].is_object() => String::new(),
+            Self::ChangesOfStatusAreSilent if of == "MODIFIED" && event["object"]["status"].is_object() => {
+                String::new()
+            }
             _ => line,
         }
     }
@@ -143,7 +151,9 @@ impl Mutation {
             Self::EnumerationsAreNotChecked => without(schema, &["enum"]),
             Self::RequiredIsNotChecked => without(schema, &["required"]),
             Self::DefaultsAreNotSet => without(schema, &["default"]),
-            Self::ListsAreAtomic => without(schema, &["x-kubernetes-list-type", "x-kubernetes-list-map-keys"]),
+            Self::ListsAreAtomic => {
+                without(schema, &["x-kubernetes-list-type", "x-kubernetes-list-map-keys"])
+            }
             Self::NothingIsPruned => schema["x-kubernetes-preserve-unknown-fields"] = true.into(),
             _ => {}
         }

@@ -139,16 +139,28 @@ impl Side {
         body["regarding"]["namespace"] = namespace.into();
         let (path, other, count) = if in_core {
             body["apiVersion"] = "v1".into();
-            let names = [("regarding", "involvedObject"), ("note", "message"), ("reportingController", "reportingComponent")];
+            let names = [
+                ("regarding", "involvedObject"),
+                ("note", "message"),
+                ("reportingController", "reportingComponent"),
+            ];
             for (name, core) in names {
                 if let Some(value) = body.as_object_mut().unwrap().remove(name) {
                     body[core] = value;
                 }
             }
-            (core, new, json!({"count": 2, "lastTimestamp": "2026-01-01T00:00:01Z"}))
+            (
+                core,
+                new,
+                json!({"count": 2, "lastTimestamp": "2026-01-01T00:00:01Z"}),
+            )
         } else {
             body["apiVersion"] = "events.k8s.io/v1".into();
-            (new, core, json!({"series": {"count": 3, "lastObservedTime": "2026-01-01T00:00:01.000000Z"}}))
+            (
+                new,
+                core,
+                json!({"series": {"count": 3, "lastObservedTime": "2026-01-01T00:00:01.000000Z"}}),
+            )
         };
         let created = self
             .send(Method::POST, &path, "application/json", Some(&body))
@@ -178,9 +190,16 @@ impl Side {
     pub async fn table(&self, path: &str) -> Answer {
         let accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
         let mut answer = self.send_accepting(accept, Method::GET, path, "", None).await;
-        let columns = answer.body["columnDefinitions"].as_array().cloned().unwrap_or_default();
+        let columns = answer.body["columnDefinitions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         let is_age = |at: usize| columns.get(at).is_some_and(|column| column["name"] == "Age");
-        for column in answer.body["columnDefinitions"].as_array_mut().into_iter().flatten() {
+        for column in answer.body["columnDefinitions"]
+            .as_array_mut()
+            .into_iter()
+            .flatten()
+        {
             column["description"] = Value::Null;
         }
         for row in answer.body["rows"].as_array_mut().into_iter().flatten() {
@@ -206,7 +225,9 @@ impl Side {
                 format!("resourceVersion={old}&resourceVersionMatch={how}")
             }
         };
-        let listed = self.send(Method::GET, &format!("{list}&{revision}"), "", None).await;
+        let listed = self
+            .send(Method::GET, &format!("{list}&{revision}"), "", None)
+            .await;
         Answer {
             body: json!([newest.body, listed.body]),
             ..listed

@@ -66,7 +66,10 @@ pub fn difference(seed: u64, simulated: &Recording, real: &Recording) -> Option<
     let pairs = simulated.answers.iter().zip(&real.answers);
     for (at, (one, two)) in pairs.enumerate() {
         if let Some(difference) = compare::answers(one, two) {
-            return Some(format!("seed {seed}:\n  {}\n{difference}", steps[..=at].join("\n  ")));
+            return Some(format!(
+                "seed {seed}:\n  {}\n{difference}",
+                steps[..=at].join("\n  ")
+            ));
         }
     }
     let found = compare::events(&simulated.events, &real.events)

@@ -220,7 +220,11 @@ impl Side {
                 self.metadata(path, is_list).await
             }
             Op::Table { list } => {
-                let path = if *list && kind.namespaced { collection } else { object };
+                let path = if *list && kind.namespaced {
+                    collection
+                } else {
+                    object
+                };
                 self.table(path).await
             }
             Op::ListAt { how, limit } => self.list_at(step, target, how, *limit).await,

@@ -139,7 +139,11 @@ pub fn story(random: &mut Random) -> Vec<Step> {
 /// The creation of a valid object.
 fn first(kind: usize, name: &'static str, random: &mut Random) -> Step {
     let mut body = objects::valid(&KINDS[kind]);
-    body["metadata"] = random.pick(vec![json!({}), json!({"labels": {"team": "a"}}), json!({"finalizers": ["example.com/hold"]})]);
+    body["metadata"] = random.pick(vec![
+        json!({}),
+        json!({"labels": {"team": "a"}}),
+        json!({"finalizers": ["example.com/hold"]}),
+    ]);
     Step {
         kind,
         name,
@@ -156,9 +160,15 @@ fn first(kind: usize, name: &'static str, random: &mut Random) -> Step {
 /// An apply of empty metadata is stored again if the second has changed meanwhile.
 fn can_repeat(step: &Step) -> bool {
     let is_empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
-    let Op::Apply { body, .. } = &step.op else { return true };
+    let Op::Apply { body, .. } = &step.op else {
+        return true;
+    };
     let metadata = body["metadata"].as_object();
-    !metadata.is_some_and(|fields| fields.values().any(|value| is_empty(value) || value["note"].is_null()))
+    !metadata.is_some_and(|fields| {
+        fields
+            .values()
+            .any(|value| is_empty(value) || value["note"].is_null())
+    })
 }
 
 fn draw(random: &mut Random) -> Step {
@@ -188,7 +198,13 @@ fn draw(random: &mut Random) -> Step {
         53..90 => change(at, random),
         _ => Op::Delete {
             uid: random.pick(vec![Named::None, Named::None, Named::Current, Named::Foreign]),
-            revision: random.pick(vec![Named::None, Named::None, Named::None, Named::Current, Named::Old]),
+            revision: random.pick(vec![
+                Named::None,
+                Named::None,
+                Named::None,
+                Named::Current,
+                Named::Old,
+            ]),
             policy: random.pick(vec!["", "Background", "Foreground", "Orphan"]),
         },
     };
@@ -196,7 +212,14 @@ fn draw(random: &mut Random) -> Step {
         kind: at,
         name,
         validation,
-        dry_run: dry_run || matches!(op, Op::Create { generate_name: true, .. }),
+        dry_run: dry_run
+            || matches!(
+                op,
+                Op::Create {
+                    generate_name: true,
+                    ..
+                }
+            ),
         metadata_only,
         op,
     }
@@ -308,7 +331,10 @@ fn namespace(random: &mut Random) -> Op {
             json!({"metadata": {"annotations": {"note": "x"}}, "spec": {"finalizers": []}}),
             json!({"metadata": {"labels": {"team": "not valid!"}}}),
         ]),
-        media_type: random.pick(vec!["application/merge-patch+json", "application/strategic-merge-patch+json"]),
+        media_type: random.pick(vec![
+            "application/merge-patch+json",
+            "application/strategic-merge-patch+json",
+        ]),
     }
 }
 
@@ -329,7 +355,8 @@ fn strategic(at: usize, random: &mut Random) -> Value {
     if random.chance(40) {
         let body = changed(at, false, random);
         // Values of other types are refused with a text of Go's maps.
-        let is_typed = !body["metadata"]["labels"]["team"].is_number() && !body["spec"]["leaseDurationSeconds"].is_string();
+        let is_typed = !body["metadata"]["labels"]["team"].is_number()
+            && !body["spec"]["leaseDurationSeconds"].is_string();
         return if is_typed { body } else { json!({}) };
     }
     random.pick(vec![

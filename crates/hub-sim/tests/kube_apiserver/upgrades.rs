@@ -89,7 +89,10 @@ fn strategy(random: &mut Random) -> Value {
             ("minSuccessTime", json!("0")),
             ("minSuccessTime", json!("10m")),
             ("minSuccessTime", json!("10")),
-            ("canaryClusters", json!({"clusterSelector": {"matchLabels": {"canary": "true"}}})),
+            (
+                "canaryClusters",
+                json!({"clusterSelector": {"matchLabels": {"canary": "true"}}}),
+            ),
             ("canaryClusters", json!({})),
         ]);
         strategy[name] = value;

@@ -135,7 +135,12 @@ impl Side {
 
     /// What a watch of the namespace shows that begins where the sequence began.
     async fn again(&self, kind: &Kind, at: usize) -> Vec<Value> {
-        let query = ["", "&labelSelector=team%3Da", "&labelSelector=team", "&fieldSelector=metadata.name%21%3Db"][at % 4];
+        let query = [
+            "",
+            "&labelSelector=team%3Da",
+            "&labelSelector=team",
+            "&fieldSelector=metadata.name%21%3Db",
+        ][at % 4];
         let path = format!(
             "{}?watch=true&resourceVersion={}&timeoutSeconds=60{query}",
             self.collection(kind),

@@ -5,14 +5,14 @@ use chrono::TimeDelta;
 use http::Response;
 use http_body_util::BodyExt;
 use kube::client::Body;
+use resolve::spec::{self, ResolvedSpec};
+use resolve::works::WorkFlags;
 use rollout::Attempt;
 use serde_json::Value;
 use tower::service_fn;
 
 use super::*;
 use crate::fixture;
-use crate::spec::{self, ResolvedSpec};
-use crate::works::WorkFlags;
 
 /// A request that the hub received.
 #[derive(Clone, Debug)]

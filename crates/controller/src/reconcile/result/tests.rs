@@ -3,6 +3,7 @@ use std::time::{Duration, Instant};
 
 use observe::index::Change;
 use observe::writes::LASTING_AFTER;
+use resolve::works::WorkFlags;
 use rollout::Phase;
 use rollout::testing::record;
 use serde_json::json;
@@ -11,7 +12,6 @@ use super::*;
 use crate::apply::{WriteError, WriteErrorKind};
 use crate::fixture::{Given, context, note, upgrade, work};
 use crate::state::upgrade::UpgradeEntry;
-use crate::works::WorkFlags;
 
 fn cluster() -> Arc<str> {
     Arc::from("c1")
@@ -159,7 +159,7 @@ fn a_refused_work_stands_in_the_way_until_the_spec_changes() {
         let refused = BlockerKind::Refused(Arc::from("spec.x: is bad"));
         assert_eq!(entry.blockers[&key()].kind, refused);
         let view = upgrade("u1", &["c1"]).view();
-        let edited = crate::spec::resolve_spec(&view, &WorkFlags::default(), TimeDelta::zero());
+        let edited = resolve::spec::resolve_spec(&view, &WorkFlags::default(), TimeDelta::zero());
         entry.set_spec(edited, true);
         assert!(entry.blockers.is_empty(), "the new spec may do");
         entry.begin(&cluster(), true);
@@ -225,7 +225,7 @@ fn a_foreign_work_stays_in_the_way_of_an_edited_spec() {
     answered(&context, create(&context), &WriteResult::Foreign);
     with_entry(&context, |entry| {
         let view = upgrade("u1", &["c1"]).view();
-        let edited = crate::spec::resolve_spec(&view, &WorkFlags::default(), TimeDelta::zero());
+        let edited = resolve::spec::resolve_spec(&view, &WorkFlags::default(), TimeDelta::zero());
         entry.set_spec(edited, true);
         assert_eq!(entry.blockers.len(), 1);
     });
