@@ -74,10 +74,7 @@ fn updates_of_another_minor_version_have_their_own_times_and_failed_steps_have_n
 
 #[test]
 fn what_is_written_reads_back() {
-    let times = collect(
-        &[report("spring", 5, "4.14.9", 40)],
-        "postAction: [3m, 4m30s]",
-    );
+    let times = collect(&[report("spring", 5, "4.14.9", 40)], "postAction: [3m, 4m30s]");
     let text = times.to_yaml();
     assert!(
         text.contains(
