@@ -124,11 +124,7 @@ fn guide() -> Vec<String> {
     let blocks = page.split("```sh\n").skip(1);
     let lines = blocks.flat_map(|block| block.split("```").next().unwrap_or_default().lines());
     lines
-        .map(|line| {
-            line.strip_prefix("kubectl mcu ")
-                .unwrap_or_else(|| panic!("not a command: {line}"))
-                .to_owned()
-        })
+        .map(|line| line.strip_prefix("kubectl mcu ").unwrap().to_owned())
         .collect()
 }
 

@@ -130,9 +130,8 @@ async fn upgrade(world: World) -> Course {
         .start()
         .await
         .unwrap();
-    let collection = format!(
-        "/apis/cluster.open-cluster-management.io/v1beta1/namespaces/{TEAM}/managedclustersupgrades"
-    );
+    let collection =
+        format!("/apis/cluster.open-cluster-management.io/v1beta1/namespaces/{TEAM}/managedclustersupgrades");
     admin.create(&collection, &world.upgrade()).await.unwrap();
     let reader = client("reader");
     let before = (clock.wall(), read(&reader, clock.wall()).await);
@@ -142,8 +141,7 @@ async fn upgrade(world: World) -> Course {
     for _ in 0..1_000 {
         tokio::time::sleep(Duration::from_mins(1)).await;
         let status = hub.read(|state| {
-            let upgrades =
-                state.objects_of("cluster.open-cluster-management.io", "managedclustersupgrades");
+            let upgrades = state.objects_of("cluster.open-cluster-management.io", "managedclustersupgrades");
             upgrades.and_then(|all| all.get(&format!("{TEAM}/{UPGRADE}")).map(|one| one.value()))
         });
         let status = status.unwrap_or_default()["status"].clone();
@@ -161,7 +159,7 @@ async fn upgrade(world: World) -> Course {
     drop((agents, replica));
     Course {
         before,
-        middle: middle.expect("the upgrade passes its middle"),
+        middle: middle.unwrap(),
         rows,
     }
 }
@@ -170,7 +168,9 @@ async fn upgrade(world: World) -> Course {
 async fn lists(client: &Client) -> HubLists {
     let mut lists = HubLists::default();
     for kind in ListKind::ALL {
-        let selector = kind.label().map_or_else(String::new, |label| format!("?labelSelector={label}"));
+        let selector = kind
+            .label()
+            .map_or_else(String::new, |label| format!("?labelSelector={label}"));
         let request = http::Request::get(format!("{}{selector}", kind.path())).body(Vec::new());
         let text = client.request_text(request.unwrap()).await.unwrap();
         lists.add(kind, &ListedPage::read(&text).unwrap());
@@ -185,7 +185,11 @@ async fn read(client: &Client, now: DateTime<Utc>) -> PlannerInput {
 }
 
 fn platform(row: &ReportRow) -> (DateTime<Utc>, DateTime<Utc>) {
-    let step = row.steps.iter().find(|step| step.name == Stage::Platform).unwrap();
+    let step = row
+        .steps
+        .iter()
+        .find(|step| step.name == Stage::Platform)
+        .unwrap();
     (step.started_at, step.finished_at.unwrap())
 }
 
@@ -206,7 +210,7 @@ fn rehearse((now, input): &(DateTime<Utc>, PlannerInput), rows: &BTreeMap<String
 }
 
 /// Names by the time at which the real controller started them, then by name.
-fn real_order<'a>(rows: &'a BTreeMap<String, ReportRow>, since: DateTime<Utc>) -> Vec<&'a str> {
+fn real_order(rows: &BTreeMap<String, ReportRow>, since: DateTime<Utc>) -> Vec<&str> {
     let mut order: Vec<(DateTime<Utc>, &str)> = rows
         .iter()
         .map(|(name, row)| (platform(row).0, name.as_str()))
@@ -254,7 +258,11 @@ fn agree(world: World) {
     let clusters = world.clusters;
     assert_eq!(course.rows.len(), usize::try_from(clusters).unwrap());
     compare(&course.before, &course.rows, &format!("{clusters} clusters"));
-    compare(&course.middle, &course.rows, &format!("{clusters} clusters, from the middle"));
+    compare(
+        &course.middle,
+        &course.rows,
+        &format!("{clusters} clusters, from the middle"),
+    );
 }
 
 #[test]
