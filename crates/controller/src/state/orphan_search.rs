@@ -87,6 +87,7 @@ impl State {
                             cluster: one.cluster,
                             step: one.step,
                             uid: one.uid,
+                            version: None,
                             halt: false,
                         },
                     });

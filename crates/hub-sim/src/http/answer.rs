@@ -68,6 +68,7 @@ impl Form {
                     &columns,
                     &[object],
                     &json!({"resourceVersion": object.revision.to_string()}),
+                    managed_fields,
                     hub.now(),
                 )
                 .to_string()
@@ -97,7 +98,7 @@ impl Form {
                 .to_string();
         }
         if self == Self::Table {
-            return table::table(&columns, objects, metadata, hub.now()).to_string();
+            return table::table(&columns, objects, metadata, hub.options().managed_fields, hub.now()).to_string();
         }
         let (list, version) = match self {
             Self::Metadata => (

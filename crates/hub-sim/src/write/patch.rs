@@ -3,15 +3,17 @@
 use json_patch::{AddOperation, PatchOperation};
 use serde_json::{Map, Value};
 
-use super::{Writer, Written, text};
+use super::{Writer, Written, strategic, text};
 use crate::error::ApiError;
 use crate::fields::{Managers, Operation};
 
 /// The kinds of patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchKind {
-    /// RFC 7396. Strategic merge patches of built-in kinds are taken as these.
+    /// RFC 7396.
     Merge,
+    /// The same with directives, for kinds of Kubernetes only.
+    Strategic,
     /// RFC 6902.
     Json,
     /// Server-side apply.
@@ -24,17 +26,21 @@ impl Writer<'_> {
         if patch == PatchKind::Apply {
             return self.apply(body);
         }
+        if patch == PatchKind::Strategic && self.kind.is_custom {
+            return Err(ApiError::unsupported_media_type(
+                "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, \
+                 application/merge-patch+json, application/apply-patch+yaml",
+            ));
+        }
         let Some(live) = self.live() else {
             return Err(ApiError::not_found(&self.kind, self.name));
         };
         let mut next = live.full_value();
-        if patch == PatchKind::Merge {
-            if !body.is_object() {
-                return Err(ApiError::bad_request("Invalid JSON Patch"));
-            }
-            merge_patch(&mut next, body);
-        } else {
-            json_patch(&mut next, body)?;
+        match patch {
+            PatchKind::Json => json_patch(&mut next, body)?,
+            _ if !body.is_object() => return Err(ApiError::bad_request("Invalid JSON Patch")),
+            PatchKind::Strategic => strategic::merge(&mut next, body, ""),
+            _ => merge_patch(&mut next, body),
         }
         self.read_patched(&mut next)?;
         let managers = self.managers_after_update(&live, &mut next);

@@ -25,9 +25,13 @@ impl Writer<'_> {
         let uid = text(&next, "/metadata/uid");
         let have = live.as_ref().map_or("", |live| live.uid.as_ref());
         if !uid.is_empty() && uid != have {
-            return Err(wrong_uid(&self.kind, &key(self.namespace, self.name), uid, have));
+            return Err(wrong_uid(&self.kind, &key(self.namespace, self.name), uid, have, self.options.dry_run));
         }
         let Some(live) = live else {
+            let version = text(&next, "/metadata/resourceVersion");
+            if !version.is_empty() && version.parse::<u64>().is_err() {
+                return Err(unreadable_revision(version));
+            }
             let managers = self.managers_of_new(&mut next);
             return self.insert(next, managers, false);
         };
@@ -76,8 +80,13 @@ impl Writer<'_> {
                 .extend(validate::finalizer_warnings(&self.kind, &next, Some(&before)));
         }
         let at = key(self.namespace, self.name);
-        let is_unchanged =
-            next == before && !live.is_untidy && !self.is_untidy && managers.same_fields(&live.managers);
+        // The same untidy object is stored again when the second has changed, which is in its managers.
+        let is_as_stored = match (live.is_untidy, self.is_untidy) {
+            (false, false) => managers.same_fields(&live.managers),
+            (true, true) => managers == live.managers,
+            _ => false,
+        };
+        let is_unchanged = next == before && is_as_stored;
         let is_released = live.is_deleting
             && next
                 .pointer("/metadata/finalizers")
@@ -131,10 +140,11 @@ impl Writer<'_> {
         match version.parse::<u64>() {
             Ok(wanted) if wanted == live.revision => Ok(()),
             Ok(_) => Err(ApiError::modified(&self.kind, self.name)),
-            Err(_) => {
-                let why = format!("strconv.ParseUint: parsing \"{version}\": invalid syntax");
-                Err(refused(&format!("\"{version}\""), &why))
-            }
+            Err(_) => Err(unreadable_revision(&version)),
         }
     }
+}
+
+fn unreadable_revision(version: &str) -> ApiError {
+    ApiError::internal(format!("strconv.ParseUint: parsing {version:?}: invalid syntax"))
 }

@@ -73,6 +73,7 @@ fn a_work_is_an_orphan_only_while_its_upgrade_is_unknown_and_is_judged_after_ten
                         cluster,
                         step,
                         uid,
+                        version: None,
                         halt,
                     },
                 ..
