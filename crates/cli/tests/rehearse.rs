@@ -25,7 +25,7 @@ fn rehearse(args: &[&str]) -> Outcome {
 
 fn json_of(args: &[&str]) -> Value {
     let outcome = rehearse(&[args, &["-o", "json"]].concat());
-    serde_json::from_str(&outcome.out).unwrap_or_else(|error| panic!("{error}: {outcome:?}"))
+    serde_json::from_str(&outcome.out).unwrap()
 }
 
 /// Runs it where it must refuse.

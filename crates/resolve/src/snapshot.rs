@@ -195,7 +195,7 @@ impl Snapshot {
             },
             ..spec.policy.clone()
         };
-        let others = OtherKnownUpgrades {
+        let others = OtherKnown {
             snapshot: self,
             observed: &upgrade.uid,
         };
@@ -240,12 +240,12 @@ impl Snapshot {
 }
 
 /// All upgrades except the observed one.
-struct OtherKnownUpgrades<'a> {
+struct OtherKnown<'a> {
     snapshot: &'a Snapshot,
     observed: &'a Uid,
 }
 
-impl<'a> OtherUpgrades<'a, HubRow> for OtherKnownUpgrades<'a> {
+impl<'a> OtherUpgrades<'a, HubRow> for OtherKnown<'a> {
     fn all(&self) -> impl Iterator<Item = UpgradeInput<'a, HubRow>> {
         let snapshot = self.snapshot;
         let others = snapshot.upgrades.values();

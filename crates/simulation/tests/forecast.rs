@@ -159,7 +159,7 @@ async fn upgrade(world: World) -> Course {
     drop((agents, replica));
     Course {
         before,
-        middle: middle.expect("the upgrade passes its middle"),
+        middle: middle.unwrap(),
         rows,
     }
 }
@@ -210,7 +210,7 @@ fn rehearse((now, input): &(DateTime<Utc>, PlannerInput), rows: &BTreeMap<String
 }
 
 /// Names by the time at which the real controller started them, then by name.
-fn real_order<'a>(rows: &'a BTreeMap<String, ReportRow>, since: DateTime<Utc>) -> Vec<&'a str> {
+fn real_order(rows: &BTreeMap<String, ReportRow>, since: DateTime<Utc>) -> Vec<&str> {
     let mut order: Vec<(DateTime<Utc>, &str)> = rows
         .iter()
         .map(|(name, row)| (platform(row).0, name.as_str()))

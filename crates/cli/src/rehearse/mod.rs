@@ -7,7 +7,7 @@ pub mod durations;
 pub mod files;
 pub mod outcome;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::conditions::reason;
@@ -262,7 +262,7 @@ impl<'a> Play<'a> {
                 phase.holds_slot() || matches!(phase, Phase::Soaking | Phase::PostAction)
             })
         });
-        let mut in_flight: BTreeMap<&str, ()> = before.map(|cluster| (&*cluster.name, ())).collect();
+        let mut in_flight: BTreeSet<&str> = before.map(|cluster| &*cluster.name).collect();
         let mut hours: Vec<Timeline> = Vec::new();
         let mut events: Vec<(DateTime<Utc>, &ClusterForecast, bool)> = Vec::new();
         for cluster in &played.clusters {
@@ -285,7 +285,7 @@ impl<'a> Play<'a> {
             {
                 if is_start {
                     row.started += 1;
-                    in_flight.insert(&cluster.name, ());
+                    in_flight.insert(&cluster.name);
                     continue;
                 }
                 in_flight.remove(&*cluster.name);

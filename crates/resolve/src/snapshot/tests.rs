@@ -212,7 +212,7 @@ fn an_unreadable_object_leaves_the_others_alone_and_one_without_a_name_is_counte
         .map(|cluster| {
             matches!(
                 cluster.eligibility,
-                Eligibility::Blocked {
+                Eligibility::Unavailable {
                     reason: Reason::UnreadableCluster,
                     ..
                 }
