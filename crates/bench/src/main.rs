@@ -64,6 +64,7 @@ fn run(command: &BenchCommand) -> Result<ExitCode> {
         }
         BenchCommand::Counts => {
             runtime.block_on(fleet::check_counts())?;
+            runtime.block_on(hub_sim_run::check_counts())?;
             true
         }
         BenchCommand::Day(args) => {

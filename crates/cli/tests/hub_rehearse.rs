@@ -155,7 +155,7 @@ async fn the_commands_of_the_guide_run_with_the_right_to_list_alone() {
         .unwrap();
     let order = || kubectl(&["rehearse", "spring", "-n", "upgrades", "-o", "name"]);
     let granted = || async { Ok(order().code != Some(1)) };
-    testenv::hub::wait_until("the right to list", std::time::Duration::from_secs(60), granted)
+    testenv::hub::wait_until("the right to list", std::time::Duration::from_mins(1), granted)
         .await
         .unwrap();
     let shown = order();

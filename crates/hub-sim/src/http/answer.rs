@@ -50,17 +50,12 @@ impl Form {
                 text
             }
             Self::Metadata => {
-                let value = if managed_fields {
-                    object.full_value()
-                } else {
-                    object.value()
-                };
-                json!({
-                    "kind": "PartialObjectMetadata",
-                    "apiVersion": "meta.k8s.io/v1",
-                    "metadata": value.get("metadata"),
-                })
-                .to_string()
+                let mut text = String::from(
+                    "{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{",
+                );
+                object.write_metadata(&mut text, managed_fields);
+                text.push_str("}}");
+                text
             }
             Self::Table => {
                 let columns = hub.read(|state| table::columns(&state.collection(id).kind));

@@ -35,7 +35,14 @@ impl Writer<'_> {
         let Some(live) = self.live() else {
             return Err(ApiError::not_found(&self.kind, self.name));
         };
-        let mut next = live.full_value();
+        // Managers that a patch does not name stay out of it.
+        let before = live.value();
+        let names_managers = patch == PatchKind::Json || body.pointer("/metadata/managedFields").is_some();
+        let mut next = if names_managers {
+            live.full_value()
+        } else {
+            before.clone()
+        };
         match patch {
             PatchKind::Json => json_patch(&mut next, body)?,
             _ if !body.is_object() => return Err(ApiError::bad_request("Invalid JSON Patch")),
@@ -43,10 +50,10 @@ impl Writer<'_> {
             _ => merge_patch(&mut next, body),
         }
         self.read_patched(&mut next)?;
-        let managers = self.managers_after_update(&live, &mut next);
+        let managers = self.managers_after_update(&live, &before, &mut next);
         self.check_namespace(&mut next)?;
         self.check_name(&next)?;
-        self.change(&live, next, managers)
+        self.change(&live, before, next, managers)
     }
 
     fn apply(mut self, body: &Value) -> Result<Written, ApiError> {
@@ -66,7 +73,7 @@ impl Writer<'_> {
                 self.is_untidy = self.kind.is_custom && given.as_ref() != next.get("metadata");
                 next
             }
-            None => before,
+            None => before.clone(),
         };
         self.check_namespace(&mut next)?;
         let Some(live) = live else {
@@ -81,7 +88,7 @@ impl Writer<'_> {
             return self.insert(next, managers, false);
         };
         self.check_name(&next)?;
-        self.change(&live, next, managers)
+        self.change(&live, before, next, managers)
     }
 
     /// Whether a configuration can be applied at all.

@@ -34,11 +34,13 @@ impl Writer<'_> {
 
     /// Reads an object that a patch made.
     pub(super) fn read_patched(&mut self, object: &mut Value) -> Result<(), ApiError> {
-        let patched = object.to_string();
+        // Only refusals show what was patched.
+        let patched = (self.options.validation == FieldValidation::Strict).then(|| object.to_string());
         let unknown = self.check_patched_type(object).and_then(|()| self.coerce(object));
-        let unknown = unknown.map_err(|why| ApiError::invalid_patch(&patched, &why))?;
+        let unknown = unknown.map_err(|why| ApiError::invalid_patch(&object.to_string(), &why))?;
         match self.options.validation {
             FieldValidation::Strict if !unknown.is_empty() => {
+                let patched = patched.unwrap_or_default();
                 Err(ApiError::invalid_patch(&patched, &strict_error(&unknown)))
             }
             FieldValidation::Ignore => Ok(()),

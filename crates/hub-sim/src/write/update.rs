@@ -41,12 +41,13 @@ impl Writer<'_> {
             let managers = self.managers_of_new(&mut next);
             return self.insert(next, managers, false);
         };
-        let managers = self.managers_after_update(&live, &mut next);
-        self.change(&live, next, managers)
+        let before = live.value();
+        let managers = self.managers_after_update(&live, &before, &mut next);
+        self.change(&live, before, next, managers)
     }
 
     /// The managers after anything but an apply. A client may send managers of its own, or ask to forget all.
-    pub(super) fn managers_after_update(&self, live: &Object, next: &mut Value) -> Managers {
+    pub(super) fn managers_after_update(&self, live: &Object, before: &Value, next: &mut Value) -> Managers {
         let given = take_managed_fields(next);
         let known = match given {
             _ if !self.subresource.is_empty() => live.managers.clone(),
@@ -62,23 +63,23 @@ impl Writer<'_> {
             return known;
         }
         known.after_update(
-            &live.value(),
+            before,
             next,
             self.manager(Operation::Update),
             self.rules(&self.kind),
         )
     }
 
-    /// Checks and stores the new state of an object. An object that is unchanged keeps its revision; one that was only held by
+    /// Checks and stores the new state of an object, which was `before`. An object that is unchanged keeps its revision; one that was only held by
     /// finalizers is removed with the last of them.
     pub(super) fn change(
         self,
         live: &Arc<Object>,
+        before: Value,
         mut next: Value,
         managers: Managers,
     ) -> Result<Written, ApiError> {
         self.check_revision(&mut next, live)?;
-        let before = live.value();
         admit::keep_server_fields(&self.kind, &before, &mut next, self.subresource);
         validate::changed_object(&self.kind, self.name, &next, &before, self.subresource)?;
         if !self.is_status() {

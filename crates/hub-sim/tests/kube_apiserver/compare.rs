@@ -195,7 +195,7 @@ fn clean_status(status: &mut serde_json::Map<String, Value>) {
     let Some(Value::String(message)) = status.get_mut("message") else {
         return;
     };
-    if message.contains("in the precondition (") {
+    if message.contains("ResourceVersion in the precondition (") {
         *message = message
             .chars()
             .filter(|letter| !letter.is_ascii_digit())

@@ -85,7 +85,10 @@ async fn random_sequences_are_answered_as_by_a_real_api_server_and_every_fault_i
     hub.compact(hub.read(hub_sim::State::revision));
     let (one, two) = (fixed::revisions(&client).await, fixed::revisions(&real).await);
     assert_eq!(fixed::difference(&one, &two), None);
-    let (simulated, real) = (Server::new(client).await, Server::new(real).await);
+    let (simulated, real) = (
+        Server::new("simulated", client).await,
+        Server::new("real", real).await,
+    );
     let recorded = compare_all(&simulated, &real).await;
     drop((simulated, real));
     real_hub.stop().await.unwrap();
@@ -133,7 +136,7 @@ async fn compare_pinned_definitions(crds: &[Value], recorded: &[(u64, Recording)
     for crd in crds {
         hub.add_crd(crd).unwrap();
     }
-    let server = Server::new(client_of(&hub)).await;
+    let server = Server::new("pinned", client_of(&hub)).await;
     let (found, _) = first_difference(&server, recorded).await.unzip();
     assert_eq!(found, None, "with the pinned definitions");
 }
@@ -147,7 +150,7 @@ async fn notice_faults(crds: &[Value], recorded: &[(u64, Recording)]) {
             hub.add_crd(&mutation.definition(crd)).unwrap();
         }
         let client = Client::new(Mutant::new(&hub, *mutation), "default");
-        let server = Server::new(client).await;
+        let server = Server::new("faulty", client).await;
         match first_difference(&server, recorded).await {
             Some((_, number)) => println!("{mutation:?}: noticed by sequence {number}"),
             None => missed.push(*mutation),

@@ -1,6 +1,7 @@
 //! A sequence of requests: played on a server, recorded, and compared with what another server made of it.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use kube::Client;
 use serde_json::Value;
@@ -15,8 +16,12 @@ use crate::watches::Watches;
 /// One of so many sequences ends with its namespace, for which the real server takes its time.
 const NAMESPACE_ENDS: u64 = 250;
 
+/// Longest time for a request with all that must follow it.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+
 /// A server and its watches.
 pub struct Server {
+    name: &'static str,
     client: Client,
     watches: Watches,
 }
@@ -30,9 +35,13 @@ pub struct Recording {
 }
 
 impl Server {
-    pub async fn new(client: Client) -> Self {
+    pub async fn new(name: &'static str, client: Client) -> Self {
         let watches = Watches::start(&client).await;
-        Self { client, watches }
+        Self {
+            name,
+            client,
+            watches,
+        }
     }
 
     /// Plays the sequence of a seed.
@@ -43,9 +52,11 @@ impl Server {
         let mut kinds = BTreeSet::from([5]);
         for step in story(seed) {
             kinds.insert(step.kind);
-            answers.push(side.play(&step).await);
+            let played = tokio::time::timeout(MAX_WAIT, side.play(&step)).await;
+            answers.push(played.unwrap_or_else(|_| panic!("seed {seed}, {}: no end of {step:?}", self.name)));
         }
-        let events = side.events(&self.watches, &kinds).await;
+        let events = tokio::time::timeout(MAX_WAIT, side.events(&self.watches, &kinds)).await;
+        let events = events.unwrap_or_else(|_| panic!("seed {seed}, {}: no end of events", self.name));
         let end = if seed % NAMESPACE_ENDS == 7 {
             fixed::end_of_namespace(&mut side).await
         } else {
