@@ -38,8 +38,8 @@ fn collect(reports: &[Report], file: &str) -> Times {
     )
 }
 
-fn median(times: &Times, timed: Timed) -> (i64, Basis) {
-    let times = times.of(timed);
+fn median(times: &Times, step: Timed) -> (i64, Basis) {
+    let times = times.of(step);
     (times.samples.quantile(0.5).num_minutes(), times.basis)
 }
 
