@@ -7,9 +7,9 @@ use anyhow::{Context as _, Result, bail};
 use api::ManagedClustersUpgrade;
 use api::names::{ANNOTATION_STARTED_AT, FIELD_MANAGER, Step};
 use chrono::Utc;
-use controller::works::{ClusterFacts, Stamp, Templates, WorkFlags};
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind};
 use kube::{Client, ResourceExt as _};
+use resolve::works::{ClusterFacts, Stamp, Templates, WorkFlags};
 use serde_json::Value;
 use testenv::{FleetSpec, Hub, fleet};
 

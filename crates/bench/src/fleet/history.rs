@@ -9,11 +9,11 @@ use api::names::{
 };
 use api::report::MAX_ROWS;
 use api::{ManagedClustersUpgrade, ManagedClustersUpgradeReport};
-use controller::works::{Templates, WorkFlags};
 use e2e::testbed;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt as _};
+use resolve::works::{Templates, WorkFlags};
 use serde_json::{Value, json};
 use testenv::FleetSpec;
 

@@ -2,24 +2,27 @@
 //! write can be repeated safely: creations use fixed names and read the object once after a 409, and changes
 //! and deletions name the UID of the object.
 
+mod reports;
+
 use std::time::Duration;
 
+use api::ManagedClustersUpgradeStatus;
 use api::names::{ANNOTATION_OWNER, ANNOTATION_UPGRADE_UID, FIELD_MANAGER, LABEL_MCU_UID, Step};
-use api::views::{ManifestWork, Report, Upgrade};
+use api::views::{ManifestWork, Upgrade};
 use http::{HeaderMap, Method, Request, header};
 use http_body_util::BodyExt;
-use kube::api::{Api, DeleteParams};
+use kube::api::Api;
 use kube::client::Body;
 use kube::core::Status;
 use kube::core::response::StatusDetails;
 use kube::{Client, Error};
+use resolve::works::{ClusterFacts, Stamp};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
 
 use super::error::{WriteError, WriteErrorKind};
 use super::gate::Load;
 use super::{WorkParams, Write, WriteJob, WriteResult};
-use crate::works::{ClusterFacts, Stamp};
 
 /// Requests only the metadata of the object in the response, so that the object is not encoded, transferred
 /// and decoded again.
@@ -63,29 +66,24 @@ async fn write(client: &Client, job: &WriteJob) -> Result<WriteResult, Error> {
             cluster, step, patch, ..
         } => mark(client, cluster, *step, patch).await,
         Write::Delete {
-            cluster, step, uid, ..
-        } => delete(client, cluster, *step, uid).await,
+            cluster,
+            step,
+            uid,
+            version,
+            ..
+        } => delete(client, cluster, *step, (uid, *version)).await,
         Write::Read {
             cluster, step, owner, ..
         } => adopt(client, (&job.upgrade, owner), cluster, *step).await,
-        Write::Report { namespace, due, body } => report(client, namespace, &due.name, body.as_deref()).await,
+        Write::Report { namespace, due, body } => {
+            reports::write(client, namespace, due, body.as_deref()).await
+        }
         Write::Status {
             namespace,
             name,
+            version,
             status,
-        } => {
-            let body = json!({
-                "apiVersion": format!("{}/{}", api::GROUP, api::VERSION),
-                "kind": "ManagedClustersUpgrade",
-                "metadata": {"name": &**name, "namespace": &**namespace, "uid": &*job.upgrade},
-                "status": status,
-            });
-            let uri = format!(
-                "{}/status?fieldManager={FIELD_MANAGER}&force=true",
-                upgrade_uri(namespace, name)
-            );
-            patch(client, &uri, APPLY_PATCH, &body).await.map(upgrade)
-        }
+        } => write_status(client, (namespace, name), (&job.upgrade, version), status).await,
         Write::Finalizers {
             namespace,
             name,
@@ -108,6 +106,33 @@ async fn write(client: &Client, job: &WriteJob) -> Result<WriteResult, Error> {
             let uri = format!("{}?fieldManager={FIELD_MANAGER}", upgrade_uri(namespace, name));
             self::patch(client, &uri, MERGE_PATCH, patch).await.map(upgrade)
         }
+    }
+}
+
+/// Writes the status of an upgrade, if the hub holds the given version of it.
+async fn write_status(
+    client: &Client,
+    (namespace, name): (&str, &str),
+    (uid, version): (&str, &str),
+    status: &ManagedClustersUpgradeStatus,
+) -> Result<WriteResult, Error> {
+    let body = json!({
+        "apiVersion": format!("{}/{}", api::GROUP, api::VERSION),
+        "kind": "ManagedClustersUpgrade",
+        "metadata": {"name": name, "namespace": namespace, "uid": uid, "resourceVersion": version},
+        "status": status,
+    });
+    let uri = format!(
+        "{}/status?fieldManager={FIELD_MANAGER}&force=true",
+        upgrade_uri(namespace, name)
+    );
+    match patch(client, &uri, APPLY_PATCH, &body).await {
+        Err(Error::Api(status)) if status.is_conflict() => {
+            let upgrades: Api<Upgrade> = Api::namespaced(client.clone(), namespace);
+            let found = upgrades.get_opt(name).await?;
+            Ok(WriteResult::UpgradeChanged(found.map(Box::new)))
+        }
+        result => result.map(upgrade),
     }
 }
 
@@ -330,13 +355,18 @@ async fn mark(
     }
 }
 
-async fn delete(client: &Client, cluster: &str, step: Step, uid: &str) -> Result<WriteResult, Error> {
+async fn delete(
+    client: &Client,
+    cluster: &str,
+    step: Step,
+    (uid, version): (&str, Option<u64>),
+) -> Result<WriteResult, Error> {
     let name = step.work_name(cluster);
     let options = json!({
         "apiVersion": "v1",
         "kind": "DeleteOptions",
         "propagationPolicy": "Background",
-        "preconditions": {"uid": uid},
+        "preconditions": {"uid": uid, "resourceVersion": version.map(|version| version.to_string())},
     });
     let delete = Request::builder()
         .method(Method::DELETE)
@@ -354,8 +384,9 @@ async fn delete(client: &Client, cluster: &str, step: Step, uid: &str) -> Result
                 return Ok(WriteResult::Gone);
             };
             let meta = &work.metadata;
-            if meta.uid.as_deref() != Some(uid) {
-                // Another object has this name now.
+            let changed = version.is_some_and(|version| meta.resource_version != Some(version.to_string()));
+            if meta.uid.as_deref() != Some(uid) || (changed && meta.deletion_timestamp.is_none()) {
+                // Another object has this name now, or the object has changed. The next plan decides again.
                 return Ok(WriteResult::Work(Box::new(work)));
             }
             // The object is the right one, and the deletion was rejected for another reason.
@@ -367,43 +398,6 @@ async fn delete(client: &Client, cluster: &str, step: Step, uid: &str) -> Result
         }
         Err(error) => Err(error),
     }
-}
-
-async fn report(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    body: Option<&[u8]>,
-) -> Result<WriteResult, Error> {
-    let api: Api<Report> = Api::namespaced(client.clone(), namespace);
-    let Some(body) = body else {
-        return match api.delete(name, &DeleteParams::default()).await {
-            Ok(_) => Ok(WriteResult::Report(0)),
-            Err(Error::Api(status)) if status.is_not_found() => Ok(WriteResult::Report(0)),
-            Err(error) => Err(error),
-        };
-    };
-    let uri = format!(
-        "/apis/{}/{}/namespaces/{namespace}/managedclustersupgradereports/{name}?fieldManager={FIELD_MANAGER}&force=true",
-        api::GROUP,
-        api::VERSION
-    );
-    let apply = Request::builder()
-        .method(Method::PATCH)
-        .uri(uri)
-        .header(header::CONTENT_TYPE, APPLY_PATCH)
-        .header(header::ACCEPT, METADATA)
-        .body(body.to_vec())
-        .map_err(|error| Error::Service(error.into()))?;
-    let written: kube::core::PartialObjectMeta<Report> = match request(client, apply).await {
-        Err(Error::Api(status)) if is_invalid(&status) => return Ok(refused_rows(&status)),
-        answer => answer?,
-    };
-    let version = written
-        .metadata
-        .resource_version
-        .and_then(|text| text.parse().ok());
-    Ok(WriteResult::Report(version.unwrap_or(0)))
 }
 
 /// The result of a write for which there is nothing to send.
@@ -442,52 +436,22 @@ fn what_is_invalid(status: &Status) -> String {
         .to_owned()
 }
 
-/// Which rows of a report the hub rejected, if the message names them by fields such as `rows[17].revision`.
-fn refused_rows(status: &Status) -> WriteResult {
-    let causes = status.details.as_ref().map(|details| details.causes.as_slice());
-    let fields: Vec<&str> = causes
-        .unwrap_or_default()
-        .iter()
-        .map(|cause| cause.field.as_str())
-        .filter(|field| !field.is_empty())
-        .collect();
-    let position = |field: &&str| {
-        let (number, _) = field
-            .trim_start_matches('.')
-            .strip_prefix("rows[")?
-            .split_once(']')?;
-        number.parse().ok()
-    };
-    let mut rows: Vec<usize> = fields.iter().filter_map(position).collect();
-    rows.sort_unstable();
-    rows.dedup();
-    let about_rows = fields.is_empty() || fields.iter().any(|field| field.contains("rows"));
-    WriteResult::ReportRefused {
-        text: what_is_invalid(status),
-        rows,
-        about_rows,
-    }
-}
-
 /// Converts an error to a result.
 fn classify(error: &Error) -> WriteResult {
     let failed = |message: String| WriteResult::Failed(WriteError::new(WriteErrorKind::of(error), message));
     let Error::Api(status) = error else {
         return failed(error.to_string());
     };
-    if is_namespace_gone(status) {
-        return WriteResult::NamespaceGone;
+    if is_namespace_terminating(status) {
+        return WriteResult::NamespaceTerminating;
     }
     if is_namespace_missing(status) {
-        return failed(
-            "the namespace of the cluster does not exist; OCM creates it when the cluster joins the hub"
-                .to_owned(),
-        );
+        return WriteResult::NamespaceMissing;
     }
     failed(format!("{} ({})", status.message, status.code))
 }
 
-fn is_namespace_gone(status: &Status) -> bool {
+fn is_namespace_terminating(status: &Status) -> bool {
     let causes = status
         .details
         .as_ref()

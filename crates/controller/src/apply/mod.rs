@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use api::ManagedClustersUpgradeStatus;
 use api::names::Step;
-use api::views::{ManifestWork, Upgrade};
+use api::views::{ManifestWork, Report, Upgrade};
 use chrono::{DateTime, Utc};
 use rollout::Attempt;
 
@@ -21,9 +21,9 @@ pub use execute::{carry_out, execute};
 pub use gate::Load;
 use observe::index::Uid;
 pub use queue::{Priority, WriteQueue};
+use resolve::spec::ResolvedSpec;
 
-use crate::report::shard::ShardWrite;
-use crate::spec::ResolvedSpec;
+use crate::report::shard::{ShardWrite, StoredReport};
 
 /// One write with everything that is needed to execute it.
 #[derive(Debug)]
@@ -92,6 +92,8 @@ pub enum Write {
         step: Step,
         /// UID of the object to delete.
         uid: Arc<str>,
+        /// Resource version of the object to delete, if only that one may be deleted.
+        version: Option<u64>,
         /// The deletion stops a running step instead of cleaning up after a finished one.
         halt: bool,
     },
@@ -113,7 +115,7 @@ pub enum Write {
         /// Namespace of the upgrade.
         namespace: Arc<str>,
         /// The shard.
-        due: ShardWrite,
+        due: Box<ShardWrite>,
         /// The report as JSON; `None` deletes it.
         body: Option<Vec<u8>>,
     },
@@ -123,6 +125,8 @@ pub enum Write {
         namespace: Arc<str>,
         /// Name of the upgrade.
         name: Arc<str>,
+        /// Resource version of the object whose status is replaced.
+        version: String,
         /// The status.
         status: Box<ManagedClustersUpgradeStatus>,
     },
@@ -210,11 +214,19 @@ pub enum WriteResult {
         about_rows: bool,
     },
     /// The cluster's namespace is terminating.
-    NamespaceGone,
+    NamespaceTerminating,
+    /// The cluster's namespace does not exist.
+    NamespaceMissing,
     /// The upgrade now has this content.
     Upgrade(Box<Upgrade>),
-    /// The report was written and has this resource version.
-    Report(u64),
+    /// The hub holds another version of the upgrade than the one to be changed: this one, or none.
+    UpgradeChanged(Option<Box<Upgrade>>),
+    /// The report was written, and this is the result.
+    Report(StoredReport),
+    /// The report does not exist any more.
+    ReportDeleted,
+    /// The hub holds another copy of the report than the one to be replaced: this one, or none.
+    ReportChanged(Option<Box<Report>>),
     /// The write was not sent because this replica is not the leader.
     NotLeading,
     /// The write was sent, but the term ended before the response arrived. It may have taken effect, or may

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::apply::{WorkParams, Write, WriteJob};
 use crate::clock;
 use crate::reconcile::request::PlanRequest;
-use crate::report::shard::ShardWrite;
+use crate::report::shard::{ShardWrite, StoredReport};
 use crate::report::text::for_yaml;
 use crate::state::upgrade::UpgradeEntry;
 
@@ -116,11 +116,22 @@ fn write_of(
         Operation::Read { .. } => read(entry, index, cluster, step, now),
         Operation::Delete { why, .. } => Write::Delete {
             uid: uid()?,
+            version: kept_version(index, &cluster, step, *why),
             cluster,
             step,
             halt: matches!(why, DeleteReason::LeftSelection | DeleteReason::UpgradeDeleted),
         },
     })
+}
+
+/// The version of a work that may only be deleted as it is known: the platform work of a finished cluster, which another
+/// upgrade may be taking over at this moment (`docs/design/rules.md#platform-work-kept`).
+fn kept_version(index: &Index, cluster: &str, step: Step, why: DeleteReason) -> Option<u64> {
+    let is_halt = matches!(why, DeleteReason::LeftSelection | DeleteReason::UpgradeDeleted);
+    let view = index
+        .work_of(cluster, step)
+        .filter(|_| step == Step::Platform && !is_halt);
+    view.map(|view| view.version)
 }
 
 fn read(
@@ -147,6 +158,7 @@ pub(crate) fn status_job(entry: &UpgradeEntry, status: api::ManagedClustersUpgra
     let write = Write::Status {
         namespace: Arc::clone(&entry.namespace),
         name: Arc::clone(&entry.name),
+        version: entry.object.metadata.resource_version.clone().unwrap_or_default(),
         status: Box::new(status),
     };
     WriteJob {
@@ -158,7 +170,7 @@ pub(crate) fn status_job(entry: &UpgradeEntry, status: api::ManagedClustersUpgra
 pub(crate) fn report_job(entry: &UpgradeEntry, due: ShardWrite) -> WriteJob {
     let group = format!("{}/{}", api::GROUP, api::VERSION);
     let body = (!due.rows.is_empty()).then(|| {
-        let head = json!({
+        let mut head = json!({
             "apiVersion": group,
             "kind": "ManagedClustersUpgradeReport",
             "metadata": {
@@ -175,6 +187,10 @@ pub(crate) fn report_job(entry: &UpgradeEntry, due: ShardWrite) -> WriteJob {
                 }],
             },
         });
+        if let Some(StoredReport { uid, version }) = &due.replaces {
+            head["metadata"]["uid"] = json!(&**uid);
+            head["metadata"]["resourceVersion"] = json!(version.to_string());
+        }
         // The rows are added as text because kept rows are written back byte for byte.
         let rows = serde_json::to_string(&due.rows).unwrap_or_else(|_| "null".to_owned());
         let head = head.to_string();
@@ -183,7 +199,7 @@ pub(crate) fn report_job(entry: &UpgradeEntry, due: ShardWrite) -> WriteJob {
     });
     let write = Write::Report {
         namespace: Arc::clone(&entry.namespace),
-        due,
+        due: Box::new(due),
         body,
     };
     WriteJob {

@@ -79,7 +79,7 @@ pub(super) fn merge(target: &mut Value, patch: &Value, field: &str) {
                 .unwrap_or_default();
             map.insert(
                 name.clone(),
-                list(have, items, order, Merge::of(field, name)).into(),
+                list(&have, items, order, Merge::of(field, name)).into(),
             );
         } else {
             // A directive about what does not exist says nothing.
@@ -106,18 +106,18 @@ fn directives(map: &mut Map<String, Value>, patch: &Map<String, Value>, field: &
         {
             map.insert(
                 name.to_owned(),
-                list(have, &[], Some(items), Merge::of(field, name)).into(),
+                list(&have, &[], Some(items), Merge::of(field, name)).into(),
             );
         }
     }
 }
 
 /// Merges a list. Items of the patch come in its order, and before those that only the object has unless these stood before.
-fn list(have: Vec<Value>, patch: &[Value], order: Option<&Vec<Value>>, how: Merge) -> Vec<Value> {
+fn list(have: &[Value], patch: &[Value], order: Option<&Vec<Value>>, how: Merge) -> Vec<Value> {
     if matches!(how, Merge::Replace) {
         return patch.to_vec();
     }
-    let mut merged = have.clone();
+    let mut merged = have.to_vec();
     for item in patch {
         let found = merged.iter_mut().find(|one| how.is_same(one, item));
         let is_gone = item.get(PATCH).and_then(Value::as_str) == Some("delete");
@@ -137,7 +137,7 @@ fn list(have: Vec<Value>, patch: &[Value], order: Option<&Vec<Value>>, how: Merg
     let (mut patched, mut others) = (patched.into_iter().peekable(), others.into_iter().peekable());
     let mut sorted = Vec::new();
     while let (Some(one), Some(other)) = (patched.peek(), others.peek()) {
-        let is_before = match (place(&have, other), place(&have, one)) {
+        let is_before = match (place(have, other), place(have, one)) {
             (Some(other), Some(one)) => other < one,
             _ => false,
         };

@@ -81,6 +81,18 @@ fn request(number: usize, target: &Target) -> Odd {
             JSON,
             with(&["metadata", "resourceVersion"], "abc".into()),
         ),
+        _ => other_request(number, (object, collection), valid, with),
+    }
+}
+
+/// The requests from the thirteenth on.
+fn other_request(
+    number: usize,
+    (object, collection): (String, String),
+    valid: Value,
+    with: impl Fn(&[&str], Value) -> Value,
+) -> Odd {
+    match number {
         13 => (
             Method::GET,
             format!("{collection}?labelSelector=a+in+("),

@@ -5,14 +5,14 @@ use chrono::TimeDelta;
 use http::Response;
 use http_body_util::BodyExt;
 use kube::client::Body;
+use resolve::spec::{self, ResolvedSpec};
+use resolve::works::WorkFlags;
 use rollout::Attempt;
 use serde_json::Value;
 use tower::service_fn;
 
 use super::*;
 use crate::fixture;
-use crate::spec::{self, ResolvedSpec};
-use crate::works::WorkFlags;
 
 /// A request that the hub received.
 #[derive(Clone, Debug)]
@@ -123,6 +123,7 @@ fn delete() -> WriteJob {
         cluster: Arc::from("c1"),
         step: Step::Platform,
         uid: Arc::from("w1"),
+        version: None,
         halt: false,
     })
 }
@@ -258,7 +259,7 @@ async fn a_lost_answer_is_a_failure_and_the_next_try_adopts() {
 }
 
 #[tokio::test]
-async fn a_terminating_namespace_takes_the_cluster_out_and_a_missing_one_is_an_error() {
+async fn a_terminating_namespace_and_a_missing_one_are_told_apart() {
     let terminating = status(
         403,
         "Forbidden",
@@ -266,7 +267,7 @@ async fn a_terminating_namespace_takes_the_cluster_out_and_a_missing_one_is_an_e
         &json!({"kind": "manifestworks", "causes": [{"reason": "NamespaceTerminating", "message": "…", "field": "metadata.namespace"}]}),
     );
     let (outcome, _) = run(&create(), vec![terminating]).await;
-    assert!(matches!(outcome, WriteResult::NamespaceGone));
+    assert!(matches!(outcome, WriteResult::NamespaceTerminating));
     let missing = status(
         404,
         "NotFound",
@@ -274,7 +275,7 @@ async fn a_terminating_namespace_takes_the_cluster_out_and_a_missing_one_is_an_e
         &json!({"kind": "namespaces", "name": "c1"}),
     );
     let (outcome, _) = run(&create(), vec![missing]).await;
-    assert!(failure(&outcome).contains("namespace of the cluster does not exist"));
+    assert!(matches!(outcome, WriteResult::NamespaceMissing));
 }
 
 #[tokio::test]
@@ -381,6 +382,45 @@ async fn a_successor_under_the_name_is_not_deleted_but_looked_at() {
 }
 
 #[tokio::test]
+async fn a_work_that_changed_meanwhile_is_not_deleted_but_looked_at() {
+    let delete = || {
+        job(Write::Delete {
+            cluster: Arc::from("c1"),
+            step: Step::Platform,
+            uid: Arc::from("w1"),
+            version: Some(7),
+            halt: false,
+        })
+    };
+    let conflict = || {
+        status(
+            409,
+            "Conflict",
+            "the resourceVersion in the precondition does not match",
+            &json!({}),
+        )
+    };
+    let found = |version: &str, terminating: bool| {
+        let mut meta =
+            json!({"name": "c1-cluster-upgrade", "namespace": "c1", "uid": "w1", "resourceVersion": version});
+        if terminating {
+            meta["deletionTimestamp"] = json!("2026-03-01T10:00:00Z");
+        }
+        Answer::Said(200, json!({"metadata": meta}))
+    };
+    let (outcome, hub) = run(&delete(), vec![conflict(), found("8", false)]).await;
+    assert!(matches!(outcome, WriteResult::Work(_)), "{outcome:?}");
+    assert_eq!(
+        hub.asked()[0].body["preconditions"],
+        json!({"uid": "w1", "resourceVersion": "7"})
+    );
+    let (outcome, _) = run(&delete(), vec![conflict(), found("8", true)]).await;
+    assert!(matches!(outcome, WriteResult::DeletionAccepted), "{outcome:?}");
+    let (outcome, _) = run(&delete(), vec![conflict(), found("7", false)]).await;
+    assert!(matches!(outcome, WriteResult::Failed(_)), "{outcome:?}");
+}
+
+#[tokio::test]
 async fn an_update_in_place_is_a_forced_apply_for_the_object_it_means() {
     let write = || Write::Update {
         cluster: Arc::from("c1"),
@@ -414,92 +454,29 @@ async fn the_note_of_a_soak_on_a_work_that_is_gone_says_so() {
     assert!(matches!(outcome, WriteResult::Gone));
 }
 
-/// A shard that is due, with or without a row.
-fn due(row: bool) -> crate::report::shard::ShardWrite {
-    use std::time::{Duration, Instant};
-    let now = Instant::now();
-    let mut rows = crate::report::rows::Rows::new(&Arc::from("mcu"));
-    let plan = rollout::Plan {
-        clusters: vec![rollout::ClusterState {
-            name: Arc::from("c1"),
-            record: Arc::new(rollout::testing::record(rollout::Phase::Pending).into()),
-            urgent: true,
-            starting: false,
-        }],
-        ..rollout::Plan::default()
-    };
-    let policy = rollout::testing::policy().build();
-    rows.commit(&plan, &policy, now, |_| (false, false));
-    let first = rows.due(now).remove(0);
-    if row {
-        return first;
-    }
-    rows.wrote(first, Some(1), now);
-    let dropped = rollout::Plan {
-        dropped: vec![Arc::from("c1")],
-        ..rollout::Plan::default()
-    };
-    rows.commit(&dropped, &policy, now, |_| (false, false));
-    rows.due(now + Duration::from_secs(2)).remove(0)
-}
-
-fn report(due: crate::report::shard::ShardWrite) -> WriteJob {
-    let body = (!due.rows.is_empty()).then(|| json!({"rows": due.rows}).to_string().into_bytes());
-    job(Write::Report {
-        namespace: Arc::from("ns"),
-        due,
-        body,
-    })
-}
-
-#[tokio::test]
-async fn a_report_is_written_by_one_apply_and_its_version_read() {
-    let answer = json!({
-        "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgradeReport",
-        "metadata": {"name": "mcu-report-1", "namespace": "ns", "resourceVersion": "42"},
-    });
-    let (outcome, hub) = run(&report(due(true)), vec![Answer::Said(200, answer)]).await;
-    assert!(matches!(outcome, WriteResult::Report(42)), "{outcome:?}");
-    let asked = hub.asked().remove(0);
-    assert_eq!(
-        (asked.method.as_str(), asked.content.as_str()),
-        ("PATCH", "application/apply-patch+yaml")
-    );
-    assert!(
-        asked
-            .uri
-            .contains("/namespaces/ns/managedclustersupgradereports/mcu-report-1?")
-    );
-    assert_eq!(asked.body["rows"][0]["cluster"], "c1");
-}
-
-#[tokio::test]
-async fn a_report_without_rows_is_deleted_also_when_it_is_gone_already() {
-    let success = Answer::Said(
-        200,
-        json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}),
-    );
-    for answer in [success, not_found()] {
-        let (outcome, hub) = run(&report(due(false)), vec![answer]).await;
-        assert!(matches!(outcome, WriteResult::Report(0)), "{outcome:?}");
-        assert_eq!(hub.calls(), ["DELETE"]);
-    }
-}
-
 #[tokio::test]
 async fn a_status_is_applied_to_the_object_it_means() {
-    let write = Write::Status {
+    let write = || Write::Status {
         namespace: Arc::from("ns"),
         name: Arc::from("mcu"),
+        version: "5".to_owned(),
         status: Box::default(),
     };
     let answer = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgrade",
         "metadata": {"name": "mcu", "namespace": "ns", "uid": UID, "resourceVersion": "6"}});
-    let (outcome, hub) = run(&job(write), vec![Answer::Said(200, answer)]).await;
+    let (outcome, hub) = run(&job(write()), vec![Answer::Said(200, answer.clone())]).await;
     assert!(matches!(outcome, WriteResult::Upgrade(_)));
     let asked = hub.asked().remove(0);
     assert!(asked.uri.contains("/managedclustersupgrades/mcu/status?"));
     assert_eq!(asked.body["metadata"]["uid"], UID);
+    assert_eq!(asked.body["metadata"]["resourceVersion"], "5");
+    let conflict = status(409, "Conflict", "the object has been modified", &json!({}));
+    let (outcome, hub) = run(&job(write()), vec![conflict, Answer::Said(200, answer)]).await;
+    assert!(
+        matches!(outcome, WriteResult::UpgradeChanged(Some(_))),
+        "{outcome:?}"
+    );
+    assert_eq!(hub.calls(), ["PATCH", "GET"]);
 }
 
 #[tokio::test]
@@ -578,3 +555,4 @@ async fn a_read_says_what_is_under_the_name() {
 }
 
 mod answers;
+mod reports;

@@ -3,6 +3,7 @@ use std::time::{Duration, Instant};
 
 use observe::index::Change;
 use observe::writes::LASTING_AFTER;
+use resolve::works::WorkFlags;
 use rollout::Phase;
 use rollout::testing::record;
 use serde_json::json;
@@ -11,7 +12,6 @@ use super::*;
 use crate::apply::{WriteError, WriteErrorKind};
 use crate::fixture::{Given, context, note, upgrade, work};
 use crate::state::upgrade::UpgradeEntry;
-use crate::works::WorkFlags;
 
 fn cluster() -> Arc<str> {
     Arc::from("c1")
@@ -65,6 +65,7 @@ fn delete() -> Write {
         cluster: cluster(),
         step: Step::Platform,
         uid: Arc::from("c1-cluster-upgrade-u1"),
+        version: None,
         halt: false,
     }
 }
@@ -158,7 +159,7 @@ fn a_refused_work_stands_in_the_way_until_the_spec_changes() {
         let refused = BlockerKind::Refused(Arc::from("spec.x: is bad"));
         assert_eq!(entry.blockers[&key()].kind, refused);
         let view = upgrade("u1", &["c1"]).view();
-        let edited = crate::spec::resolve_spec(&view, &WorkFlags::default(), TimeDelta::zero());
+        let edited = resolve::spec::resolve_spec(&view, &WorkFlags::default(), TimeDelta::zero());
         entry.set_spec(edited, true);
         assert!(entry.blockers.is_empty(), "the new spec may do");
         entry.begin(&cluster(), true);
@@ -224,7 +225,7 @@ fn a_foreign_work_stays_in_the_way_of_an_edited_spec() {
     answered(&context, create(&context), &WriteResult::Foreign);
     with_entry(&context, |entry| {
         let view = upgrade("u1", &["c1"]).view();
-        let edited = crate::spec::resolve_spec(&view, &WorkFlags::default(), TimeDelta::zero());
+        let edited = resolve::spec::resolve_spec(&view, &WorkFlags::default(), TimeDelta::zero());
         entry.set_spec(edited, true);
         assert_eq!(entry.blockers.len(), 1);
     });
@@ -234,9 +235,41 @@ fn a_foreign_work_stays_in_the_way_of_an_edited_spec() {
 fn a_missing_namespace_takes_the_cluster_out_whatever_was_written() {
     for write in [create(&writing()), delete()] {
         let context = writing();
-        answered(&context, write, &WriteResult::NamespaceGone);
+        answered(&context, write, &WriteResult::NamespaceTerminating);
         with_entry(&context, |entry| {
             assert!(entry.missing.contains_key(&cluster()));
+        });
+    }
+}
+
+#[test]
+fn a_cluster_that_has_begun_is_out_when_its_namespace_does_not_exist() {
+    for phase in [
+        Phase::PreAction,
+        Phase::Partial,
+        Phase::Soaking,
+        Phase::PostAction,
+    ] {
+        let context = writing();
+        with_entry(&context, |entry| note(entry, "c1", record(phase)));
+        answered(&context, create(&context), &WriteResult::NamespaceMissing);
+        with_entry(&context, |entry| {
+            assert!(entry.missing.contains_key(&cluster()), "{phase}");
+            assert!(entry.backoff.get(&cluster()).is_none(), "{phase}");
+        });
+    }
+}
+
+#[test]
+fn a_cluster_that_waits_is_told_that_its_namespace_does_not_exist() {
+    for phase in [Phase::Pending, Phase::Blocked] {
+        let context = writing();
+        with_entry(&context, |entry| note(entry, "c1", record(phase)));
+        answered(&context, create(&context), &WriteResult::NamespaceMissing);
+        with_entry(&context, |entry| {
+            assert!(!entry.missing.contains_key(&cluster()), "{phase}");
+            let text = &entry.backoff[&cluster()].text;
+            assert!(text.contains("namespace of the cluster does not exist"), "{text}");
         });
     }
 }
@@ -311,10 +344,10 @@ fn an_answer_to_a_report_of_an_earlier_term_is_let_pass() {
     });
     let write = Write::Report {
         namespace: Arc::from("ns"),
-        due,
+        due: Box::new(due),
         body: None,
     };
-    answered(&context, write, &WriteResult::Report(5));
+    answered(&context, write, &WriteResult::Report(crate::fixture::stored(5)));
     with_entry(&context, |entry| assert!(entry.rows.all().is_empty()));
 }
 
@@ -327,10 +360,10 @@ fn a_written_record_is_news_for_the_planner() {
     });
     let write = Write::Report {
         namespace: Arc::from("ns"),
-        due,
+        due: Box::new(due),
         body: None,
     };
-    answered(&context, write, &WriteResult::Report(5));
+    answered(&context, write, &WriteResult::Report(crate::fixture::stored(5)));
     with_entry(&context, |entry| {
         assert!(entry.dirty);
         assert!(entry.rows.get("c1").unwrap().written.is_some());
@@ -399,6 +432,7 @@ fn a_status_counts_as_written_only_when_the_hub_said_so() {
         let write = Write::Status {
             namespace: Arc::from("ns"),
             name: Arc::from("u1"),
+            version: "1".to_owned(),
             status: Box::new(due),
         };
         answered(&context, write, &outcome);
@@ -500,3 +534,31 @@ fn only_a_deletion_that_the_hub_has_taken_leaves_the_work_doomed() {
 }
 
 mod unsettled;
+
+/// Otherwise an upgrade that waits for the cluster would wait until something else happens.
+#[test]
+fn upgrades_that_wait_for_a_cluster_are_woken_when_the_writes_of_its_owner_are_settled() {
+    let context = writing();
+    let write = create(&context);
+    let Write::Create { params, .. } = &write else {
+        panic!("a creation");
+    };
+    let attempt = params.attempt.clone();
+    context.with(|state| {
+        state.apply_upgrade(upgrade("u2", &["c1"]).view());
+        let waiting = state.upgrades.get_mut("u2").unwrap();
+        waiting.has_conflicts = true;
+        waiting.dirty = false;
+    });
+    let is_woken = || context.with(|state| state.upgrades["u2"].dirty);
+    with_entry(&context, |entry| {
+        let unknown = WriteResult::Failed(WriteError::new(WriteErrorKind::Timeout, "no response"));
+        let now = chrono::DateTime::UNIX_EPOCH;
+        entry.record_certainty(&cluster(), Step::Platform, &attempt, &unknown, now);
+        assert_eq!(entry.unsettled.len(), 1);
+    });
+    assert!(!is_woken());
+    answered(&context, write, &WriteResult::Refused("it is invalid".to_owned()));
+    with_entry(&context, |entry| assert!(entry.unsettled.is_empty()));
+    assert!(is_woken());
+}

@@ -1,4 +1,5 @@
-use serde_json::json;
+use api::time::to_rfc3339;
+use serde_json::{Value, json};
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Decodes one object as far as possible.
+//! Decodes one object as far as possible, because one malformed object must not hide the others of a list.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,8 @@ struct Outline<'a> {
 /// The object, and whether all of it was decoded. If it cannot be decoded, it consists of its readable
 /// metadata, and its other parts are marked as unreadable. `None` if even that does not result in an object
 /// of the kind.
-pub(super) fn object<K: DeserializeOwned>(text: &str) -> (Option<K>, bool) {
+#[must_use]
+pub fn object<K: DeserializeOwned>(text: &str) -> (Option<K>, bool) {
     match serde_json::from_str(text) {
         Ok(object) => (Some(object), true),
         Err(_) => (outlined(text), false),
@@ -56,7 +57,8 @@ fn outlined<K: DeserializeOwned>(text: &str) -> Option<K> {
 }
 
 /// The resource version of an object whose other fields do not matter.
-pub(super) fn version(text: &str) -> Option<String> {
+#[must_use]
+pub fn version(text: &str) -> Option<String> {
     let raw = metadata(text).remove("resourceVersion")?;
     serde_json::from_str(raw.get()).ok()
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use api::ManagedClustersUpgradeSpec;
 use api::lenient::Lenient;
 use api::names::{ANNOTATION_RETRY_FAILED, Step};
+use api::text::is_not_yaml;
 use api::validate::{self, SpecViolation, parse_duration, parse_limit};
 use api::views::{MAX_FINALIZERS, Upgrade};
 use chrono::TimeDelta;
 use rollout::{Hold, Policy};
 use sha2::{Digest, Sha256};
 
-use crate::report::text::is_not_yaml;
 use crate::works::{Templates, WorkFlags};
 
 /// How much longer than operatorsUpgradeTimeout the approval Job may run (its activeDeadlineSeconds).

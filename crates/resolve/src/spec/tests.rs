@@ -2,15 +2,28 @@ use rollout::Limit;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::{Given, upgrade};
+
+/// A spec that selects `clusters` by name and asks for a platform upgrade only.
+fn simple(clusters: &[&str]) -> Value {
+    json!({
+        "clusterSelector": {"matchExpressions": [{"key": "name", "operator": "In", "values": clusters}]},
+        "clusterVersion": {"channel": "stable-4.12", "version": "4.12.0"},
+    })
+}
+
+fn view(spec: &Value, retry: &str) -> Upgrade {
+    serde_json::from_value(json!({
+        "metadata": {
+            "name": "u1", "namespace": "ns", "uid": "u1", "generation": 1,
+            "annotations": {ANNOTATION_RETRY_FAILED: retry},
+        },
+        "spec": spec,
+    }))
+    .unwrap()
+}
 
 fn made(spec: Value) -> Result<ResolvedSpec, Vec<SpecViolation>> {
-    let view = Given {
-        spec,
-        ..upgrade("u1", &["c1"])
-    }
-    .view();
-    resolve_spec(&view, &WorkFlags::default(), TimeDelta::seconds(30))
+    resolve_spec(&view(&spec, ""), &WorkFlags::default(), TimeDelta::seconds(30))
 }
 
 fn refused(spec: Value) -> String {
@@ -24,7 +37,7 @@ fn refused(spec: Value) -> String {
 
 #[test]
 fn defaults_hold_when_the_strategy_is_omitted() {
-    let policy = made(crate::fixture::spec(&["c1"])).unwrap().policy;
+    let policy = made(simple(&["c1"])).unwrap().policy;
     assert_eq!(policy.max_concurrency, Limit::Count(10));
     assert_eq!(policy.cluster_timeout, TimeDelta::hours(3));
     assert_eq!(
@@ -40,7 +53,7 @@ fn defaults_hold_when_the_strategy_is_omitted() {
 #[test]
 fn a_downgrade_is_allowed_without_a_new_revision() {
     let made = |allowed: Value| {
-        let mut spec = crate::fixture::spec(&["c1"]);
+        let mut spec = simple(&["c1"]);
         spec["clusterVersion"]["allowDowngrade"] = allowed;
         made(spec).unwrap()
     };
@@ -54,7 +67,7 @@ fn a_downgrade_is_allowed_without_a_new_revision() {
 
 #[test]
 fn the_strategy_is_broken_down() {
-    let mut spec = crate::fixture::spec(&["c1"]);
+    let mut spec = simple(&["c1"]);
     spec["paused"] = json!(true);
     spec["upgradeStrategy"] = json!({
         "maxConcurrency": "25%", "maxFailures": 2, "minSuccessTime": "1h30m", "clusterUpgradeTimeout": "90m",
@@ -77,7 +90,7 @@ fn a_spec_that_is_absent_or_of_another_shape_is_refused_with_its_field() {
 
 #[test]
 fn broken_rules_are_told_by_field() {
-    let mut spec = crate::fixture::spec(&["c1"]);
+    let mut spec = simple(&["c1"]);
     spec["clusterVersion"]["version"] = json!("v4.12");
     spec["upgradeStrategy"] = json!({"maxConcurrency": 0, "clusterUpgradeTimeout": "2d"});
     let text = refused(spec);
@@ -92,24 +105,19 @@ fn broken_rules_are_told_by_field() {
 
 #[test]
 fn only_requested_steps_have_a_hash_and_what_is_done_to_clusters_makes_the_revision() {
-    let plain = made(crate::fixture::spec(&["c1"])).unwrap().policy;
+    let plain = made(simple(&["c1"])).unwrap().policy;
     let wanted: Vec<bool> = rollout::Step::ALL.iter().map(|step| plain.wants(*step)).collect();
     assert_eq!(wanted, [false, true, false, false]);
 
-    let other_selection = made(crate::fixture::spec(&["c2"])).unwrap().policy;
+    let other_selection = made(simple(&["c2"])).unwrap().policy;
     assert_eq!(plain.revision, other_selection.revision);
-    let mut spec = crate::fixture::spec(&["c1"]);
+    let mut spec = simple(&["c1"]);
     spec["clusterVersion"]["version"] = json!("4.12.1");
     assert_ne!(plain.revision, made(spec).unwrap().policy.revision);
 }
 
 fn pending(token: &str, observed: Option<&str>) -> Option<String> {
-    let view = Given {
-        retry: Some(token.to_owned()),
-        ..upgrade("u1", &[])
-    }
-    .view();
-    pending_retry(&view, observed).map(|token| token.to_string())
+    pending_retry(&view(&simple(&[]), token), observed).map(|token| token.to_string())
 }
 
 #[test]
@@ -135,7 +143,7 @@ fn a_long_retry_value_is_shortened_and_still_told_apart() {
 
 #[test]
 fn broken_rules_are_told_in_bounded_number_and_length() {
-    let mut spec = crate::fixture::spec(&["c1"]);
+    let mut spec = simple(&["c1"]);
     spec["clusterVersion"]["channel"] = json!(" \u{e9}".repeat(100_000));
     spec["clusterSelector"]["matchExpressions"] = (0..1_000)
         .map(|_| json!({"key": "!", "operator": "In", "values": ["a"]}))
