@@ -160,7 +160,7 @@ async fn measure(args: &HubSimArgs, bed: &Bed, (pid, address): (u32, &str), bare
     let idle_rss_mib = peak_rss_mib(pid);
     note(&format!("upgrading; the controller has {idle_rss_mib:.0} MiB"));
     let started = Instant::now();
-    bed.create_upgrade(args).await?;
+    bed.create_upgrade(args)?;
     bed.wait_complete(started, Duration::from_mins(args.minutes), pid)
         .await?;
     let done_seconds = started.elapsed().as_secs_f64();
@@ -309,7 +309,7 @@ impl Bed {
         Ok(())
     }
 
-    async fn create_upgrade(&self, args: &HubSimArgs) -> Result<()> {
+    fn create_upgrade(&self, args: &HubSimArgs) -> Result<()> {
         let spec = json!({
             "clusterSelector": {"clusterSets": [SET]},
             "clusterVersion": {"channel": "stable-4.12", "version": "4.12.0"},
