@@ -152,7 +152,7 @@ impl Mutation {
             Self::RequiredIsNotChecked => without(schema, &["required"]),
             Self::DefaultsAreNotSet => without(schema, &["default"]),
             Self::ListsAreAtomic => {
-                without(schema, &["x-kubernetes-list-type", "x-kubernetes-list-map-keys"])
+                without(schema, &["x-kubernetes-list-type", "x-kubernetes-list-map-keys"]);
             }
             Self::NothingIsPruned => schema["x-kubernetes-preserve-unknown-fields"] = true.into(),
             _ => {}

@@ -17,7 +17,7 @@ use crate::watches::Watches;
 const NAMESPACE_ENDS: u64 = 250;
 
 /// Longest time for a request with all that must follow it.
-const MAX_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_mins(1);
 
 /// A server and its watches.
 pub struct Server {
