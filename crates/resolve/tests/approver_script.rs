@@ -8,6 +8,10 @@
     clippy::unwrap_used,
     reason = "a test fails by panicking, and clippy exempts only the test functions themselves"
 )]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the crate is pure, and its tests run bash with the PATH of this process"
+)]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -22,6 +22,7 @@ fn view(spec: &Value, retry: &str) -> Upgrade {
     .unwrap()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "every caller makes a spec for it")]
 fn made(spec: Value) -> Result<ResolvedSpec, Vec<SpecViolation>> {
     resolve_spec(&view(&spec, ""), &WorkFlags::default(), TimeDelta::seconds(30))
 }
