@@ -8,6 +8,7 @@
 pub mod actor;
 pub mod admin;
 pub mod choice;
+pub mod describe;
 pub mod fault;
 pub mod machines;
 pub mod mutation;

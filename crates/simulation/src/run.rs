@@ -12,6 +12,7 @@ use spoke_sim::Agents;
 use crate::actor::Role;
 use crate::admin::{Admin, upgrades_of};
 use crate::choice::Choices;
+use crate::describe::describe;
 use crate::fault::{Fault, Faults, Occasion};
 use crate::machines::Machines;
 use crate::mutation::Mutation;
@@ -133,6 +134,7 @@ impl Run {
                 "  {} {} {:?} rv {}",
                 kind.plural, change.after.key, change.kind, change.revision
             ));
+            notes.ground.trace.explain(|| describe(kind, change));
             observer.observe(clock.elapsed(), kind, change);
         }));
         // Plays kube-controller-manager.

@@ -52,6 +52,15 @@ impl Trace {
         });
     }
 
+    /// Adds what only people want to read: it is no part of the hash.
+    pub fn explain(&self, text: impl FnOnce() -> String) {
+        self.with(|record| {
+            if let Some(lines) = &mut record.lines {
+                let _ = writeln!(lines, "{:>12}{}", "", text());
+            }
+        });
+    }
+
     /// Counts a request.
     pub fn count_request(&self) {
         self.with(|record| record.requests += 1);

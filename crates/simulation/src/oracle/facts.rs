@@ -150,6 +150,8 @@ pub(super) struct Cluster {
 /// A work that was created.
 #[derive(Clone, Debug)]
 pub(super) struct Created {
+    /// When the hub took it.
+    pub at: Duration,
     /// When it was deleted, and by whom.
     pub deleted: Option<(Duration, Option<Role>)>,
 }
@@ -175,8 +177,10 @@ pub(super) struct Facts {
     pub foreign: BTreeMap<String, Duration>,
     /// Claims of the Lease: when and whose.
     pub claims: Vec<(Duration, String)>,
-    /// Placements, and who owns the decisions.
+    /// The clusters that each Placement has ever decided on.
     pub decisions: BTreeMap<String, BTreeSet<String>>,
+    /// Those of the last decision.
+    pub decided: BTreeSet<String>,
     /// Changes that are not renewals of Leases.
     pub changes: u64,
     /// The last time at which the controller changed something.

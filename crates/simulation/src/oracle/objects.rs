@@ -166,7 +166,13 @@ impl Facts {
         let placement = format!("{}/{}", object.namespace(), label(object, LABEL_PLACEMENT));
         let value = object.value();
         let decided = value.pointer("/status/decisions").and_then(Value::as_array);
-        let names = decided.into_iter().flatten().map(|one| text(one, "/clusterName").to_owned());
+        let names: BTreeSet<String> =
+            decided.into_iter().flatten().map(|one| text(one, "/clusterName").to_owned()).collect();
+        let before = std::mem::replace(&mut self.decided, names.clone());
+        let now = self.now;
+        for name in before.symmetric_difference(&names).filter(|_| !before.is_empty()) {
+            self.cluster(name).changed = now;
+        }
         self.decisions.entry(placement).or_default().extend(names);
         self.select();
     }

@@ -44,6 +44,8 @@ impl Facts {
     pub(super) fn request(&mut self, sender: &Sender, sent: &Sent<'_>) {
         self.storm(sender, sent);
         let is_ours = sent.path.contains("manifestworks") || sent.path.contains("managedclustersupgrades");
+        // The server ignores the metadata of a status that is applied.
+        let is_ours = is_ours && !sent.path.ends_with("/status");
         if is_ours && matches!(sent.verb, "PATCH" | "DELETE") && sent.code < 300 {
             let body: Value = serde_json::from_slice(sent.body).unwrap_or_default();
             let named = match sent.verb {

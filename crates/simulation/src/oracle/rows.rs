@@ -160,7 +160,8 @@ impl Facts {
         let is_edited = record.is_edited;
         if by_controller {
             self.check(Rule::Rows, found.is_none(), || {
-                format!("the row of {name}: {}", found.unwrap_or_default())
+                let age = now.saturating_sub(sent).as_secs();
+                format!("the row of {name}, sent {age} s before: {}", found.unwrap_or_default())
             });
             if row.phase == "Failed" && !is_edited && was.is_none_or(|(phase, before)| phase != "Failed" || before != attempt) {
                 self.deadline(owner, name, &row);

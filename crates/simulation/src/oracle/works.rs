@@ -50,6 +50,10 @@ impl Work {
         }
     }
 
+    fn notes(&self) -> Option<&Value> {
+        self.value.pointer("/metadata/annotations")
+    }
+
     fn takes_slot(&self) -> bool {
         matches!(self.step, Some(Step::PreAction | Step::Platform | Step::Operators))
     }
@@ -89,6 +93,10 @@ impl Work {
     }
 }
 
+fn generation(value: &Value) -> Option<&Value> {
+    value.pointer("/metadata/generation")
+}
+
 impl Facts {
     pub(super) fn work(&mut self, change: &Change) {
         let work = Work::of(&change.after);
@@ -96,6 +104,7 @@ impl Facts {
             self.own_work(change);
         } else {
             self.disown(change, &work);
+            self.tampered(change, &work);
         }
         match change.kind {
             ChangeKind::Added if self.by_controller() => {
@@ -113,6 +122,10 @@ impl Facts {
                         || (&before.revision, &before.retry) != (&work.revision, &work.retry);
                     if is_other && work.takes_slot() {
                         self.start(&work);
+                        // Only annotations differ, so what agents have reported is fresh.
+                        if work.is_done() && generation(&before.value) == generation(&work.value) {
+                            self.done(&work);
+                        }
                     }
                 }
                 let was_deleting = change.before.as_ref().is_some_and(|before| before.is_deleting);
@@ -162,9 +175,23 @@ impl Facts {
         }
     }
 
+    /// Whoever changes what the controller has written on a work changes its record.
+    fn tampered(&mut self, change: &Change, work: &Work) {
+        let Some(before) = change.before.as_ref().filter(|_| change.kind == ChangeKind::Modified) else {
+            return;
+        };
+        let before = Work::of(before);
+        let is_other = before.uid != work.uid || before.owner != work.owner || before.notes() != work.notes();
+        if let Some(upgrade) = self.upgrades.get_mut(&before.uid).filter(|_| is_other) {
+            upgrade.records.entry(work.cluster.clone()).or_default().is_edited = true;
+        }
+    }
+
     fn created(&mut self, work: &Work) {
         let sent = self.sent();
-        let earlier = self.created.get(&work.key()).cloned();
+        // A cluster that was away begins anew.
+        let changed = self.clusters.get(&work.cluster).map_or(Duration::ZERO, |cluster| cluster.changed);
+        let earlier = self.created.get(&work.key()).filter(|created| created.at > changed).cloned();
         // Whoever else deleted it wants it again if its step is not over. A request that was under way before the deletion
         // cannot be called back.
         let is_repeat = match earlier.map(|created| created.deleted) {
@@ -177,7 +204,7 @@ impl Facts {
         self.check(Rule::Once, !is_repeat || is_edited, || {
             format!("{} was created again for attempt {:?} {:?}", work.name, work.revision, work.retry)
         });
-        self.created.insert(work.key(), Created { deleted: None });
+        self.created.insert(work.key(), Created { at: self.now, deleted: None });
         let selected = self.upgrades.get(&work.uid).is_some_and(|upgrade| upgrade.selected.contains(&work.cluster));
         self.check(Rule::Selected, selected, || {
             format!("{} was created for a cluster that was never selected", work.name)

@@ -206,10 +206,6 @@ impl People {
         self.hub.read(|state| state.objects_of(group, plural)?.get(key).cloned())
     }
 
-    fn work(&self, cluster: &str, name: &str) -> Option<Arc<Object>> {
-        self.object("work.open-cluster-management.io", "manifestworks", &format!("{cluster}/{name}"))
-    }
-
     /// The names of a cluster's works.
     fn works(&self, cluster: &str) -> Vec<String> {
         self.hub.read(|state| {
