@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::health::Readiness;
 use crate::lease;
 use crate::metrics::Metrics;
+use crate::report::shard::StoredReport;
 use crate::spec;
 use crate::state::context::Context;
 use crate::state::settings::Settings;
@@ -139,6 +140,12 @@ pub(crate) fn context(clusters: &[&str]) -> Context {
 pub(crate) fn write(entry: &mut UpgradeEntry) {
     let later = Instant::now() + std::time::Duration::from_mins(1);
     for due in entry.rows.due(later) {
-        entry.rows.wrote(due, Some(1), later);
+        entry.rows.wrote(due, Some(stored(1)), later);
     }
+}
+
+/// The result of writing a report.
+pub(crate) fn stored(version: u64) -> StoredReport {
+    let uid = Arc::from("report-uid");
+    StoredReport { uid, version }
 }

@@ -28,9 +28,13 @@ pub(super) async fn serve(state: Arc<State>, request: HttpRequest<Incoming>) -> 
             return refusal(code);
         }
         Verdict::Delay(time) => tokio::time::sleep(time).await,
-        Verdict::Pass | Verdict::LoseAnswer | Verdict::FreezeAfter => {}
+        Verdict::Pass | Verdict::LoseAnswer | Verdict::FreezeAfter | Verdict::Postpone => {}
     }
     let body = body.collect().await?.to_bytes();
+    if verdict == Verdict::Postpone {
+        state.postpone(parts, body);
+        return Err(anyhow!("postponed"));
+    }
     let response = pass(&state, parts, body).await?;
     state.note(&seen, response.status().as_u16());
     match verdict {
@@ -47,7 +51,11 @@ pub(super) async fn serve(state: Arc<State>, request: HttpRequest<Incoming>) -> 
     }
 }
 
-async fn pass(state: &State, mut parts: http::request::Parts, body: Bytes) -> Result<Response<Body>> {
+pub(super) async fn pass(
+    state: &State,
+    mut parts: http::request::Parts,
+    body: Bytes,
+) -> Result<Response<Body>> {
     for hop in [
         header::HOST,
         header::CONNECTION,

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use http::Method;
+use hyper::body::Bytes;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -42,6 +43,8 @@ pub enum Verdict {
     FreezeAfter,
     /// Hold it and every later request.
     FreezeBefore,
+    /// The connection closes; the API server receives the request when the test says so ([`Proxy::deliver`]).
+    Postpone,
 }
 
 /// A request as the proxy saw it.
@@ -100,6 +103,7 @@ pub(crate) struct State {
     judge: Mutex<Box<Judge>>,
     frozen: watch::Sender<bool>,
     pub(crate) cuts: watch::Sender<u64>,
+    postponed: Mutex<Vec<(http::request::Parts, Bytes)>>,
 }
 
 impl Proxy {
@@ -118,6 +122,7 @@ impl Proxy {
             judge: Mutex::new(Box::new(|_| Verdict::Pass)),
             frozen: watch::Sender::new(false),
             cuts: watch::Sender::new(0),
+            postponed: Mutex::default(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -144,6 +149,19 @@ impl Proxy {
     #[must_use]
     pub fn writes(&self) -> Vec<Request> {
         self.log().into_iter().filter(Request::is_write).collect()
+    }
+
+    /// Passes on every request that was postponed, and returns the codes of the API server's answers.
+    ///
+    /// # Errors
+    /// The API server cannot be reached.
+    pub async fn deliver(&self) -> Result<Vec<u16>> {
+        let postponed = std::mem::take(&mut *lock(&self.state.postponed));
+        let mut codes = Vec::new();
+        for (parts, body) in postponed {
+            codes.push(forward::pass(&self.state, parts, body).await?.status().as_u16());
+        }
+        Ok(codes)
     }
 
     /// Ends every watch that is open.
@@ -223,6 +241,10 @@ impl State {
         };
         log.push(request.clone());
         (request, verdict)
+    }
+
+    fn postpone(&self, parts: http::request::Parts, body: Bytes) {
+        lock(&self.postponed).push((parts, body));
     }
 
     fn note(&self, request: &Request, code: u16) {

@@ -77,6 +77,34 @@ async fn every_kind_of_write_survives_a_lost_answer() -> Result<()> {
     s.gone(1, Platform).await
 }
 
+/// A report's write that the API server carries out long after the controller has given it up is rejected, so the next
+/// controller reads the newer rows and upgrades no finished cluster again.
+#[tokio::test]
+async fn a_late_write_of_a_report_brings_back_no_row() -> Result<()> {
+    let test = FaultScenario::new(&test_hub().await?, 2).await?;
+    let s = &test.scenario;
+    test.proxy.judge(first_of_each(
+        |request| request.method == Method::PATCH && request.about("managedclustersupgradereports"),
+        Verdict::Postpone,
+    ));
+    let _players = s.play_all();
+    // The rows change when the soak begins and when it ends.
+    s.create(json!({"upgradeStrategy": {"minSuccessTime": "6s"}}))
+        .await?;
+    let controller = test.controller().await?;
+    s.complete().await?;
+    s.gone(1, Platform).await?;
+    s.gone(2, Platform).await?;
+    controller.kill().await?;
+    let codes = test.proxy.deliver().await?;
+    assert!(!codes.is_empty(), "no write was late");
+    assert!(codes.iter().all(|code| *code == 409), "{codes:?}");
+    test.proxy.judge(|_| Verdict::Pass);
+    let _next = test.controller().await?;
+    s.complete().await?;
+    test.once_and_unreset(&[Platform], &test.clocks()).await
+}
+
 async fn refused_with(code: u16) -> Result<()> {
     let test = FaultScenario::new(&test_hub().await?, 2).await?;
     let s = &test.scenario;

@@ -2,13 +2,14 @@
 //! write can be repeated safely: creations use fixed names and read the object once after a 409, and changes
 //! and deletions name the UID of the object.
 
+mod reports;
+
 use std::time::Duration;
 
 use api::names::{ANNOTATION_OWNER, ANNOTATION_UPGRADE_UID, FIELD_MANAGER, LABEL_MCU_UID, Step};
-use api::views::{ManifestWork, Report, Upgrade};
+use api::views::{ManifestWork, Upgrade};
 use http::{HeaderMap, Method, Request, header};
 use http_body_util::BodyExt;
-use kube::api::{Api, DeleteParams};
 use kube::client::Body;
 use kube::core::Status;
 use kube::core::response::StatusDetails;
@@ -68,7 +69,9 @@ async fn write(client: &Client, job: &WriteJob) -> Result<WriteResult, Error> {
         Write::Read {
             cluster, step, owner, ..
         } => adopt(client, (&job.upgrade, owner), cluster, *step).await,
-        Write::Report { namespace, due, body } => report(client, namespace, &due.name, body.as_deref()).await,
+        Write::Report { namespace, due, body } => {
+            reports::write(client, namespace, due, body.as_deref()).await
+        }
         Write::Status {
             namespace,
             name,
@@ -369,43 +372,6 @@ async fn delete(client: &Client, cluster: &str, step: Step, uid: &str) -> Result
     }
 }
 
-async fn report(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    body: Option<&[u8]>,
-) -> Result<WriteResult, Error> {
-    let api: Api<Report> = Api::namespaced(client.clone(), namespace);
-    let Some(body) = body else {
-        return match api.delete(name, &DeleteParams::default()).await {
-            Ok(_) => Ok(WriteResult::Report(0)),
-            Err(Error::Api(status)) if status.is_not_found() => Ok(WriteResult::Report(0)),
-            Err(error) => Err(error),
-        };
-    };
-    let uri = format!(
-        "/apis/{}/{}/namespaces/{namespace}/managedclustersupgradereports/{name}?fieldManager={FIELD_MANAGER}&force=true",
-        api::GROUP,
-        api::VERSION
-    );
-    let apply = Request::builder()
-        .method(Method::PATCH)
-        .uri(uri)
-        .header(header::CONTENT_TYPE, APPLY_PATCH)
-        .header(header::ACCEPT, METADATA)
-        .body(body.to_vec())
-        .map_err(|error| Error::Service(error.into()))?;
-    let written: kube::core::PartialObjectMeta<Report> = match request(client, apply).await {
-        Err(Error::Api(status)) if is_invalid(&status) => return Ok(refused_rows(&status)),
-        answer => answer?,
-    };
-    let version = written
-        .metadata
-        .resource_version
-        .and_then(|text| text.parse().ok());
-    Ok(WriteResult::Report(version.unwrap_or(0)))
-}
-
 /// The result of a write for which there is nothing to send.
 fn unmade(text: String) -> WriteResult {
     WriteResult::Failed(WriteError::new(WriteErrorKind::Invalid, text))
@@ -442,52 +408,22 @@ fn what_is_invalid(status: &Status) -> String {
         .to_owned()
 }
 
-/// Which rows of a report the hub rejected, if the message names them by fields such as `rows[17].revision`.
-fn refused_rows(status: &Status) -> WriteResult {
-    let causes = status.details.as_ref().map(|details| details.causes.as_slice());
-    let fields: Vec<&str> = causes
-        .unwrap_or_default()
-        .iter()
-        .map(|cause| cause.field.as_str())
-        .filter(|field| !field.is_empty())
-        .collect();
-    let position = |field: &&str| {
-        let (number, _) = field
-            .trim_start_matches('.')
-            .strip_prefix("rows[")?
-            .split_once(']')?;
-        number.parse().ok()
-    };
-    let mut rows: Vec<usize> = fields.iter().filter_map(position).collect();
-    rows.sort_unstable();
-    rows.dedup();
-    let about_rows = fields.is_empty() || fields.iter().any(|field| field.contains("rows"));
-    WriteResult::ReportRefused {
-        text: what_is_invalid(status),
-        rows,
-        about_rows,
-    }
-}
-
 /// Converts an error to a result.
 fn classify(error: &Error) -> WriteResult {
     let failed = |message: String| WriteResult::Failed(WriteError::new(WriteErrorKind::of(error), message));
     let Error::Api(status) = error else {
         return failed(error.to_string());
     };
-    if is_namespace_gone(status) {
-        return WriteResult::NamespaceGone;
+    if is_namespace_terminating(status) {
+        return WriteResult::NamespaceTerminating;
     }
     if is_namespace_missing(status) {
-        return failed(
-            "the namespace of the cluster does not exist; OCM creates it when the cluster joins the hub"
-                .to_owned(),
-        );
+        return WriteResult::NamespaceMissing;
     }
     failed(format!("{} ({})", status.message, status.code))
 }
 
-fn is_namespace_gone(status: &Status) -> bool {
+fn is_namespace_terminating(status: &Status) -> bool {
     let causes = status
         .details
         .as_ref()

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use api::ManagedClustersUpgradeStatus;
 use api::names::Step;
-use api::views::{ManifestWork, Upgrade};
+use api::views::{ManifestWork, Report, Upgrade};
 use chrono::{DateTime, Utc};
 use rollout::Attempt;
 
@@ -22,7 +22,7 @@ pub use gate::Load;
 use observe::index::Uid;
 pub use queue::{Priority, WriteQueue};
 
-use crate::report::shard::ShardWrite;
+use crate::report::shard::{ShardWrite, StoredReport};
 use crate::spec::ResolvedSpec;
 
 /// One write with everything that is needed to execute it.
@@ -113,7 +113,7 @@ pub enum Write {
         /// Namespace of the upgrade.
         namespace: Arc<str>,
         /// The shard.
-        due: ShardWrite,
+        due: Box<ShardWrite>,
         /// The report as JSON; `None` deletes it.
         body: Option<Vec<u8>>,
     },
@@ -210,11 +210,17 @@ pub enum WriteResult {
         about_rows: bool,
     },
     /// The cluster's namespace is terminating.
-    NamespaceGone,
+    NamespaceTerminating,
+    /// The cluster's namespace does not exist.
+    NamespaceMissing,
     /// The upgrade now has this content.
     Upgrade(Box<Upgrade>),
-    /// The report was written and has this resource version.
-    Report(u64),
+    /// The report was written, and this is the result.
+    Report(StoredReport),
+    /// The report does not exist any more.
+    ReportDeleted,
+    /// The hub holds another copy of the report than the one to be replaced: this one, or none.
+    ReportChanged(Option<Box<Report>>),
     /// The write was not sent because this replica is not the leader.
     NotLeading,
     /// The write was sent, but the term ended before the response arrived. It may have taken effect, or may

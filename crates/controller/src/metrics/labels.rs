@@ -144,11 +144,15 @@ impl From<&WriteResult> for WriteOutcome {
             WriteResult::Work(_)
             | WriteResult::DeletionAccepted
             | WriteResult::Upgrade(_)
-            | WriteResult::Report(_) => Self::Ok,
-            WriteResult::Gone => Self::NotFound,
-            WriteResult::Rival(_) | WriteResult::Foreign | WriteResult::ForeignTerminating => Self::Conflict,
+            | WriteResult::Report(_)
+            | WriteResult::ReportDeleted => Self::Ok,
+            WriteResult::Gone | WriteResult::NamespaceMissing => Self::NotFound,
+            WriteResult::Rival(_)
+            | WriteResult::Foreign
+            | WriteResult::ForeignTerminating
+            | WriteResult::ReportChanged(_) => Self::Conflict,
             WriteResult::Refused(_) | WriteResult::ReportRefused { .. } => Self::Invalid,
-            WriteResult::NamespaceGone => Self::Forbidden,
+            WriteResult::NamespaceTerminating => Self::Forbidden,
             WriteResult::NotLeading | WriteResult::GivenUp => Self::Fenced,
             WriteResult::Failed(error) => error.kind.into(),
         }

@@ -151,9 +151,3 @@ pub(super) fn refused_write(entry: &UpgradeEntry, fleet: &Fleet) -> Option<Strin
 fn is_held(cluster: &Cluster) -> bool {
     Step::ALL.iter().any(|step| cluster.step_work(*step).is_kept())
 }
-
-/// True when the object may be gone. Nothing more is written for it once its finalizer is removed.
-#[must_use]
-pub fn is_over(entry: &UpgradeEntry) -> bool {
-    entry.is_deleting() && (entry.finalizing || !entry.has_finalizer())
-}

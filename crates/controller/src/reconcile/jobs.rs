@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::apply::{WorkParams, Write, WriteJob};
 use crate::clock;
 use crate::reconcile::request::PlanRequest;
-use crate::report::shard::ShardWrite;
+use crate::report::shard::{ShardWrite, StoredReport};
 use crate::report::text::for_yaml;
 use crate::state::upgrade::UpgradeEntry;
 
@@ -158,7 +158,7 @@ pub(crate) fn status_job(entry: &UpgradeEntry, status: api::ManagedClustersUpgra
 pub(crate) fn report_job(entry: &UpgradeEntry, due: ShardWrite) -> WriteJob {
     let group = format!("{}/{}", api::GROUP, api::VERSION);
     let body = (!due.rows.is_empty()).then(|| {
-        let head = json!({
+        let mut head = json!({
             "apiVersion": group,
             "kind": "ManagedClustersUpgradeReport",
             "metadata": {
@@ -175,6 +175,10 @@ pub(crate) fn report_job(entry: &UpgradeEntry, due: ShardWrite) -> WriteJob {
                 }],
             },
         });
+        if let Some(StoredReport { uid, version }) = &due.replaces {
+            head["metadata"]["uid"] = json!(&**uid);
+            head["metadata"]["resourceVersion"] = json!(version.to_string());
+        }
         // The rows are added as text because kept rows are written back byte for byte.
         let rows = serde_json::to_string(&due.rows).unwrap_or_else(|_| "null".to_owned());
         let head = head.to_string();
@@ -183,7 +187,7 @@ pub(crate) fn report_job(entry: &UpgradeEntry, due: ShardWrite) -> WriteJob {
     });
     let write = Write::Report {
         namespace: Arc::clone(&entry.namespace),
-        due,
+        due: Box::new(due),
         body,
     };
     WriteJob {

@@ -127,11 +127,11 @@ pub fn flush(context: &Context, now: Instant) {
             .values_mut()
             .filter(|entry| settings.serves(&entry.namespace))
         {
-            if !entry.is_deleting() {
+            if entry.takes_rows() {
                 let due = entry.rows.due(now);
                 jobs.extend(due.into_iter().map(|due| report_job(entry, due)));
             }
-            if !finalizer::is_over(entry)
+            if entry.takes_status()
                 && let Some(status) = entry.status.due(now)
             {
                 jobs.push(status_job(entry, status));

@@ -7,9 +7,10 @@ use chrono::{DateTime, TimeDelta, Utc};
 use observe::index::Index;
 use observe::writes::BlockerKind;
 
-use crate::apply::{WorkParams, Write, WriteJob, WriteResult};
+use crate::apply::{WorkParams, Write, WriteError, WriteErrorKind, WriteJob, WriteResult};
 use crate::clock;
-use crate::state::context::{Context, State};
+use crate::report::shard::ShardWrite;
+use crate::state::context::{Context, ReportRelation, State, relation_of};
 use crate::state::upgrade::UpgradeEntry;
 use crate::state::upgrade::wake_conflicting;
 
@@ -69,21 +70,10 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
             entry.end(&cluster);
         }
         Write::Report { due, .. } => {
-            let version = match result {
-                WriteResult::Report(version) => Some(*version),
-                _ => None,
-            };
-            match result {
-                WriteResult::ReportRefused {
-                    text,
-                    rows,
-                    about_rows,
-                } => entry.rows.refused(&due, rows, *about_rows, text, clock::now()),
-                _ => entry.rows.wrote(due, version, clock::now()),
-            }
+            let written = record_report(entry, *due, result);
             entry.dirty = true;
             // Other upgrades may be waiting for what is recorded now.
-            if version.is_some() {
+            if written {
                 wake_conflicting(&mut state.upgrades);
             }
         }
@@ -96,6 +86,27 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
         }
         Write::Finalizers { .. } | Write::Annotate { .. } => entry.finalized(now, result),
     }
+}
+
+/// Records the result of writing a report. Returns true if the report was written.
+fn record_report(entry: &mut UpgradeEntry, due: ShardWrite, result: &WriteResult) -> bool {
+    let now = clock::now();
+    match result {
+        WriteResult::Report(stored) => entry.rows.wrote(due, Some(stored.clone()), now),
+        WriteResult::ReportDeleted => entry.rows.wrote(due, None, now),
+        WriteResult::ReportChanged(report) => {
+            let report = report.as_deref();
+            let own = report.is_some_and(|report| relation_of(report, entry) == ReportRelation::Own);
+            entry.rows.conflicted(&due, report, own, now);
+        }
+        WriteResult::ReportRefused {
+            text,
+            rows,
+            about_rows,
+        } => entry.rows.refused(&due, rows, *about_rows, text, now),
+        _ => entry.rows.failed(&due, now),
+    }
+    matches!(result, WriteResult::Report(_) | WriteResult::ReportDeleted)
 }
 
 /// Records the result of creating a work.
@@ -115,7 +126,11 @@ fn record_creation(
         // The hub rejected the work of an earlier spec; it may accept that of the present one.
         WriteResult::Refused(_) | WriteResult::NotLeading | WriteResult::GivenUp => {}
         WriteResult::ForeignTerminating => entry.await_end(cluster, step, now, now + TERMINATING),
-        WriteResult::NamespaceGone => entry.record_missing_namespace(cluster, now),
+        WriteResult::NamespaceTerminating => entry.record_missing_namespace(cluster, now),
+        WriteResult::NamespaceMissing if entry.has_begun(cluster) => {
+            entry.record_missing_namespace(cluster, now);
+        }
+        WriteResult::NamespaceMissing => entry.fail_to_create(cluster, now, &no_namespace()),
         WriteResult::Failed(error) => entry.fail_to_create(cluster, now, error),
         _ => {
             entry.blockers.remove(&(Arc::clone(cluster), step));
@@ -124,10 +139,18 @@ fn record_creation(
     }
 }
 
+/// The error for a cluster that waits for its namespace.
+fn no_namespace() -> WriteError {
+    let text = "the namespace of the cluster does not exist; OCM creates it when the cluster joins the hub";
+    WriteError::new(WriteErrorKind::NotFound, text)
+}
+
 /// Records the result of changing or deleting a work.
 fn record_change(entry: &mut UpgradeEntry, cluster: &Arc<str>, result: &WriteResult, now: DateTime<Utc>) {
     match result {
-        WriteResult::NamespaceGone => entry.record_missing_namespace(cluster, now),
+        WriteResult::NamespaceTerminating | WriteResult::NamespaceMissing => {
+            entry.record_missing_namespace(cluster, now);
+        }
         WriteResult::Failed(error) => entry.fail(cluster, now, error),
         WriteResult::NotLeading | WriteResult::GivenUp => {}
         _ => entry.succeed(cluster),

@@ -99,7 +99,7 @@ impl TestHub {
                 WriteResult::Work(Box::new(self.made(cluster, *step, &job)))
             }
             Write::Delete { .. } => WriteResult::DeletionAccepted,
-            Write::Report { .. } => WriteResult::Report(self.version),
+            Write::Report { .. } => WriteResult::Report(crate::fixture::stored(self.version)),
             Write::Status { .. } | Write::Finalizers { .. } | Write::Annotate { .. } => {
                 WriteResult::Upgrade(Box::new(self.written(&job)))
             }
@@ -410,7 +410,9 @@ fn write_rows(hub: &mut TestHub, uid: &str) {
     hub.context.with(|state| {
         let entry = state.upgrades.get_mut(uid).unwrap();
         for due in entry.rows.due(later) {
-            entry.rows.wrote(due, Some(version), later);
+            entry
+                .rows
+                .wrote(due, Some(crate::fixture::stored(version)), later);
         }
         entry.dirty = true;
     });

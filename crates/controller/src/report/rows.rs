@@ -11,7 +11,7 @@ use api::views::Report;
 use rollout::{ClusterState, Plan, Policy, Record};
 
 use super::row::Row;
-use super::shard::{Kept, Refusals, ReportShard, ShardWrite};
+use super::shard::{Copy, Kept, Refusals, ReportShard, ShardWrite, StoredReport};
 
 /// Largest number of shards; more than any hub needs.
 const MAX_SHARDS: usize = 100_000;
@@ -77,7 +77,7 @@ impl Rows {
     /// The known version of each shard, and whether it exists.
     pub(crate) fn versions(&self) -> Vec<(u64, bool)> {
         let shards = self.shards.iter();
-        shards.map(|shard| (shard.version, shard.exists)).collect()
+        shards.map(|shard| (shard.copy.version, shard.exists())).collect()
     }
 
     /// True when every row is on the hub, and none is rejected or kept.
@@ -92,7 +92,7 @@ impl Rows {
     /// Number of shards that exist on the hub.
     #[must_use]
     pub fn shard_count(&self) -> usize {
-        self.shards.iter().filter(|shard| shard.exists).count()
+        self.shards.iter().filter(|shard| shard.exists()).count()
     }
 
     /// The row of a cluster.
@@ -128,21 +128,24 @@ impl Rows {
         let Some(shard) = meta.name.as_deref().and_then(|name| self.shard_of(name)) else {
             return false;
         };
-        let version = meta.resource_version.as_deref();
-        let version = version.and_then(|text| text.parse().ok()).unwrap_or(0);
+        let mut copy = copy_of(report);
+        if deleted {
+            copy.uid = None;
+        }
         if self.shards.len() <= shard {
             self.shards.resize_with(shard + 1, ReportShard::default);
         }
         let entry = &mut self.shards[shard];
-        if version <= entry.version {
+        if copy.version <= entry.copy.version {
             return false;
         }
         if own && entry.writing {
-            entry.seen = entry.seen.max(version);
+            if copy.version > entry.seen.version {
+                entry.seen = copy;
+            }
             return false;
         }
-        entry.version = version;
-        entry.exists = !deleted;
+        entry.copy = copy;
         if own {
             entry.closed = false;
             if !deleted {
@@ -164,16 +167,16 @@ impl Rows {
         let mut changed = false;
         for shard in 0..self.shards.len() {
             let entry = &self.shards[shard];
-            let missing = entry.exists && !seen(&report_name(&self.upgrade, shard + 1));
+            let missing = entry.exists() && !seen(&report_name(&self.upgrade, shard + 1));
             // A leader may write once more than needed, rather than leave a gap.
-            if !missing || entry.writing || (!own && entry.version > newest) {
+            if !missing || entry.writing || (!own && entry.copy.version > newest) {
                 continue;
             }
             changed = true;
             if own {
                 self.disown(shard, now);
             } else {
-                self.shards[shard].exists = false;
+                self.shards[shard].copy.uid = None;
                 self.load(shard, &StoredRows::default(), now);
             }
         }
@@ -317,17 +320,21 @@ impl Rows {
             }
             entry.changed = None;
             entry.urgent = false;
-            if entry.members == 0 && !entry.exists {
+            if entry.members == 0 && !entry.exists() {
                 continue;
             }
             entry.writing = true;
-            entry.seen = 0;
+            entry.seen = Copy::default();
             places.resize(shard + 1, None);
             places[shard] = Some(due.len());
             due.push(ShardWrite {
                 term: self.term,
                 shard,
                 name: report_name(&self.upgrade, shard + 1),
+                replaces: entry.copy.uid.clone().map(|uid| StoredReport {
+                    uid,
+                    version: entry.copy.version,
+                }),
                 rows: Vec::with_capacity(entry.members),
                 clusters: Vec::with_capacity(entry.members),
                 records: Vec::with_capacity(entry.members),
@@ -355,15 +362,9 @@ impl Rows {
         due
     }
 
-    /// Records the result of a write. `version` is that of the report, or 0 if it was deleted. A failed write
-    /// is due again after a wait that grows with every failure.
-    pub fn wrote(&mut self, due: ShardWrite, version: Option<u64>, now: Instant) {
-        let Some(entry) = self.shards.get_mut(due.shard).filter(|_| due.term == self.term) else {
-            return;
-        };
-        entry.writing = false;
-        let Some(version) = version else {
-            entry.fail(now);
+    /// Records that a write took effect. `stored` is the result, or `None` if the report was deleted.
+    pub fn wrote(&mut self, due: ShardWrite, stored: Option<StoredReport>, now: Instant) {
+        let Some(entry) = self.written_shard(&due) else {
             return;
         };
         entry.recover();
@@ -373,9 +374,16 @@ impl Rows {
         } else {
             entry.max_rows = None;
         }
-        entry.exists = !due.rows.is_empty();
-        entry.version = entry.version.max(version).max(entry.seen);
-        if entry.exists && entry.seen > version {
+        let result = stored.map_or_else(Copy::default, |stored| Copy {
+            version: stored.version,
+            uid: Some(stored.uid),
+        });
+        let seen = std::mem::take(&mut entry.seen);
+        let differs = seen.version > result.version && (seen.uid.is_some() || result.uid.is_some());
+        let version = entry.copy.version.max(seen.version).max(result.version);
+        let uid = if differs { seen.uid } else { result.uid };
+        entry.copy = Copy { version, uid };
+        if differs {
             self.disown(due.shard, now);
             return;
         }
@@ -388,6 +396,58 @@ impl Rows {
                 row.written = Some(record);
             }
         }
+    }
+
+    /// Records that a write failed. It is due again after a wait that grows with every failure.
+    pub fn failed(&mut self, due: &ShardWrite, now: Instant) {
+        let Some(entry) = self.written_shard(due) else {
+            return;
+        };
+        let seen = std::mem::take(&mut entry.seen);
+        entry.fail(now);
+        if seen.version > entry.copy.version {
+            // Perhaps our own write, whose response was lost, perhaps another one.
+            entry.copy = seen;
+            self.disown(due.shard, now);
+        }
+    }
+
+    /// Records that a write was rejected because the hub holds another copy than the one to be replaced:
+    /// `report`, or none. `own`: it belongs to the upgrade.
+    pub fn conflicted(&mut self, due: &ShardWrite, report: Option<&Report>, own: bool, now: Instant) {
+        let Some(entry) = self.written_shard(due) else {
+            return;
+        };
+        let seen = std::mem::take(&mut entry.seen);
+        let found = report.map_or_else(Copy::default, copy_of);
+        let version = entry.copy.version.max(seen.version).max(found.version);
+        entry.copy = Copy {
+            version,
+            uid: found.uid,
+        };
+        entry.closed = false;
+        entry.conflict(now);
+        if let Some(report) = report.filter(|_| own) {
+            self.reconsider(due.shard, &report.rows, now);
+        }
+        self.disown(due.shard, now);
+    }
+
+    /// The shard whose write has ended; `None` if that was in an earlier term.
+    fn written_shard(&mut self, due: &ShardWrite) -> Option<&mut ReportShard> {
+        let entry = self.shards.get_mut(due.shard).filter(|_| due.term == self.term)?;
+        entry.writing = false;
+        Some(entry)
+    }
+}
+
+/// What a report says about itself.
+fn copy_of(report: &Report) -> Copy {
+    let meta = &report.metadata;
+    let version = meta.resource_version.as_deref();
+    Copy {
+        version: version.and_then(|text| text.parse().ok()).unwrap_or(0),
+        uid: Some(Arc::from(meta.uid.as_deref().unwrap_or_default())),
     }
 }
 

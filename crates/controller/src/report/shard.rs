@@ -39,12 +39,29 @@ pub(super) struct ReportShard {
     pub(super) closed: bool,
     /// The rows of the report are not a list.
     pub(super) illegible: bool,
-    pub(super) exists: bool,
-    /// Last known resource version of the hub's copy.
+    /// The hub's copy as last known; no UID while there is none.
+    pub(super) copy: Copy,
+    /// Newest copy that was seen while a write was running: the result of that write, or of another one by
+    /// someone else.
+    pub(super) seen: Copy,
+}
+
+/// What is known about the hub's copy of a report.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Copy {
+    /// Resource version of the copy or of its deletion.
     pub(super) version: u64,
-    /// Newest version that was seen while a write was running: the version of that write, or of a later one
-    /// by someone else.
-    pub(super) seen: u64,
+    /// `None` if the report does not exist.
+    pub(super) uid: Option<Arc<str>>,
+}
+
+/// The object that a write of a report changes or deletes, or that resulted from the write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredReport {
+    /// UID of the object.
+    pub uid: Arc<str>,
+    /// Resource version of the object.
+    pub version: u64,
 }
 
 impl ReportShard {
@@ -52,6 +69,11 @@ impl ReportShard {
     pub(super) fn mark(&mut self, now: Instant, urgent: bool) {
         self.changed.get_or_insert(now);
         self.urgent |= urgent;
+    }
+
+    /// True when the report exists on the hub.
+    pub(super) const fn exists(&self) -> bool {
+        self.copy.uid.is_some()
     }
 
     /// True when the shard is neither written nor given new rows.
@@ -83,6 +105,17 @@ impl ReportShard {
         self.not_before = Some(now + wait.min(BACKOFF.1));
     }
 
+    /// Handles that a write was rejected because the hub holds another copy. The shard is written again at
+    /// once the first time.
+    pub(super) fn conflict(&mut self, now: Instant) {
+        if self.failures > 0 {
+            self.fail(now);
+        } else {
+            self.failures = 1;
+            self.mark(now, true);
+        }
+    }
+
     /// Handles a successful write.
     pub(super) fn recover(&mut self) {
         self.failures = 0;
@@ -107,6 +140,9 @@ pub struct ShardWrite {
     pub shard: usize,
     /// Name of the report.
     pub name: String,
+    /// The copy that the write replaces. The hub rejects the write if it holds another one, so that a write
+    /// that arrives late never replaces newer rows. `None` if the report does not exist yet.
+    pub replaces: Option<StoredReport>,
     /// The rows; empty for a shard that is to be deleted.
     pub rows: Vec<ReportLine>,
     /// The clusters of the rows, in their order.

@@ -55,14 +55,17 @@ pub(crate) fn certainty(outcome: &WriteResult) -> Certainty {
         WriteResult::Work(_)
         | WriteResult::DeletionAccepted
         | WriteResult::Upgrade(_)
-        | WriteResult::Report(_) => Certainty::Done,
+        | WriteResult::Report(_)
+        | WriteResult::ReportDeleted => Certainty::Done,
         WriteResult::Gone
         | WriteResult::Rival(_)
         | WriteResult::Foreign
         | WriteResult::ForeignTerminating
         | WriteResult::Refused(_)
         | WriteResult::ReportRefused { .. }
-        | WriteResult::NamespaceGone => Certainty::Refused,
+        | WriteResult::ReportChanged(_)
+        | WriteResult::NamespaceTerminating
+        | WriteResult::NamespaceMissing => Certainty::Refused,
         WriteResult::NotLeading => Certainty::Unsent,
         WriteResult::Failed(error) => match error.category() {
             Category::Refused => Certainty::Refused,

@@ -87,9 +87,10 @@ impl State {
                 let left = (wake - wall).to_std().unwrap_or(Duration::ZERO);
                 next = next.min(now + left);
             }
-            // The records of an upgrade that is being deleted are no longer written.
-            let rows = entry.rows.due_at().filter(|_| !entry.is_deleting());
-            for due in rows.into_iter().chain(entry.status.due_at(now)) {
+            // What is due but never sent must not wake the loop, which would not sleep any more.
+            let rows = entry.rows.due_at().filter(|_| entry.takes_rows());
+            let status = entry.status.due_at(now).filter(|_| entry.takes_status());
+            for due in rows.into_iter().chain(status) {
                 next = next.min(due);
             }
         }

@@ -18,7 +18,7 @@ use observe::writes::{
     Backoff, BlockerKind, CERTAIN_AFTER, LastReading, MISSING_RETRY, RunningWrites, StepBlocker, Unsettled,
     unsettled_steps,
 };
-use rollout::{Attempt, OperationKind};
+use rollout::{Attempt, OperationKind, Phase};
 
 use crate::apply::{Retry, WriteError, WriteErrorKind, WriteResult};
 use crate::archive::record::Archive;
@@ -183,6 +183,19 @@ impl UpgradeEntry {
     #[must_use]
     pub fn is_deleting(&self) -> bool {
         self.object.metadata.deletion_timestamp.is_some()
+    }
+
+    /// True when records of the upgrade are written. When it is being deleted, its reports go with it.
+    #[must_use]
+    pub fn takes_rows(&self) -> bool {
+        !self.is_deleting()
+    }
+
+    /// True when the status of the upgrade is written. When its last finalizer of ours is being removed or is
+    /// removed, the object may be gone.
+    #[must_use]
+    pub fn takes_status(&self) -> bool {
+        !self.is_deleting() || (!self.finalizing && self.has_finalizer())
     }
 
     /// Sets the spec after validation. `followed`: it belongs to the next revision of the object after the known one.
@@ -492,6 +505,13 @@ impl UpgradeEntry {
     #[must_use]
     pub fn reading(&self, cluster: &str, now: DateTime<Utc>) -> Option<(Step, DateTime<Utc>)> {
         self.readings.get(cluster)?.current(now)
+    }
+
+    /// True when the upgrade of the cluster has begun, so the cluster had a namespace.
+    #[must_use]
+    pub fn has_begun(&self, cluster: &str) -> bool {
+        let phase = self.rows.get(cluster).map(|row| row.record.phase);
+        phase.is_some_and(|phase| !matches!(phase, Phase::Pending | Phase::Blocked))
     }
 
     /// Records that the namespace of a cluster is gone or terminating.

@@ -258,7 +258,7 @@ async fn a_lost_answer_is_a_failure_and_the_next_try_adopts() {
 }
 
 #[tokio::test]
-async fn a_terminating_namespace_takes_the_cluster_out_and_a_missing_one_is_an_error() {
+async fn a_terminating_namespace_and_a_missing_one_are_told_apart() {
     let terminating = status(
         403,
         "Forbidden",
@@ -266,7 +266,7 @@ async fn a_terminating_namespace_takes_the_cluster_out_and_a_missing_one_is_an_e
         &json!({"kind": "manifestworks", "causes": [{"reason": "NamespaceTerminating", "message": "…", "field": "metadata.namespace"}]}),
     );
     let (outcome, _) = run(&create(), vec![terminating]).await;
-    assert!(matches!(outcome, WriteResult::NamespaceGone));
+    assert!(matches!(outcome, WriteResult::NamespaceTerminating));
     let missing = status(
         404,
         "NotFound",
@@ -274,7 +274,7 @@ async fn a_terminating_namespace_takes_the_cluster_out_and_a_missing_one_is_an_e
         &json!({"kind": "namespaces", "name": "c1"}),
     );
     let (outcome, _) = run(&create(), vec![missing]).await;
-    assert!(failure(&outcome).contains("namespace of the cluster does not exist"));
+    assert!(matches!(outcome, WriteResult::NamespaceMissing));
 }
 
 #[tokio::test]
@@ -414,78 +414,6 @@ async fn the_note_of_a_soak_on_a_work_that_is_gone_says_so() {
     assert!(matches!(outcome, WriteResult::Gone));
 }
 
-/// A shard that is due, with or without a row.
-fn due(row: bool) -> crate::report::shard::ShardWrite {
-    use std::time::{Duration, Instant};
-    let now = Instant::now();
-    let mut rows = crate::report::rows::Rows::new(&Arc::from("mcu"));
-    let plan = rollout::Plan {
-        clusters: vec![rollout::ClusterState {
-            name: Arc::from("c1"),
-            record: Arc::new(rollout::testing::record(rollout::Phase::Pending).into()),
-            urgent: true,
-            starting: false,
-        }],
-        ..rollout::Plan::default()
-    };
-    let policy = rollout::testing::policy().build();
-    rows.commit(&plan, &policy, now, |_| (false, false));
-    let first = rows.due(now).remove(0);
-    if row {
-        return first;
-    }
-    rows.wrote(first, Some(1), now);
-    let dropped = rollout::Plan {
-        dropped: vec![Arc::from("c1")],
-        ..rollout::Plan::default()
-    };
-    rows.commit(&dropped, &policy, now, |_| (false, false));
-    rows.due(now + Duration::from_secs(2)).remove(0)
-}
-
-fn report(due: crate::report::shard::ShardWrite) -> WriteJob {
-    let body = (!due.rows.is_empty()).then(|| json!({"rows": due.rows}).to_string().into_bytes());
-    job(Write::Report {
-        namespace: Arc::from("ns"),
-        due,
-        body,
-    })
-}
-
-#[tokio::test]
-async fn a_report_is_written_by_one_apply_and_its_version_read() {
-    let answer = json!({
-        "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgradeReport",
-        "metadata": {"name": "mcu-report-1", "namespace": "ns", "resourceVersion": "42"},
-    });
-    let (outcome, hub) = run(&report(due(true)), vec![Answer::Said(200, answer)]).await;
-    assert!(matches!(outcome, WriteResult::Report(42)), "{outcome:?}");
-    let asked = hub.asked().remove(0);
-    assert_eq!(
-        (asked.method.as_str(), asked.content.as_str()),
-        ("PATCH", "application/apply-patch+yaml")
-    );
-    assert!(
-        asked
-            .uri
-            .contains("/namespaces/ns/managedclustersupgradereports/mcu-report-1?")
-    );
-    assert_eq!(asked.body["rows"][0]["cluster"], "c1");
-}
-
-#[tokio::test]
-async fn a_report_without_rows_is_deleted_also_when_it_is_gone_already() {
-    let success = Answer::Said(
-        200,
-        json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}),
-    );
-    for answer in [success, not_found()] {
-        let (outcome, hub) = run(&report(due(false)), vec![answer]).await;
-        assert!(matches!(outcome, WriteResult::Report(0)), "{outcome:?}");
-        assert_eq!(hub.calls(), ["DELETE"]);
-    }
-}
-
 #[tokio::test]
 async fn a_status_is_applied_to_the_object_it_means() {
     let write = Write::Status {
@@ -578,3 +506,4 @@ async fn a_read_says_what_is_under_the_name() {
 }
 
 mod answers;
+mod reports;

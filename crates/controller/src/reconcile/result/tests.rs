@@ -234,9 +234,41 @@ fn a_foreign_work_stays_in_the_way_of_an_edited_spec() {
 fn a_missing_namespace_takes_the_cluster_out_whatever_was_written() {
     for write in [create(&writing()), delete()] {
         let context = writing();
-        answered(&context, write, &WriteResult::NamespaceGone);
+        answered(&context, write, &WriteResult::NamespaceTerminating);
         with_entry(&context, |entry| {
             assert!(entry.missing.contains_key(&cluster()));
+        });
+    }
+}
+
+#[test]
+fn a_cluster_that_has_begun_is_out_when_its_namespace_does_not_exist() {
+    for phase in [
+        Phase::PreAction,
+        Phase::Partial,
+        Phase::Soaking,
+        Phase::PostAction,
+    ] {
+        let context = writing();
+        with_entry(&context, |entry| note(entry, "c1", record(phase)));
+        answered(&context, create(&context), &WriteResult::NamespaceMissing);
+        with_entry(&context, |entry| {
+            assert!(entry.missing.contains_key(&cluster()), "{phase}");
+            assert!(entry.backoff.get(&cluster()).is_none(), "{phase}");
+        });
+    }
+}
+
+#[test]
+fn a_cluster_that_waits_is_told_that_its_namespace_does_not_exist() {
+    for phase in [Phase::Pending, Phase::Blocked] {
+        let context = writing();
+        with_entry(&context, |entry| note(entry, "c1", record(phase)));
+        answered(&context, create(&context), &WriteResult::NamespaceMissing);
+        with_entry(&context, |entry| {
+            assert!(!entry.missing.contains_key(&cluster()), "{phase}");
+            let text = &entry.backoff[&cluster()].text;
+            assert!(text.contains("namespace of the cluster does not exist"), "{text}");
         });
     }
 }
@@ -311,10 +343,10 @@ fn an_answer_to_a_report_of_an_earlier_term_is_let_pass() {
     });
     let write = Write::Report {
         namespace: Arc::from("ns"),
-        due,
+        due: Box::new(due),
         body: None,
     };
-    answered(&context, write, &WriteResult::Report(5));
+    answered(&context, write, &WriteResult::Report(crate::fixture::stored(5)));
     with_entry(&context, |entry| assert!(entry.rows.all().is_empty()));
 }
 
@@ -327,10 +359,10 @@ fn a_written_record_is_news_for_the_planner() {
     });
     let write = Write::Report {
         namespace: Arc::from("ns"),
-        due,
+        due: Box::new(due),
         body: None,
     };
-    answered(&context, write, &WriteResult::Report(5));
+    answered(&context, write, &WriteResult::Report(crate::fixture::stored(5)));
     with_entry(&context, |entry| {
         assert!(entry.dirty);
         assert!(entry.rows.get("c1").unwrap().written.is_some());

@@ -6,6 +6,7 @@ use rollout::{ClusterState, Plan};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::fixture::stored;
 
 /// A report as a later release may write it: with a new phase, step, outcome and reason, and with new fields.
 const FUTURE: &str = include_str!("testdata/report-of-a-future-release.json");
@@ -37,7 +38,7 @@ fn written(rows: &mut Rows) -> Vec<String> {
         .iter()
         .map(|line| serde_json::to_string(line).unwrap())
         .collect();
-    rows.wrote(due, Some(1000), Instant::now());
+    rows.wrote(due, Some(stored(1000)), Instant::now());
     lines
 }
 

@@ -6,6 +6,7 @@ use rollout::{ClusterState, Phase, Plan};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::fixture::stored;
 
 fn rows() -> Rows {
     Rows::new(&Arc::from("up"))
@@ -66,7 +67,7 @@ impl Hub {
                 let bad: Vec<usize> = (0..sent.len()).filter(|at| refuses(&sent[*at])).collect();
                 if bad.is_empty() {
                     self.rows.insert(due.name.clone(), json!(sent));
-                    rows.wrote(due, Some(self.writes as u64), now);
+                    rows.wrote(due, Some(stored(self.writes as u64)), now);
                 } else {
                     let named = if self.names_rows { bad } else { Vec::new() };
                     rows.refused(&due, &named, true, "rows[17].revision: Too long", now);
@@ -177,7 +178,7 @@ fn a_report_refused_for_its_metadata_blames_no_row_and_backs_off() {
         "{message}"
     );
     let due = rows.due(at).remove(0);
-    rows.wrote(due, Some(9), at);
+    rows.wrote(due, Some(stored(9)), at);
     assert_eq!(rows.refusal(), None);
 }
 

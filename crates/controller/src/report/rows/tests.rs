@@ -8,6 +8,7 @@ use rollout::Phase;
 
 use super::super::shard::COALESCE;
 use super::*;
+use crate::fixture::stored;
 
 fn rows() -> Rows {
     Rows::new(&Arc::from("up"))
@@ -46,7 +47,7 @@ fn write(rows: &mut Rows, version: u64, now: Instant) -> Vec<Report> {
     for (number, due) in rows.due(now).into_iter().enumerate() {
         let version = version + number as u64;
         reports.push(report(&due.name, version, &json!(due.rows)));
-        rows.wrote(due, Some(version), now);
+        rows.wrote(due, Some(stored(version)), now);
     }
     reports
 }
@@ -142,7 +143,7 @@ fn a_record_counts_as_written_only_when_its_write_succeeded() {
     assert!(rows.get("c1").unwrap().written.is_none());
     // A newer record arrives while the older one is being written.
     commit(&mut rows, vec![state("c1", record(Phase::PostAction))], now);
-    rows.wrote(due, Some(5), now);
+    rows.wrote(due, Some(stored(5)), now);
     let row = rows.get("c1").unwrap();
     assert_eq!(row.written.as_ref().unwrap().phase, Phase::Complete);
     assert_eq!(row.record.phase, Phase::PostAction);
@@ -160,7 +161,7 @@ fn a_failed_write_is_repeated_after_the_coalescing_time_even_if_it_was_urgent() 
     commit(&mut rows, vec![urgent()], now);
     let due = rows.due(now).remove(0);
     commit(&mut rows, vec![urgent()], now);
-    rows.wrote(due, None, now);
+    rows.failed(&due, now);
     assert!(rows.get("c1").unwrap().written.is_none());
     assert_eq!(rows.due_at(), Some(now + COALESCE));
     assert_eq!(rows.due(now + COALESCE).len(), 1);
@@ -189,7 +190,7 @@ fn our_own_writes_are_no_news() {
         !rows.observe(&own_write, false, true, now),
         "the event may come before the answer"
     );
-    rows.wrote(due, Some(7), now);
+    rows.wrote(due, Some(stored(7)), now);
     assert!(!rows.observe(&own_write, false, true, now), "or after it");
     assert_eq!(rows.due_at(), None);
     assert!(rows.get("c00000").unwrap().written.is_some());
@@ -209,7 +210,7 @@ fn a_shard_that_somebody_edits_or_deletes_is_written_anew() {
         assert_eq!(rows.due_at(), Some(now + COALESCE));
         let due = rows.due(now + COALESCE).remove(0);
         assert_eq!(due.rows.len(), 1);
-        rows.wrote(due, Some(9), now);
+        rows.wrote(due, Some(stored(9)), now);
         assert_eq!(rows.due_at(), None);
         assert!(rows.get("c00000").unwrap().written.is_some());
     }
@@ -222,7 +223,7 @@ fn an_edit_that_overtakes_the_answer_to_our_write_is_not_missed() {
     fill(&mut rows, 1, now);
     let due = rows.due(now + COALESCE).remove(0);
     rows.observe(&report("up-report-1", 8, &json!([])), false, true, now);
-    rows.wrote(due, Some(7), now);
+    rows.wrote(due, Some(stored(7)), now);
     assert!(rows.get("c00000").unwrap().written.is_none());
     assert!(rows.due_at().is_some());
 }
@@ -277,7 +278,7 @@ fn a_shard_without_rows_is_deleted_once() {
     rows.commit(&dropped, &policy().build(), now, |_| (false, false));
     let due = rows.due(now + COALESCE).remove(0);
     assert!(due.rows.is_empty());
-    rows.wrote(due, Some(0), now);
+    rows.wrote(due, None, now);
     rows.observe(&report("up-report-1", 8, &json!([])), true, true, now);
     assert!(rows.due(now + seconds(60)).is_empty());
     assert_eq!(rows.shard_count(), 0);
@@ -305,7 +306,7 @@ fn answers_of_an_earlier_term_count_no_more() {
     rows.restart();
     commit(&mut rows, vec![state("c00000", record(Phase::Pending))], now);
     for due in due {
-        rows.wrote(due, Some(9), now);
+        rows.wrote(due, Some(stored(9)), now);
     }
     assert!(rows.get("c00000").unwrap().written.is_none());
     assert_eq!(rows.due(now + COALESCE).len(), 1);
@@ -486,7 +487,7 @@ fn writes_of_a_shard_that_fail_wait_longer_each_time_until_one_succeeds() {
     let mut waits = Vec::new();
     for _ in 0..7 {
         let due = rows.due(now).remove(0);
-        rows.wrote(due, None, now);
+        rows.failed(&due, now);
         // Changes during the wait, urgent or not, do not shorten it.
         let urgent = ClusterState {
             urgent: true,
@@ -501,9 +502,85 @@ fn writes_of_a_shard_that_fail_wait_longer_each_time_until_one_succeeds() {
     }
     assert_eq!(waits, [2, 4, 8, 16, 32, 60, 60]);
     let due = rows.due(now).remove(0);
-    rows.wrote(due, Some(7), now);
+    rows.wrote(due, Some(stored(7)), now);
     commit(&mut rows, vec![state("c00000", record(Phase::Complete))], now);
     let due = rows.due(now + COALESCE).remove(0);
-    rows.wrote(due, None, now);
+    rows.failed(&due, now);
     assert_eq!(rows.due_at(), Some(now + seconds(2)));
+}
+
+/// A shard that the hub holds at version 7, and a write that changes it.
+fn changing(now: Instant) -> (Rows, ShardWrite) {
+    let mut rows = rows();
+    fill(&mut rows, 1, now);
+    write(&mut rows, 7, now + COALESCE);
+    commit(&mut rows, vec![state("c00000", record(Phase::Complete))], now);
+    let due = rows.due(now + COALESCE).remove(0);
+    (rows, due)
+}
+
+#[test]
+fn a_write_replaces_only_the_copy_that_was_read() {
+    let now = Instant::now();
+    let mut rows = rows();
+    fill(&mut rows, 1, now);
+    let due = rows.due(now + COALESCE).remove(0);
+    assert_eq!(due.replaces, None, "a report that does not exist is created");
+    rows.wrote(due, Some(stored(7)), now);
+    commit(&mut rows, vec![state("c00000", record(Phase::Complete))], now);
+    let due = rows.due(now + COALESCE).remove(0);
+    assert_eq!(due.replaces, Some(stored(7)));
+    rows.wrote(due, Some(stored(9)), now);
+    let other =
+        json!({"metadata": {"name": "up-report-1", "uid": "another", "resourceVersion": "12"}, "rows": []});
+    rows.observe(&serde_json::from_value(other).unwrap(), false, true, now);
+    let due = rows.due(now + COALESCE).remove(0);
+    let replaces = due.replaces.unwrap();
+    assert_eq!((&*replaces.uid, replaces.version), ("another", 12));
+}
+
+#[test]
+fn a_write_that_meets_another_copy_is_sent_again_for_that_one() {
+    let now = Instant::now();
+    let (mut rows, due) = changing(now);
+    let found = report("up-report-1", 11, &json!([]));
+    rows.conflicted(&due, Some(&found), true, now);
+    assert!(rows.get("c00000").unwrap().written.is_none());
+    let again = rows.due(now).remove(0);
+    assert_eq!(again.replaces.as_ref().map(|stored| stored.version), Some(11));
+    rows.conflicted(&again, None, false, now);
+    assert!(rows.due(now).is_empty(), "the second time in a row it waits");
+    let again = rows.due(now + seconds(10)).remove(0);
+    assert_eq!(again.replaces, None, "it does not exist any more");
+    rows.wrote(again, Some(stored(15)), now);
+    assert!(rows.get("c00000").unwrap().written.is_some());
+}
+
+#[test]
+fn a_failed_write_whose_effect_was_seen_is_repeated_for_the_copy_that_was_seen() {
+    let now = Instant::now();
+    let (mut rows, due) = changing(now);
+    rows.observe(&report("up-report-1", 11, &json!(due.rows)), false, true, now);
+    rows.failed(&due, now);
+    let again = rows.due(now + seconds(10)).remove(0);
+    assert_eq!(again.replaces.as_ref().map(|stored| stored.version), Some(11));
+}
+
+#[test]
+fn a_row_that_somebody_fixed_counts_when_a_write_meets_it() {
+    let now = Instant::now();
+    let mut rows = rows();
+    let row = |phase: &str| json!([{"cluster": "c1", "phase": phase, "since": "2026-03-01T10:00:00Z", "revision": "r1"}]);
+    rows.observe(
+        &report("up-report-1", 5, &row("FromTheFuture")),
+        false,
+        false,
+        now,
+    );
+    assert!(rows.get("c1").unwrap().record.unreadable);
+    rows.shards[0].mark(now, true);
+    let due = rows.due(now).remove(0);
+    let found = report("up-report-1", 6, &row("Complete"));
+    rows.conflicted(&due, Some(&found), true, now);
+    assert_eq!(rows.get("c1").unwrap().record.phase, Phase::Complete);
 }

@@ -168,7 +168,9 @@ fn a_leader_is_woken_by_a_hand_edit_of_a_report_and_not_by_its_own_write() {
             .rows
             .due(Instant::now() + std::time::Duration::from_secs(5))
             .remove(0);
-        entry.rows.wrote(due, Some(3), Instant::now());
+        entry
+            .rows
+            .wrote(due, Some(crate::fixture::stored(3)), Instant::now());
         entry.dirty = false;
         state.observe_report(&report(3), false, true);
         assert!(!state.upgrades["u1"].dirty);

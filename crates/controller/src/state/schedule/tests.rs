@@ -163,3 +163,27 @@ fn the_clock_of_a_reaction_does_not_run_from_before_the_term() {
         assert!(state.slots_released_at.is_empty());
     });
 }
+
+/// What is due and not sent would make the loop spin.
+#[test]
+fn the_loop_sleeps_while_the_finalizer_of_a_deleted_upgrade_is_removed() {
+    let (context, now) = may_reconcile();
+    context.with(|state| {
+        let later = now + MAX_SLEEP;
+        let entry = state.upgrades.get_mut("u1").unwrap();
+        note(entry, "c1", record(Phase::Pending));
+        entry.status.set(api::ManagedClustersUpgradeStatus {
+            state: Some(api::mcu::UpgradeState::Invalid),
+            ..Default::default()
+        });
+        assert!(
+            state.next(at(1), later, false) <= later,
+            "rows and status are due"
+        );
+        let entry = state.upgrades.get_mut("u1").unwrap();
+        let object = Arc::make_mut(&mut entry.object);
+        object.metadata.deletion_timestamp = Some(api::time::from_chrono(at(1)));
+        entry.finalizing = true;
+        assert_eq!(state.next(at(1), later, false), later + MAX_SLEEP);
+    });
+}

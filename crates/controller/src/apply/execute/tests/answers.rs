@@ -1,5 +1,6 @@
 //! How responses of the hub are interpreted.
 
+use super::reports::{due, report};
 use super::*;
 
 #[tokio::test]
@@ -78,7 +79,11 @@ async fn a_report_that_is_refused_tells_which_rows() {
         (json!([cause("rows")]), vec![], true),
         (json!([cause("metadata.ownerReferences")]), vec![], false),
     ] {
-        let (outcome, _) = run(&report(due(true)), vec![Answer::Said(422, invalid(causes))]).await;
+        let (outcome, _) = run(
+            &report(due(false, true)),
+            vec![Answer::Said(422, invalid(causes))],
+        )
+        .await;
         let WriteResult::ReportRefused {
             text,
             rows: named,
