@@ -33,6 +33,8 @@ const SETTLE: Duration = Duration::from_secs(90);
 const SETTLE_SILENT: Duration = Duration::from_mins(6);
 /// How long nothing may change after all replicas started anew: long enough for a new leader to read everything.
 const RESTART: Duration = Duration::from_secs(100);
+/// How long a replica may not know what has changed.
+const DEAF: Duration = Duration::from_secs(75);
 /// How often the run looks at the hub.
 const LOOK: Duration = Duration::from_secs(1);
 /// An upgrade of which nothing moves for this long must say so.
@@ -89,6 +91,16 @@ pub fn run_mutated(
     outcome
 }
 
+/// What a status says about those who wait.
+fn brief(upgrade: &serde_json::Value) -> String {
+    let waiting = upgrade.pointer("/status/waitingClusters").and_then(serde_json::Value::as_array);
+    let waiting = waiting.into_iter().flatten().map(|one| {
+        let text = |name: &str| one.get(name).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+        format!(" {} {}({})", text("name"), text("phase"), text("reason"))
+    });
+    format!("{}{}", upgrade["status"]["state"], waiting.collect::<String>())
+}
+
 struct Run {
     options: Arc<Options>,
     clock: VirtualClock,
@@ -99,6 +111,10 @@ struct Run {
     admin: Admin,
     people: People,
     machines: Machines,
+    /// When faults ended.
+    repaired: Duration,
+    /// How many updates had ended when claims were last told.
+    claimed: u64,
 }
 
 impl Run {
@@ -159,6 +175,8 @@ impl Run {
             agents,
             admin,
             machines,
+            repaired: Duration::ZERO,
+            claimed: 0,
         })
     }
 
@@ -188,8 +206,8 @@ impl Run {
                 if self.network.strikes(Fault::Restore, "hub", second) {
                     self.restore().await?;
                 }
-                self.people.claim().await?;
             }
+            self.claim().await?;
             self.people.act(second).await?;
             self.revive()?;
         }
@@ -206,6 +224,9 @@ impl Run {
             }
             self.machines.live_for(Duration::from_secs(5)).await?;
         }
+        // Until a watch that a fault has silenced is noticed.
+        self.machines.live_for(DEAF).await?;
+        self.repaired = self.clock.elapsed();
         Ok(())
     }
 
@@ -226,16 +247,16 @@ impl Run {
         let mut looks = 0_u64;
         while let Some(open) = self.open() {
             if self.clock.elapsed() > begin + bound {
-                let status = upgrade(&self.hub, open).map(|upgrade| upgrade["status"].to_string());
+                let status = upgrade(&self.hub, open).map(|upgrade| brief(&upgrade));
                 self.oracle.check(Rule::Ends, false, || {
                     format!("{open} is not complete {bound:?} after the last fault: {}", status.unwrap_or_default())
                 });
                 return Ok(());
             }
             self.machines.live_for(LOOK).await?;
+            self.claim().await?;
             looks += 1;
             if looks % 30 == 0 {
-                self.people.claim().await?;
                 for name in [UPGRADE, RIVAL] {
                     self.people.settle(name).await?;
                 }
@@ -247,11 +268,21 @@ impl Run {
         Ok(())
     }
 
+    /// When an update has ended, the claims of clusters follow.
+    async fn claim(&mut self) -> Result<()> {
+        let ended = self.oracle.ended();
+        if ended > self.claimed {
+            self.claimed = ended;
+            self.people.claim().await?;
+        }
+        Ok(())
+    }
+
     /// When nothing moves, the status says that a human is needed.
     fn told(&self, name: &'static str) {
         let Some(object) = self.object(name) else { return };
         let now = self.clock.elapsed();
-        if now < self.oracle.last_change() + STILL || self.oracle.is_under_way(&object.uid) {
+        if now < self.oracle.last_change().max(self.repaired) + STILL || self.oracle.is_under_way(&object.uid) {
             return;
         }
         let value = object.value();
@@ -261,7 +292,7 @@ impl Run {
             condition.get("status").and_then(serde_json::Value::as_str) == Some("True") && (is("Stalled") || is("Ready"))
         });
         self.oracle.check(Rule::Told, tells, || {
-            format!("nothing of {name} has moved for {STILL:?}, and no condition says so: {}", value["status"])
+            format!("nothing of {name} has moved for {STILL:?}, and no condition says so: {}", brief(&value))
         });
     }
 
@@ -288,7 +319,7 @@ impl Run {
         if self.open().is_some() {
             return Ok(());
         }
-        self.people.claim().await?;
+        self.claim().await?;
         let faults = self.network.ground.trace.faults();
         let was_silent = faults.iter().any(|fault| fault.fault == Fault::WatchSilent);
         self.machines.live_for(if was_silent { SETTLE_SILENT } else { SETTLE }).await?;

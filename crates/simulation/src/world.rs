@@ -3,7 +3,7 @@
 use anyhow::Result;
 use kube::Client;
 use serde_json::{Value, json};
-use spoke_sim::{Agents, Pace};
+use spoke_sim::{Agents, Pace, Scenario};
 
 use crate::admin::{Admin, CLUSTERS, decisions_of};
 use crate::options::Options;
@@ -232,6 +232,10 @@ pub async fn start_agents(client: Client, options: &Options, clock: VirtualClock
         .clock(move || clock.wall())
         .pace(Pace::exact(options.update()))
         .seed(options.seed)
+        .scenario(Scenario {
+            version: INSTALLED.to_owned(),
+            ..Scenario::default()
+        })
         .start()
         .await?;
     Ok(agents)

@@ -113,6 +113,8 @@ pub(super) struct Upgrade {
     pub retried: Option<Duration>,
     /// Conditions of the last status: status and transition time of each type.
     pub conditions: BTreeMap<String, (String, String)>,
+    /// When the last status was sent.
+    pub told: Duration,
     /// It was restored from a backup and nobody has resumed it.
     pub is_held: bool,
     /// The names that each of its specs selects by.
@@ -183,6 +185,8 @@ pub(super) struct Facts {
     pub decided: BTreeSet<String>,
     /// Changes that are not renewals of Leases.
     pub changes: u64,
+    /// Updates that agents have reported as ended.
+    pub ended: u64,
     /// The last time at which the controller changed something.
     pub last_change: Duration,
     /// Requests of the last minute, by replica and request.

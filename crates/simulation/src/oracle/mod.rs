@@ -66,6 +66,12 @@ impl Oracle {
         self.with(|facts| facts.changes)
     }
 
+    /// How many updates agents have reported as ended.
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        self.with(|facts| facts.ended)
+    }
+
     /// When the controller last changed something.
     #[must_use]
     pub fn last_change(&self) -> Duration {

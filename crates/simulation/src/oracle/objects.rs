@@ -115,8 +115,16 @@ impl Facts {
                 (text(one, "/type").to_owned(), (status.to_owned(), time.to_owned()))
             })
             .collect();
+        let sent = self.sent();
         let Some(upgrade) = self.upgrades.get_mut(uid) else { return };
-        let before = std::mem::replace(&mut upgrade.conditions, now.clone());
+        // A status that arrives late is followed by one that was computed from another.
+        let is_late = sent < upgrade.told;
+        upgrade.told = upgrade.told.max(sent);
+        let next = if is_late { BTreeMap::new() } else { now.clone() };
+        let mut before = std::mem::replace(&mut upgrade.conditions, next);
+        if is_late {
+            before.clear();
+        }
         let missing = CONDITIONS.iter().find(|name| !now.contains_key(**name));
         let moved = before.iter().find(|(name, (status, time))| {
             now.get(*name).is_some_and(|(new, at)| new == status && at != time)

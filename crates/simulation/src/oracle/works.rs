@@ -348,6 +348,7 @@ impl Facts {
         let now = self.now;
         match work.step {
             Some(Step::Platform) => {
+                self.ended += 1;
                 self.cluster(&work.cluster).done.entry(work.target.clone()).or_insert(now);
                 if let Some(upgrade) = self.upgrades.get_mut(&work.uid)
                     && !upgrade.generations.iter().any(|spec| spec.has_operators)

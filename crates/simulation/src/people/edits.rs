@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{People, Undo};
 use crate::admin::{reports_of, upgrades_of};
 use crate::fault::Fault;
-use crate::world::{TEAM, action, upgrade};
+use crate::world::{TEAM, action, fleet, upgrade};
 
 fn path(name: &str) -> String {
     format!("{}/{name}", upgrades_of(TEAM))
@@ -146,6 +146,23 @@ impl People {
             Some("ClustersFailed" | "CanaryFailed" | "MaxFailuresExceeded") => self.retry(name).await?,
             _ => {}
         }
+        let waiting = upgrade.pointer("/status/waitingClusters").and_then(Value::as_array);
+        let asks_too_little = waiting.into_iter().flatten().any(|one| {
+            let reason = one.get("reason").and_then(Value::as_str).unwrap_or_default();
+            matches!(reason, "NewerThanTarget" | "ReleaseNotAccepted" | "InvalidUpdate")
+        });
+        let next = self.newest();
+        if asks_too_little && asked(&upgrade) < next {
+            let change = json!({"spec": {"clusterVersion": {"version": format!("4.14.{next}")}}});
+            self.admin.patch(&path(name), &change).await?;
+        }
         Ok(())
+    }
+
+    /// The newest patch version that a cluster runs.
+    fn newest(&self) -> u64 {
+        let versions = fleet(&self.options).into_iter().filter_map(|name| self.version(&name));
+        let patches = versions.filter_map(|version| version.rsplit('.').next()?.parse().ok());
+        patches.max().unwrap_or_default()
     }
 }
