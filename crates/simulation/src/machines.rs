@@ -8,6 +8,7 @@ use hub_sim::Hub;
 use crate::actor::Role;
 use crate::choice::Choices;
 use crate::fault::Fault;
+use crate::mutation::Mutation;
 use crate::network::Network;
 use crate::replica::Replica;
 use crate::time::MachineClock;
@@ -121,6 +122,11 @@ impl Machines {
     /// # Errors
     /// The flags of the controller contradict each other.
     pub async fn disturb(&mut self, second: u64) -> Result<()> {
+        if self.network.ground.mutation == Some(Mutation::End)
+            && let Some(replica) = self.machines.first().and_then(|machine| machine.replica.as_ref())
+        {
+            replica.end_loop();
+        }
         if self.network.strikes(Fault::KillAll, "all", second) {
             self.network.note("all are killed");
             self.restart_all()?;
@@ -141,7 +147,7 @@ impl Machines {
             }
             if self.network.strikes(Fault::ClockJump, &name, second) {
                 let choice = self.network.choice("jump", &name, second);
-                let seconds = choice.pick(&[0, 5, -5, 25, -25, 45, -45, 10_800, -10_800]).unwrap_or_default();
+                let seconds = choice.pick(&[0, 5, -5, 25, -25, 45, -45, 300, -300]).unwrap_or_default();
                 self.network.note(&format!("the clock of {name} is ahead by {seconds} s"));
                 if let Some(machine) = self.machines.get(at) {
                     machine.clock.set(seconds);

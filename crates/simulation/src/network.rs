@@ -58,6 +58,8 @@ struct State {
     lasting: BTreeMap<(Fault, String), Duration>,
     /// Clients that end now.
     doomed: Vec<String>,
+    /// The first report that was written, for mutations.
+    kept: Option<String>,
 }
 
 impl Network {
@@ -166,6 +168,17 @@ impl Network {
             }
             self.shared.doomed.notified().await;
         }
+    }
+
+    /// Keeps a text, unless there is one already.
+    pub fn keep(&self, text: &str) {
+        self.with(|state| state.kept.get_or_insert_with(|| text.to_owned()).len());
+    }
+
+    /// The text that is kept.
+    #[must_use]
+    pub fn kept(&self) -> Option<String> {
+        self.with(|state| state.kept.clone())
     }
 
     /// The UID of the object at a path, if there is one.

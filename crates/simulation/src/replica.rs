@@ -71,6 +71,13 @@ impl Replica {
         })
     }
 
+    /// Ends its main loop, as an error would.
+    pub fn end_loop(&self) {
+        if let Some(main) = self.tasks.first() {
+            main.abort();
+        }
+    }
+
     /// Whether its main loop has ended by itself.
     #[must_use]
     pub fn has_ended(&self) -> bool {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream;
-use http::header::RETRY_AFTER;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Request, Response};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -19,9 +19,12 @@ use tokio::sync::oneshot;
 
 use crate::actor::{Role, Sender, sent_by};
 use crate::fault::Fault;
+use crate::admin::upgrades_of;
+use crate::mutation::{Mutation, Seen};
 use crate::network::Network;
 use crate::oracle::Sent;
 use crate::words;
+use crate::world::{RIVAL, TEAM};
 
 type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
@@ -54,6 +57,14 @@ struct Letter {
 impl Letter {
     fn path(&self) -> &str {
         self.parts.uri.path()
+    }
+
+    fn seen(&self) -> Seen<'_> {
+        Seen {
+            verb: &self.verb,
+            path: self.path(),
+            body: std::str::from_utf8(&self.body).unwrap_or_default(),
+        }
     }
 
     fn is_watch(&self) -> bool {
@@ -123,8 +134,11 @@ impl Wire {
     }
 
     async fn send(self, request: Request<kube::client::Body>) -> Result<Response<Body>, std::io::Error> {
-        let letter = self.letter(request).await;
+        let mut letter = self.letter(request).await;
         let network = &self.network;
+        if let Some(body) = self.mutation().and_then(|mutation| mutation.writes(letter.seen())) {
+            letter.body = Bytes::from(body);
+        }
         network.ground.trace.count_request();
         let (there, back) = (
             network.latency("there", &letter.name, letter.count),
@@ -140,7 +154,7 @@ impl Wire {
             return Ok(refusal);
         }
         let (is_watch, name, count) = (letter.is_watch(), letter.name.clone(), letter.count);
-        let translate = self.is_newer && letter.is_about_reports();
+        let reading = self.reading(&letter);
         let is_lost = !is_watch && self.strikes(Fault::AnswerLost, &letter);
         let is_slow = self.role != Role::People && !is_watch && self.strikes(Fault::Slow, &letter);
         let (sender, answer) = oneshot::channel();
@@ -157,12 +171,51 @@ impl Wire {
         }
         tokio::time::sleep(back).await;
         Ok(if is_watch {
-            self.watch(response, &name, count, translate)
-        } else if translate {
-            older(response).await
+            self.watch(response, &name, count, reading)
         } else {
-            response.map(plain)
+            reading.whole(response).await
         })
+    }
+
+    /// What is wrong with the client, if it is the controller.
+    fn mutation(&self) -> Option<Mutation> {
+        self.network.ground.mutation.filter(|_| self.role == Role::Controller)
+    }
+
+    fn reading(&self, letter: &Letter) -> Reading {
+        match self.mutation().and_then(Mutation::reads) {
+            Some((from, to)) => Reading::Instead(from, to),
+            None if self.is_newer && letter.is_about_reports() => Reading::Newer,
+            None => Reading::Plain,
+        }
+    }
+
+    /// Sends what a mutation adds to a request.
+    async fn add(&self, letter: &Letter) {
+        let Some(mutation) = self.mutation() else { return };
+        let seen = letter.seen();
+        let count = self.network.next(&format!("{} {} {}", self.identity, letter.verb, letter.path()));
+        if letter.verb == "PATCH" && letter.is_about_reports() {
+            self.network.keep(seen.body);
+        }
+        let first = self.network.kept();
+        for (method, path, media_type, body) in mutation.adds(seen, first.as_deref(), &self.identity, count) {
+            let rival = self.network.uid_at(&self.hub, &format!("{}/{RIVAL}", upgrades_of(TEAM))).unwrap_or_default();
+            let body = body.to_string().replace(&format!("<{RIVAL}>"), &rival);
+            let request = Request::builder().method(method).uri(&path).header(CONTENT_TYPE, media_type);
+            let Ok(request) = request.body(Full::new(Bytes::from(body.clone()))) else { continue };
+            let path = path.split('?').next().unwrap_or_default();
+            let met = self.network.uid_at(&self.hub, path);
+            let response = sent_by(letter.sender.clone(), self.service.handle(request)).await;
+            let sent = Sent {
+                verb: method,
+                path,
+                body: body.as_bytes(),
+                code: response.status().as_u16(),
+                met: met.as_deref(),
+            };
+            self.network.ground.oracle.request(&letter.sender, &sent);
+        }
     }
 
     /// The faults that end a request before the hub sees it.
@@ -182,6 +235,7 @@ impl Wire {
         let is_ours = self.role == Role::Controller && letter.is_write() && !letter.is_lease();
         let is_forbidden = is_ours && network.lasts(Fault::Forbidden, &self.client);
         let may_conflict = is_ours && matches!(letter.verb.as_str(), "PATCH" | "DELETE" | "PUT");
+        let is_refused = self.mutation().is_some_and(|mutation| mutation.is_refused(letter.seen()));
         let may_be_invalid = is_ours
             && matches!(letter.verb.as_str(), "POST" | "PATCH")
             && (letter.path().contains("/manifestworks") || letter.is_about_reports());
@@ -195,7 +249,7 @@ impl Wire {
             503
         } else if may_conflict && self.strikes(Fault::Conflict, letter) {
             409
-        } else if may_be_invalid && self.strikes(Fault::Invalid, letter) {
+        } else if is_refused || (may_be_invalid && self.strikes(Fault::Invalid, letter)) {
             422
         } else {
             return Ok(None);
@@ -226,6 +280,9 @@ impl Wire {
                 met: met.as_deref(),
             };
             network.ground.oracle.request(&letter.sender, &sent);
+            if code < 300 {
+                self.add(&letter).await;
+            }
             if letter.is_write() && code < 300 {
                 let commits = format!("{} commit", self.client);
                 if network.strikes(Fault::KillAtCommit, &commits, network.next(&commits)) {
@@ -240,7 +297,7 @@ impl Wire {
     }
 
     /// The events of a watch, each with a latency, until a fault ends or silences it.
-    fn watch(self, response: Response<hub_sim::Body>, name: &str, count: u64, translate: bool) -> Response<Body> {
+    fn watch(self, response: Response<hub_sim::Body>, name: &str, count: u64, reading: Reading) -> Response<Body> {
         let name = format!("{name} #{count}");
         response.map(|body| {
             let state = (body.into_data_stream().boxed(), 0_u64, self, name);
@@ -264,7 +321,7 @@ impl Wire {
                     }
                 }
                 tokio::time::sleep(network.latency("", &name, at)).await;
-                let frame = event.map(|bytes| Frame::data(if translate { to_older(&bytes) } else { bytes }));
+                let frame = event.map(|bytes| Frame::data(reading.read(bytes)));
                 let frame = frame.map_err(|never| match never {});
                 Some((frame, (frames, at, wire, name)))
             });
@@ -273,15 +330,34 @@ impl Wire {
     }
 }
 
-fn to_older(bytes: &Bytes) -> Bytes {
-    Bytes::from(words::older(&String::from_utf8_lossy(bytes)))
+/// How a client takes what it reads.
+#[derive(Clone, Copy, Debug)]
+enum Reading {
+    /// As it is.
+    Plain,
+    /// As a newer build, which knows the older words, too.
+    Newer,
+    /// A broken controller takes one text for another.
+    Instead(&'static str, &'static str),
 }
 
-/// An answer with the words of the older build.
-async fn older(response: Response<hub_sim::Body>) -> Response<Body> {
-    let (parts, body) = response.into_parts();
-    let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-    Response::from_parts(parts, whole(to_older(&bytes)))
+impl Reading {
+    fn read(self, bytes: Bytes) -> Bytes {
+        match self {
+            Self::Plain => bytes,
+            Self::Newer => Bytes::from(words::older(&String::from_utf8_lossy(&bytes))),
+            Self::Instead(from, to) => Bytes::from(String::from_utf8_lossy(&bytes).replace(from, to)),
+        }
+    }
+
+    async fn whole(self, response: Response<hub_sim::Body>) -> Response<Body> {
+        if matches!(self, Self::Plain) {
+            return response.map(plain);
+        }
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+        Response::from_parts(parts, whole(self.read(bytes)))
+    }
 }
 
 fn whole(bytes: Bytes) -> Body {

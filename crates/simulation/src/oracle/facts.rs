@@ -201,6 +201,7 @@ impl Facts {
     }
 
     pub fn violated(&mut self, rule: Rule, what: String) {
+        let what = format!("at {:.3} s: {what}", self.now.as_secs_f64());
         self.violations.push(Violation { rule, what });
     }
 

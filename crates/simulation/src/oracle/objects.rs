@@ -158,6 +158,7 @@ impl Facts {
             cluster.versions.push((now, runs));
         }
         if !is_there {
+            self.cluster(object.name()).versions.clear();
             for upgrade in self.upgrades.values_mut() {
                 upgrade.flights.remove(object.name());
             }

@@ -121,6 +121,7 @@ impl Facts {
             } else if let Some(record) = upgrade.records.get_mut(gone) {
                 // Somebody deleted it: it may be as it was, or begin again.
                 record.is_edited = true;
+                upgrade.flights.remove(gone);
             }
         }
     }
@@ -158,6 +159,9 @@ impl Facts {
             upgrade.flights.remove(name);
         }
         let is_edited = record.is_edited;
+        if is_edited && !by_controller {
+            upgrade.flights.remove(name);
+        }
         if by_controller {
             self.check(Rule::Rows, found.is_none(), || {
                 let age = now.saturating_sub(sent).as_secs();

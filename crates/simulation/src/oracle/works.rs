@@ -184,6 +184,7 @@ impl Facts {
         let is_other = before.uid != work.uid || before.owner != work.owner || before.notes() != work.notes();
         if let Some(upgrade) = self.upgrades.get_mut(&before.uid).filter(|_| is_other) {
             upgrade.records.entry(work.cluster.clone()).or_default().is_edited = true;
+            upgrade.flights.remove(&work.cluster);
         }
     }
 
@@ -310,8 +311,10 @@ impl Facts {
             if !cluster.is_there || cluster.was_relabelled || !cluster.changed.is_zero() {
                 return false;
             }
-            let soaked = specs.iter().any(|spec| {
-                let done = cluster.done.get(&spec.version);
+            // A cluster may go on to the target of an earlier spec.
+            let versions = specs.iter().map(|spec| &spec.version).chain([&work.target]);
+            let soaked = versions.into_iter().any(|version| {
+                let done = cluster.done.get(version);
                 done.is_some_and(|done| *done + soak <= sent + self.tolerance)
             });
             let checked = cluster.post_action_done.is_some_and(|done| done <= sent);
