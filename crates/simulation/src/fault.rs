@@ -50,7 +50,7 @@ faults! {
     Unavailable = "503";
     /// 409 for a change or deletion.
     Conflict = "409";
-    /// 422 for a work or a report.
+    /// 422 for a work.
     Invalid = "422";
     /// A watch ends without a word.
     WatchCut = "watch-cut";

@@ -191,7 +191,9 @@ impl Mutation {
                 vec![("DELETE", format!("{}/{name}", works_of("c02")), JSON, json!({}))]
             }
             Self::OldRows if seen.is("PATCH", "upgradereports") => {
-                let old = first.and_then(|text| serde_json::from_str::<Value>(text).ok());
+                let mut old = first.and_then(|text| serde_json::from_str::<Value>(text).ok());
+                let meta = old.as_mut().and_then(|old| old.get_mut("metadata")?.as_object_mut());
+                meta.map(|meta| meta.remove("resourceVersion"));
                 let path = format!("{}/{UPGRADE}-report-1?fieldManager=mcu-controller&force=true", reports_of(TEAM));
                 old.map(|old| ("PATCH", path, APPLY, old)).into_iter().collect()
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use api::names::LABEL_MCU_UID;
 use hub_sim::{Hub, Object};
 use kube::Client;
 use spoke_sim::Agents;
@@ -323,12 +324,34 @@ impl Run {
         let faults = self.network.ground.trace.faults();
         let was_silent = faults.iter().any(|fault| fault.fault == Fault::WatchSilent);
         self.machines.live_for(if was_silent { SETTLE_SILENT } else { SETTLE }).await?;
+        self.works_left();
         self.still(Rule::Quiet, Duration::from_secs(self.options.quiet_seconds)).await?;
         if self.options.restart {
             self.machines.restart_all()?;
             self.still(Rule::Restart, RESTART).await?;
         }
         Ok(())
+    }
+
+    /// Upgrades that are complete leave no works.
+    fn works_left(&self) {
+        for name in [UPGRADE, RIVAL] {
+            let Some(object) = self.object(name) else { continue };
+            if !object.text().contains("\"state\":\"Complete\"") {
+                continue;
+            }
+            let left: Vec<String> = self.hub.read(|state| {
+                let works = state.objects_of("work.open-cluster-management.io", "manifestworks");
+                let works = works.into_iter().flat_map(hub_sim::Collection::objects);
+                let ours = works.filter(|work| {
+                    work.labels.iter().any(|(label, uid)| &**label == LABEL_MCU_UID && **uid == *object.uid)
+                });
+                ours.map(|work| work.key.to_string()).collect()
+            });
+            self.oracle.check(Rule::Ends, left.is_empty(), || {
+                format!("{name} is complete, and these works are left: {}", left.join(", "))
+            });
+        }
     }
 
     async fn still(&mut self, rule: Rule, time: Duration) -> Result<()> {

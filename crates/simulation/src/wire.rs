@@ -206,7 +206,11 @@ impl Wire {
             let Ok(request) = request.body(Full::new(Bytes::from(body.clone()))) else { continue };
             let path = path.split('?').next().unwrap_or_default();
             let met = self.network.uid_at(&self.hub, path);
-            let response = sent_by(letter.sender.clone(), self.service.handle(request)).await;
+            let sender = Sender {
+                at: self.network.ground.clock.elapsed(),
+                ..letter.sender.clone()
+            };
+            let response = sent_by(sender.clone(), self.service.handle(request)).await;
             let sent = Sent {
                 verb: method,
                 path,
@@ -214,7 +218,7 @@ impl Wire {
                 code: response.status().as_u16(),
                 met: met.as_deref(),
             };
-            self.network.ground.oracle.request(&letter.sender, &sent);
+            self.network.ground.oracle.request(&sender, &sent);
         }
     }
 
@@ -238,7 +242,7 @@ impl Wire {
         let is_refused = self.mutation().is_some_and(|mutation| mutation.is_refused(letter.seen()));
         let may_be_invalid = is_ours
             && matches!(letter.verb.as_str(), "POST" | "PATCH")
-            && (letter.path().contains("/manifestworks") || letter.is_about_reports());
+            && letter.path().contains("/manifestworks");
         let code = if is_forbidden {
             403
         } else if self.strikes(Fault::TooManyRequests, letter) {

@@ -133,7 +133,7 @@ impl Facts {
         let record = upgrade.records.entry(name.to_owned()).or_default();
         // A cluster that was away may begin anew.
         let since = record.phases.last().map_or(Duration::ZERO, |(since, _)| *since);
-        let is_new = !changed.is_zero() && changed >= since;
+        let is_new = !changed.is_zero() && (changed >= since || changed + Duration::from_mins(1) > now);
         record.is_edited |= !by_controller && record.row() != Some(&row);
         let found = if by_controller && !is_new && !record.is_edited { record.contradiction(&row) } else { None };
         let was = record.row().map(|row| (row.phase.clone(), row.attempt()));
@@ -167,6 +167,10 @@ impl Facts {
                 let age = now.saturating_sub(sent).as_secs();
                 format!("the row of {name}, sent {age} s before: {}", found.unwrap_or_default())
             });
+            if matches!(row.phase.as_str(), "Complete" | "Soaking" | "PostAction") {
+                // It came to the end of its update, and did not fail by time before.
+                self.tried(Rule::Deadline);
+            }
             if row.phase == "Failed" && !is_edited && was.is_none_or(|(phase, before)| phase != "Failed" || before != attempt) {
                 self.deadline(owner, name, &row);
             }
@@ -187,6 +191,12 @@ impl Facts {
         let Some(started) = row.step(step).and_then(|step| parse_rfc3339(&step.started)) else {
             return;
         };
+        // Agents had reported the end in time, and whoever reads the work sees that.
+        let target = upgrade.generations.last().map_or("", |spec| &spec.version);
+        let done = self.clusters.get(name).and_then(|cluster| cluster.done.get(target)).copied();
+        let was_done = step == "Platform"
+            && done.is_some_and(|done| wall(done) > started && done + Duration::from_mins(1) < sent);
+        self.check(Rule::Deadline, !was_done, || format!("{name} failed by time, and its end was reported at {done:?}"));
         let passed = wall(self.now) - started;
         let is_over = TimeDelta::from_std(least).is_ok_and(|least| passed >= least);
         self.check(Rule::Deadline, is_over, || {

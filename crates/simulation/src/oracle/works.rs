@@ -222,28 +222,38 @@ impl Facts {
         }
         let may_start = !upgrade.is_held && upgrade.in_force(sent).any(|generation| !generation.is_shut);
         let limit = upgrade.in_force(sent).map(|one| one.max_concurrency).max().unwrap_or_default();
-        let mut names: Vec<String> = upgrade.flights.keys().cloned().collect();
+        // Whoever rewrites a record or a work decides what the controller believes of that cluster.
+        let is_edited = |name: &String| upgrade.records.get(name).is_some_and(|record| record.is_edited);
+        if is_edited(&work.cluster) {
+            return;
+        }
+        let mut names: Vec<String> = upgrade.flights.keys().filter(|name| !is_edited(name)).cloned().collect();
         names.push(work.cluster.clone());
+        // A cluster that comes back before it was dropped goes on.
+        let goes_on = upgrade.records.get(&work.cluster).is_some_and(|record| {
+            let is_same = record.row().is_some_and(|row| row.revision == work.revision && row.retry == work.retry);
+            is_same && matches!(record.phase_at(sent), "PreAction" | "Initialized" | "Partial" | "Operators")
+        });
         let rival = self.upgrades.iter().find(|(uid, other)| {
-            **uid != work.uid && !other.is_gone && other.flights.get(&work.cluster).is_some_and(|since| *since < sent)
+            **uid != work.uid && !other.is_gone && other.flights.get(&work.cluster).is_some_and(|since| *since <= sent)
         });
         let rival = rival.map(|(_, rival)| rival.key.clone());
         let failures = self.failures(work, sent);
         let canary = self.open_canary(work, sent);
         let cluster = &work.cluster;
-        self.check(Rule::Paused, may_start, || format!("{cluster} started while its upgrade is paused, invalid or restored"));
+        self.check(Rule::Paused, may_start || goes_on, || format!("{cluster} started while its upgrade is paused, invalid or restored"));
         self.check(Rule::Concurrency, names.len() <= limit, || {
             format!("{} are under way at the same time", names.join(", "))
         });
         self.check(Rule::Exclusive, rival.is_none(), || {
             format!("{cluster} started while {} is at work on it", rival.unwrap_or_default())
         });
-        if let Some((failed, budget)) = failures {
+        if let Some((failed, budget)) = failures.filter(|_| !goes_on) {
             self.check(Rule::Budget, failed <= budget, || {
                 format!("{cluster} started after {failed} clusters had failed, of which {budget} are tolerated")
             });
         }
-        if let Some(open) = canary {
+        if let Some(open) = canary.filter(|_| !goes_on) {
             self.check(Rule::CanariesFirst, open.is_none(), || {
                 format!("{cluster} started before canary {} was complete", open.unwrap_or_default())
             });
