@@ -1,7 +1,7 @@
 //! What all wires of a run share: which faults strike, latencies, outages, and whose end a commit is.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -46,6 +46,7 @@ pub struct Network {
 struct Shared {
     /// Whether faults have ended.
     is_repaired: AtomicBool,
+    hubs: AtomicU64,
     state: Mutex<State>,
     doomed: Notify,
 }
@@ -81,6 +82,17 @@ impl Network {
     pub fn repair(&self) {
         self.shared.is_repaired.store(true, Ordering::Relaxed);
         self.with(|state| state.lasting.clear());
+    }
+
+    /// The hub is another one from now on: what is on its way does not arrive.
+    pub fn replace_hub(&self) {
+        self.shared.hubs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often the hub was replaced.
+    #[must_use]
+    pub fn hubs(&self) -> u64 {
+        self.shared.hubs.load(Ordering::Relaxed)
     }
 
     /// Adds a line to the trace.

@@ -374,6 +374,7 @@ impl Run {
     async fn restore(&mut self) -> Result<()> {
         self.network.note("the hub is restored");
         self.machines.stop_all();
+        self.network.replace_hub();
         self.people.restore().await?;
         self.machines.start_all()
     }

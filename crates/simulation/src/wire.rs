@@ -51,6 +51,8 @@ struct Letter {
     name: String,
     /// How often that was sent.
     count: u64,
+    /// Which hub it is for.
+    hub: u64,
     sender: Sender,
 }
 
@@ -118,6 +120,7 @@ impl Wire {
         Letter {
             verb: verb.to_owned(),
             count: self.network.next(&name),
+            hub: self.network.hubs(),
             name,
             parts,
             body,
@@ -268,6 +271,9 @@ impl Wire {
         if is_late {
             let late = network.choice("late", &letter.name, letter.count).between(5, 55);
             tokio::time::sleep(Duration::from_secs(late)).await;
+        }
+        if letter.hub != network.hubs() && self.role == Role::Controller {
+            return;
         }
         let is_ours = self.role == Role::Controller;
         let met = if is_ours && letter.is_write() { network.uid_at(&self.hub, letter.path()) } else { None };

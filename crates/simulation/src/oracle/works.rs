@@ -344,7 +344,8 @@ impl Facts {
         let is_there = self.clusters.get(&work.cluster).is_some_and(|cluster| cluster.is_there);
         let record = upgrade.records.get(&work.cluster);
         let phase = record.map_or("", |record| record.phase_at(sent)).to_owned();
-        let is_over = upgrade.is_gone || !is_there || matches!(phase.as_str(), "Complete" | "PostAction");
+        let is_edited = record.is_some_and(|record| record.is_edited);
+        let is_over = upgrade.is_gone || !is_there || is_edited || matches!(phase.as_str(), "Complete" | "PostAction");
         if work.step == Some(Step::Platform) {
             self.check(Rule::RowFirst, is_over, || {
                 format!("{} was deleted while the row of {} says {phase:?}", work.name, work.cluster)
