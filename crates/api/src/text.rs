@@ -15,7 +15,16 @@ pub const fn is_steering(c: char) -> bool {
         | '\u{2028}' | '\u{2029}')
 }
 
-/// The text with each such character, including line breaks and tabs, replaced by a space.
+/// True for a character that JSON allows unescaped but YAML does not. The API server parses a server-side apply as YAML.
+#[must_use]
+pub const fn is_not_yaml(char: char) -> bool {
+    matches!(
+        char,
+        '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
+    )
+}
+
+/// The text with each character that [`is_steering`] names, including line breaks and tabs, replaced by a space.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
     if text.chars().any(is_steering) {
@@ -27,6 +36,23 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     } else {
         Cow::Borrowed(text)
     }
+}
+
+/// The beginning of a text that takes at most `most` bytes as JSON. A character may take six bytes there.
+#[must_use]
+pub fn cut(text: &str, most: usize) -> &str {
+    let mut taken = 0;
+    for (at, char) in text.char_indices() {
+        taken += match char {
+            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+            '\0'..='\u{1f}' => 6,
+            _ => char.len_utf8(),
+        };
+        if taken > most {
+            return &text[..at];
+        }
+    }
+    text
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 mod day;
 mod fleet;
 mod graph;
+mod hub_sim_run;
 mod plan;
 mod thresholds;
 
@@ -25,11 +26,16 @@ enum BenchCommand {
     Day(day::DayArgs),
     /// One plan over a large fleet.
     Plan(plan::PlanArgs),
+    /// The upgrade of a very large fleet on a simulated hub: what the controller needs for it.
+    HubSim(hub_sim_run::HubSimArgs),
     /// The update graph: snapshot, service and path query, on real data.
     Graph(graph::GraphBenchArgs),
     /// A short fleet upgrade for its counts, which do not depend on the machine: a step of `cargo xtask test`.
     #[command(hide = true)]
     Counts,
+    /// The bare client of `bench hub-sim`.
+    #[command(hide = true)]
+    BareClient(hub_sim_run::BareClientArgs),
     /// The bare server of `bench graph`.
     #[command(hide = true)]
     BareServer(graph::bare::BareArgs),
@@ -48,8 +54,17 @@ fn run(command: &BenchCommand) -> Result<ExitCode> {
             runtime.block_on(graph::bare::serve(args))?;
             true
         }
+        BenchCommand::BareClient(args) => {
+            runtime.block_on(hub_sim_run::bare_client(args))?;
+            true
+        }
+        BenchCommand::HubSim(args) => {
+            require_release()?;
+            runtime.block_on(hub_sim_run::run(args))?
+        }
         BenchCommand::Counts => {
             runtime.block_on(fleet::check_counts())?;
+            runtime.block_on(hub_sim_run::check_counts())?;
             true
         }
         BenchCommand::Day(args) => {

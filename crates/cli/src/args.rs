@@ -17,8 +17,9 @@ Examples:
   kubectl mcu clusters spring --phase Failed
   kubectl mcu why spring edge-17
 
-  # Check a manifest before it is committed
+  # Check a manifest before it is committed, and rehearse it
   kubectl mcu lint -f upgrade.yaml
+  kubectl mcu rehearse -f upgrade.yaml
 
   # List the updates of one cluster, and what blocks them
   kubectl mcu updates --context edge-17 --include-not-recommended
@@ -30,7 +31,7 @@ Exit codes:
   0    the command succeeded; with status -w, the upgrade is Ready
   1    the hub or the cluster rejected the request, an object was not found, lint found violations, no path exists, or the requested update is not allowed
   2    the command line is invalid
-  3    status -w: the upgrade is Stalled and needs somebody to act
+  3    status -w: the upgrade is Stalled and needs somebody to act; rehearse: the upgrade would stop before it is complete
   4    status -w: the time limit of --timeout passed first
   130  the command was interrupted by Ctrl-C
 
@@ -88,6 +89,18 @@ Examples:
   # Request an update; read the risks before you request one that is not recommended
   kubectl mcu updates --context edge-17 --to 4.14.9
   kubectl mcu updates --context edge-17 --to 4.14.10 --allow-not-recommended";
+
+const REHEARSE_EXAMPLES: &str = "\
+Examples:
+  # What would happen if this file were applied now, beside all other upgrades of the hub
+  kubectl mcu rehearse -f upgrade.yaml
+
+  # How an upgrade that is under way will go on, if 2 of 100 clusters fail
+  kubectl mcu rehearse spring -n upgrades --failure-rate 2%
+
+  # Save what was read, and rehearse again without a hub
+  kubectl mcu rehearse spring -n upgrades --save hub-of-today
+  kubectl mcu rehearse -f upgrade.yaml --from hub-of-today --durations hub-of-today/durations.yaml -o json";
 
 const ORPHANS_EXAMPLES: &str = "\
 Examples:
@@ -194,6 +207,9 @@ pub enum Command {
     /// Show the updates of one cluster and what blocks them, or request an update.
     #[command(after_help = UPDATES_EXAMPLES)]
     Updates(UpdatesArgs),
+    /// Rehearse an upgrade on the data of the hub without changing it: order, hours, and what would stop it.
+    #[command(after_help = REHEARSE_EXAMPLES)]
+    Rehearse(RehearseArgs),
     /// List ManifestWorks that are left over from upgrades that no longer exist.
     #[command(after_help = ORPHANS_EXAMPLES)]
     Orphans,
@@ -291,6 +307,29 @@ pub struct UpdatesArgs {
     pub allow_upgrade_with_warnings: bool,
 }
 
+/// Flags of `rehearse`.
+#[derive(Clone, Debug, Args)]
+pub struct RehearseArgs {
+    /// Name of an upgrade on the hub. It is rehearsed from where it stands.
+    #[arg(value_parser = object_name, required_unless_present = "file", conflicts_with = "file")]
+    pub name: Option<String>,
+    /// File with the manifest of one upgrade as YAML or JSON, or - for standard input. It is rehearsed as if it were applied now.
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Read this directory instead of the hub. It was written with --save.
+    #[arg(long, value_name = "DIR", conflicts_with = "save")]
+    pub from: Option<PathBuf>,
+    /// Save what was read of the hub in this directory, which must be empty or missing.
+    #[arg(long, value_name = "DIR")]
+    pub save: Option<PathBuf>,
+    /// File with the durations of steps. Without it, reports of the hub count, or usual times are assumed.
+    #[arg(long, value_name = "FILE")]
+    pub durations: Option<PathBuf>,
+    /// Share of clusters whose update fails, such as 0.02 or 2%.
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
+    pub failure_rate: f64,
+}
+
 /// How unknown fields are reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum UnknownFields {
@@ -340,6 +379,17 @@ fn phases() -> impl TypedValueParser<Value = Phase> {
             .find(|phase| phase.as_str().eq_ignore_ascii_case(&text))
             .ok_or("not a phase")
     })
+}
+
+/// A share from 0 to 1, or from 0% to 100%.
+fn share(text: &str) -> Result<f64, String> {
+    let (number, unit) = text
+        .strip_suffix('%')
+        .map_or((text, 1.0), |number| (number, 100.0));
+    let share = number.parse::<f64>().ok().map(|number| number / unit);
+    share
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| "must be a share from 0 to 1, or from 0% to 100%".to_owned())
 }
 
 fn duration(text: &str) -> Result<TimeDelta, String> {

@@ -7,6 +7,7 @@ use kube::api::{ApiResource, GroupVersionKind, ListParams, Patch, PatchParams, R
 use kube::core::ObjectList;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Resource};
+use resolve::lists::ListKind;
 use serde_json::Value;
 
 use crate::args::Common;
@@ -120,6 +121,27 @@ impl Hub {
             key: format!("{}/{}", text(&meta["namespace"]), text(&meta["name"])),
         };
         Ok(all.into_iter().map(name).collect())
+    }
+
+    /// A page of the list of all objects of a kind, as JSON. `token` continues a list.
+    ///
+    /// # Errors
+    /// The hub rejects the request.
+    pub async fn list_page(&self, kind: ListKind, token: Option<&str>) -> Result<String, Failure> {
+        let params = ListParams {
+            label_selector: kind.label().map(str::to_owned),
+            limit: Some(PAGE),
+            continue_token: token.map(str::to_owned),
+            ..ListParams::default()
+        };
+        let client = self.connection.client();
+        let page = async {
+            let request = Request::new(kind.path())
+                .list(&params)
+                .map_err(kube::Error::BuildRequest)?;
+            client.request_text(request).await
+        };
+        self.connection.bound(page, kind.plural()).await
     }
 
     /// The metadata of all objects of a kind, page by page.

@@ -1,9 +1,10 @@
 //! `kubectl mcu`: the kubectl plugin for `ManagedClustersUpgrade`.
 //!
 //! The plugin reads upgrades and their reports, changes `spec.paused` and the retry annotation, and checks manifests offline.
-//! It reads the state of clusters from the reports only, never from ManifestWorks or from the clusters. There are three
-//! exceptions, each with commands that need no upgrade:
+//! It reads the state of clusters from the reports only, never from ManifestWorks or from the clusters. There are four
+//! exceptions:
 //!
+//! - [`rehearse`] reads everything that the controller plans by, and plays it in virtual time.
 //! - [`orphans`] reads the metadata of ManifestWorks, to find those whose upgrade no longer exists.
 //! - [`graph`] queries the update graph of a service or of files, without a hub.
 //! - [`cluster`] shows the updates of one cluster, through the cluster's own kubeconfig.
@@ -26,6 +27,7 @@ pub mod orphans;
 pub mod paint;
 pub mod policies;
 pub mod reference;
+pub mod rehearse;
 pub mod remedy;
 pub mod render;
 pub mod rows;

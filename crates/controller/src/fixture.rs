@@ -8,6 +8,8 @@ use api::views::Upgrade;
 use chrono::TimeDelta;
 use observe::index::{Change, Index};
 pub(crate) use observe::testing::{cluster, finished, index, work};
+use resolve::spec;
+use resolve::works::WorkFlags;
 use rollout::{ClusterState, Plan, Record};
 use serde_json::{Value, json};
 
@@ -15,12 +17,10 @@ use crate::health::Readiness;
 use crate::lease;
 use crate::metrics::Metrics;
 use crate::report::shard::StoredReport;
-use crate::spec;
 use crate::state::context::Context;
 use crate::state::settings::Settings;
 use crate::state::upgrade::UpgradeEntry;
 use crate::state::upgrade::Upgrades;
-use crate::works::WorkFlags;
 
 /// A spec that selects `clusters` by name and asks for a platform upgrade only.
 pub(crate) fn spec(clusters: &[&str]) -> Value {

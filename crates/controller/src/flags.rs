@@ -19,12 +19,12 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Parser};
 use http::header::{HeaderValue, USER_AGENT};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use resolve::works::{SpokeRbac, WorkFlags};
 use telemetry::listen::ListenAddr;
 use telemetry::logs::{self, Format};
 
 use crate::lease;
 use crate::sources::Sources;
-use crate::works::{SpokeRbac, WorkFlags};
 
 /// Namespace of the Lease if neither a flag nor the environment names one.
 const DEFAULT_NAMESPACE: &str = "mcu-system";

@@ -27,7 +27,6 @@ pub mod report;
 pub mod server;
 pub mod shutdown;
 pub mod sources;
-pub mod spec;
 pub mod state;
 mod sweep;
 #[cfg(test)]
@@ -35,4 +34,3 @@ mod test_hub;
 #[cfg(test)]
 mod tests;
 pub mod watch;
-pub mod works;

@@ -13,7 +13,7 @@ use controller::lease;
 use controller::metrics::Metrics;
 use controller::state::context::Context;
 use controller::state::settings::Settings;
-use controller::works::WorkFlags;
+use resolve::works::WorkFlags;
 use serde_json::{Value, json};
 
 /// Environment variable with the path of the spec, for the process that measures.

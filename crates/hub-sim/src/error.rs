@@ -52,6 +52,13 @@ impl ApiError {
         Self::of(404, "", "404 page not found\n".to_owned(), None)
     }
 
+    /// A custom resource has no such subresource.
+    #[must_use]
+    pub fn no_such_resource() -> Self {
+        let message = "the server could not find the requested resource".to_owned();
+        Self::of(404, "NotFound", message, Some(json!({})))
+    }
+
     /// `namespaces "x" not found`
     #[must_use]
     pub fn namespace_not_found(name: &str) -> Self {
@@ -213,6 +220,18 @@ impl ApiError {
         )
     }
 
+    /// An option of a request has a value that it cannot have, such as `dryRun` of `CreateOptions`.
+    #[must_use]
+    pub fn invalid_option(options: &str, field: &str, why: &str) -> Self {
+        let causes = json!([{"reason": "FieldValueInvalid", "message": why, "field": field}]);
+        Self::of(
+            422,
+            "Invalid",
+            format!("{options}.meta.k8s.io \"\" is invalid: {field}: {why}"),
+            Some(json!({"group": "meta.k8s.io", "kind": options, "causes": causes})),
+        )
+    }
+
     /// A JSON patch does not fit the object.
     #[must_use]
     pub fn patch_failed() -> Self {
@@ -258,8 +277,8 @@ impl ApiError {
 
     /// The body has a media type that the verb does not take.
     #[must_use]
-    pub fn unsupported_media_type(message: String) -> Self {
-        Self::of(415, "UnsupportedMediaType", message, None)
+    pub fn unsupported_media_type(message: impl Into<String>) -> Self {
+        Self::of(415, "UnsupportedMediaType", message.into(), None)
     }
 
     /// The revision is older than what is remembered.

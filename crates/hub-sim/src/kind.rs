@@ -15,6 +15,8 @@ pub struct Column {
     pub path: String,
     /// Columns above 0 are shown with `-o wide` only.
     pub priority: i64,
+    /// Whether the server prints the column itself, as it does for kinds of Kubernetes: ages and counts as texts, nothing as "".
+    pub is_native: bool,
 }
 
 /// A kind and how it is served.
@@ -191,6 +193,7 @@ impl Column {
             of: text("type"),
             path: text("jsonPath"),
             priority: column.get("priority").and_then(Value::as_i64).unwrap_or_default(),
+            is_native: false,
         }
     }
 }

@@ -5,8 +5,8 @@
 //! [`Hub`] holds the objects, [`Service`] serves them as a tower service in real or virtual time, and the program `hub-sim`
 //! serves them on a port. There is no authorization: every user may do everything.
 //!
-//! What it leaves out: webhooks, admission policies, quotas, priority and fairness, conversion between versions, protobuf, and
-//! strategic merge patches (they are taken as JSON merge patches).
+//! What it leaves out: webhooks, admission policies, quotas, priority and fairness, conversion between versions, and protobuf in
+//! answers.
 
 mod error;
 mod fields;
@@ -19,6 +19,7 @@ mod news;
 mod object;
 mod schema;
 mod selector;
+mod serve;
 mod state;
 mod store;
 mod write;
@@ -31,5 +32,6 @@ pub use self::kind::{Column, Kind};
 pub use self::news::News;
 pub use self::object::{Key, Object};
 pub use self::selector::Selector;
+pub use self::serve::{kubeconfig, serve};
 pub use self::state::{Observer, State};
 pub use self::store::{Change, ChangeKind, Collection, Forgotten, Page};

@@ -1,17 +1,13 @@
 //! `hub-sim serve`: an in-memory hub on a port of this machine.
 
-use std::convert::Infallible;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
-use hub_sim::{Hub, Options, Service};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpStream};
+use hub_sim::{Hub, Options, kubeconfig, serve};
+use tokio::net::TcpListener;
 
 /// An in-memory Kubernetes API server with the kinds of a hub.
 #[derive(Debug, Parser)]
@@ -45,24 +41,24 @@ struct Serve {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let Command::Serve(serve) = Cli::parse().command;
+    let Command::Serve(options) = Cli::parse().command;
     let hub = Hub::new(Options {
         seed: u64::from(std::process::id()),
-        history: serve.history,
+        history: options.history,
         ..Options::default()
     });
-    for path in &serve.crds {
+    for path in &options.crds {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let crd = serde_saphyr::from_str(&text).with_context(|| format!("{} is not YAML", path.display()))?;
         hub.add_crd(&crd)
             .map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))?;
     }
-    let listener = TcpListener::bind(serve.listen)
+    let listener = TcpListener::bind(options.listen)
         .await
-        .with_context(|| format!("cannot listen on {}", serve.listen))?;
+        .with_context(|| format!("cannot listen on {}", options.listen))?;
     let address = listener.local_addr()?;
-    if let Some(path) = &serve.kubeconfig {
+    if let Some(path) = &options.kubeconfig {
         std::fs::write(path, kubeconfig(address))
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
@@ -70,37 +66,7 @@ async fn main() -> Result<()> {
     std::io::stdout().flush()?;
     tokio::spawn(hub.clone().keep_collecting_garbage());
     tokio::select! {
-        () = accept(&listener, &hub) => Ok(()),
+        () = serve(&listener, &hub) => Ok(()),
         result = tokio::signal::ctrl_c() => Ok(result?),
     }
-}
-
-async fn accept(listener: &TcpListener, hub: &Hub) {
-    loop {
-        if let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(serve_connection(stream, hub.clone()));
-        }
-    }
-}
-
-async fn serve_connection(stream: TcpStream, hub: Hub) {
-    // Small messages in both directions: waiting to fill packets would only add delay.
-    let _ = stream.set_nodelay(true);
-    let service = Service::new(&hub, "system:admin");
-    let answer = service_fn(move |request| {
-        let service = service.clone();
-        async move { Ok::<_, Infallible>(service.handle(request).await) }
-    });
-    // A client that goes away ends its connection; there is nobody to tell.
-    let _ = http1::Builder::new()
-        .serve_connection(TokioIo::new(stream), answer)
-        .await;
-}
-
-fn kubeconfig(address: SocketAddr) -> String {
-    format!(
-        "apiVersion: v1\nkind: Config\ncurrent-context: hub-sim\nclusters:\n- name: hub-sim\n  cluster:\n    server: \
-         http://{address}\nusers:\n- name: admin\n  user: {{}}\ncontexts:\n- name: hub-sim\n  context:\n    cluster: \
-         hub-sim\n    user: admin\n"
-    )
 }

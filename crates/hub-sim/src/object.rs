@@ -42,8 +42,10 @@ pub struct Object {
     /// write stores the object again even if it changes nothing.
     pub(crate) is_untidy: bool,
     text: Box<str>,
-    /// Where `managedFields` is inserted.
+    /// Where the fields of metadata begin, and `managedFields` is inserted.
     metadata_at: usize,
+    /// Where they end.
+    metadata_end: usize,
 }
 
 impl Object {
@@ -76,7 +78,7 @@ impl Object {
             .flatten()
             .filter_map(|owner| Some(owner.get("uid")?.as_str()?.into()));
         let finalizers = value.pointer("/metadata/finalizers").and_then(Value::as_array);
-        let (text, metadata_at) = render(&value);
+        let (text, metadata_at, metadata_end) = render(&value);
         Self {
             key,
             revision,
@@ -89,6 +91,7 @@ impl Object {
             is_untidy: false,
             text: text.into_boxed_str(),
             metadata_at,
+            metadata_end,
         }
     }
 
@@ -112,12 +115,29 @@ impl Object {
         }
         let (before, after) = self.text.split_at(self.metadata_at);
         out.push_str(before);
+        self.write_managers(out);
+        out.push_str(after);
+    }
+
+    /// Appends the fields of `metadata` without the braces around them.
+    pub(crate) fn write_metadata(&self, out: &mut String, managed_fields: bool) {
+        if managed_fields && !self.managers.is_empty() {
+            self.write_managers(out);
+        }
+        out.push_str(
+            self.text
+                .get(self.metadata_at..self.metadata_end)
+                .unwrap_or_default(),
+        );
+    }
+
+    /// Appends `managedFields`, before the other fields of metadata.
+    fn write_managers(&self, out: &mut String) {
         out.push_str("\"managedFields\":");
         out.push_str(&self.managers.to_json().to_string());
-        if !after.starts_with('}') {
+        if self.metadata_at < self.metadata_end {
             out.push(',');
         }
-        out.push_str(after);
     }
 
     /// The object with its `managedFields`.
@@ -152,9 +172,9 @@ impl Object {
     }
 }
 
-/// The JSON of an object, and the position after the brace that opens its metadata.
-fn render(value: &Value) -> (String, usize) {
-    let (mut text, mut at) = (String::from("{"), 0);
+/// The JSON of an object, and where the fields of its metadata begin and end, within the braces.
+fn render(value: &Value) -> (String, usize, usize) {
+    let (mut text, mut at, mut end) = (String::from("{"), 0, 0);
     for (name, value) in value.as_object().into_iter().flatten() {
         if text.len() > 1 {
             text.push(',');
@@ -165,7 +185,10 @@ fn render(value: &Value) -> (String, usize) {
             at = text.len() + 1;
         }
         text.push_str(&value.to_string());
+        if name == "metadata" {
+            end = text.len() - 1;
+        }
     }
     text.push('}');
-    (text, at)
+    (text, at, end)
 }

@@ -26,6 +26,7 @@ pub(crate) struct TestRow {
     record: Arc<Record>,
     written: Option<Arc<Record>>,
     pub(crate) canary: bool,
+    target: Arc<str>,
 }
 
 impl ClusterRow for TestRow {
@@ -39,6 +40,10 @@ impl ClusterRow for TestRow {
 
     fn is_canary(&self) -> bool {
         self.canary
+    }
+
+    fn target(&self) -> &Arc<str> {
+        &self.target
     }
 }
 
@@ -106,6 +111,7 @@ impl TestUpgrade {
             record: Arc::new(record.into()),
             written: None,
             canary: false,
+            target: Arc::from(""),
         };
         self.rows.insert(Arc::from(cluster), row);
     }

@@ -9,7 +9,7 @@ use std::iter::Peekable;
 use std::sync::Arc;
 
 use api::names::Step;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use rollout::{Cluster, Eligibility, Fleet, Reason, Rival, RivalHold, Selection, StepWork};
 
 use crate::eligibility::eligibility;
@@ -245,6 +245,9 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
                 return StepWork::Absent;
             }
             let owner = self.others.get(&view.upgrade);
+            if owner.as_ref().is_some_and(|owner| view.owner != *owner.key) {
+                return self.not_of_its_upgrade(view.work.terminating);
+            }
             let hold = hold_of(self.entry, owner.as_ref(), name);
             let stronger = rival
                 .as_ref()
@@ -257,6 +260,17 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
                 terminating: view.work.terminating,
             }
         })
+    }
+
+    /// A work with the UID of another upgrade and without its owner annotation: someone else created it or took it over.
+    /// The watch reports when it is gone, so it need not be asked for.
+    fn not_of_its_upgrade(&self, terminating: bool) -> StepWork {
+        let retry_at = self.now + TimeDelta::hours(1);
+        if terminating {
+            StepWork::ForeignTerminating { retry_at }
+        } else {
+            StepWork::Foreign { retry_at }
+        }
     }
 
     fn blocker(&self, name: &Arc<str>, step: Step) -> StepWork {

@@ -7,9 +7,9 @@ use ahash::{AHashMap, AHashSet};
 use api::ManagedClustersUpgradeSpec;
 use api::names::Step;
 use chrono::{DateTime, Utc};
-use rollout::Record;
+use rollout::{Record, Stage};
 
-use crate::index::Uid;
+use crate::index::{Clusters, Uid};
 use crate::selection::Selected;
 use crate::writes::{Backoff, BlockerKind, LastReading, RunningWrites, StepBlocker, Unsettled};
 
@@ -21,6 +21,8 @@ pub trait ClusterRow {
     fn written(&self) -> Option<&Arc<Record>>;
     /// The cluster is a canary.
     fn is_canary(&self) -> bool;
+    /// Version to which the record's attempt upgrades; empty if unknown.
+    fn target(&self) -> &Arc<str>;
 }
 
 /// The upgrades besides the observed one. They are lent one by one, because a hub may have thousands.
@@ -79,6 +81,34 @@ pub struct InstalledVersion {
     pub version: Arc<str>,
     /// The version that the claim shows.
     pub claimed: Arc<str>,
+}
+
+/// Updates which clusters will be queued again although their claims do not show the version yet that this upgrade has
+/// installed. Their works are gone, and a claim follows only minutes later. An entry counts until the claim changes.
+/// `revision` is that of the spec in force.
+pub fn update_installed<R: ClusterRow>(
+    installed: &mut AHashMap<Arc<str>, InstalledVersion>,
+    rows: &BTreeMap<Arc<str>, R>,
+    revision: &str,
+    clusters: &Clusters,
+) {
+    let claim = |name: &Arc<str>| clusters.get(name).map(|cluster| &cluster.version);
+    installed.retain(|name, known| claim(name) == Some(&known.claimed));
+    for (name, row) in rows {
+        let record = row.record();
+        let queued = *record.attempt.revision != *revision && record.succeeded(Stage::Platform);
+        if queued
+            && !row.target().is_empty()
+            && let Some(claim) = claim(name)
+            && (claim.is_empty() || *claim == record.from_version)
+        {
+            let version = InstalledVersion {
+                version: Arc::clone(row.target()),
+                claimed: Arc::clone(claim),
+            };
+            installed.insert(Arc::clone(name), version);
+        }
+    }
 }
 
 impl<'a, R: ClusterRow> UpgradeInput<'a, R> {

@@ -40,7 +40,14 @@ fn main() {
         };
         let took = begin.elapsed().as_secs_f64();
         let begin = Instant::now();
-        let range = end_range(at(0), &policy, &fleet, &forecast, &durations, 100);
+        let range = end_range(
+            at(0),
+            &policy,
+            &fleet,
+            &forecast,
+            &|draw, name, step| durations.run(draw, name, step),
+            100,
+        );
         let drawn = begin.elapsed().as_secs_f64();
         let begin = Instant::now();
         let plan = rollout::plan(at(0), &policy, &fleet);

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use repository::{Package, Profile, Programs, root};
 
 /// What `cargo xtask bench` measures in seconds, and therefore on a release build.
-const TIMED: [&str; 3] = ["fleet", "plan", "graph"];
+const TIMED: [&str; 4] = ["fleet", "plan", "graph", "hub-sim"];
 
 /// Builds and runs a program of the workspace with our own standard streams, and returns its exit code.
 ///

@@ -105,6 +105,32 @@ async fn a_late_write_of_a_report_brings_back_no_row() -> Result<()> {
     test.once_and_unreset(&[Platform], &test.clocks()).await
 }
 
+/// A status that the API server carries out long after the controller has given it up is rejected, also when the upgrade was
+/// deleted and created again.
+#[tokio::test]
+async fn a_late_status_is_not_shown() -> Result<()> {
+    let test = FaultScenario::new(&test_hub().await?, 1).await?;
+    let s = &test.scenario;
+    let mut met = 0;
+    test.proxy.judge(move |request| {
+        let is_status = request.method == Method::PATCH && request.path.ends_with("/status");
+        met += usize::from(is_status);
+        if is_status && met == 2 {
+            Verdict::Postpone
+        } else {
+            Verdict::Pass
+        }
+    });
+    let _players = s.play_all();
+    s.create(json!({})).await?;
+    let controller = test.controller().await?;
+    s.complete().await?;
+    controller.kill().await?;
+    let codes = test.proxy.deliver().await?;
+    assert_eq!(codes, [409]);
+    Ok(())
+}
+
 async fn refused_with(code: u16) -> Result<()> {
     let test = FaultScenario::new(&test_hub().await?, 2).await?;
     let s = &test.scenario;

@@ -7,9 +7,9 @@ use anyhow::{Context as _, Result, bail};
 use api::ManagedClustersUpgrade;
 use api::names::{ANNOTATION_STARTED_AT, FIELD_MANAGER, Step};
 use chrono::Utc;
-use controller::works::{ClusterFacts, Stamp, Templates, WorkFlags};
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind};
 use kube::{Client, ResourceExt as _};
+use resolve::works::{ClusterFacts, Stamp, Templates, WorkFlags};
 use serde_json::Value;
 use testenv::{FleetSpec, Hub, fleet};
 
@@ -19,13 +19,13 @@ pub(super) const CONNECTIONS: usize = 32;
 const REMOVERS: usize = 64;
 
 /// The platform works of an upgrade, rendered.
-pub(super) struct Works {
+pub struct Works {
     bodies: Vec<(String, Vec<u8>)>,
 }
 
 impl Works {
     /// Renders the works of all clusters of the fleet with the controller's own templates.
-    pub(super) fn of(upgrade: &DynamicObject, clusters: usize) -> Result<Self> {
+    pub fn of(upgrade: &DynamicObject, clusters: usize) -> Result<Self> {
         let typed: ManagedClustersUpgrade = serde_json::from_value(serde_json::to_value(upgrade)?)?;
         let templates = Templates::new(&typed.spec, &WorkFlags::default());
         let owner = format!("{}/{}", typed.namespace().unwrap_or_default(), typed.name_any());
@@ -56,7 +56,7 @@ impl Works {
     }
 
     /// Sends all of them.
-    pub(super) async fn create(&self, client: &Client) -> Result<()> {
+    pub async fn create(&self, client: &Client) -> Result<()> {
         let bodies: Arc<[(String, Vec<u8>)]> = self.bodies.clone().into();
         let next = Arc::new(AtomicUsize::new(0));
         let mut senders = tokio::task::JoinSet::new();
@@ -82,7 +82,7 @@ impl Works {
     }
 
     /// Removes all of them.
-    pub(super) async fn delete(&self, client: &Client) -> Result<()> {
+    pub async fn delete(&self, client: &Client) -> Result<()> {
         use futures::{StreamExt as _, TryStreamExt as _, stream};
         stream::iter(&self.bodies)
             .map(|(cluster, _)| async move {

@@ -9,11 +9,11 @@ use api::names::{
 };
 use api::report::MAX_ROWS;
 use api::{ManagedClustersUpgrade, ManagedClustersUpgradeReport};
-use controller::works::{Templates, WorkFlags};
 use e2e::testbed;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt as _};
+use resolve::works::{Templates, WorkFlags};
 use serde_json::{Value, json};
 use testenv::FleetSpec;
 
@@ -132,7 +132,7 @@ fn status(clusters: usize) -> Value {
 }
 
 /// Seconds of CPU that a process has used; zero where there is no `/proc`.
-pub(super) fn cpu_seconds(pid: u32) -> f64 {
+pub fn cpu_seconds(pid: u32) -> f64 {
     /// Of the kernel's interface, whatever its own clock.
     const TICKS: f64 = 100.0;
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

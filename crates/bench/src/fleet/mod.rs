@@ -3,8 +3,8 @@
 //! This file has the configuration, the thresholds and the report. With agents, a round is a rollout from start to end; with
 //! silent agents (`--agent-seconds 0`), it is the creation of every work beside a bare client's.
 
-mod bare;
-mod history;
+pub mod bare;
+pub mod history;
 mod rollout_round;
 mod silent_round;
 pub mod test_bed;

@@ -179,21 +179,33 @@ impl Linter {
             }));
     }
 
-    /// Checks one upgrade. The problems are ordered by field.
+    /// The upgrade as the API server would store it: without status and unknown fields, and with defaults.
     #[must_use]
-    pub fn check(&self, object: &Value) -> Vec<Problem> {
+    pub fn stored(&self, object: &Value) -> Value {
+        self.prepared(object, &mut Vec::new(), &mut Vec::new())
+    }
+
+    fn prepared(&self, object: &Value, problems: &mut Vec<Problem>, unknown: &mut Vec<String>) -> Value {
         let mut object = object.clone();
         if let Some(fields) = object.as_object_mut() {
             // The API server drops the status before it checks an object, because status is a subresource.
             fields.remove("status");
         }
         schema::normalize(&mut object);
-        let mut problems = schema::check_metadata(&object);
-        let mut unknown = Vec::new();
-        schema::prune(&self.schema, &mut object, "", &mut unknown);
-        problems.extend(self.unknown_fields(unknown));
+        problems.extend(schema::check_metadata(&object));
+        schema::prune(&self.schema, &mut object, "", unknown);
         let mut object = kube_cel::apply_defaults(&self.schema, &object);
         schema::complete_name(&mut object);
+        object
+    }
+
+    /// Checks one upgrade. The problems are ordered by field.
+    #[must_use]
+    pub fn check(&self, object: &Value) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut unknown = Vec::new();
+        let object = self.prepared(object, &mut problems, &mut unknown);
+        problems.extend(self.unknown_fields(unknown));
         let structural = schema::check(&self.schema, &object);
         let own = self.own_rules(&object, structural.is_empty());
         let cel = self.cel_rules(&object);

@@ -5,6 +5,7 @@ pub mod graph;
 pub mod list;
 pub mod objects;
 pub mod orphans;
+pub mod rehearse;
 pub mod status;
 pub mod updates;
 pub mod why;

@@ -6,21 +6,23 @@ mod reports;
 
 use std::time::Duration;
 
+use api::ManagedClustersUpgradeStatus;
 use api::names::{ANNOTATION_OWNER, ANNOTATION_UPGRADE_UID, FIELD_MANAGER, LABEL_MCU_UID, Step};
 use api::views::{ManifestWork, Upgrade};
 use http::{HeaderMap, Method, Request, header};
 use http_body_util::BodyExt;
+use kube::api::Api;
 use kube::client::Body;
 use kube::core::Status;
 use kube::core::response::StatusDetails;
 use kube::{Client, Error};
+use resolve::works::{ClusterFacts, Stamp};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
 
 use super::error::{WriteError, WriteErrorKind};
 use super::gate::Load;
 use super::{WorkParams, Write, WriteJob, WriteResult};
-use crate::works::{ClusterFacts, Stamp};
 
 /// Requests only the metadata of the object in the response, so that the object is not encoded, transferred
 /// and decoded again.
@@ -64,8 +66,12 @@ async fn write(client: &Client, job: &WriteJob) -> Result<WriteResult, Error> {
             cluster, step, patch, ..
         } => mark(client, cluster, *step, patch).await,
         Write::Delete {
-            cluster, step, uid, ..
-        } => delete(client, cluster, *step, uid).await,
+            cluster,
+            step,
+            uid,
+            version,
+            ..
+        } => delete(client, cluster, *step, (uid, *version)).await,
         Write::Read {
             cluster, step, owner, ..
         } => adopt(client, (&job.upgrade, owner), cluster, *step).await,
@@ -75,20 +81,9 @@ async fn write(client: &Client, job: &WriteJob) -> Result<WriteResult, Error> {
         Write::Status {
             namespace,
             name,
+            version,
             status,
-        } => {
-            let body = json!({
-                "apiVersion": format!("{}/{}", api::GROUP, api::VERSION),
-                "kind": "ManagedClustersUpgrade",
-                "metadata": {"name": &**name, "namespace": &**namespace, "uid": &*job.upgrade},
-                "status": status,
-            });
-            let uri = format!(
-                "{}/status?fieldManager={FIELD_MANAGER}&force=true",
-                upgrade_uri(namespace, name)
-            );
-            patch(client, &uri, APPLY_PATCH, &body).await.map(upgrade)
-        }
+        } => write_status(client, (namespace, name), (&job.upgrade, version), status).await,
         Write::Finalizers {
             namespace,
             name,
@@ -111,6 +106,33 @@ async fn write(client: &Client, job: &WriteJob) -> Result<WriteResult, Error> {
             let uri = format!("{}?fieldManager={FIELD_MANAGER}", upgrade_uri(namespace, name));
             self::patch(client, &uri, MERGE_PATCH, patch).await.map(upgrade)
         }
+    }
+}
+
+/// Writes the status of an upgrade, if the hub holds the given version of it.
+async fn write_status(
+    client: &Client,
+    (namespace, name): (&str, &str),
+    (uid, version): (&str, &str),
+    status: &ManagedClustersUpgradeStatus,
+) -> Result<WriteResult, Error> {
+    let body = json!({
+        "apiVersion": format!("{}/{}", api::GROUP, api::VERSION),
+        "kind": "ManagedClustersUpgrade",
+        "metadata": {"name": name, "namespace": namespace, "uid": uid, "resourceVersion": version},
+        "status": status,
+    });
+    let uri = format!(
+        "{}/status?fieldManager={FIELD_MANAGER}&force=true",
+        upgrade_uri(namespace, name)
+    );
+    match patch(client, &uri, APPLY_PATCH, &body).await {
+        Err(Error::Api(status)) if status.is_conflict() => {
+            let upgrades: Api<Upgrade> = Api::namespaced(client.clone(), namespace);
+            let found = upgrades.get_opt(name).await?;
+            Ok(WriteResult::UpgradeChanged(found.map(Box::new)))
+        }
+        result => result.map(upgrade),
     }
 }
 
@@ -333,13 +355,18 @@ async fn mark(
     }
 }
 
-async fn delete(client: &Client, cluster: &str, step: Step, uid: &str) -> Result<WriteResult, Error> {
+async fn delete(
+    client: &Client,
+    cluster: &str,
+    step: Step,
+    (uid, version): (&str, Option<u64>),
+) -> Result<WriteResult, Error> {
     let name = step.work_name(cluster);
     let options = json!({
         "apiVersion": "v1",
         "kind": "DeleteOptions",
         "propagationPolicy": "Background",
-        "preconditions": {"uid": uid},
+        "preconditions": {"uid": uid, "resourceVersion": version.map(|version| version.to_string())},
     });
     let delete = Request::builder()
         .method(Method::DELETE)
@@ -357,8 +384,9 @@ async fn delete(client: &Client, cluster: &str, step: Step, uid: &str) -> Result
                 return Ok(WriteResult::Gone);
             };
             let meta = &work.metadata;
-            if meta.uid.as_deref() != Some(uid) {
-                // Another object has this name now.
+            let changed = version.is_some_and(|version| meta.resource_version != Some(version.to_string()));
+            if meta.uid.as_deref() != Some(uid) || (changed && meta.deletion_timestamp.is_none()) {
+                // Another object has this name now, or the object has changed. The next plan decides again.
                 return Ok(WriteResult::Work(Box::new(work)));
             }
             // The object is the right one, and the deletion was rejected for another reason.

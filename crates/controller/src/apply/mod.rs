@@ -21,9 +21,9 @@ pub use execute::{carry_out, execute};
 pub use gate::Load;
 use observe::index::Uid;
 pub use queue::{Priority, WriteQueue};
+use resolve::spec::ResolvedSpec;
 
 use crate::report::shard::{ShardWrite, StoredReport};
-use crate::spec::ResolvedSpec;
 
 /// One write with everything that is needed to execute it.
 #[derive(Debug)]
@@ -92,6 +92,8 @@ pub enum Write {
         step: Step,
         /// UID of the object to delete.
         uid: Arc<str>,
+        /// Resource version of the object to delete, if only that one may be deleted.
+        version: Option<u64>,
         /// The deletion stops a running step instead of cleaning up after a finished one.
         halt: bool,
     },
@@ -123,6 +125,8 @@ pub enum Write {
         namespace: Arc<str>,
         /// Name of the upgrade.
         name: Arc<str>,
+        /// Resource version of the object whose status is replaced.
+        version: String,
         /// The status.
         status: Box<ManagedClustersUpgradeStatus>,
     },
@@ -215,6 +219,8 @@ pub enum WriteResult {
     NamespaceMissing,
     /// The upgrade now has this content.
     Upgrade(Box<Upgrade>),
+    /// The hub holds another version of the upgrade than the one to be changed: this one, or none.
+    UpgradeChanged(Option<Box<Upgrade>>),
     /// The report was written, and this is the result.
     Report(StoredReport),
     /// The report does not exist any more.

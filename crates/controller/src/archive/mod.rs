@@ -18,16 +18,17 @@ use api::views::{Report, Upgrade};
 use chrono::{DateTime, Utc};
 
 use observe::index::Clusters;
+use observe::record::ReportRelation;
 pub use read::{ArchiveRead, read};
+use resolve::origin::Origin;
+use resolve::spec::{self, ResolvedSpec, pending_retry};
 use selector::Selector;
 
 use crate::archive::record::{Archive, digest_of_notes};
 use crate::clock;
 use crate::reconcile::restore;
 use crate::report::rows::Rows;
-use crate::spec::{self, ResolvedSpec, pending_retry};
-use crate::state::context::{ReportRelation, State, relation_of};
-use crate::state::origin::Origin;
+use crate::state::context::{State, relation_of};
 use crate::state::upgrade::UpgradeEntry;
 
 /// How long an upgrade must be unchanged before it is archived.

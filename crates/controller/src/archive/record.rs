@@ -9,10 +9,10 @@ use api::report::Phase;
 use api::stored::StoredRow;
 use api::views::Report;
 use observe::index::{Clusters, Index, SelectionChanges};
+use observe::record::is_stand_in;
 use observe::selection::Selected;
 
 use crate::archive::selector::Selector;
-use crate::report::row::is_stand_in;
 use crate::report::rows::Rows;
 
 /// Shortest and longest wait after an upgrade could not be read.

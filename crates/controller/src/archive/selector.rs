@@ -6,8 +6,7 @@ use api::ManagedClustersUpgradeSpec;
 use api::mcu::ClusterSelector;
 use observe::index::{Index, SelectionChanges};
 use observe::selection::{self, Selected};
-
-use crate::spec::ResolvedSpec;
+use resolve::spec::ResolvedSpec;
 
 /// The fields that select the clusters of an archived upgrade, and what they depend on.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 use api::names::{ANNOTATION_COMPLETED, ANNOTATION_UPGRADE_UID, Step};
 use api::views::Report;
 use observe::index::Change;
+use resolve::works::{Templates, WorkFlags};
 use rollout::testing::record;
 use serde_json::{Value, json};
 
@@ -8,7 +9,6 @@ use super::*;
 use crate::apply::{WriteError, WriteErrorKind};
 use crate::fixture::{cluster, context, note, spec, work};
 use crate::state::context::Context;
-use crate::works::{Templates, WorkFlags};
 
 fn revision(spec: &Value) -> String {
     let spec = serde_json::from_value(spec.clone()).unwrap();

@@ -17,6 +17,13 @@ fn defaults_are_those_of_the_documentation() {
     assert_eq!(flags.work_flags(), WorkFlags::default());
     assert_eq!(flags.operators_grace, Duration::from_secs(30));
     assert_eq!(flags.write_concurrency, 32);
+    // A rehearsal assumes the defaults, because it cannot see the flags.
+    let assumed = resolve::snapshot::ControllerSettings {
+        operators_grace: chrono::TimeDelta::from_std(flags.operators_grace).unwrap(),
+        require_bindings: flags.require_set_bindings,
+        allow_hub: flags.allow_hub,
+    };
+    assert_eq!(assumed, resolve::snapshot::ControllerSettings::default());
     let lease = flags.lease_config("here").unwrap();
     assert_eq!(lease.timing.renew_deadline, Duration::from_secs(10));
     assert_eq!(lease.timing.retry_period, Duration::from_secs(2));

@@ -150,6 +150,7 @@ impl From<&WriteResult> for WriteOutcome {
             WriteResult::Rival(_)
             | WriteResult::Foreign
             | WriteResult::ForeignTerminating
+            | WriteResult::UpgradeChanged(_)
             | WriteResult::ReportChanged(_) => Self::Conflict,
             WriteResult::Refused(_) | WriteResult::ReportRefused { .. } => Self::Invalid,
             WriteResult::NamespaceTerminating => Self::Forbidden,

@@ -8,6 +8,7 @@ use api::ManagedClustersUpgradeStatus;
 use chrono::{DateTime, TimeDelta, Utc};
 use observe::fleet::Observation;
 use observe::index::Index;
+use resolve::origin::{Completed, Origin};
 use rollout::check::Violation;
 use rollout::{Cluster, Fleet, Plan, Reason, Record, RivalHold, Selection};
 
@@ -23,7 +24,6 @@ use crate::report::input::{PreviousStatus, Situation, StatusInput};
 use crate::report::notable;
 use crate::report::status;
 use crate::state::context::State;
-use crate::state::origin::{Completed, Origin};
 use crate::state::upgrade::{UpgradeEntry, concerns_planning, wake_conflicting};
 
 /// When to plan again after a plan was rejected.

@@ -116,11 +116,22 @@ fn write_of(
         Operation::Read { .. } => read(entry, index, cluster, step, now),
         Operation::Delete { why, .. } => Write::Delete {
             uid: uid()?,
+            version: kept_version(index, &cluster, step, *why),
             cluster,
             step,
             halt: matches!(why, DeleteReason::LeftSelection | DeleteReason::UpgradeDeleted),
         },
     })
+}
+
+/// The version of a work that may only be deleted as it is known: the platform work of a finished cluster, which another
+/// upgrade may be taking over at this moment (`docs/design/rules.md#platform-work-kept`).
+fn kept_version(index: &Index, cluster: &str, step: Step, why: DeleteReason) -> Option<u64> {
+    let is_halt = matches!(why, DeleteReason::LeftSelection | DeleteReason::UpgradeDeleted);
+    let view = index
+        .work_of(cluster, step)
+        .filter(|_| step == Step::Platform && !is_halt);
+    view.map(|view| view.version)
 }
 
 fn read(
@@ -147,6 +158,7 @@ pub(crate) fn status_job(entry: &UpgradeEntry, status: api::ManagedClustersUpgra
     let write = Write::Status {
         namespace: Arc::clone(&entry.namespace),
         name: Arc::clone(&entry.name),
+        version: entry.object.metadata.resource_version.clone().unwrap_or_default(),
         status: Box::new(status),
     };
     WriteJob {

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The watches fill the index ([`crate::watch`]). When they deliver an upgrade, its spec is resolved at once
-//! ([`crate::spec::resolve_spec`]) and kept in its entry. [`reconcile`] is the part from resolve to commit. Its first step
+//! ([`resolve::spec::resolve_spec`]) and kept in its entry. [`reconcile`] is the part from resolve to commit. Its first step
 //! refreshes what a pass needs (whether the finalizer is set, where a restored object comes from, the selection) and takes
 //! the resolved spec or its violations. Commit changes the state: it records the plan, drafts the status, marks the works
 //! that are to be deleted, and returns the other results, which `publish` passes on after the lock is released: writes to

@@ -7,11 +7,10 @@ use api::validate::SpecViolation;
 use api::views::Upgrade;
 use chrono::{DateTime, Utc};
 use observe::fleet::Observation;
+use resolve::origin::Completed;
+use resolve::spec::ResolvedSpec;
 use rollout::check::Violation;
 use rollout::{Plan, Policy};
-
-use crate::spec::ResolvedSpec;
-use crate::state::origin::Completed;
 
 /// What one pass has to do. `P` is what the steps so far say about the plan: first what to plan, in the end the checked
 /// plan.

@@ -1,6 +1,6 @@
 //! Resolves what a pass has to do: plan by the spec in force and its policy, or why nothing is planned. Before that it
 //! refreshes the entry: whether the finalizer is set, where a restored object comes from, the selection. The spec itself
-//! was resolved when the watch delivered it ([`crate::spec::resolve_spec`]). Writes nothing, queues nothing and drafts no
+//! was resolved when the watch delivered it ([`resolve::spec::resolve_spec`]). Writes nothing, queues nothing and drafts no
 //! status.
 
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use observe::selection::Selected;
+use resolve::origin::Origin;
+use resolve::spec::pending_retry;
 use rollout::{Hold, Policy};
 
 use crate::clock;
 use crate::reconcile::finalizer::{self, FinalizerStep};
 use crate::reconcile::request::{PlanRequest, ReconcileRequest, Task};
 use crate::reconcile::restore;
-use crate::spec::pending_retry;
 use crate::state::context::{Context, State};
-use crate::state::origin::Origin;
 use crate::state::upgrade::{UpgradeEntry, wake_conflicting};
 
 /// A request of which nothing has been carried out yet.

@@ -1,80 +1,23 @@
-//! Finds out from the metadata of an upgrade whether its object was restored. A backup brings objects back
-//! with a new UID and without their status, without the ManifestWorks in cluster namespaces, and with reports
-//! that have no owner. Pure.
-//!
-//! The controller writes two annotations: the UID of the object that it processes (together with the
-//! finalizer, before anything else), and that the upgrade was complete. A user writes a third one to let a
-//! restored upgrade continue.
+//! Reads and writes the annotations by which a restored upgrade is recognised ([`resolve::origin`]).
 
 use std::sync::Arc;
 
 use api::ManagedClustersUpgradeStatus;
-use api::mcu::UpgradeState;
-use api::message::join;
-use api::names::{ANNOTATION_COMPLETED, ANNOTATION_RESUME_RESTORED, ANNOTATION_UPGRADE_UID};
-use api::time::{parse_rfc3339, to_rfc3339};
-use api::views::Upgrade;
+use api::names::{ANNOTATION_COMPLETED, ANNOTATION_UPGRADE_UID};
+use api::time::to_rfc3339;
 use chrono::{DateTime, Utc};
+use resolve::origin::{
+    self, Completed, CompletionNote, MAX_CLUSTERS, Origin, OriginInput, annotation, is_unknown,
+};
 use rollout::{Hold, Plan, Policy};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::apply::{Write, WriteJob};
-use crate::spec::pending_retry;
-use crate::state::origin::{Completed, Origin};
 use crate::state::upgrade::UpgradeEntry;
 
-/// Longest annotation that is read, in bytes.
-const MAX_ANNOTATION_BYTES: usize = 1024;
-/// Largest number of clusters that is accepted; more than any hub has.
-const MAX_CLUSTERS: u32 = 1_000_000;
-
-/// The content of the annotation.
-#[derive(Deserialize, Serialize)]
-struct Note {
-    upgrade: String,
-    revision: String,
-    time: String,
-    clusters: u32,
-    #[serde(default, rename = "restoredAs", skip_serializing_if = "Option::is_none")]
-    restored_as: Option<String>,
-}
-
-fn annotation<'a>(object: &'a Upgrade, key: &str) -> Option<&'a str> {
-    let annotations = object.metadata.annotations.as_ref()?;
-    annotations.get(key).map(String::as_str)
-}
-
-/// The annotation about the completion. `None` if there is none, or it belongs to an upgrade with another
-/// name.
+/// The annotation about the completion of an upgrade.
 fn completed(entry: &UpgradeEntry) -> Option<Result<Completed, String>> {
-    let text = annotation(&entry.object, ANNOTATION_COMPLETED)?;
-    read(text)
-        .map(|(upgrade, completed)| (*upgrade == *entry.key).then_some(completed))
-        .transpose()
-}
-
-fn read(text: &str) -> Result<(String, Completed), String> {
-    if text.len() > MAX_ANNOTATION_BYTES {
-        return Err(format!("it is longer than {MAX_ANNOTATION_BYTES} bytes"));
-    }
-    let note: Note =
-        serde_json::from_str(text).map_err(|_| "it does not have the expected form".to_owned())?;
-    let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    if note.revision.len() != 16 || !note.revision.bytes().all(hex) {
-        return Err("its revision is not 16 hex digits".to_owned());
-    }
-    let time = parse_rfc3339(&note.time).ok_or("its time is not in RFC 3339 format")?;
-    if note.clusters == 0 || note.clusters > MAX_CLUSTERS {
-        return Err("its number of clusters is out of range".to_owned());
-    }
-    let completed = Completed {
-        revision: note.revision,
-        time,
-        clusters: note.clusters,
-        carried: note.restored_as,
-    };
-    Ok((note.upgrade, completed))
+    origin::completed(&entry.object, &entry.key)
 }
 
 /// True when the annotation says that this object was complete at this revision.
@@ -104,58 +47,23 @@ pub(crate) fn uid_to_record(entry: &UpgradeEntry) -> Option<Arc<str>> {
     (!recorded).then(|| Arc::clone(earlier))
 }
 
-fn is_unknown(status: &ManagedClustersUpgradeStatus) -> bool {
-    status.observed_generation.is_none() && status.conditions.is_empty()
-}
-
 /// Finds out where an upgrade comes from. `idle`: it has no ManifestWorks.
 pub(crate) fn origin_of(entry: &UpgradeEntry, idle: bool) -> Origin {
-    let uid = &*entry.uid;
-    let recorded_uid = annotation(&entry.object, ANNOTATION_UPGRADE_UID);
-    let foreign = recorded_uid.map_or(entry.earlier_uid.is_some(), |recorded_uid| recorded_uid != uid);
-    let untouched = idle && entry.rows.all().is_empty();
-    if !foreign && !untouched {
-        return Origin::Own;
-    }
-    let completed = completed(entry);
-    if untouched && let Some(Ok(completed)) = &completed {
-        let status = entry.status.latest();
-        let unknown = status.is_none_or(is_unknown);
-        let present = entry
-            .in_force()
-            .is_some_and(|spec| *spec.policy.revision == *completed.revision);
-        let retried = !unknown && pending_retry(&entry.object, entry.status.observed_retry()).is_some();
-        let carried = completed.carried.as_deref() == Some(uid);
-        // The records are gone, but the status says that the upgrade was complete.
-        let was_complete = status.is_some_and(|status| {
-            status.state == Some(UpgradeState::Complete)
-                && status.observed_generation == entry.object.metadata.generation
-        });
-        if present && !retried && (foreign || unknown || carried || was_complete) {
-            return Origin::CompletedBefore(completed.clone());
-        }
-    }
-    if !foreign || annotation(&entry.object, ANNOTATION_RESUME_RESTORED) == Some(uid) {
-        return Origin::Own;
-    }
-    let text = format!(
-        "This object was restored from a backup, or copied from another object, so the controller does not know how far its clusters are and starts none. Check the state of the clusters, then run kubectl mcu resume {} -n {} to continue, or delete this object.",
-        entry.name, entry.namespace
-    );
-    let ignored = match completed {
-        Some(Err(error)) => format!("The annotation {ANNOTATION_COMPLETED} is ignored: {error}"),
-        _ => String::new(),
-    };
-    Origin::Restored(Arc::from(join([text.as_str(), &ignored])))
+    origin::origin_of(&OriginInput {
+        object: &entry.object,
+        uid: &entry.uid,
+        key: &entry.key,
+        has_earlier_reports: entry.earlier_uid.is_some(),
+        is_idle: idle,
+        has_rows: !entry.rows.all().is_empty(),
+        revision: entry.in_force().map(|spec| &*spec.policy.revision),
+        status: entry.status.latest(),
+    })
 }
 
 /// The retry token that counts as processed. The token of a restored object must not start anything.
 pub(crate) fn observed_retry(entry: &UpgradeEntry, status: &ManagedClustersUpgradeStatus) -> Option<String> {
-    if is_unknown(status) {
-        pending_retry(&entry.object, None).map(|token| token.to_string())
-    } else {
-        status.observed_retry.clone()
-    }
+    origin::observed_retry(&entry.object, status)
 }
 
 /// The write that makes the completion durable. `None` if the annotation already contains it.
@@ -188,7 +96,7 @@ pub(crate) fn note_completion(
     let upgrade = entry.key.to_string();
     note(
         entry,
-        &Note {
+        &CompletionNote {
             upgrade,
             revision: revision.to_owned(),
             time: to_rfc3339(now),
@@ -205,7 +113,7 @@ pub(crate) fn carry_over(entry: &mut UpgradeEntry, completed: &Completed) -> Opt
     }
     note(
         entry,
-        &Note {
+        &CompletionNote {
             upgrade: entry.key.to_string(),
             revision: completed.revision.clone(),
             time: to_rfc3339(completed.time),
@@ -215,7 +123,7 @@ pub(crate) fn carry_over(entry: &mut UpgradeEntry, completed: &Completed) -> Opt
     )
 }
 
-fn note(entry: &mut UpgradeEntry, note: &Note) -> Option<WriteJob> {
+fn note(entry: &mut UpgradeEntry, note: &CompletionNote) -> Option<WriteJob> {
     let key = format!("{} {:?}", note.revision, note.restored_as);
     if entry.last_annotation.as_ref() == Some(&key) {
         return None;
@@ -247,6 +155,3 @@ fn annotate(uid: &str, annotations: &[(&str, &str)]) -> Value {
         .collect();
     json!({"metadata": {"uid": uid, "annotations": annotations}})
 }
-
-#[cfg(test)]
-mod tests;

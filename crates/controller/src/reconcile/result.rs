@@ -5,12 +5,13 @@ use std::sync::Arc;
 use api::names::Step;
 use chrono::{DateTime, TimeDelta, Utc};
 use observe::index::Index;
+use observe::record::ReportRelation;
 use observe::writes::BlockerKind;
 
 use crate::apply::{WorkParams, Write, WriteError, WriteErrorKind, WriteJob, WriteResult};
 use crate::clock;
 use crate::report::shard::ShardWrite;
-use crate::state::context::{Context, ReportRelation, State, relation_of};
+use crate::state::context::{Context, State, relation_of};
 use crate::state::upgrade::UpgradeEntry;
 use crate::state::upgrade::wake_conflicting;
 
@@ -25,7 +26,9 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
         WriteResult::Work(work) | WriteResult::Rival(work) => {
             state.update_works(|index| index.answered_work(work, now));
         }
-        WriteResult::Upgrade(object) => state.answered_upgrade((**object).clone()),
+        WriteResult::Upgrade(object) | WriteResult::UpgradeChanged(Some(object)) => {
+            state.answered_upgrade((**object).clone());
+        }
         _ => {}
     }
     record_deletion(&mut state.index, &write, result);
@@ -38,6 +41,7 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
         return;
     };
     entry.skew = context.skew();
+    let unsettled = entry.unsettled.len();
     match write {
         Write::Create {
             cluster,
@@ -85,6 +89,11 @@ pub fn record_result(context: &Context, state: &mut State, job: WriteJob, result
             entry.dirty |= entry.is_deleting();
         }
         Write::Finalizers { .. } | Write::Annotate { .. } => entry.finalized(now, result),
+    }
+    let entry = state.upgrades.get(&upgrade);
+    if entry.is_some_and(|entry| entry.unsettled.len() < unsettled) {
+        // Other upgrades may be waiting for the clusters whose writes are settled now.
+        wake_conflicting(&mut state.upgrades);
     }
 }
 

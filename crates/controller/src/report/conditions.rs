@@ -4,15 +4,16 @@
 use api::ManagedClustersUpgradeStatus;
 use api::conditions::{self as types, reason};
 use api::message::{count, join};
+use api::text::cut;
 use api::time::{from_chrono, to_rfc3339};
 use api::validate::SpecViolation;
 use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use resolve::origin::Completed;
 use rollout::{Plan, StallReason};
 
 use super::input::{PreviousStatus, StatusInput};
-use super::text::{cut, plain};
-use crate::state::origin::Completed;
+use super::text::plain;
 
 /// Longest message in bytes. Conditions accept 32 KiB, but the status must stay small.
 const MAX_MESSAGE_BYTES: usize = 1024;

@@ -3,9 +3,8 @@
 use api::mcu::ManagedClustersUpgradeStatus;
 use api::validate::SpecViolation;
 use chrono::{DateTime, TimeDelta, Utc};
+use resolve::origin::Completed;
 use rollout::Plan;
-
-use crate::state::origin::Completed;
 
 /// The input for drafting a status, in addition to the plan.
 #[derive(Clone, Debug)]

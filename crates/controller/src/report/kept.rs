@@ -7,18 +7,14 @@ use std::time::Instant;
 use api::ReportRow;
 use api::stored::{StoredRow, StoredRows};
 use chrono::{DateTime, Utc};
-use rollout::{Attempt, Phase, Reason, Record};
+use observe::record::{is_stand_in, to_record, unreadable_record};
 use serde_json::value::RawValue;
 
 use crate::clock;
 
-use super::row::{Row, is_stand_in, to_record, to_row};
+use super::row::{Row, to_row};
 use super::rows::Rows;
 use super::shard::Kept;
-use super::text::cut;
-
-/// How to fix a row.
-const REMEDY: &str = "Upgrade the controller to the release that wrote it, or fix or delete the row.";
 
 impl Rows {
     /// True when a whole report is unreadable, so the clusters of its rows are unknown.
@@ -206,24 +202,7 @@ impl Rows {
 
 /// A placeholder for a row that cannot be read.
 fn stand_in(error: &str, since: Option<DateTime<Utc>>, shard: usize) -> Row {
-    let record = Arc::new(Record {
-        attempt: Attempt {
-            revision: Arc::from(""),
-            retry: Arc::from(""),
-        },
-        phase: Phase::Blocked,
-        reason: Reason::UnreadableRecord,
-        other_reason: None,
-        refused_step: None,
-        message: Arc::from(format!(
-            "The report row of the cluster cannot be read: {}. {REMEDY}",
-            cut(error, 120)
-        )),
-        since: since.unwrap_or_default(),
-        stages: [None; 5],
-        from_version: Arc::from(""),
-        unreadable: true,
-    });
+    let record = Arc::new(unreadable_record(error, since));
     Row {
         record: Arc::clone(&record),
         written: Some(record),

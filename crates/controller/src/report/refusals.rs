@@ -53,7 +53,7 @@ impl Rows {
         if due.term != self.term || self.shards.len() <= due.shard {
             return;
         }
-        let text: Arc<str> = Arc::from(super::text::cut(text, 512));
+        let text: Arc<str> = Arc::from(api::text::cut(text, 512));
         self.shards[due.shard].writing = false;
         let blamed: Vec<&(Arc<str>, Arc<Record>)> = match due.unproven.as_slice() {
             _ if !about_rows => Vec::new(),

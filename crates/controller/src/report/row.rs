@@ -4,12 +4,11 @@
 use std::sync::Arc;
 
 use api::report::{Phase, ReportRow, ReportStep, Stage};
+use api::text::cut;
 use chrono::{DateTime, Datelike, NaiveTime, Timelike, Utc};
-use rollout::{Attempt, Reason, Record, StepRecord};
+use rollout::{Reason, Record, StepRecord};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
-
-use super::text::cut;
 
 /// Longest fields of a row in characters, as in the schema of the report.
 const MAX_NAME_CHARS: usize = 253;
@@ -136,56 +135,6 @@ fn writable(time: DateTime<Utc>) -> DateTime<Utc> {
     second
         .and_then(|second| time.with_time(second).single())
         .unwrap_or(DateTime::UNIX_EPOCH)
-}
-
-/// The record of a row.
-pub(super) fn to_record(row: &ReportRow) -> Record {
-    let mut stages = [None; 5];
-    for step in &row.steps {
-        stages[step.name.index()] = Some(StepRecord {
-            started: step.started_at,
-            applied: step.applied_at,
-            finished: step.finished_at,
-            outcome: step.outcome,
-        });
-    }
-    let needs_reason = matches!(
-        row.phase,
-        Phase::Failed | Phase::PreActionDegraded | Phase::Blocked
-    );
-    let known = match row.reason.as_str() {
-        "" => Some(Reason::None),
-        text => Reason::parse(text),
-    };
-    // The planner gives every cluster that does not move a reason, but a row that someone edited may have
-    // none.
-    let known = known.filter(|known| !needs_reason || *known != Reason::None);
-    Record {
-        attempt: Attempt {
-            revision: Arc::from(row.revision.as_str()),
-            retry: Arc::from(row.retry.as_str()),
-        },
-        phase: row.phase,
-        reason: known.unwrap_or(Reason::Other),
-        other_reason: known.is_none().then(|| {
-            Arc::from(if row.reason.is_empty() {
-                "Unknown"
-            } else {
-                &*row.reason
-            })
-        }),
-        refused_step: row.refused_step.and_then(Stage::step),
-        message: Arc::from(row.message.as_str()),
-        since: row.since,
-        stages,
-        from_version: Arc::from(row.from_version.as_str()),
-        unreadable: false,
-    }
-}
-
-/// True for a row that looks like the placeholder for an unreadable one.
-pub(crate) fn is_stand_in(row: &ReportRow) -> bool {
-    row.reason == Reason::UnreadableRecord.as_str() && row.revision.is_empty()
 }
 
 #[cfg(test)]

@@ -8,13 +8,11 @@ use api::names::report_name;
 use api::report::MAX_ROWS;
 use api::stored::StoredRows;
 use api::views::Report;
+use observe::record;
 use rollout::{ClusterState, Plan, Policy, Record};
 
 use super::row::Row;
 use super::shard::{Copy, Kept, Refusals, ReportShard, ShardWrite, StoredReport};
-
-/// Largest number of shards; more than any hub needs.
-const MAX_SHARDS: usize = 100_000;
 
 /// Records by cluster, and their shards.
 #[derive(Debug)]
@@ -114,10 +112,7 @@ impl Rows {
 
     /// Number of the shard, from 0, according to the name of the report.
     pub(crate) fn shard_of(&self, report: &str) -> Option<usize> {
-        let (_, number) = report.rsplit_once('-')?;
-        let number: usize = number.parse().ok()?;
-        let exact = report_name(&self.upgrade, number) == report;
-        number.checked_sub(1).filter(|shard| exact && *shard < MAX_SHARDS)
+        record::shard_of(&self.upgrade, report)
     }
 
     /// Handles a report that the hub holds. A follower adopts its rows. A leader (`own`) knows better and

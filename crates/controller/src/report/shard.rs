@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::stored::{StoredRow, Unreadable};
+use observe::record::{STAND_IN, is_stand_in};
 use rollout::Record;
 
-use super::row::{ReportLine, Row, is_stand_in, to_row};
+use super::row::{ReportLine, Row, to_row};
 
 /// Time during which changes of a shard are collected before it is written
 /// (`docs/design/rules.md#report-shards`).
@@ -209,7 +210,7 @@ impl Kept {
             Ok(row) if is_stand_in(row) => Some(Unreadable {
                 cluster: Some(row.cluster.clone()),
                 since: Some(row.since),
-                error: "its reason is never written by a controller".to_owned(),
+                error: STAND_IN.to_owned(),
             }),
             Ok(_) => None,
         }

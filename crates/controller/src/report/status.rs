@@ -3,13 +3,14 @@
 use api::mcu::{
     ActionSummary, ClusterNote, ClustersSummary, ManagedClustersUpgradeStatus, Truncated, UpgradeState,
 };
+use api::text::cut;
 use api::time::from_chrono;
+use resolve::origin::Completed;
 use rollout::{ActionCounts, ClusterState, Counts, Phase, Plan, Reason, StallReason};
 
 use super::conditions;
 use super::input::{PreviousStatus, Situation, StatusInput};
-use super::text::{cut, plain};
-use crate::state::origin::Completed;
+use super::text::plain;
 
 /// Largest number of clusters in a list.
 const MAX_LISTED: usize = 10;

@@ -63,6 +63,7 @@ pub(crate) fn certainty(outcome: &WriteResult) -> Certainty {
         | WriteResult::ForeignTerminating
         | WriteResult::Refused(_)
         | WriteResult::ReportRefused { .. }
+        | WriteResult::UpgradeChanged(_)
         | WriteResult::ReportChanged(_)
         | WriteResult::NamespaceTerminating
         | WriteResult::NamespaceMissing => Certainty::Refused,

@@ -10,6 +10,8 @@ use api::views::{Report, Upgrade};
 use chrono::{DateTime, SecondsFormat, SubsecRound, TimeDelta, Utc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use observe::index::{Index, Key, Uid};
+use observe::record::{self, ReportRelation};
+use resolve::spec;
 use tokio::sync::Notify;
 
 use crate::apply::WriteQueue;
@@ -19,7 +21,6 @@ use crate::lease::Fence;
 use crate::metrics::Metrics;
 use crate::metrics::labels::WatchKind;
 use crate::sources::Sources;
-use crate::spec;
 use crate::state::freshness::Freshness;
 use crate::state::freshness::KINDS;
 use crate::state::orphans::Orphans;
@@ -499,34 +500,9 @@ impl State {
 }
 
 /// The relation of a report to an upgrade.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReportRelation {
-    /// It belongs to the upgrade: it is in its namespace, has the name of one of its reports, and the upgrade
-    /// is its controller.
-    Own,
-    /// It belongs to an upgrade with the same name and namespace but another UID.
-    OtherUid,
-    /// It belongs to something else.
-    Unrelated,
-}
-
-/// The relation of a report to an upgrade. Nothing else decides whether a report belongs to an upgrade.
 #[must_use]
 pub fn relation_of(report: &Report, entry: &UpgradeEntry) -> ReportRelation {
-    let meta = &report.metadata;
-    let placed = meta.namespace.as_deref() == Some(&*entry.namespace)
-        && meta
-            .name
-            .as_deref()
-            .is_some_and(|name| entry.rows.is_report(name));
-    match report
-        .owner()
-        .filter(|owner| placed && *owner.name == *entry.name)
-    {
-        Some(owner) if *owner.uid == *entry.uid => ReportRelation::Own,
-        Some(_) => ReportRelation::OtherUid,
-        None => ReportRelation::Unrelated,
-    }
+    record::relation_of(report, &entry.namespace, &entry.name, &entry.uid)
 }
 
 /// Resource version as a number; 0 if it is not a number.

@@ -6,7 +6,6 @@ pub mod context;
 pub mod freshness;
 pub mod observed;
 pub mod operation_limit;
-pub mod origin;
 pub mod orphan_search;
 pub mod orphans;
 pub mod schedule;

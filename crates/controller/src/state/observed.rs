@@ -5,9 +5,9 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use observe::fleet::{self, Observation};
 use observe::index::{Index, Uid};
-use observe::input::{ClusterRow, InstalledVersion, OtherUpgrades, UpgradeInput};
+use observe::input::{ClusterRow, OtherUpgrades, UpgradeInput, update_installed};
 use observe::selection;
-use rollout::{Record, Stage};
+use rollout::Record;
 
 use crate::report::row::Row;
 use crate::state::upgrade::{UpgradeEntry, Upgrades};
@@ -23,6 +23,10 @@ impl ClusterRow for Row {
 
     fn is_canary(&self) -> bool {
         self.canary
+    }
+
+    fn target(&self) -> &Arc<str> {
+        &self.target
     }
 }
 
@@ -110,30 +114,11 @@ impl UpgradeEntry {
         changed
     }
 
-    /// Records which clusters will be queued again although their claims do not show the version yet that this
-    /// upgrade has installed. Their works are gone, and a claim follows only minutes later. The entry counts
-    /// until the claim changes.
+    /// Updates the versions that this upgrade has installed although the claims of the clusters do not show them yet.
     pub fn record_installed_versions(&mut self, index: &Index) {
-        let Some(revision) = self.in_force().map(|spec| Arc::clone(&spec.policy.revision)) else {
-            return;
-        };
-        let claim = |name: &Arc<str>| index.clusters.get(name).map(|cluster| &cluster.version);
-        self.installed
-            .retain(|name, known| claim(name) == Some(&known.claimed));
-        for (name, row) in self.rows.all() {
-            let record = &row.record;
-            let queued = record.attempt.revision != revision && record.succeeded(Stage::Platform);
-            if queued
-                && !row.target.is_empty()
-                && let Some(claim) = claim(name)
-                && (claim.is_empty() || *claim == record.from_version)
-            {
-                let installed = InstalledVersion {
-                    version: Arc::clone(&row.target),
-                    claimed: Arc::clone(claim),
-                };
-                self.installed.insert(Arc::clone(name), installed);
-            }
+        if let Some(spec) = self.in_force().cloned() {
+            let (installed, rows) = (&mut self.installed, self.rows.all());
+            update_installed(installed, rows, &spec.policy.revision, &index.clusters);
         }
     }
 }

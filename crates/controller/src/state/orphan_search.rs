@@ -2,10 +2,10 @@
 //! I/O.
 
 use observe::index::Uid;
+use resolve::origin::Origin;
 
 use crate::apply::{Write, WriteJob};
 use crate::state::context::State;
-use crate::state::origin::Origin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -87,6 +87,7 @@ impl State {
                             cluster: one.cluster,
                             step: one.step,
                             uid: one.uid,
+                            version: None,
                             halt: false,
                         },
                     });

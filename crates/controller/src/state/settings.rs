@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use chrono::TimeDelta;
-
-use crate::works::WorkFlags;
+use resolve::works::WorkFlags;
 
 /// The settings from the command line that concern planning and rendering.
 #[derive(Clone, Debug)]

@@ -18,18 +18,18 @@ use observe::writes::{
     Backoff, BlockerKind, CERTAIN_AFTER, LastReading, MISSING_RETRY, RunningWrites, StepBlocker, Unsettled,
     unsettled_steps,
 };
+use resolve::origin::Origin;
+use resolve::spec::ResolvedSpec;
 use rollout::{Attempt, OperationKind, Phase};
 
 use crate::apply::{Retry, WriteError, WriteErrorKind, WriteResult};
 use crate::archive::record::Archive;
 use crate::report::rows::Rows;
 use crate::report::writer::StatusState;
-use crate::spec::ResolvedSpec;
 use crate::state::backoff::{
     BACKOFF, BLOCKER_RETRY, Certainty, after_failure, certainty, clamp, doubled, held_off,
 };
 use crate::state::operation_limit::OperationLimit;
-use crate::state::origin::Origin;
 
 /// Shortest time between two passes. Reports that agents send at about the same time are handled together, and a released
 /// slot is still filled soon.
@@ -191,11 +191,11 @@ impl UpgradeEntry {
         !self.is_deleting()
     }
 
-    /// True when the status of the upgrade is written. When its last finalizer of ours is being removed or is
-    /// removed, the object may be gone.
+    /// True when the status of the upgrade may be written now: the object will still exist, and no other write
+    /// is about to change its version.
     #[must_use]
     pub fn takes_status(&self) -> bool {
-        !self.is_deleting() || (!self.finalizing && self.has_finalizer())
+        !self.finalizing && (!self.is_deleting() || self.has_finalizer())
     }
 
     /// Sets the spec after validation. `followed`: it belongs to the next revision of the object after the known one.

@@ -19,6 +19,7 @@ use kube::api::{ListParams, WatchParams};
 use kube::client::Body;
 use kube::{Client, Resource};
 use observe::index::{Change, Key, key};
+use resolve::decode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -26,8 +27,6 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Watched;
 use crate::state::context::Context;
-
-mod decode;
 
 /// Longest time of one page.
 const PAGE_TIMEOUT: Duration = Duration::from_mins(1);

@@ -217,7 +217,9 @@ impl Managers {
         by.time = last.as_ref().and_then(|last| last.time.clone());
         managers.push(by.clone());
         let next = match last {
-            Some(last) if !last.fields.is_empty() => prune(&merged, &last.fields, &managers, rules.typing),
+            Some(last) if last.fields.iter().any(|path| !by.fields.has(path)) => {
+                prune(&merged, &last.fields, &managers, rules.typing)
+            }
             _ => merged,
         };
         let comparison = compare(live, &next, rules.typing).filter(|path| rules.counts(path));
@@ -260,6 +262,9 @@ impl Managers {
 
 /// What others changed or removed is no longer owned by the managers for which `loses` is true.
 fn take_away(managers: &mut Vec<Manager>, comparison: &Comparison, loses: impl Fn(&Manager) -> bool) {
+    if comparison.is_empty() {
+        return;
+    }
     let lost = comparison.changed().union(&comparison.removed);
     for manager in managers.iter_mut().filter(|manager| loses(manager)) {
         manager.fields = manager.fields.difference(&lost);

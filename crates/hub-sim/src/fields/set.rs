@@ -1,5 +1,7 @@
 //! Sets of field paths, as in `managedFields`.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 /// Separates the steps of a path. Steps are `f:<field>`, `k:<key object>` and `v:<scalar>` as in `managedFields`.
@@ -7,14 +9,14 @@ pub(super) const STEP: char = '\u{1}';
 
 /// A set of field paths, sorted. A map or an item of a list can itself be a member, beside the fields below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldSet(Vec<Box<str>>);
+pub struct FieldSet(Arc<[Arc<str>]>);
 
-impl FromIterator<Box<str>> for FieldSet {
-    fn from_iter<I: IntoIterator<Item = Box<str>>>(paths: I) -> Self {
+impl FromIterator<Arc<str>> for FieldSet {
+    fn from_iter<I: IntoIterator<Item = Arc<str>>>(paths: I) -> Self {
         let mut paths: Vec<_> = paths.into_iter().collect();
         paths.sort_unstable();
         paths.dedup();
-        Self(paths)
+        Self(paths.into())
     }
 }
 
@@ -55,13 +57,19 @@ impl FieldSet {
     /// Paths of `self` that are not in `other`.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
+        if other.is_empty() {
+            return self.clone();
+        }
         self.filter(|path| !other.has(path))
     }
 
     /// Paths in either.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
-        self.0.iter().chain(&other.0).cloned().collect()
+        if other.is_empty() {
+            return self.clone();
+        }
+        self.0.iter().chain(other.0.iter()).cloned().collect()
     }
 
     /// The paths for which `keep` is true.
@@ -125,7 +133,7 @@ impl FieldSet {
     }
 }
 
-fn read(fields: &Value, path: &str, out: &mut Vec<Box<str>>) -> Result<(), String> {
+fn read(fields: &Value, path: &str, out: &mut Vec<Arc<str>>) -> Result<(), String> {
     let map = fields
         .as_object()
         .ok_or("the fields of a manager are not a map")?;

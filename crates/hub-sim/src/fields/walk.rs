@@ -2,6 +2,7 @@
 //! what is left of one when fields are removed.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -17,6 +18,10 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
+    }
+
     /// What is new or has another value.
     pub fn changed(&self) -> FieldSet {
         self.added.union(&self.modified)
@@ -45,13 +50,16 @@ pub(super) fn compare(before: &Value, after: &Value, typing: Typing<'_>) -> Comp
 
 #[derive(Default)]
 struct CompareWalk {
-    added: Vec<Box<str>>,
-    modified: Vec<Box<str>>,
-    removed: Vec<Box<str>>,
+    added: Vec<Arc<str>>,
+    modified: Vec<Arc<str>>,
+    removed: Vec<Arc<str>>,
 }
 
 impl CompareWalk {
     fn at(&mut self, before: Option<&Value>, after: Option<&Value>, typing: Typing<'_>, path: &str) {
+        if before.is_some() && before == after {
+            return;
+        }
         let both_empty = before.is_none_or(is_empty) && after.is_none_or(is_empty);
         let shaping = after.filter(|value| !value.is_null()).or(before);
         let shape = shaping.map_or(Shape::Leaf, |value| typing.shape(value));
@@ -69,14 +77,9 @@ impl CompareWalk {
                 let (one, two) = (items(before, kind, typing), items(after, kind, typing));
                 let keys: BTreeSet<&String> = one.iter().chain(&two).map(|(key, _)| key).collect();
                 for key in keys {
-                    let find = |list: &[(String, &Value)]| {
-                        list.iter()
-                            .find(|(have, _)| have == key)
-                            .map(|(_, item)| (*item).clone())
-                    };
                     self.at(
-                        find(&one).as_ref(),
-                        find(&two).as_ref(),
+                        find(&one, key),
+                        find(&two, key),
                         typing.item(),
                         &step(path, "", key),
                     );
@@ -102,6 +105,11 @@ impl CompareWalk {
     }
 }
 
+fn find<'v>(items: &[(String, &'v Value)], key: &str) -> Option<&'v Value> {
+    let found = items.iter().find(|(have, _)| have == key);
+    found.map(|(_, item)| *item)
+}
+
 /// The fields that an object has, as an applied configuration owns them.
 pub(super) fn fields_of(object: &Value, typing: Typing<'_>) -> FieldSet {
     let mut paths = Vec::new();
@@ -109,7 +117,7 @@ pub(super) fn fields_of(object: &Value, typing: Typing<'_>) -> FieldSet {
     paths.into_iter().collect()
 }
 
-fn collect(value: &Value, typing: Typing<'_>, path: &str, out: &mut Vec<Box<str>>) {
+fn collect(value: &Value, typing: Typing<'_>, path: &str, out: &mut Vec<Arc<str>>) {
     match typing.shape(value) {
         Shape::Map => {
             for (name, value) in value.as_object().into_iter().flatten() {
@@ -134,7 +142,7 @@ fn collect(value: &Value, typing: Typing<'_>, path: &str, out: &mut Vec<Box<str>
 
 /// Makes members of all declared fields above the members of a set.
 pub(super) fn with_named_parents(set: &FieldSet, typing: Typing<'_>) -> FieldSet {
-    let mut paths: Vec<Box<str>> = set.iter().map(Box::from).collect();
+    let mut paths: Vec<Arc<str>> = set.iter().map(Arc::from).collect();
     for path in set.iter() {
         let (mut at, mut from) = (typing, 0);
         for part in path.split(STEP) {

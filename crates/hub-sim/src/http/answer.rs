@@ -50,17 +50,12 @@ impl Form {
                 text
             }
             Self::Metadata => {
-                let value = if managed_fields {
-                    object.full_value()
-                } else {
-                    object.value()
-                };
-                json!({
-                    "kind": "PartialObjectMetadata",
-                    "apiVersion": "meta.k8s.io/v1",
-                    "metadata": value.get("metadata"),
-                })
-                .to_string()
+                let mut text = String::from(
+                    "{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{",
+                );
+                object.write_metadata(&mut text, managed_fields);
+                text.push_str("}}");
+                text
             }
             Self::Table => {
                 let columns = hub.read(|state| table::columns(&state.collection(id).kind));
@@ -68,6 +63,7 @@ impl Form {
                     &columns,
                     &[object],
                     &json!({"resourceVersion": object.revision.to_string()}),
+                    managed_fields,
                     hub.now(),
                 )
                 .to_string()
@@ -97,7 +93,14 @@ impl Form {
                 .to_string();
         }
         if self == Self::Table {
-            return table::table(&columns, objects, metadata, hub.now()).to_string();
+            return table::table(
+                &columns,
+                objects,
+                metadata,
+                hub.options().managed_fields,
+                hub.now(),
+            )
+            .to_string();
         }
         let (list, version) = match self {
             Self::Metadata => (

@@ -108,14 +108,17 @@ impl Query {
         }
     }
 
-    pub(crate) fn validation(&self) -> Result<FieldValidation, ApiError> {
+    pub(crate) fn validation(&self, options: &str) -> Result<FieldValidation, ApiError> {
         match self.text("fieldValidation") {
             "" | "Warn" => Ok(FieldValidation::Warn),
             "Strict" => Ok(FieldValidation::Strict),
             "Ignore" => Ok(FieldValidation::Ignore),
-            other => Err(ApiError::bad_request(format!(
-                "invalid fieldValidation: {other:?}"
-            ))),
+            other => {
+                let why = format!(
+                    "Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""
+                );
+                Err(ApiError::invalid_option(options, "fieldValidation", &why))
+            }
         }
     }
 }
@@ -134,18 +137,28 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// The verb of a method on an object or a collection.
-    pub(crate) fn of(method: &Method, place: &Place, query: &Query) -> Result<Self, ApiError> {
+    /// The verb of a method on an object or a collection. For custom resources, the server takes a POST to an object as one to its
+    /// collection.
+    pub(crate) fn of(
+        method: &Method,
+        place: &Place,
+        query: &Query,
+        is_custom: bool,
+    ) -> Result<Self, ApiError> {
         let on_object = !place.name.is_empty();
         Ok(match (method.as_str(), on_object) {
             ("GET", true) => Self::Get,
             ("GET", false) if query.flag("watch") => Self::Watch,
             ("GET", false) => Self::List,
             ("POST", false) => Self::Create,
+            ("POST", true) if is_custom && place.subresource.is_empty() => Self::Create,
             ("PUT", true) => Self::Update,
             ("PATCH", true) => Self::Patch,
             ("DELETE", true) => Self::Delete,
             ("DELETE", false) => Self::DeleteCollection,
+            ("PUT" | "PATCH", false) if is_custom => {
+                return Err(ApiError::bad_request("name must be provided"));
+            }
             _ => return Err(ApiError::method_not_allowed()),
         })
     }

@@ -116,7 +116,8 @@ impl Service {
         let id = self.find(&place, is_core_event)?;
         let accept = header(parts, &ACCEPT);
         let form = Form::of(accept, is_core_event);
-        match Verb::of(&parts.method, &place, &query)? {
+        let is_custom = self.hub.read(|state| state.collection(id).kind.is_custom);
+        match Verb::of(&parts.method, &place, &query, is_custom)? {
             Verb::Get if is_core_event => self.get(id, &place, form).map_err(ApiError::about_core_event),
             Verb::Get => self.get(id, &place, form),
             Verb::List => {
@@ -130,7 +131,7 @@ impl Service {
             Verb::Delete => self.delete(id, &place, &query, form, body),
             Verb::DeleteCollection => self.delete_all(id, &place, &query, form, body),
             verb => {
-                let options = write_options(parts, &query)?;
+                let options = write_options(verb, parts, &query)?;
                 let mut object = parse(body)?;
                 if is_core_event {
                     object = events::from_core(&object);
@@ -140,6 +141,13 @@ impl Service {
                     Verb::Create => writer.create(object),
                     Verb::Update => writer.update(object),
                     _ => writer.patch(patch, &object),
+                });
+                let written = written.map_err(|error| {
+                    if is_core_event {
+                        error.about_core_event()
+                    } else {
+                        error
+                    }
                 })?;
                 Ok(Reply::Whole {
                     code: if written.created { 201 } else { 200 },
@@ -164,9 +172,15 @@ impl Service {
                     && (place.subresource.is_empty() || (place.subresource == "status" && kind.has_status));
                 // An object of a kind with namespaces is always in one.
                 let is_complete = !kind.namespaced || !place.namespace.is_empty() || place.name.is_empty();
-                (is_served && is_complete).then_some(id)
+                let is_known = kind.version == place.version && !place.name.is_empty();
+                match is_served && is_complete {
+                    true => Some(Ok(id)),
+                    // The objects are there, but not what is asked of them.
+                    false if is_known => Some(Err(ApiError::no_such_resource())),
+                    false => None,
+                }
             })
-            .ok_or_else(ApiError::no_such_path)
+            .unwrap_or_else(|| Err(ApiError::no_such_path()))
     }
 
     fn other(&self, path: &str) -> Result<Reply, ApiError> {
@@ -315,6 +329,17 @@ fn success(details: &Value) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
 }
 
+fn dry_run(options: &str, text: &str) -> Result<bool, ApiError> {
+    match text {
+        "" => Ok(false),
+        "All" => Ok(true),
+        other => {
+            let why = format!("Unsupported value: {other:?}: supported values: \"All\"");
+            Err(ApiError::invalid_option(options, "dryRun", &why))
+        }
+    }
+}
+
 fn delete_options(query: &Query, body: &[u8]) -> Result<DeleteOptions, ApiError> {
     let options: DeleteOptions = if body.is_empty() {
         DeleteOptions::default()
@@ -322,7 +347,9 @@ fn delete_options(query: &Query, body: &[u8]) -> Result<DeleteOptions, ApiError>
         serde_json::from_value(parse(body)?).map_err(|error| ApiError::bad_request(error.to_string()))?
     };
     let policy = query.text("propagationPolicy");
-    Ok(options.with_policy((!policy.is_empty()).then(|| policy.to_owned())))
+    options
+        .with_policy((!policy.is_empty()).then(|| policy.to_owned()))
+        .checked()
 }
 
 /// Reads JSON or YAML, or the protobuf of kubectl.
@@ -346,7 +373,21 @@ fn header<'a>(parts: &'a http::request::Parts, name: &http::HeaderName) -> &'a s
         .unwrap_or_default()
 }
 
-fn write_options(parts: &http::request::Parts, query: &Query) -> Result<WriteOptions, ApiError> {
+fn write_options(verb: Verb, parts: &http::request::Parts, query: &Query) -> Result<WriteOptions, ApiError> {
+    let options = match verb {
+        Verb::Create => "CreateOptions",
+        Verb::Update => "UpdateOptions",
+        _ => "PatchOptions",
+    };
+    let patch = patch_kind(verb, parts)?;
+    if verb == Verb::Patch && patch == PatchKind::Apply && query.text("fieldManager").is_empty() {
+        let why = "Required value: is required for apply patch";
+        return Err(ApiError::invalid_option(options, "fieldManager", why));
+    }
+    if patch != PatchKind::Apply && !query.text("force").is_empty() {
+        let why = "Forbidden: may not be specified for non-apply patch";
+        return Err(ApiError::invalid_option(options, "force", why));
+    }
     let agent = header(parts, &USER_AGENT).split('/').next().unwrap_or_default();
     let manager = match (query.text("fieldManager"), agent) {
         ("", "") => "unknown",
@@ -355,8 +396,8 @@ fn write_options(parts: &http::request::Parts, query: &Query) -> Result<WriteOpt
     };
     Ok(WriteOptions {
         manager: manager.to_owned(),
-        dry_run: !query.text("dryRun").is_empty(),
-        validation: query.validation()?,
+        dry_run: dry_run(options, query.text("dryRun"))?,
+        validation: query.validation(options)?,
         force: query.flag("force"),
     })
 }
@@ -367,7 +408,8 @@ fn patch_kind(verb: Verb, parts: &http::request::Parts) -> Result<PatchKind, Api
     }
     let media_type = header(parts, &CONTENT_TYPE).split(';').next().unwrap_or_default();
     match media_type {
-        "application/merge-patch+json" | "application/strategic-merge-patch+json" => Ok(PatchKind::Merge),
+        "application/merge-patch+json" => Ok(PatchKind::Merge),
+        "application/strategic-merge-patch+json" => Ok(PatchKind::Strategic),
         "application/json-patch+json" => Ok(PatchKind::Json),
         "application/apply-patch+yaml" => Ok(PatchKind::Apply),
         other => Err(ApiError::unsupported_media_type(format!(

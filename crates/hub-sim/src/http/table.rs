@@ -13,20 +13,30 @@ pub(super) fn columns(kind: &Kind) -> Vec<Column> {
     }
     vec![Column {
         name: "Age".to_owned(),
-        of: "date".to_owned(),
+        of: if kind.is_custom { "date" } else { "string" }.to_owned(),
         path: ".metadata.creationTimestamp".to_owned(),
         priority: 0,
+        is_native: !kind.is_custom,
     }]
 }
 
 /// A table of objects.
-pub(super) fn table(columns: &[Column], objects: &[&Object], metadata: &Value, now: DateTime<Utc>) -> Value {
+pub(super) fn table(
+    columns: &[Column],
+    objects: &[&Object],
+    metadata: &Value,
+    managed_fields: bool,
+    now: DateTime<Utc>,
+) -> Value {
     let name = json!({"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0});
     let definitions = columns.iter().map(|column| {
         json!({"name": column.name, "type": column.of, "format": "", "description": "", "priority": column.priority})
     });
     let definitions: Vec<Value> = std::iter::once(name).chain(definitions).collect();
-    let rows: Vec<Value> = objects.iter().map(|object| row(columns, object, now)).collect();
+    let rows: Vec<Value> = objects
+        .iter()
+        .map(|object| row(columns, object, managed_fields, now))
+        .collect();
     json!({
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
@@ -36,8 +46,12 @@ pub(super) fn table(columns: &[Column], objects: &[&Object], metadata: &Value, n
     })
 }
 
-fn row(columns: &[Column], object: &Object, now: DateTime<Utc>) -> Value {
-    let value = object.value();
+fn row(columns: &[Column], object: &Object, managed_fields: bool, now: DateTime<Utc>) -> Value {
+    let value = if managed_fields {
+        object.full_value()
+    } else {
+        object.value()
+    };
     let cells = columns.iter().map(|column| cell(column, &value, now));
     let cells: Vec<Value> = std::iter::once(Value::from(object.name())).chain(cells).collect();
     let partial = json!({
@@ -49,14 +63,24 @@ fn row(columns: &[Column], object: &Object, now: DateTime<Utc>) -> Value {
 }
 
 fn cell(column: &Column, object: &Value, now: DateTime<Utc>) -> Value {
+    let native = column.is_native.then_some(column.name.as_str());
+    let is_time = column.of == "date" || matches!(native, Some("Age" | "Last Seen"));
+    if native == Some("Data") {
+        let parts = ["data", "binaryData"]
+            .into_iter()
+            .filter_map(|part| object.get(part)?.as_object());
+        return parts.map(serde_json::Map::len).sum::<usize>().into();
+    }
     let Some(found) = find(object, &column.path) else {
-        return if column.of == "date" {
+        return if is_time {
             "<unknown>".into()
+        } else if native.is_some() {
+            "".into()
         } else {
             Value::Null
         };
     };
-    if column.of == "date" {
+    if is_time {
         let at = found
             .as_str()
             .and_then(|text| DateTime::parse_from_rfc3339(text).ok());

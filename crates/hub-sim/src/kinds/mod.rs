@@ -30,7 +30,7 @@ fn built_in() -> Vec<Kind> {
         short_names: vec!["ns".to_owned()],
         columns: columns(&[
             ("Status", "string", ".status.phase"),
-            ("Age", "date", ".metadata.creationTimestamp"),
+            ("Age", "string", ".metadata.creationTimestamp"),
         ]),
         ..Kind::built_in("", "v1", "Namespace", "namespaces", false)
     };
@@ -40,7 +40,7 @@ fn built_in() -> Vec<Kind> {
         always: vec![("spec", json!({}))],
         columns: columns(&[
             ("Holder", "string", ".spec.holderIdentity"),
-            ("Age", "date", ".metadata.creationTimestamp"),
+            ("Age", "string", ".metadata.creationTimestamp"),
         ]),
         ..Kind::built_in("coordination.k8s.io", "v1", "Lease", "leases", true).with_schema(&lease_schema())
     };
@@ -48,7 +48,7 @@ fn built_in() -> Vec<Kind> {
         create_by_put: true,
         short_names: vec!["ev".to_owned()],
         columns: columns(&[
-            ("Last Seen", "date", ".eventTime"),
+            ("Last Seen", "string", ".eventTime"),
             ("Type", "string", ".type"),
             ("Reason", "string", ".reason"),
             ("Kind", "string", ".regarding.kind"),
@@ -73,8 +73,21 @@ fn built_in() -> Vec<Kind> {
         namespace,
         lease,
         event,
-        Kind::built_in("", "v1", "ConfigMap", "configmaps", true).with_schema(&config_map_schema()),
-        Kind::built_in("", "v1", "Secret", "secrets", true).with_schema(&secret_schema()),
+        Kind {
+            columns: columns(&[
+                ("Data", "string", ".data"),
+                ("Age", "string", ".metadata.creationTimestamp"),
+            ]),
+            ..Kind::built_in("", "v1", "ConfigMap", "configmaps", true).with_schema(&config_map_schema())
+        },
+        Kind {
+            columns: columns(&[
+                ("Type", "string", ".type"),
+                ("Data", "string", ".data"),
+                ("Age", "string", ".metadata.creationTimestamp"),
+            ]),
+            ..Kind::built_in("", "v1", "Secret", "secrets", true).with_schema(&secret_schema())
+        },
         Kind::built_in("", "v1", "ServiceAccount", "serviceaccounts", true).keyed(&["secrets"], &["name"]),
         Kind::built_in(RBAC, "v1", "ClusterRole", "clusterroles", false),
         Kind::built_in(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", false),
@@ -94,6 +107,7 @@ fn columns(columns: &[(&str, &str, &str)]) -> Vec<Column> {
         of: (*of).to_owned(),
         path: (*path).to_owned(),
         priority: 0,
+        is_native: true,
     };
     columns.iter().map(column).collect()
 }

@@ -1,5 +1,5 @@
 //! The kinds of Open Cluster Management, described here: which fields exist, which are required, defaults, and how lists are merged.
-//! Nothing compares them with the definitions of the pinned OCM yet.
+//! The comparison with a real API server has the definitions of the pinned OCM on its other side, and tries them here, too.
 
 mod cluster;
 mod placement;

@@ -123,6 +123,9 @@ impl Schema {
                         "Required value",
                     ));
                 }
+                if self.embedded {
+                    check_embedded(map, path, causes);
+                }
                 self.check_count(map.len(), path, causes);
                 for (name, value) in map {
                     // The server checks metadata itself.
@@ -130,7 +133,7 @@ impl Schema {
                         .field(name)
                         .filter(|_| !(path.is_empty() && name == "metadata"))
                     {
-                        schema.check_at(value, &self.path_of(path, name), causes);
+                        schema.check_at(value, &join(path, name), causes);
                     }
                 }
             }
@@ -236,11 +239,8 @@ impl Schema {
         }
         let is_date = limits.format.as_deref() == Some("date-time");
         if is_date && chrono::DateTime::parse_from_rfc3339(text).is_err() {
-            causes.push(invalid(
-                &shown,
-                path,
-                &format!("must be of type date-time: {shown}"),
-            ));
+            let text = format!("Invalid value: {shown}: {path} in body must be of type date-time: {shown}");
+            causes.push(Cause::new(path, CauseKind::TypeInvalid, text));
         }
     }
 
@@ -257,6 +257,18 @@ impl Schema {
             let rule = format!("should be greater than or equal to {least}");
             causes.push(invalid(&value.to_string(), path, &rule));
         }
+    }
+}
+
+/// An object within an object has a type.
+fn check_embedded(map: &serde_json::Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+    for field in ["apiVersion", "kind"] {
+        let why = match map.get(field) {
+            None => "Required value",
+            Some(Value::String(text)) if text.is_empty() => "Required value: must not be empty",
+            Some(_) => continue,
+        };
+        causes.push(Cause::new(&join(path, field), CauseKind::Required, why));
     }
 }
 

@@ -4,24 +4,42 @@ use serde_json::Value;
 
 use super::Schema;
 
+/// Where a value is. It becomes a text only if that is needed.
+enum Path<'a> {
+    Root,
+    Field(&'a Path<'a>, &'a str),
+    Item(&'a Path<'a>, usize),
+}
+
+impl std::fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(Self::Root, name) => f.write_str(name),
+            Self::Field(above, name) => write!(f, "{above}.{name}"),
+            Self::Item(above, number) => write!(f, "{above}[{number}]"),
+        }
+    }
+}
+
 impl Schema {
     /// Removes unknown fields. Returns the path of each, such as `spec.foo` or `spec.items[2].bar`.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut removed = Vec::new();
-        self.prune_at(object, "", &mut removed);
+        self.prune_at(object, &Path::Root, &mut removed);
         removed
     }
 
-    fn prune_at(&self, value: &mut Value, path: &str, removed: &mut Vec<String>) {
+    fn prune_at(&self, value: &mut Value, path: &Path<'_>, removed: &mut Vec<String>) {
         match value {
             Value::Object(map) => {
                 map.retain(|name, value| {
-                    let at = join(path, name);
+                    let at = Path::Field(path, name);
                     match self.field(name) {
                         Some(schema) => schema.prune_at(value, &at, removed),
                         None if self.preserve_unknown => {}
                         None => {
-                            removed.push(at);
+                            removed.push(at.to_string());
                             return false;
                         }
                     }
@@ -31,7 +49,7 @@ impl Schema {
             Value::Array(items) => {
                 let Some(schema) = &self.items else { return };
                 for (number, item) in items.iter_mut().enumerate() {
-                    schema.prune_at(item, &format!("{path}[{number}]"), removed);
+                    schema.prune_at(item, &Path::Item(path, number), removed);
                 }
             }
             _ => {}

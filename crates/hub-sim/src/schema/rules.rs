@@ -127,7 +127,8 @@ impl Schema {
     }
 
     fn check_rules_at(&self, value: &Value, old: Option<&Value>, path: &str, causes: &mut Vec<Cause>) {
-        if !self.has_rules {
+        // What is as it was is not checked again.
+        if !self.has_rules || old == Some(value) {
             return;
         }
         if !self.rules.is_empty() && !value.is_null() {

@@ -126,7 +126,8 @@ impl Schema {
         }
     }
 
-    /// Why a value cannot be read into a struct: a field has another type.
+    /// Why a value cannot be read into a struct: a field has another type. The path begins with the name of the struct; the
+    /// values of a map are named by the map.
     pub(crate) fn type_error(&self, value: &Value, path: &str) -> Option<String> {
         let wrong = |of: &str| {
             Some(format!(
@@ -137,8 +138,13 @@ impl Schema {
         match (self.of, value) {
             (Type::Any, _) | (_, Value::Null) => None,
             (Type::Object, Value::Object(map)) => map.iter().find_map(|(name, value)| {
-                self.field(name)?
-                    .type_error(value, &super::prune::join(path, name))
+                let declared = self.properties.contains_key(name);
+                let path = if declared {
+                    super::prune::join(path, name)
+                } else {
+                    path.to_owned()
+                };
+                self.field(name)?.type_error(value, &path)
             }),
             (Type::Array, Value::Array(items)) => {
                 let schema = self.items.as_deref()?;
@@ -148,6 +154,8 @@ impl Schema {
                 micro_time_error(text)
             }
             (of, value) if of.holds(value) => None,
+            (Type::Integer, _) => wrong("int32"),
+            (Type::Boolean, _) => wrong("bool"),
             (of, _) => wrong(of.name()),
         }
     }

@@ -13,7 +13,7 @@ pub(super) fn causes(kind: &Kind, object: &Value, live: Option<&Value>) -> Vec<C
         causes.extend(core_finalizer_causes(object));
     }
     // Their own check of a change includes the check of a new object.
-    if live.is_some() && kind.kind == "ConfigMap" {
+    if live.is_some() && kind.group.is_empty() {
         causes.extend(metadata::metadata_causes(object));
         causes.extend(core_finalizer_causes(object));
     }

@@ -41,6 +41,23 @@ impl DeleteOptions {
         self.propagation_policy = self.propagation_policy.or(policy);
         self
     }
+
+    /// The options, if they are valid.
+    pub(crate) fn checked(self) -> Result<Self, ApiError> {
+        match self.propagation_policy.as_deref() {
+            None | Some("Background" | "Foreground" | "Orphan") => Ok(self),
+            Some(other) => {
+                let why = format!(
+                    "Unsupported value: {other:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
+                );
+                Err(ApiError::invalid_option(
+                    "DeleteOptions",
+                    "propagationPolicy",
+                    &why,
+                ))
+            }
+        }
+    }
 }
 
 impl Writer<'_> {

@@ -1,9 +1,5 @@
 //! Checks of metadata that all kinds share: labels, owners, finalizers, and the form of names.
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
-
-use regex::Regex;
 use serde_json::Value;
 
 use super::text;
@@ -13,14 +9,31 @@ pub(super) const SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-
 pub(super) const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const NAME: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 
-/// Whether the whole text matches a pattern, which is one of the constants of this file.
+/// Whether the whole text matches a pattern, which is one of the constants of this file. Every write asks this of every label.
 pub(super) fn matches(pattern: &'static str, text: &str) -> bool {
-    static COMPILED: LazyLock<BTreeMap<&'static str, Regex>> = LazyLock::new(|| {
-        let patterns = [SUBDOMAIN, LABEL, NAME];
-        let compile = |pattern: &'static str| Some((pattern, Regex::new(&format!("^({pattern})$")).ok()?));
-        patterns.into_iter().filter_map(compile).collect()
-    });
-    COMPILED.get(pattern).is_some_and(|regex| regex.is_match(text))
+    let is_small = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit();
+    match pattern {
+        LABEL => is_bounded(text, is_small, |letter| is_small(letter) || letter == b'-'),
+        SUBDOMAIN => text
+            .split('.')
+            .all(|part| is_bounded(part, is_small, |letter| is_small(letter) || letter == b'-')),
+        _ => is_bounded(
+            text,
+            |letter| letter.is_ascii_alphanumeric(),
+            |letter| letter.is_ascii_alphanumeric() || matches!(letter, b'-' | b'_' | b'.'),
+        ),
+    }
+}
+
+/// Whether the first and the last letter are of one class, and all between them of another.
+fn is_bounded(text: &str, at_ends: impl Fn(u8) -> bool, within: impl Fn(u8) -> bool) -> bool {
+    match text.as_bytes() {
+        [] => false,
+        [only] => at_ends(*only),
+        [first, between @ .., last] => {
+            at_ends(*first) && at_ends(*last) && between.iter().all(|letter| within(*letter))
+        }
+    }
 }
 
 /// What is wrong with labels, annotations, owners and finalizers.

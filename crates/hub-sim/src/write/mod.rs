@@ -7,6 +7,7 @@ mod delete;
 mod metadata;
 mod patch;
 mod read;
+mod strategic;
 mod update;
 mod validate;
 
@@ -128,7 +129,7 @@ pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
 }
 
 /// A uid that was given for an object with another one.
-fn wrong_uid(kind: &Kind, key: &Key, given: &str, have: &str) -> ApiError {
+fn wrong_uid(kind: &Kind, key: &Key, given: &str, have: &str, dry_run: bool) -> ApiError {
     let name = key.rsplit('/').next().unwrap_or_default();
     // The server shows where the object is in its store: kinds of its own without their group.
     let group = if kind.is_custom {
@@ -136,8 +137,10 @@ fn wrong_uid(kind: &Kind, key: &Key, given: &str, have: &str) -> ApiError {
     } else {
         String::new()
     };
+    // A write that is only tried does not reach the store, which has a prefix.
+    let prefix = if dry_run { "" } else { "/registry" };
     let why = format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{key}, ResourceVersion: 0, AdditionalErrorMsg: \
+        "StorageError: invalid object, Code: 4, Key: {prefix}/{group}{}/{key}, ResourceVersion: 0, AdditionalErrorMsg: \
          Precondition failed: UID in precondition: {given}, UID in object meta: {have}",
         kind.plural
     );

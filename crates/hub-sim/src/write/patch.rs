@@ -3,15 +3,17 @@
 use json_patch::{AddOperation, PatchOperation};
 use serde_json::{Map, Value};
 
-use super::{Writer, Written, text};
+use super::{Writer, Written, strategic, text};
 use crate::error::ApiError;
 use crate::fields::{Managers, Operation};
 
 /// The kinds of patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchKind {
-    /// RFC 7396. Strategic merge patches of built-in kinds are taken as these.
+    /// RFC 7396.
     Merge,
+    /// The same with directives, for kinds of Kubernetes only.
+    Strategic,
     /// RFC 6902.
     Json,
     /// Server-side apply.
@@ -24,23 +26,34 @@ impl Writer<'_> {
         if patch == PatchKind::Apply {
             return self.apply(body);
         }
+        if patch == PatchKind::Strategic && self.kind.is_custom {
+            return Err(ApiError::unsupported_media_type(
+                "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, \
+                 application/merge-patch+json, application/apply-patch+yaml",
+            ));
+        }
         let Some(live) = self.live() else {
             return Err(ApiError::not_found(&self.kind, self.name));
         };
-        let mut next = live.full_value();
-        if patch == PatchKind::Merge {
-            if !body.is_object() {
-                return Err(ApiError::bad_request("Invalid JSON Patch"));
-            }
-            merge_patch(&mut next, body);
+        // Managers that a patch does not name stay out of it.
+        let before = live.value();
+        let names_managers = patch == PatchKind::Json || body.pointer("/metadata/managedFields").is_some();
+        let mut next = if names_managers {
+            live.full_value()
         } else {
-            json_patch(&mut next, body)?;
+            before.clone()
+        };
+        match patch {
+            PatchKind::Json => json_patch(&mut next, body)?,
+            _ if !body.is_object() => return Err(ApiError::bad_request("Invalid JSON Patch")),
+            PatchKind::Strategic => strategic::merge(&mut next, body, ""),
+            _ => merge_patch(&mut next, body),
         }
         self.read_patched(&mut next)?;
-        let managers = self.managers_after_update(&live, &mut next);
+        let managers = self.managers_after_update(&live, &before, &mut next);
         self.check_namespace(&mut next)?;
         self.check_name(&next)?;
-        self.change(&live, next, managers)
+        self.change(&live, before, next, managers)
     }
 
     fn apply(mut self, body: &Value) -> Result<Written, ApiError> {
@@ -60,7 +73,7 @@ impl Writer<'_> {
                 self.is_untidy = self.kind.is_custom && given.as_ref() != next.get("metadata");
                 next
             }
-            None => before,
+            None => before.clone(),
         };
         self.check_namespace(&mut next)?;
         let Some(live) = live else {
@@ -75,7 +88,7 @@ impl Writer<'_> {
             return self.insert(next, managers, false);
         };
         self.check_name(&next)?;
-        self.change(&live, next, managers)
+        self.change(&live, before, next, managers)
     }
 
     /// Whether a configuration can be applied at all.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{FieldValidation, Writer, text};
 use crate::error::ApiError;
-use crate::schema::Schema;
+use crate::schema::{Cause, CauseKind, Schema};
 
 impl Writer<'_> {
     /// Reads the body of a POST or PUT.
@@ -34,11 +34,13 @@ impl Writer<'_> {
 
     /// Reads an object that a patch made.
     pub(super) fn read_patched(&mut self, object: &mut Value) -> Result<(), ApiError> {
-        let patched = object.to_string();
+        // Only refusals show what was patched.
+        let patched = (self.options.validation == FieldValidation::Strict).then(|| object.to_string());
         let unknown = self.check_patched_type(object).and_then(|()| self.coerce(object));
-        let unknown = unknown.map_err(|why| ApiError::invalid_patch(&patched, &why))?;
+        let unknown = unknown.map_err(|why| ApiError::invalid_patch(&object.to_string(), &why))?;
         match self.options.validation {
             FieldValidation::Strict if !unknown.is_empty() => {
+                let patched = patched.unwrap_or_default();
                 Err(ApiError::invalid_patch(&patched, &strict_error(&unknown)))
             }
             FieldValidation::Ignore => Ok(()),
@@ -55,15 +57,7 @@ impl Writer<'_> {
     /// Metadata, or a field of a built-in kind, has another type.
     pub(super) fn coerce(&self, object: &mut Value) -> Result<Vec<String>, String> {
         let schema = &self.kind.schema;
-        if let Some(error) = object
-            .get("metadata")
-            .and_then(|meta| schema.field("metadata")?.type_error(meta, "metadata"))
-        {
-            return Err(error);
-        }
-        if !self.kind.is_custom
-            && let Some(error) = schema.type_error(object, "")
-        {
+        if let Some(error) = self.type_error(object) {
             return Err(error);
         }
         let unknown = schema.prune(object);
@@ -78,11 +72,33 @@ impl Writer<'_> {
         schema.fill_defaults(object);
         if self.kind.is_namespace() {
             label_with_name(object);
+            let is_empty = |list: &Value| list.as_array().is_some_and(Vec::is_empty);
+            if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+                spec.retain(|name, value| !(name == "finalizers" && is_empty(value)));
+            }
         }
         Ok(unknown
             .iter()
             .map(|field| format!("unknown field \"{field}\""))
             .collect())
+    }
+
+    /// Why metadata, or another field of a built-in kind, cannot be read. The server names the struct and the path of the field; for
+    /// other kinds it reads metadata by themselves.
+    fn type_error(&self, object: &Value) -> Option<String> {
+        let fields = object.as_object().into_iter().flatten();
+        let mut found = fields.filter_map(|(name, value)| {
+            let schema = self.kind.schema.field(name)?;
+            let path = match (name.as_str(), self.kind.is_custom) {
+                ("metadata", true) => "ObjectMeta".to_owned(),
+                ("metadata", false) => "ObjectMeta.metadata".to_owned(),
+                (_, true) => return None,
+                ("spec", false) => format!("{}Spec.spec", self.kind.kind),
+                (name, false) => format!("{}.{name}", self.kind.kind),
+            };
+            schema.type_error(value, &path)
+        });
+        found.next()
     }
 
     /// The kind of a body must be the one of the path.
@@ -96,6 +112,15 @@ impl Writer<'_> {
             return Err(ApiError::bad_request(format!(
                 "the API version in the data ({version}) does not match the expected API version ({expected})"
             )));
+        }
+        if self.kind.is_custom && !kind.is_empty() && !version.is_empty() && kind != self.kind.kind {
+            let why = format!("Invalid value: {kind:?}: must be {}", self.kind.kind);
+            let cause = Cause::new("kind", CauseKind::Invalid, why);
+            return Err(ApiError::invalid(
+                &self.kind,
+                text(object, "/metadata/name"),
+                &[cause],
+            ));
         }
         if (!kind.is_empty() && kind != self.kind.kind)
             || (self.kind.is_custom && (kind.is_empty() || version.is_empty()))
@@ -124,6 +149,10 @@ impl Writer<'_> {
         if given.is_empty() && !wanted.is_empty() {
             if let Some(meta) = metadata(object) {
                 meta.insert("namespace".to_owned(), wanted.into());
+            }
+        } else if wanted.is_empty() {
+            if let Some(meta) = metadata(object) {
+                meta.remove("namespace");
             }
         } else if given != wanted {
             return Err(ApiError::bad_request(

@@ -25,18 +25,29 @@ impl Writer<'_> {
         let uid = text(&next, "/metadata/uid");
         let have = live.as_ref().map_or("", |live| live.uid.as_ref());
         if !uid.is_empty() && uid != have {
-            return Err(wrong_uid(&self.kind, &key(self.namespace, self.name), uid, have));
+            return Err(wrong_uid(
+                &self.kind,
+                &key(self.namespace, self.name),
+                uid,
+                have,
+                self.options.dry_run,
+            ));
         }
         let Some(live) = live else {
+            let version = text(&next, "/metadata/resourceVersion");
+            if !version.is_empty() && version.parse::<u64>().is_err() {
+                return Err(unreadable_revision(version));
+            }
             let managers = self.managers_of_new(&mut next);
             return self.insert(next, managers, false);
         };
-        let managers = self.managers_after_update(&live, &mut next);
-        self.change(&live, next, managers)
+        let before = live.value();
+        let managers = self.managers_after_update(&live, &before, &mut next);
+        self.change(&live, before, next, managers)
     }
 
     /// The managers after anything but an apply. A client may send managers of its own, or ask to forget all.
-    pub(super) fn managers_after_update(&self, live: &Object, next: &mut Value) -> Managers {
+    pub(super) fn managers_after_update(&self, live: &Object, before: &Value, next: &mut Value) -> Managers {
         let given = take_managed_fields(next);
         let known = match given {
             _ if !self.subresource.is_empty() => live.managers.clone(),
@@ -52,23 +63,23 @@ impl Writer<'_> {
             return known;
         }
         known.after_update(
-            &live.value(),
+            before,
             next,
             self.manager(Operation::Update),
             self.rules(&self.kind),
         )
     }
 
-    /// Checks and stores the new state of an object. An object that is unchanged keeps its revision; one that was only held by
+    /// Checks and stores the new state of an object, which was `before`. An object that is unchanged keeps its revision; one that was only held by
     /// finalizers is removed with the last of them.
     pub(super) fn change(
         self,
         live: &Arc<Object>,
+        before: Value,
         mut next: Value,
         managers: Managers,
     ) -> Result<Written, ApiError> {
         self.check_revision(&mut next, live)?;
-        let before = live.value();
         admit::keep_server_fields(&self.kind, &before, &mut next, self.subresource);
         validate::changed_object(&self.kind, self.name, &next, &before, self.subresource)?;
         if !self.is_status() {
@@ -76,8 +87,13 @@ impl Writer<'_> {
                 .extend(validate::finalizer_warnings(&self.kind, &next, Some(&before)));
         }
         let at = key(self.namespace, self.name);
-        let is_unchanged =
-            next == before && !live.is_untidy && !self.is_untidy && managers.same_fields(&live.managers);
+        // The same untidy object is stored again when the second has changed, which is in its managers.
+        let is_as_stored = match (live.is_untidy, self.is_untidy) {
+            (false, false) => managers.same_fields(&live.managers),
+            (true, true) => managers == live.managers,
+            _ => false,
+        };
+        let is_unchanged = next == before && is_as_stored;
         let is_released = live.is_deleting
             && next
                 .pointer("/metadata/finalizers")
@@ -131,10 +147,11 @@ impl Writer<'_> {
         match version.parse::<u64>() {
             Ok(wanted) if wanted == live.revision => Ok(()),
             Ok(_) => Err(ApiError::modified(&self.kind, self.name)),
-            Err(_) => {
-                let why = format!("strconv.ParseUint: parsing \"{version}\": invalid syntax");
-                Err(refused(&format!("\"{version}\""), &why))
-            }
+            Err(_) => Err(unreadable_revision(&version)),
         }
     }
+}
+
+fn unreadable_revision(version: &str) -> ApiError {
+    ApiError::internal(format!("strconv.ParseUint: parsing {version:?}: invalid syntax"))
 }

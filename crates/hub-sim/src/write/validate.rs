@@ -34,9 +34,9 @@ pub(super) fn changed_object(
 ) -> Result<(), ApiError> {
     let mut causes = metadata_causes(object);
     // Once for all kinds, once for each.
-    for _ in 0..2 {
-        causes.extend(change_causes(object, live));
-    }
+    let found = change_causes(object, live);
+    causes.extend(found.iter().cloned());
+    causes.extend(found);
     if !kind.is_custom {
         causes.extend(built_in::causes(kind, object, Some(live)));
     } else if subresource == "status" {

@@ -125,7 +125,7 @@ fn clean(value: &mut Value, names: &mut Names) {
                 }
             }
             // A list has the revision of the whole server.
-            let is_list = map.contains_key("items");
+            let is_list = map.contains_key("items") || map.get("kind") == Some(&Value::from("Table"));
             if let Some(Value::String(revision)) = map.get_mut("resourceVersion") {
                 *revision = names.revision(revision);
             }
@@ -195,7 +195,12 @@ fn clean_status(status: &mut serde_json::Map<String, Value>) {
     let Some(Value::String(message)) = status.get_mut("message") else {
         return;
     };
-    if message.contains(PATCHED) {
+    if message.contains("ResourceVersion in the precondition (") {
+        *message = message
+            .chars()
+            .filter(|letter| !letter.is_ascii_digit())
+            .collect();
+    } else if message.contains(PATCHED) {
         *message = without_object(message);
     } else if texts.len() > 1 && texts.iter().all(|text| message.contains(text.as_str())) {
         let end = message.find(" is invalid").unwrap_or(message.len());

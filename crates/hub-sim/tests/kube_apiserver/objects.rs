@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::steps::Random;
+use crate::random::Random;
+use crate::upgrades;
 
 /// A kind and where it is.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ const fn kind(api_version: &'static str, kind: &'static str, plural: &'static st
 }
 
 /// All of them.
-pub const KINDS: [Kind; 7] = [
+pub const KINDS: [Kind; 11] = [
     kind(
         "work.open-cluster-management.io/v1",
         "ManifestWork",
@@ -62,10 +63,45 @@ pub const KINDS: [Kind; 7] = [
         "placements",
         true,
     ),
+    kind(
+        "cluster.open-cluster-management.io/v1beta1",
+        "ManagedClustersUpgradeReport",
+        "managedclustersupgradereports",
+        false,
+    ),
+    Kind {
+        namespaced: false,
+        ..kind(
+            "cluster.open-cluster-management.io/v1beta2",
+            "ManagedClusterSet",
+            "managedclustersets",
+            true,
+        )
+    },
+    kind(
+        "cluster.open-cluster-management.io/v1beta2",
+        "ManagedClusterSetBinding",
+        "managedclustersetbindings",
+        true,
+    ),
+    kind("v1", "Secret", "secrets", false),
 ];
+
+/// A valid object of a kind without its name.
+pub fn valid(kind: &Kind) -> Value {
+    match kind.kind {
+        "Placement" => json!({"spec": {}}),
+        "ManagedClustersUpgrade" => json!({"spec": {"clusterVersion": {"version": "4.15.3"}}}),
+        "ManagedClustersUpgradeReport" => json!({"rows": []}),
+        _ => json!({}),
+    }
+}
 
 /// A spec of a kind: mostly valid, sometimes not.
 pub fn spec(kind: &Kind, random: &mut Random) -> Value {
+    if kind.kind == "ManagedClustersUpgrade" {
+        return upgrades::spec(random);
+    }
     let choices = match kind.kind {
         "ManifestWork" => vec![
             json!({"spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"x": "y"}}, "data": {"a": "b"}}]}}}),
@@ -75,15 +111,6 @@ pub fn spec(kind: &Kind, random: &mut Random) -> Value {
             json!({"spec": {"manifestConfigs": [{"resourceIdentifier": {"resource": "jobs", "name": "a", "group": "batch"}, "updateStrategy": {"type": "CreateOnly"}, "feedbackRules": [{"type": "JSONPaths", "jsonPaths": [{"name": "n", "path": ".status"}]}]}]}}),
             json!({"spec": {"manifestConfigs": [{"feedbackRules": [{"type": "Other"}]}]}}),
             json!({"spec": {"manifestConfigs": "none"}}),
-        ],
-        "ManagedClustersUpgrade" => vec![
-            json!({"spec": {"clusterVersion": {"version": "4.15.3", "channel": "stable-4.15"}}}),
-            json!({"spec": {"clusterVersion": {"version": "4.15.3"}, "upgradeStrategy": {"maxConcurrency": "25%"}, "paused": true}}),
-            json!({"spec": {"clusterVersion": {"version": "four"}}}),
-            json!({"spec": {"upgradeStrategy": {"maxConcurrency": 0}}}),
-            json!({"spec": {"clusterVersion": {"version": "4.15.3"}, "upgradeStrategy": {"maxConcurrency": true}}}),
-            json!({"spec": {"clusterVersion": {"version": "4.15.3"}, "clusters": [{"name": "c1"}, {"name": "c2"}], "color": "red"}}),
-            json!({}),
         ],
         "ManagedCluster" => vec![
             json!({"spec": {"hubAcceptsClient": true}}),
@@ -100,11 +127,40 @@ pub fn spec(kind: &Kind, random: &mut Random) -> Value {
         "Lease" => vec![
             json!({"spec": {"holderIdentity": "a", "leaseDurationSeconds": 15}}),
             json!({"spec": {"holderIdentity": "b", "leaseTransitions": 2}}),
+            json!({"spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "acquireTime": "2026-01-01T00:00:00.000000Z", "renewTime": "2026-01-01T00:00:10.123456Z", "leaseTransitions": 0}}),
+            json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 0}}),
+            json!({"spec": {"leaseTransitions": -1, "renewTime": null}}),
+            json!({"spec": {"leaseDurationSeconds": "15"}}),
         ],
         "ConfigMap" => vec![
             json!({"data": {"a": "1", "b": "2"}}),
             json!({"data": {"a": "2"}}),
             json!({}),
+        ],
+        "ManagedClustersUpgradeReport" => vec![
+            json!({"rows": [{"cluster": "c1", "phase": "Complete", "revision": "1", "since": "2026-01-01T00:00:00Z", "steps": [{"name": "clusterUpgrade", "startedAt": "2026-01-01T00:00:00Z"}]}]}),
+            json!({"rows": [{"cluster": "c1", "phase": "Pending", "revision": "1", "since": "2026-01-01T00:00:00Z", "reason": "WaitingForSlot", "canary": true}]}),
+            json!({"rows": [{"cluster": "c1"}]}),
+            json!({"rows": [], "nonsense": {}}),
+            json!({}),
+        ],
+        "ManagedClusterSet" => vec![
+            json!({"spec": {}}),
+            json!({"spec": {"clusterSelector": {"selectorType": "LabelSelector", "labelSelector": {"matchLabels": {"a": "b"}}}}}),
+            json!({"spec": {"clusterSelector": {"selectorType": "Other"}}}),
+            json!({"spec": {"managedNamespaces": [{"name": "n"}, {"name": "n"}]}}),
+            json!({}),
+        ],
+        "ManagedClusterSetBinding" => vec![
+            json!({"spec": {"clusterSet": "a"}}),
+            json!({"spec": {"clusterSet": ""}}),
+            json!({"spec": {}}),
+            json!({}),
+        ],
+        "Secret" => vec![
+            json!({"data": {"a": "MQ=="}}),
+            json!({"stringData": {"a": "2"}}),
+            json!({"type": "Opaque", "data": {"b": "Mg=="}}),
         ],
         _ => vec![json!({})],
     };
@@ -113,6 +169,9 @@ pub fn spec(kind: &Kind, random: &mut Random) -> Value {
 
 /// A status of a kind.
 pub fn status(kind: &Kind, random: &mut Random) -> Value {
+    if kind.kind == "ManagedClustersUpgrade" {
+        return upgrades::status(random);
+    }
     let condition = |status: &str| json!({"type": "Applied", "status": status, "reason": "Done", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
     let choices = match kind.kind {
         "ManifestWork" | "ManagedCluster" | "Placement" => vec![
@@ -127,7 +186,7 @@ pub fn status(kind: &Kind, random: &mut Random) -> Value {
             json!({"decisions": []}),
             json!({}),
         ],
-        _ => vec![json!({"state": "InProgress"}), json!({"observedGeneration": 2})],
+        _ => vec![json!({"conditions": []}), json!({})],
     };
     random.pick(choices)
 }
@@ -140,6 +199,7 @@ pub fn event(random: &mut Random) -> Value {
         json!({"reason": "Done", "action": "Do", "type": "Warning", "reportingController": "example.com/c", "reportingInstance": "c-1", "note": "it is", "series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.5Z"}}),
         json!({"reason": "Done", "action": "Do", "type": "Normal", "reportingController": "example.com/c", "reportingInstance": "c-1", "series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.500000Z"}}),
         json!({"reason": "Done", "action": "Do", "type": "Odd", "reportingController": "example.com/c", "reportingInstance": "c-1"}),
+        json!({"reason": "Done", "action": "Do", "type": "Normal", "reportingController": "example.com/c", "reportingInstance": "c-1"}),
         json!({"action": "Do", "type": "Normal"}),
     ];
     let mut event = random.pick(choices);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::compare::Answer;
 use crate::objects::KINDS;
-use crate::side::Side;
+use crate::side::{Side, Target, text};
 use crate::steps::{Named, Step};
 
 /// The upgrade that owns the config map `c`.
@@ -127,29 +127,110 @@ impl Side {
             .await
     }
 
-    /// Records an event, and reads it as one of the core group.
-    pub async fn event(&self, body: &Value) -> Answer {
+    /// Records an event, reads it in the form of the other group, and counts it again.
+    pub async fn event(&self, body: &Value, in_core: bool) -> Answer {
         let namespace = self.namespace();
         let mut body = body.clone();
-        body["apiVersion"] = "events.k8s.io/v1".into();
+        let core = format!("/api/v1/namespaces/{namespace}/events");
+        let new = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
         body["kind"] = "Event".into();
-        body["metadata"] = json!({"name": "event", "namespace": namespace});
+        let name = if in_core { "event-of-core" } else { "event" };
+        body["metadata"] = json!({"name": name, "namespace": namespace});
         body["regarding"]["namespace"] = namespace.into();
-        let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
+        let (path, other, count) = if in_core {
+            body["apiVersion"] = "v1".into();
+            let names = [
+                ("regarding", "involvedObject"),
+                ("note", "message"),
+                ("reportingController", "reportingComponent"),
+            ];
+            for (name, core) in names {
+                if let Some(value) = body.as_object_mut().unwrap().remove(name) {
+                    body[core] = value;
+                }
+            }
+            (
+                core,
+                new,
+                json!({"count": 2, "lastTimestamp": "2026-01-01T00:00:01Z"}),
+            )
+        } else {
+            body["apiVersion"] = "events.k8s.io/v1".into();
+            (
+                new,
+                core,
+                json!({"series": {"count": 3, "lastObservedTime": "2026-01-01T00:00:01.000000Z"}}),
+            )
+        };
         let created = self
             .send(Method::POST, &path, "application/json", Some(&body))
             .await;
-        let core = self
+        let read = self.send(Method::GET, &format!("{other}/{name}"), "", None).await;
+        let counted = self
             .send(
-                Method::GET,
-                &format!("/api/v1/namespaces/{namespace}/events/event"),
-                "",
-                None,
+                Method::PATCH,
+                &format!("{path}/{name}?fieldManager=recorder"),
+                "application/strategic-merge-patch+json",
+                Some(&count),
             )
             .await;
+        let mut body = json!([created.body, read.code, read.body, counted.code, counted.body]);
+        if in_core {
+            // The managers know the group that was written; the simulated hub knows one only.
+            for at in [0, 2, 4] {
+                if let Some(meta) = body[at]["metadata"].as_object_mut() {
+                    meta.remove("managedFields");
+                }
+            }
+        }
+        Answer { body, ..created }
+    }
+
+    /// An object or a list as rows. Ages differ, and what the server says about columns.
+    pub async fn table(&self, path: &str) -> Answer {
+        let accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+        let mut answer = self.send_accepting(accept, Method::GET, path, "", None).await;
+        let columns = answer.body["columnDefinitions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let is_age = |at: usize| columns.get(at).is_some_and(|column| column["name"] == "Age");
+        for column in answer.body["columnDefinitions"]
+            .as_array_mut()
+            .into_iter()
+            .flatten()
+        {
+            column["description"] = Value::Null;
+        }
+        for row in answer.body["rows"].as_array_mut().into_iter().flatten() {
+            for (at, cell) in row["cells"].as_array_mut().into_iter().flatten().enumerate() {
+                if is_age(at) {
+                    *cell = "…".into();
+                }
+            }
+        }
+        answer
+    }
+
+    /// A list that need not be the newest. The server has just shown the newest, so its cache is no older.
+    pub async fn list_at(&self, step: &Step, target: &Target, how: &str, limit: u64) -> Answer {
+        let list = format!("{}?limit={limit}{}", target.collection, target.scope);
+        let newest = self.send(Method::GET, &list, "", None).await;
+        let revision = match how {
+            "cached" => "resourceVersion=0".to_owned(),
+            how => {
+                let old = self.revision(step, Named::Old);
+                let old = old.as_ref().map_or("", text);
+                let old = if old.is_empty() { &self.began } else { old };
+                format!("resourceVersion={old}&resourceVersionMatch={how}")
+            }
+        };
+        let listed = self
+            .send(Method::GET, &format!("{list}&{revision}"), "", None)
+            .await;
         Answer {
-            body: json!([created.body, core.code, core.body]),
-            ..created
+            body: json!([newest.body, listed.body]),
+            ..listed
         }
     }
 

@@ -1,6 +1,6 @@
 //! One of the two servers: plays requests, remembers what it saw, and watches.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
@@ -8,10 +8,9 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use crate::compare::{Answer, Names, normalize_event};
+use crate::compare::{Answer, Names};
 use crate::objects::{KINDS, Kind};
 use crate::steps::{Named, Op, Step};
-use crate::watches::{END, Watches};
 
 const FOREIGN_UID: &str = "00000000-0000-4000-8000-000000000000";
 
@@ -19,23 +18,25 @@ const FOREIGN_UID: &str = "00000000-0000-4000-8000-000000000000";
 pub struct Side {
     client: Client,
     namespace: String,
-    suffix: String,
+    pub suffix: String,
     /// The last and the first state that was seen of each object.
     seen: HashMap<(usize, &'static str), (Value, Value)>,
-    names: Names,
+    pub names: Names,
     /// Whether an object was given an owner.
     pub has_owned: bool,
+    /// The revision at which the sequence began.
+    pub began: String,
 }
 
 /// What a request is about.
-struct Target {
-    kind: &'static Kind,
-    name: String,
-    collection: String,
+pub struct Target {
+    pub kind: &'static Kind,
+    pub name: String,
+    pub collection: String,
     /// The path of the object.
-    object: String,
+    pub object: String,
     /// What keeps a list of a kind without namespaces to the objects of this side.
-    scope: String,
+    pub scope: String,
     query: String,
 }
 
@@ -47,7 +48,7 @@ impl Target {
     }
 
     /// A body with the kind and name of the object.
-    fn typed(&self, body: &Value) -> Value {
+    pub fn typed(&self, body: &Value) -> Value {
         let mut body = body.clone();
         body["apiVersion"] = self.kind.api_version.into();
         body["kind"] = self.kind.kind.into();
@@ -66,21 +67,24 @@ impl Side {
             seen: HashMap::new(),
             names: Names::default(),
             has_owned: false,
+            began: String::new(),
         }
     }
 
     /// A client that made the namespace of a sequence.
     pub async fn start(client: Client, seed: u64) -> Self {
-        let side = Self::new(client, seed);
+        let mut side = Self::new(client, seed);
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": side.namespace}});
-        side.send(
-            Method::POST,
-            "/api/v1/namespaces",
-            "application/json",
-            Some(&namespace),
-        )
-        .await;
+        let made = side
+            .send(
+                Method::POST,
+                "/api/v1/namespaces",
+                "application/json",
+                Some(&namespace),
+            )
+            .await;
+        text(&made.body["metadata"]["resourceVersion"]).clone_into(&mut side.began);
         side
     }
 
@@ -123,6 +127,20 @@ impl Side {
         media_type: &str,
         body: Option<&Value>,
     ) -> Answer {
+        let bytes = body
+            .map(|body| serde_json::to_vec(body).unwrap())
+            .unwrap_or_default();
+        self.send_bytes(accept, method, path, media_type, bytes).await
+    }
+
+    pub async fn send_bytes(
+        &self,
+        accept: &str,
+        method: Method,
+        path: &str,
+        media_type: &str,
+        bytes: Vec<u8>,
+    ) -> Answer {
         let mut request = Request::builder()
             .method(method)
             .uri(path)
@@ -130,9 +148,6 @@ impl Side {
         if !media_type.is_empty() {
             request = request.header("content-type", media_type);
         }
-        let bytes = body
-            .map(|body| serde_json::to_vec(body).unwrap())
-            .unwrap_or_default();
         let request = request.body(Body::from(bytes)).unwrap();
         let answer = self.client.send(request).await.unwrap();
         let code = answer.status().as_u16();
@@ -158,7 +173,7 @@ impl Side {
             self.wait_for_owned().await;
         }
         let body = &answer.body;
-        if body["kind"] == target.kind.kind && answer.code < 300 {
+        if body["kind"] == target.kind.kind && answer.code < 300 && !step.dry_run {
             let seen = self
                 .seen
                 .entry((step.kind, step.name))
@@ -204,14 +219,30 @@ impl Side {
                 let path = if is_list { collection } else { object };
                 self.metadata(path, is_list).await
             }
+            Op::Table { list } => {
+                let path = if *list && kind.namespaced {
+                    collection
+                } else {
+                    object
+                };
+                self.table(path).await
+            }
+            Op::ListAt { how, limit } => self.list_at(step, target, how, *limit).await,
             Op::WatchList { labels } => self.watch_list(collection, labels, &target.scope).await,
             Op::DeleteAll { labels } => {
                 let path = format!("{collection}?labelSelector={labels}{}", target.scope);
                 self.send(Method::DELETE, &path, "", None).await
             }
             Op::Managers { reset } => self.change_managers(object, *reset).await,
-            Op::Event { body } => self.event(body).await,
-            Op::Get => self.send(Method::GET, object, "", None).await,
+            Op::Event { body, in_core } => self.event(body, *in_core).await,
+            Op::Namespace { body, media_type } => {
+                let path = format!("/api/v1/namespaces/{}?fieldManager=labeller", self.namespace);
+                self.send(Method::PATCH, &path, media_type, Some(body)).await
+            }
+            Op::Get { status } => {
+                self.send(Method::GET, &target.path(*status && kind.has_status), "", None)
+                    .await
+            }
             Op::List {
                 labels,
                 limit,
@@ -227,41 +258,52 @@ impl Side {
                 let path = format!("{collection}?labelSelector={labels}&limit={limit}{scope}");
                 self.send(Method::GET, &path, "", None).await
             }
-            Op::Delete { uid, policy } => {
-                let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
-                if let Some(uid) = self.uid(step, *uid) {
-                    options["preconditions"] = json!({"uid": uid});
-                }
-                if !policy.is_empty() {
-                    options["propagationPolicy"] = (*policy).into();
-                }
-                self.send(Method::DELETE, object, "application/json", Some(&options))
-                    .await
-            }
+            Op::Delete {
+                uid,
+                revision,
+                policy,
+            } => self.delete(step, target, (*uid, *revision), policy).await,
+            Op::Odd { number } => self.odd(*number, target).await,
         }
+    }
+
+    async fn delete(&self, step: &Step, target: &Target, named: (Named, Named), policy: &str) -> Answer {
+        let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+        if let Some(uid) = self.uid(step, named.0) {
+            options["preconditions"]["uid"] = uid.into();
+        }
+        if let Some(revision) = self.revision(step, named.1) {
+            options["preconditions"]["resourceVersion"] = revision;
+        }
+        if !policy.is_empty() {
+            options["propagationPolicy"] = policy.into();
+        }
+        if step.dry_run {
+            options["dryRun"] = json!(["All"]);
+        }
+        self.send_accepting(
+            accept(step),
+            Method::DELETE,
+            &target.object,
+            "application/json",
+            Some(&options),
+        )
+        .await
     }
 
     /// A request that creates or changes an object. Any other is none of its kind.
     async fn write(&mut self, step: &Step, target: &Target) -> Answer {
-        let (query, object) = (&target.query, &target.object);
+        let dry_run = if step.dry_run { "&dryRun=All" } else { "" };
+        let query = format!("{}{dry_run}", target.query);
         let (method, path, media_type, body) = match &step.op {
-            Op::Create {
-                body,
-                dry_run,
-                generate_name,
-            } => {
+            Op::Create { body, generate_name } => {
                 let mut body = target.typed(body);
                 if *generate_name {
                     body["metadata"].as_object_mut().unwrap().remove("name");
                     body["metadata"]["generateName"] = "generated-".into();
                 }
                 self.add_owner(step, &mut body);
-                let dry_run = if *dry_run || *generate_name {
-                    "&dryRun=All"
-                } else {
-                    ""
-                };
-                let path = format!("{}?{query}{dry_run}&fieldManager=creator", target.collection);
+                let path = format!("{}?{query}&fieldManager=creator", target.collection);
                 (Method::POST, path, "application/json", body)
             }
             Op::Put {
@@ -281,14 +323,20 @@ impl Side {
                 revision,
                 uid,
                 status,
+                is_strategic,
             } => {
                 let mut body = body.clone();
                 self.name(step, &mut body, *revision, *uid);
                 let path = format!("{}?{query}&fieldManager=patcher", target.path(*status));
-                (Method::PATCH, path, "application/merge-patch+json", body)
+                let media_type = if *is_strategic {
+                    "application/strategic-merge-patch+json"
+                } else {
+                    "application/merge-patch+json"
+                };
+                (Method::PATCH, path, media_type, body)
             }
-            Op::Json { body } => {
-                let path = format!("{object}?{query}&fieldManager=patcher");
+            Op::Json { body, status } => {
+                let path = format!("{}?{query}&fieldManager=patcher", target.path(*status));
                 (Method::PATCH, path, "application/json-patch+json", body.clone())
             }
             Op::Apply {
@@ -306,7 +354,8 @@ impl Side {
             }
             other => panic!("{other:?} does not write"),
         };
-        self.send(method, &path, media_type, Some(&body)).await
+        self.send_accepting(accept(step), method, &path, media_type, Some(&body))
+            .await
     }
 
     pub fn uid(&self, step: &Step, named: Named) -> Option<String> {
@@ -318,58 +367,36 @@ impl Side {
         }
     }
 
-    fn name(&self, step: &Step, body: &mut Value, revision: Named, uid: Named) {
+    pub fn revision(&self, step: &Step, named: Named) -> Option<Value> {
         let seen = self.seen.get(&(step.kind, step.name));
-        let revision = match revision {
+        match named {
             Named::None => None,
             Named::Current => seen.map(|seen| seen.0["metadata"]["resourceVersion"].clone()),
             Named::Old => seen.map(|seen| seen.1["metadata"]["resourceVersion"].clone()),
             Named::Foreign => Some(Value::from("1")),
-        };
-        if let Some(revision) = revision {
+        }
+    }
+
+    fn name(&self, step: &Step, body: &mut Value, revision: Named, uid: Named) {
+        if let Some(revision) = self.revision(step, revision) {
             body["metadata"]["resourceVersion"] = revision;
         }
         if let Some(uid) = self.uid(step, uid) {
             body["metadata"]["uid"] = uid.into();
         }
     }
+}
 
-    /// What the watches of some kinds showed of this sequence.
-    pub async fn events(&mut self, watches: &Watches, kinds: &BTreeSet<usize>) -> Vec<(String, Vec<Value>)> {
-        // Every event is on its way. A last write to each kind tells that all before it have come.
-        let mut found = Vec::new();
-        for at in kinds {
-            let kind = &KINDS[*at];
-            let name = if kind.namespaced {
-                END.to_owned()
-            } else {
-                format!("{END}-{}", self.suffix)
-            };
-            let mut last = json!({
-                "apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name, "labels": {"team": "a"}},
-            });
-            if kind.kind == "Placement" {
-                last["spec"] = json!({});
-            }
-            if kind.kind == "ManagedClustersUpgrade" {
-                last["spec"] = json!({"clusterVersion": {"version": "4.15.3"}});
-            }
-            let ended = self
-                .send(
-                    Method::POST,
-                    &self.collection(kind),
-                    "application/json",
-                    Some(&last),
-                )
-                .await;
-            assert_eq!(ended.code, 201, "{}", ended.body);
-            for (title, mut events) in watches.of(*at, &self.suffix).await {
-                for event in &mut events {
-                    normalize_event(event, &mut self.names);
-                }
-                found.push((title, events));
-            }
-        }
-        found
+/// The form in which a write is answered.
+fn accept(step: &Step) -> &'static str {
+    if step.metadata_only {
+        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+    } else {
+        "application/json"
     }
+}
+
+/// The text of a value; empty if it is none.
+pub fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }

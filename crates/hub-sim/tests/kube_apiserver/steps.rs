@@ -3,40 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::objects::{self, KINDS};
-
-/// A seeded source of choices.
-#[derive(Debug)]
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        // Neighbouring seeds begin far from each other.
-        let mut random = Self(seed.wrapping_mul(0xd129_0d3a_f5a3_1b27) ^ 0x5851_f42d_4c95_7f2d);
-        random.0 = random.next();
-        random
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub fn between(&mut self, least: u64, most: u64) -> u64 {
-        least + self.next() % (most - least + 1)
-    }
-
-    pub fn pick<T>(&mut self, mut choices: Vec<T>) -> T {
-        let at = usize::try_from(self.next() % choices.len() as u64).unwrap();
-        choices.swap_remove(at)
-    }
-
-    pub fn chance(&mut self, percent: u64) -> bool {
-        self.next() % 100 < percent
-    }
-}
+use crate::odd;
+use crate::random::Random;
 
 /// Which revision or uid a request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,10 +21,11 @@ pub enum Op {
     /// A name is only generated in a dry run, as it differs.
     Create {
         body: Value,
-        dry_run: bool,
         generate_name: bool,
     },
-    Get,
+    Get {
+        status: bool,
+    },
     List {
         labels: &'static str,
         limit: u64,
@@ -70,6 +39,15 @@ pub enum Op {
     Metadata {
         list: bool,
     },
+    /// Rows, as `kubectl get` asks for them.
+    Table {
+        list: bool,
+    },
+    /// A list at a revision that was seen before, or not older than it, or from the cache of the server as informers ask for it.
+    ListAt {
+        how: &'static str,
+        limit: u64,
+    },
     /// A watch that begins with what exists, until it says that this was all.
     WatchList {
         labels: &'static str,
@@ -82,9 +60,15 @@ pub enum Op {
     Managers {
         reset: bool,
     },
-    /// An event is recorded, and read as one of the core group.
+    /// An event is recorded, read as one of the core group, and counted again, as recorders do.
     Event {
         body: Value,
+        in_core: bool,
+    },
+    /// The namespace of the sequence is changed.
+    Namespace {
+        body: Value,
+        media_type: &'static str,
     },
     Put {
         body: Value,
@@ -92,14 +76,17 @@ pub enum Op {
         uid: Named,
         status: bool,
     },
+    /// A merge patch or a strategic merge patch.
     Merge {
         body: Value,
         revision: Named,
         uid: Named,
         status: bool,
+        is_strategic: bool,
     },
     Json {
         body: Value,
+        status: bool,
     },
     Apply {
         body: Value,
@@ -110,7 +97,12 @@ pub enum Op {
     },
     Delete {
         uid: Named,
+        revision: Named,
         policy: &'static str,
+    },
+    /// A request that is wrong in itself.
+    Odd {
+        number: usize,
     },
 }
 
@@ -121,18 +113,163 @@ pub struct Step {
     pub kind: usize,
     pub name: &'static str,
     pub validation: &'static str,
+    /// A write that is only tried.
+    pub dry_run: bool,
+    /// A write that is answered with metadata only, as the controller asks for it.
+    pub metadata_only: bool,
     pub op: Op,
 }
 
-/// Draws a request.
-pub fn draw(random: &mut Random) -> Step {
+/// Draws the requests of a sequence. Some are repeated, as clients do that heard nothing.
+pub fn story(random: &mut Random) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    if random.chance(30) {
+        let kind = usize::try_from(random.next() % KINDS.len() as u64).unwrap();
+        steps.extend(["a", "b", "c"].map(|name| first(kind, name, random)));
+    }
+    for _ in 0..random.between(6, 18) {
+        match steps.last() {
+            Some(last) if random.chance(6) && can_repeat(last) => steps.push(last.clone()),
+            _ => steps.push(draw(random)),
+        }
+    }
+    steps
+}
+
+/// The creation of a valid object.
+fn first(kind: usize, name: &'static str, random: &mut Random) -> Step {
+    let mut body = objects::valid(&KINDS[kind]);
+    body["metadata"] = random.pick(vec![
+        json!({}),
+        json!({"labels": {"team": "a"}}),
+        json!({"finalizers": ["example.com/hold"]}),
+    ]);
+    Step {
+        kind,
+        name,
+        validation: "",
+        dry_run: false,
+        metadata_only: false,
+        op: Op::Create {
+            body,
+            generate_name: false,
+        },
+    }
+}
+
+/// An apply of empty metadata is stored again if the second has changed meanwhile.
+fn can_repeat(step: &Step) -> bool {
+    let is_empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    let Op::Apply { body, .. } = &step.op else {
+        return true;
+    };
+    let metadata = body["metadata"].as_object();
+    !metadata.is_some_and(|fields| {
+        fields
+            .values()
+            .any(|value| is_empty(value) || value["note"].is_null())
+    })
+}
+
+fn draw(random: &mut Random) -> Step {
     let at = usize::try_from(random.next() % KINDS.len() as u64).unwrap();
     // Most requests are about few objects, so that they meet.
     let at = if random.chance(50) { at % 2 } else { at };
-    let kind = &KINDS[at];
     let name = random.pick(vec!["a", "a", "a", "b", "b", "c"]);
     let validation = random.pick(vec!["", "", "Strict", "Ignore", "Warn"]);
-    let status = kind.has_status && random.chance(40);
+    let (dry_run, metadata_only) = (random.chance(6), random.chance(10));
+    let op = match random.between(0, 99) {
+        0..22 => Op::Create {
+            body: with_metadata(objects::spec(&KINDS[at], random), random),
+            generate_name: random.chance(5),
+        },
+        22..42 => read(random),
+        42..44 => Op::DeleteAll {
+            labels: random.pick(vec!["team=a", "team"]),
+        },
+        44..46 => Op::Managers {
+            reset: random.chance(40),
+        },
+        46..48 => event(random),
+        48..50 => namespace(random),
+        50..53 => Op::Odd {
+            number: usize::try_from(random.next() % odd::COUNT).unwrap(),
+        },
+        53..90 => change(at, random),
+        _ => Op::Delete {
+            uid: random.pick(vec![Named::None, Named::None, Named::Current, Named::Foreign]),
+            revision: random.pick(vec![
+                Named::None,
+                Named::None,
+                Named::None,
+                Named::Current,
+                Named::Old,
+            ]),
+            policy: random.pick(vec!["", "Background", "Foreground", "Orphan"]),
+        },
+    };
+    Step {
+        kind: at,
+        name,
+        validation,
+        dry_run: dry_run
+            || matches!(
+                op,
+                Op::Create {
+                    generate_name: true,
+                    ..
+                }
+            ),
+        metadata_only,
+        op,
+    }
+}
+
+fn read(random: &mut Random) -> Op {
+    match random.between(0, 19) {
+        0..5 => Op::Get {
+            status: random.chance(20),
+        },
+        5..10 => Op::List {
+            labels: random.pick(vec![
+                "",
+                "team=a",
+                "team==b",
+                "team!=a",
+                "team in (a,b)",
+                "team notin (a),team",
+                "!team",
+            ]),
+            limit: random.pick(vec![0, 1, 500]),
+            fields: random.pick(vec![
+                "",
+                "",
+                "metadata.name=a",
+                "metadata.name!=a",
+                "metadata.name=a,metadata.namespace!=x",
+            ]),
+        },
+        10..12 => Op::Pages {
+            limit: random.between(1, 2),
+        },
+        12..14 => Op::Metadata {
+            list: random.chance(50),
+        },
+        14..16 => Op::Table {
+            list: random.chance(50),
+        },
+        16..18 => Op::ListAt {
+            how: random.pick(vec!["Exact", "NotOlderThan", "cached"]),
+            limit: random.pick(vec![0, 1]),
+        },
+        _ => Op::WatchList {
+            labels: random.pick(vec!["", "team=a"]),
+        },
+    }
+}
+
+fn change(at: usize, random: &mut Random) -> Op {
+    let status = KINDS[at].has_status && random.chance(40);
     let revision = random.pick(vec![
         Named::None,
         Named::Current,
@@ -141,65 +278,98 @@ pub fn draw(random: &mut Random) -> Step {
         Named::Foreign,
     ]);
     let uid = random.pick(vec![Named::None, Named::None, Named::Current, Named::Foreign]);
-    let op = match random.between(0, 99) {
-        0..25 => Op::Create {
-            body: with_metadata(objects::spec(kind, random), random),
-            dry_run: random.chance(10),
-            generate_name: random.chance(5),
-        },
-        25..30 => Op::Get,
-        30..35 => Op::List {
-            labels: random.pick(vec!["", "team=a", "team!=a", "team in (a,b)", "team notin (a),team", "!team"]),
-            limit: random.pick(vec![0, 1]),
-            fields: random.pick(vec!["", "", "metadata.name=a", "metadata.name!=a"]),
-        },
-        35..37 => Op::Pages { limit: random.between(1, 2) },
-        37..39 => Op::Metadata { list: random.chance(50) },
-        39..41 => Op::WatchList {
-            labels: random.pick(vec!["", "team=a"]),
-        },
-        41..43 => Op::DeleteAll {
-            labels: random.pick(vec!["team=a", "team"]),
-        },
-        43..46 => Op::Managers { reset: random.chance(40) },
-        46..47 => Op::Event { body: objects::event(random) },
-        47..56 => Op::Put {
+    match random.between(0, 36) {
+        0..8 => Op::Put {
             body: changed(at, status, random),
             revision,
             uid,
             status,
         },
-        56..68 => Op::Merge {
+        8..17 => Op::Merge {
             body: changed(at, status, random),
             revision: if random.chance(60) { Named::None } else { revision },
             uid,
             status,
+            is_strategic: false,
         },
-        68..72 => Op::Json {
-            body: random.pick(vec![
-                json!([{"op": "add", "path": "/metadata/labels", "value": {"j": "1"}}]),
-                json!([{"op": "remove", "path": "/metadata/labels/j"}]),
-                json!([{"op": "test", "path": "/metadata/labels/j", "value": "1"}, {"op": "replace", "path": "/metadata/labels/j", "value": "2"}]),
-            ]),
+        17..20 => Op::Merge {
+            body: strategic(at, random),
+            revision: Named::None,
+            uid,
+            status: false,
+            is_strategic: true,
         },
-        72..90 => Op::Apply {
+        20..23 => Op::Json {
+            body: json_patch(random),
+            status: status && random.chance(30),
+        },
+        _ => Op::Apply {
             body: changed(at, status, random),
             manager: random.pick(vec!["one", "two"]),
             force: random.chance(50),
             uid: if random.chance(70) { Named::None } else { uid },
             status,
         },
-        _ => Op::Delete {
-            uid,
-            policy: random.pick(vec!["", "Background", "Foreground", "Orphan"]),
-        },
-    };
-    Step {
-        kind: at,
-        name,
-        validation,
-        op,
     }
+}
+
+fn event(random: &mut Random) -> Op {
+    let body = objects::event(random);
+    // The core group is lenient with events that are otherwise refused, which nobody of ours records.
+    let is_valid = body["type"] != "Odd" && body["reportingController"].is_string();
+    Op::Event {
+        body,
+        in_core: is_valid && random.chance(40),
+    }
+}
+
+fn namespace(random: &mut Random) -> Op {
+    Op::Namespace {
+        body: random.pick(vec![
+            json!({"metadata": {"labels": {"team": "a"}}}),
+            json!({"metadata": {"labels": {"team": null, "kubernetes.io/metadata.name": null}}}),
+            json!({"metadata": {"annotations": {"note": "x"}}, "spec": {"finalizers": []}}),
+            json!({"metadata": {"labels": {"team": "not valid!"}}}),
+        ]),
+        media_type: random.pick(vec![
+            "application/merge-patch+json",
+            "application/strategic-merge-patch+json",
+        ]),
+    }
+}
+
+fn json_patch(random: &mut Random) -> Value {
+    random.pick(vec![
+        json!([{"op": "add", "path": "/metadata/labels", "value": {"j": "1"}}]),
+        json!([{"op": "remove", "path": "/metadata/labels/j"}]),
+        json!([{"op": "test", "path": "/metadata/labels/j", "value": "1"}, {"op": "replace", "path": "/metadata/labels/j", "value": "2"}]),
+        json!([{"op": "add", "path": "/metadata/finalizers", "value": ["example.com/hold"]}]),
+        json!([{"op": "remove", "path": "/metadata/finalizers/0"}]),
+        json!([{"op": "add", "path": "/metadata/finalizers/-", "value": "example.com/more"}]),
+        json!([{"op": "copy", "from": "/metadata/name", "path": "/metadata/annotations/name"}]),
+    ])
+}
+
+/// Patches of `kubectl edit`, `label` and `apply` of kinds of Kubernetes. Others refuse them.
+fn strategic(at: usize, random: &mut Random) -> Value {
+    if random.chance(40) {
+        let body = changed(at, false, random);
+        // Values of other types are refused with a text of Go's maps.
+        let is_typed = !body["metadata"]["labels"]["team"].is_number()
+            && !body["spec"]["leaseDurationSeconds"].is_string();
+        return if is_typed { body } else { json!({}) };
+    }
+    random.pick(vec![
+        json!({"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}}),
+        json!({"metadata": {"finalizers": ["example.com/more"], "$setElementOrder/finalizers": ["example.com/more", "example.com/hold"]}}),
+        json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/hold"]}}),
+        json!({"metadata": {"$setElementOrder/finalizers": ["example.com/hold"], "$deleteFromPrimitiveList/finalizers": ["example.com/more"]}}),
+        json!({"data": {"$patch": "replace", "z": "1"}}),
+        json!({"data": {"$retainKeys": ["a"], "a": "5"}}),
+        json!({"data": null}),
+        json!({"metadata": {"labels": {"$patch": "delete"}}}),
+        json!({"metadata": {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}\n"}, "labels": {"team": null}}, "data": {"c": "3", "b": null}}),
+    ])
 }
 
 fn changed(at: usize, status: bool, random: &mut Random) -> Value {
@@ -220,7 +390,7 @@ fn changed(at: usize, status: bool, random: &mut Random) -> Value {
 }
 
 fn with_metadata(mut body: Value, random: &mut Random) -> Value {
-    let choices = vec![
+    body["metadata"] = random.pick(vec![
         json!({}),
         json!({}),
         json!({"labels": {"team": "a"}}),
@@ -229,13 +399,11 @@ fn with_metadata(mut body: Value, random: &mut Random) -> Value {
         json!({"finalizers": ["example.com/hold"]}),
         json!({"finalizers": []}),
         json!({"labels": {"team": "not valid!"}}),
-    ];
-    let mut choices = choices;
-    choices.extend([
         json!({"labels": null, "annotations": {"note": null}}),
         json!({"labels": {"team": "a"}, "finalizers": ["example.com/hold", "undotted"]}),
         json!({"annotations": {"note": "y"}, "foreign": true}),
+        json!({"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{\"spec\":{}}\n"}}),
+        json!({"labels": {"team": 1}}),
     ]);
-    body["metadata"] = random.pick(choices);
     body
 }

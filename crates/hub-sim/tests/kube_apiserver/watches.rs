@@ -1,15 +1,17 @@
 //! Watches that are open during all sequences, one per kind and one per way to select, each over all namespaces.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::{AsyncBufReadExt as _, TryStreamExt as _};
-use http::Request;
+use http::{Method, Request};
 use kube::Client;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::objects::{KINDS, Kind};
+use crate::compare::normalize_event;
+use crate::objects::{self, KINDS, Kind};
+use crate::side::{Side, text};
 
 /// The name of the last object of a sequence. Every watch selects it.
 pub const END: &str = "end";
@@ -63,11 +65,6 @@ impl Watches {
 
     /// What the watches of a kind showed of a sequence until its last object.
     pub async fn of(&self, kind: usize, sequence: &str) -> Vec<(String, Vec<Value>)> {
-        let is_end = |event: &Value| {
-            event["object"]["metadata"]["name"]
-                .as_str()
-                .is_some_and(|name| name.starts_with(END))
-        };
         let mut found = Vec::new();
         for watch in self.0.iter().filter(|watch| watch.kind == kind) {
             while !watch
@@ -84,6 +81,82 @@ impl Watches {
             found.push((watch.title.clone(), events));
         }
         found
+    }
+}
+
+fn is_end(event: &Value) -> bool {
+    text(&event["object"]["metadata"]["name"]).starts_with(END)
+}
+
+impl Side {
+    /// What the watches of some kinds showed of this sequence.
+    pub async fn events(&mut self, watches: &Watches, kinds: &BTreeSet<usize>) -> Vec<(String, Vec<Value>)> {
+        // Every event is on its way. A last write to each kind tells that all before it have come.
+        let mut found = Vec::new();
+        for at in kinds {
+            let kind = &KINDS[*at];
+            let last = self.last(kind);
+            let ended = self
+                .send(
+                    Method::POST,
+                    &self.collection(kind),
+                    "application/json",
+                    Some(&last),
+                )
+                .await;
+            if ended.code != 201 {
+                found.push((format!("{} ends", kind.kind), vec![ended.body]));
+                continue;
+            }
+            found.extend(watches.of(*at, &self.suffix).await);
+            if kind.namespaced {
+                found.push((format!("{} again", kind.kind), self.again(kind, *at).await));
+            }
+        }
+        for event in found.iter_mut().flat_map(|(_, events)| events) {
+            normalize_event(event, &mut self.names);
+        }
+        found
+    }
+
+    /// The last object of a sequence.
+    fn last(&self, kind: &Kind) -> Value {
+        let name = if kind.namespaced {
+            END.to_owned()
+        } else {
+            format!("{END}-{}", self.suffix)
+        };
+        let mut last = objects::valid(kind);
+        last["apiVersion"] = kind.api_version.into();
+        last["kind"] = kind.kind.into();
+        last["metadata"] = json!({"name": name, "labels": {"team": "a"}});
+        last
+    }
+
+    /// What a watch of the namespace shows that begins where the sequence began.
+    async fn again(&self, kind: &Kind, at: usize) -> Vec<Value> {
+        let query = [
+            "",
+            "&labelSelector=team%3Da",
+            "&labelSelector=team",
+            "&fieldSelector=metadata.name%21%3Db",
+        ][at % 4];
+        let path = format!(
+            "{}?watch=true&resourceVersion={}&timeoutSeconds=60{query}",
+            self.collection(kind),
+            self.began
+        );
+        let request = Request::get(path).body(Vec::new()).unwrap();
+        let mut lines = self.client().request_stream(request).await.unwrap().lines();
+        let mut events = Vec::new();
+        while let Some(line) = lines.try_next().await.unwrap() {
+            let event: Value = serde_json::from_str(&line).unwrap();
+            if is_end(&event) {
+                break;
+            }
+            events.push(event);
+        }
+        events
     }
 }
 

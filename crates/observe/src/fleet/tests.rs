@@ -48,6 +48,22 @@ fn the_fleet_is_the_union_of_selection_and_records_by_name() {
 }
 
 #[test]
+fn a_work_with_another_upgrades_uid_and_not_its_owner_is_not_taken_over() {
+    let mut index = index(&["a", "b"]);
+    let other = upgrade("other", &[], &index);
+    let entry = upgrade("mine", &["a", "b"], &index);
+    let mut forged = work("a", Step::Platform, "other", 5);
+    let notes = forged.metadata.annotations.as_mut().unwrap();
+    notes.insert(ANNOTATION_OWNER.to_owned(), "strangers/work".to_owned());
+    index.work(&Change::Applied(forged), at(0));
+    index.work(&Change::Applied(work("b", Step::Platform, "other", 6)), at(0));
+    let fleet = entry.observe(&[other], &mut index, at(0)).fleet;
+    let step = |name: &str| one(&fleet, name).step_work(Step::Platform).clone();
+    assert!(matches!(step("a"), StepWork::Foreign { .. }), "{:?}", step("a"));
+    assert_eq!(step("b"), StepWork::Rival { terminating: false });
+}
+
+#[test]
 fn a_work_with_our_uid_and_another_owner_is_not_ours() {
     let mut index = index(&["a", "b"]);
     let entry = upgrade("mine", &["a", "b"], &index);

@@ -55,6 +55,34 @@ impl Samples {
     }
 }
 
+impl Samples {
+    /// The share (0 to 1) of the samples, interpolated, that lies below this time.
+    #[must_use]
+    pub fn share_below(&self, time: TimeDelta) -> f64 {
+        let below = self.0.partition_point(|sample| *sample <= time);
+        let (Some(before), Some(after)) = (below.checked_sub(1), self.0.get(below)) else {
+            return if below == 0 { 0.0 } else { 1.0 };
+        };
+        let (from, to) = (self.0[before], *after);
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "there are not 2^52 samples or milliseconds"
+        )]
+        let (before, last, within) = (
+            before as f64,
+            (self.0.len() - 1) as f64,
+            (time - from).num_milliseconds() as f64 / (to - from).num_milliseconds().max(1) as f64,
+        );
+        (before + within) / last
+    }
+
+    /// The samples, sorted.
+    #[must_use]
+    pub fn sorted(&self) -> &[TimeDelta] {
+        &self.0
+    }
+}
+
 fn scaled(time: TimeDelta, factor: f64) -> TimeDelta {
     #[expect(
         clippy::cast_precision_loss,
@@ -81,8 +109,24 @@ impl Durations {
     /// so clusters keep their times when others join the fleet.
     #[must_use]
     pub fn run(&self, draw: u64, cluster: &str, step: Step) -> Run {
+        self.run_after(draw, cluster, step, TimeDelta::zero())
+    }
+
+    /// How a step goes on that has run for `age` and has not ended: the times up to `age` are ruled out. A step that has
+    /// run for longer than every sample ends now.
+    #[must_use]
+    pub fn run_after(&self, draw: u64, cluster: &str, step: Step, age: TimeDelta) -> Run {
         let fails = step == Step::Platform && self.share(draw, cluster, "fails") < self.failure_rate;
-        let time = || self.steps[step.index()].quantile(self.share(draw, cluster, step.as_str()));
+        let samples = &self.steps[step.index()];
+        let time = || {
+            let ruled_out = if age > TimeDelta::zero() {
+                samples.share_below(age)
+            } else {
+                0.0
+            };
+            let share = self.share(draw, cluster, step.as_str());
+            samples.quantile(ruled_out + share * (1.0 - ruled_out))
+        };
         Run {
             takes: (!fails).then(time),
             fails: false,

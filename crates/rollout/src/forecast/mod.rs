@@ -25,7 +25,7 @@ use crate::model::{Counts, Fleet, Outlook, Phase, Plan, Policy, Reason, Step};
 use crate::planner::plan;
 
 pub use durations::{Durations, Samples};
-pub use range::{EndRange, end_range};
+pub use range::{DrawRun, EndRange, end_range};
 
 /// Largest number of plans at one time. More mean that plans keep changing, which is a defect.
 const MAX_PLANS_AT_ONCE: usize = 40;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::forecast::{Durations, Forecast};
+use crate::forecast::{Forecast, Run};
 use crate::model::{Fleet, Limit, Phase, Policy, Step, StepWork};
 
 /// When the rollout ends in that share of the draws.
@@ -28,6 +28,9 @@ pub struct EndRange {
     pub draws: usize,
 }
 
+/// How a step goes on a cluster in a draw. Equal arguments must give equal results.
+pub type DrawRun<'a> = &'a dyn Fn(u64, &str, Step) -> Run;
+
 /// Draws the end of a rollout. `forecast` gives the order of the starts, and `fleet` the clusters that were in flight at
 /// `now`. `None` if no cluster moves.
 #[must_use]
@@ -36,12 +39,12 @@ pub fn end_range(
     policy: &Policy,
     fleet: &Fleet,
     forecast: &Forecast,
-    durations: &Durations,
+    run: DrawRun<'_>,
     draws: u32,
 ) -> Option<EndRange> {
     let schedule = Schedule::new(now, policy, fleet, forecast)?;
     let mut ends: Vec<Drawn> = (0..draws)
-        .map(|draw| schedule.draw(durations, u64::from(draw)))
+        .map(|draw| schedule.draw(run, u64::from(draw)))
         .collect();
     ends.sort_unstable_by_key(|drawn| drawn.end);
     let of = |percent: usize| ends.get((ends.len() * percent).div_ceil(100).saturating_sub(1));
@@ -143,7 +146,7 @@ impl<'a> Schedule<'a> {
         moves.then_some(schedule)
     }
 
-    fn draw(&self, durations: &Durations, draw: u64) -> Drawn {
+    fn draw(&self, run: DrawRun<'_>, draw: u64) -> Drawn {
         let mut failures = Failures {
             so_far: vec![self.now; self.failures],
             limit: self.max_failures,
@@ -152,7 +155,7 @@ impl<'a> Schedule<'a> {
         let mut end = self.now;
         let mut gate = self.now;
         for cluster in &self.in_flight {
-            let course = self.course(durations, draw, &cluster.name, cluster.step);
+            let course = self.course(run, draw, &cluster.name, cluster.step);
             let released = (cluster.started + course.holds).max(self.now);
             slots.push(Reverse(released));
             let ended = released + course.rest;
@@ -175,7 +178,7 @@ impl<'a> Schedule<'a> {
                 if canary_failed || failures.exceed_at(start) {
                     return Drawn { end, stopped: true };
                 }
-                let course = self.course(durations, draw, name, Step::PreAction);
+                let course = self.course(run, draw, name, Step::PreAction);
                 let released = start + course.holds;
                 slots.push(Reverse(released));
                 let ended = released + course.rest;
@@ -192,17 +195,14 @@ impl<'a> Schedule<'a> {
     }
 
     /// The course of a cluster from this step on.
-    fn course(&self, durations: &Durations, draw: u64, name: &str, from: Step) -> DrawnCourse {
+    fn course(&self, run: DrawRun<'_>, draw: u64, name: &str, from: Step) -> DrawnCourse {
         let mut holds = TimeDelta::zero();
         for step in [Step::PreAction, Step::Platform, Step::Operators] {
             if step < from || !self.policy.wants(step) {
                 continue;
             }
             let limit = self.policy.timeout(step);
-            let takes = durations
-                .run(draw, name, step)
-                .takes
-                .filter(|takes| *takes < limit);
+            let takes = run(draw, name, step).takes.filter(|takes| *takes < limit);
             holds += takes.unwrap_or(limit);
             if takes.is_none() {
                 return DrawnCourse {
@@ -215,7 +215,7 @@ impl<'a> Schedule<'a> {
         let mut rest = self.policy.soak().unwrap_or_default();
         if self.policy.wants(Step::PostAction) {
             let limit = self.policy.timeout(Step::PostAction);
-            let takes = durations.run(draw, name, Step::PostAction).takes;
+            let takes = run(draw, name, Step::PostAction).takes;
             rest += takes.map_or(limit, |takes| takes.min(limit));
         }
         DrawnCourse {

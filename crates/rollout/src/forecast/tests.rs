@@ -223,7 +223,15 @@ fn the_range_agrees_with_the_forecast_of_the_same_draw() {
             durations.run(0, name, step)
         });
         let forecast = forecast.unwrap();
-        let range = end_range(at(0), &policy, &fleet, &forecast, &durations, 1).unwrap();
+        let range = end_range(
+            at(0),
+            &policy,
+            &fleet,
+            &forecast,
+            &|draw, name, step| durations.run(draw, name, step),
+            1,
+        )
+        .unwrap();
         let (drawn, played) = (range.p50 - at(0), forecast.end - at(0));
         let apart = (drawn - played).abs();
         assert!(
@@ -242,7 +250,15 @@ fn the_range_counts_the_draws_that_exceed_max_failures() {
         let policy = policy().max_concurrency(4).max_failures(Limit::Count(2)).build();
         let durations = durations(rate, 1);
         let forecast = forecast(at(0), &policy, fleet.clone(), EXACT, &|_, _| minutes(60)).unwrap();
-        end_range(at(0), &policy, &fleet, &forecast, &durations, 100).unwrap()
+        end_range(
+            at(0),
+            &policy,
+            &fleet,
+            &forecast,
+            &|draw, name, step| durations.run(draw, name, step),
+            100,
+        )
+        .unwrap()
     };
     assert_eq!(of(0.0).stopped, 0);
     assert!(of(0.0).p50 <= of(0.0).p95);
@@ -378,4 +394,50 @@ proptest! {
         prop_assert_eq!(reduced.max_failures_exceeded, full.max_failures_exceeded);
         prop_assert_eq!(reduced.clusters, full.clusters);
     }
+}
+
+#[test]
+fn the_share_below_a_time_is_the_inverse_of_the_quantile() {
+    let samples = Samples::new([10, 20, 20, 40].map(TimeDelta::minutes)).unwrap();
+    for (time, share) in [
+        (5, 0.0),
+        (10, 0.0),
+        (15, 1.0 / 6.0),
+        (20, 2.0 / 3.0),
+        (30, 5.0 / 6.0),
+        (40, 1.0),
+        (50, 1.0),
+    ] {
+        let found = samples.share_below(TimeDelta::minutes(time));
+        assert!((found - share).abs() < 1e-9, "{time} min: {found}");
+    }
+    let one = Samples::new([TimeDelta::minutes(10)]).unwrap();
+    assert!((one.share_below(TimeDelta::minutes(9)) - 0.0).abs() < 1e-9);
+    assert!((one.share_below(TimeDelta::minutes(10)) - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_times_that_a_step_has_already_passed_are_ruled_out() {
+    let durations = Durations {
+        steps: [60, 60, 60, 60].map(|median| Samples::around(TimeDelta::minutes(median), 0.5)),
+        failure_rate: 0.0,
+        seed: 3,
+    };
+    let age = TimeDelta::minutes(70);
+    let times = |age| {
+        (0..200).map(move |draw| {
+            durations
+                .run_after(draw, "c1", Step::Platform, age)
+                .takes
+                .unwrap()
+        })
+    };
+    let all: Vec<TimeDelta> = times(age).collect();
+    assert!(
+        all.iter()
+            .all(|time| *time >= age && *time <= TimeDelta::minutes(90)),
+        "{all:?}"
+    );
+    let mean = all.iter().map(TimeDelta::num_seconds).sum::<i64>() / 200;
+    assert!((4_600..5_000).contains(&mean), "about 80 minutes: {mean} s");
 }

@@ -37,7 +37,7 @@ const fn row(package: &'static str, kind: Kind, may: May) -> Row {
 }
 
 /// The table. To add a crate, add a row here; a new edge is a new name in the row of the crate that gets it.
-const ROWS: [Row; 20] = [
+const ROWS: [Row; 21] = [
     row("api", Kind::Pure, May::Only(&[])),
     row("rollout", Kind::Pure, May::Only(&["api"])),
     row("update-graph", Kind::Pure, May::Only(&[])),
@@ -53,9 +53,14 @@ const ROWS: [Row; 20] = [
         May::Only(&["api", "rollout", "clusterversion"]),
     ),
     row(
+        "resolve",
+        Kind::Pure,
+        May::Only(&["api", "rollout", "observe", "clusterversion"]),
+    ),
+    row(
         "mcu-controller",
         Kind::Plain,
-        May::Only(&["api", "rollout", "observe", "clusterversion", "telemetry"]),
+        May::Only(&["api", "rollout", "observe", "resolve", "telemetry"]),
     ),
     // `update-graph` knows which characters steer a terminal.
     row("telemetry", Kind::Plain, May::Only(&["update-graph"])),
@@ -77,6 +82,7 @@ const ROWS: [Row; 20] = [
             "api",
             "rollout",
             "observe",
+            "resolve",
             "mcu-controller",
             "hub-sim",
             "spoke-sim",
@@ -85,7 +91,14 @@ const ROWS: [Row; 20] = [
     row(
         "kubectl-mcu",
         Kind::Plain,
-        May::Only(&["api", "rollout", "update-graph", "clusterversion"]),
+        May::Only(&[
+            "api",
+            "rollout",
+            "observe",
+            "resolve",
+            "update-graph",
+            "clusterversion",
+        ]),
     ),
     row("repository", Kind::Development, May::Only(&[])),
     row("testenv", Kind::Development, May::Only(&["repository"])),

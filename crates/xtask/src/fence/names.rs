@@ -8,10 +8,11 @@ use anyhow::Result;
 use super::source;
 
 /// The crates, by the directory of their sources. One that does not exist yet has no names.
-const CRATES: [&str; 6] = [
+const CRATES: [&str; 7] = [
     "api",
     "rollout",
     "observe",
+    "resolve",
     "clusterversion",
     "controller",
     "telemetry",

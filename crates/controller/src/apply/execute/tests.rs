@@ -5,14 +5,14 @@ use chrono::TimeDelta;
 use http::Response;
 use http_body_util::BodyExt;
 use kube::client::Body;
+use resolve::spec::{self, ResolvedSpec};
+use resolve::works::WorkFlags;
 use rollout::Attempt;
 use serde_json::Value;
 use tower::service_fn;
 
 use super::*;
 use crate::fixture;
-use crate::spec::{self, ResolvedSpec};
-use crate::works::WorkFlags;
 
 /// A request that the hub received.
 #[derive(Clone, Debug)]
@@ -123,6 +123,7 @@ fn delete() -> WriteJob {
         cluster: Arc::from("c1"),
         step: Step::Platform,
         uid: Arc::from("w1"),
+        version: None,
         halt: false,
     })
 }
@@ -381,6 +382,45 @@ async fn a_successor_under_the_name_is_not_deleted_but_looked_at() {
 }
 
 #[tokio::test]
+async fn a_work_that_changed_meanwhile_is_not_deleted_but_looked_at() {
+    let delete = || {
+        job(Write::Delete {
+            cluster: Arc::from("c1"),
+            step: Step::Platform,
+            uid: Arc::from("w1"),
+            version: Some(7),
+            halt: false,
+        })
+    };
+    let conflict = || {
+        status(
+            409,
+            "Conflict",
+            "the resourceVersion in the precondition does not match",
+            &json!({}),
+        )
+    };
+    let found = |version: &str, terminating: bool| {
+        let mut meta =
+            json!({"name": "c1-cluster-upgrade", "namespace": "c1", "uid": "w1", "resourceVersion": version});
+        if terminating {
+            meta["deletionTimestamp"] = json!("2026-03-01T10:00:00Z");
+        }
+        Answer::Said(200, json!({"metadata": meta}))
+    };
+    let (outcome, hub) = run(&delete(), vec![conflict(), found("8", false)]).await;
+    assert!(matches!(outcome, WriteResult::Work(_)), "{outcome:?}");
+    assert_eq!(
+        hub.asked()[0].body["preconditions"],
+        json!({"uid": "w1", "resourceVersion": "7"})
+    );
+    let (outcome, _) = run(&delete(), vec![conflict(), found("8", true)]).await;
+    assert!(matches!(outcome, WriteResult::DeletionAccepted), "{outcome:?}");
+    let (outcome, _) = run(&delete(), vec![conflict(), found("7", false)]).await;
+    assert!(matches!(outcome, WriteResult::Failed(_)), "{outcome:?}");
+}
+
+#[tokio::test]
 async fn an_update_in_place_is_a_forced_apply_for_the_object_it_means() {
     let write = || Write::Update {
         cluster: Arc::from("c1"),
@@ -416,18 +456,27 @@ async fn the_note_of_a_soak_on_a_work_that_is_gone_says_so() {
 
 #[tokio::test]
 async fn a_status_is_applied_to_the_object_it_means() {
-    let write = Write::Status {
+    let write = || Write::Status {
         namespace: Arc::from("ns"),
         name: Arc::from("mcu"),
+        version: "5".to_owned(),
         status: Box::default(),
     };
     let answer = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgrade",
         "metadata": {"name": "mcu", "namespace": "ns", "uid": UID, "resourceVersion": "6"}});
-    let (outcome, hub) = run(&job(write), vec![Answer::Said(200, answer)]).await;
+    let (outcome, hub) = run(&job(write()), vec![Answer::Said(200, answer.clone())]).await;
     assert!(matches!(outcome, WriteResult::Upgrade(_)));
     let asked = hub.asked().remove(0);
     assert!(asked.uri.contains("/managedclustersupgrades/mcu/status?"));
     assert_eq!(asked.body["metadata"]["uid"], UID);
+    assert_eq!(asked.body["metadata"]["resourceVersion"], "5");
+    let conflict = status(409, "Conflict", "the object has been modified", &json!({}));
+    let (outcome, hub) = run(&job(write()), vec![conflict, Answer::Said(200, answer)]).await;
+    assert!(
+        matches!(outcome, WriteResult::UpgradeChanged(Some(_))),
+        "{outcome:?}"
+    );
+    assert_eq!(hub.calls(), ["PATCH", "GET"]);
 }
 
 #[tokio::test]

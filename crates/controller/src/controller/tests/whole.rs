@@ -336,7 +336,7 @@ fn report(number: usize, rows: &[Value]) -> Value {
 
 fn complete(upgrade: &Value, cluster: &str, left: bool) -> Value {
     let spec = serde_json::from_value(upgrade["spec"].clone()).unwrap();
-    let templates = crate::works::Templates::new(&spec, &crate::works::WorkFlags::default());
+    let templates = resolve::works::Templates::new(&spec, &resolve::works::WorkFlags::default());
     json!({
         "cluster": cluster, "phase": "Complete", "since": "2026-05-28T11:00:00Z", "leftSelection": left,
         "revision": templates.revision(),

@@ -30,7 +30,7 @@ fn a_report_carries_its_owner_and_kept_rows_byte_for_byte() {
     let report: api::views::Report = serde_json::from_str(&body).unwrap();
     assert_eq!(
         crate::state::context::relation_of(&report, &entry),
-        crate::state::context::ReportRelation::Own
+        observe::record::ReportRelation::Own
     );
     assert_eq!(report.rows.rows.len(), 2);
 }

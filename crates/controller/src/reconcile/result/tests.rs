@@ -3,6 +3,7 @@ use std::time::{Duration, Instant};
 
 use observe::index::Change;
 use observe::writes::LASTING_AFTER;
+use resolve::works::WorkFlags;
 use rollout::Phase;
 use rollout::testing::record;
 use serde_json::json;
@@ -11,7 +12,6 @@ use super::*;
 use crate::apply::{WriteError, WriteErrorKind};
 use crate::fixture::{Given, context, note, upgrade, work};
 use crate::state::upgrade::UpgradeEntry;
-use crate::works::WorkFlags;
 
 fn cluster() -> Arc<str> {
     Arc::from("c1")
@@ -65,6 +65,7 @@ fn delete() -> Write {
         cluster: cluster(),
         step: Step::Platform,
         uid: Arc::from("c1-cluster-upgrade-u1"),
+        version: None,
         halt: false,
     }
 }
@@ -158,7 +159,7 @@ fn a_refused_work_stands_in_the_way_until_the_spec_changes() {
         let refused = BlockerKind::Refused(Arc::from("spec.x: is bad"));
         assert_eq!(entry.blockers[&key()].kind, refused);
         let view = upgrade("u1", &["c1"]).view();
-        let edited = crate::spec::resolve_spec(&view, &WorkFlags::default(), TimeDelta::zero());
+        let edited = resolve::spec::resolve_spec(&view, &WorkFlags::default(), TimeDelta::zero());
         entry.set_spec(edited, true);
         assert!(entry.blockers.is_empty(), "the new spec may do");
         entry.begin(&cluster(), true);
@@ -224,7 +225,7 @@ fn a_foreign_work_stays_in_the_way_of_an_edited_spec() {
     answered(&context, create(&context), &WriteResult::Foreign);
     with_entry(&context, |entry| {
         let view = upgrade("u1", &["c1"]).view();
-        let edited = crate::spec::resolve_spec(&view, &WorkFlags::default(), TimeDelta::zero());
+        let edited = resolve::spec::resolve_spec(&view, &WorkFlags::default(), TimeDelta::zero());
         entry.set_spec(edited, true);
         assert_eq!(entry.blockers.len(), 1);
     });
@@ -431,6 +432,7 @@ fn a_status_counts_as_written_only_when_the_hub_said_so() {
         let write = Write::Status {
             namespace: Arc::from("ns"),
             name: Arc::from("u1"),
+            version: "1".to_owned(),
             status: Box::new(due),
         };
         answered(&context, write, &outcome);
@@ -532,3 +534,31 @@ fn only_a_deletion_that_the_hub_has_taken_leaves_the_work_doomed() {
 }
 
 mod unsettled;
+
+/// Otherwise an upgrade that waits for the cluster would wait until something else happens.
+#[test]
+fn upgrades_that_wait_for_a_cluster_are_woken_when_the_writes_of_its_owner_are_settled() {
+    let context = writing();
+    let write = create(&context);
+    let Write::Create { params, .. } = &write else {
+        panic!("a creation");
+    };
+    let attempt = params.attempt.clone();
+    context.with(|state| {
+        state.apply_upgrade(upgrade("u2", &["c1"]).view());
+        let waiting = state.upgrades.get_mut("u2").unwrap();
+        waiting.has_conflicts = true;
+        waiting.dirty = false;
+    });
+    let is_woken = || context.with(|state| state.upgrades["u2"].dirty);
+    with_entry(&context, |entry| {
+        let unknown = WriteResult::Failed(WriteError::new(WriteErrorKind::Timeout, "no response"));
+        let now = chrono::DateTime::UNIX_EPOCH;
+        entry.record_certainty(&cluster(), Step::Platform, &attempt, &unknown, now);
+        assert_eq!(entry.unsettled.len(), 1);
+    });
+    assert!(!is_woken());
+    answered(&context, write, &WriteResult::Refused("it is invalid".to_owned()));
+    with_entry(&context, |entry| assert!(entry.unsettled.is_empty()));
+    assert!(is_woken());
+}

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
 use api::views::Report;
+use observe::record::HubRows;
 use rollout::testing::{policy, record};
-use rollout::{ClusterState, Plan};
+use rollout::{ClusterState, Phase, Plan, Reason, Record};
 use serde_json::{Value, json};
 
 use super::*;
@@ -258,4 +259,56 @@ fn a_report_whose_rows_are_no_list_is_left_as_it_is_until_it_is_mended() {
     assert!(!rows.is_incomplete());
     assert_eq!(stand(&rows, "c1").0, Phase::Complete);
     assert!(rows.get("up-report-1/rows").is_none());
+}
+
+#[test]
+fn rows_that_are_only_read_are_the_same_records() {
+    let mut other = row("c4", "Failed");
+    other["reason"] = json!("EtcdQuorumLost");
+    let stand_in = json!({
+        "cluster": "c5", "phase": "Blocked", "reason": "UnreadableRecord", "since": "2026-03-01T10:00:00Z", "revision": "",
+    });
+    let reports = [
+        report(
+            1,
+            &json!([
+                row("c1", "Complete"),
+                row("c2", "Later"),
+                row("c2", "Complete"),
+                row("c3", "Partial"),
+                other
+            ]),
+        ),
+        report(
+            2,
+            &json!([row("c2", "Complete"), row("c1", "Partial"), stand_in, {"phase": "Failed"}]),
+        ),
+        report(3, &json!("none")),
+    ];
+    let named = |number: usize, mut report: Report| {
+        report.metadata.name = Some(format!("up-report-{number}"));
+        report
+    };
+    let reports: Vec<Report> = (1..)
+        .zip(reports)
+        .map(|(number, report)| named(number, report))
+        .collect();
+    let mut rows = Rows::new(&Arc::from("up"));
+    for report in &reports {
+        rows.observe(report, false, false, Instant::now());
+    }
+    let read = HubRows::read("up", &reports);
+    assert_eq!(read.is_incomplete, rows.is_incomplete());
+    let ours: Vec<(&str, &Record)> = rows
+        .all()
+        .iter()
+        .map(|(name, row)| (&**name, &*row.record))
+        .collect();
+    let theirs: Vec<(&str, &Record)> = read
+        .by_cluster
+        .iter()
+        .map(|(name, row)| (&**name, &*row.record))
+        .collect();
+    assert_eq!(ours, theirs);
+    assert_eq!(ours.len(), 7, "{ours:?}");
 }

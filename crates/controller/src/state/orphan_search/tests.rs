@@ -73,6 +73,7 @@ fn a_work_is_an_orphan_only_while_its_upgrade_is_unknown_and_is_judged_after_ten
                         cluster,
                         step,
                         uid,
+                        version: None,
                         halt,
                     },
                 ..
@@ -245,11 +246,11 @@ fn the_platform_work_as_this_controller_writes_it_spares_clusterversion() {
     let index = observe::index::Index::default();
     let entry = upgrade("u1", &["c1"]).entry(&index);
     let spec = entry.spec.as_ref().unwrap();
-    let facts = crate::works::ClusterFacts {
+    let facts = resolve::works::ClusterFacts {
         name: "c1",
         cluster_id: None,
     };
-    let stamp = crate::works::Stamp {
+    let stamp = resolve::works::Stamp {
         mcu_uid: "u1",
         owner: "ns/u1",
         revision: "r1",

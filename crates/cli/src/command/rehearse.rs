@@ -1,0 +1,369 @@
+//! `rehearse`: reads the hub or a directory, and prints what an upgrade would do.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use api::message::count;
+use api::views::Upgrade as UpgradeView;
+use chrono::{DateTime, TimeDelta, Utc};
+use resolve::lists::{HubLists, ListKind, ListedPage};
+use resolve::snapshot::{ControllerSettings, NoPlan, Snapshot};
+use serde_json::{Value, json};
+
+use crate::args::{Common, RehearseArgs, UnknownFields};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::hub::Hub;
+use crate::lint::{Linter, Report, documents, output};
+use crate::rehearse::durations::{FileTimes, Times};
+use crate::rehearse::files::{self, About, Pages};
+use crate::rehearse::outcome::{Rehearsal, Source, Verdict};
+use crate::rehearse::{NoRehearsal, Request, rehearse};
+use crate::render;
+use crate::screen::Screen;
+use crate::table::one_line;
+use crate::upgrade;
+
+/// UID of an upgrade that is not applied yet.
+const NEW_UID: &str = "not-applied-yet";
+
+pub(super) async fn run(common: &Common, args: &RehearseArgs, screen: Screen) -> Result<Exit, Failure> {
+    let file_times = match &args.durations {
+        Some(file) => FileTimes::read(&read(file)?).map_err(|error| named(file, &error))?,
+        None => FileTimes::default(),
+    };
+    let manifest = match &args.file {
+        Some(file) => match manifest(common, file, screen)? {
+            Some(manifest) => Some(manifest),
+            None => return Ok(Exit::Error),
+        },
+        None => None,
+    };
+    if let Some(directory) = &args.save {
+        files::check_target(directory)?;
+    }
+    let read = match &args.from {
+        Some(directory) => from_directory(directory)?,
+        None => from_hub(common).await?,
+    };
+    let subject = Subject::choose(common, args, manifest, &read)?;
+    let mut lists = read.pages.lists()?;
+    let uid = subject.put(&mut lists, &read)?;
+    let (namespace, name) = (subject.namespace.as_str(), subject.name.as_str());
+    let times = Times::collect(&lists.reports, (namespace, name, &uid), &file_times);
+    if let Some(directory) = &args.save {
+        let kept = (namespace, name);
+        let left_out = files::save(directory, &read.pages, read.about.read_at, kept, &times.to_yaml())?;
+        note_left_out(left_out, "saved", screen);
+    }
+    note_left_out(lists.nameless, "read", screen);
+    let mut snapshot = Snapshot::new(lists, ControllerSettings::default(), read.about.read_at);
+    let request = Request {
+        namespace,
+        name,
+        uid: &uid,
+        now: read.about.read_at,
+        source: subject.source(),
+        times: &times,
+        failure_rate: args.failure_rate,
+    };
+    match rehearse(&mut snapshot, &request) {
+        Ok(rehearsal) => {
+            screen.print(&render::rehearse::render(&rehearsal, common.output, screen.paint));
+            Ok(exit_of(&rehearsal))
+        }
+        Err(NoRehearsal::NoPlan(NoPlan::CompletedBefore(completed))) => {
+            screen.note(&format!(
+                "{namespace}/{name} was complete at {} before it was restored from a backup, so the controller starts no cluster.\n",
+                api::time::to_rfc3339(completed.time)
+            ));
+            Ok(Exit::Done)
+        }
+        Err(refusal) => Err(explained(refusal, namespace, name)),
+    }
+}
+
+fn exit_of(rehearsal: &Rehearsal) -> Exit {
+    match rehearsal.verdict {
+        Verdict::Completes => Exit::Done,
+        Verdict::Stalls | Verdict::Waits => Exit::Stalled,
+    }
+}
+
+fn explained(refusal: NoRehearsal, namespace: &str, name: &str) -> Failure {
+    match refusal {
+        NoRehearsal::NoPlan(NoPlan::Deleting) => Failure::Other(format!(
+            "upgrade {namespace}/{name} is being deleted, so it starts no cluster"
+        )),
+        NoRehearsal::NoPlan(NoPlan::Invalid(violations)) => {
+            let violations: Vec<String> = violations
+                .iter()
+                .map(|violation| format!("* {}", one_line(&violation.to_string())))
+                .collect();
+            Failure::Other(format!(
+                "the spec of upgrade {namespace}/{name} is invalid, so it starts no cluster:\n{}",
+                violations.join("\n")
+            ))
+        }
+        NoRehearsal::NoPlan(NoPlan::Unknown | NoPlan::CompletedBefore(_)) => {
+            Failure::not_found(upgrade::PLURAL, name)
+        }
+        NoRehearsal::Defect(text) => Failure::Other(format!(
+            "internal error: the rehearsal cannot be played. Please report this bug: {text}"
+        )),
+    }
+}
+
+fn note_left_out(left_out: usize, what: &str, screen: Screen) {
+    if left_out > 0 {
+        screen.note(&format!(
+            "Warning: {} could not be {what} and {} left out.\n",
+            count(left_out, "object"),
+            if left_out == 1 { "is" } else { "are" }
+        ));
+    }
+}
+
+fn named(file: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::Other(format!("{}: {error}", file.display()))
+}
+
+/// The text of a file, or of standard input for `-`.
+fn read(file: &Path) -> Result<String, Failure> {
+    if file == Path::new("-") {
+        let mut text = String::new();
+        let read = std::io::stdin().read_to_string(&mut text);
+        return read
+            .map(|_| text)
+            .map_err(|error| Failure::Other(format!("standard input: {error}")));
+    }
+    std::fs::read_to_string(file).map_err(|error| named(file, &error))
+}
+
+/// The upgrade of a file, as the API server would store it. `None` if it has errors, which are printed.
+fn manifest(common: &Common, file: &Path, screen: Screen) -> Result<Option<Value>, Failure> {
+    let linter = Linter::new(UnknownFields::Strict, common.namespace.clone());
+    let text = read(file)?;
+    let mut report = Report::default();
+    linter.lint(&file.display().to_string(), &text, &mut report);
+    if !report.is_good() {
+        screen.note(&output::text(&report));
+        return Ok(None);
+    }
+    let [place] = &report.checked[..] else {
+        return Err(named(
+            file,
+            &format!(
+                "there are {} ManagedClustersUpgrades; give a file with one",
+                report.checked.len()
+            ),
+        ));
+    };
+    let values = documents::split(&text).into_iter();
+    let objects = values.filter_map(|document| document.value.ok());
+    let mut objects = objects.flat_map(documents::items);
+    let object = objects.find(|object| {
+        let name = object.pointer("/metadata/name").and_then(Value::as_str);
+        object["kind"] == "ManagedClustersUpgrade" && name.unwrap_or_default() == place.name
+    });
+    let object = object.ok_or_else(|| named(file, &"the upgrade cannot be found"))?;
+    if place.name.is_empty() {
+        return Err(named(
+            file,
+            &"metadata.name: must be set, because the rehearsal needs a name",
+        ));
+    }
+    Ok(Some(linter.stored(&object)))
+}
+
+/// What was read of the hub.
+struct ReadHub {
+    about: About,
+    pages: Pages,
+    /// Where from, for messages.
+    from_directory: Option<String>,
+}
+
+fn from_directory(directory: &Path) -> Result<ReadHub, Failure> {
+    let (about, pages) = files::load(directory)?;
+    Ok(ReadHub {
+        about,
+        pages,
+        from_directory: Some(directory.display().to_string()),
+    })
+}
+
+/// Reads all lists. If some are forbidden, all of them are named.
+async fn from_hub(common: &Common) -> Result<ReadHub, Failure> {
+    let hub = Hub::connect(common).await?;
+    let read_at = whole_second(Utc::now());
+    let mut pages = Pages::default();
+    let mut forbidden = Vec::new();
+    for kind in ListKind::ALL {
+        let mut token = None;
+        loop {
+            let page = match hub.list_page(kind, token.as_deref()).await {
+                Err(Failure::Server { reason, message }) if reason == "Forbidden" => {
+                    forbidden.push((kind, message));
+                    break;
+                }
+                page => page?,
+            };
+            token = ListedPage::read(&page)
+                .map_err(|error| {
+                    Failure::Other(format!("the list of {} cannot be read: {error}", kind.plural()))
+                })?
+                .token()
+                .map(str::to_owned);
+            pages.push(kind, page);
+            if token.is_none() {
+                break;
+            }
+        }
+    }
+    if !forbidden.is_empty() {
+        return Err(missing_rights(&forbidden));
+    }
+    let about = About {
+        read_at,
+        namespace: hub.namespace().to_owned(),
+        without_actions: std::collections::BTreeSet::new(),
+    };
+    Ok(ReadHub {
+        about,
+        pages,
+        from_directory: None,
+    })
+}
+
+fn whole_second(time: DateTime<Utc>) -> DateTime<Utc> {
+    time - TimeDelta::nanoseconds(time.timestamp_subsec_nanos().into())
+}
+
+fn missing_rights(forbidden: &[(ListKind, String)]) -> Failure {
+    let rights: Vec<String> = forbidden
+        .iter()
+        .map(|(kind, _)| format!("* list {}.{} in all namespaces", kind.plural(), kind.group()))
+        .collect();
+    Failure::Other(format!(
+        "a rehearsal reads the whole hub, and you may not:\n{}\nAsk for the ClusterRole mcu-rehearser, or ask somebody who has it for a directory (kubectl mcu rehearse NAME --save DIR) and use --from DIR",
+        rights.join("\n")
+    ))
+}
+
+/// The upgrade to rehearse.
+struct Subject {
+    namespace: String,
+    name: String,
+    manifest: Option<Value>,
+}
+
+impl Subject {
+    fn choose(
+        common: &Common,
+        args: &RehearseArgs,
+        manifest: Option<Value>,
+        read: &ReadHub,
+    ) -> Result<Subject, Failure> {
+        let flag = common
+            .namespace
+            .as_deref()
+            .filter(|namespace| !namespace.is_empty());
+        let text = |value: &Value, key: &str| value["metadata"][key].as_str().map(str::to_owned);
+        let given = manifest.as_ref().and_then(|manifest| text(manifest, "namespace"));
+        if let (Some(flag), Some(given)) = (flag, &given)
+            && flag != given
+        {
+            return Err(Failure::Other(format!(
+                "the namespace of the file {given:?} does not match the namespace {flag:?} of -n"
+            )));
+        }
+        let namespace = given
+            .or_else(|| flag.map(str::to_owned))
+            .unwrap_or_else(|| read.about.namespace.clone());
+        let name = manifest
+            .as_ref()
+            .and_then(|manifest| text(manifest, "name"))
+            .or_else(|| args.name.clone())
+            .unwrap_or_default();
+        let key = format!("{namespace}/{name}");
+        if let Some(directory) = &read.from_directory
+            && manifest.is_none()
+            && read.about.without_actions.contains(&key)
+        {
+            return Err(Failure::Other(format!(
+                "{directory} was saved without the actions of {key}; save it again with kubectl mcu rehearse {name} -n {namespace} --save, or give its manifest with -f"
+            )));
+        }
+        Ok(Subject {
+            namespace,
+            name,
+            manifest,
+        })
+    }
+
+    const fn source(&self) -> Source {
+        if self.manifest.is_some() {
+            Source::File
+        } else {
+            Source::Hub
+        }
+    }
+
+    /// Puts the manifest, if there is one, in the place of the object on the hub, as `kubectl apply` would. Returns the UID
+    /// of the upgrade.
+    fn put(&self, lists: &mut HubLists, read: &ReadHub) -> Result<String, Failure> {
+        let is_it = |upgrade: &UpgradeView| {
+            let meta = &upgrade.metadata;
+            meta.namespace.as_deref() == Some(&*self.namespace) && meta.name.as_deref() == Some(&*self.name)
+        };
+        let stored = read.pages.upgrade(&self.namespace, &self.name);
+        let object = match (&self.manifest, stored) {
+            (None, _) => {
+                let found = lists.upgrades.iter().find(|upgrade| is_it(upgrade));
+                let uid = found.and_then(|upgrade| upgrade.metadata.uid.clone());
+                return uid.ok_or_else(|| Failure::not_found(upgrade::PLURAL, &self.name));
+            }
+            (Some(manifest), Some(stored)) => applied(manifest, stored),
+            (Some(manifest), None) => created(manifest, &self.namespace, read.about.read_at),
+        };
+        let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        let object: UpgradeView = serde_json::from_value(object)
+            .map_err(|error| Failure::Other(format!("the upgrade cannot be read: {error}")))?;
+        lists.upgrades.retain(|upgrade| !is_it(upgrade));
+        lists.upgrades.push(object);
+        Ok(uid)
+    }
+}
+
+/// The object that the hub would hold if a new manifest were applied.
+fn created(manifest: &Value, namespace: &str, now: DateTime<Utc>) -> Value {
+    let mut object = manifest.clone();
+    object["metadata"]["namespace"] = json!(namespace);
+    object["metadata"]["uid"] = json!(NEW_UID);
+    object["metadata"]["generation"] = json!(1);
+    object["metadata"]["creationTimestamp"] = json!(api::time::to_rfc3339(now));
+    object
+}
+
+/// The object that the hub would hold if the manifest were applied to it.
+fn applied(manifest: &Value, mut stored: Value) -> Value {
+    let generation = stored["metadata"]["generation"].as_i64().unwrap_or(1);
+    let edited = stored["spec"] != manifest["spec"];
+    stored["metadata"]["generation"] = json!(generation + i64::from(edited));
+    stored["spec"] = manifest["spec"].clone();
+    for (key, value) in manifest["metadata"]["annotations"]
+        .as_object()
+        .into_iter()
+        .flatten()
+    {
+        if !stored["metadata"]["annotations"].is_object() {
+            stored["metadata"]["annotations"] = json!({});
+        }
+        stored["metadata"]["annotations"][key] = value.clone();
+    }
+    stored
+}
+
+#[cfg(test)]
+mod tests;

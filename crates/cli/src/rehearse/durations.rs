@@ -1,0 +1,334 @@
+//! How long the steps of clusters take: from the reports of the hub, from a file, or assumed.
+
+use std::fmt::Write as _;
+
+use api::report::{Outcome, ReportRow, Stage};
+use api::validate::parse_duration;
+use api::views::Report;
+use chrono::TimeDelta;
+use observe::record::{ReportRelation, relation_of};
+use rollout::forecast::Samples;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::table::one_line;
+
+/// Fewest samples that are used. With fewer, the samples of a wider group count, or the assumed time.
+pub const MIN_SAMPLES: usize = 5;
+/// Largest number of samples that are written to a file. More are reduced to as many quantiles.
+const MAX_WRITTEN: usize = 101;
+/// Spread of assumed times around their median.
+const SPREAD: f64 = 0.25;
+
+/// What a time is for: a step, and for the platform the kind of update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timed {
+    /// The pre-action.
+    PreAction,
+    /// An update of the platform within a minor version, or of an unknown kind.
+    PatchUpdate,
+    /// An update of the platform to another minor version.
+    MinorUpdate,
+    /// The approval of the operators' InstallPlans.
+    Operators,
+    /// The post-action.
+    PostAction,
+}
+
+impl Timed {
+    /// All of them, in order.
+    pub const ALL: [Timed; 5] = [
+        Timed::PreAction,
+        Timed::PatchUpdate,
+        Timed::MinorUpdate,
+        Timed::Operators,
+        Timed::PostAction,
+    ];
+
+    /// The name of the step.
+    #[must_use]
+    pub const fn step(self) -> &'static str {
+        match self {
+            Timed::PreAction => "PreAction",
+            Timed::PatchUpdate | Timed::MinorUpdate => "Platform",
+            Timed::Operators => "Operators",
+            Timed::PostAction => "PostAction",
+        }
+    }
+
+    /// The kind of update; `None` for other steps than the platform.
+    #[must_use]
+    pub const fn update(self) -> Option<&'static str> {
+        match self {
+            Timed::PatchUpdate => Some("Patch"),
+            Timed::MinorUpdate => Some("Minor"),
+            Timed::PreAction | Timed::Operators | Timed::PostAction => None,
+        }
+    }
+
+    /// The path in a file of durations.
+    const fn path(self) -> &'static [&'static str] {
+        match self {
+            Timed::PreAction => &["preAction"],
+            Timed::PatchUpdate => &["platform", "patch"],
+            Timed::MinorUpdate => &["platform", "minor"],
+            Timed::Operators => &["operators"],
+            Timed::PostAction => &["postAction"],
+        }
+    }
+
+    /// The median in minutes that is assumed if nothing is known.
+    const fn assumed_minutes(self) -> i64 {
+        match self {
+            Timed::PatchUpdate => 60,
+            Timed::MinorUpdate => 90,
+            Timed::Operators => 10,
+            Timed::PreAction | Timed::PostAction => 5,
+        }
+    }
+
+    fn of(row: &ReportRow, stage: Stage) -> Option<Timed> {
+        Some(match stage {
+            Stage::PreAction => Timed::PreAction,
+            Stage::Platform if is_minor_update(&row.from_version, &row.to_version) => Timed::MinorUpdate,
+            Stage::Platform => Timed::PatchUpdate,
+            Stage::Operators => Timed::Operators,
+            Stage::PostAction => Timed::PostAction,
+            Stage::Soak => return None,
+        })
+    }
+}
+
+/// True when both versions are known and differ in their first two numbers.
+#[must_use]
+pub fn is_minor_update(from: &str, to: &str) -> bool {
+    let minor = |version: &str| {
+        let mut parts = version.splitn(3, '.').map(str::to_owned);
+        Some((parts.next()?, parts.next()?))
+    };
+    matches!((minor(from), minor(to)), (Some(from), Some(to)) if from != to)
+}
+
+/// Where samples come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Basis {
+    /// The file of `--durations`.
+    File,
+    /// The reports of this upgrade.
+    Upgrade,
+    /// The reports of all upgrades of the hub.
+    Hub,
+    /// Nothing is known; a usual time is assumed.
+    Assumed,
+}
+
+impl Basis {
+    /// The basis in words.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Basis::File => "the file of durations",
+            Basis::Upgrade => "reports of this upgrade",
+            Basis::Hub => "reports of the hub",
+            Basis::Assumed => "assumed",
+        }
+    }
+}
+
+/// The times of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepTimes {
+    /// The times.
+    pub samples: Samples,
+    /// Where they come from.
+    pub basis: Basis,
+}
+
+/// The times of all steps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Times([StepTimes; 5]);
+
+impl Times {
+    /// The times of a step.
+    #[must_use]
+    pub const fn of(&self, timed: Timed) -> &StepTimes {
+        &self.0[timed as usize]
+    }
+
+    /// The times that a file gives, and for the other steps those of the reports: of the upgrade with this namespace, name
+    /// and UID if it has enough, else of all upgrades.
+    #[must_use]
+    pub fn collect(reports: &[Report], upgrade: (&str, &str, &str), file: &FileTimes) -> Times {
+        let (namespace, name, uid) = upgrade;
+        let own: Vec<bool> = reports
+            .iter()
+            .map(|report| relation_of(report, namespace, name, uid) == ReportRelation::Own)
+            .collect();
+        Times(Timed::ALL.map(|timed| {
+            let measured = |only_own: bool| {
+                let reports = reports.iter().zip(&own).filter(|(_, own)| **own || !only_own);
+                let times = reports.flat_map(|(report, _)| times_of(report, timed));
+                Samples::new(times).filter(|samples| samples.count() >= MIN_SAMPLES)
+            };
+            let given = file.0[timed as usize]
+                .clone()
+                .map(|samples| (samples, Basis::File));
+            let (samples, basis) = given
+                .or_else(|| measured(true).map(|samples| (samples, Basis::Upgrade)))
+                .or_else(|| measured(false).map(|samples| (samples, Basis::Hub)))
+                .unwrap_or_else(|| (assumed(timed), Basis::Assumed));
+            StepTimes { samples, basis }
+        }))
+    }
+
+    /// The times as a file that [`FileTimes::read`] accepts.
+    #[must_use]
+    pub fn to_yaml(&self) -> String {
+        let mut text = String::from(
+            "# How long the steps of clusters take, for kubectl mcu rehearse --durations.\n# An entry is a list of measured times, or a median with a spread. Without an entry, reports of the hub count.\n",
+        );
+        for timed in Timed::ALL {
+            let times = self.of(timed);
+            if let [parent, _] = timed.path()
+                && timed == Timed::PatchUpdate
+            {
+                let _ = writeln!(text, "{parent}:");
+            }
+            let indent = "  ".repeat(timed.path().len() - 1);
+            let key = timed.path().last().copied().unwrap_or_default();
+            let _ = match times.basis {
+                Basis::Assumed => writeln!(
+                    text,
+                    "{indent}{key}: {{median: {}m, spread: 25%}} # assumed",
+                    timed.assumed_minutes()
+                ),
+                basis => writeln!(
+                    text,
+                    "{indent}{key}: [{}] # {} of {}",
+                    written(&times.samples).join(", "),
+                    api::message::count(times.samples.count(), "sample"),
+                    basis.text()
+                ),
+            };
+        }
+        text
+    }
+}
+
+fn assumed(timed: Timed) -> Samples {
+    Samples::around(TimeDelta::minutes(timed.assumed_minutes()), SPREAD)
+}
+
+/// The times of the steps of a report that succeeded.
+fn times_of(report: &Report, timed: Timed) -> impl Iterator<Item = TimeDelta> {
+    report.rows.good().flat_map(move |row| {
+        let steps = row.steps.iter();
+        let done = steps.filter(move |step| {
+            step.outcome == Some(Outcome::Succeeded) && Timed::of(row, step.name) == Some(timed)
+        });
+        done.filter_map(|step| Some(step.finished_at? - step.started_at))
+    })
+}
+
+/// The samples as durations, or quantiles of them.
+fn written(samples: &Samples) -> Vec<String> {
+    let text = |time: TimeDelta| format!("{}s", time.num_seconds());
+    if samples.count() <= MAX_WRITTEN {
+        return samples.sorted().iter().map(|time| text(*time)).collect();
+    }
+    (0..=100)
+        .map(|percent| text(samples.quantile(f64::from(percent) / 100.0)))
+        .collect()
+}
+
+/// The times that a file gives. It may leave steps out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileTimes([Option<Samples>; 5]);
+
+impl FileTimes {
+    /// Reads a file of durations from YAML.
+    ///
+    /// # Errors
+    /// The text is not YAML, or a field is unknown or invalid. The error names the field.
+    pub fn read(text: &str) -> Result<FileTimes, String> {
+        let value: Value = serde_saphyr::from_str(text).map_err(|error| {
+            format!(
+                "cannot be read: {}",
+                one_line(&error.without_snippet().to_string())
+            )
+        })?;
+        let mut times = FileTimes::default();
+        if value.is_null() {
+            return Ok(times);
+        }
+        for (key, entry) in fields("", &value)? {
+            if key == "platform" {
+                for (inner, entry) in fields("platform", entry)? {
+                    times.set(&["platform", inner], entry)?;
+                }
+            } else {
+                times.set(&[key], entry)?;
+            }
+        }
+        Ok(times)
+    }
+
+    fn set(&mut self, path: &[&str], entry: &Value) -> Result<(), String> {
+        let name = path.join(".");
+        let timed = Timed::ALL
+            .into_iter()
+            .find(|timed| timed.path() == path)
+            .ok_or_else(|| {
+                format!(
+                    "{name}: unknown field; write preAction, platform.patch, platform.minor, operators or postAction"
+                )
+            })?;
+        self.0[timed as usize] = Some(samples(&name, entry)?);
+        Ok(())
+    }
+}
+
+fn fields<'a>(name: &str, value: &'a Value) -> Result<impl Iterator<Item = (&'a str, &'a Value)>, String> {
+    let colon = if name.is_empty() { "" } else { ": " };
+    let map = value
+        .as_object()
+        .ok_or_else(|| format!("{name}{colon}must be a mapping of steps to durations"))?;
+    Ok(map.iter().map(|(key, value)| (key.as_str(), value)))
+}
+
+fn samples(name: &str, entry: &Value) -> Result<Samples, String> {
+    let hint = "write a list of durations such as [52m, 1h5m], or {median: 60m, spread: 25%}";
+    let time = |value: &Value| {
+        let text = value.as_str().unwrap_or_default();
+        parse_duration(text).ok_or_else(|| format!("{name}: {value} is not a duration; {hint}"))
+    };
+    if let Value::Array(items) = entry {
+        let times: Vec<TimeDelta> = items.iter().map(time).collect::<Result<_, _>>()?;
+        return Samples::new(times).ok_or_else(|| format!("{name}: the list is empty; {hint}"));
+    }
+    let Some(map) = entry.as_object() else {
+        return Err(format!("{name}: {hint}"));
+    };
+    if let Some(other) = map
+        .keys()
+        .find(|key| !matches!(key.as_str(), "median" | "spread"))
+    {
+        return Err(format!("{name}.{}: unknown field; {hint}", one_line(other)));
+    }
+    let median = time(map.get("median").unwrap_or(&Value::Null))?;
+    let spread = match map.get("spread") {
+        None => SPREAD,
+        Some(value) => {
+            let percent = value.as_str().and_then(|text| text.strip_suffix('%'));
+            let percent = percent.and_then(|text| text.parse::<f64>().ok());
+            percent
+                .filter(|percent| (0.0..=100.0).contains(percent))
+                .ok_or_else(|| format!("{name}.spread: must be a share from 0% to 100%"))?
+                / 100.0
+        }
+    };
+    Ok(Samples::around(median, spread))
+}
+
+#[cfg(test)]
+mod tests;

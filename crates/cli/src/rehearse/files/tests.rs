@@ -1,0 +1,115 @@
+use super::*;
+
+/// A hub with a secret wherever an object may contain one.
+fn pages() -> Pages {
+    let secret = json!({"token": "s3cr3t"});
+    let upgrade = |name: &str| {
+        json!({
+            "metadata": {"name": name, "namespace": "team", "uid": name, "managedFields": [secret],
+                "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "s3cr3t", "cluster.open-cluster-management.io/upgrade-uid": name}},
+            "spec": {"clusterVersion": {"version": "4.14.12"}, "preUpgradeAction": {"manifestWork": secret}},
+        })
+    };
+    let cluster = json!({
+        "metadata": {"name": "c1", "labels": {"env": "prod"}},
+        "spec": {"hubAcceptsClient": true, "managedClusterClientConfigs": [secret]},
+        "status": {
+            "clusterClaims": [{"name": "version.openshift.io", "value": "4.14.9"}, {"name": "other", "value": "s3cr3t"}],
+            "conditions": [{"type": "ManagedClusterConditionAvailable", "status": "True"}, {"type": "Other", "message": "s3cr3t"}],
+        },
+    });
+    let work = json!({
+        "metadata": {"name": "c1-cluster-upgrade", "namespace": "c1", "uid": "w"},
+        "spec": {"workload": {"manifests": [secret]}}, "status": {"conditions": []},
+    });
+    let mut pages = Pages::default();
+    for kind in ListKind::ALL {
+        let items = match kind {
+            ListKind::Upgrades => vec![upgrade("autumn"), upgrade("spring")],
+            ListKind::Clusters => vec![cluster.clone()],
+            ListKind::Works => vec![work.clone()],
+            _ => Vec::new(),
+        };
+        pages.push(kind, json!({"items": items}).to_string());
+    }
+    pages
+}
+
+fn time() -> DateTime<Utc> {
+    "2026-05-28T10:15:00Z".parse().unwrap()
+}
+
+#[test]
+fn a_saved_directory_has_what_planning_reads_and_no_secret_of_others() {
+    let directory = tempfile::tempdir().unwrap();
+    assert_eq!(
+        save(
+            directory.path(),
+            &pages(),
+            time(),
+            ("team", "nothing"),
+            "# durations\n"
+        ),
+        Ok(0)
+    );
+    for entry in std::fs::read_dir(directory.path()).unwrap() {
+        let file = entry.unwrap().path();
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(!text.contains("s3cr3t"), "{}: {text}", file.display());
+    }
+    let (about, loaded) = load(directory.path()).unwrap();
+    assert_eq!((about.read_at, about.namespace.as_str()), (time(), "team"));
+    assert_eq!(
+        about.without_actions.into_iter().collect::<Vec<_>>(),
+        ["team/autumn", "team/spring"]
+    );
+    let lists = loaded.lists().unwrap();
+    let status = lists.clusters[0].status.good().unwrap();
+    assert_eq!(status.claim("version.openshift.io"), Some("4.14.9"));
+    assert_eq!(lists.works[0].metadata.uid.as_deref(), Some("w"));
+    assert_eq!(
+        loaded.upgrade("team", "spring").unwrap()["metadata"]["annotations"]["cluster.open-cluster-management.io/upgrade-uid"],
+        "spring"
+    );
+}
+
+#[test]
+fn the_rehearsed_upgrade_keeps_its_actions() {
+    let directory = tempfile::tempdir().unwrap();
+    save(directory.path(), &pages(), time(), ("team", "spring"), "").unwrap();
+    let (about, loaded) = load(directory.path()).unwrap();
+    assert_eq!(
+        about.without_actions.into_iter().collect::<Vec<_>>(),
+        ["team/autumn"]
+    );
+    let has_action = |name| !loaded.upgrade("team", name).unwrap()["spec"]["preUpgradeAction"].is_null();
+    assert!(has_action("spring") && !has_action("autumn"));
+}
+
+#[test]
+fn nothing_is_saved_over_other_files() {
+    let directory = tempfile::tempdir().unwrap();
+    assert_eq!(check_target(&directory.path().join("new")), Ok(()));
+    assert_eq!(check_target(directory.path()), Ok(()));
+    std::fs::write(directory.path().join("notes"), "").unwrap();
+    let error = check_target(directory.path()).unwrap_err().to_string();
+    assert!(
+        error.contains("the directory is not empty; choose another one"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_file_that_is_missing_or_no_list_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    save(directory.path(), &pages(), time(), ("team", "spring"), "").unwrap();
+    std::fs::write(directory.path().join("placements.json"), "{}").unwrap();
+    let error = load(directory.path()).unwrap_err().to_string();
+    assert!(
+        error.contains("placements.json cannot be read: it has no items"),
+        "{error}"
+    );
+    std::fs::remove_file(directory.path().join("placements.json")).unwrap();
+    let error = load(directory.path()).unwrap_err().to_string();
+    assert!(error.contains("placements.json: "), "{error}");
+}

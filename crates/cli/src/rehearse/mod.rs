@@ -1,0 +1,432 @@
+//! Rehearses an upgrade: what the controller would do from now on, by its own code, with agents replaced by durations.
+//!
+//! This module is pure. [`files`] reads and writes the directories of `--from` and `--save`, and [`crate::command`] reads the
+//! hub. What a rehearsal does not model stands in [`NOT_MODELLED`].
+
+pub mod durations;
+pub mod files;
+pub mod outcome;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use api::conditions::reason;
+use api::report::Phase;
+use chrono::{DateTime, TimeDelta, Utc};
+use resolve::snapshot::{NoPlan, PlannerInput, Snapshot};
+use rollout::forecast::{ClusterForecast, Durations, Forecast, Options, Run, end_range, forecast};
+use rollout::{Fleet, Hold, Policy, StallReason, Step, StepStatus};
+
+use crate::rehearse::durations::{Timed, Times, is_minor_update};
+use crate::rehearse::outcome::{
+    Canaries, Cause, ClusterCounts, Estimate, MaxFailures, Rehearsal, Source, Start, StepDuration, Timeline,
+    Verdict,
+};
+use crate::remedy::{self, Names};
+
+/// What a rehearsal does not model, for users.
+pub const NOT_MODELLED: [&str; 6] = [
+    "Availability, selection and other upgrades stay as they are now. A cluster that another upgrade holds does not start.",
+    "What a cluster itself refuses is not known: an update that it does not offer, a risk, an acknowledgment that it asks for.",
+    "Agents report at once, writes take no time, and the hub accepts all of them.",
+    "A cluster that fails stays failed: nobody retries it.",
+    "The controller runs with the defaults of --require-set-bindings, --allow-hub and --operators-grace, and serves this namespace.",
+    "What only the running controller knows is missing: waits after failed writes, and since when a cluster is no longer selected.",
+];
+
+/// Number of draws for the range of ends.
+const DRAWS: u32 = 100;
+/// Seed of the draws.
+const SEED: u64 = 1;
+
+/// What is rehearsed.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// Namespace of the upgrade.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Its UID in the snapshot.
+    pub uid: &'a str,
+    /// When the hub was read. The rehearsal begins then.
+    pub now: DateTime<Utc>,
+    /// Where the spec comes from.
+    pub source: Source,
+    /// How long steps take.
+    pub times: &'a Times,
+    /// Share of clusters (0 to 1) whose platform update never ends.
+    pub failure_rate: f64,
+}
+
+/// Why there is no rehearsal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoRehearsal {
+    /// The controller would make no plan.
+    NoPlan(NoPlan),
+    /// The planner has a defect.
+    Defect(String),
+}
+
+/// Rehearses an upgrade of a hub.
+///
+/// # Errors
+/// The controller would make no plan for it, or the planner has a defect.
+pub fn rehearse(snapshot: &mut Snapshot, request: &Request<'_>) -> Result<Rehearsal, NoRehearsal> {
+    let input = snapshot.planner_input(request.uid).map_err(NoRehearsal::NoPlan)?;
+    let held_by = input.policy.hold;
+    let play = Play::new(request, input);
+    let (now, policy, fleet) = (request.now, &play.policy, &play.fleet);
+    let slots = policy.max_concurrency.of(fleet.clusters.len());
+    let options = Options::for_fleet(fleet.clusters.len(), slots);
+    let played = forecast(now, policy, fleet.clone(), options, &|name, step| {
+        play.run(0, name, step)
+    })
+    .map_err(|defect| NoRehearsal::Defect(defect.0))?;
+    let order = if request.failure_rate > 0.0 || played.outlook.stalled.is_some() {
+        play.without_failures(options)?
+    } else {
+        played.clone()
+    };
+    let range = end_range(
+        now,
+        policy,
+        fleet,
+        &order,
+        &|draw, name, step| play.run(draw, name, step),
+        DRAWS,
+    );
+    let estimate = range.map(|range| Estimate {
+        p50: range.p50,
+        p80: range.p80,
+        p95: range.p95,
+        draws: range.draws,
+        stopped: range.stopped,
+    });
+    Ok(play.outcome(held_by, &played, estimate))
+}
+
+/// The input of a forecast.
+struct Play<'a> {
+    request: &'a Request<'a>,
+    policy: Policy,
+    fleet: Fleet,
+    notes: Vec<String>,
+    /// Durations of clusters that are updated within a minor version, and of those that are updated to another one.
+    durations: [Durations; 2],
+    /// What the draws depend on, by cluster.
+    clusters: BTreeMap<Arc<str>, ClusterFacts>,
+}
+
+/// What the draws for a cluster depend on.
+#[derive(Clone, Copy, Debug, Default)]
+struct ClusterFacts {
+    is_minor: bool,
+    /// How long each step has run.
+    ages: [Option<TimeDelta>; 4],
+}
+
+impl<'a> Play<'a> {
+    fn new(request: &'a Request<'a>, input: PlannerInput) -> Play<'a> {
+        let PlannerInput {
+            mut policy,
+            fleet,
+            notes,
+        } = input;
+        // A paused upgrade is rehearsed as if it were resumed, because the question is what happens then.
+        policy.hold = None;
+        let facts = |cluster: &rollout::Cluster| {
+            let recorded = cluster.record.as_ref().map(|record| &record.from_version);
+            let from = recorded
+                .filter(|version| !version.is_empty())
+                .unwrap_or(&cluster.version);
+            ClusterFacts {
+                is_minor: is_minor_update(from, &policy.target),
+                ages: Step::ALL.map(|step| {
+                    let work = cluster.step_work(step).ours()?;
+                    let done = matches!(work.status, StepStatus::Succeeded | StepStatus::Failed(_));
+                    (!done).then(|| request.now - work.started)
+                }),
+            }
+        };
+        let clusters = fleet.clusters.iter();
+        let clusters = clusters
+            .map(|cluster| (Arc::clone(&cluster.name), facts(cluster)))
+            .collect();
+        let durations = [Timed::PatchUpdate, Timed::MinorUpdate].map(|platform| {
+            let samples = |timed| request.times.of(timed).samples.clone();
+            Durations {
+                steps: [Timed::PreAction, platform, Timed::Operators, Timed::PostAction].map(samples),
+                failure_rate: request.failure_rate,
+                seed: SEED,
+            }
+        });
+        Play {
+            request,
+            policy,
+            fleet,
+            notes,
+            durations,
+            clusters,
+        }
+    }
+
+    fn run(&self, draw: u64, cluster: &str, step: Step) -> Run {
+        let facts = self.clusters.get(cluster).copied().unwrap_or_default();
+        let durations = &self.durations[usize::from(facts.is_minor)];
+        let age = facts.ages[step.index()].unwrap_or_default();
+        durations.run_after(draw, cluster, step, age)
+    }
+
+    /// The rollout if nothing fails. It gives the order of the starts for the draws, because a rollout that stops does not
+    /// start every cluster.
+    fn without_failures(&self, options: Options) -> Result<Forecast, NoRehearsal> {
+        let run = |name: &str, step: Step| {
+            let limit = self.policy.timeout(step) - TimeDelta::seconds(1);
+            let facts = self.clusters.get(name).copied().unwrap_or_default();
+            let samples = &self.durations[usize::from(facts.is_minor)].steps[step.index()];
+            Run {
+                takes: Some(samples.quantile(0.5).min(limit)),
+                fails: false,
+            }
+        };
+        forecast(self.request.now, &self.policy, self.fleet.clone(), options, &run)
+            .map_err(|defect| NoRehearsal::Defect(defect.0))
+    }
+
+    fn outcome(mut self, held_by: Option<Hold>, played: &Forecast, estimate: Option<Estimate>) -> Rehearsal {
+        let total = played.counts.total;
+        let limit = self.policy.max_failures.map(|limit| limit.of(total));
+        let canaries = played.clusters.iter().filter(|cluster| cluster.canary).count();
+        let mut notes = std::mem::take(&mut self.notes);
+        notes.extend(self.overdue());
+        if played.cut_off {
+            notes.push("The rehearsal ends after a year, although clusters still move".to_owned());
+        }
+        Rehearsal {
+            namespace: self.request.namespace.to_owned(),
+            upgrade: self.request.name.to_owned(),
+            target: self.policy.target.to_string(),
+            source: self.request.source,
+            begin: self.request.now,
+            held_by: held_by.map(|hold| held_by_text(hold).to_owned()),
+            verdict: verdict(played),
+            stalled: played
+                .outlook
+                .stalled
+                .map(|stalled| stall_reason(stalled).to_owned()),
+            end: played.end,
+            estimate,
+            slots: played.slots,
+            peak: played.peak,
+            canaries: self.policy.canaries.then_some(Canaries {
+                clusters: canaries,
+                complete_at: played.canaries_complete,
+            }),
+            max_failures: limit.map(|limit| MaxFailures {
+                limit,
+                exceeded_at: played.max_failures_exceeded,
+            }),
+            clusters: counts(&played.clusters),
+            timeline: self.timeline(played),
+            starts: starts(played),
+            causes: self.causes(&played.clusters),
+            durations: self.step_durations(),
+            notes,
+            not_modelled: NOT_MODELLED,
+        }
+    }
+
+    /// What is said about steps that have run for longer than every sample.
+    fn overdue(&self) -> Option<String> {
+        let is_overdue = |facts: &&ClusterFacts| {
+            let durations = &self.durations[usize::from(facts.is_minor)];
+            Step::ALL.into_iter().any(|step| {
+                let longest = durations.steps[step.index()].quantile(1.0);
+                facts.ages[step.index()].is_some_and(|age| age >= longest)
+            })
+        };
+        let overdue = self.clusters.values().filter(is_overdue).count();
+        (overdue > 0).then(|| {
+            format!(
+                "{} in flight already took longer than every known time of its step; the rehearsal lets the step end at once",
+                api::message::count(overdue, "cluster")
+            )
+        })
+    }
+
+    fn timeline(&self, played: &Forecast) -> Vec<Timeline> {
+        let begin = self.request.now;
+        let before = self.fleet.clusters.iter().filter(|cluster| {
+            let phase = cluster.record.as_ref().map(|record| record.phase);
+            phase.is_some_and(|phase| {
+                phase.holds_slot() || matches!(phase, Phase::Soaking | Phase::PostAction)
+            })
+        });
+        let mut in_flight: BTreeSet<&str> = before.map(|cluster| &*cluster.name).collect();
+        let mut hours: Vec<Timeline> = Vec::new();
+        let mut events: Vec<(DateTime<Utc>, &ClusterForecast, bool)> = Vec::new();
+        for cluster in &played.clusters {
+            events.extend(cluster.started.map(|at| (at, cluster, true)));
+            events.extend(cluster.ended.map(|at| (at, cluster, false)));
+        }
+        events.sort_by(|a, b| (a.0, !a.2, &a.1.name).cmp(&(b.0, !b.2, &b.1.name)));
+        let mut events = events.into_iter().peekable();
+        while events.peek().is_some() {
+            let hour = i32::try_from(hours.len()).unwrap_or(i32::MAX);
+            let mut row = Timeline {
+                from: begin + TimeDelta::hours(1) * hour,
+                started: 0,
+                completed: 0,
+                failed: 0,
+                in_flight: 0,
+            };
+            while let Some((_, cluster, is_start)) =
+                events.next_if(|(at, ..)| *at < row.from + TimeDelta::hours(1))
+            {
+                if is_start {
+                    row.started += 1;
+                    in_flight.insert(&cluster.name);
+                    continue;
+                }
+                in_flight.remove(&*cluster.name);
+                row.completed += usize::from(cluster.phase == Phase::Complete);
+                row.failed += usize::from(is_failed(cluster.phase));
+            }
+            row.in_flight = in_flight.len();
+            hours.push(row);
+        }
+        hours
+    }
+
+    /// The clusters that are not complete at the end, by phase and reason; the largest group first.
+    fn causes(&self, clusters: &[ClusterForecast]) -> Vec<Cause> {
+        let mut groups: BTreeMap<(Phase, &str), Vec<&ClusterForecast>> = BTreeMap::new();
+        for cluster in clusters.iter().filter(|cluster| cluster.phase != Phase::Complete) {
+            let reason = cluster.reason.as_str();
+            groups.entry((cluster.phase, reason)).or_default().push(cluster);
+        }
+        let mut causes: Vec<Cause> = groups
+            .into_iter()
+            .filter_map(|((phase, reason), clusters)| {
+                let example = clusters.first()?;
+                let names = Names {
+                    namespace: self.request.namespace,
+                    name: self.request.name,
+                    cluster: &example.name,
+                };
+                Some(Cause {
+                    phase,
+                    reason: reason.to_owned(),
+                    clusters: clusters.len(),
+                    example: example.name.to_string(),
+                    message: example.message.to_string(),
+                    remedy: remedy::for_cluster(reason, phase, names),
+                })
+            })
+            .collect();
+        causes.sort_by(|a, b| (b.clusters, &a.reason, a.phase).cmp(&(a.clusters, &b.reason, b.phase)));
+        causes
+    }
+
+    /// The times of the steps that the upgrade has. Of the kinds of update only those that occur.
+    fn step_durations(&self) -> Vec<StepDuration> {
+        let has = |minor: bool| self.clusters.values().any(|facts| facts.is_minor == minor);
+        let is_used = |timed: &Timed| match timed {
+            Timed::PreAction => self.policy.wants(Step::PreAction),
+            Timed::PatchUpdate => self.policy.wants(Step::Platform) && has(false),
+            Timed::MinorUpdate => self.policy.wants(Step::Platform) && has(true),
+            Timed::Operators => self.policy.wants(Step::Operators),
+            Timed::PostAction => self.policy.wants(Step::PostAction),
+        };
+        let used = Timed::ALL.into_iter().filter(is_used);
+        used.map(|timed| {
+            let times = self.request.times.of(timed);
+            let seconds = |share| times.samples.quantile(share).num_seconds();
+            let is_assumed = times.basis == durations::Basis::Assumed;
+            StepDuration {
+                step: timed.step(),
+                update: timed.update(),
+                p50_seconds: seconds(0.5),
+                p95_seconds: seconds(0.95),
+                samples: if is_assumed { 0 } else { times.samples.count() },
+                basis: times.basis,
+            }
+        })
+        .collect()
+    }
+}
+
+fn verdict(played: &Forecast) -> Verdict {
+    if played.outlook.complete {
+        Verdict::Completes
+    } else if played.outlook.stalled.is_some() {
+        Verdict::Stalls
+    } else {
+        Verdict::Waits
+    }
+}
+
+const fn is_failed(phase: Phase) -> bool {
+    matches!(phase, Phase::Failed | Phase::PreActionDegraded)
+}
+
+fn counts(clusters: &[ClusterForecast]) -> ClusterCounts {
+    let with = |is: fn(Phase) -> bool| clusters.iter().filter(|cluster| is(cluster.phase)).count();
+    let (complete, failed, blocked) = (
+        with(|phase| phase == Phase::Complete),
+        with(is_failed),
+        with(|phase| phase == Phase::Blocked),
+    );
+    ClusterCounts {
+        total: clusters.len(),
+        complete,
+        failed,
+        blocked,
+        waiting: clusters.len() - complete - failed - blocked,
+    }
+}
+
+fn starts(played: &Forecast) -> Vec<Start> {
+    let of = |name: &str| {
+        let found = played
+            .clusters
+            .binary_search_by(|cluster| (*cluster.name).cmp(name));
+        found.ok().map(|index| &played.clusters[index])
+    };
+    let starts = played.starts.iter();
+    starts
+        .map(|(at, name)| {
+            let cluster = of(name);
+            Start {
+                cluster: name.to_string(),
+                canary: cluster.is_some_and(|cluster| cluster.canary),
+                started_at: *at,
+                ended_at: cluster.and_then(|cluster| cluster.ended),
+                phase: cluster.map_or(Phase::Pending, |cluster| cluster.phase),
+            }
+        })
+        .collect()
+}
+
+const fn held_by_text(hold: Hold) -> &'static str {
+    match hold {
+        Hold::Paused => "Paused",
+        Hold::InvalidSpec => "InvalidSpec",
+        Hold::Restored => "Restored",
+    }
+}
+
+/// The reason of the condition Stalled.
+const fn stall_reason(stalled: StallReason) -> &'static str {
+    match stalled {
+        StallReason::Restored => reason::RESTORED,
+        StallReason::NothingSelected => reason::NOTHING_SELECTED,
+        StallReason::CanaryFailed => reason::CANARY_FAILED,
+        StallReason::MaxFailuresExceeded => reason::MAX_FAILURES_EXCEEDED,
+        StallReason::ClustersFailed => reason::CLUSTERS_FAILED,
+        StallReason::ClustersBlocked => reason::CLUSTERS_BLOCKED,
+    }
+}
+
+#[cfg(test)]
+mod tests;

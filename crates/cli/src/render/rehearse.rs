@@ -1,0 +1,295 @@
+//! A rehearsal as text, JSON and YAML.
+
+use std::fmt::Write as _;
+
+use api::message::count;
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use serde_json::Value;
+
+use crate::age;
+use crate::args::Output;
+use crate::paint::{Paint, Tone};
+use crate::rehearse::outcome::{Rehearsal, Source, Start, Timeline, Verdict};
+use crate::remedy::{self, Names};
+use crate::render::objects::{to_json, to_yaml};
+use crate::render::phase_tone;
+use crate::table::{Cell, Table, lines, one_line, or_none};
+
+/// Number of starts that are shown without `-o wide`.
+const SHOWN_STARTS: usize = 10;
+/// Largest number of rows of the timeline.
+const MAX_ROWS: usize = 48;
+/// Longest bar of the timeline, in characters.
+const BAR: usize = 30;
+
+/// Renders a rehearsal in the requested format.
+#[must_use]
+pub fn render(rehearsal: &Rehearsal, output: Option<Output>, paint: Paint) -> String {
+    match output {
+        None => text(rehearsal, false, paint),
+        Some(Output::Wide) => text(rehearsal, true, paint),
+        Some(Output::Json) => to_json(&value(rehearsal)),
+        Some(Output::Yaml) => to_yaml(&value(rehearsal)),
+        Some(Output::Name) => lines(rehearsal.starts.iter().map(|start| &start.cluster)),
+    }
+}
+
+fn value(rehearsal: &Rehearsal) -> Value {
+    serde_json::to_value(rehearsal).unwrap_or_default()
+}
+
+fn text(rehearsal: &Rehearsal, wide: bool, paint: Paint) -> String {
+    let mut text = summary(rehearsal, paint);
+    let mut section = |heading: &str, body: String| {
+        if !body.is_empty() {
+            let _ = write!(text, "\n{}\n{body}", paint.tone(Tone::Bold, heading));
+        }
+    };
+    section("Timeline:", timeline(rehearsal, paint));
+    section("Order of starts:", starts(rehearsal, wide, paint));
+    section("Not complete at the end:", causes(rehearsal, paint));
+    section("Durations:", durations(rehearsal, paint));
+    section("Notes:", listed(rehearsal.notes.iter().map(String::as_str)));
+    section("Not modelled:", listed(rehearsal.not_modelled));
+    text
+}
+
+fn listed<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
+    lines(items.into_iter().map(|item| format!("  - {}", one_line(item))))
+}
+
+/// A time, and how long after the begin it is.
+fn at(rehearsal: &Rehearsal, time: DateTime<Utc>) -> String {
+    format!("{} (after {})", seconds(time), age::human(time - rehearsal.begin))
+}
+
+fn seconds(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+fn summary(rehearsal: &Rehearsal, paint: Paint) -> String {
+    let counts = rehearsal.clusters;
+    let mut fields = vec![
+        (
+            "Upgrade",
+            format!("{}/{}", rehearsal.namespace, rehearsal.upgrade),
+        ),
+        ("Target", or_none(&one_line(&rehearsal.target)).to_owned()),
+        ("Begin", begin(rehearsal)),
+        ("Result", result(rehearsal, paint)),
+    ];
+    if let Some(estimate) = rehearsal.estimate {
+        for (key, time) in [
+            ("End p50", estimate.p50),
+            ("End p80", estimate.p80),
+            ("End p95", estimate.p95),
+        ] {
+            fields.push((key, at(rehearsal, time)));
+        }
+    }
+    fields.push((
+        "Clusters",
+        format!(
+            "{}: {} complete, {} failed, {} blocked, {} waiting",
+            counts.total, counts.complete, counts.failed, counts.blocked, counts.waiting
+        ),
+    ));
+    fields.push((
+        "Slots",
+        format!(
+            "{}, of which {} are held at the peak",
+            rehearsal.slots, rehearsal.peak
+        ),
+    ));
+    if let Some(canaries) = rehearsal.canaries {
+        let open = canaries.complete_at.map_or_else(
+            || "never all complete, so no other cluster starts".to_owned(),
+            |time| {
+                format!(
+                    "complete at {}; then the other clusters start",
+                    at(rehearsal, time)
+                )
+            },
+        );
+        fields.push(("Canaries", format!("{}, {open}", canaries.clusters)));
+    }
+    fields.extend(max_failures(rehearsal).map(|text| ("maxFailures", text)));
+    let width = fields.iter().map(|(key, _)| key.len()).max().unwrap_or_default() + 2;
+    lines(
+        fields
+            .iter()
+            .map(|(key, value)| format!("{:<width$}{value}", format!("{key}:"))),
+    )
+}
+
+fn begin(rehearsal: &Rehearsal) -> String {
+    let what = match (rehearsal.source, rehearsal.held_by.as_deref()) {
+        (Source::File, None) => ", as if the file were applied then".to_owned(),
+        (Source::File, Some(held)) => {
+            format!(", as if the file were applied and the upgrade resumed then (now: {held})")
+        }
+        (Source::Hub, None) => String::new(),
+        (Source::Hub, Some(held)) => format!(", as if the upgrade were resumed then (now: {held})"),
+    };
+    format!("{}{what}", seconds(rehearsal.begin))
+}
+
+fn result(rehearsal: &Rehearsal, paint: Paint) -> String {
+    let verdict = match rehearsal.verdict {
+        Verdict::Completes => paint.tone(Tone::Good, "Completes"),
+        Verdict::Stalls => paint.tone(Tone::Bad, "Stalls"),
+        Verdict::Waits => paint.tone(Tone::Warn, "Waits"),
+    };
+    let names = Names {
+        namespace: &rehearsal.namespace,
+        name: &rehearsal.upgrade,
+        cluster: "",
+    };
+    let why = match (rehearsal.verdict, &rehearsal.stalled) {
+        (Verdict::Completes, _) if rehearsal.estimate.is_none() => {
+            ": every cluster is complete already".to_owned()
+        }
+        (Verdict::Completes, _) => ": every cluster is complete at the end".to_owned(),
+        (Verdict::Waits, _) => {
+            ": not every cluster completes, because some wait for what the rehearsal does not change; see below".to_owned()
+        }
+        (Verdict::Stalls, None) => String::new(),
+        (Verdict::Stalls, Some(reason)) => {
+            let remedy = remedy::for_upgrade(reason, names).unwrap_or_default();
+            format!(": {reason}. {remedy}").trim_end().to_owned()
+        }
+    };
+    verdict + &why
+}
+
+fn max_failures(rehearsal: &Rehearsal) -> Option<String> {
+    let stopped = rehearsal
+        .estimate
+        .filter(|estimate| estimate.stopped > 0)
+        .map(|estimate| {
+            format!(
+                "stops the upgrade in {} of {} draws",
+                estimate.stopped, estimate.draws
+            )
+        });
+    let Some(limit) = rehearsal.max_failures else {
+        return stopped.map(|_| {
+            let estimate = rehearsal.estimate;
+            let (stopped, draws) = estimate.map_or((0, 0), |estimate| (estimate.stopped, estimate.draws));
+            format!("not set; a failed canary stops the upgrade in {stopped} of {draws} draws")
+        });
+    };
+    let exceeded = limit.exceeded_at.map_or_else(
+        || "not exceeded in this rehearsal".to_owned(),
+        |time| format!("exceeded at {}", at(rehearsal, time)),
+    );
+    let stopped = stopped.map_or_else(String::new, |text| format!("; {text}"));
+    Some(format!("{}, {exceeded}{stopped}", limit.limit))
+}
+
+/// The timeline, of which several hours make one row if it is long.
+fn timeline(rehearsal: &Rehearsal, paint: Paint) -> String {
+    let hours = &rehearsal.timeline;
+    if hours.is_empty() {
+        return String::new();
+    }
+    let step = hours.len().div_ceil(MAX_ROWS);
+    let rows: Vec<Timeline> = hours.chunks(step).filter_map(sum).collect();
+    let most = rows
+        .iter()
+        .map(|row| row.in_flight)
+        .max()
+        .unwrap_or_default()
+        .max(1);
+    let mut table = Table::new(&["FROM", "AFTER", "STARTED", "COMPLETE", "FAILED", "IN FLIGHT", ""]);
+    for row in rows {
+        table.push(vec![
+            seconds(row.from).into(),
+            age::human(row.from - rehearsal.begin).into(),
+            row.started.to_string().into(),
+            row.completed.to_string().into(),
+            row.failed.to_string().into(),
+            row.in_flight.to_string().into(),
+            "#".repeat((row.in_flight * BAR).div_ceil(most)).into(),
+        ]);
+    }
+    table.render(paint, 2)
+}
+
+/// The sum of several hours; how many clusters are in flight is that of the last one.
+fn sum(hours: &[Timeline]) -> Option<Timeline> {
+    let (first, last) = (hours.first()?, hours.last()?);
+    let total = |of: fn(&Timeline) -> usize| hours.iter().map(of).sum();
+    Some(Timeline {
+        from: first.from,
+        started: total(|hour| hour.started),
+        completed: total(|hour| hour.completed),
+        failed: total(|hour| hour.failed),
+        in_flight: last.in_flight,
+    })
+}
+
+fn starts(rehearsal: &Rehearsal, wide: bool, paint: Paint) -> String {
+    let all = &rehearsal.starts;
+    if all.is_empty() {
+        return String::new();
+    }
+    let shown: &[Start] = if wide {
+        all
+    } else {
+        &all[..all.len().min(SHOWN_STARTS)]
+    };
+    let mut table = Table::new(&["CLUSTER", "STARTS", "AFTER", "ENDS AFTER", "PHASE"]);
+    for start in shown {
+        let mark = if start.canary { " (canary)" } else { "" };
+        let ended = start.ended_at.map(|ended| age::human(ended - rehearsal.begin));
+        table.push(vec![
+            format!("{}{mark}", start.cluster).into(),
+            seconds(start.started_at).into(),
+            age::human(start.started_at - rehearsal.begin).into(),
+            ended.unwrap_or_else(|| "<none>".to_owned()).into(),
+            Cell::toned(phase_tone(start.phase), start.phase.as_str()),
+        ]);
+    }
+    let mut text = table.render(paint, 2);
+    if let Some(more) = all.len().checked_sub(shown.len()).filter(|more| *more > 0) {
+        let _ = writeln!(text, "  and {more} more; -o wide shows all");
+    }
+    text
+}
+
+fn causes(rehearsal: &Rehearsal, paint: Paint) -> String {
+    let mut text = String::new();
+    for cause in &rehearsal.causes {
+        let phase = paint.tone(phase_tone(cause.phase), cause.phase.as_str());
+        let _ = writeln!(
+            text,
+            "  {}: {phase}, {}, such as {}\n    {}\n    {}",
+            count(cause.clusters, "cluster"),
+            or_none(&one_line(&cause.reason)),
+            one_line(&cause.example),
+            or_none(&one_line(&cause.message)),
+            one_line(&cause.remedy)
+        );
+    }
+    text
+}
+
+fn durations(rehearsal: &Rehearsal, paint: Paint) -> String {
+    if rehearsal.durations.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&["STEP", "UPDATE", "P50", "P95", "SAMPLES", "FROM"]);
+    for duration in &rehearsal.durations {
+        let time = |seconds| age::human(TimeDelta::seconds(seconds));
+        table.push(vec![
+            duration.step.into(),
+            duration.update.unwrap_or("<none>").into(),
+            time(duration.p50_seconds).into(),
+            time(duration.p95_seconds).into(),
+            duration.samples.to_string().into(),
+            duration.basis.text().into(),
+        ]);
+    }
+    table.render(paint, 2)
+}

@@ -1,0 +1,345 @@
+//! What the planner sees of one upgrade, given the lists of a hub: a controller that has just started would see the same.
+//!
+//! What only a running controller knows is missing: writes under way and their waits, and since when a cluster is no longer
+//! selected.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ahash::{AHashMap, AHashSet};
+use api::names::{ANNOTATION_UPGRADE_UID, LABEL_MCU, LABEL_MCU_UID, Step};
+use api::time::to_chrono;
+use api::validate::SpecViolation;
+use api::views::{Report, Upgrade};
+use chrono::{DateTime, TimeDelta, Utc};
+use observe::fleet;
+use observe::index::{Change, Index, Uid};
+use observe::input::{InstalledVersion, OtherUpgrades, UpgradeInput, update_installed};
+use observe::record::{HubRow, HubRows, ReportRelation, relation_of};
+use observe::selection::{self, Selected};
+use observe::writes::{Backoff, LastReading, RunningWrites, StepBlocker, Unsettled};
+use rollout::{Fleet, Hold, Policy};
+
+use crate::lists::HubLists;
+use crate::origin::{Completed, Origin, OriginInput, annotation, is_unknown, origin_of};
+use crate::spec::{ResolvedSpec, pending_retry, resolve_spec};
+use crate::works::WorkFlags;
+
+/// Settings of the controller that planning depends on. The default is that of its flags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControllerSettings {
+    /// Time that is added to the timeout of the operators.
+    pub operators_grace: TimeDelta,
+    /// A selector sees only clusters of sets that are bound.
+    pub require_bindings: bool,
+    /// The hub itself may be upgraded.
+    pub allow_hub: bool,
+}
+
+impl Default for ControllerSettings {
+    fn default() -> Self {
+        ControllerSettings {
+            operators_grace: TimeDelta::seconds(30),
+            require_bindings: true,
+            allow_hub: false,
+        }
+    }
+}
+
+/// A hub at one time.
+#[derive(Debug)]
+pub struct Snapshot {
+    index: Index,
+    upgrades: BTreeMap<Uid, KnownUpgrade>,
+    settings: ControllerSettings,
+    now: DateTime<Utc>,
+    forgotten: Forgotten,
+}
+
+/// An upgrade of a hub.
+#[derive(Debug)]
+struct KnownUpgrade {
+    uid: Uid,
+    name: Arc<str>,
+    namespace: Arc<str>,
+    key: Arc<str>,
+    created: DateTime<Utc>,
+    object: Upgrade,
+    spec: Result<ResolvedSpec, Vec<SpecViolation>>,
+    selected: Selected,
+    rows: HubRows,
+    has_earlier_reports: bool,
+    installed: AHashMap<Arc<str>, InstalledVersion>,
+}
+
+/// What a controller remembers of its own writes, and a new one does not: nothing.
+#[derive(Debug, Default)]
+struct Forgotten {
+    times: AHashMap<Arc<str>, DateTime<Utc>>,
+    former: AHashSet<Arc<str>>,
+    running: AHashMap<Arc<str>, RunningWrites>,
+    backoff: AHashMap<Arc<str>, Backoff>,
+    unsettled: AHashMap<Arc<str>, Vec<Unsettled>>,
+    readings: AHashMap<Arc<str>, LastReading>,
+    blockers: AHashMap<(Arc<str>, Step), StepBlocker>,
+}
+
+/// What the planner sees of an upgrade.
+#[derive(Clone, Debug)]
+pub struct PlannerInput {
+    /// What was requested.
+    pub policy: Policy,
+    /// What was observed.
+    pub fleet: Fleet,
+    /// Why the selection may be smaller than the author expects.
+    pub notes: Vec<String>,
+}
+
+/// Why no plan is made for an upgrade.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoPlan {
+    /// No upgrade has this UID.
+    Unknown,
+    /// The upgrade is being deleted.
+    Deleting,
+    /// The spec violates these rules.
+    Invalid(Vec<SpecViolation>),
+    /// The upgrade was complete before it was restored from a backup.
+    CompletedBefore(Completed),
+}
+
+impl Snapshot {
+    /// Puts the lists of a hub together. `now` is when they were read.
+    #[must_use]
+    pub fn new(lists: HubLists, settings: ControllerSettings, now: DateTime<Utc>) -> Snapshot {
+        let HubLists {
+            clusters,
+            sets,
+            bindings,
+            placements,
+            decisions,
+            upgrades,
+            reports,
+            works,
+            ..
+        } = lists;
+        let mut index = Index::default();
+        for object in clusters {
+            index.cluster(&Change::Applied(object));
+        }
+        for object in sets {
+            index.set(&Change::Applied(object));
+        }
+        for object in bindings {
+            index.binding(&Change::Applied(object));
+        }
+        for object in placements {
+            index.placement(&Change::Applied(object));
+        }
+        for object in decisions {
+            index.decision(&Change::Applied(object));
+        }
+        for object in works {
+            index.listed_work(&object, now);
+        }
+        let uids: AHashSet<String> = upgrades
+            .iter()
+            .filter_map(|object| object.metadata.uid.clone())
+            .collect();
+        let known = upgrades
+            .into_iter()
+            .filter_map(|object| KnownUpgrade::new(object, &reports, &uids, &index, &settings));
+        Snapshot {
+            upgrades: known.map(|upgrade| (Arc::clone(&upgrade.uid), upgrade)).collect(),
+            index,
+            settings,
+            now,
+            forgotten: Forgotten::default(),
+        }
+    }
+
+    /// UID of the upgrade with this name.
+    #[must_use]
+    pub fn uid_of(&self, namespace: &str, name: &str) -> Option<&str> {
+        self.upgrades
+            .values()
+            .find(|upgrade| *upgrade.namespace == *namespace && *upgrade.name == *name)
+            .map(|upgrade| &*upgrade.uid)
+    }
+
+    /// What the planner sees of an upgrade: the controller's way from resolve to observe.
+    ///
+    /// # Errors
+    /// The controller would make no plan for it.
+    pub fn planner_input(&mut self, uid: &str) -> Result<PlannerInput, NoPlan> {
+        let with_works = self.index.clusters_of(uid);
+        let upgrade = self.upgrades.get(uid).ok_or(NoPlan::Unknown)?;
+        if upgrade.is_deleting() {
+            return Err(NoPlan::Deleting);
+        }
+        let origin = upgrade.origin(with_works.is_empty());
+        if let Origin::CompletedBefore(completed) = origin {
+            return Err(NoPlan::CompletedBefore(completed));
+        }
+        let spec = upgrade
+            .spec
+            .as_ref()
+            .map_err(|violations| NoPlan::Invalid(violations.clone()))?;
+        let status = upgrade.object.status.good();
+        let observed = status.and_then(|status| status.observed_retry.as_deref());
+        let policy = Policy {
+            retry: pending_retry(&upgrade.object, observed),
+            hold: match origin {
+                Origin::Restored(_) => Some(Hold::Restored),
+                Origin::Own | Origin::CompletedBefore(_) => spec.policy.hold,
+            },
+            ..spec.policy.clone()
+        };
+        let others = OtherKnown {
+            snapshot: self,
+            observed: &upgrade.uid,
+        };
+        let observation = fleet::observe(
+            &self.input(upgrade),
+            &others,
+            &self.index,
+            &with_works,
+            self.settings.allow_hub,
+            self.now,
+        );
+        Ok(PlannerInput {
+            policy,
+            fleet: observation.fleet,
+            notes: upgrade.selected.notes.clone(),
+        })
+    }
+
+    fn input<'a>(&'a self, upgrade: &'a KnownUpgrade) -> UpgradeInput<'a, HubRow> {
+        let forgotten = &self.forgotten;
+        UpgradeInput {
+            uid: &upgrade.uid,
+            key: &upgrade.key,
+            created: upgrade.created,
+            is_deleting: upgrade.is_deleting(),
+            is_valid: upgrade.spec.is_ok(),
+            in_force: upgrade.spec.as_ref().ok().map(|spec| &spec.fields),
+            selected: &upgrade.selected,
+            rows: &upgrade.rows.by_cluster,
+            is_incomplete: upgrade.rows.is_incomplete,
+            left: &forgotten.times,
+            former: &forgotten.former,
+            installed: &upgrade.installed,
+            running: &forgotten.running,
+            backoff: &forgotten.backoff,
+            unsettled: &forgotten.unsettled,
+            readings: &forgotten.readings,
+            blockers: &forgotten.blockers,
+            missing: &forgotten.times,
+        }
+    }
+}
+
+/// All upgrades except the observed one.
+struct OtherKnown<'a> {
+    snapshot: &'a Snapshot,
+    observed: &'a Uid,
+}
+
+impl<'a> OtherUpgrades<'a, HubRow> for OtherKnown<'a> {
+    fn all(&self) -> impl Iterator<Item = UpgradeInput<'a, HubRow>> {
+        let snapshot = self.snapshot;
+        let others = snapshot.upgrades.values();
+        others
+            .filter(|other| other.uid != *self.observed)
+            .map(|other| snapshot.input(other))
+    }
+
+    fn get(&self, uid: &str) -> Option<UpgradeInput<'a, HubRow>> {
+        let other = self.snapshot.upgrades.get(uid);
+        other
+            .filter(|other| other.uid != *self.observed)
+            .map(|other| self.snapshot.input(other))
+    }
+}
+
+impl KnownUpgrade {
+    fn new(
+        object: Upgrade,
+        reports: &[Report],
+        uids: &AHashSet<String>,
+        index: &Index,
+        settings: &ControllerSettings,
+    ) -> Option<KnownUpgrade> {
+        let meta = &object.metadata;
+        let namespace: Arc<str> = Arc::from(meta.namespace.as_deref()?);
+        let name: Arc<str> = Arc::from(meta.name.as_deref()?);
+        let uid: Uid = Arc::from(meta.uid.as_deref()?);
+        let own = |report: &&Report| relation_of(report, &namespace, &name, &uid) == ReportRelation::Own;
+        let rows = HubRows::read(&name, reports.iter().filter(own));
+        let spec = resolve_spec(&object, &WorkFlags::default(), settings.operators_grace);
+        let (mut selected, mut installed) = (Selected::default(), AHashMap::new());
+        if let Ok(spec) = &spec {
+            let (clusters, placements) = (&index.clusters, &index.placements);
+            selected = selection::select(
+                &spec.fields,
+                &namespace,
+                clusters,
+                placements,
+                settings.require_bindings,
+            );
+            update_installed(&mut installed, &rows.by_cluster, &spec.policy.revision, clusters);
+        }
+        let earlier = |report: &Report| is_of_unknown_upgrade(report, &namespace, &name, uids);
+        Some(KnownUpgrade {
+            key: Arc::from(format!("{namespace}/{name}")),
+            created: meta
+                .creation_timestamp
+                .as_ref()
+                .and_then(to_chrono)
+                .unwrap_or_default(),
+            has_earlier_reports: reports.iter().any(earlier),
+            uid,
+            name,
+            namespace,
+            object,
+            spec,
+            selected,
+            rows,
+            installed,
+        })
+    }
+
+    fn is_deleting(&self) -> bool {
+        self.object.metadata.deletion_timestamp.is_some()
+    }
+
+    fn origin(&self, is_idle: bool) -> Origin {
+        origin_of(&OriginInput {
+            object: &self.object,
+            uid: &self.uid,
+            key: &self.key,
+            has_earlier_reports: self.has_earlier_reports && is_unmarked(&self.object),
+            is_idle,
+            has_rows: !self.rows.by_cluster.is_empty(),
+            revision: self.spec.as_ref().ok().map(|spec| &*spec.policy.revision),
+            status: self.object.status.good(),
+        })
+    }
+}
+
+/// True when nothing on the object shows that a controller processed it before.
+fn is_unmarked(object: &Upgrade) -> bool {
+    annotation(object, ANNOTATION_UPGRADE_UID).is_none() && object.status.good().is_none_or(is_unknown)
+}
+
+/// True for a report of an upgrade with this name that does not exist any more.
+fn is_of_unknown_upgrade(report: &Report, namespace: &str, name: &str, uids: &AHashSet<String>) -> bool {
+    let labels = report.metadata.labels.as_ref();
+    let label = |key| labels.and_then(|labels| labels.get(key)).map(String::as_str);
+    report.metadata.namespace.as_deref() == Some(namespace)
+        && label(LABEL_MCU) == Some(name)
+        && label(LABEL_MCU_UID).is_some_and(|uid| !uids.contains(uid))
+}
+
+#[cfg(test)]
+mod tests;

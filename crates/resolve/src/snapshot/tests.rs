@@ -1,0 +1,234 @@
+use api::names::{ANNOTATION_RESUME_RESTORED, ANNOTATION_RETRY_FAILED};
+use rollout::{Eligibility, Phase, Reason, RivalHold, StepWork};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::lists::{ListKind, ListedPage};
+
+const NOW: &str = "2026-05-28T10:15:00Z";
+
+fn now() -> DateTime<Utc> {
+    NOW.parse().unwrap()
+}
+
+/// Lists as a hub would return them.
+#[derive(Default)]
+struct Given {
+    lists: HubLists,
+}
+
+impl Given {
+    fn with(mut self, kind: ListKind, items: &[Value]) -> Given {
+        let text = json!({"metadata": {}, "items": items}).to_string();
+        self.lists.add(kind, &ListedPage::read(&text).unwrap());
+        self
+    }
+
+    fn snapshot(self) -> Snapshot {
+        let settings = ControllerSettings {
+            require_bindings: false,
+            ..ControllerSettings::default()
+        };
+        Snapshot::new(self.lists, settings, now())
+    }
+}
+
+fn cluster(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name}, "spec": {"hubAcceptsClient": true},
+        "status": {"clusterClaims": [{"name": "product.open-cluster-management.io", "value": "OpenShift"}]},
+    })
+}
+
+fn upgrade(name: &str, created: &str, clusters: &[&str]) -> Value {
+    json!({
+        "metadata": {"name": name, "namespace": "team", "uid": format!("u-{name}"), "creationTimestamp": created,
+            "generation": 1, "annotations": {ANNOTATION_UPGRADE_UID: format!("u-{name}")}},
+        "spec": {
+            "clusterSelector": {"matchExpressions": [{"key": "name", "operator": "In", "values": clusters}]},
+            "clusterVersion": {"channel": "stable-4.14", "version": "4.14.12"},
+        },
+    })
+}
+
+fn report(upgrade: &str, uid: &str, rows: &Value) -> Value {
+    json!({
+        "metadata": {"name": format!("{upgrade}-report-1"), "namespace": "team",
+            "labels": {LABEL_MCU: upgrade, LABEL_MCU_UID: uid},
+            "ownerReferences": [{"apiVersion": "cluster.open-cluster-management.io/v1beta1",
+                "kind": "ManagedClustersUpgrade", "name": upgrade, "uid": uid, "controller": true}]},
+        "rows": rows,
+    })
+}
+
+const OLD: &str = "2026-05-28T08:00:00Z";
+const NEW: &str = "2026-05-28T09:00:00Z";
+
+#[test]
+fn an_older_upgrade_holds_its_clusters_and_a_younger_one_does_not() {
+    let given = Given::default()
+        .with(ListKind::Clusters, &[cluster("c1"), cluster("c2")])
+        .with(
+            ListKind::Upgrades,
+            &[upgrade("old", OLD, &["c1"]), upgrade("new", NEW, &["c1", "c2"])],
+        );
+    let mut snapshot = given.snapshot();
+    let rivals = |input: &PlannerInput| -> Vec<Option<RivalHold>> {
+        let clusters = input.fleet.clusters.iter();
+        clusters
+            .map(|cluster| cluster.rival.as_ref().map(|rival| rival.hold))
+            .collect()
+    };
+    let input = snapshot.planner_input("u-new").unwrap();
+    assert_eq!(rivals(&input), [Some(RivalHold::Active), None]);
+    let input = snapshot.planner_input("u-old").unwrap();
+    assert_eq!(rivals(&input), [None]);
+    assert_eq!(snapshot.uid_of("team", "old"), Some("u-old"));
+    assert_eq!(snapshot.uid_of("other", "old"), None);
+}
+
+#[test]
+fn records_and_works_are_those_of_the_upgrade() {
+    let row =
+        json!({"cluster": "c1", "phase": "Partial", "reason": "Progressing", "since": OLD, "revision": "r1"});
+    let work = json!({
+        "metadata": {"name": "c1-cluster-upgrade", "namespace": "c1", "uid": "w1", "resourceVersion": "5",
+            "labels": {LABEL_MCU_UID: "u-old"},
+            "annotations": {
+                "cluster.open-cluster-management.io/managedclustersupgrade-owner": "team/old",
+                "cluster.open-cluster-management.io/upgrade-revision": "r1",
+                "cluster.open-cluster-management.io/upgrade-started-at": OLD,
+            }},
+    });
+    let mut snapshot = Given::default()
+        .with(ListKind::Clusters, &[cluster("c1")])
+        .with(ListKind::Upgrades, &[upgrade("old", OLD, &["c1"])])
+        .with(
+            ListKind::Reports,
+            &[
+                report("old", "u-old", &json!([row])),
+                report("old", "u-gone", &json!([row])),
+            ],
+        )
+        .with(ListKind::Works, &[work])
+        .snapshot();
+    let input = snapshot.planner_input("u-old").unwrap();
+    let cluster = &input.fleet.clusters[0];
+    assert_eq!(cluster.record.as_ref().unwrap().phase, Phase::Partial);
+    assert_eq!(cluster.written, cluster.record);
+    let StepWork::Ours(work) = cluster.step_work(Step::Platform) else {
+        panic!("the work counts: {cluster:?}");
+    };
+    assert_eq!(work.started, OLD.parse::<DateTime<Utc>>().unwrap());
+}
+
+#[test]
+fn an_upgrade_that_is_deleted_invalid_or_unknown_has_no_plan() {
+    let mut deleted = upgrade("deleted", OLD, &["c1"]);
+    deleted["metadata"]["deletionTimestamp"] = json!(NEW);
+    let mut invalid = upgrade("invalid", OLD, &["c1"]);
+    invalid["spec"]["clusterVersion"]["version"] = json!("v4");
+    let mut snapshot = Given::default()
+        .with(ListKind::Upgrades, &[deleted, invalid])
+        .snapshot();
+    assert_eq!(snapshot.planner_input("u-deleted").unwrap_err(), NoPlan::Deleting);
+    assert_eq!(snapshot.planner_input("u-none").unwrap_err(), NoPlan::Unknown);
+    let NoPlan::Invalid(violations) = snapshot.planner_input("u-invalid").unwrap_err() else {
+        panic!("the spec is invalid");
+    };
+    assert!(
+        violations[0].field.contains("clusterVersion.version"),
+        "{violations:?}"
+    );
+}
+
+#[test]
+fn a_restored_upgrade_is_held_until_somebody_resumes_it() {
+    let mut restored = upgrade("restored", OLD, &["c1"]);
+    restored["metadata"]["annotations"] = json!({ANNOTATION_UPGRADE_UID: "another"});
+    let hold = |object: &Value| {
+        let mut snapshot = Given::default()
+            .with(ListKind::Clusters, &[cluster("c1")])
+            .with(ListKind::Upgrades, std::slice::from_ref(object))
+            .snapshot();
+        snapshot.planner_input("u-restored").unwrap().policy.hold
+    };
+    assert_eq!(hold(&restored), Some(Hold::Restored));
+    restored["metadata"]["annotations"][ANNOTATION_RESUME_RESTORED] = json!("u-restored");
+    assert_eq!(hold(&restored), None);
+    restored["metadata"]["annotations"] = json!({ANNOTATION_UPGRADE_UID: "u-restored"});
+    restored["spec"]["paused"] = json!(true);
+    assert_eq!(hold(&restored), Some(Hold::Paused));
+}
+
+#[test]
+fn reports_of_an_earlier_upgrade_show_that_an_unmarked_object_was_restored() {
+    let hold = |marked: bool| {
+        let mut object = upgrade("spring", OLD, &["c1"]);
+        if !marked {
+            object["metadata"]["annotations"] = json!({});
+        }
+        let mut snapshot = Given::default()
+            .with(ListKind::Clusters, &[cluster("c1")])
+            .with(ListKind::Upgrades, &[object])
+            .with(ListKind::Reports, &[report("spring", "u-earlier", &json!([]))])
+            .snapshot();
+        snapshot.planner_input("u-spring").unwrap().policy.hold
+    };
+    assert_eq!((hold(false), hold(true)), (Some(Hold::Restored), None));
+}
+
+#[test]
+fn a_retry_that_no_status_has_observed_is_requested() {
+    let mut object = upgrade("spring", OLD, &["c1"]);
+    object["metadata"]["annotations"][ANNOTATION_RETRY_FAILED] = json!("again");
+    let retry = |object: &Value| {
+        let mut snapshot = Given::default()
+            .with(ListKind::Upgrades, std::slice::from_ref(object))
+            .snapshot();
+        snapshot.planner_input("u-spring").unwrap().policy.retry
+    };
+    assert_eq!(retry(&object).as_deref(), Some("again"));
+    object["status"] = json!({"observedGeneration": 1, "observedRetry": "again"});
+    assert_eq!(retry(&object), None);
+}
+
+#[test]
+fn an_unreadable_object_leaves_the_others_alone_and_one_without_a_name_is_counted() {
+    let mut broken = cluster("c1");
+    broken["status"] = json!("none");
+    let given = Given::default()
+        .with(
+            ListKind::Clusters,
+            &[broken, cluster("c2"), json!({"metadata": {}}), json!(7)],
+        )
+        .with(ListKind::Upgrades, &[upgrade("spring", OLD, &["c1", "c2"])]);
+    assert_eq!(given.lists.nameless, 2);
+    let input = given.snapshot().planner_input("u-spring").unwrap();
+    let eligibility: Vec<bool> = input
+        .fleet
+        .clusters
+        .iter()
+        .map(|cluster| {
+            matches!(
+                cluster.eligibility,
+                Eligibility::Unavailable {
+                    reason: Reason::UnreadableCluster,
+                    ..
+                }
+            )
+        })
+        .collect();
+    assert_eq!(eligibility, [true, false]);
+}
+
+#[test]
+fn a_page_that_is_no_list_is_refused() {
+    for text in ["", "[]", "{}", r#"{"items": 7}"#] {
+        assert!(ListedPage::read(text).is_err(), "{text}");
+    }
+    let page = ListedPage::read(r#"{"metadata":{"continue":"t"},"items":[]}"#).unwrap();
+    assert_eq!(page.token(), Some("t"));
+    let last = ListedPage::read(r#"{"metadata":{"continue":""},"items":[]}"#).unwrap();
+    assert_eq!(last.token(), None);
+}

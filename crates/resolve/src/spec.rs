@@ -1,0 +1,167 @@
+//! Validates a spec: converts it to the policy that the planner uses, or to the rules that it violates. Pure.
+
+use std::sync::Arc;
+
+use api::ManagedClustersUpgradeSpec;
+use api::lenient::Lenient;
+use api::names::{ANNOTATION_RETRY_FAILED, Step};
+use api::text::is_not_yaml;
+use api::validate::{self, SpecViolation, parse_duration, parse_limit};
+use api::views::{MAX_FINALIZERS, Upgrade};
+use chrono::TimeDelta;
+use rollout::{Hold, Policy};
+use sha2::{Digest, Sha256};
+
+use crate::works::{Templates, WorkFlags};
+
+/// How much longer than operatorsUpgradeTimeout the approval Job may run (its activeDeadlineSeconds).
+const JOB_DEADLINE_MARGIN: TimeDelta = TimeDelta::seconds(90);
+
+/// Largest number of reported violations, and the longest text of one in bytes.
+const MAX_VIOLATIONS: usize = 32;
+const MAX_VIOLATION_BYTES: usize = 512;
+
+/// Longest retry token that is used unchanged, in bytes. Rows accept 256 characters.
+const MAX_RETRY_BYTES: usize = 128;
+
+/// A valid spec with everything that is derived from it, once per generation.
+#[derive(Debug)]
+pub struct ResolvedSpec {
+    /// Generation of the spec.
+    pub generation: i64,
+    /// The spec without its actions, which are kept only in the templates.
+    pub fields: ManagedClustersUpgradeSpec,
+    /// Templates of the works that the spec requires.
+    pub templates: Templates,
+    /// The policy, except for retry and deletion, which do not come from the spec.
+    pub policy: Policy,
+}
+
+/// Validates a spec and derives policy and templates from it. `operators_grace` is added to the timeout of
+/// the operators.
+///
+/// # Errors
+/// Returns every violated rule.
+pub fn resolve_spec(
+    upgrade: &Upgrade,
+    flags: &WorkFlags,
+    operators_grace: TimeDelta,
+) -> Result<ResolvedSpec, Vec<SpecViolation>> {
+    let violation = |message: String| {
+        vec![SpecViolation {
+            field: "spec".to_owned(),
+            message,
+        }]
+    };
+    let unread = |error: &str| violation(format!("cannot be read: {error}"));
+    let mut spec = match &upgrade.spec {
+        Lenient::Good(spec) => spec.parse().map_err(|error| unread(&error))?,
+        Lenient::Absent => return Err(violation("must be set".to_owned())),
+        Lenient::Broken(error) => return Err(unread(error)),
+    };
+    if upgrade.has_too_many_finalizers() {
+        return Err(vec![SpecViolation {
+            field: "metadata.finalizers".to_owned(),
+            message: format!("may be at most {MAX_FINALIZERS}; remove those that are no longer needed"),
+        }]);
+    }
+    let name = upgrade.metadata.name.as_deref().unwrap_or_default();
+    let violations = validate::validate(name, &spec);
+    if !violations.is_empty() {
+        return Err(bounded(violations));
+    }
+    let strategy = &spec.upgrade_strategy;
+    let unreadable = |field: &str| violation(format!("upgradeStrategy.{field} cannot be read"));
+    let templates = Templates::new(&spec, flags);
+    (spec.pre_upgrade_action, spec.post_upgrade_action) = (None, None);
+    let policy = Policy {
+        revision: Arc::from(templates.revision()),
+        steps: Step::ALL.map(|step| templates.step_hash(step).map(Arc::from)),
+        retry: None,
+        hold: spec.paused.then_some(Hold::Paused),
+        deleting: false,
+        max_concurrency: parse_limit(&strategy.max_concurrency, 1)
+            .ok_or_else(|| unreadable("maxConcurrency"))?,
+        max_failures: strategy
+            .max_failures
+            .as_ref()
+            .and_then(|value| parse_limit(value, 0)),
+        min_success_time: strategy.min_success_time.as_deref().and_then(parse_duration),
+        cluster_timeout: parse_duration(&strategy.cluster_upgrade_timeout)
+            .ok_or_else(|| unreadable("clusterUpgradeTimeout"))?,
+        operators_timeout: parse_duration(&strategy.operators_upgrade_timeout)
+            .ok_or_else(|| unreadable("operatorsUpgradeTimeout"))?
+            + JOB_DEADLINE_MARGIN
+            + operators_grace,
+        canaries: strategy.canary_clusters.is_some(),
+        clock_trusted: true,
+        target: Arc::from(
+            spec.cluster_version
+                .as_ref()
+                .map_or("", |target| target.version.as_str()),
+        ),
+        allow_downgrade: spec
+            .cluster_version
+            .as_ref()
+            .is_some_and(|target| target.allow_downgrade),
+    };
+    Ok(ResolvedSpec {
+        generation: upgrade.metadata.generation.unwrap_or(0),
+        fields: spec,
+        templates,
+        policy,
+    })
+}
+
+/// The first violations, with texts of limited length, because they quote the author's input.
+fn bounded(mut violations: Vec<SpecViolation>) -> Vec<SpecViolation> {
+    let left_out = violations.len().saturating_sub(MAX_VIOLATIONS);
+    violations.truncate(MAX_VIOLATIONS);
+    for text in violations
+        .iter_mut()
+        .flat_map(|violation| [&mut violation.field, &mut violation.message])
+        .filter(|text| text.len() > MAX_VIOLATION_BYTES)
+    {
+        let end = (0..=MAX_VIOLATION_BYTES)
+            .rev()
+            .find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or(0));
+        text.push('\u{2026}');
+        text.shrink_to_fit();
+    }
+    if left_out > 0 {
+        violations.push(SpecViolation {
+            field: "spec".to_owned(),
+            message: format!("{left_out} more rules are violated; kubectl mcu lint shows them all"),
+        });
+    }
+    violations.shrink_to_fit();
+    violations
+}
+
+/// The retry token to process: the annotation's value if it has not been observed yet. A value that is too
+/// long, or cannot be written by server-side apply, is replaced by its beginning and its hash, because works,
+/// rows and the status contain it.
+#[must_use]
+pub fn pending_retry(upgrade: &Upgrade, observed: Option<&str>) -> Option<Arc<str>> {
+    let value = upgrade
+        .metadata
+        .annotations
+        .as_ref()?
+        .get(ANNOTATION_RETRY_FAILED)?;
+    let token = if value.len() > MAX_RETRY_BYTES || value.chars().any(is_not_yaml) {
+        let plain = value.chars().filter(|char| !is_not_yaml(*char));
+        let start = plain.take(MAX_RETRY_BYTES / 4).collect::<String>();
+        let hash = Sha256::digest(value)
+            .iter()
+            .take(8)
+            .fold(0, |hash: u64, byte| hash << 8 | u64::from(*byte));
+        format!("{start}-{hash:016x}")
+    } else {
+        value.clone()
+    };
+    (!token.is_empty() && observed != Some(token.as_str())).then(|| Arc::from(token))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,299 @@
+//! The rehearsal of an upgrade is compared with the real controller: the same fleet is rehearsed from the lists of the hub, and
+//! then upgraded in virtual time. Given the durations that the simulated clusters really needed, the order of starts must be the
+//! same, and every end must be within one percent and a minute.
+
+// clippy knows tests by their functions only, not the helpers of a test crate
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::report::{Phase, ReportRow, Stage};
+use chrono::{DateTime, TimeDelta, Utc};
+use hub_sim::{Hub, Service};
+use kube::Client;
+use resolve::lists::{HubLists, ListKind, ListedPage};
+use resolve::snapshot::{ControllerSettings, PlannerInput, Snapshot};
+use rollout::Step;
+use rollout::forecast::{Forecast, Options as ForecastOptions, Run, forecast};
+use serde_json::{Value, json};
+use simulation::fault::Faults;
+use simulation::options::Options;
+use simulation::replica::Replica;
+use simulation::time::VirtualClock;
+use simulation::trace::Trace;
+use simulation::wire::{Network, Wire};
+use simulation::world::{Admin, TEAM, UPGRADE, cluster};
+use spoke_sim::{Agents, Pace};
+
+/// A cluster needs this long for its update, a quarter more or less.
+const UPDATE: Duration = Duration::from_mins(50);
+const JITTER: f64 = 0.25;
+
+/// What is upgraded.
+#[derive(Clone, Copy)]
+struct World {
+    seed: u64,
+    clusters: u64,
+    canaries: u64,
+    max_concurrency: u64,
+    soak_minutes: u64,
+}
+
+impl World {
+    fn upgrade(self) -> Value {
+        let selector = |names: Vec<String>| json!({"matchExpressions": [{"key": "name", "operator": "In", "values": names}]});
+        let names = |count: u64| (0..count).map(cluster).collect();
+        let mut strategy = json!({
+            "maxConcurrency": self.max_concurrency,
+            "clusterUpgradeTimeout": "3h",
+            "minSuccessTime": format!("{}m", self.soak_minutes),
+        });
+        if self.canaries > 0 {
+            strategy["canaryClusters"] = json!({"clusterSelector": selector(names(self.canaries))});
+        }
+        json!({
+            "apiVersion": "cluster.open-cluster-management.io/v1beta1",
+            "kind": "ManagedClustersUpgrade",
+            "metadata": {"name": UPGRADE, "namespace": TEAM},
+            "spec": {
+                "clusterSelector": selector(names(self.clusters)),
+                "clusterVersion": {"channel": "stable-4.14", "version": "4.14.12"},
+                "upgradeStrategy": strategy,
+            },
+        })
+    }
+
+    fn options(self) -> Options {
+        Options {
+            seed: self.seed,
+            clusters: self.clusters,
+            canaries: self.canaries,
+            max_concurrency: self.max_concurrency,
+            soak_seconds: self.soak_minutes * 60,
+            actions: false,
+            replicas: 1,
+            update_seconds: UPDATE.as_secs(),
+            max_latency_millis: 20,
+            chaos_seconds: 0,
+            rates: Vec::new(),
+        }
+    }
+}
+
+/// What a world was before, in the middle and after its upgrade.
+struct Course {
+    /// When the upgrade was created, and what the planner would see then.
+    before: (DateTime<Utc>, PlannerInput),
+    /// The same in the middle of the upgrade.
+    middle: (DateTime<Utc>, PlannerInput),
+    /// The rows at the end.
+    rows: BTreeMap<String, ReportRow>,
+}
+
+/// Upgrades a world with the real controller.
+fn play(world: World) -> Course {
+    fastrand::seed(world.seed);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let course = runtime.block_on(upgrade(world));
+    runtime.shutdown_background();
+    course
+}
+
+async fn upgrade(world: World) -> Course {
+    let clock = VirtualClock::start();
+    let options = Arc::new(world.options());
+    let hub = Hub::new(hub_sim::Options {
+        seed: world.seed,
+        history: 2_000,
+        clock: Arc::new(move || clock.wall()),
+        managed_fields: false,
+    });
+    tokio::spawn(hub.clone().keep_collecting_garbage());
+    let network = Network::new(&options, &Faults::Only([].into()), clock, &Trace::default());
+    let client = |name: &str| Client::new(Wire::new(&network, Service::new(&hub, name), name), "default");
+    let admin = Admin::new(client("admin"));
+    admin.make_fleet(&options).await.unwrap();
+    let pace = Pace {
+        jitter: JITTER,
+        ..Pace::exact(UPDATE)
+    };
+    let agents = Agents::builder(client("agents"))
+        .clock(move || clock.wall())
+        .pace(pace)
+        .seed(world.seed)
+        .start()
+        .await
+        .unwrap();
+    let collection =
+        format!("/apis/cluster.open-cluster-management.io/v1beta1/namespaces/{TEAM}/managedclustersupgrades");
+    admin.create(&collection, &world.upgrade()).await.unwrap();
+    let reader = client("reader");
+    let before = (clock.wall(), read(&reader, clock.wall()).await);
+    let wire = Wire::new(&network, Service::new(&hub, "r0"), "r0");
+    let replica = Replica::start(wire, "replica-0", clock, world.seed).unwrap();
+    let mut middle = None;
+    for _ in 0..1_000 {
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        let status = hub.read(|state| {
+            let upgrades = state.objects_of("cluster.open-cluster-management.io", "managedclustersupgrades");
+            upgrades.and_then(|all| all.get(&format!("{TEAM}/{UPGRADE}")).map(|one| one.value()))
+        });
+        let status = status.unwrap_or_default()["status"].clone();
+        let complete = status["clustersSummery"]["complete"].as_u64().unwrap_or_default();
+        if middle.is_none() && complete >= world.clusters / 2 {
+            middle = Some((clock.wall(), read(&reader, clock.wall()).await));
+        }
+        if status["state"] == "Complete" {
+            break;
+        }
+    }
+    let rows = lists(&reader).await.reports;
+    let rows = rows.iter().flat_map(|report| report.rows.good());
+    let rows = rows.map(|row| (row.cluster.clone(), row.clone())).collect();
+    drop((agents, replica));
+    Course {
+        before,
+        middle: middle.unwrap(),
+        rows,
+    }
+}
+
+/// Reads the lists of the hub, as `kubectl mcu rehearse` does.
+async fn lists(client: &Client) -> HubLists {
+    let mut lists = HubLists::default();
+    for kind in ListKind::ALL {
+        let selector = kind
+            .label()
+            .map_or_else(String::new, |label| format!("?labelSelector={label}"));
+        let request = http::Request::get(format!("{}{selector}", kind.path())).body(Vec::new());
+        let text = client.request_text(request.unwrap()).await.unwrap();
+        lists.add(kind, &ListedPage::read(&text).unwrap());
+    }
+    lists
+}
+
+async fn read(client: &Client, now: DateTime<Utc>) -> PlannerInput {
+    let mut snapshot = Snapshot::new(lists(client).await, ControllerSettings::default(), now);
+    let uid = snapshot.uid_of(TEAM, UPGRADE).unwrap().to_owned();
+    snapshot.planner_input(&uid).unwrap()
+}
+
+fn platform(row: &ReportRow) -> (DateTime<Utc>, DateTime<Utc>) {
+    let step = row
+        .steps
+        .iter()
+        .find(|step| step.name == Stage::Platform)
+        .unwrap();
+    (step.started_at, step.finished_at.unwrap())
+}
+
+/// Rehearses with the durations that the clusters really needed.
+fn rehearse((now, input): &(DateTime<Utc>, PlannerInput), rows: &BTreeMap<String, ReportRow>) -> Forecast {
+    let run = |cluster: &str, _: Step| {
+        let (started, finished) = platform(&rows[cluster]);
+        Run {
+            takes: Some(finished - started),
+            fails: false,
+        }
+    };
+    let options = ForecastOptions {
+        resolution: TimeDelta::zero(),
+        reduced: true,
+    };
+    forecast(*now, &input.policy, input.fleet.clone(), options, &run).unwrap()
+}
+
+/// Names by the time at which the real controller started them, then by name.
+fn real_order(rows: &BTreeMap<String, ReportRow>, since: DateTime<Utc>) -> Vec<&str> {
+    let mut order: Vec<(DateTime<Utc>, &str)> = rows
+        .iter()
+        .map(|(name, row)| (platform(row).0, name.as_str()))
+        .filter(|(started, _)| *started >= since)
+        .collect();
+    order.sort_unstable();
+    order.into_iter().map(|(_, name)| name).collect()
+}
+
+/// Compares a rehearsal from this time on with what happened.
+fn compare(at: &(DateTime<Utc>, PlannerInput), rows: &BTreeMap<String, ReportRow>, what: &str) {
+    let forecast = rehearse(at, rows);
+    let began = at.0;
+    let order: Vec<&str> = forecast.starts.iter().map(|(_, name)| &**name).collect();
+    assert_eq!(order, real_order(rows, began), "{what}: order of starts");
+    assert!(forecast.outlook.complete, "{what}: {:?}", forecast.outlook);
+    let mut worst = TimeDelta::zero();
+    for cluster in &forecast.clusters {
+        let row = &rows[&*cluster.name];
+        assert_eq!((cluster.phase, row.phase), (Phase::Complete, Phase::Complete));
+        let Some(ended) = cluster.ended else {
+            assert!(row.since <= began, "{what}: {} moved", cluster.name);
+            continue;
+        };
+        let difference = (ended - row.since).abs();
+        let allowed = (row.since - began) / 100 + TimeDelta::minutes(1);
+        assert!(
+            difference <= allowed,
+            "{what}: {} ended at {}, and at {ended} in the rehearsal",
+            cluster.name,
+            row.since
+        );
+        worst = worst.max(difference);
+    }
+    println!(
+        "{what}: {} starts, {} h, largest difference {} s",
+        order.len(),
+        (forecast.end - began).num_hours(),
+        worst.num_seconds()
+    );
+}
+
+fn agree(world: World) {
+    let course = play(world);
+    let clusters = world.clusters;
+    assert_eq!(course.rows.len(), usize::try_from(clusters).unwrap());
+    compare(&course.before, &course.rows, &format!("{clusters} clusters"));
+    compare(
+        &course.middle,
+        &course.rows,
+        &format!("{clusters} clusters, from the middle"),
+    );
+}
+
+#[test]
+fn the_rehearsal_of_50_clusters_agrees_with_the_real_controller() {
+    agree(World {
+        seed: 1,
+        clusters: 50,
+        canaries: 2,
+        max_concurrency: 5,
+        soak_minutes: 10,
+    });
+}
+
+#[test]
+fn the_rehearsal_of_100_clusters_agrees_with_the_real_controller() {
+    agree(World {
+        seed: 2,
+        clusters: 100,
+        canaries: 3,
+        max_concurrency: 12,
+        soak_minutes: 30,
+    });
+}
+
+#[test]
+fn the_rehearsal_of_200_clusters_agrees_with_the_real_controller() {
+    agree(World {
+        seed: 3,
+        clusters: 200,
+        canaries: 0,
+        max_concurrency: 30,
+        soak_minutes: 0,
+    });
+}
