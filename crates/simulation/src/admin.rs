@@ -76,9 +76,13 @@ impl Admin {
     /// The hub refuses it.
     pub async fn create_with_status(&self, collection: &str, object: &Value) -> Result<()> {
         self.create(collection, object).await?;
-        let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        let name = object
+            .pointer("/metadata/name")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         let status = json!({"status": object.get("status")});
-        self.patch(&format!("{collection}/{name}/status"), &status).await?;
+        self.patch(&format!("{collection}/{name}/status"), &status)
+            .await?;
         Ok(())
     }
 
@@ -96,7 +100,8 @@ impl Admin {
     /// # Errors
     /// The hub refuses it, for example because it does not exist.
     pub async fn delete(&self, path: &str) -> Result<()> {
-        self.send(Method::DELETE, path, "application/json", &json!({})).await?;
+        self.send(Method::DELETE, path, "application/json", &json!({}))
+            .await?;
         Ok(())
     }
 }

@@ -64,7 +64,9 @@ fn work(work: &Value) -> String {
         let name = name.rsplit('/').next().unwrap_or_default();
         format!("{name}={} ", value.as_str().unwrap_or_default())
     });
-    let manifests = work.pointer("/status/resourceStatus/manifests").and_then(Value::as_array);
+    let manifests = work
+        .pointer("/status/resourceStatus/manifests")
+        .and_then(Value::as_array);
     let values = manifests
         .into_iter()
         .flatten()
@@ -72,5 +74,8 @@ fn work(work: &Value) -> String {
         .flatten()
         .filter(|value| matches!(text(value, "/name"), "version" | "state" | "JobSucceeded"))
         .map(|value| format!("{}={} ", text(value, "/name"), text(value, "/fieldValue/string")));
-    notes.filter(|note| !note.contains("checks")).chain(values).collect()
+    notes
+        .filter(|note| !note.contains("checks"))
+        .chain(values)
+        .collect()
 }

@@ -50,12 +50,23 @@ impl Machines {
 
     fn start(&mut self, at: usize) -> Result<()> {
         self.starts += 1;
-        let Some(machine) = self.machines.get_mut(at) else { return Ok(()) };
+        let Some(machine) = self.machines.get_mut(at) else {
+            return Ok(());
+        };
         let identity = format!("{}-{}", machine.name, self.starts);
-        let seed = Choices::new(self.network.ground.options.seed).of(&identity, 0).bits();
+        let seed = Choices::new(self.network.ground.options.seed)
+            .of(&identity, 0)
+            .bits();
         self.network.note(&format!("{identity} starts"));
         let is_newer = self.is_updated || (self.network.ground.options.newer_build && at == 1);
-        let wire = Wire::new(&self.network, &self.hub, Role::Controller, &machine.name, &identity).newer(is_newer);
+        let wire = Wire::new(
+            &self.network,
+            &self.hub,
+            Role::Controller,
+            &machine.name,
+            &identity,
+        )
+        .newer(is_newer);
         let replica = Replica::start(wire, &identity, &machine.clock, seed)?;
         machine.replica = Some(replica);
         Ok(())
@@ -132,7 +143,9 @@ impl Machines {
             self.restart_all()?;
         }
         for at in 0..self.machines.len() {
-            let Some(name) = self.machines.get(at).map(|machine| machine.name.clone()) else { continue };
+            let Some(name) = self.machines.get(at).map(|machine| machine.name.clone()) else {
+                continue;
+            };
             if self.network.strikes(Fault::Kill, &name, second) {
                 self.restart(at)?;
                 tokio::task::yield_now().await;
@@ -141,14 +154,18 @@ impl Machines {
                 if self.network.strikes(fault, &name, second) {
                     let time = self.network.choice("for", &name, second).between(3, 60);
                     let until = self.network.ground.clock.elapsed() + Duration::from_secs(time);
-                    self.network.note(&format!("{} {name} for {time} s", fault.as_str()));
+                    self.network
+                        .note(&format!("{} {name} for {time} s", fault.as_str()));
                     self.network.last(fault, &name, until);
                 }
             }
             if self.network.strikes(Fault::ClockJump, &name, second) {
                 let choice = self.network.choice("jump", &name, second);
-                let seconds = choice.pick(&[0, 5, -5, 25, -25, 45, -45, 300, -300]).unwrap_or_default();
-                self.network.note(&format!("the clock of {name} is ahead by {seconds} s"));
+                let seconds = choice
+                    .pick(&[0, 5, -5, 25, -25, 45, -45, 300, -300])
+                    .unwrap_or_default();
+                self.network
+                    .note(&format!("the clock of {name} is ahead by {seconds} s"));
                 if let Some(machine) = self.machines.get(at) {
                     machine.clock.set(seconds);
                 }

@@ -121,7 +121,10 @@ impl Mutation {
             Self::BlindToCanaries => Some(("\"canaryClusters\"", "\"strangeClusters\"")),
             Self::BlindToPause => Some(("\"paused\":true", "\"paused\":false")),
             Self::BlindToFailures => Some(("\"maxFailures\":0", "\"maxFailures\":9")),
-            Self::BlindToTime => Some(("\"clusterUpgradeTimeout\":\"240s\"", "\"clusterUpgradeTimeout\":\"10s\"")),
+            Self::BlindToTime => Some((
+                "\"clusterUpgradeTimeout\":\"240s\"",
+                "\"clusterUpgradeTimeout\":\"10s\"",
+            )),
             Self::BlindToVersion => Some(("\"value\":\"4.14.12\"", "\"value\":\"4.14.1\"")),
             _ => None,
         }
@@ -137,15 +140,22 @@ impl Mutation {
             }
             Self::SilentStall if seen.path.ends_with("/status") => {
                 let mut status = seen.value();
-                let conditions = status.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
-                for condition in conditions.into_iter().flatten().filter(|one| one["type"] == "Stalled") {
+                let conditions = status
+                    .pointer_mut("/status/conditions")
+                    .and_then(Value::as_array_mut);
+                for condition in conditions
+                    .into_iter()
+                    .flatten()
+                    .filter(|one| one["type"] == "Stalled")
+                {
                     condition["status"] = "False".into();
                 }
                 Some(status.to_string())
             }
-            Self::RefusedPlan if seen.is("POST", "/events") => {
-                Some(seen.body.replace("\"reason\":\"Started\"", "\"reason\":\"PlanRefused\""))
-            }
+            Self::RefusedPlan if seen.is("POST", "/events") => Some(
+                seen.body
+                    .replace("\"reason\":\"Started\"", "\"reason\":\"PlanRefused\""),
+            ),
             Self::TakeAway if seen.is("POST", "/manifestworks") => {
                 let mut work = seen.value();
                 work.get_mut("spec")?.as_object_mut()?.remove("deleteOption");
@@ -170,7 +180,10 @@ impl Mutation {
             Self::DeleteAtOnce if is_start => {
                 let work = seen.value();
                 let cluster = seen.path.split('/').nth(5).unwrap_or_default();
-                let name = work.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+                let name = work
+                    .pointer("/metadata/name")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default();
                 vec![("DELETE", format!("{}/{name}", works_of(cluster)), JSON, json!({}))]
             }
             Self::StartOutsider if is_start => {
@@ -192,15 +205,25 @@ impl Mutation {
             }
             Self::OldRows if seen.is("PATCH", "upgradereports") => {
                 let mut old = first.and_then(|text| serde_json::from_str::<Value>(text).ok());
-                let meta = old.as_mut().and_then(|old| old.get_mut("metadata")?.as_object_mut());
+                let meta = old
+                    .as_mut()
+                    .and_then(|old| old.get_mut("metadata")?.as_object_mut());
                 meta.map(|meta| meta.remove("resourceVersion"));
-                let path = format!("{}/{UPGRADE}-report-1?fieldManager=mcu-controller&force=true", reports_of(TEAM));
+                let path = format!(
+                    "{}/{UPGRADE}-report-1?fieldManager=mcu-controller&force=true",
+                    reports_of(TEAM)
+                );
                 old.map(|old| ("PATCH", path, APPLY, old)).into_iter().collect()
             }
             Self::WriteAlways if seen.is("GET", "/leases") => vec![touch(&format!("{identity} {count}"))],
             Self::Storm if seen.path.ends_with("/status") => {
                 let status = serde_json::from_str(seen.body).unwrap_or_default();
-                let extra: Extra = ("PATCH", format!("{}?fieldManager=mcu-controller&force=true", seen.path), APPLY, status);
+                let extra: Extra = (
+                    "PATCH",
+                    format!("{}?fieldManager=mcu-controller&force=true", seen.path),
+                    APPLY,
+                    status,
+                );
                 vec![extra; 80]
             }
             Self::NeverQuiet if seen.is("PUT", "/leases") => vec![touch(&count.to_string())],

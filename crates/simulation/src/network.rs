@@ -200,7 +200,9 @@ impl Network {
         let (group, _, _) = (parts.next()?, parts.next()?, parts.next()?);
         let (namespace, plural, name) = (parts.next()?, parts.next()?, parts.next()?);
         hub.read(|state| {
-            let object = state.objects_of(group, plural)?.get(&format!("{namespace}/{name}"))?;
+            let object = state
+                .objects_of(group, plural)?
+                .get(&format!("{namespace}/{name}"))?;
             Some(object.uid.to_string())
         })
     }

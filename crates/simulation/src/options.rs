@@ -100,7 +100,11 @@ impl Options {
             max_failures: happens("maxFailures", 400).then(|| between("failures", 0, 2)),
             soak_seconds: if happens("soak", 333) { 20 } else { 0 },
             // Short enough for a cluster that is slow to run out of it, or out of the question.
-            timeout_seconds: if happens("timeout", 400) { 3 * update_seconds + 60 } else { 10_800 },
+            timeout_seconds: if happens("timeout", 400) {
+                3 * update_seconds + 60
+            } else {
+                10_800
+            },
             actions: happens("actions", 400),
             operators: happens("operators", 150),
             placement: happens("placement", 300),
@@ -149,11 +153,21 @@ impl Options {
 
 /// Which faults are on, and how often they happen: in some runs a few, in others many, so that each is also seen alone.
 fn rates(choices: Choices) -> Vec<(Fault, u64)> {
-    let share = choices.of("share of faults", 0).pick(&[60, 150, 350]).unwrap_or_default();
+    let share = choices
+        .of("share of faults", 0)
+        .pick(&[60, 150, 350])
+        .unwrap_or_default();
     let rate_of = |fault: &Fault| {
         let name = format!("rate of {}", fault.as_str());
         let rate = choices.of(&name, 1).pick(&[5, 20, 60, 150]).unwrap_or_default();
-        (*fault, if choices.of(&name, 0).happens(share) { rate } else { 0 })
+        (
+            *fault,
+            if choices.of(&name, 0).happens(share) {
+                rate
+            } else {
+                0
+            },
+        )
     };
     Fault::ALL.iter().map(rate_of).collect()
 }

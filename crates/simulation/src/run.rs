@@ -94,9 +94,16 @@ pub fn run_mutated(
 
 /// What a status says about those who wait.
 fn brief(upgrade: &serde_json::Value) -> String {
-    let waiting = upgrade.pointer("/status/waitingClusters").and_then(serde_json::Value::as_array);
+    let waiting = upgrade
+        .pointer("/status/waitingClusters")
+        .and_then(serde_json::Value::as_array);
     let waiting = waiting.into_iter().flatten().map(|one| {
-        let text = |name: &str| one.get(name).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+        let text = |name: &str| {
+            one.get(name)
+                .and_then(serde_json::Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
         format!(" {} {}({})", text("name"), text("phase"), text("reason"))
     });
     format!("{}{}", upgrade["status"]["state"], waiting.collect::<String>())
@@ -193,11 +200,15 @@ impl Run {
     /// Faults happen.
     async fn chaos(&mut self) -> Result<()> {
         let choices = Choices::new(self.options.seed);
-        let rival_at = choices.of("rival at", 0).between(1, self.options.chaos_seconds / 2);
+        let rival_at = choices
+            .of("rival at", 0)
+            .between(1, self.options.chaos_seconds / 2);
         for second in 0..self.options.chaos_seconds {
             self.machines.live_for(LOOK).await?;
             if self.options.rival && second == rival_at {
-                self.admin.create(&upgrades_of(TEAM), &new_upgrade(&self.options, RIVAL)).await?;
+                self.admin
+                    .create(&upgrades_of(TEAM), &new_upgrade(&self.options, RIVAL))
+                    .await?;
             }
             if second % 10 == 0 {
                 self.machines.disturb(second).await?;
@@ -250,7 +261,10 @@ impl Run {
             if self.clock.elapsed() > begin + bound {
                 let status = upgrade(&self.hub, open).map(|upgrade| brief(&upgrade));
                 self.oracle.check(Rule::Ends, false, || {
-                    format!("{open} is not complete {bound:?} after the last fault: {}", status.unwrap_or_default())
+                    format!(
+                        "{open} is not complete {bound:?} after the last fault: {}",
+                        status.unwrap_or_default()
+                    )
                 });
                 return Ok(());
             }
@@ -283,23 +297,31 @@ impl Run {
     fn told(&self, name: &'static str) {
         let Some(object) = self.object(name) else { return };
         let now = self.clock.elapsed();
-        if now < self.oracle.last_change().max(self.repaired) + STILL || self.oracle.is_under_way(&object.uid) {
+        if now < self.oracle.last_change().max(self.repaired) + STILL || self.oracle.is_under_way(&object.uid)
+        {
             return;
         }
         let value = object.value();
-        let conditions = value.pointer("/status/conditions").and_then(serde_json::Value::as_array);
+        let conditions = value
+            .pointer("/status/conditions")
+            .and_then(serde_json::Value::as_array);
         let tells = conditions.into_iter().flatten().any(|condition| {
             let is = |name: &str| condition.get("type").and_then(serde_json::Value::as_str) == Some(name);
-            condition.get("status").and_then(serde_json::Value::as_str) == Some("True") && (is("Stalled") || is("Ready"))
+            condition.get("status").and_then(serde_json::Value::as_str) == Some("True")
+                && (is("Stalled") || is("Ready"))
         });
         self.oracle.check(Rule::Told, tells, || {
-            format!("nothing of {name} has moved for {STILL:?}, and no condition says so: {}", brief(&value))
+            format!(
+                "nothing of {name} has moved for {STILL:?}, and no condition says so: {}",
+                brief(&value)
+            )
         });
     }
 
     fn object(&self, name: &str) -> Option<Arc<Object>> {
         self.hub.read(|state| {
-            let upgrades = state.objects_of("cluster.open-cluster-management.io", "managedclustersupgrades")?;
+            let upgrades =
+                state.objects_of("cluster.open-cluster-management.io", "managedclustersupgrades")?;
             upgrades.get(&format!("{TEAM}/{name}")).cloned()
         })
     }
@@ -323,9 +345,12 @@ impl Run {
         self.claim().await?;
         let faults = self.network.ground.trace.faults();
         let was_silent = faults.iter().any(|fault| fault.fault == Fault::WatchSilent);
-        self.machines.live_for(if was_silent { SETTLE_SILENT } else { SETTLE }).await?;
+        self.machines
+            .live_for(if was_silent { SETTLE_SILENT } else { SETTLE })
+            .await?;
         self.works_left();
-        self.still(Rule::Quiet, Duration::from_secs(self.options.quiet_seconds)).await?;
+        self.still(Rule::Quiet, Duration::from_secs(self.options.quiet_seconds))
+            .await?;
         if self.options.restart {
             self.machines.restart_all()?;
             self.still(Rule::Restart, RESTART).await?;
@@ -344,12 +369,17 @@ impl Run {
                 let works = state.objects_of("work.open-cluster-management.io", "manifestworks");
                 let works = works.into_iter().flat_map(hub_sim::Collection::objects);
                 let ours = works.filter(|work| {
-                    work.labels.iter().any(|(label, uid)| &**label == LABEL_MCU_UID && **uid == *object.uid)
+                    work.labels
+                        .iter()
+                        .any(|(label, uid)| &**label == LABEL_MCU_UID && **uid == *object.uid)
                 });
                 ours.map(|work| work.key.to_string()).collect()
             });
             self.oracle.check(Rule::Ends, left.is_empty(), || {
-                format!("{name} is complete, and these works are left: {}", left.join(", "))
+                format!(
+                    "{name} is complete, and these works are left: {}",
+                    left.join(", ")
+                )
             });
         }
     }
@@ -358,7 +388,9 @@ impl Run {
         let before = self.oracle.changes();
         self.machines.live_for(time).await?;
         let changes = self.oracle.changes() - before;
-        self.oracle.check(rule, changes == 0, || format!("{changes} changes after everything was over"));
+        self.oracle.check(rule, changes == 0, || {
+            format!("{changes} changes after everything was over")
+        });
         self.revive()
     }
 
@@ -366,7 +398,9 @@ impl Run {
     fn truth(&self) {
         for name in fleet(&self.options) {
             let version = self.agents.cluster_version(&name);
-            self.oracle.check(Rule::ClusterVersion, version.is_some(), || format!("{name} has no ClusterVersion"));
+            self.oracle.check(Rule::ClusterVersion, version.is_some(), || {
+                format!("{name} has no ClusterVersion")
+            });
         }
     }
 

@@ -18,8 +18,8 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 use crate::actor::{Role, Sender, sent_by};
-use crate::fault::Fault;
 use crate::admin::upgrades_of;
+use crate::fault::Fault;
 use crate::mutation::{Mutation, Seen};
 use crate::network::Network;
 use crate::oracle::Sent;
@@ -110,9 +110,17 @@ impl Wire {
     async fn letter(&self, request: Request<kube::client::Body>) -> Letter {
         let (parts, body) = request.into_parts();
         // The body is there already.
-        let mut body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+        let mut body = body
+            .collect()
+            .await
+            .map(http_body_util::Collected::to_bytes)
+            .unwrap_or_default();
         let query = parts.uri.query().unwrap_or_default();
-        let verb = if query.contains("watch=true") { "WATCH" } else { parts.method.as_str() };
+        let verb = if query.contains("watch=true") {
+            "WATCH"
+        } else {
+            parts.method.as_str()
+        };
         let name = format!("{} {verb} {}", self.client, parts.uri.path());
         if self.is_newer && name.contains("/managedclustersupgradereports") {
             body = Bytes::from(words::newer(&String::from_utf8_lossy(&body)));
@@ -139,7 +147,10 @@ impl Wire {
     async fn send(self, request: Request<kube::client::Body>) -> Result<Response<Body>, std::io::Error> {
         let mut letter = self.letter(request).await;
         let network = &self.network;
-        if let Some(body) = self.mutation().and_then(|mutation| mutation.writes(letter.seen())) {
+        if let Some(body) = self
+            .mutation()
+            .and_then(|mutation| mutation.writes(letter.seen()))
+        {
             letter.body = Bytes::from(body);
         }
         network.ground.trace.count_request();
@@ -182,7 +193,10 @@ impl Wire {
 
     /// What is wrong with the client, if it is the controller.
     fn mutation(&self) -> Option<Mutation> {
-        self.network.ground.mutation.filter(|_| self.role == Role::Controller)
+        self.network
+            .ground
+            .mutation
+            .filter(|_| self.role == Role::Controller)
     }
 
     fn reading(&self, letter: &Letter) -> Reading {
@@ -197,16 +211,26 @@ impl Wire {
     async fn add(&self, letter: &Letter) {
         let Some(mutation) = self.mutation() else { return };
         let seen = letter.seen();
-        let count = self.network.next(&format!("{} {} {}", self.identity, letter.verb, letter.path()));
+        let count = self
+            .network
+            .next(&format!("{} {} {}", self.identity, letter.verb, letter.path()));
         if letter.verb == "PATCH" && letter.is_about_reports() {
             self.network.keep(seen.body);
         }
         let first = self.network.kept();
         for (method, path, media_type, body) in mutation.adds(seen, first.as_deref(), &self.identity, count) {
-            let rival = self.network.uid_at(&self.hub, &format!("{}/{RIVAL}", upgrades_of(TEAM))).unwrap_or_default();
+            let rival = self
+                .network
+                .uid_at(&self.hub, &format!("{}/{RIVAL}", upgrades_of(TEAM)))
+                .unwrap_or_default();
             let body = body.to_string().replace(&format!("<{RIVAL}>"), &rival);
-            let request = Request::builder().method(method).uri(&path).header(CONTENT_TYPE, media_type);
-            let Ok(request) = request.body(Full::new(Bytes::from(body.clone()))) else { continue };
+            let request = Request::builder()
+                .method(method)
+                .uri(&path)
+                .header(CONTENT_TYPE, media_type);
+            let Ok(request) = request.body(Full::new(Bytes::from(body.clone()))) else {
+                continue;
+            };
             let path = path.split('?').next().unwrap_or_default();
             let met = self.network.uid_at(&self.hub, path);
             let sender = Sender {
@@ -233,7 +257,11 @@ impl Wire {
             return Err(reset());
         }
         if self.role == Role::Controller {
-            let hang = if letter.is_lease() { Fault::LeaseHang } else { Fault::Hang };
+            let hang = if letter.is_lease() {
+                Fault::LeaseHang
+            } else {
+                Fault::Hang
+            };
             if self.strikes(hang, letter) {
                 network.note(&format!("{} hangs", letter.name));
                 std::future::pending::<()>().await;
@@ -242,7 +270,9 @@ impl Wire {
         let is_ours = self.role == Role::Controller && letter.is_write() && !letter.is_lease();
         let is_forbidden = is_ours && network.lasts(Fault::Forbidden, &self.client);
         let may_conflict = is_ours && matches!(letter.verb.as_str(), "PATCH" | "DELETE" | "PUT");
-        let is_refused = self.mutation().is_some_and(|mutation| mutation.is_refused(letter.seen()));
+        let is_refused = self
+            .mutation()
+            .is_some_and(|mutation| mutation.is_refused(letter.seen()));
         let may_be_invalid = is_ours
             && matches!(letter.verb.as_str(), "POST" | "PATCH")
             && letter.path().contains("/manifestworks");
@@ -276,11 +306,19 @@ impl Wire {
             return;
         }
         let is_ours = self.role == Role::Controller;
-        let met = if is_ours && letter.is_write() { network.uid_at(&self.hub, letter.path()) } else { None };
+        let met = if is_ours && letter.is_write() {
+            network.uid_at(&self.hub, letter.path())
+        } else {
+            None
+        };
         let request = Request::from_parts(letter.parts.clone(), Full::new(letter.body.clone()));
         let response = sent_by(letter.sender.clone(), self.service.handle(request)).await;
         let code = response.status().as_u16();
-        network.note(&format!("{} {code}{}", letter.name, if is_late { " late" } else { "" }));
+        network.note(&format!(
+            "{} {code}{}",
+            letter.name,
+            if is_late { " late" } else { "" }
+        ));
         if is_ours {
             let sent = Sent {
                 verb: &letter.verb,
@@ -307,7 +345,13 @@ impl Wire {
     }
 
     /// The events of a watch, each with a latency, until a fault ends or silences it.
-    fn watch(self, response: Response<hub_sim::Body>, name: &str, count: u64, reading: Reading) -> Response<Body> {
+    fn watch(
+        self,
+        response: Response<hub_sim::Body>,
+        name: &str,
+        count: u64,
+        reading: Reading,
+    ) -> Response<Body> {
         let name = format!("{name} #{count}");
         response.map(|body| {
             let state = (body.into_data_stream().boxed(), 0_u64, self, name);
@@ -316,7 +360,8 @@ impl Wire {
                 let at = at + 1;
                 let network = &wire.network;
                 if wire.role != Role::People {
-                    let is_cut_off = wire.role == Role::Controller && network.lasts(Fault::Partition, &wire.client);
+                    let is_cut_off =
+                        wire.role == Role::Controller && network.lasts(Fault::Partition, &wire.client);
                     if is_cut_off || network.strikes(Fault::WatchSilent, &name, at) {
                         network.note(&format!("{name} is silent"));
                         std::future::pending::<()>().await;
@@ -365,7 +410,11 @@ impl Reading {
             return response.map(plain);
         }
         let (parts, body) = response.into_parts();
-        let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+        let bytes = body
+            .collect()
+            .await
+            .map(http_body_util::Collected::to_bytes)
+            .unwrap_or_default();
         Response::from_parts(parts, whole(self.read(bytes)))
     }
 }

@@ -22,11 +22,15 @@ pub fn old(word: &str) -> &str {
 /// The JSON of reports with the words of the newer build.
 #[must_use]
 pub fn newer(json: &str) -> String {
-    WORDS.iter().fold(json.to_owned(), |json, (old, new)| json.replace(old, new))
+    WORDS
+        .iter()
+        .fold(json.to_owned(), |json, (old, new)| json.replace(old, new))
 }
 
 /// The JSON of reports with the words of the older build.
 #[must_use]
 pub fn older(json: &str) -> String {
-    WORDS.iter().fold(json.to_owned(), |json, (old, new)| json.replace(new, old))
+    WORDS
+        .iter()
+        .fold(json.to_owned(), |json, (old, new)| json.replace(new, old))
 }

@@ -53,7 +53,9 @@ pub async fn make_fleet(admin: &Admin, options: &Options) -> Result<()> {
         let object = json!({
             "apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSet", "metadata": {"name": set},
         });
-        admin.create(&format!("{CLUSTERS}/v1beta2/managedclustersets"), &object).await?;
+        admin
+            .create(&format!("{CLUSTERS}/v1beta2/managedclustersets"), &object)
+            .await?;
     }
     let binding = json!({
         "apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
@@ -102,7 +104,9 @@ pub async fn make_cluster(admin: &Admin, name: &str, set: &str, version: &str) -
         "spec": {"hubAcceptsClient": true},
         "status": {"clusterClaims": claims(&id, version), "conditions": conditions},
     });
-    admin.create_with_status(&format!("{CLUSTERS}/v1/managedclusters"), &object).await
+    admin
+        .create_with_status(&format!("{CLUSTERS}/v1/managedclusters"), &object)
+        .await
 }
 
 /// The claims of a cluster.
@@ -121,7 +125,10 @@ async fn make_placement(admin: &Admin, options: &Options) -> Result<()> {
         "metadata": {"name": PLACEMENT, "namespace": TEAM}, "spec": {},
     });
     let made = admin
-        .create(&format!("{CLUSTERS}/v1beta1/namespaces/{TEAM}/placements"), &placement)
+        .create(
+            &format!("{CLUSTERS}/v1beta1/namespaces/{TEAM}/placements"),
+            &placement,
+        )
         .await?;
     let owner = json!([{
         "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement", "name": PLACEMENT,
@@ -148,7 +155,10 @@ pub fn decision(name: &str, clusters: &[String]) -> Value {
 /// The decisions of a status.
 #[must_use]
 pub fn decided(clusters: &[String]) -> Value {
-    clusters.iter().map(|name| json!({"clusterName": name, "reason": ""})).collect()
+    clusters
+        .iter()
+        .map(|name| json!({"clusterName": name, "reason": ""}))
+        .collect()
 }
 
 /// A condition.

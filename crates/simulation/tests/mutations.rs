@@ -39,45 +39,80 @@ fn cases() -> Vec<(Mutation, Rule, Options, Vec<Occasion>)> {
     });
     vec![
         (M::BlindToConcurrency, Rule::Concurrency, plain.clone(), vec![]),
-        (M::BlindToCanaries, Rule::CanariesFirst, with(|options| {
-            options.canaries = 1;
-            options.max_concurrency = 3;
-        }), vec![]),
-        (M::BlindToPause, Rule::Paused, with(|options| options.chaos_seconds = 120), vec![at(Fault::Pause, "spring", 10)]),
-        (M::BlindToFailures, Rule::Budget, with(|options| {
-            options.max_failures = Some(0);
-            options.timeout_seconds = 90;
-            options.update_seconds = 200;
-            options.chaos_seconds = 200;
-        }), vec![]),
+        (
+            M::BlindToCanaries,
+            Rule::CanariesFirst,
+            with(|options| {
+                options.canaries = 1;
+                options.max_concurrency = 3;
+            }),
+            vec![],
+        ),
+        (
+            M::BlindToPause,
+            Rule::Paused,
+            with(|options| options.chaos_seconds = 120),
+            vec![at(Fault::Pause, "spring", 10)],
+        ),
+        (
+            M::BlindToFailures,
+            Rule::Budget,
+            with(|options| {
+                options.max_failures = Some(0);
+                options.timeout_seconds = 90;
+                options.update_seconds = 200;
+                options.chaos_seconds = 200;
+            }),
+            vec![],
+        ),
         (M::BlindToTime, Rule::Deadline, short, vec![]),
-        (M::BlindToVersion, Rule::Downgrade, with(|options| {
-            options.clusters = 2;
-            options.rival = true;
-            options.rival_version = 11;
-            options.update_seconds = 5;
-            options.chaos_seconds = 600;
-            // The second upgrade comes when the first one is long over.
-            let late = |seed: &u64| Choices::new(*seed).of("rival at", 0).between(1, 300) > 200;
-            options.seed = (0..).find(late).unwrap();
-        }), vec![]),
+        (
+            M::BlindToVersion,
+            Rule::Downgrade,
+            with(|options| {
+                options.clusters = 2;
+                options.rival = true;
+                options.rival_version = 11;
+                options.update_seconds = 5;
+                options.chaos_seconds = 600;
+                // The second upgrade comes when the first one is long over.
+                let late = |seed: &u64| Choices::new(*seed).of("rival at", 0).between(1, 300) > 200;
+                options.seed = (0..).find(late).unwrap();
+            }),
+            vec![],
+        ),
         (M::DeleteAtOnce, Rule::RowFirst, plain.clone(), vec![]),
         (M::DeleteAtOnce, Rule::Once, plain.clone(), vec![]),
         (M::DeleteAtOnce, Rule::Target, plain.clone(), vec![]),
         (M::Unconditional, Rule::Target, plain.clone(), vec![]),
         (M::StartOutsider, Rule::Selected, plain.clone(), vec![]),
         (M::TakeOver, Rule::Exclusive, rival, vec![]),
-        (M::DeleteForeign, Rule::Foreign, with(|options| options.chaos_seconds = 120), vec![at(Fault::Squat, "c02", 0)]),
+        (
+            M::DeleteForeign,
+            Rule::Foreign,
+            with(|options| options.chaos_seconds = 120),
+            vec![at(Fault::Squat, "c02", 0)],
+        ),
         (M::OldRows, Rule::Rows, plain.clone(), vec![]),
         (M::MissingCondition, Rule::Conditions, plain.clone(), vec![]),
-        (M::WriteAlways, Rule::OneWriter, with(|options| options.replicas = 2), vec![]),
+        (
+            M::WriteAlways,
+            Rule::OneWriter,
+            with(|options| options.replicas = 2),
+            vec![],
+        ),
         (M::Storm, Rule::Storm, plain.clone(), vec![]),
         (M::SilentStall, Rule::Told, plain.clone(), vec![]),
         (M::SilentStall, Rule::Ends, plain.clone(), vec![]),
         (M::RefusedPlan, Rule::Internal, plain.clone(), vec![]),
         (M::TakeAway, Rule::ClusterVersion, plain.clone(), vec![]),
         (M::NeverQuiet, Rule::Quiet, plain.clone(), vec![]),
-        (M::WriteAtStart, Rule::Restart, with(|options| options.restart = true), vec![]),
+        (
+            M::WriteAtStart,
+            Rule::Restart,
+            with(|options| options.restart = true),
+            vec![],
+        ),
         (M::End, Rule::Ended, actions, vec![]),
     ]
 }
@@ -87,7 +122,11 @@ fn only(faults: &[Occasion]) -> Faults {
 }
 
 fn violated(outcome: &Outcome) -> BTreeSet<Rule> {
-    outcome.violations.iter().map(|violation| violation.rule).collect()
+    outcome
+        .violations
+        .iter()
+        .map(|violation| violation.rule)
+        .collect()
 }
 
 #[test]
@@ -102,7 +141,10 @@ fn a_broken_controller_violates_the_rule_that_it_breaks() {
         );
         let broken = run_mutated(&options, &only(&faults), Trace::default(), Some(mutation)).unwrap();
         if !violated(&broken).contains(&rule) {
-            missed.push(format!("{mutation:?} does not violate {rule:?} but {:?}", violated(&broken)));
+            missed.push(format!(
+                "{mutation:?} does not violate {rule:?} but {:?}",
+                violated(&broken)
+            ));
         }
     }
     assert!(missed.is_empty(), "{}", missed.join("\n"));

@@ -11,10 +11,17 @@ use simulation::trace::Trace;
 
 fn stories() -> Vec<(PathBuf, Story)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("stories");
-    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    let mut paths: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|one| one == "json")).collect();
+    let files = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> = files
+        .filter(|path| path.extension().is_some_and(|one| one == "json"))
+        .collect();
     paths.sort();
-    paths.into_iter().map(|path| (path.clone(), Story::read(&path).unwrap())).collect()
+    paths
+        .into_iter()
+        .map(|path| (path.clone(), Story::read(&path).unwrap()))
+        .collect()
 }
 
 /// A story whose faults do not happen, or whose rule is not tried, would prove nothing.

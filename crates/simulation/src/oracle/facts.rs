@@ -128,8 +128,15 @@ impl Upgrade {
     pub fn in_force(&self, at: Duration) -> impl Iterator<Item = &Generation> {
         let told = self.acknowledged.iter().filter(|(since, _)| *since <= at);
         let told = told.map(|(_, number)| *number).max().unwrap_or_default();
-        let least = self.generations.iter().map(|one| one.number).filter(|number| *number <= told).max();
-        self.generations.iter().filter(move |one| one.number >= least.unwrap_or_default())
+        let least = self
+            .generations
+            .iter()
+            .map(|one| one.number)
+            .filter(|number| *number <= told)
+            .max();
+        self.generations
+            .iter()
+            .filter(move |one| one.number >= least.unwrap_or_default())
     }
 }
 
@@ -235,7 +242,11 @@ impl Facts {
     pub fn select(&mut self) {
         for upgrade in self.upgrades.values_mut() {
             for (name, cluster) in &self.clusters {
-                let called = if cluster.name_label.is_empty() { name } else { &cluster.name_label };
+                let called = if cluster.name_label.is_empty() {
+                    name
+                } else {
+                    &cluster.name_label
+                };
                 if cluster.is_there && upgrade.selectors.iter().any(|names| names.contains(called)) {
                     upgrade.selected.insert(name.clone());
                 }

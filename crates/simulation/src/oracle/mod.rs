@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use hub_sim::{Change, Kind};
 
+use self::facts::Facts;
 pub use self::requests::Sent;
 pub use self::rule::{Rule, Violation};
-use self::facts::Facts;
 use crate::actor::{self, Sender};
 
 /// Follows a hub. Clones are the same oracle.
@@ -81,13 +81,23 @@ impl Oracle {
     /// Whether clusters of an upgrade are under way.
     #[must_use]
     pub fn is_under_way(&self, uid: &str) -> bool {
-        self.with(|facts| facts.upgrades.get(uid).is_some_and(|upgrade| !upgrade.flights.is_empty()))
+        self.with(|facts| {
+            facts
+                .upgrades
+                .get(uid)
+                .is_some_and(|upgrade| !upgrade.flights.is_empty())
+        })
     }
 
     /// Whether every cluster of an upgrade is complete or runs something newer.
     #[must_use]
     pub fn waits_for_ever(&self, uid: &str) -> bool {
-        self.with(|facts| facts.upgrades.get(uid).is_some_and(facts::Upgrade::waits_for_ever))
+        self.with(|facts| {
+            facts
+                .upgrades
+                .get(uid)
+                .is_some_and(facts::Upgrade::waits_for_ever)
+        })
     }
 
     /// The violations so far.

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use api::names::{ANNOTATION_RESUME_RESTORED, ANNOTATION_RETRY_FAILED, ANNOTATION_UPGRADE_UID, LABEL_PLACEMENT};
+use api::names::{
+    ANNOTATION_RESUME_RESTORED, ANNOTATION_RETRY_FAILED, ANNOTATION_UPGRADE_UID, LABEL_PLACEMENT,
+};
 use hub_sim::{Change, ChangeKind};
 use serde_json::Value;
 
@@ -15,13 +17,23 @@ const CONDITIONS: [&str; 8] = api::conditions::TYPES;
 
 fn names_in(selector: Option<&Value>) -> BTreeSet<String> {
     let expressions = selector.and_then(|selector| selector.pointer("/matchExpressions")?.as_array());
-    let values = expressions.into_iter().flatten().filter_map(|one| one.get("values")?.as_array());
-    values.flatten().filter_map(Value::as_str).map(ToOwned::to_owned).collect()
+    let values = expressions
+        .into_iter()
+        .flatten()
+        .filter_map(|one| one.get("values")?.as_array());
+    values
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(ToOwned::to_owned)
+        .collect()
 }
 
 /// Reads `90s`, `3m` or `3h`.
 fn duration(text: &str) -> Duration {
-    let number = |unit: &str| text.strip_suffix(unit).and_then(|number| number.parse::<u64>().ok());
+    let number = |unit: &str| {
+        text.strip_suffix(unit)
+            .and_then(|number| number.parse::<u64>().ok())
+    };
     match (number("s"), number("m"), number("h")) {
         (Some(seconds), _, _) => Duration::from_secs(seconds),
         (_, Some(minutes), _) => Duration::from_mins(minutes),
@@ -33,10 +45,17 @@ fn duration(text: &str) -> Duration {
 impl Generation {
     fn of(value: &Value) -> Self {
         let spec = value.get("spec").unwrap_or(&Value::Null);
-        let number = |pointer: &str| spec.pointer(pointer).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
+        let number = |pointer: &str| {
+            spec.pointer(pointer)
+                .and_then(Value::as_u64)
+                .and_then(|n| usize::try_from(n).ok())
+        };
         let flag = |pointer: &str| spec.pointer(pointer).and_then(Value::as_bool).unwrap_or_default();
         Self {
-            number: value.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default(),
+            number: value
+                .pointer("/metadata/generation")
+                .and_then(Value::as_i64)
+                .unwrap_or_default(),
             max_concurrency: number("/upgradeStrategy/maxConcurrency").unwrap_or(10),
             // The only invalid spec of a run names one manifest twice.
             is_shut: flag("/paused") || is_invalid(spec),
@@ -53,14 +72,23 @@ impl Generation {
 
 fn note<'a>(value: &'a Value, name: &str) -> &'a str {
     let notes = value.pointer("/metadata/annotations");
-    notes.and_then(|notes| notes.get(name)).and_then(Value::as_str).unwrap_or_default()
+    notes
+        .and_then(|notes| notes.get(name))
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// Whether one of the actions names a manifest twice.
 fn is_invalid(spec: &Value) -> bool {
     ["preUpgradeAction", "postUpgradeAction"].iter().any(|action| {
-        let manifests = spec.pointer(&format!("/{action}/manifestWork/workload/manifests")).and_then(Value::as_array);
-        let names: Vec<&str> = manifests.into_iter().flatten().map(|one| text(one, "/metadata/name")).collect();
+        let manifests = spec
+            .pointer(&format!("/{action}/manifestWork/workload/manifests"))
+            .and_then(Value::as_array);
+        let names: Vec<&str> = manifests
+            .into_iter()
+            .flatten()
+            .map(|one| text(one, "/metadata/name"))
+            .collect();
         names.iter().collect::<BTreeSet<_>>().len() < names.len()
     })
 }
@@ -77,12 +105,20 @@ impl Facts {
             upgrade.flights.clear();
         }
         let spec = Generation::of(&value);
-        if upgrade.generations.last().is_none_or(|last| last.number != spec.number) {
+        if upgrade
+            .generations
+            .last()
+            .is_none_or(|last| last.number != spec.number)
+        {
             let selector = value.pointer("/spec/clusterSelector");
             upgrade.selectors.push(&names_in(selector) | &spec.canaries);
             let placement = text(&value, "/spec/placement/0/name");
             let namespace = object.namespace();
-            upgrade.placement = if placement.is_empty() { String::new() } else { format!("{namespace}/{placement}") };
+            upgrade.placement = if placement.is_empty() {
+                String::new()
+            } else {
+                format!("{namespace}/{placement}")
+            };
             upgrade.generations.push(spec);
         }
         let retry = note(&value, ANNOTATION_RETRY_FAILED);
@@ -94,8 +130,15 @@ impl Facts {
         upgrade.is_held = !lived.is_empty()
             && lived != &*object.uid
             && note(&value, ANNOTATION_RESUME_RESTORED) != &*object.uid;
-        let told = value.pointer("/status/observedGeneration").and_then(Value::as_i64).unwrap_or_default();
-        if upgrade.acknowledged.last().is_none_or(|(_, before)| told > *before) {
+        let told = value
+            .pointer("/status/observedGeneration")
+            .and_then(Value::as_i64)
+            .unwrap_or_default();
+        if upgrade
+            .acknowledged
+            .last()
+            .is_none_or(|(_, before)| told > *before)
+        {
             upgrade.acknowledged.push((now, told));
         }
         self.select();
@@ -107,16 +150,23 @@ impl Facts {
     /// Transition times move when a status flips, and only then.
     fn conditions(&mut self, uid: &str, value: &Value) {
         let list = value.pointer("/status/conditions").and_then(Value::as_array);
-        let Some(list) = list.filter(|list| !list.is_empty()) else { return };
+        let Some(list) = list.filter(|list| !list.is_empty()) else {
+            return;
+        };
         let now: BTreeMap<String, (String, String)> = list
             .iter()
             .map(|one| {
                 let (status, time) = (text(one, "/status"), text(one, "/lastTransitionTime"));
-                (text(one, "/type").to_owned(), (status.to_owned(), time.to_owned()))
+                (
+                    text(one, "/type").to_owned(),
+                    (status.to_owned(), time.to_owned()),
+                )
             })
             .collect();
         let sent = self.sent();
-        let Some(upgrade) = self.upgrades.get_mut(uid) else { return };
+        let Some(upgrade) = self.upgrades.get_mut(uid) else {
+            return;
+        };
         // A status that arrives late is followed by one that was computed from another.
         let is_late = sent < upgrade.told;
         upgrade.told = upgrade.told.max(sent);
@@ -127,7 +177,8 @@ impl Facts {
         }
         let missing = CONDITIONS.iter().find(|name| !now.contains_key(**name));
         let moved = before.iter().find(|(name, (status, time))| {
-            now.get(*name).is_some_and(|(new, at)| new == status && at != time)
+            now.get(*name)
+                .is_some_and(|(new, at)| new == status && at != time)
         });
         let moved = moved.map(|(name, _)| name.clone());
         self.check(Rule::Conditions, missing.is_none() && moved.is_none(), || {
@@ -142,7 +193,10 @@ impl Facts {
         let is_there = change.kind != ChangeKind::Deleted && !object.is_deleting;
         let name_label = label(object, "name").to_owned();
         let claims = value.pointer("/status/clusterClaims").and_then(Value::as_array);
-        let claim = claims.into_iter().flatten().find(|claim| text(claim, "/name") == "version.openshift.io");
+        let claim = claims
+            .into_iter()
+            .flatten()
+            .find(|claim| text(claim, "/name") == "version.openshift.io");
         let runs = claim.and_then(|claim| version(text(claim, "/value")));
         let is_first = change.kind == ChangeKind::Added && !self.clusters.contains_key(object.name());
         let cluster = self.cluster(object.name());
@@ -175,8 +229,11 @@ impl Facts {
         let placement = format!("{}/{}", object.namespace(), label(object, LABEL_PLACEMENT));
         let value = object.value();
         let decided = value.pointer("/status/decisions").and_then(Value::as_array);
-        let names: BTreeSet<String> =
-            decided.into_iter().flatten().map(|one| text(one, "/clusterName").to_owned()).collect();
+        let names: BTreeSet<String> = decided
+            .into_iter()
+            .flatten()
+            .map(|one| text(one, "/clusterName").to_owned())
+            .collect();
         let before = std::mem::replace(&mut self.decided, names.clone());
         let now = self.now;
         for name in before.symmetric_difference(&names).filter(|_| !before.is_empty()) {
@@ -189,7 +246,11 @@ impl Facts {
     pub(super) fn lease(&mut self, change: &Change) {
         const HOLDER: &str = "\"holderIdentity\":\"";
         let object = change.after.text();
-        let holder = object.split(HOLDER).nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
+        let holder = object
+            .split(HOLDER)
+            .nth(1)
+            .and_then(|rest| rest.split('"').next())
+            .unwrap_or_default();
         if self.claims.last().is_none_or(|(_, before)| before != holder) {
             self.claims.push((self.now, holder.to_owned()));
         }
@@ -198,16 +259,30 @@ impl Facts {
     pub(super) fn event(&mut self, change: &Change) {
         let value = change.after.value();
         let reason = text(&value, "/reason");
-        self.check(Rule::Internal, reason != "PlanRefused", || text(&value, "/note").to_owned());
+        self.check(Rule::Internal, reason != "PlanRefused", || {
+            text(&value, "/note").to_owned()
+        });
     }
 
     /// Judges whether a replica led when it sent the change that is looked at.
     pub(super) fn writer(&mut self) {
         let Some(sender) = self.sender.clone() else { return };
-        let holder = self.claims.iter().rev().find(|(at, _)| *at <= sender.at).map(|(_, holder)| holder.clone());
-        self.check(Rule::OneWriter, holder.as_deref() == Some(&*sender.identity), || {
-            format!("{} wrote what it sent at {:?}, when the Lease was of {holder:?}", sender.identity, sender.at)
-        });
+        let holder = self
+            .claims
+            .iter()
+            .rev()
+            .find(|(at, _)| *at <= sender.at)
+            .map(|(_, holder)| holder.clone());
+        self.check(
+            Rule::OneWriter,
+            holder.as_deref() == Some(&*sender.identity),
+            || {
+                format!(
+                    "{} wrote what it sent at {:?}, when the Lease was of {holder:?}",
+                    sender.identity, sender.at
+                )
+            },
+        );
     }
 }
 
@@ -216,8 +291,8 @@ impl Upgrade {
     pub(super) fn waits_for_ever(&self) -> bool {
         let rows = self.records.values().filter_map(|record| record.row());
         rows.clone().count() > 0
-            && rows
-                .into_iter()
-                .all(|row| row.phase == "Complete" || (row.phase == "Blocked" && row.reason == "NewerThanTarget"))
+            && rows.into_iter().all(|row| {
+                row.phase == "Complete" || (row.phase == "Blocked" && row.reason == "NewerThanTarget")
+            })
     }
 }

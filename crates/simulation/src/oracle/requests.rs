@@ -54,7 +54,10 @@ impl Facts {
             };
             let meets = sent.met == Some(named) && !named.is_empty();
             self.check(Rule::Target, meets, || {
-                format!("{} {} names {named:?} and met {:?}", sent.verb, sent.path, sent.met)
+                format!(
+                    "{} {} names {named:?} and met {:?}",
+                    sent.verb, sent.path, sent.met
+                )
             });
         }
     }
@@ -62,7 +65,10 @@ impl Facts {
     fn storm(&mut self, sender: &Sender, sent: &Sent<'_>) {
         let name = format!("{} {}", sent.verb, sent.path);
         let most = most(sent);
-        let times = self.requests.entry((sender.identity.to_string(), name.clone())).or_default();
+        let times = self
+            .requests
+            .entry((sender.identity.to_string(), name.clone()))
+            .or_default();
         times.push_back(sender.at);
         while times.front().is_some_and(|at| *at + MINUTE < sender.at) {
             times.pop_front();
@@ -71,7 +77,10 @@ impl Facts {
         self.tried(Rule::Storm);
         // Once per minute and request is enough.
         if count == most + 1 {
-            self.violated(Rule::Storm, format!("{} sent {name} {count} times within a minute", sender.identity));
+            self.violated(
+                Rule::Storm,
+                format!("{} sent {name} {count} times within a minute", sender.identity),
+            );
         }
     }
 }

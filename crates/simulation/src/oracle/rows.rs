@@ -67,11 +67,17 @@ impl Row {
                 return Some(format!("step {} is gone", step.name));
             };
             if now.started != step.started {
-                return Some(format!("step {} began at {} and now at {}", step.name, step.started, now.started));
+                return Some(format!(
+                    "step {} began at {} and now at {}",
+                    step.name, step.started, now.started
+                ));
             }
             let may_recover = matches!(step.name.as_str(), "PreAction" | "PostAction");
             if step.outcome == "Succeeded" && now.outcome != step.outcome && !may_recover {
-                return Some(format!("step {} had succeeded and now says {:?}", step.name, now.outcome));
+                return Some(format!(
+                    "step {} had succeeded and now says {:?}",
+                    step.name, now.outcome
+                ));
             }
         }
         None
@@ -96,14 +102,19 @@ impl Facts {
     pub(super) fn report(&mut self, change: &Change) {
         let object = &change.after;
         let owner = object.owners.first().map(ToString::to_string).unwrap_or_default();
-        let Some(upgrade) = self.upgrades.get(&owner) else { return };
+        let Some(upgrade) = self.upgrades.get(&owner) else {
+            return;
+        };
         // What is not the upgrade's record says nothing.
         let namespace = upgrade.key.split('/').next().unwrap_or_default();
         if namespace != object.namespace() || !upgrade.key.ends_with(label(object, LABEL_MCU)) {
             return;
         }
         let value = object.value();
-        let rows = value.get("rows").and_then(Value::as_array).filter(|_| change.kind != ChangeKind::Deleted);
+        let rows = value
+            .get("rows")
+            .and_then(Value::as_array)
+            .filter(|_| change.kind != ChangeKind::Deleted);
         let rows: Vec<(String, Row)> = rows
             .into_iter()
             .flatten()
@@ -114,8 +125,13 @@ impl Facts {
             self.row(&owner, &name, row);
         }
         let (sent, by_controller) = (self.sent(), self.by_controller());
-        let Some(upgrade) = self.upgrades.get_mut(&owner) else { return };
-        let before = upgrade.reports.insert(object.name().to_owned(), names.clone()).unwrap_or_default();
+        let Some(upgrade) = self.upgrades.get_mut(&owner) else {
+            return;
+        };
+        let before = upgrade
+            .reports
+            .insert(object.name().to_owned(), names.clone())
+            .unwrap_or_default();
         for gone in before.difference(&names) {
             if by_controller || self.sender.is_none() {
                 upgrade.records.remove(gone);
@@ -132,18 +148,31 @@ impl Facts {
 
     fn row(&mut self, owner: &str, name: &str, row: Row) {
         let (now, sent, by_controller) = (self.now, self.sent(), self.by_controller());
-        let changed = self.clusters.get(name).map_or(Duration::ZERO, |cluster| cluster.changed);
-        let Some(upgrade) = self.upgrades.get_mut(owner) else { return };
+        let changed = self
+            .clusters
+            .get(name)
+            .map_or(Duration::ZERO, |cluster| cluster.changed);
+        let Some(upgrade) = self.upgrades.get_mut(owner) else {
+            return;
+        };
         let record = upgrade.records.entry(name.to_owned()).or_default();
         // A cluster that was away may begin anew.
         let since = record.phases.last().map_or(Duration::ZERO, |(since, _)| *since);
         let is_new = !changed.is_zero() && (changed >= since || changed + Duration::from_mins(1) > now);
         record.is_edited |= !by_controller && record.row() != Some(&row);
-        let found = if by_controller && !is_new && !record.is_edited { record.contradiction(&row) } else { None };
+        let found = if by_controller && !is_new && !record.is_edited {
+            record.contradiction(&row)
+        } else {
+            None
+        };
         let was = record.row().map(|row| (row.phase.clone(), row.attempt()));
         let attempt = row.attempt();
         if by_controller {
-            let over = record.before.iter().map(Row::attempt).filter(|over| *over != attempt);
+            let over = record
+                .before
+                .iter()
+                .map(Row::attempt)
+                .filter(|over| *over != attempt);
             let over: Vec<_> = over.filter(|(revision, _)| !revision.is_empty()).collect();
             record.superseded.extend(over);
             if is_new {
@@ -169,13 +198,19 @@ impl Facts {
         if by_controller {
             self.check(Rule::Rows, found.is_none(), || {
                 let age = now.saturating_sub(sent).as_secs();
-                format!("the row of {name}, sent {age} s before: {}", found.unwrap_or_default())
+                format!(
+                    "the row of {name}, sent {age} s before: {}",
+                    found.unwrap_or_default()
+                )
             });
             if matches!(row.phase.as_str(), "Complete" | "Soaking" | "PostAction") {
                 // It came to the end of its update, and did not fail by time before.
                 self.tried(Rule::Deadline);
             }
-            if row.phase == "Failed" && !is_edited && was.is_none_or(|(phase, before)| phase != "Failed" || before != attempt) {
+            if row.phase == "Failed"
+                && !is_edited
+                && was.is_none_or(|(phase, before)| phase != "Failed" || before != attempt)
+            {
                 self.deadline(owner, name, &row);
             }
         }
@@ -189,7 +224,9 @@ impl Facts {
             _ => return,
         };
         let sent = self.sent();
-        let Some(upgrade) = self.upgrades.get(owner) else { return };
+        let Some(upgrade) = self.upgrades.get(owner) else {
+            return;
+        };
         let limits = upgrade.in_force(sent).map(|spec| spec.timeout);
         let least = limits.min().unwrap_or_default().saturating_sub(self.tolerance);
         let Some(started) = row.step(step).and_then(|step| parse_rfc3339(&step.started)) else {
@@ -197,10 +234,16 @@ impl Facts {
         };
         // Agents had reported the end in time, and whoever reads the work sees that.
         let target = upgrade.generations.last().map_or("", |spec| &spec.version);
-        let done = self.clusters.get(name).and_then(|cluster| cluster.done.get(target)).copied();
+        let done = self
+            .clusters
+            .get(name)
+            .and_then(|cluster| cluster.done.get(target))
+            .copied();
         let was_done = step == "Platform"
             && done.is_some_and(|done| wall(done) > started && done + Duration::from_mins(1) < sent);
-        self.check(Rule::Deadline, !was_done, || format!("{name} failed by time, and its end was reported at {done:?}"));
+        self.check(Rule::Deadline, !was_done, || {
+            format!("{name} failed by time, and its end was reported at {done:?}")
+        });
         let passed = wall(self.now) - started;
         let is_over = TimeDelta::from_std(least).is_ok_and(|least| passed >= least);
         self.check(Rule::Deadline, is_over, || {

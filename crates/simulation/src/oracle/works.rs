@@ -39,7 +39,9 @@ impl Work {
         let cluster = object.namespace().to_owned();
         Self {
             uid: label(object, LABEL_MCU_UID).to_owned(),
-            step: Step::ALL.into_iter().find(|step| step.work_name(&cluster) == object.name()),
+            step: Step::ALL
+                .into_iter()
+                .find(|step| step.work_name(&cluster) == object.name()),
             cluster,
             name: object.name().to_owned(),
             revision: note(ANNOTATION_REVISION),
@@ -55,7 +57,10 @@ impl Work {
     }
 
     fn takes_slot(&self) -> bool {
-        matches!(self.step, Some(Step::PreAction | Step::Platform | Step::Operators))
+        matches!(
+            self.step,
+            Some(Step::PreAction | Step::Platform | Step::Operators)
+        )
     }
 
     fn key(&self) -> (String, String, String, String, String) {
@@ -70,7 +75,10 @@ impl Work {
 
     /// The value that agents report under a name.
     fn reported(&self, name: &str) -> Option<&Value> {
-        let manifests = self.value.pointer("/status/resourceStatus/manifests")?.as_array()?;
+        let manifests = self
+            .value
+            .pointer("/status/resourceStatus/manifests")?
+            .as_array()?;
         let values = manifests
             .iter()
             .filter_map(|manifest| manifest.pointer("/statusFeedback/values")?.as_array());
@@ -85,8 +93,13 @@ impl Work {
         match self.step {
             Some(Step::Platform) => says("state") == "Completed" && says("version") == self.target,
             Some(_) => {
-                let count = self.reported("JobSucceeded").or_else(|| self.reported("succeeded"));
-                count.and_then(|value| value.get("integer")?.as_i64()).unwrap_or_default() > 0
+                let count = self
+                    .reported("JobSucceeded")
+                    .or_else(|| self.reported("succeeded"));
+                count
+                    .and_then(|value| value.get("integer")?.as_i64())
+                    .unwrap_or_default()
+                    > 0
             }
             None => false,
         }
@@ -164,20 +177,31 @@ impl Facts {
 
     /// Notes which works are not the controller's.
     fn disown(&mut self, change: &Change, work: &Work) {
-        let is_ours = self.upgrades.get(&work.uid).map_or(!work.uid.is_empty(), |upgrade| upgrade.key == work.owner);
+        let is_ours = self
+            .upgrades
+            .get(&work.uid)
+            .map_or(!work.uid.is_empty(), |upgrade| upgrade.key == work.owner);
         let uid = change.after.uid.to_string();
         if is_ours {
             self.foreign.remove(&uid);
         } else {
             // Zero: it never was ours.
-            let since = if change.kind == ChangeKind::Added { Duration::ZERO } else { self.now };
+            let since = if change.kind == ChangeKind::Added {
+                Duration::ZERO
+            } else {
+                self.now
+            };
             self.foreign.entry(uid).or_insert(since);
         }
     }
 
     /// Whoever changes what the controller has written on a work changes its record.
     fn tampered(&mut self, change: &Change, work: &Work) {
-        let Some(before) = change.before.as_ref().filter(|_| change.kind == ChangeKind::Modified) else {
+        let Some(before) = change
+            .before
+            .as_ref()
+            .filter(|_| change.kind == ChangeKind::Modified)
+        else {
             return;
         };
         let before = Work::of(before);
@@ -191,8 +215,15 @@ impl Facts {
     fn created(&mut self, work: &Work) {
         let sent = self.sent();
         // A cluster that was away begins anew.
-        let changed = self.clusters.get(&work.cluster).map_or(Duration::ZERO, |cluster| cluster.changed);
-        let earlier = self.created.get(&work.key()).filter(|created| created.at > changed).cloned();
+        let changed = self
+            .clusters
+            .get(&work.cluster)
+            .map_or(Duration::ZERO, |cluster| cluster.changed);
+        let earlier = self
+            .created
+            .get(&work.key())
+            .filter(|created| created.at > changed)
+            .cloned();
         // Whoever else deleted it wants it again if its step is not over. A request that was under way before the deletion
         // cannot be called back.
         let is_repeat = match earlier.map(|created| created.deleted) {
@@ -200,13 +231,28 @@ impl Facts {
             Some(None) => true,
             Some(Some((at, Some(Role::Controller)))) => sent > at,
         };
-        let record = self.upgrades.get(&work.uid).and_then(|upgrade| upgrade.records.get(&work.cluster));
+        let record = self
+            .upgrades
+            .get(&work.uid)
+            .and_then(|upgrade| upgrade.records.get(&work.cluster));
         let is_edited = record.is_some_and(|record| record.is_edited);
         self.check(Rule::Once, !is_repeat || is_edited, || {
-            format!("{} was created again for attempt {:?} {:?}", work.name, work.revision, work.retry)
+            format!(
+                "{} was created again for attempt {:?} {:?}",
+                work.name, work.revision, work.retry
+            )
         });
-        self.created.insert(work.key(), Created { at: self.now, deleted: None });
-        let selected = self.upgrades.get(&work.uid).is_some_and(|upgrade| upgrade.selected.contains(&work.cluster));
+        self.created.insert(
+            work.key(),
+            Created {
+                at: self.now,
+                deleted: None,
+            },
+        );
+        let selected = self
+            .upgrades
+            .get(&work.uid)
+            .is_some_and(|upgrade| upgrade.selected.contains(&work.cluster));
         self.check(Rule::Selected, selected, || {
             format!("{} was created for a cluster that was never selected", work.name)
         });
@@ -216,46 +262,78 @@ impl Facts {
     fn start(&mut self, work: &Work) {
         self.downgrade(work);
         let (sent, now) = (self.sent(), self.now);
-        let Some(upgrade) = self.upgrades.get(&work.uid) else { return };
+        let Some(upgrade) = self.upgrades.get(&work.uid) else {
+            return;
+        };
         if upgrade.flights.contains_key(&work.cluster) {
             return;
         }
         let may_start = !upgrade.is_held && upgrade.in_force(sent).any(|generation| !generation.is_shut);
-        let limit = upgrade.in_force(sent).map(|one| one.max_concurrency).max().unwrap_or_default();
+        let limit = upgrade
+            .in_force(sent)
+            .map(|one| one.max_concurrency)
+            .max()
+            .unwrap_or_default();
         // Whoever rewrites a record or a work decides what the controller believes of that cluster.
         let is_edited = |name: &String| upgrade.records.get(name).is_some_and(|record| record.is_edited);
         if is_edited(&work.cluster) {
             return;
         }
-        let mut names: Vec<String> = upgrade.flights.keys().filter(|name| !is_edited(name)).cloned().collect();
+        let mut names: Vec<String> = upgrade
+            .flights
+            .keys()
+            .filter(|name| !is_edited(name))
+            .cloned()
+            .collect();
         names.push(work.cluster.clone());
         // A cluster that comes back before it was dropped goes on.
         let goes_on = upgrade.records.get(&work.cluster).is_some_and(|record| {
-            let is_same = record.row().is_some_and(|row| row.revision == work.revision && row.retry == work.retry);
-            is_same && matches!(record.phase_at(sent), "PreAction" | "Initialized" | "Partial" | "Operators")
+            let is_same = record
+                .row()
+                .is_some_and(|row| row.revision == work.revision && row.retry == work.retry);
+            is_same
+                && matches!(
+                    record.phase_at(sent),
+                    "PreAction" | "Initialized" | "Partial" | "Operators"
+                )
         });
         let rival = self.upgrades.iter().find(|(uid, other)| {
-            **uid != work.uid && !other.is_gone && other.flights.get(&work.cluster).is_some_and(|since| *since <= sent)
+            **uid != work.uid
+                && !other.is_gone
+                && other
+                    .flights
+                    .get(&work.cluster)
+                    .is_some_and(|since| *since <= sent)
         });
         let rival = rival.map(|(_, rival)| rival.key.clone());
         let failures = self.failures(work, sent);
         let canary = self.open_canary(work, sent);
         let cluster = &work.cluster;
-        self.check(Rule::Paused, may_start || goes_on, || format!("{cluster} started while its upgrade is paused, invalid or restored"));
+        self.check(Rule::Paused, may_start || goes_on, || {
+            format!("{cluster} started while its upgrade is paused, invalid or restored")
+        });
         self.check(Rule::Concurrency, names.len() <= limit, || {
             format!("{} are under way at the same time", names.join(", "))
         });
         self.check(Rule::Exclusive, rival.is_none(), || {
-            format!("{cluster} started while {} is at work on it", rival.unwrap_or_default())
+            format!(
+                "{cluster} started while {} is at work on it",
+                rival.unwrap_or_default()
+            )
         });
         if let Some((failed, budget)) = failures.filter(|_| !goes_on) {
             self.check(Rule::Budget, failed <= budget, || {
-                format!("{cluster} started after {failed} clusters had failed, of which {budget} are tolerated")
+                format!(
+                    "{cluster} started after {failed} clusters had failed, of which {budget} are tolerated"
+                )
             });
         }
         if let Some(open) = canary.filter(|_| !goes_on) {
             self.check(Rule::CanariesFirst, open.is_none(), || {
-                format!("{cluster} started before canary {} was complete", open.unwrap_or_default())
+                format!(
+                    "{cluster} started before canary {} was complete",
+                    open.unwrap_or_default()
+                )
             });
         }
         if let Some(upgrade) = self.upgrades.get_mut(&work.uid) {
@@ -264,7 +342,9 @@ impl Facts {
     }
 
     fn downgrade(&mut self, work: &Work) {
-        let Some(target) = version(&work.target) else { return };
+        let Some(target) = version(&work.target) else {
+            return;
+        };
         let sent = self.sent();
         let runs = self.clusters.get(&work.cluster).and_then(|cluster| {
             let known = cluster.versions.iter().filter(|(since, _)| *since + DEAF < sent);
@@ -272,7 +352,10 @@ impl Facts {
         });
         if let Some(runs) = runs {
             self.check(Rule::Downgrade, runs <= target, || {
-                format!("{} asks for {} of a cluster that runs {runs:?}", work.name, work.target)
+                format!(
+                    "{} asks for {} of a cluster that runs {runs:?}",
+                    work.name, work.target
+                )
             });
         }
     }
@@ -280,9 +363,14 @@ impl Facts {
     /// How many failures the rows showed when a start was sent, and how many are tolerated.
     fn failures(&self, work: &Work, sent: Duration) -> Option<(usize, usize)> {
         let upgrade = self.upgrades.get(&work.uid)?;
-        let budget = upgrade.in_force(sent).map(|one| one.max_failures).try_fold(0, |most, one| Some(one?.max(most)))?;
+        let budget = upgrade
+            .in_force(sent)
+            .map(|one| one.max_failures)
+            .try_fold(0, |most, one| Some(one?.max(most)))?;
         let counts = |name: &String| {
-            let Some(record) = upgrade.records.get(name) else { return false };
+            let Some(record) = upgrade.records.get(name) else {
+                return false;
+            };
             let Some(row) = record.row() else { return false };
             let since = record.phases.last().map_or(sent, |(since, _)| *since);
             // A retry takes a failure back before its row says so.
@@ -296,7 +384,10 @@ impl Facts {
                 && since < sent
                 && !is_retried
                 && *name != work.cluster
-                && self.clusters.get(name).is_some_and(|cluster| cluster.is_there && cluster.changed < since)
+                && self
+                    .clusters
+                    .get(name)
+                    .is_some_and(|cluster| cluster.is_there && cluster.changed < since)
         };
         Some((upgrade.records.keys().filter(|name| counts(name)).count(), budget))
     }
@@ -317,7 +408,9 @@ impl Facts {
         let soak = specs.iter().map(|spec| spec.soak).min().unwrap_or_default();
         let wants_post_action = specs.iter().all(|spec| spec.has_post_action);
         let is_open = |name: &&&String| {
-            let Some(cluster) = self.clusters.get(**name) else { return false };
+            let Some(cluster) = self.clusters.get(**name) else {
+                return false;
+            };
             if !cluster.is_there || cluster.was_relabelled || !cluster.changed.is_zero() {
                 return false;
             }
@@ -335,20 +428,30 @@ impl Facts {
 
     /// A deletion was asked for.
     fn deleting(&mut self, change: &Change, work: &Work) {
-        self.deleters.insert(change.after.uid.to_string(), (self.now, self.role()));
+        self.deleters
+            .insert(change.after.uid.to_string(), (self.now, self.role()));
         if !self.by_controller() {
             return;
         }
         let sent = self.sent();
-        let Some(upgrade) = self.upgrades.get(&work.uid) else { return };
-        let is_there = self.clusters.get(&work.cluster).is_some_and(|cluster| cluster.is_there);
+        let Some(upgrade) = self.upgrades.get(&work.uid) else {
+            return;
+        };
+        let is_there = self
+            .clusters
+            .get(&work.cluster)
+            .is_some_and(|cluster| cluster.is_there);
         let record = upgrade.records.get(&work.cluster);
         let phase = record.map_or("", |record| record.phase_at(sent)).to_owned();
         let is_edited = record.is_some_and(|record| record.is_edited);
-        let is_over = upgrade.is_gone || !is_there || is_edited || matches!(phase.as_str(), "Complete" | "PostAction");
+        let is_over =
+            upgrade.is_gone || !is_there || is_edited || matches!(phase.as_str(), "Complete" | "PostAction");
         if work.step == Some(Step::Platform) {
             self.check(Rule::RowFirst, is_over, || {
-                format!("{} was deleted while the row of {} says {phase:?}", work.name, work.cluster)
+                format!(
+                    "{} was deleted while the row of {} says {phase:?}",
+                    work.name, work.cluster
+                )
             });
         }
         let was_started = matches!(phase.as_str(), "Initialized" | "Partial" | "Operators");
@@ -363,7 +466,10 @@ impl Facts {
         match work.step {
             Some(Step::Platform) => {
                 self.ended += 1;
-                self.cluster(&work.cluster).done.entry(work.target.clone()).or_insert(now);
+                self.cluster(&work.cluster)
+                    .done
+                    .entry(work.target.clone())
+                    .or_insert(now);
                 if let Some(upgrade) = self.upgrades.get_mut(&work.uid)
                     && !upgrade.generations.iter().any(|spec| spec.has_operators)
                 {

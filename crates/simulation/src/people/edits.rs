@@ -15,7 +15,9 @@ fn path(name: &str) -> String {
 
 /// The patch version of 4.14 that an upgrade asks for.
 fn asked(upgrade: &Value) -> u64 {
-    let version = upgrade.pointer("/spec/clusterVersion/version").and_then(Value::as_str);
+    let version = upgrade
+        .pointer("/spec/clusterVersion/version")
+        .and_then(Value::as_str);
     let patch = version.and_then(|version| version.rsplit('.').next()?.parse().ok());
     patch.unwrap_or_default()
 }
@@ -48,7 +50,10 @@ impl People {
         }
         if self.strikes(Fault::DeleteReport, name, second) {
             // There may be none yet.
-            let _ = self.admin.delete(&format!("{}/{name}-report-1", reports_of(TEAM))).await;
+            let _ = self
+                .admin
+                .delete(&format!("{}/{name}-report-1", reports_of(TEAM)))
+                .await;
         }
         if self.strikes(Fault::Remove, name, second) {
             self.admin.delete(&path(name)).await?;
@@ -67,7 +72,9 @@ impl People {
     }
 
     async fn retarget(&self, name: &str, second: u64) -> Result<()> {
-        let Some(upgrade) = self.upgrade(name) else { return Ok(()) };
+        let Some(upgrade) = self.upgrade(name) else {
+            return Ok(());
+        };
         let next = asked(&upgrade).max(self.number("target", name, second, 12, 15));
         let change = json!({"spec": {"clusterVersion": {"version": format!("4.14.{next}")}}});
         self.admin.patch(&path(name), &change).await?;
@@ -88,11 +95,20 @@ impl People {
             return Ok(());
         }
         let mut wrong = action("backup");
-        if let Some(manifests) = wrong.pointer_mut("/manifestWork/workload/manifests").and_then(Value::as_array_mut) {
+        if let Some(manifests) = wrong
+            .pointer_mut("/manifestWork/workload/manifests")
+            .and_then(Value::as_array_mut)
+        {
             manifests.extend_from_within(..);
         }
-        let right = upgrade(&self.options, name).pointer("/spec/preUpgradeAction").cloned();
-        let action = if is_right { right.unwrap_or_default() } else { wrong };
+        let right = upgrade(&self.options, name)
+            .pointer("/spec/preUpgradeAction")
+            .cloned();
+        let action = if is_right {
+            right.unwrap_or_default()
+        } else {
+            wrong
+        };
         let change = json!({"spec": {"preUpgradeAction": action}});
         self.admin.patch(&path(name), &change).await?;
         Ok(())
@@ -102,15 +118,24 @@ impl People {
     async fn edit_row(&self, name: &str, second: u64) -> Result<()> {
         let report = format!("{name}-report-1");
         let group = "cluster.open-cluster-management.io";
-        let Some(object) = self.object(group, "managedclustersupgradereports", &format!("{TEAM}/{report}")) else {
+        let Some(object) = self.object(
+            group,
+            "managedclustersupgradereports",
+            &format!("{TEAM}/{report}"),
+        ) else {
             return Ok(());
         };
         let mut rows = object.value().get("rows").cloned().unwrap_or_default();
-        let phase = self.network.choice("phase", name, second).pick(&["Complete", "Pending", "Failed", "Partial"]);
+        let phase = self
+            .network
+            .choice("phase", name, second)
+            .pick(&["Complete", "Pending", "Failed", "Partial"]);
         let last = rows.as_array().map_or(0, Vec::len).saturating_sub(1);
         if let Some(row) = rows.get_mut(last) {
             row["phase"] = phase.unwrap_or_default().into();
-            self.admin.patch(&format!("{}/{report}", reports_of(TEAM)), &json!({"rows": rows})).await?;
+            self.admin
+                .patch(&format!("{}/{report}", reports_of(TEAM)), &json!({"rows": rows}))
+                .await?;
         }
         Ok(())
     }
@@ -121,7 +146,9 @@ impl People {
             self.later(second + 5, Undo::Recreate(name));
             return Ok(());
         }
-        self.admin.create(&upgrades_of(TEAM), &upgrade(&self.options, name)).await?;
+        self.admin
+            .create(&upgrades_of(TEAM), &upgrade(&self.options, name))
+            .await?;
         Ok(())
     }
 
@@ -130,8 +157,13 @@ impl People {
     /// # Errors
     /// The hub refuses it.
     pub async fn settle(&mut self, name: &'static str) -> Result<()> {
-        let Some(upgrade) = self.upgrade(name) else { return Ok(()) };
-        let uid = upgrade.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+        let Some(upgrade) = self.upgrade(name) else {
+            return Ok(());
+        };
+        let uid = upgrade
+            .pointer("/metadata/uid")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         let conditions = upgrade.pointer("/status/conditions").and_then(Value::as_array);
         let reason_of = |condition: &&Value| {
             condition.get("type").and_then(Value::as_str) == Some("Stalled")
@@ -146,7 +178,9 @@ impl People {
             Some("ClustersFailed" | "CanaryFailed" | "MaxFailuresExceeded") => self.retry(name).await?,
             _ => {}
         }
-        let waiting = upgrade.pointer("/status/waitingClusters").and_then(Value::as_array);
+        let waiting = upgrade
+            .pointer("/status/waitingClusters")
+            .and_then(Value::as_array);
         let asks_too_little = waiting.into_iter().flatten().any(|one| {
             let reason = one.get("reason").and_then(Value::as_str).unwrap_or_default();
             matches!(reason, "NewerThanTarget" | "ReleaseNotAccepted" | "InvalidUpdate")
@@ -161,7 +195,9 @@ impl People {
 
     /// The newest patch version that a cluster runs.
     fn newest(&self) -> u64 {
-        let versions = fleet(&self.options).into_iter().filter_map(|name| self.version(&name));
+        let versions = fleet(&self.options)
+            .into_iter()
+            .filter_map(|name| self.version(&name));
         let patches = versions.filter_map(|version| version.rsplit('.').next()?.parse().ok());
         patches.max().unwrap_or_default()
     }

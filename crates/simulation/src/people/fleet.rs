@@ -93,7 +93,9 @@ impl People {
                 condition("ManagedClusterConditionAvailable", is_available),
             ];
             let change = json!({"status": {"conditions": conditions}});
-            self.admin.patch(&format!("{}/status", managed_cluster(name)), &change).await?;
+            self.admin
+                .patch(&format!("{}/status", managed_cluster(name)), &change)
+                .await?;
         }
         Ok(())
     }
@@ -103,7 +105,9 @@ impl People {
         let mut names = fleet(&self.options);
         names.retain(|name| Some(name.as_str()) != without);
         let path = format!("{}/{PLACEMENT}-decision-1/status", decisions_of(TEAM));
-        self.admin.patch(&path, &json!({"status": {"decisions": decided(&names)}})).await?;
+        self.admin
+            .patch(&path, &json!({"status": {"decisions": decided(&names)}}))
+            .await?;
         Ok(())
     }
 
@@ -132,7 +136,8 @@ impl People {
     /// The hub refuses it.
     pub async fn claim(&self) -> Result<()> {
         for (number, name) in (0_u64..).zip(fleet(&self.options)) {
-            let Some(cluster) = self.object("cluster.open-cluster-management.io", "managedclusters", &name) else {
+            let Some(cluster) = self.object("cluster.open-cluster-management.io", "managedclusters", &name)
+            else {
                 continue;
             };
             let Some(version) = self.version(&name).filter(|_| !cluster.is_deleting) else {
@@ -141,7 +146,9 @@ impl People {
             if !cluster.text().contains(&format!("\"{version}\"")) {
                 let id = format!("00000000-0000-4000-8000-{number:012}");
                 let change = json!({"status": {"clusterClaims": claims(&id, &version)}});
-                self.admin.patch(&format!("{}/status", managed_cluster(&name)), &change).await?;
+                self.admin
+                    .patch(&format!("{}/status", managed_cluster(&name)), &change)
+                    .await?;
             }
         }
         Ok(())

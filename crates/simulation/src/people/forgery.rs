@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use api::names::{
-    ANNOTATION_OWNER, ANNOTATION_REVISION, ANNOTATION_SOAK_STARTED_AT, ANNOTATION_STARTED_AT, ANNOTATION_STEP_HASH,
-    LABEL_MCU, LABEL_MCU_UID, LABEL_STEP, Step,
+    ANNOTATION_OWNER, ANNOTATION_REVISION, ANNOTATION_SOAK_STARTED_AT, ANNOTATION_STARTED_AT,
+    ANNOTATION_STEP_HASH, LABEL_MCU, LABEL_MCU_UID, LABEL_STEP, Step,
 };
 use serde_json::{Value, json};
 
@@ -23,7 +23,9 @@ fn empty_work(name: &str, cluster: &str) -> Value {
 impl People {
     /// Annotations and labels that the agent of a cluster may write.
     pub(super) async fn tamper(&mut self, cluster: &str, second: u64) -> Result<()> {
-        let Some(path) = self.some_work("tamper", cluster, second) else { return Ok(()) };
+        let Some(path) = self.some_work("tamper", cluster, second) else {
+            return Ok(());
+        };
         let metadata = match self.number("tamper with", cluster, second, 0, 6) {
             0 => json!({"annotations": {ANNOTATION_REVISION: "f".repeat(300)}}),
             1 => json!({"annotations": {ANNOTATION_STARTED_AT: "2099-01-01T00:00:00.000Z"}}),
@@ -31,7 +33,9 @@ impl People {
             3 => json!({"annotations": {ANNOTATION_STEP_HASH: "x"}}),
             4 => json!({"annotations": {ANNOTATION_OWNER: "strangers/other"}}),
             5 => json!({"labels": {LABEL_MCU_UID: null}}),
-            _ => json!({"annotations": {ANNOTATION_STARTED_AT: null, ANNOTATION_REVISION: "0123456789abcdef"}}),
+            _ => {
+                json!({"annotations": {ANNOTATION_STARTED_AT: null, ANNOTATION_REVISION: "0123456789abcdef"}})
+            }
         };
         self.admin.patch(&path, &json!({"metadata": metadata})).await?;
         self.tampered.insert(path);
@@ -40,13 +44,16 @@ impl People {
 
     /// A status that makes no sense.
     pub(super) async fn nonsense(&mut self, cluster: &str, second: u64) -> Result<()> {
-        let Some(path) = self.some_work("nonsense", cluster, second) else { return Ok(()) };
+        let Some(path) = self.some_work("nonsense", cluster, second) else {
+            return Ok(());
+        };
         let values = json!([{"name": "state", "fieldValue": {"type": "Integer", "integer": -1}}]);
         let meta = json!({
             "group": "config.openshift.io", "version": "v1", "kind": "ClusterVersion", "resource": "clusterversions",
             "name": "version", "namespace": "", "ordinal": 0,
         });
-        let manifests = json!([{"resourceMeta": meta, "statusFeedback": {"values": values}, "conditions": []}]);
+        let manifests =
+            json!([{"resourceMeta": meta, "statusFeedback": {"values": values}, "conditions": []}]);
         let change = json!({"status": {"resourceStatus": {"manifests": manifests}}});
         self.admin.patch(&format!("{path}/status"), &change).await?;
         self.tampered.insert(path);
@@ -57,9 +64,16 @@ impl People {
     pub(super) async fn squat(&mut self, cluster: &str, second: u64) -> Result<()> {
         let steps = Step::ALL.map(|step| step.work_name(cluster));
         let steps: Vec<&String> = steps.iter().collect();
-        let Some(name) = self.network.choice("squat on", cluster, second).pick(&steps) else { return Ok(()) };
+        let Some(name) = self.network.choice("squat on", cluster, second).pick(&steps) else {
+            return Ok(());
+        };
         // The name may be taken, or the namespace may be on its way out.
-        if self.admin.create(&works_of(cluster), &empty_work(name, cluster)).await.is_ok() {
+        if self
+            .admin
+            .create(&works_of(cluster), &empty_work(name, cluster))
+            .await
+            .is_ok()
+        {
             let end = second + self.number("squat", cluster, second, 5, 90);
             self.later(end, Undo::Delete(format!("{}/{name}", works_of(cluster))));
         }
@@ -68,7 +82,10 @@ impl People {
 
     pub(super) async fn forge(&mut self, second: u64) -> Result<()> {
         let uid = self.upgrade(UPGRADE).and_then(|upgrade| {
-            upgrade.pointer("/metadata/uid").and_then(Value::as_str).map(ToOwned::to_owned)
+            upgrade
+                .pointer("/metadata/uid")
+                .and_then(Value::as_str)
+                .map(ToOwned::to_owned)
         });
         let Some(uid) = uid else { return Ok(()) };
         if self.strikes(Fault::ForgeWork, OUTSIDER, second) {
@@ -96,13 +113,27 @@ impl People {
                 },
                 "rows": rows.collect::<Vec<_>>(),
             });
-            self.put(&reports_of(STRANGERS), &format!("{UPGRADE}-report-1"), &report, second).await;
+            self.put(
+                &reports_of(STRANGERS),
+                &format!("{UPGRADE}-report-1"),
+                &report,
+                second,
+            )
+            .await;
         }
         if self.options.placement && self.strikes(Fault::ForgeDecision, TEAM, second) {
             let name = "forged-decision-1";
             let object = decision(name, &[OUTSIDER.to_owned()]);
-            if self.admin.create_with_status(&decisions_of(TEAM), &object).await.is_ok() {
-                self.later(second + 60, Undo::Delete(format!("{}/{name}", decisions_of(TEAM))));
+            if self
+                .admin
+                .create_with_status(&decisions_of(TEAM), &object)
+                .await
+                .is_ok()
+            {
+                self.later(
+                    second + 60,
+                    Undo::Delete(format!("{}/{name}", decisions_of(TEAM))),
+                );
             }
         }
         Ok(())

@@ -113,9 +113,16 @@ impl People {
     /// # Errors
     /// The hub refuses what it should not.
     pub async fn restore(&mut self) -> Result<()> {
-        let upgrades: Vec<Value> = self.upgrades().into_iter().filter_map(|name| self.upgrade(name)).collect();
+        let upgrades: Vec<Value> = self
+            .upgrades()
+            .into_iter()
+            .filter_map(|name| self.upgrade(name))
+            .collect();
         let reports: Vec<Value> = self.hub.read(|state| {
-            let reports = state.objects_of("cluster.open-cluster-management.io", "managedclustersupgradereports");
+            let reports = state.objects_of(
+                "cluster.open-cluster-management.io",
+                "managedclustersupgradereports",
+            );
             let reports = reports.into_iter().flat_map(|reports| reports.in_namespace(TEAM));
             reports.map(|report| report.value()).collect()
         });
@@ -128,14 +135,23 @@ impl People {
         }
         for (collection, objects) in [(upgrades_of(TEAM), &upgrades), (reports_of(TEAM), &reports)] {
             for object in objects {
-                let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+                let name = object
+                    .pointer("/metadata/name")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default();
                 self.erase(&format!("{collection}/{name}")).await;
             }
             for object in objects {
                 let mut restored = object.clone();
                 let meta = restored.get_mut("metadata").and_then(Value::as_object_mut);
                 if let Some(meta) = meta {
-                    for field in ["uid", "resourceVersion", "creationTimestamp", "generation", "deletionTimestamp"] {
+                    for field in [
+                        "uid",
+                        "resourceVersion",
+                        "creationTimestamp",
+                        "generation",
+                        "deletionTimestamp",
+                    ] {
                         meta.remove(field);
                     }
                 }
@@ -150,7 +166,10 @@ impl People {
 
     /// Deletes an object at once, whatever holds it.
     async fn erase(&self, path: &str) {
-        let _ = self.admin.patch(path, &json!({"metadata": {"finalizers": null}})).await;
+        let _ = self
+            .admin
+            .patch(path, &json!({"metadata": {"finalizers": null}}))
+            .await;
         let _ = self.admin.delete(path).await;
     }
 
@@ -195,7 +214,10 @@ impl People {
 
     /// The upgrades that exist.
     fn upgrades(&self) -> Vec<&'static str> {
-        [UPGRADE, RIVAL].into_iter().filter(|name| self.upgrade(name).is_some()).collect()
+        [UPGRADE, RIVAL]
+            .into_iter()
+            .filter(|name| self.upgrade(name).is_some())
+            .collect()
     }
 
     fn upgrade(&self, name: &str) -> Option<Value> {
@@ -203,7 +225,8 @@ impl People {
     }
 
     fn object(&self, group: &str, plural: &str, key: &str) -> Option<Arc<Object>> {
-        self.hub.read(|state| state.objects_of(group, plural)?.get(key).cloned())
+        self.hub
+            .read(|state| state.objects_of(group, plural)?.get(key).cloned())
     }
 
     /// The names of a cluster's works.
@@ -211,7 +234,10 @@ impl People {
         self.hub.read(|state| {
             let works = state.objects_of("work.open-cluster-management.io", "manifestworks");
             let works = works.into_iter().flat_map(|works| works.in_namespace(cluster));
-            works.filter(|work| !work.is_deleting).map(|work| work.name().to_owned()).collect()
+            works
+                .filter(|work| !work.is_deleting)
+                .map(|work| work.name().to_owned())
+                .collect()
         })
     }
 
