@@ -63,6 +63,8 @@ pub struct BareClientArgs {
     kubeconfig: PathBuf,
     #[arg(long)]
     clusters: usize,
+    #[arg(long)]
+    works: usize,
 }
 
 /// What was found.
@@ -138,7 +140,7 @@ pub async fn check_counts() -> Result<()> {
 async fn round(args: &HubSimArgs) -> Result<Report> {
     let programs = Programs::build(Profile::own())?;
     let bed = Bed::prepare(args).await?;
-    let bare = bed.bare(args.clusters.min(MAX_BARE_WORKS)).await?;
+    let bare = bed.bare(&programs.path("bench"), args.clusters).await?;
     let agents = Agents::builder(bed.client.clone())
         .agent_seconds(args.agent_seconds)
         .start()
@@ -158,7 +160,7 @@ async fn measure(args: &HubSimArgs, bed: &Bed, (pid, address): (u32, &str), bare
     let idle_rss_mib = peak_rss_mib(pid);
     note(&format!("upgrading; the controller has {idle_rss_mib:.0} MiB"));
     let started = Instant::now();
-    bed.create_upgrade(args).await?;
+    bed.create_upgrade(args)?;
     bed.wait_complete(started, Duration::from_mins(args.minutes), pid)
         .await?;
     let done_seconds = started.elapsed().as_secs_f64();
@@ -261,10 +263,12 @@ impl Bed {
     }
 
     /// Milliseconds of CPU that a bare client needs for each work that it creates and deletes.
-    async fn bare(&self, works: usize) -> Result<f64> {
+    async fn bare(&self, program: &Path, clusters: usize) -> Result<f64> {
+        let works = clusters.min(MAX_BARE_WORKS);
         note(&format!("a bare client creates and deletes {works} works"));
-        let output = Command::new(std::env::current_exe()?)
-            .args(["bare-client", "--clusters", &works.to_string(), "--kubeconfig"])
+        let output = Command::new(program)
+            .args(["bare-client", "--clusters", &clusters.to_string()])
+            .args(["--works", &works.to_string(), "--kubeconfig"])
             .arg(self.kubeconfig())
             .stderr(Stdio::inherit())
             .output()
@@ -305,7 +309,7 @@ impl Bed {
         Ok(())
     }
 
-    async fn create_upgrade(&self, args: &HubSimArgs) -> Result<()> {
+    fn create_upgrade(&self, args: &HubSimArgs) -> Result<()> {
         let spec = json!({
             "clusterSelector": {"clusterSets": [SET]},
             "clusterVersion": {"channel": "stable-4.12", "version": "4.12.0"},
@@ -369,7 +373,7 @@ pub async fn bare_client(args: &BareClientArgs) -> Result<()> {
         &json!({"clusterVersion": {"version": "4.12.0"}}),
     );
     upgrade["metadata"]["uid"] = "00000000-0000-4000-8000-000000000000".into();
-    let works = Works::of(&serde_json::from_value(upgrade)?, args.clusters)?;
+    let works = Works::of(&serde_json::from_value(upgrade)?, args.clusters)?.first(args.works);
     let before = cpu_seconds(std::process::id());
     works.create(&client).await?;
     works.delete(&client).await?;

@@ -55,6 +55,12 @@ impl Works {
         Ok(Self { bodies })
     }
 
+    /// Only the first of them. The names of clusters depend on how many there are.
+    pub fn first(mut self, count: usize) -> Self {
+        self.bodies.truncate(count);
+        self
+    }
+
     /// Sends all of them.
     pub async fn create(&self, client: &Client) -> Result<()> {
         let bodies: Arc<[(String, Vec<u8>)]> = self.bodies.clone().into();

@@ -127,6 +127,10 @@ pub fn story(random: &mut Random) -> Vec<Step> {
         let kind = usize::try_from(random.next() % KINDS.len() as u64).unwrap();
         steps.extend(["a", "b", "c"].map(|name| first(kind, name, random)));
     }
+    // One object owns another.
+    if random.chance(6) {
+        steps.extend([first(1, "a", random), first(5, "c", random)]);
+    }
     for _ in 0..random.between(6, 18) {
         match steps.last() {
             Some(last) if random.chance(6) && can_repeat(last) => steps.push(last.clone()),
