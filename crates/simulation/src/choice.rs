@@ -23,9 +23,15 @@ impl Choices {
     /// The choice about the `count`-th occurrence of what is called `name`.
     #[must_use]
     pub fn of(self, name: &str, count: u64) -> Choice {
+        self.about("", name, count)
+    }
+
+    /// The same, where the name has two parts.
+    #[must_use]
+    pub fn about(self, what: &str, name: &str, count: u64) -> Choice {
         // FNV-1a over the name, then two rounds of SplitMix64.
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        for byte in name.bytes() {
+        for byte in what.bytes().chain(name.bytes()) {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
         Choice(mix(mix(hash ^ mix(self.seed)).wrapping_add(count)))

@@ -4,63 +4,116 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// A fault of the network or of the API server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Fault {
-    /// The request never arrives.
-    Lost,
-    /// The request is carried out, and its answer is lost.
-    AnswerLost,
-    /// The request is carried out long after its sender gave up.
-    Late,
-    /// 429 with Retry-After.
-    TooManyRequests,
-    /// 500.
-    InternalError,
-    /// 503.
-    Unavailable,
-    /// A watch ends without a word.
-    WatchCut,
-    /// A watch delivers nothing more and does not end.
-    WatchSilent,
-    /// The history of the hub is forgotten.
-    Compaction,
-    /// A replica is killed.
-    Kill,
+macro_rules! faults {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal;)+) => {
+        /// Something that a run does to the controller.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum Fault { $($(#[doc = $doc])+ #[serde(rename = $text)] $name),+ }
+
+        impl Fault {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// Its name in outputs and stories.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text),+ }
+            }
+
+            /// What it does.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),+).trim_ascii()),+ }
+            }
+        }
+    };
 }
 
-impl Fault {
-    /// All of them.
-    pub const ALL: [Self; 10] = [
-        Self::Lost,
-        Self::AnswerLost,
-        Self::Late,
-        Self::TooManyRequests,
-        Self::InternalError,
-        Self::Unavailable,
-        Self::WatchCut,
-        Self::WatchSilent,
-        Self::Compaction,
-        Self::Kill,
-    ];
-
-    /// Its name in outputs and stories.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Lost => "lost",
-            Self::AnswerLost => "answer-lost",
-            Self::Late => "late",
-            Self::TooManyRequests => "429",
-            Self::InternalError => "500",
-            Self::Unavailable => "503",
-            Self::WatchCut => "watch-cut",
-            Self::WatchSilent => "watch-silent",
-            Self::Compaction => "compaction",
-            Self::Kill => "kill",
-        }
-    }
+faults! {
+    /// The request never arrives.
+    Lost = "lost";
+    /// The request is carried out, and its answer is lost.
+    AnswerLost = "answer-lost";
+    /// The request is carried out long after its sender gave up.
+    Late = "late";
+    /// The answer takes up to 40 s.
+    Slow = "slow";
+    /// A request of a replica is neither carried out nor answered.
+    Hang = "hang";
+    /// The same for the Lease alone.
+    LeaseHang = "lease-hang";
+    /// 429 with Retry-After.
+    TooManyRequests = "429";
+    /// 500.
+    InternalError = "500";
+    /// 503.
+    Unavailable = "503";
+    /// 409 for a change or deletion.
+    Conflict = "409";
+    /// 422 for a work.
+    Invalid = "422";
+    /// A watch ends without a word.
+    WatchCut = "watch-cut";
+    /// A watch delivers nothing more and does not end.
+    WatchSilent = "watch-silent";
+    /// A watch delivers an event, and those behind it, up to 30 s later.
+    WatchLag = "watch-lag";
+    /// The history of the hub is forgotten.
+    Compaction = "compaction";
+    /// A replica is killed.
+    Kill = "kill";
+    /// A replica is killed when the hub has carried out a write of it, before it hears of that.
+    KillAtCommit = "kill-at-commit";
+    /// All replicas are killed.
+    KillAll = "kill-all";
+    /// A replica cannot reach the hub for up to a minute.
+    Partition = "partition";
+    /// Writes of a replica are answered with 403 for up to a minute.
+    Forbidden = "403";
+    /// The wall clock of a replica jumps.
+    ClockJump = "clock-jump";
+    /// The upgrade is paused for a while.
+    Pause = "pause";
+    /// maxConcurrency is changed.
+    Resize = "resize";
+    /// Another version is asked for.
+    Retarget = "retarget";
+    /// Failed clusters are retried.
+    Retry = "retry";
+    /// The spec is invalid for a while.
+    Misspell = "misspell";
+    /// The upgrade is deleted, and created anew later.
+    Remove = "remove";
+    /// A work is deleted by hand.
+    DeleteWork = "delete-work";
+    /// A row is edited by hand.
+    EditRow = "edit-row";
+    /// A report is deleted by hand.
+    DeleteReport = "delete-report";
+    /// The agent of a cluster changes annotations or labels of a work.
+    Tamper = "tamper";
+    /// The agent of a cluster writes nonsense into the status of a work.
+    Nonsense = "nonsense";
+    /// A cluster changes its own labels for a while.
+    Relabel = "relabel";
+    /// A work of somebody else has the name of one of ours for a while.
+    Squat = "squat";
+    /// Somebody writes a work with the upgrade's UID for a cluster that is not selected.
+    ForgeWork = "forge-work";
+    /// Somebody writes a report of the upgrade in another namespace.
+    ForgeReport = "forge-report";
+    /// Somebody writes a decision that is not the placement controller's.
+    ForgeDecision = "forge-decision";
+    /// A ManagedCluster and its namespace are deleted, and come back later.
+    Detach = "detach";
+    /// A cluster is not available for a while.
+    Away = "away";
+    /// A cluster is not among the decisions of its Placement for a moment.
+    Undecide = "undecide";
+    /// The hub is restored from a backup: new UIDs, no works, no statuses.
+    Restore = "restore";
+    /// The cluster or its agent has one of the faults of simulated clusters for a while.
+    Agent = "agent";
 }
 
 /// One fault of a run: which, on whose what, and at which of its occasions.

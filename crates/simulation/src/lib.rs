@@ -2,13 +2,20 @@
 //! a simulated hub, with simulated agents and a network whose faults follow from a seed.
 //!
 //! A run has three parts: a time in which faults happen, a repaired world in which everything must end within a bound, and a quiet
-//! time in which nothing may change. Rules are judged by the hub's log alone ([`oracle`]). The same seed gives the same trace in
+//! time in which nothing may change. Rules are judged by the hub's log and by requests alone ([`oracle`]). The same seed gives the same trace in
 //! every process.
 
+pub mod actor;
+pub mod admin;
 pub mod choice;
+pub mod describe;
 pub mod fault;
+pub mod machines;
+pub mod mutation;
+pub mod network;
 pub mod options;
 pub mod oracle;
+pub mod people;
 pub mod replica;
 pub mod run;
 pub mod story;
@@ -16,4 +23,5 @@ pub mod sweep;
 pub mod time;
 pub mod trace;
 pub mod wire;
+pub mod words;
 pub mod world;

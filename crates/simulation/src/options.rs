@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::choice::Choices;
 use crate::fault::Fault;
 
-/// The options of a run.
+/// The options of a run. A story names only those that differ from the default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Options {
     /// The seed of everything.
     pub seed: u64,
@@ -20,21 +20,66 @@ pub struct Options {
     pub canaries: u64,
     /// `maxConcurrency`.
     pub max_concurrency: u64,
+    /// `maxFailures`; absent for no limit.
+    pub max_failures: Option<u64>,
     /// `minSuccessTime` in seconds; zero for none.
     pub soak_seconds: u64,
+    /// `clusterUpgradeTimeout` in seconds.
+    pub timeout_seconds: u64,
     /// Whether there are pre- and post-actions.
     pub actions: bool,
+    /// Whether operators are upgraded, too.
+    pub operators: bool,
+    /// Whether a Placement selects the clusters, not a selector.
+    pub placement: bool,
+    /// Whether a second, younger upgrade wants some of the clusters.
+    pub rival: bool,
+    /// The patch version of 4.14 that the second upgrade asks for; the first one asks for 12.
+    pub rival_version: u64,
     /// Replicas of the controller.
     pub replicas: u64,
+    /// Whether the second replica is of a newer build, whose rows have words that the first does not know.
+    pub newer_build: bool,
     /// How long a cluster takes for its update, in seconds.
     pub update_seconds: u64,
     /// Longest latency of a request in one direction, in milliseconds.
     pub max_latency_millis: u64,
     /// How long faults happen, in seconds.
     pub chaos_seconds: u64,
+    /// How long nothing may change when all is done, in seconds.
+    pub quiet_seconds: u64,
+    /// Whether all replicas start anew when all is done.
+    pub restart: bool,
     /// How often each fault happens, in thousandths of its occasions. A story names its faults one by one instead.
     #[serde(skip)]
     pub rates: Vec<(Fault, u64)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            clusters: 3,
+            canaries: 0,
+            max_concurrency: 1,
+            max_failures: None,
+            soak_seconds: 0,
+            timeout_seconds: 10_800,
+            actions: false,
+            operators: false,
+            placement: false,
+            rival: false,
+            rival_version: 12,
+            replicas: 1,
+            newer_build: false,
+            update_seconds: 20,
+            max_latency_millis: 5,
+            chaos_seconds: 60,
+            quiet_seconds: 120,
+            restart: false,
+            rates: Vec::new(),
+        }
+    }
 }
 
 impl Options {
@@ -43,28 +88,45 @@ impl Options {
     pub fn of(seed: u64) -> Self {
         let choices = Choices::new(seed);
         let between = |name: &str, least, most| choices.of(name, 0).between(least, most);
+        let happens = |name: &str, per_mille| choices.of(name, 0).happens(per_mille);
         let clusters = between("clusters", 2, 6);
-        let rates = Fault::ALL.map(|fault| {
-            let name = format!("rate of {}", fault.as_str());
-            // Half of the faults are off in a run, so that each is also seen alone.
-            let is_on = choices.of(&name, 0).happens(500);
-            let rate = [5, 20, 60, 150];
-            let rate = choices.of(&name, 1).pick(&rate).unwrap_or_default();
-            (fault, if is_on { rate } else { 0 })
-        });
+        let replicas = between("replicas", 1, 2);
+        let update_seconds = between("update", 5, 90);
         Self {
             seed,
             clusters,
             canaries: between("canaries", 0, 2).min(clusters - 1),
             max_concurrency: between("maxConcurrency", 1, 3),
-            soak_seconds: if choices.of("soak", 0).happens(333) { 20 } else { 0 },
-            actions: choices.of("actions", 0).happens(500),
-            replicas: between("replicas", 1, 2),
-            update_seconds: between("update", 5, 90),
+            max_failures: happens("maxFailures", 400).then(|| between("failures", 0, 2)),
+            soak_seconds: if happens("soak", 333) { 20 } else { 0 },
+            // Short enough for a cluster that is slow to run out of it, or out of the question.
+            timeout_seconds: if happens("timeout", 400) {
+                3 * update_seconds + 60
+            } else {
+                10_800
+            },
+            actions: happens("actions", 400),
+            operators: happens("operators", 150),
+            placement: happens("placement", 300),
+            rival: happens("rival", 200),
+            rival_version: between("rival version", 11, 13),
+            replicas,
+            newer_build: replicas > 1 && happens("newer build", 200),
+            update_seconds,
             max_latency_millis: between("latency", 1, 400),
-            rates: rates.to_vec(),
             chaos_seconds: between("chaos", 60, 600),
+            // Twice the longest pause between two attempts of the controller, or a part of it.
+            quiet_seconds: if happens("long quiet", 200) { 900 } else { 120 },
+            restart: happens("restart", 500),
+            rates: rates(choices),
         }
+    }
+
+    /// The same with these faults.
+    #[must_use]
+    pub fn with_rates(mut self, rates: &[(Fault, u64)]) -> Self {
+        self.rates = rates.to_vec();
+        self
     }
 
     /// How long a cluster takes for its update.
@@ -89,23 +151,39 @@ impl Options {
     }
 }
 
+/// Which faults are on, and how often they happen: in some runs a few, in others many, so that each is also seen alone.
+fn rates(choices: Choices) -> Vec<(Fault, u64)> {
+    let share = choices
+        .of("share of faults", 0)
+        .pick(&[60, 150, 350])
+        .unwrap_or_default();
+    let rate_of = |fault: &Fault| {
+        let name = format!("rate of {}", fault.as_str());
+        let rate = choices.of(&name, 1).pick(&[5, 20, 60, 150]).unwrap_or_default();
+        (
+            *fault,
+            if choices.of(&name, 0).happens(share) {
+                rate
+            } else {
+                0
+            },
+        )
+    };
+    Fault::ALL.iter().map(rate_of).collect()
+}
+
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "seed {}: {} clusters, {} canaries, maxConcurrency {}, soak {} s, actions {}, {} replicas, update {} s, latency up to {} \
-             ms, chaos {} s; faults",
-            self.seed,
-            self.clusters,
-            self.canaries,
-            self.max_concurrency,
-            self.soak_seconds,
-            self.actions,
-            self.replicas,
-            self.update_seconds,
-            self.max_latency_millis,
-            self.chaos_seconds
-        )?;
+        // As a story has them: only what differs from the default.
+        let plain = serde_json::to_value(Self::default()).unwrap_or_default();
+        let options = serde_json::to_value(self).unwrap_or_default();
+        write!(f, "seed {}:", self.seed)?;
+        for (name, value) in options.as_object().into_iter().flatten() {
+            if name != "seed" && plain.get(name) != Some(value) {
+                write!(f, " {name} {value}")?;
+            }
+        }
+        write!(f, "; faults")?;
         for (fault, rate) in self.rates.iter().filter(|(_, rate)| *rate > 0) {
             write!(f, " {} {rate}‰", fault.as_str())?;
         }

@@ -15,7 +15,7 @@ use kube::Client;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::time::VirtualClock;
+use crate::time::MachineClock;
 use crate::wire::Wire;
 
 /// The namespace of the Lease.
@@ -32,13 +32,14 @@ impl Replica {
     ///
     /// # Errors
     /// The flags contradict each other.
-    pub fn start(wire: Wire, identity: &str, clock: VirtualClock, seed: u64) -> Result<Self> {
+    pub fn start(wire: Wire, identity: &str, clock: &MachineClock, seed: u64) -> Result<Self> {
         let flags = Flags::try_parse_from([
             "mcu-controller",
             "--write-concurrency=8",
             "--approver-image=approver@sha256:00",
         ])?;
         let client = Client::new(wire, NAMESPACE);
+        let clock = clock.clone();
         let sources = Sources::simulated(move || clock.wall(), seed);
         let metrics = Arc::new(Metrics::new());
         let mut config = flags.lease_config(NAMESPACE)?;
@@ -68,6 +69,13 @@ impl Replica {
         Ok(Self {
             tasks: vec![main, election, sender],
         })
+    }
+
+    /// Ends its main loop, as an error would.
+    pub fn end_loop(&self) {
+        if let Some(main) = self.tasks.first() {
+            main.abort();
+        }
     }
 
     /// Whether its main loop has ended by itself.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::fault::Occasion;
 
@@ -15,7 +16,11 @@ struct Record {
     lines: Option<String>,
     faults: Vec<Occasion>,
     requests: u64,
+    count: u64,
 }
+
+/// A run in which more happens than this has come into a circle in which no time passes.
+const MOST: u64 = 400_000;
 
 impl Trace {
     /// A trace that also keeps its lines.
@@ -30,9 +35,11 @@ impl Trace {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Adds a line. `at` is the virtual time in seconds.
-    pub fn add(&self, at: f64, line: &str) {
+    /// Adds a line. `at` is the virtual time.
+    pub fn add(&self, at: Duration, line: &str) {
         self.with(|record| {
+            let at = at.as_secs_f64();
+            record.count += 1;
             let mut hash = record.hash ^ at.to_bits();
             for byte in line.bytes() {
                 hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -40,6 +47,16 @@ impl Trace {
             record.hash = hash;
             if let Some(lines) = &mut record.lines {
                 let _ = writeln!(lines, "{at:>10.3} {line}");
+            }
+            assert!(record.count < MOST, "the run does not end: {line} at {at:.3} s");
+        });
+    }
+
+    /// Adds what only people want to read: it is no part of the hash.
+    pub fn explain(&self, text: impl FnOnce() -> String) {
+        self.with(|record| {
+            if let Some(lines) = &mut record.lines {
+                let _ = writeln!(lines, "{:>12}{}", "", text());
             }
         });
     }

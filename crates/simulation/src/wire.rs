@@ -1,233 +1,426 @@
 //! The network between one client and the hub: latency, and the faults of the way and of the API server.
 
-use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream;
-use http::header::RETRY_AFTER;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Request, Response};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
+use hub_sim::Hub;
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use crate::choice::Choices;
-use crate::fault::{Fault, Faults, Occasion};
-use crate::options::Options;
-use crate::time::VirtualClock;
-use crate::trace::Trace;
+use crate::actor::{Role, Sender, sent_by};
+use crate::admin::upgrades_of;
+use crate::fault::Fault;
+use crate::mutation::{Mutation, Seen};
+use crate::network::Network;
+use crate::oracle::Sent;
+use crate::words;
+use crate::world::{RIVAL, TEAM};
 
 type Body = UnsyncBoxBody<Bytes, std::io::Error>;
-
-/// What all wires of a run share.
-#[derive(Clone, Debug)]
-pub struct Network {
-    options: Arc<Options>,
-    faults: Arc<Faults>,
-    choices: Choices,
-    clock: VirtualClock,
-    trace: Trace,
-    /// Whether faults happen.
-    chaos: Arc<AtomicBool>,
-    /// How often each kind of request was sent.
-    counts: Arc<Mutex<BTreeMap<String, u64>>>,
-}
-
-impl Network {
-    /// A network in which faults happen until [`Network::repair`].
-    #[must_use]
-    pub fn new(options: &Arc<Options>, faults: &Faults, clock: VirtualClock, trace: &Trace) -> Self {
-        Self {
-            options: Arc::clone(options),
-            faults: Arc::new(faults.clone()),
-            choices: Choices::new(options.seed),
-            clock,
-            trace: trace.clone(),
-            chaos: Arc::new(AtomicBool::new(true)),
-            counts: Arc::default(),
-        }
-    }
-
-    /// Ends all faults.
-    pub fn repair(&self) {
-        self.chaos.store(false, Ordering::Relaxed);
-    }
-
-    /// Whether a fault happens on this occasion.
-    #[must_use]
-    pub fn strikes(&self, fault: Fault, name: &str, count: u64) -> bool {
-        let occasion = || Occasion {
-            fault,
-            name: name.to_owned(),
-            count,
-        };
-        let happens = self.chaos.load(Ordering::Relaxed)
-            && match &*self.faults {
-                Faults::ByRate => {
-                    let rate = self.options.rate(fault);
-                    let name = format!("{} {name}", fault.as_str());
-                    rate > 0 && self.choices.of(&name, count).happens(rate)
-                }
-                Faults::Only(faults) => !faults.is_empty() && faults.contains(&occasion()),
-            };
-        if happens {
-            self.trace.add_fault(occasion());
-        }
-        happens
-    }
-
-    fn next(&self, name: &str) -> u64 {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(name.to_owned()).or_default();
-        *count += 1;
-        *count
-    }
-
-    fn latency(&self, name: &str, count: u64) -> Duration {
-        let most = self.options.max_latency_millis * 1000;
-        Duration::from_micros(self.choices.of(name, count).between(50, most.max(50)))
-    }
-}
 
 /// The way of one client to the hub.
 #[derive(Clone, Debug)]
 pub struct Wire {
     network: Network,
-    hub: hub_sim::Service,
+    hub: Hub,
+    service: hub_sim::Service,
     /// The client, in names of choices and in the trace.
     client: Arc<str>,
-    /// Whether faults happen to this client.
-    is_reliable: bool,
+    role: Role,
+    identity: Arc<str>,
+    /// Whether the client is a newer build of the controller.
+    is_newer: bool,
+}
+
+/// A request on its way.
+struct Letter {
+    parts: http::request::Parts,
+    body: Bytes,
+    verb: String,
+    /// Client, verb and path: the name of its choices.
+    name: String,
+    /// How often that was sent.
+    count: u64,
+    /// Which hub it is for.
+    hub: u64,
+    sender: Sender,
+}
+
+impl Letter {
+    fn path(&self) -> &str {
+        self.parts.uri.path()
+    }
+
+    fn seen(&self) -> Seen<'_> {
+        Seen {
+            verb: &self.verb,
+            path: self.path(),
+            body: std::str::from_utf8(&self.body).unwrap_or_default(),
+        }
+    }
+
+    fn is_watch(&self) -> bool {
+        self.verb == "WATCH"
+    }
+
+    fn is_lease(&self) -> bool {
+        self.path().contains("/leases")
+    }
+
+    fn is_write(&self) -> bool {
+        !matches!(self.verb.as_str(), "GET" | "WATCH")
+    }
+
+    fn is_about_reports(&self) -> bool {
+        self.path().contains("/managedclustersupgradereports")
+    }
 }
 
 impl Wire {
-    /// The way of a client that faults happen to.
+    /// The way of a client. `client` is its name in choices, `identity` is unique to its start.
     #[must_use]
-    pub fn new(network: &Network, hub: hub_sim::Service, client: &str) -> Self {
+    pub fn new(network: &Network, hub: &Hub, role: Role, client: &str, identity: &str) -> Self {
         Self {
             network: network.clone(),
-            hub,
+            hub: hub.clone(),
+            service: hub_sim::Service::new(hub, client),
             client: Arc::from(client),
-            is_reliable: false,
+            role,
+            identity: Arc::from(identity),
+            is_newer: false,
         }
     }
 
-    /// The same without faults, but with latency.
+    /// The same for a newer build of the controller.
     #[must_use]
-    pub fn reliable(self) -> Self {
-        Self {
-            is_reliable: true,
-            ..self
+    pub fn newer(self, is_newer: bool) -> Self {
+        Self { is_newer, ..self }
+    }
+
+    async fn letter(&self, request: Request<kube::client::Body>) -> Letter {
+        let (parts, body) = request.into_parts();
+        // The body is there already.
+        let mut body = body
+            .collect()
+            .await
+            .map(http_body_util::Collected::to_bytes)
+            .unwrap_or_default();
+        let query = parts.uri.query().unwrap_or_default();
+        let verb = if query.contains("watch=true") {
+            "WATCH"
+        } else {
+            parts.method.as_str()
+        };
+        let name = format!("{} {verb} {}", self.client, parts.uri.path());
+        if self.is_newer && name.contains("/managedclustersupgradereports") {
+            body = Bytes::from(words::newer(&String::from_utf8_lossy(&body)));
         }
+        Letter {
+            verb: verb.to_owned(),
+            count: self.network.next(&name),
+            hub: self.network.hubs(),
+            name,
+            parts,
+            body,
+            sender: Sender {
+                role: self.role,
+                identity: Arc::clone(&self.identity),
+                at: self.network.ground.clock.elapsed(),
+            },
+        }
+    }
+
+    fn strikes(&self, fault: Fault, letter: &Letter) -> bool {
+        self.role != Role::People && self.network.strikes(fault, &letter.name, letter.count)
     }
 
     async fn send(self, request: Request<kube::client::Body>) -> Result<Response<Body>, std::io::Error> {
-        let (network, clock) = (self.network.clone(), self.network.clock);
-        let path = request.uri().path().to_owned();
-        let is_watch = request
-            .uri()
-            .query()
-            .is_some_and(|query| query.contains("watch=true"));
-        let verb = if is_watch {
-            "WATCH"
-        } else {
-            request.method().as_str()
-        };
-        let name = format!("{} {verb} {path}", self.client);
-        let count = network.next(&name);
-        network.trace.count_request();
-        let strikes = |fault| !self.is_reliable && network.strikes(fault, &name, count);
+        let mut letter = self.letter(request).await;
+        let network = &self.network;
+        if let Some(body) = self
+            .mutation()
+            .and_then(|mutation| mutation.writes(letter.seen()))
+        {
+            letter.body = Bytes::from(body);
+        }
+        network.ground.trace.count_request();
         let (there, back) = (
-            network.latency(&format!("there {name}"), count),
-            network.latency(&format!("back {name}"), count),
+            network.latency("there", &letter.name, letter.count),
+            network.latency("back", &letter.name, letter.count),
         );
         tokio::time::sleep(there).await;
-        if strikes(Fault::Lost) {
-            network.trace.add(clock.seconds(), &format!("{name} lost"));
+        if network.lasts(Fault::Partition, &self.client) {
+            network.note(&format!("{} unreachable", letter.name));
             return Err(reset());
         }
-        for (fault, code) in [
-            (Fault::TooManyRequests, 429),
-            (Fault::InternalError, 500),
-            (Fault::Unavailable, 503),
-        ] {
-            if strikes(fault) {
-                network
-                    .trace
-                    .add(clock.seconds(), &format!("{name} refused with {code}"));
-                tokio::time::sleep(back).await;
-                return Ok(refusal(code));
-            }
+        if let Some(refusal) = self.before(&letter).await? {
+            tokio::time::sleep(back).await;
+            return Ok(refusal);
         }
-        let is_late = !is_watch && strikes(Fault::Late);
+        let (is_watch, name, count) = (letter.is_watch(), letter.name.clone(), letter.count);
+        let reading = self.reading(&letter);
+        let is_lost = !is_watch && self.strikes(Fault::AnswerLost, &letter);
+        let is_slow = self.role != Role::People && !is_watch && self.strikes(Fault::Slow, &letter);
         let (sender, answer) = oneshot::channel();
         // The hub carries a request out whatever becomes of its sender.
-        let (hub, network2, name2) = (self.hub.clone(), network.clone(), name.clone());
-        tokio::spawn(async move {
-            if is_late {
-                let late = network2
-                    .choices
-                    .of(&format!("late {name2}"), count)
-                    .between(5, 55);
-                tokio::time::sleep(Duration::from_secs(late)).await;
-            }
-            let response = hub.handle(request).await;
-            let line = format!(
-                "{name2} {}{}",
-                response.status().as_u16(),
-                if is_late { " late" } else { "" }
-            );
-            network2.trace.add(clock.seconds(), &line);
-            // The sender may have gone.
-            let _ = sender.send(response);
-        });
+        tokio::spawn(self.clone().carry_out(letter, sender));
         let response = answer.await.map_err(|_| reset())?;
-        if !is_watch && strikes(Fault::AnswerLost) {
-            network.trace.add(clock.seconds(), &format!("{name} answer lost"));
+        if is_lost {
+            network.note(&format!("{name} answer lost"));
             return Err(reset());
+        }
+        if is_slow {
+            let seconds = network.choice("slow for", &name, count).between(5, 40);
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
         }
         tokio::time::sleep(back).await;
         Ok(if is_watch {
-            self.watch(response, &name, count)
+            self.watch(response, &name, count, reading)
         } else {
-            response.map(plain)
+            reading.whole(response).await
         })
     }
 
-    /// The events of a watch, each with a latency, until a fault ends or silences it.
-    fn watch(self, response: Response<hub_sim::Body>, name: &str, count: u64) -> Response<Body> {
-        let (network, name) = (self.network.clone(), format!("{name} #{count}"));
-        let is_reliable = self.is_reliable;
-        response.map(|body| {
-            let frames = body.into_data_stream().boxed();
-            let state = (frames, 0_u64, network, name);
-            let events = stream::unfold(state, move |(mut frames, at, network, name)| async move {
-                let event = frames.next().await?;
-                let at = at + 1;
-                if !is_reliable && network.strikes(Fault::WatchSilent, &name, at) {
-                    network
-                        .trace
-                        .add(network.clock.seconds(), &format!("{name} is silent"));
+    /// What is wrong with the client, if it is the controller.
+    fn mutation(&self) -> Option<Mutation> {
+        self.network
+            .ground
+            .mutation
+            .filter(|_| self.role == Role::Controller)
+    }
+
+    fn reading(&self, letter: &Letter) -> Reading {
+        match self.mutation().and_then(Mutation::reads) {
+            Some((from, to)) => Reading::Instead(from, to),
+            None if self.is_newer && letter.is_about_reports() => Reading::Newer,
+            None => Reading::Plain,
+        }
+    }
+
+    /// Sends what a mutation adds to a request.
+    async fn add(&self, letter: &Letter) {
+        let Some(mutation) = self.mutation() else { return };
+        let seen = letter.seen();
+        let count = self
+            .network
+            .next(&format!("{} {} {}", self.identity, letter.verb, letter.path()));
+        if letter.verb == "PATCH" && letter.is_about_reports() {
+            self.network.keep(seen.body);
+        }
+        let first = self.network.kept();
+        for (method, path, media_type, body) in mutation.adds(seen, first.as_deref(), &self.identity, count) {
+            let rival = self
+                .network
+                .uid_at(&self.hub, &format!("{}/{RIVAL}", upgrades_of(TEAM)))
+                .unwrap_or_default();
+            let body = body.to_string().replace(&format!("<{RIVAL}>"), &rival);
+            let request = Request::builder()
+                .method(method)
+                .uri(&path)
+                .header(CONTENT_TYPE, media_type);
+            let Ok(request) = request.body(Full::new(Bytes::from(body.clone()))) else {
+                continue;
+            };
+            let path = path.split('?').next().unwrap_or_default();
+            let met = self.network.uid_at(&self.hub, path);
+            let sender = Sender {
+                at: self.network.ground.clock.elapsed(),
+                ..letter.sender.clone()
+            };
+            let response = sent_by(sender.clone(), self.service.handle(request)).await;
+            let sent = Sent {
+                verb: method,
+                path,
+                body: body.as_bytes(),
+                code: response.status().as_u16(),
+                met: met.as_deref(),
+            };
+            self.network.ground.oracle.request(&sender, &sent);
+        }
+    }
+
+    /// The faults that end a request before the hub sees it.
+    async fn before(&self, letter: &Letter) -> Result<Option<Response<Body>>, std::io::Error> {
+        let network = &self.network;
+        if self.strikes(Fault::Lost, letter) {
+            network.note(&format!("{} lost", letter.name));
+            return Err(reset());
+        }
+        if self.role == Role::Controller {
+            let hang = if letter.is_lease() {
+                Fault::LeaseHang
+            } else {
+                Fault::Hang
+            };
+            if self.strikes(hang, letter) {
+                network.note(&format!("{} hangs", letter.name));
+                std::future::pending::<()>().await;
+            }
+        }
+        let is_ours = self.role == Role::Controller && letter.is_write() && !letter.is_lease();
+        let is_forbidden = is_ours && network.lasts(Fault::Forbidden, &self.client);
+        let may_conflict = is_ours && matches!(letter.verb.as_str(), "PATCH" | "DELETE" | "PUT");
+        let is_refused = self
+            .mutation()
+            .is_some_and(|mutation| mutation.is_refused(letter.seen()));
+        let may_be_invalid = is_ours
+            && matches!(letter.verb.as_str(), "POST" | "PATCH")
+            && letter.path().contains("/manifestworks");
+        let code = if is_forbidden {
+            403
+        } else if self.strikes(Fault::TooManyRequests, letter) {
+            429
+        } else if self.strikes(Fault::InternalError, letter) {
+            500
+        } else if self.strikes(Fault::Unavailable, letter) {
+            503
+        } else if may_conflict && self.strikes(Fault::Conflict, letter) {
+            409
+        } else if is_refused || (may_be_invalid && self.strikes(Fault::Invalid, letter)) {
+            422
+        } else {
+            return Ok(None);
+        };
+        network.note(&format!("{} refused with {code}", letter.name));
+        Ok(Some(refusal(code)))
+    }
+
+    async fn carry_out(self, letter: Letter, sender: oneshot::Sender<Response<hub_sim::Body>>) {
+        let network = &self.network;
+        let is_late = !letter.is_watch() && self.strikes(Fault::Late, &letter);
+        if is_late {
+            let late = network.choice("late", &letter.name, letter.count).between(5, 55);
+            tokio::time::sleep(Duration::from_secs(late)).await;
+        }
+        if letter.hub != network.hubs() && self.role == Role::Controller {
+            return;
+        }
+        let is_ours = self.role == Role::Controller;
+        let met = if is_ours && letter.is_write() {
+            network.uid_at(&self.hub, letter.path())
+        } else {
+            None
+        };
+        let request = Request::from_parts(letter.parts.clone(), Full::new(letter.body.clone()));
+        let response = sent_by(letter.sender.clone(), self.service.handle(request)).await;
+        let code = response.status().as_u16();
+        network.note(&format!(
+            "{} {code}{}",
+            letter.name,
+            if is_late { " late" } else { "" }
+        ));
+        if is_ours {
+            let sent = Sent {
+                verb: &letter.verb,
+                path: letter.path(),
+                body: &letter.body,
+                code,
+                met: met.as_deref(),
+            };
+            network.ground.oracle.request(&letter.sender, &sent);
+            if code < 300 {
+                self.add(&letter).await;
+            }
+            if letter.is_write() && code < 300 {
+                let commits = format!("{} commit", self.client);
+                if network.strikes(Fault::KillAtCommit, &commits, network.next(&commits)) {
+                    network.doom(&self.client);
+                    // The replica hears nothing before its end.
                     std::future::pending::<()>().await;
                 }
-                if !is_reliable && network.strikes(Fault::WatchCut, &name, at) {
-                    network.trace.add(network.clock.seconds(), &format!("{name} cut"));
-                    return None;
+            }
+        }
+        // The sender may have gone.
+        let _ = sender.send(response);
+    }
+
+    /// The events of a watch, each with a latency, until a fault ends or silences it.
+    fn watch(
+        self,
+        response: Response<hub_sim::Body>,
+        name: &str,
+        count: u64,
+        reading: Reading,
+    ) -> Response<Body> {
+        let name = format!("{name} #{count}");
+        response.map(|body| {
+            let state = (body.into_data_stream().boxed(), 0_u64, self, name);
+            let events = stream::unfold(state, move |(mut frames, at, wire, name)| async move {
+                let event = frames.next().await?;
+                let at = at + 1;
+                let network = &wire.network;
+                if wire.role != Role::People {
+                    let is_cut_off =
+                        wire.role == Role::Controller && network.lasts(Fault::Partition, &wire.client);
+                    if is_cut_off || network.strikes(Fault::WatchSilent, &name, at) {
+                        network.note(&format!("{name} is silent"));
+                        std::future::pending::<()>().await;
+                    }
+                    if network.strikes(Fault::WatchCut, &name, at) {
+                        network.note(&format!("{name} cut"));
+                        return None;
+                    }
+                    if network.strikes(Fault::WatchLag, &name, at) {
+                        let seconds = network.choice("lag", &name, at).between(1, 30);
+                        tokio::time::sleep(Duration::from_secs(seconds)).await;
+                    }
                 }
-                tokio::time::sleep(network.latency(&name, at)).await;
-                let frame = event.map(Frame::data).map_err(|never| match never {});
-                Some((frame, (frames, at, network, name)))
+                tokio::time::sleep(network.latency("", &name, at)).await;
+                let frame = event.map(|bytes| Frame::data(reading.read(bytes)));
+                let frame = frame.map_err(|never| match never {});
+                Some((frame, (frames, at, wire, name)))
             });
             UnsyncBoxBody::new(StreamBody::new(events))
         })
     }
+}
+
+/// How a client takes what it reads.
+#[derive(Clone, Copy, Debug)]
+enum Reading {
+    /// As it is.
+    Plain,
+    /// As a newer build, which knows the older words, too.
+    Newer,
+    /// A broken controller takes one text for another.
+    Instead(&'static str, &'static str),
+}
+
+impl Reading {
+    fn read(self, bytes: Bytes) -> Bytes {
+        match self {
+            Self::Plain => bytes,
+            Self::Newer => Bytes::from(words::older(&String::from_utf8_lossy(&bytes))),
+            Self::Instead(from, to) => Bytes::from(String::from_utf8_lossy(&bytes).replace(from, to)),
+        }
+    }
+
+    async fn whole(self, response: Response<hub_sim::Body>) -> Response<Body> {
+        if matches!(self, Self::Plain) {
+            return response.map(plain);
+        }
+        let (parts, body) = response.into_parts();
+        let bytes = body
+            .collect()
+            .await
+            .map(http_body_util::Collected::to_bytes)
+            .unwrap_or_default();
+        Response::from_parts(parts, whole(self.read(bytes)))
+    }
+}
+
+fn whole(bytes: Bytes) -> Body {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
 fn plain(body: hub_sim::Body) -> Body {
@@ -239,14 +432,18 @@ fn reset() -> std::io::Error {
 }
 
 fn refusal(code: u16) -> Response<Body> {
+    let reason = match code {
+        403 => "Forbidden",
+        409 => "Conflict",
+        422 => "Invalid",
+        429 => "TooManyRequests",
+        _ => "InternalError",
+    };
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code,
-        "message": "the simulated hub refuses this request", "reason": if code == 429 { "TooManyRequests" } else { "InternalError" },
+        "message": "the simulated hub refuses this request", "reason": reason,
     });
-    let body = Full::new(Bytes::from(status.to_string()))
-        .map_err(|never| match never {})
-        .boxed_unsync();
-    let mut response = Response::new(body);
+    let mut response = Response::new(whole(Bytes::from(status.to_string())));
     *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
     if code == 429 {
         response

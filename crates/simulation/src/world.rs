@@ -1,21 +1,33 @@
-//! The hub of a run with its clusters, their agents and the upgrade.
+//! The hub of a run with its clusters, their agents and the upgrades.
 
-use anyhow::{Context as _, Result};
-use http::{Method, Request};
+use anyhow::Result;
 use kube::Client;
-use kube::client::Body;
 use serde_json::{Value, json};
-use spoke_sim::{Agents, Pace};
+use spoke_sim::{Agents, Pace, Scenario};
 
+use crate::admin::{Admin, CLUSTERS, decisions_of};
 use crate::options::Options;
 use crate::replica::NAMESPACE;
 use crate::time::VirtualClock;
 
-const SET: &str = "fleet";
-/// The namespace of the upgrade.
+/// The set whose clusters the team may upgrade.
+pub const SET: &str = "fleet";
+/// A set that is not bound.
+const OTHER_SET: &str = "others";
+/// The namespace of the upgrades.
 pub const TEAM: &str = "team";
-/// The name of the upgrade.
+/// A namespace of somebody else.
+pub const STRANGERS: &str = "strangers";
+/// The upgrade.
 pub const UPGRADE: &str = "spring";
+/// The second, younger upgrade.
+pub const RIVAL: &str = "summer";
+/// A cluster that nobody selects.
+pub const OUTSIDER: &str = "x00";
+/// The Placement.
+pub const PLACEMENT: &str = "all";
+/// The version that all clusters run at first.
+const INSTALLED: &str = "4.14.9";
 
 /// The name of a cluster.
 #[must_use]
@@ -23,149 +35,201 @@ pub fn cluster(number: u64) -> String {
     format!("c{number:02}")
 }
 
-/// Requests of people and of the hub's other controllers.
-#[derive(Clone)]
-pub struct Admin {
-    client: Client,
+/// The names of all clusters of the fleet.
+#[must_use]
+pub fn fleet(options: &Options) -> Vec<String> {
+    (0..options.clusters).map(cluster).collect()
 }
 
-impl Admin {
-    /// An administrator with this way to the hub.
-    #[must_use]
-    pub fn new(client: Client) -> Self {
-        Self { client }
+/// Makes the fleet: namespaces, sets, bindings, Placement and clusters.
+///
+/// # Errors
+/// The hub refuses an object.
+pub async fn make_fleet(admin: &Admin, options: &Options) -> Result<()> {
+    for name in [NAMESPACE, TEAM, STRANGERS] {
+        make_namespace(admin, name).await?;
     }
-
-    async fn send(&self, method: Method, path: &str, media_type: &str, body: &Value) -> Result<Value> {
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("content-type", media_type)
-            .body(Body::from(body.to_string().into_bytes()))?;
-        let text = self
-            .client
-            .request_text(request.map(|_| body.to_string().into_bytes()))
-            .await;
-        Ok(serde_json::from_str(&text.with_context(|| path.to_owned())?)?)
-    }
-
-    /// Creates an object.
-    ///
-    /// # Errors
-    /// The hub refuses it.
-    pub async fn create(&self, collection: &str, object: &Value) -> Result<Value> {
-        self.send(Method::POST, collection, "application/json", object)
-            .await
-    }
-
-    /// Changes an object by a merge patch.
-    ///
-    /// # Errors
-    /// The hub refuses it.
-    pub async fn patch(&self, path: &str, change: &Value) -> Result<Value> {
-        self.send(Method::PATCH, path, "application/merge-patch+json", change)
-            .await
-    }
-
-    /// Makes the fleet: namespaces, set, binding and clusters.
-    ///
-    /// # Errors
-    /// The hub refuses an object.
-    pub async fn make_fleet(&self, options: &Options) -> Result<()> {
-        const CLUSTERS: &str = "/apis/cluster.open-cluster-management.io";
-        for name in [NAMESPACE, TEAM] {
-            self.namespace(name).await?;
-        }
-        let set = json!({
-            "apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSet", "metadata": {"name": SET},
+    for set in [SET, OTHER_SET] {
+        let object = json!({
+            "apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSet", "metadata": {"name": set},
         });
-        self.create(&format!("{CLUSTERS}/v1beta2/managedclustersets"), &set)
+        admin
+            .create(&format!("{CLUSTERS}/v1beta2/managedclustersets"), &object)
             .await?;
-        let binding = json!({
-            "apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
-            "metadata": {"name": SET, "namespace": TEAM}, "spec": {"clusterSet": SET},
-        });
-        let bindings = format!("{CLUSTERS}/v1beta2/namespaces/{TEAM}/managedclustersetbindings");
-        self.create(&bindings, &binding).await?;
-        let bound = json!({"status": {"conditions": [condition("Bound")]}});
-        self.patch(&format!("{bindings}/{SET}/status"), &bound).await?;
-        for number in 0..options.clusters {
-            let name = cluster(number);
-            self.namespace(&name).await?;
-            let labels = json!({"name": name, "cluster.open-cluster-management.io/clusterset": SET});
-            let object = json!({
-                "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
-                "metadata": {"name": name, "labels": labels}, "spec": {"hubAcceptsClient": true},
-            });
-            let clusters = format!("{CLUSTERS}/v1/managedclusters");
-            self.create(&clusters, &object).await?;
-            let id = format!("00000000-0000-4000-8000-{number:012}");
-            let claims = json!([
-                {"name": "id.openshift.io", "value": id},
-                {"name": "product.open-cluster-management.io", "value": "OpenShift"},
-                {"name": "version.openshift.io", "value": "4.14.9"},
-            ]);
-            let conditions = [
-                "HubAcceptedManagedCluster",
-                "ManagedClusterJoined",
-                "ManagedClusterConditionAvailable",
-            ]
-            .map(condition);
-            let status = json!({"status": {"clusterClaims": claims, "conditions": conditions}});
-            self.patch(&format!("{clusters}/{name}/status"), &status).await?;
-        }
-        Ok(())
     }
-
-    async fn namespace(&self, name: &str) -> Result<()> {
-        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        self.create("/api/v1/namespaces", &object).await?;
-        Ok(())
+    let binding = json!({
+        "apiVersion": "cluster.open-cluster-management.io/v1beta2", "kind": "ManagedClusterSetBinding",
+        "metadata": {"name": SET, "namespace": TEAM}, "spec": {"clusterSet": SET},
+        "status": {"conditions": [condition("Bound", true)]},
+    });
+    let bindings = format!("{CLUSTERS}/v1beta2/namespaces/{TEAM}/managedclustersetbindings");
+    admin.create_with_status(&bindings, &binding).await?;
+    for name in fleet(options) {
+        make_namespace(admin, &name).await?;
+        make_cluster(admin, &name, SET, INSTALLED).await?;
     }
-
-    /// Creates the upgrade.
-    ///
-    /// # Errors
-    /// The hub refuses it.
-    pub async fn create_upgrade(&self, options: &Options) -> Result<()> {
-        let path = format!(
-            "/apis/cluster.open-cluster-management.io/v1beta1/namespaces/{TEAM}/managedclustersupgrades"
-        );
-        self.create(&path, &upgrade(options)).await?;
-        Ok(())
+    make_namespace(admin, OUTSIDER).await?;
+    make_cluster(admin, OUTSIDER, OTHER_SET, INSTALLED).await?;
+    if options.placement {
+        make_placement(admin, options).await?;
     }
+    Ok(())
 }
 
-fn condition(name: &str) -> Value {
+/// Creates a namespace.
+///
+/// # Errors
+/// The hub refuses it.
+pub async fn make_namespace(admin: &Admin, name: &str) -> Result<()> {
+    let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    admin.create("/api/v1/namespaces", &object).await?;
+    Ok(())
+}
+
+/// Creates a cluster of a set, which runs a version.
+///
+/// # Errors
+/// The hub refuses it.
+pub async fn make_cluster(admin: &Admin, name: &str, set: &str, version: &str) -> Result<()> {
+    let number: u64 = name.trim_start_matches(['c', 'x']).parse().unwrap_or_default();
+    let id = format!("00000000-0000-4000-8000-{number:012}");
+    let conditions = [
+        condition("HubAcceptedManagedCluster", true),
+        condition("ManagedClusterJoined", true),
+        condition("ManagedClusterConditionAvailable", true),
+    ];
+    let object = json!({
+        "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+        "metadata": {"name": name, "labels": {"name": name, "cluster.open-cluster-management.io/clusterset": set}},
+        "spec": {"hubAcceptsClient": true},
+        "status": {"clusterClaims": claims(&id, version), "conditions": conditions},
+    });
+    admin
+        .create_with_status(&format!("{CLUSTERS}/v1/managedclusters"), &object)
+        .await
+}
+
+/// The claims of a cluster.
+#[must_use]
+pub fn claims(id: &str, version: &str) -> Value {
+    json!([
+        {"name": "id.openshift.io", "value": id},
+        {"name": "product.open-cluster-management.io", "value": "OpenShift"},
+        {"name": "version.openshift.io", "value": version},
+    ])
+}
+
+async fn make_placement(admin: &Admin, options: &Options) -> Result<()> {
+    let placement = json!({
+        "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
+        "metadata": {"name": PLACEMENT, "namespace": TEAM}, "spec": {},
+    });
+    let made = admin
+        .create(
+            &format!("{CLUSTERS}/v1beta1/namespaces/{TEAM}/placements"),
+            &placement,
+        )
+        .await?;
+    let owner = json!([{
+        "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement", "name": PLACEMENT,
+        "uid": made.pointer("/metadata/uid"), "controller": true, "blockOwnerDeletion": true,
+    }]);
+    let mut decision = decision(&format!("{PLACEMENT}-decision-1"), &fleet(options));
+    decision["metadata"]["ownerReferences"] = owner;
+    admin.create_with_status(&decisions_of(TEAM), &decision).await
+}
+
+/// A decision of the Placement, without an owner.
+#[must_use]
+pub fn decision(name: &str, clusters: &[String]) -> Value {
     json!({
-        "type": name, "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+        "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "PlacementDecision",
+        "metadata": {
+            "name": name, "namespace": TEAM,
+            "labels": {"cluster.open-cluster-management.io/placement": PLACEMENT},
+        },
+        "status": {"decisions": decided(clusters)},
     })
 }
 
-/// The upgrade of a run.
-fn upgrade(options: &Options) -> Value {
-    let selector = |names: Vec<String>| json!({"matchExpressions": [{"key": "name", "operator": "In", "values": names}]});
-    let all: Vec<String> = (0..options.clusters).map(cluster).collect();
+/// The decisions of a status.
+#[must_use]
+pub fn decided(clusters: &[String]) -> Value {
+    clusters
+        .iter()
+        .map(|name| json!({"clusterName": name, "reason": ""}))
+        .collect()
+}
+
+/// A condition.
+#[must_use]
+pub fn condition(name: &str, is_true: bool) -> Value {
+    json!({
+        "type": name, "status": if is_true { "True" } else { "Unknown" }, "reason": "Told", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    })
+}
+
+fn selector(names: &[String]) -> Value {
+    json!({"matchExpressions": [{"key": "name", "operator": "In", "values": names}]})
+}
+
+/// An action with one Job.
+#[must_use]
+pub fn action(job: &str) -> Value {
+    let manifest = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": job, "namespace": "default"},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "registry/tool:1"}]}}},
+    });
+    json!({"manifestWork": {"workload": {"manifests": [manifest]}}})
+}
+
+/// The upgrade of this name.
+#[must_use]
+pub fn upgrade(options: &Options, name: &str) -> Value {
+    let all = fleet(options);
     let mut strategy = json!({
         "maxConcurrency": options.max_concurrency,
-        "clusterUpgradeTimeout": "3h",
+        "clusterUpgradeTimeout": format!("{}s", options.timeout_seconds),
     });
-    if options.canaries > 0 {
-        let canaries = (0..options.canaries).map(cluster).collect();
-        strategy["canaryClusters"] = json!({"clusterSelector": selector(canaries)});
+    let mut spec = json!({"clusterVersion": {"channel": "stable-4.14", "version": "4.14.12"}});
+    if name == RIVAL {
+        // It wants the second half of the fleet.
+        let from = all.len() / 2;
+        spec["clusterSelector"] = selector(all.get(from..).unwrap_or_default());
+        spec["clusterVersion"]["version"] = format!("4.14.{}", options.rival_version).into();
+        spec["clusterVersion"]["channel"] = "fast-4.14".into();
+    } else {
+        if options.placement {
+            spec["placement"] = json!([{"name": PLACEMENT}]);
+        } else {
+            spec["clusterSelector"] = selector(&all);
+        }
+        let canaries = usize::try_from(options.canaries).unwrap_or_default();
+        if canaries > 0 {
+            let canaries = selector(all.get(..canaries).unwrap_or_default());
+            strategy["canaryClusters"] = json!({"clusterSelector": canaries});
+        }
+        if options.soak_seconds > 0 {
+            strategy["minSuccessTime"] = format!("{}s", options.soak_seconds).into();
+        }
+        if let Some(failures) = options.max_failures {
+            strategy["maxFailures"] = failures.into();
+        }
+        if options.actions {
+            spec["preUpgradeAction"] = action("backup");
+            spec["postUpgradeAction"] = action("check");
+        }
+        if options.operators {
+            spec["ocpOperators"] = json!({"approveAllUpgrades": true});
+        }
     }
-    if !options.soak().is_zero() {
-        strategy["minSuccessTime"] = format!("{}s", options.soak_seconds).into();
-    }
+    spec["upgradeStrategy"] = strategy;
     json!({
         "apiVersion": "cluster.open-cluster-management.io/v1beta1",
         "kind": "ManagedClustersUpgrade",
-        "metadata": {"name": UPGRADE, "namespace": TEAM},
-        "spec": {
-            "clusterSelector": selector(all),
-            "clusterVersion": {"channel": "stable-4.14", "version": "4.14.12"},
-            "upgradeStrategy": strategy,
-        },
+        "metadata": {"name": name, "namespace": TEAM},
+        "spec": spec,
     })
 }
 
@@ -178,6 +242,10 @@ pub async fn start_agents(client: Client, options: &Options, clock: VirtualClock
         .clock(move || clock.wall())
         .pace(Pace::exact(options.update()))
         .seed(options.seed)
+        .scenario(Scenario {
+            version: INSTALLED.to_owned(),
+            ..Scenario::default()
+        })
         .start()
         .await?;
     Ok(agents)

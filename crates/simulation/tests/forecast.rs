@@ -11,20 +11,24 @@ use std::time::Duration;
 
 use api::report::{Phase, ReportRow, Stage};
 use chrono::{DateTime, TimeDelta, Utc};
-use hub_sim::{Hub, Service};
+use hub_sim::Hub;
 use kube::Client;
 use resolve::lists::{HubLists, ListKind, ListedPage};
 use resolve::snapshot::{ControllerSettings, PlannerInput, Snapshot};
 use rollout::Step;
 use rollout::forecast::{Forecast, Options as ForecastOptions, Run, forecast};
 use serde_json::{Value, json};
+use simulation::actor::Role;
+use simulation::admin::Admin;
 use simulation::fault::Faults;
+use simulation::network::{Ground, Network};
 use simulation::options::Options;
+use simulation::oracle::Oracle;
 use simulation::replica::Replica;
-use simulation::time::VirtualClock;
+use simulation::time::{MachineClock, VirtualClock};
 use simulation::trace::Trace;
-use simulation::wire::{Network, Wire};
-use simulation::world::{Admin, TEAM, UPGRADE, cluster};
+use simulation::wire::Wire;
+use simulation::world::{TEAM, UPGRADE, cluster, make_fleet};
 use spoke_sim::{Agents, Pace};
 
 /// A cluster needs this long for its update, a quarter more or less.
@@ -72,12 +76,10 @@ impl World {
             canaries: self.canaries,
             max_concurrency: self.max_concurrency,
             soak_seconds: self.soak_minutes * 60,
-            actions: false,
-            replicas: 1,
             update_seconds: UPDATE.as_secs(),
             max_latency_millis: 20,
             chaos_seconds: 0,
-            rates: Vec::new(),
+            ..Options::default()
         }
     }
 }
@@ -115,15 +117,22 @@ async fn upgrade(world: World) -> Course {
         managed_fields: false,
     });
     tokio::spawn(hub.clone().keep_collecting_garbage());
-    let network = Network::new(&options, &Faults::Only([].into()), clock, &Trace::default());
-    let client = |name: &str| Client::new(Wire::new(&network, Service::new(&hub, name), name), "default");
-    let admin = Admin::new(client("admin"));
-    admin.make_fleet(&options).await.unwrap();
+    let network = Network::new(Ground {
+        options: Arc::clone(&options),
+        faults: Arc::new(Faults::Only([].into())),
+        clock,
+        trace: Trace::default(),
+        oracle: Oracle::default(),
+        mutation: None,
+    });
+    let client = |role, name: &str| Client::new(Wire::new(&network, &hub, role, name, name), "default");
+    let admin = Admin::new(client(Role::People, "admin"));
+    make_fleet(&admin, &options).await.unwrap();
     let pace = Pace {
         jitter: JITTER,
         ..Pace::exact(UPDATE)
     };
-    let agents = Agents::builder(client("agents"))
+    let agents = Agents::builder(client(Role::Agents, "agents"))
         .clock(move || clock.wall())
         .pace(pace)
         .seed(world.seed)
@@ -133,10 +142,10 @@ async fn upgrade(world: World) -> Course {
     let collection =
         format!("/apis/cluster.open-cluster-management.io/v1beta1/namespaces/{TEAM}/managedclustersupgrades");
     admin.create(&collection, &world.upgrade()).await.unwrap();
-    let reader = client("reader");
+    let reader = client(Role::People, "reader");
     let before = (clock.wall(), read(&reader, clock.wall()).await);
-    let wire = Wire::new(&network, Service::new(&hub, "r0"), "r0");
-    let replica = Replica::start(wire, "replica-0", clock, world.seed).unwrap();
+    let wire = Wire::new(&network, &hub, Role::Controller, "r0", "replica-0");
+    let replica = Replica::start(wire, "replica-0", &MachineClock::new(clock), world.seed).unwrap();
     let mut middle = None;
     for _ in 0..1_000 {
         tokio::time::sleep(Duration::from_mins(1)).await;

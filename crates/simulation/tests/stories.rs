@@ -3,27 +3,54 @@
 // clippy knows tests by their functions only, not the helpers of a test crate
 #![allow(clippy::unwrap_used)]
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use simulation::story::Story;
 use simulation::trace::Trace;
 
-#[test]
-fn no_story_violates_a_rule_any_more() {
+fn stories() -> Vec<(PathBuf, Story)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("stories");
-    let mut played = 0;
-    for entry in std::fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "json") {
-            let outcome = Story::read(&path).unwrap().play(Trace::default()).unwrap();
-            assert!(
-                outcome.violations.is_empty(),
-                "{}: {:?}",
-                path.display(),
-                outcome.violations
-            );
-            played += 1;
+    let files = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> = files
+        .filter(|path| path.extension().is_some_and(|one| one == "json"))
+        .collect();
+    paths.sort();
+    paths
+        .into_iter()
+        .map(|path| (path.clone(), Story::read(&path).unwrap()))
+        .collect()
+}
+
+/// A story whose faults do not happen, or whose rule is not tried, would prove nothing.
+#[test]
+fn every_story_happens_and_violates_no_rule() {
+    let mut wrong = Vec::new();
+    for (path, story) in stories() {
+        let outcome = story.play(Trace::default()).unwrap();
+        let name = path.file_stem().unwrap().display();
+        for violation in &outcome.violations {
+            wrong.push(format!("{name}: {violation}"));
+        }
+        let happened: BTreeSet<_> = outcome.faults.iter().cloned().collect();
+        for missing in story.faults.difference(&happened) {
+            wrong.push(format!("{name}: {missing:?} never happened"));
+        }
+        if !outcome.checked.contains_key(&story.rule) {
+            wrong.push(format!("{name}: {:?} was never tried", story.rule));
         }
     }
-    println!("{played} stories");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_story_says_what_it_is_about() {
+    let stories = stories();
+    assert!(!stories.is_empty());
+    for (path, story) in stories {
+        assert!(story.about.len() > 30, "{}", path.display());
+        assert!(!story.faults.is_empty(), "{}", path.display());
+    }
 }

@@ -1,0 +1,207 @@
+//! The machines that replicas run on: their clocks, their ends, and what starts them again.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use hub_sim::Hub;
+
+use crate::actor::Role;
+use crate::choice::Choices;
+use crate::fault::Fault;
+use crate::mutation::Mutation;
+use crate::network::Network;
+use crate::replica::Replica;
+use crate::time::MachineClock;
+use crate::wire::Wire;
+
+/// The machines of a run.
+pub struct Machines {
+    network: Network,
+    hub: Hub,
+    machines: Vec<Machine>,
+    starts: u64,
+    /// All replicas are of the newer build.
+    is_updated: bool,
+}
+
+struct Machine {
+    name: String,
+    clock: MachineClock,
+    replica: Option<Replica>,
+}
+
+impl Machines {
+    /// Machines without replicas.
+    #[must_use]
+    pub fn new(network: &Network, hub: &Hub) -> Self {
+        let machine = |number| Machine {
+            name: format!("r{number}"),
+            clock: MachineClock::new(network.ground.clock),
+            replica: None,
+        };
+        Self {
+            machines: (0..network.ground.options.replicas).map(machine).collect(),
+            network: network.clone(),
+            hub: hub.clone(),
+            starts: 0,
+            is_updated: false,
+        }
+    }
+
+    fn start(&mut self, at: usize) -> Result<()> {
+        self.starts += 1;
+        let Some(machine) = self.machines.get_mut(at) else {
+            return Ok(());
+        };
+        let identity = format!("{}-{}", machine.name, self.starts);
+        let seed = Choices::new(self.network.ground.options.seed)
+            .of(&identity, 0)
+            .bits();
+        self.network.note(&format!("{identity} starts"));
+        let is_newer = self.is_updated || (self.network.ground.options.newer_build && at == 1);
+        let wire = Wire::new(
+            &self.network,
+            &self.hub,
+            Role::Controller,
+            &machine.name,
+            &identity,
+        )
+        .newer(is_newer);
+        let replica = Replica::start(wire, &identity, &machine.clock, seed)?;
+        machine.replica = Some(replica);
+        Ok(())
+    }
+
+    /// Starts a replica on every machine.
+    ///
+    /// # Errors
+    /// The flags of the controller contradict each other.
+    pub fn start_all(&mut self) -> Result<()> {
+        (0..self.machines.len()).try_for_each(|at| self.start(at))
+    }
+
+    /// Kills all replicas.
+    pub fn stop_all(&mut self) {
+        for machine in &mut self.machines {
+            machine.replica = None;
+        }
+    }
+
+    /// Kills all replicas, and starts others in their places.
+    ///
+    /// # Errors
+    /// The flags of the controller contradict each other.
+    pub fn restart_all(&mut self) -> Result<()> {
+        self.stop_all();
+        self.start_all()
+    }
+
+    /// Kills a replica and starts another one in its place.
+    fn restart(&mut self, at: usize) -> Result<()> {
+        if let Some(machine) = self.machines.get_mut(at) {
+            self.network.note(&format!("{} is killed", machine.name));
+            machine.replica = None;
+        }
+        self.start(at)
+    }
+
+    /// Lets time pass. A replica whose end a commit is ends at once.
+    ///
+    /// # Errors
+    /// The flags of the controller contradict each other.
+    pub async fn live_for(&mut self, time: Duration) -> Result<()> {
+        let end = tokio::time::sleep(time);
+        tokio::pin!(end);
+        let network = self.network.clone();
+        loop {
+            tokio::select! {
+                biased;
+                doomed = network.doomed() => {
+                    for name in doomed {
+                        if let Some(at) = self.machines.iter().position(|machine| machine.name == name) {
+                            self.restart(at)?;
+                        }
+                    }
+                }
+                () = &mut end => return Ok(()),
+            }
+        }
+    }
+
+    /// Faults of machines and of what lies between them and the hub.
+    ///
+    /// # Errors
+    /// The flags of the controller contradict each other.
+    pub async fn disturb(&mut self, second: u64) -> Result<()> {
+        if self.network.ground.mutation == Some(Mutation::End)
+            && let Some(replica) = self.machines.first().and_then(|machine| machine.replica.as_ref())
+        {
+            replica.end_loop();
+        }
+        if self.network.strikes(Fault::KillAll, "all", second) {
+            self.network.note("all are killed");
+            self.restart_all()?;
+        }
+        for at in 0..self.machines.len() {
+            let Some(name) = self.machines.get(at).map(|machine| machine.name.clone()) else {
+                continue;
+            };
+            if self.network.strikes(Fault::Kill, &name, second) {
+                self.restart(at)?;
+                tokio::task::yield_now().await;
+            }
+            for fault in [Fault::Partition, Fault::Forbidden] {
+                if self.network.strikes(fault, &name, second) {
+                    let time = self.network.choice("for", &name, second).between(3, 60);
+                    let until = self.network.ground.clock.elapsed() + Duration::from_secs(time);
+                    self.network
+                        .note(&format!("{} {name} for {time} s", fault.as_str()));
+                    self.network.last(fault, &name, until);
+                }
+            }
+            if self.network.strikes(Fault::ClockJump, &name, second) {
+                let choice = self.network.choice("jump", &name, second);
+                let seconds = choice
+                    .pick(&[0, 5, -5, 25, -25, 45, -45, 300, -300])
+                    .unwrap_or_default();
+                self.network
+                    .note(&format!("the clock of {name} is ahead by {seconds} s"));
+                if let Some(machine) = self.machines.get(at) {
+                    machine.clock.set(seconds);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets clocks right, and brings all replicas to the newer build if one of them is.
+    ///
+    /// # Errors
+    /// The flags of the controller contradict each other.
+    pub fn repair(&mut self) -> Result<()> {
+        for machine in &self.machines {
+            machine.clock.set(0);
+        }
+        if self.network.ground.options.newer_build {
+            self.is_updated = true;
+            self.restart_all()?;
+        }
+        Ok(())
+    }
+
+    /// Starts replicas whose loops ended by themselves, and returns their names.
+    ///
+    /// # Errors
+    /// The flags of the controller contradict each other.
+    pub fn revive(&mut self) -> Result<Vec<String>> {
+        let mut ended = Vec::new();
+        for at in 0..self.machines.len() {
+            let machine = self.machines.get(at);
+            if machine.is_some_and(|machine| machine.replica.as_ref().is_some_and(Replica::has_ended)) {
+                ended.extend(machine.map(|machine| machine.name.clone()));
+                self.restart(at)?;
+            }
+        }
+        Ok(ended)
+    }
+}

@@ -1,0 +1,236 @@
+//! What a broken controller would do, played at its wire: each mutation must be found by a rule
+//! (`crates/simulation/tests/mutations.rs`).
+
+use api::names::{ANNOTATION_ATTEMPT, Step};
+use serde_json::{Value, json};
+
+use crate::admin::{reports_of, upgrades_of, works_of};
+use crate::world::{OUTSIDER, RIVAL, TEAM, UPGRADE};
+
+/// A way in which the controller is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mutation {
+    /// It takes maxConcurrency for larger than it is.
+    BlindToConcurrency,
+    /// It does not see that canaries are asked for.
+    BlindToCanaries,
+    /// It does not see that the upgrade is paused.
+    BlindToPause,
+    /// It does not see `maxFailures`.
+    BlindToFailures,
+    /// It takes the time limit of a cluster for shorter than it is.
+    BlindToTime,
+    /// It does not see which version a cluster runs.
+    BlindToVersion,
+    /// It deletes the platform work as soon as it is created.
+    DeleteAtOnce,
+    /// It creates every work for a cluster that nobody selected, too.
+    StartOutsider,
+    /// It takes over for the second upgrade what the first one has just begun.
+    TakeOver,
+    /// It deletes whatever has the name of its work.
+    DeleteForeign,
+    /// Its deletions do not name the object that they mean.
+    Unconditional,
+    /// It writes the first report again at the end of every other.
+    OldRows,
+    /// Its statuses leave a condition out.
+    MissingCondition,
+    /// It writes without the Lease.
+    WriteAlways,
+    /// It sends statuses again and again.
+    Storm,
+    /// Its works are never created, and its statuses deny that a human is needed.
+    SilentStall,
+    /// It reports that its plan violates a rule.
+    RefusedPlan,
+    /// Its platform works do not spare the `ClusterVersion`.
+    TakeAway,
+    /// It changes an annotation whenever it renews the Lease.
+    NeverQuiet,
+    /// It changes an annotation whenever it reads the Lease, which only a new process does.
+    WriteAtStart,
+    /// Its loop ends.
+    End,
+}
+
+/// A request as a mutation sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// GET, POST, PUT, PATCH, DELETE or WATCH.
+    pub verb: &'a str,
+    /// The path without the query.
+    pub path: &'a str,
+    /// The body.
+    pub body: &'a str,
+}
+
+impl Seen<'_> {
+    fn is(self, verb: &str, plural: &str) -> bool {
+        self.verb == verb && self.path.contains(plural)
+    }
+
+    fn value(self) -> Value {
+        serde_json::from_str(self.body).unwrap_or_default()
+    }
+}
+
+/// A request that a mutation adds: method, path, media type and body.
+pub type Extra = (&'static str, String, &'static str, Value);
+
+const MERGE: &str = "application/merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+const JSON: &str = "application/json";
+
+fn touch(note: &str) -> Extra {
+    let change = json!({"metadata": {"annotations": {"touched": note}}});
+    ("PATCH", format!("{}/{UPGRADE}", upgrades_of(TEAM)), MERGE, change)
+}
+
+impl Mutation {
+    /// All of them.
+    pub const ALL: [Self; 21] = [
+        Self::BlindToConcurrency,
+        Self::BlindToCanaries,
+        Self::BlindToPause,
+        Self::BlindToFailures,
+        Self::BlindToTime,
+        Self::BlindToVersion,
+        Self::DeleteAtOnce,
+        Self::StartOutsider,
+        Self::TakeOver,
+        Self::DeleteForeign,
+        Self::Unconditional,
+        Self::OldRows,
+        Self::MissingCondition,
+        Self::WriteAlways,
+        Self::Storm,
+        Self::SilentStall,
+        Self::RefusedPlan,
+        Self::TakeAway,
+        Self::NeverQuiet,
+        Self::WriteAtStart,
+        Self::End,
+    ];
+
+    /// What the controller reads instead of something else.
+    #[must_use]
+    pub const fn reads(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::BlindToConcurrency => Some(("\"maxConcurrency\":1", "\"maxConcurrency\":3")),
+            Self::BlindToCanaries => Some(("\"canaryClusters\"", "\"strangeClusters\"")),
+            Self::BlindToPause => Some(("\"paused\":true", "\"paused\":false")),
+            Self::BlindToFailures => Some(("\"maxFailures\":0", "\"maxFailures\":9")),
+            Self::BlindToTime => Some((
+                "\"clusterUpgradeTimeout\":\"240s\"",
+                "\"clusterUpgradeTimeout\":\"10s\"",
+            )),
+            Self::BlindToVersion => Some(("\"value\":\"4.14.12\"", "\"value\":\"4.14.1\"")),
+            _ => None,
+        }
+    }
+
+    /// The body that is sent instead of another.
+    #[must_use]
+    pub fn writes(self, seen: Seen<'_>) -> Option<String> {
+        match self {
+            Self::Unconditional if seen.is("DELETE", "/manifestworks/") => Some("{}".to_owned()),
+            Self::MissingCondition if seen.path.ends_with("/status") => {
+                Some(seen.body.replace("\"type\":\"Ready\"", "\"type\":\"Reddy\""))
+            }
+            Self::SilentStall if seen.path.ends_with("/status") => {
+                let mut status = seen.value();
+                let conditions = status
+                    .pointer_mut("/status/conditions")
+                    .and_then(Value::as_array_mut);
+                for condition in conditions
+                    .into_iter()
+                    .flatten()
+                    .filter(|one| one["type"] == "Stalled")
+                {
+                    condition["status"] = "False".into();
+                }
+                Some(status.to_string())
+            }
+            Self::RefusedPlan if seen.is("POST", "/events") => Some(
+                seen.body
+                    .replace("\"reason\":\"Started\"", "\"reason\":\"PlanRefused\""),
+            ),
+            Self::TakeAway if seen.is("POST", "/manifestworks") => {
+                let mut work = seen.value();
+                work.get_mut("spec")?.as_object_mut()?.remove("deleteOption");
+                Some(work.to_string())
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the hub refuses a request as invalid.
+    #[must_use]
+    pub fn is_refused(self, seen: Seen<'_>) -> bool {
+        self == Self::SilentStall && seen.is("POST", "/manifestworks")
+    }
+
+    /// What is sent after a request that the hub has taken. `first` is the first report that was written, `count` how often this
+    /// replica has sent the request.
+    #[must_use]
+    pub fn adds(self, seen: Seen<'_>, first: Option<&str>, identity: &str, count: u64) -> Vec<Extra> {
+        let is_start = seen.is("POST", "/manifestworks");
+        match self {
+            Self::DeleteAtOnce if is_start => {
+                let work = seen.value();
+                let cluster = seen.path.split('/').nth(5).unwrap_or_default();
+                let name = work
+                    .pointer("/metadata/name")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default();
+                vec![("DELETE", format!("{}/{name}", works_of(cluster)), JSON, json!({}))]
+            }
+            Self::StartOutsider if is_start => {
+                let text = seen.body.replace("c00", OUTSIDER);
+                let work = serde_json::from_str(&text).unwrap_or_default();
+                vec![("POST", works_of(OUTSIDER), JSON, work)]
+            }
+            Self::TakeOver if is_start && seen.body.contains(UPGRADE) => {
+                let cluster = seen.path.split('/').nth(5).unwrap_or_default();
+                let name = Step::Platform.work_name(cluster);
+                let change = json!({"metadata": {"labels": {
+                    "cluster.open-cluster-management.io/managedclustersupgrade-uid": format!("<{RIVAL}>")
+                }, "annotations": {ANNOTATION_ATTEMPT: "stolen"}}});
+                vec![("PATCH", format!("{}/{name}", works_of(cluster)), MERGE, change)]
+            }
+            Self::DeleteForeign if seen.is("POST", "/manifestworks") => {
+                let name = Step::Platform.work_name("c02");
+                vec![("DELETE", format!("{}/{name}", works_of("c02")), JSON, json!({}))]
+            }
+            Self::OldRows if seen.is("PATCH", "upgradereports") => {
+                let mut old = first.and_then(|text| serde_json::from_str::<Value>(text).ok());
+                let meta = old
+                    .as_mut()
+                    .and_then(|old| old.get_mut("metadata")?.as_object_mut());
+                meta.map(|meta| meta.remove("resourceVersion"));
+                let path = format!(
+                    "{}/{UPGRADE}-report-1?fieldManager=mcu-controller&force=true",
+                    reports_of(TEAM)
+                );
+                old.map(|old| ("PATCH", path, APPLY, old)).into_iter().collect()
+            }
+            Self::WriteAlways if seen.is("GET", "/leases") => vec![touch(&format!("{identity} {count}"))],
+            Self::Storm if seen.path.ends_with("/status") => {
+                let status = serde_json::from_str(seen.body).unwrap_or_default();
+                let extra: Extra = (
+                    "PATCH",
+                    format!("{}?fieldManager=mcu-controller&force=true", seen.path),
+                    APPLY,
+                    status,
+                );
+                vec![extra; 80]
+            }
+            Self::NeverQuiet if seen.is("PUT", "/leases") => vec![touch(&count.to_string())],
+            Self::WriteAtStart if count == 1 && seen.is("PUT", "/leases") => {
+                vec![touch(identity)]
+            }
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! What all wires of a run share: which faults strike, latencies, outages, and whose end a commit is.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hub_sim::Hub;
+use tokio::sync::Notify;
+
+use crate::choice::{Choice, Choices};
+use crate::fault::{Fault, Faults, Occasion};
+use crate::mutation::Mutation;
+use crate::options::Options;
+use crate::oracle::Oracle;
+use crate::time::VirtualClock;
+use crate::trace::Trace;
+
+/// What a network needs to know of its run.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    /// Sizes, times and rates.
+    pub options: Arc<Options>,
+    /// Which faults happen.
+    pub faults: Arc<Faults>,
+    /// The time of the run.
+    pub clock: VirtualClock,
+    /// Where everything that happens is noted.
+    pub trace: Trace,
+    /// Who judges.
+    pub oracle: Oracle,
+    /// What the controller does wrong on purpose.
+    pub mutation: Option<Mutation>,
+}
+
+/// The network of a run. Clones are the same network.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// The run.
+    pub ground: Ground,
+    choices: Choices,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Whether faults have ended.
+    is_repaired: AtomicBool,
+    hubs: AtomicU64,
+    state: Mutex<State>,
+    doomed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// How often each kind of request was sent.
+    counts: BTreeMap<String, u64>,
+    /// Until when which fault lasts for whom.
+    lasting: BTreeMap<(Fault, String), Duration>,
+    /// Clients that end now.
+    doomed: Vec<String>,
+    /// The first report that was written, for mutations.
+    kept: Option<String>,
+}
+
+impl Network {
+    /// A network in which faults happen until [`Network::repair`].
+    #[must_use]
+    pub fn new(ground: Ground) -> Self {
+        Self {
+            choices: Choices::new(ground.options.seed),
+            ground,
+            shared: Arc::default(),
+        }
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.shared.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Ends all faults.
+    pub fn repair(&self) {
+        self.shared.is_repaired.store(true, Ordering::Relaxed);
+        self.with(|state| state.lasting.clear());
+    }
+
+    /// The hub is another one from now on: what is on its way does not arrive.
+    pub fn replace_hub(&self) {
+        self.shared.hubs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often the hub was replaced.
+    #[must_use]
+    pub fn hubs(&self) -> u64 {
+        self.shared.hubs.load(Ordering::Relaxed)
+    }
+
+    /// Adds a line to the trace.
+    pub fn note(&self, line: &str) {
+        self.ground.trace.add(self.ground.clock.elapsed(), line);
+    }
+
+    /// The choice about an occasion.
+    #[must_use]
+    pub fn choice(&self, what: &str, name: &str, count: u64) -> Choice {
+        self.choices.about(what, name, count)
+    }
+
+    /// Whether a fault happens on this occasion.
+    #[must_use]
+    pub fn strikes(&self, fault: Fault, name: &str, count: u64) -> bool {
+        if self.shared.is_repaired.load(Ordering::Relaxed) {
+            return false;
+        }
+        let occasion = || Occasion {
+            fault,
+            name: name.to_owned(),
+            count,
+        };
+        let happens = match &*self.ground.faults {
+            Faults::ByRate => {
+                let rate = self.ground.options.rate(fault);
+                rate > 0 && self.choices.about(fault.as_str(), name, count).happens(rate)
+            }
+            Faults::Only(faults) => !faults.is_empty() && faults.contains(&occasion()),
+        };
+        if happens {
+            self.ground.trace.add_fault(occasion());
+        }
+        happens
+    }
+
+    /// Lets a fault last for a client.
+    pub fn last(&self, fault: Fault, client: &str, until: Duration) {
+        self.with(|state| state.lasting.insert((fault, client.to_owned()), until));
+    }
+
+    /// Whether a fault lasts for a client.
+    #[must_use]
+    pub fn lasts(&self, fault: Fault, client: &str) -> bool {
+        let now = self.ground.clock.elapsed();
+        self.with(|state| {
+            let mut lasting = state.lasting.iter();
+            lasting.any(|((known, name), until)| *known == fault && name == client && now < *until)
+        })
+    }
+
+    /// The number of this occasion.
+    #[must_use]
+    pub fn next(&self, name: &str) -> u64 {
+        self.with(|state| {
+            if let Some(count) = state.counts.get_mut(name) {
+                *count += 1;
+                return *count;
+            }
+            state.counts.insert(name.to_owned(), 1);
+            1
+        })
+    }
+
+    /// A latency.
+    #[must_use]
+    pub fn latency(&self, way: &str, name: &str, count: u64) -> Duration {
+        let most = self.ground.options.max_latency_millis * 1000;
+        Duration::from_micros(self.choices.about(way, name, count).between(50, most.max(50)))
+    }
+
+    /// A client ends, because the hub has just carried out a write of it.
+    pub fn doom(&self, client: &str) {
+        self.with(|state| state.doomed.push(client.to_owned()));
+        self.shared.doomed.notify_one();
+    }
+
+    /// Waits for clients that end, and returns them.
+    pub async fn doomed(&self) -> Vec<String> {
+        loop {
+            let doomed = self.with(|state| std::mem::take(&mut state.doomed));
+            if !doomed.is_empty() {
+                return doomed;
+            }
+            self.shared.doomed.notified().await;
+        }
+    }
+
+    /// Keeps a text, unless there is one already.
+    pub fn keep(&self, text: &str) {
+        self.with(|state| state.kept.get_or_insert_with(|| text.to_owned()).len());
+    }
+
+    /// The text that is kept.
+    #[must_use]
+    pub fn kept(&self) -> Option<String> {
+        self.with(|state| state.kept.clone())
+    }
+
+    /// The UID of the object at a path, if there is one.
+    #[must_use]
+    pub fn uid_at(&self, hub: &Hub, path: &str) -> Option<String> {
+        let mut parts = path.trim_start_matches("/apis/").split('/');
+        let (group, _, _) = (parts.next()?, parts.next()?, parts.next()?);
+        let (namespace, plural, name) = (parts.next()?, parts.next()?, parts.next()?);
+        hub.read(|state| {
+            let object = state
+                .objects_of(group, plural)?
+                .get(&format!("{namespace}/{name}"))?;
+            Some(object.uid.to_string())
+        })
+    }
+}

@@ -1,0 +1,259 @@
+//! What the rules know of a run: upgrades, clusters, works, claims of the Lease, requests.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use hub_sim::Object;
+use serde_json::Value;
+
+use super::rule::{Rule, Violation};
+use crate::actor::{Role, Sender};
+
+/// A version as `(major, minor, patch)`.
+pub(super) type Version = (u64, u64, u64);
+
+/// Reads `4.14.12`.
+pub(super) fn version(text: &str) -> Option<Version> {
+    let mut parts = text.split('.').map(str::parse);
+    Some((parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?))
+}
+
+/// A text of a JSON value.
+pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A label of an object.
+pub(super) fn label<'a>(object: &'a Object, name: &str) -> &'a str {
+    let found = object.labels.iter().find(|(key, _)| &**key == name);
+    found.map_or("", |(_, value)| value)
+}
+
+/// A spec of an upgrade, as far as rules depend on it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Generation {
+    pub number: i64,
+    pub max_concurrency: usize,
+    /// Nothing may start: it is paused or invalid.
+    pub is_shut: bool,
+    pub max_failures: Option<usize>,
+    pub canaries: BTreeSet<String>,
+    pub version: String,
+    pub soak: Duration,
+    pub timeout: Duration,
+    pub has_operators: bool,
+    pub has_post_action: bool,
+}
+
+/// A row of a report.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Row {
+    pub phase: String,
+    pub reason: String,
+    pub revision: String,
+    pub retry: String,
+    pub is_canary: bool,
+    pub has_left: bool,
+    pub steps: Vec<Step>,
+}
+
+/// A step of a row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Step {
+    pub name: String,
+    pub started: String,
+    pub finished: String,
+    pub outcome: String,
+}
+
+/// What is known of a cluster's rows in one upgrade.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Record {
+    /// What a later row may follow: the controller's last row, and the one that somebody else wrote since.
+    pub before: Vec<Row>,
+    /// Since when the row says which phase.
+    pub phases: Vec<(Duration, String)>,
+    /// Somebody else has written this record.
+    pub is_edited: bool,
+    /// Attempts that are over.
+    pub superseded: BTreeSet<(String, String)>,
+}
+
+impl Record {
+    /// What the row said at a time.
+    pub fn phase_at(&self, at: Duration) -> &str {
+        let known = self.phases.iter().rev().find(|(since, _)| *since <= at);
+        known.map_or("", |(_, phase)| phase)
+    }
+
+    pub fn row(&self) -> Option<&Row> {
+        self.before.last()
+    }
+}
+
+/// An upgrade.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Upgrade {
+    /// `namespace/name`.
+    pub key: String,
+    pub is_gone: bool,
+    pub generations: Vec<Generation>,
+    /// When the status first told which generation.
+    pub acknowledged: Vec<(Duration, i64)>,
+    /// Clusters under way, and since when.
+    pub flights: BTreeMap<String, Duration>,
+    pub records: BTreeMap<String, Record>,
+    /// The clusters of each report.
+    pub reports: BTreeMap<String, BTreeSet<String>>,
+    /// Every cluster that was ever selected.
+    pub selected: BTreeSet<String>,
+    /// The token of the last retry.
+    pub retry: String,
+    /// When failed clusters were last queued again by a person.
+    pub retried: Option<Duration>,
+    /// Conditions of the last status: status and transition time of each type.
+    pub conditions: BTreeMap<String, (String, String)>,
+    /// When the last status was sent.
+    pub told: Duration,
+    /// It was restored from a backup and nobody has resumed it.
+    pub is_held: bool,
+    /// The names that each of its specs selects by.
+    pub selectors: Vec<BTreeSet<String>>,
+    /// The Placement that it selects by: `namespace/name`, or nothing.
+    pub placement: String,
+}
+
+impl Upgrade {
+    /// The specs that may be in force at a time: the one that the status tells, and those that came since.
+    pub fn in_force(&self, at: Duration) -> impl Iterator<Item = &Generation> {
+        let told = self.acknowledged.iter().filter(|(since, _)| *since <= at);
+        let told = told.map(|(_, number)| *number).max().unwrap_or_default();
+        let least = self
+            .generations
+            .iter()
+            .map(|one| one.number)
+            .filter(|number| *number <= told)
+            .max();
+        self.generations
+            .iter()
+            .filter(move |one| one.number >= least.unwrap_or_default())
+    }
+}
+
+/// A cluster.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cluster {
+    pub is_there: bool,
+    pub name_label: String,
+    /// When it was last created, deleted, or given other labels.
+    pub changed: Duration,
+    pub was_relabelled: bool,
+    /// Since when the hub knows which version it runs.
+    pub versions: Vec<(Duration, Version)>,
+    /// When agents first reported the end of the update to a version.
+    pub done: BTreeMap<String, Duration>,
+    /// When agents first reported the success of a post-action.
+    pub post_action_done: Option<Duration>,
+}
+
+/// A work that was created.
+#[derive(Clone, Debug)]
+pub(super) struct Created {
+    /// When the hub took it.
+    pub at: Duration,
+    /// When it was deleted, and by whom.
+    pub deleted: Option<(Duration, Option<Role>)>,
+}
+
+/// Everything that rules know.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    /// The time of the change that is looked at.
+    pub now: Duration,
+    /// Seconds by which the wall clocks of replicas may be wrong without being distrusted.
+    pub tolerance: Duration,
+    pub sender: Option<Sender>,
+    /// By UID.
+    pub upgrades: BTreeMap<String, Upgrade>,
+    pub clusters: BTreeMap<String, Cluster>,
+    /// By UID of the upgrade, cluster, name of the work, revision and retry.
+    pub created: BTreeMap<(String, String, String, String, String), Created>,
+    /// What a work was created as, by UID of the work.
+    pub keys: BTreeMap<String, (String, String, String, String, String)>,
+    /// Who deleted which work, by UID of the work.
+    pub deleters: BTreeMap<String, (Duration, Option<Role>)>,
+    /// Since when works are not ours any more, by UID of the work.
+    pub foreign: BTreeMap<String, Duration>,
+    /// Claims of the Lease: when and whose.
+    pub claims: Vec<(Duration, String)>,
+    /// The clusters that each Placement has ever decided on.
+    pub decisions: BTreeMap<String, BTreeSet<String>>,
+    /// Those of the last decision.
+    pub decided: BTreeSet<String>,
+    /// Changes that are not renewals of Leases.
+    pub changes: u64,
+    /// Updates that agents have reported as ended.
+    pub ended: u64,
+    /// The last time at which the controller changed something.
+    pub last_change: Duration,
+    /// Requests of the last minute, by replica and request.
+    pub requests: BTreeMap<(String, String), VecDeque<Duration>>,
+    pub checked: BTreeMap<Rule, u64>,
+    pub violations: Vec<Violation>,
+}
+
+impl Facts {
+    pub fn tried(&mut self, rule: Rule) {
+        *self.checked.entry(rule).or_default() += 1;
+    }
+
+    pub fn violated(&mut self, rule: Rule, what: String) {
+        let what = format!("at {:.3} s: {what}", self.now.as_secs_f64());
+        self.violations.push(Violation { rule, what });
+    }
+
+    /// Counts that a rule was tried, and adds a violation unless it holds.
+    pub fn check(&mut self, rule: Rule, holds: bool, what: impl FnOnce() -> String) {
+        self.tried(rule);
+        if !holds {
+            self.violated(rule, what());
+        }
+    }
+
+    /// Whether a replica of the controller sent the change that is looked at.
+    pub fn by_controller(&self) -> bool {
+        self.role() == Some(Role::Controller)
+    }
+
+    pub fn role(&self) -> Option<Role> {
+        self.sender.as_ref().map(|sender| sender.role)
+    }
+
+    /// When the change that is looked at was sent.
+    pub fn sent(&self) -> Duration {
+        self.sender.as_ref().map_or(self.now, |sender| sender.at)
+    }
+
+    pub fn cluster(&mut self, name: &str) -> &mut Cluster {
+        self.clusters.entry(name.to_owned()).or_default()
+    }
+
+    /// Computes anew who is selected.
+    pub fn select(&mut self) {
+        for upgrade in self.upgrades.values_mut() {
+            for (name, cluster) in &self.clusters {
+                let called = if cluster.name_label.is_empty() {
+                    name
+                } else {
+                    &cluster.name_label
+                };
+                if cluster.is_there && upgrade.selectors.iter().any(|names| names.contains(called)) {
+                    upgrade.selected.insert(name.clone());
+                }
+            }
+            if let Some(decided) = self.decisions.get(&upgrade.placement) {
+                upgrade.selected.extend(decided.iter().cloned());
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What must hold, judged only by the hub's log, by requests, and by the agents' own truth: never by what the controller thinks.
+
+mod facts;
+mod objects;
+mod requests;
+mod rows;
+mod rule;
+mod works;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hub_sim::{Change, Kind};
+
+use self::facts::Facts;
+pub use self::requests::Sent;
+pub use self::rule::{Rule, Violation};
+use crate::actor::{self, Sender};
+
+/// Follows a hub. Clones are the same oracle.
+#[derive(Clone, Debug, Default)]
+pub struct Oracle(Arc<Mutex<Facts>>);
+
+impl Oracle {
+    /// An oracle for a run in which the wall clocks of replicas may be wrong by `tolerance` without being distrusted.
+    #[must_use]
+    pub fn new(tolerance: Duration) -> Self {
+        let oracle = Self::default();
+        oracle.with(|facts| facts.tolerance = tolerance);
+        oracle
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut Facts) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes a change of the hub, which happens at `now`.
+    pub fn observe(&self, now: Duration, kind: &Kind, change: &Change) {
+        self.with(|facts| {
+            facts.now = now;
+            facts.sender = actor::sender();
+            facts.observe(kind, change);
+        });
+    }
+
+    /// Takes a request of a replica that the hub has answered.
+    pub fn request(&self, sender: &Sender, sent: &Sent<'_>) {
+        self.with(|facts| facts.request(sender, sent));
+    }
+
+    /// Adds a violation that the log alone does not show.
+    pub fn add(&self, rule: Rule, what: impl Into<String>) {
+        let what = what.into();
+        self.with(|facts| facts.violated(rule, what));
+    }
+
+    /// Counts that a rule was tried, and adds a violation unless it holds.
+    pub fn check(&self, rule: Rule, holds: bool, what: impl FnOnce() -> String) {
+        self.with(|facts| facts.check(rule, holds, what));
+    }
+
+    /// The number of changes so far, without renewals of Leases.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.with(|facts| facts.changes)
+    }
+
+    /// How many updates agents have reported as ended.
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        self.with(|facts| facts.ended)
+    }
+
+    /// When the controller last changed something.
+    #[must_use]
+    pub fn last_change(&self) -> Duration {
+        self.with(|facts| facts.last_change)
+    }
+
+    /// Whether clusters of an upgrade are under way.
+    #[must_use]
+    pub fn is_under_way(&self, uid: &str) -> bool {
+        self.with(|facts| {
+            facts
+                .upgrades
+                .get(uid)
+                .is_some_and(|upgrade| !upgrade.flights.is_empty())
+        })
+    }
+
+    /// Whether every cluster of an upgrade is complete or runs something newer.
+    #[must_use]
+    pub fn waits_for_ever(&self, uid: &str) -> bool {
+        self.with(|facts| {
+            facts
+                .upgrades
+                .get(uid)
+                .is_some_and(facts::Upgrade::waits_for_ever)
+        })
+    }
+
+    /// The violations so far.
+    #[must_use]
+    pub fn violations(&self) -> Vec<Violation> {
+        self.with(|facts| facts.violations.clone())
+    }
+
+    /// How often each rule was tried.
+    #[must_use]
+    pub fn checked(&self) -> BTreeMap<Rule, u64> {
+        self.with(|facts| facts.checked.clone())
+    }
+}
+
+impl Facts {
+    fn observe(&mut self, kind: &Kind, change: &Change) {
+        if kind.plural == "leases" {
+            self.lease(change);
+            return;
+        }
+        self.changes += 1;
+        if self.by_controller() {
+            self.last_change = self.now;
+            self.writer();
+        }
+        match kind.plural.as_str() {
+            "manifestworks" => self.work(change),
+            "managedclustersupgradereports" => self.report(change),
+            "managedclustersupgrades" => self.upgrade(change),
+            "managedclusters" => self.managed_cluster(change),
+            "placementdecisions" => self.decision(change),
+            "events" => self.event(change),
+            _ => {}
+        }
+    }
+}

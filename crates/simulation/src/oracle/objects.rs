@@ -1,0 +1,298 @@
+//! What the log says of upgrades, clusters, decisions, Leases and Events, and the rules about them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use api::names::{
+    ANNOTATION_RESUME_RESTORED, ANNOTATION_RETRY_FAILED, ANNOTATION_UPGRADE_UID, LABEL_PLACEMENT,
+};
+use hub_sim::{Change, ChangeKind};
+use serde_json::Value;
+
+use super::facts::{Facts, Generation, Upgrade, label, text, version};
+use super::rule::Rule;
+
+/// Conditions that are always there.
+const CONDITIONS: [&str; 8] = api::conditions::TYPES;
+
+fn names_in(selector: Option<&Value>) -> BTreeSet<String> {
+    let expressions = selector.and_then(|selector| selector.pointer("/matchExpressions")?.as_array());
+    let values = expressions
+        .into_iter()
+        .flatten()
+        .filter_map(|one| one.get("values")?.as_array());
+    values
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(ToOwned::to_owned)
+        .collect()
+}
+
+/// Reads `90s`, `3m` or `3h`.
+fn duration(text: &str) -> Duration {
+    let number = |unit: &str| {
+        text.strip_suffix(unit)
+            .and_then(|number| number.parse::<u64>().ok())
+    };
+    match (number("s"), number("m"), number("h")) {
+        (Some(seconds), _, _) => Duration::from_secs(seconds),
+        (_, Some(minutes), _) => Duration::from_mins(minutes),
+        (_, _, Some(hours)) => Duration::from_hours(hours),
+        _ => Duration::ZERO,
+    }
+}
+
+impl Generation {
+    fn of(value: &Value) -> Self {
+        let spec = value.get("spec").unwrap_or(&Value::Null);
+        let number = |pointer: &str| {
+            spec.pointer(pointer)
+                .and_then(Value::as_u64)
+                .and_then(|n| usize::try_from(n).ok())
+        };
+        let flag = |pointer: &str| spec.pointer(pointer).and_then(Value::as_bool).unwrap_or_default();
+        Self {
+            number: value
+                .pointer("/metadata/generation")
+                .and_then(Value::as_i64)
+                .unwrap_or_default(),
+            max_concurrency: number("/upgradeStrategy/maxConcurrency").unwrap_or(10),
+            // The only invalid spec of a run names one manifest twice.
+            is_shut: flag("/paused") || is_invalid(spec),
+            max_failures: number("/upgradeStrategy/maxFailures"),
+            canaries: names_in(spec.pointer("/upgradeStrategy/canaryClusters/clusterSelector")),
+            version: text(spec, "/clusterVersion/version").to_owned(),
+            soak: duration(text(spec, "/upgradeStrategy/minSuccessTime")),
+            timeout: duration(text(spec, "/upgradeStrategy/clusterUpgradeTimeout")),
+            has_operators: flag("/ocpOperators/approveAllUpgrades"),
+            has_post_action: spec.get("postUpgradeAction").is_some(),
+        }
+    }
+}
+
+fn note<'a>(value: &'a Value, name: &str) -> &'a str {
+    let notes = value.pointer("/metadata/annotations");
+    notes
+        .and_then(|notes| notes.get(name))
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// Whether one of the actions names a manifest twice.
+fn is_invalid(spec: &Value) -> bool {
+    ["preUpgradeAction", "postUpgradeAction"].iter().any(|action| {
+        let manifests = spec
+            .pointer(&format!("/{action}/manifestWork/workload/manifests"))
+            .and_then(Value::as_array);
+        let names: Vec<&str> = manifests
+            .into_iter()
+            .flatten()
+            .map(|one| text(one, "/metadata/name"))
+            .collect();
+        names.iter().collect::<BTreeSet<_>>().len() < names.len()
+    })
+}
+
+impl Facts {
+    pub(super) fn upgrade(&mut self, change: &Change) {
+        let object = &change.after;
+        let value = object.value();
+        let now = self.now;
+        let upgrade = self.upgrades.entry(object.uid.to_string()).or_default();
+        upgrade.key = object.key.to_string();
+        upgrade.is_gone = object.is_deleting || change.kind == ChangeKind::Deleted;
+        if upgrade.is_gone {
+            upgrade.flights.clear();
+        }
+        let spec = Generation::of(&value);
+        if upgrade
+            .generations
+            .last()
+            .is_none_or(|last| last.number != spec.number)
+        {
+            let selector = value.pointer("/spec/clusterSelector");
+            upgrade.selectors.push(&names_in(selector) | &spec.canaries);
+            let placement = text(&value, "/spec/placement/0/name");
+            let namespace = object.namespace();
+            upgrade.placement = if placement.is_empty() {
+                String::new()
+            } else {
+                format!("{namespace}/{placement}")
+            };
+            upgrade.generations.push(spec);
+        }
+        let retry = note(&value, ANNOTATION_RETRY_FAILED);
+        if upgrade.retry != retry {
+            retry.clone_into(&mut upgrade.retry);
+            upgrade.retried = Some(now);
+        }
+        let lived = note(&value, ANNOTATION_UPGRADE_UID);
+        upgrade.is_held = !lived.is_empty()
+            && lived != &*object.uid
+            && note(&value, ANNOTATION_RESUME_RESTORED) != &*object.uid;
+        let told = value
+            .pointer("/status/observedGeneration")
+            .and_then(Value::as_i64)
+            .unwrap_or_default();
+        if upgrade
+            .acknowledged
+            .last()
+            .is_none_or(|(_, before)| told > *before)
+        {
+            upgrade.acknowledged.push((now, told));
+        }
+        self.select();
+        if change.kind == ChangeKind::Modified && self.by_controller() {
+            self.conditions(&object.uid, &value);
+        }
+    }
+
+    /// Transition times move when a status flips, and only then.
+    fn conditions(&mut self, uid: &str, value: &Value) {
+        let list = value.pointer("/status/conditions").and_then(Value::as_array);
+        let Some(list) = list.filter(|list| !list.is_empty()) else {
+            return;
+        };
+        let now: BTreeMap<String, (String, String)> = list
+            .iter()
+            .map(|one| {
+                let (status, time) = (text(one, "/status"), text(one, "/lastTransitionTime"));
+                (
+                    text(one, "/type").to_owned(),
+                    (status.to_owned(), time.to_owned()),
+                )
+            })
+            .collect();
+        let sent = self.sent();
+        let Some(upgrade) = self.upgrades.get_mut(uid) else {
+            return;
+        };
+        // A status that arrives late is followed by one that was computed from another.
+        let is_late = sent < upgrade.told;
+        upgrade.told = upgrade.told.max(sent);
+        let next = if is_late { BTreeMap::new() } else { now.clone() };
+        let mut before = std::mem::replace(&mut upgrade.conditions, next);
+        if is_late {
+            before.clear();
+        }
+        let missing = CONDITIONS.iter().find(|name| !now.contains_key(**name));
+        let moved = before.iter().find(|(name, (status, time))| {
+            now.get(*name)
+                .is_some_and(|(new, at)| new == status && at != time)
+        });
+        let moved = moved.map(|(name, _)| name.clone());
+        self.check(Rule::Conditions, missing.is_none() && moved.is_none(), || {
+            format!("missing: {missing:?}, transition without a flip: {moved:?}")
+        });
+    }
+
+    pub(super) fn managed_cluster(&mut self, change: &Change) {
+        let object = &change.after;
+        let value = object.value();
+        let now = self.now;
+        let is_there = change.kind != ChangeKind::Deleted && !object.is_deleting;
+        let name_label = label(object, "name").to_owned();
+        let claims = value.pointer("/status/clusterClaims").and_then(Value::as_array);
+        let claim = claims
+            .into_iter()
+            .flatten()
+            .find(|claim| text(claim, "/name") == "version.openshift.io");
+        let runs = claim.and_then(|claim| version(text(claim, "/value")));
+        let is_first = change.kind == ChangeKind::Added && !self.clusters.contains_key(object.name());
+        let cluster = self.cluster(object.name());
+        if !is_first && (cluster.is_there != is_there || cluster.name_label != name_label) {
+            cluster.changed = now;
+            cluster.was_relabelled |= cluster.name_label != name_label;
+        }
+        cluster.is_there = is_there;
+        cluster.name_label = name_label;
+        if let Some(runs) = runs
+            && cluster.versions.last().is_none_or(|(_, before)| *before != runs)
+        {
+            cluster.versions.push((now, runs));
+        }
+        if !is_there {
+            self.cluster(object.name()).versions.clear();
+            for upgrade in self.upgrades.values_mut() {
+                upgrade.flights.remove(object.name());
+            }
+        }
+        self.select();
+    }
+
+    pub(super) fn decision(&mut self, change: &Change) {
+        let object = &change.after;
+        // Only OCM's own controller names the Placement as the owner.
+        if object.owners.is_empty() || change.kind == ChangeKind::Deleted {
+            return;
+        }
+        let placement = format!("{}/{}", object.namespace(), label(object, LABEL_PLACEMENT));
+        let value = object.value();
+        let decided = value.pointer("/status/decisions").and_then(Value::as_array);
+        let names: BTreeSet<String> = decided
+            .into_iter()
+            .flatten()
+            .map(|one| text(one, "/clusterName").to_owned())
+            .collect();
+        let before = std::mem::replace(&mut self.decided, names.clone());
+        let now = self.now;
+        for name in before.symmetric_difference(&names).filter(|_| !before.is_empty()) {
+            self.cluster(name).changed = now;
+        }
+        self.decisions.entry(placement).or_default().extend(names);
+        self.select();
+    }
+
+    pub(super) fn lease(&mut self, change: &Change) {
+        const HOLDER: &str = "\"holderIdentity\":\"";
+        let object = change.after.text();
+        let holder = object
+            .split(HOLDER)
+            .nth(1)
+            .and_then(|rest| rest.split('"').next())
+            .unwrap_or_default();
+        if self.claims.last().is_none_or(|(_, before)| before != holder) {
+            self.claims.push((self.now, holder.to_owned()));
+        }
+    }
+
+    pub(super) fn event(&mut self, change: &Change) {
+        let value = change.after.value();
+        let reason = text(&value, "/reason");
+        self.check(Rule::Internal, reason != "PlanRefused", || {
+            text(&value, "/note").to_owned()
+        });
+    }
+
+    /// Judges whether a replica led when it sent the change that is looked at.
+    pub(super) fn writer(&mut self) {
+        let Some(sender) = self.sender.clone() else { return };
+        let holder = self
+            .claims
+            .iter()
+            .rev()
+            .find(|(at, _)| *at <= sender.at)
+            .map(|(_, holder)| holder.clone());
+        self.check(
+            Rule::OneWriter,
+            holder.as_deref() == Some(&*sender.identity),
+            || {
+                format!(
+                    "{} wrote what it sent at {:?}, when the Lease was of {holder:?}",
+                    sender.identity, sender.at
+                )
+            },
+        );
+    }
+}
+
+/// Whether an upgrade's rows are all over, or say that they need a human for a reason that stays.
+impl Upgrade {
+    pub(super) fn waits_for_ever(&self) -> bool {
+        let rows = self.records.values().filter_map(|record| record.row());
+        rows.clone().count() > 0
+            && rows.into_iter().all(|row| {
+                row.phase == "Complete" || (row.phase == "Blocked" && row.reason == "NewerThanTarget")
+            })
+    }
+}

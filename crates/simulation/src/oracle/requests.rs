@@ -1,0 +1,86 @@
+//! Rules about requests: what they must say, and how many there may be.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::facts::{Facts, text};
+use super::rule::Rule;
+use crate::actor::Sender;
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// A request as it arrives at the hub, with its answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent<'a> {
+    /// GET, POST, PUT, PATCH, DELETE or WATCH.
+    pub verb: &'a str,
+    /// The path without the query.
+    pub path: &'a str,
+    /// The body.
+    pub body: &'a [u8],
+    /// The status code of the answer.
+    pub code: u16,
+    /// The identity of the object that the request met, if it existed.
+    pub met: Option<&'a str>,
+}
+
+/// How often a replica may send the same request within a minute. The same action for the same cluster is taken twelve times; a
+/// status is written once a second, and reports are, when something waits for them.
+fn most(sent: &Sent<'_>) -> usize {
+    let is_about = |plural: &str| sent.path.contains(plural);
+    match sent.verb {
+        "POST" if is_about("/events") => 200,
+        "PATCH" if is_about("upgradereports") => 130,
+        "PATCH" if sent.path.ends_with("/status") => 75,
+        "GET" | "WATCH" => 90,
+        // The Lease.
+        "PUT" => 60,
+        _ => 26,
+    }
+}
+
+impl Facts {
+    pub(super) fn request(&mut self, sender: &Sender, sent: &Sent<'_>) {
+        self.storm(sender, sent);
+        let is_ours = sent.path.contains("manifestworks") || sent.path.contains("managedclustersupgrades");
+        // The server ignores the metadata of a status that is applied.
+        let is_ours = is_ours && !sent.path.ends_with("/status");
+        if is_ours && matches!(sent.verb, "PATCH" | "DELETE") && sent.code < 300 {
+            let body: Value = serde_json::from_slice(sent.body).unwrap_or_default();
+            let named = match sent.verb {
+                "DELETE" => text(&body, "/preconditions/uid"),
+                _ => text(&body, "/metadata/uid"),
+            };
+            let meets = sent.met == Some(named) && !named.is_empty();
+            self.check(Rule::Target, meets, || {
+                format!(
+                    "{} {} names {named:?} and met {:?}",
+                    sent.verb, sent.path, sent.met
+                )
+            });
+        }
+    }
+
+    fn storm(&mut self, sender: &Sender, sent: &Sent<'_>) {
+        let name = format!("{} {}", sent.verb, sent.path);
+        let most = most(sent);
+        let times = self
+            .requests
+            .entry((sender.identity.to_string(), name.clone()))
+            .or_default();
+        times.push_back(sender.at);
+        while times.front().is_some_and(|at| *at + MINUTE < sender.at) {
+            times.pop_front();
+        }
+        let count = times.len();
+        self.tried(Rule::Storm);
+        // Once per minute and request is enough.
+        if count == most + 1 {
+            self.violated(
+                Rule::Storm,
+                format!("{} sent {name} {count} times within a minute", sender.identity),
+            );
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Rules about rows: what they record does not go back, and no cluster fails by time too early.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use api::names::LABEL_MCU;
+use api::time::parse_rfc3339;
+use chrono::{DateTime, TimeDelta, Utc};
+use hub_sim::{Change, ChangeKind};
+use serde_json::Value;
+
+use super::facts::{Facts, Record, Row, Step, label, text};
+use super::rule::Rule;
+use crate::words;
+
+impl Row {
+    fn of(value: &Value) -> Self {
+        let steps = value.get("steps").and_then(Value::as_array);
+        let flag = |name: &str| value.get(name).and_then(Value::as_bool).unwrap_or_default();
+        Self {
+            phase: words::old(text(value, "/phase")).to_owned(),
+            reason: words::old(text(value, "/reason")).to_owned(),
+            revision: text(value, "/revision").to_owned(),
+            retry: text(value, "/retry").to_owned(),
+            is_canary: flag("canary"),
+            has_left: flag("leftSelection"),
+            steps: steps
+                .into_iter()
+                .flatten()
+                .map(|step| Step {
+                    name: text(step, "/name").to_owned(),
+                    started: text(step, "/startedAt").to_owned(),
+                    finished: text(step, "/finishedAt").to_owned(),
+                    outcome: text(step, "/outcome").to_owned(),
+                })
+                .collect(),
+        }
+    }
+
+    fn attempt(&self) -> (String, String) {
+        (self.revision.clone(), self.retry.clone())
+    }
+
+    fn step(&self, name: &str) -> Option<&Step> {
+        self.steps.iter().find(|step| step.name == name)
+    }
+
+    /// Why this row cannot follow another one, if it cannot.
+    fn contradicts(&self, before: &Row) -> Option<String> {
+        if self.attempt() != before.attempt() {
+            return None;
+        }
+        let has_checked = before.step("PostAction").is_some();
+        match before.phase.as_str() {
+            "Complete" if self.phase != "Complete" => return Some(format!("Complete became {}", self.phase)),
+            "Failed" if self.phase != "Failed" && !has_checked => {
+                return Some(format!("Failed became {}", self.phase));
+            }
+            _ => {}
+        }
+        for step in &before.steps {
+            let Some(now) = self.step(&step.name) else {
+                // Somebody else's work was in its place, so it had never begun.
+                if self.phase == "Blocked" && step.outcome.is_empty() {
+                    continue;
+                }
+                return Some(format!("step {} is gone", step.name));
+            };
+            if now.started != step.started {
+                return Some(format!(
+                    "step {} began at {} and now at {}",
+                    step.name, step.started, now.started
+                ));
+            }
+            let may_recover = matches!(step.name.as_str(), "PreAction" | "PostAction");
+            if step.outcome == "Succeeded" && now.outcome != step.outcome && !may_recover {
+                return Some(format!(
+                    "step {} had succeeded and now says {:?}",
+                    step.name, now.outcome
+                ));
+            }
+        }
+        None
+    }
+}
+
+impl Record {
+    /// Why a row cannot follow, if it cannot.
+    fn contradiction(&self, row: &Row) -> Option<String> {
+        if self.superseded.contains(&row.attempt()) {
+            return Some(format!("the attempt {:?} {:?} was over", row.revision, row.retry));
+        }
+        let mut found = None;
+        for before in &self.before {
+            found = Some(row.contradicts(before)?);
+        }
+        found
+    }
+}
+
+impl Facts {
+    pub(super) fn report(&mut self, change: &Change) {
+        let object = &change.after;
+        let owner = object.owners.first().map(ToString::to_string).unwrap_or_default();
+        let Some(upgrade) = self.upgrades.get(&owner) else {
+            return;
+        };
+        // What is not the upgrade's record says nothing.
+        let namespace = upgrade.key.split('/').next().unwrap_or_default();
+        if namespace != object.namespace() || !upgrade.key.ends_with(label(object, LABEL_MCU)) {
+            return;
+        }
+        let value = object.value();
+        let rows = value
+            .get("rows")
+            .and_then(Value::as_array)
+            .filter(|_| change.kind != ChangeKind::Deleted);
+        let rows: Vec<(String, Row)> = rows
+            .into_iter()
+            .flatten()
+            .map(|row| (text(row, "/cluster").to_owned(), Row::of(row)))
+            .collect();
+        let names: BTreeSet<String> = rows.iter().map(|(name, _)| name.clone()).collect();
+        for (name, row) in rows {
+            self.row(&owner, &name, row);
+        }
+        let (sent, by_controller) = (self.sent(), self.by_controller());
+        let Some(upgrade) = self.upgrades.get_mut(&owner) else {
+            return;
+        };
+        let before = upgrade
+            .reports
+            .insert(object.name().to_owned(), names.clone())
+            .unwrap_or_default();
+        for gone in before.difference(&names) {
+            if by_controller || self.sender.is_none() {
+                upgrade.records.remove(gone);
+                if upgrade.flights.get(gone).is_some_and(|since| *since < sent) {
+                    upgrade.flights.remove(gone);
+                }
+            } else if let Some(record) = upgrade.records.get_mut(gone) {
+                // Somebody deleted it: it may be as it was, or begin again.
+                record.is_edited = true;
+                upgrade.flights.remove(gone);
+            }
+        }
+    }
+
+    fn row(&mut self, owner: &str, name: &str, row: Row) {
+        let (now, sent, by_controller) = (self.now, self.sent(), self.by_controller());
+        let changed = self
+            .clusters
+            .get(name)
+            .map_or(Duration::ZERO, |cluster| cluster.changed);
+        let Some(upgrade) = self.upgrades.get_mut(owner) else {
+            return;
+        };
+        let record = upgrade.records.entry(name.to_owned()).or_default();
+        // A cluster that was away may begin anew.
+        let since = record.phases.last().map_or(Duration::ZERO, |(since, _)| *since);
+        let is_new = !changed.is_zero() && (changed >= since || changed + Duration::from_mins(1) > now);
+        record.is_edited |= !by_controller && record.row() != Some(&row);
+        let found = if by_controller && !is_new && !record.is_edited {
+            record.contradiction(&row)
+        } else {
+            None
+        };
+        let was = record.row().map(|row| (row.phase.clone(), row.attempt()));
+        let attempt = row.attempt();
+        if by_controller {
+            let over = record
+                .before
+                .iter()
+                .map(Row::attempt)
+                .filter(|over| *over != attempt);
+            let over: Vec<_> = over.filter(|(revision, _)| !revision.is_empty()).collect();
+            record.superseded.extend(over);
+            if is_new {
+                record.superseded.clear();
+            }
+            record.before.clear();
+        }
+        record.before.push(row.clone());
+        if was.as_ref().is_none_or(|(phase, _)| *phase != row.phase) {
+            record.phases.push((now, row.phase.clone()));
+        }
+        let is_released = matches!(
+            row.phase.as_str(),
+            "Failed" | "PreActionDegraded" | "Blocked" | "Complete" | "Soaking" | "PostAction" | "Pending"
+        );
+        if is_released && upgrade.flights.get(name).is_some_and(|since| *since < sent) {
+            upgrade.flights.remove(name);
+        }
+        let is_edited = record.is_edited;
+        if is_edited && !by_controller {
+            upgrade.flights.remove(name);
+        }
+        if by_controller {
+            self.check(Rule::Rows, found.is_none(), || {
+                let age = now.saturating_sub(sent).as_secs();
+                format!(
+                    "the row of {name}, sent {age} s before: {}",
+                    found.unwrap_or_default()
+                )
+            });
+            if matches!(row.phase.as_str(), "Complete" | "Soaking" | "PostAction") {
+                // It came to the end of its update, and did not fail by time before.
+                self.tried(Rule::Deadline);
+            }
+            if row.phase == "Failed"
+                && !is_edited
+                && was.is_none_or(|(phase, before)| phase != "Failed" || before != attempt)
+            {
+                self.deadline(owner, name, &row);
+            }
+        }
+    }
+
+    /// A failure by time is judged by the hub's clock.
+    fn deadline(&mut self, owner: &str, name: &str, row: &Row) {
+        let step = match row.reason.as_str() {
+            "ClusterUpgradeTimeout" => "Platform",
+            "PostActionTimeout" => "PostAction",
+            _ => return,
+        };
+        let sent = self.sent();
+        let Some(upgrade) = self.upgrades.get(owner) else {
+            return;
+        };
+        let limits = upgrade.in_force(sent).map(|spec| spec.timeout);
+        let least = limits.min().unwrap_or_default().saturating_sub(self.tolerance);
+        let Some(started) = row.step(step).and_then(|step| parse_rfc3339(&step.started)) else {
+            return;
+        };
+        // Agents had reported the end in time, and whoever reads the work sees that.
+        let target = upgrade.generations.last().map_or("", |spec| &spec.version);
+        let done = self
+            .clusters
+            .get(name)
+            .and_then(|cluster| cluster.done.get(target))
+            .copied();
+        let was_done = step == "Platform"
+            && done.is_some_and(|done| wall(done) > started && done + Duration::from_mins(1) < sent);
+        self.check(Rule::Deadline, !was_done, || {
+            format!("{name} failed by time, and its end was reported at {done:?}")
+        });
+        let passed = wall(self.now) - started;
+        let is_over = TimeDelta::from_std(least).is_ok_and(|least| passed >= least);
+        self.check(Rule::Deadline, is_over, || {
+            format!("{name} failed {} s after its {step} began", passed.num_seconds())
+        });
+    }
+}
+
+/// The hub's time.
+fn wall(at: Duration) -> DateTime<Utc> {
+    crate::time::begin() + TimeDelta::from_std(at).unwrap_or_default()
+}

@@ -1,0 +1,88 @@
+//! The rules that a run is judged by.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! rules {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal;)+) => {
+        /// A rule that can be violated.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum Rule { $($(#[doc = $doc])+ #[serde(rename = $text)] $name),+ }
+
+        impl Rule {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// Its name in outputs and stories.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text),+ }
+            }
+        }
+    };
+}
+
+rules! {
+    /// Never more than `maxConcurrency` clusters are under way.
+    Concurrency = "concurrency";
+    /// A work is created once per cluster, step and attempt.
+    Once = "once";
+    /// No other cluster starts before all canaries have ended every step and their soak.
+    CanariesFirst = "canaries-first";
+    /// The platform work is deleted only when the row says that its cluster is upgraded.
+    RowFirst = "row-first";
+    /// Nothing starts after the status has acknowledged a pause.
+    Paused = "paused";
+    /// Nothing starts after the rows show more failures than `maxFailures`.
+    Budget = "budget";
+    /// A cluster is in the hands of one upgrade at a time.
+    Exclusive = "exclusive";
+    /// Nothing is created in the namespace of a cluster that was never selected.
+    Selected = "selected";
+    /// A work of somebody else is neither changed nor deleted.
+    Foreign = "foreign";
+    /// A change or deletion names the object it is meant for, and meets it.
+    Target = "target";
+    /// No cluster is asked for an older version than it is known to run.
+    Downgrade = "downgrade";
+    /// No replica writes what it sent after another one claimed the Lease.
+    OneWriter = "one-writer";
+    /// Within an attempt a row does not go back, and no earlier attempt returns.
+    Rows = "rows";
+    /// Transition times move only when a status flips, and all conditions are there.
+    Conditions = "conditions";
+    /// No cluster fails by time before its time is over.
+    Deadline = "deadline";
+    /// Requests of a replica per virtual minute are bounded.
+    Storm = "storm";
+    /// When nothing moves any more, a condition says that a human is needed.
+    Told = "told";
+    /// No plan is refused by the controller's own checker.
+    Internal = "internal";
+    /// No cluster loses its `ClusterVersion`.
+    ClusterVersion = "cluster-version";
+    /// Everything ends when faults end.
+    Ends = "ends";
+    /// Nothing changes when all is done.
+    Quiet = "quiet";
+    /// Nothing changes when all is done and all replicas start anew.
+    Restart = "restart";
+    /// A replica's loop does not end by itself.
+    Ended = "ended";
+}
+
+/// A rule that was violated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which.
+    pub rule: Rule,
+    /// What happened.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.rule.as_str(), self.what)
+    }
+}

@@ -1,0 +1,204 @@
+//! What authors do with their upgrades.
+
+use anyhow::Result;
+use api::names::{ANNOTATION_RESUME_RESTORED, ANNOTATION_RETRY_FAILED};
+use serde_json::{Value, json};
+
+use super::{People, Undo};
+use crate::admin::{reports_of, upgrades_of};
+use crate::fault::Fault;
+use crate::world::{TEAM, action, fleet, upgrade};
+
+fn path(name: &str) -> String {
+    format!("{}/{name}", upgrades_of(TEAM))
+}
+
+/// The patch version of 4.14 that an upgrade asks for.
+fn asked(upgrade: &Value) -> u64 {
+    let version = upgrade
+        .pointer("/spec/clusterVersion/version")
+        .and_then(Value::as_str);
+    let patch = version.and_then(|version| version.rsplit('.').next()?.parse().ok());
+    patch.unwrap_or_default()
+}
+
+impl People {
+    pub(super) async fn edit(&mut self, name: &'static str, second: u64) -> Result<()> {
+        if self.strikes(Fault::Pause, name, second) {
+            self.pause(name, true).await?;
+            let end = second + self.number("pause", name, second, 10, 90);
+            self.later(end, Undo::Unpause(name));
+        }
+        if self.strikes(Fault::Resize, name, second) {
+            let size = self.number("size", name, second, 1, 3);
+            let change = json!({"spec": {"upgradeStrategy": {"maxConcurrency": size}}});
+            self.admin.patch(&path(name), &change).await?;
+        }
+        if self.strikes(Fault::Retarget, name, second) {
+            self.retarget(name, second).await?;
+        }
+        if self.strikes(Fault::Retry, name, second) {
+            self.retry(name).await?;
+        }
+        if self.strikes(Fault::Misspell, name, second) {
+            self.spell(name, false).await?;
+            let end = second + self.number("misspell", name, second, 10, 60);
+            self.later(end, Undo::Respell(name));
+        }
+        if self.strikes(Fault::EditRow, name, second) {
+            self.edit_row(name, second).await?;
+        }
+        if self.strikes(Fault::DeleteReport, name, second) {
+            // There may be none yet.
+            let _ = self
+                .admin
+                .delete(&format!("{}/{name}-report-1", reports_of(TEAM)))
+                .await;
+        }
+        if self.strikes(Fault::Remove, name, second) {
+            self.admin.delete(&path(name)).await?;
+            let end = second + self.number("remove", name, second, 5, 60);
+            self.later(end, Undo::Recreate(name));
+        }
+        Ok(())
+    }
+
+    pub(super) async fn pause(&self, name: &str, is_paused: bool) -> Result<()> {
+        if self.upgrade(name).is_some() {
+            let change = json!({"spec": {"paused": is_paused}});
+            self.admin.patch(&path(name), &change).await?;
+        }
+        Ok(())
+    }
+
+    async fn retarget(&self, name: &str, second: u64) -> Result<()> {
+        let Some(upgrade) = self.upgrade(name) else {
+            return Ok(());
+        };
+        let next = asked(&upgrade).max(self.number("target", name, second, 12, 15));
+        let change = json!({"spec": {"clusterVersion": {"version": format!("4.14.{next}")}}});
+        self.admin.patch(&path(name), &change).await?;
+        Ok(())
+    }
+
+    /// Queues failed clusters again.
+    pub(super) async fn retry(&mut self, name: &str) -> Result<()> {
+        self.retries += 1;
+        let change = json!({"metadata": {"annotations": {ANNOTATION_RETRY_FAILED: format!("again-{}", self.retries)}}});
+        self.admin.patch(&path(name), &change).await?;
+        Ok(())
+    }
+
+    /// Writes a spec whose pre-action names a manifest twice, or takes that back.
+    pub(super) async fn spell(&self, name: &str, is_right: bool) -> Result<()> {
+        if self.upgrade(name).is_none() {
+            return Ok(());
+        }
+        let mut wrong = action("backup");
+        if let Some(manifests) = wrong
+            .pointer_mut("/manifestWork/workload/manifests")
+            .and_then(Value::as_array_mut)
+        {
+            manifests.extend_from_within(..);
+        }
+        let right = upgrade(&self.options, name)
+            .pointer("/spec/preUpgradeAction")
+            .cloned();
+        let action = if is_right {
+            right.unwrap_or_default()
+        } else {
+            wrong
+        };
+        let change = json!({"spec": {"preUpgradeAction": action}});
+        self.admin.patch(&path(name), &change).await?;
+        Ok(())
+    }
+
+    /// Writes another phase into a row.
+    async fn edit_row(&self, name: &str, second: u64) -> Result<()> {
+        let report = format!("{name}-report-1");
+        let group = "cluster.open-cluster-management.io";
+        let Some(object) = self.object(
+            group,
+            "managedclustersupgradereports",
+            &format!("{TEAM}/{report}"),
+        ) else {
+            return Ok(());
+        };
+        let mut rows = object.value().get("rows").cloned().unwrap_or_default();
+        let phase = self
+            .network
+            .choice("phase", name, second)
+            .pick(&["Complete", "Pending", "Failed", "Partial"]);
+        let last = rows.as_array().map_or(0, Vec::len).saturating_sub(1);
+        if let Some(row) = rows.get_mut(last) {
+            row["phase"] = phase.unwrap_or_default().into();
+            self.admin
+                .patch(&format!("{}/{report}", reports_of(TEAM)), &json!({"rows": rows}))
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Creates an upgrade that was deleted, once it is gone.
+    pub(super) async fn recreate(&mut self, name: &'static str, second: u64) -> Result<()> {
+        if self.upgrade(name).is_some() {
+            self.later(second + 5, Undo::Recreate(name));
+            return Ok(());
+        }
+        self.admin
+            .create(&upgrades_of(TEAM), &upgrade(&self.options, name))
+            .await?;
+        Ok(())
+    }
+
+    /// What an author does with an upgrade that waits for a human.
+    ///
+    /// # Errors
+    /// The hub refuses it.
+    pub async fn settle(&mut self, name: &'static str) -> Result<()> {
+        let Some(upgrade) = self.upgrade(name) else {
+            return Ok(());
+        };
+        let uid = upgrade
+            .pointer("/metadata/uid")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let conditions = upgrade.pointer("/status/conditions").and_then(Value::as_array);
+        let reason_of = |condition: &&Value| {
+            condition.get("type").and_then(Value::as_str) == Some("Stalled")
+                && condition.get("status").and_then(Value::as_str) == Some("True")
+        };
+        let stalled = conditions.into_iter().flatten().find(reason_of);
+        match stalled.and_then(|condition| condition.get("reason")?.as_str()) {
+            Some("Restored") => {
+                let change = json!({"metadata": {"annotations": {ANNOTATION_RESUME_RESTORED: uid}}});
+                self.admin.patch(&path(name), &change).await?;
+            }
+            Some("ClustersFailed" | "CanaryFailed" | "MaxFailuresExceeded") => self.retry(name).await?,
+            _ => {}
+        }
+        let waiting = upgrade
+            .pointer("/status/waitingClusters")
+            .and_then(Value::as_array);
+        let asks_too_little = waiting.into_iter().flatten().any(|one| {
+            let reason = one.get("reason").and_then(Value::as_str).unwrap_or_default();
+            matches!(reason, "NewerThanTarget" | "ReleaseNotAccepted" | "InvalidUpdate")
+        });
+        let next = self.newest();
+        if asks_too_little && asked(&upgrade) < next {
+            let change = json!({"spec": {"clusterVersion": {"version": format!("4.14.{next}")}}});
+            self.admin.patch(&path(name), &change).await?;
+        }
+        Ok(())
+    }
+
+    /// The newest patch version that a cluster runs.
+    fn newest(&self) -> u64 {
+        let versions = fleet(&self.options)
+            .into_iter()
+            .filter_map(|name| self.version(&name));
+        let patches = versions.filter_map(|version| version.rsplit('.').next()?.parse().ok());
+        patches.max().unwrap_or_default()
+    }
+}

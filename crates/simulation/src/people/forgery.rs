@@ -1,0 +1,148 @@
+//! What an attacker can do who has taken over an agent or a namespace.
+
+use anyhow::Result;
+use api::names::{
+    ANNOTATION_OWNER, ANNOTATION_REVISION, ANNOTATION_SOAK_STARTED_AT, ANNOTATION_STARTED_AT,
+    ANNOTATION_STEP_HASH, LABEL_MCU, LABEL_MCU_UID, LABEL_STEP, Step,
+};
+use serde_json::{Value, json};
+
+use super::{People, Undo};
+use crate::admin::{decisions_of, reports_of, works_of};
+use crate::fault::Fault;
+use crate::world::{OUTSIDER, STRANGERS, TEAM, UPGRADE, decision, fleet};
+
+/// A work that does nothing.
+fn empty_work(name: &str, cluster: &str) -> Value {
+    json!({
+        "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+        "metadata": {"name": name, "namespace": cluster}, "spec": {"workload": {"manifests": []}},
+    })
+}
+
+impl People {
+    /// Annotations and labels that the agent of a cluster may write.
+    pub(super) async fn tamper(&mut self, cluster: &str, second: u64) -> Result<()> {
+        let Some(path) = self.some_work("tamper", cluster, second) else {
+            return Ok(());
+        };
+        let metadata = match self.number("tamper with", cluster, second, 0, 6) {
+            0 => json!({"annotations": {ANNOTATION_REVISION: "f".repeat(300)}}),
+            1 => json!({"annotations": {ANNOTATION_STARTED_AT: "2099-01-01T00:00:00.000Z"}}),
+            2 => json!({"annotations": {ANNOTATION_SOAK_STARTED_AT: "2025-01-01T00:00:00.000Z"}}),
+            3 => json!({"annotations": {ANNOTATION_STEP_HASH: "x"}}),
+            4 => json!({"annotations": {ANNOTATION_OWNER: "strangers/other"}}),
+            5 => json!({"labels": {LABEL_MCU_UID: null}}),
+            _ => {
+                json!({"annotations": {ANNOTATION_STARTED_AT: null, ANNOTATION_REVISION: "0123456789abcdef"}})
+            }
+        };
+        self.admin.patch(&path, &json!({"metadata": metadata})).await?;
+        self.tampered.insert(path);
+        Ok(())
+    }
+
+    /// A status that makes no sense.
+    pub(super) async fn nonsense(&mut self, cluster: &str, second: u64) -> Result<()> {
+        let Some(path) = self.some_work("nonsense", cluster, second) else {
+            return Ok(());
+        };
+        let values = json!([{"name": "state", "fieldValue": {"type": "Integer", "integer": -1}}]);
+        let meta = json!({
+            "group": "config.openshift.io", "version": "v1", "kind": "ClusterVersion", "resource": "clusterversions",
+            "name": "version", "namespace": "", "ordinal": 0,
+        });
+        let manifests =
+            json!([{"resourceMeta": meta, "statusFeedback": {"values": values}, "conditions": []}]);
+        let change = json!({"status": {"resourceStatus": {"manifests": manifests}}});
+        self.admin.patch(&format!("{path}/status"), &change).await?;
+        self.tampered.insert(path);
+        Ok(())
+    }
+
+    /// A work of somebody else under a name of ours.
+    pub(super) async fn squat(&mut self, cluster: &str, second: u64) -> Result<()> {
+        let steps = Step::ALL.map(|step| step.work_name(cluster));
+        let steps: Vec<&String> = steps.iter().collect();
+        let Some(name) = self.network.choice("squat on", cluster, second).pick(&steps) else {
+            return Ok(());
+        };
+        // The name may be taken, or the namespace may be on its way out.
+        if self
+            .admin
+            .create(&works_of(cluster), &empty_work(name, cluster))
+            .await
+            .is_ok()
+        {
+            let end = second + self.number("squat", cluster, second, 5, 90);
+            self.later(end, Undo::Delete(format!("{}/{name}", works_of(cluster))));
+        }
+        Ok(())
+    }
+
+    pub(super) async fn forge(&mut self, second: u64) -> Result<()> {
+        let uid = self.upgrade(UPGRADE).and_then(|upgrade| {
+            upgrade
+                .pointer("/metadata/uid")
+                .and_then(Value::as_str)
+                .map(ToOwned::to_owned)
+        });
+        let Some(uid) = uid else { return Ok(()) };
+        if self.strikes(Fault::ForgeWork, OUTSIDER, second) {
+            let name = Step::Platform.work_name(OUTSIDER);
+            let mut work = empty_work(&name, OUTSIDER);
+            work["metadata"]["labels"] = json!({LABEL_MCU_UID: uid, LABEL_STEP: Step::Platform.as_str()});
+            work["metadata"]["annotations"] = json!({
+                ANNOTATION_OWNER: format!("{TEAM}/{UPGRADE}"), ANNOTATION_REVISION: "0123456789abcdef",
+                ANNOTATION_STEP_HASH: "0123456789abcdef", ANNOTATION_STARTED_AT: "2026-01-01T00:00:00.000Z",
+            });
+            self.put(&works_of(OUTSIDER), &name, &work, second).await;
+        }
+        if self.strikes(Fault::ForgeReport, STRANGERS, second) {
+            let rows = fleet(&self.options).into_iter().map(|name| {
+                json!({"cluster": name, "phase": "Complete", "since": "2026-01-01T00:00:00Z", "revision": "0123456789abcdef"})
+            });
+            let report = json!({
+                "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgradeReport",
+                "metadata": {
+                    "name": format!("{UPGRADE}-report-1"), "namespace": STRANGERS, "labels": {LABEL_MCU: UPGRADE, LABEL_MCU_UID: uid},
+                    "ownerReferences": [{
+                        "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgrade",
+                        "name": UPGRADE, "uid": uid, "controller": true,
+                    }],
+                },
+                "rows": rows.collect::<Vec<_>>(),
+            });
+            self.put(
+                &reports_of(STRANGERS),
+                &format!("{UPGRADE}-report-1"),
+                &report,
+                second,
+            )
+            .await;
+        }
+        if self.options.placement && self.strikes(Fault::ForgeDecision, TEAM, second) {
+            let name = "forged-decision-1";
+            let object = decision(name, &[OUTSIDER.to_owned()]);
+            if self
+                .admin
+                .create_with_status(&decisions_of(TEAM), &object)
+                .await
+                .is_ok()
+            {
+                self.later(
+                    second + 60,
+                    Undo::Delete(format!("{}/{name}", decisions_of(TEAM))),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates an object that is deleted a minute later. It may be there already.
+    async fn put(&mut self, collection: &str, name: &str, object: &Value, second: u64) {
+        if self.admin.create(collection, object).await.is_ok() {
+            self.later(second + 60, Undo::Delete(format!("{collection}/{name}")));
+        }
+    }
+}

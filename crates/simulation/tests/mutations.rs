@@ -1,0 +1,188 @@
+//! Every rule bites: a controller that is broken on purpose violates it. Every fault is felt: it changes what happens.
+
+// clippy knows tests by their functions only, not the helpers of a test crate
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+
+use simulation::choice::Choices;
+use simulation::fault::{Fault, Faults, Occasion};
+use simulation::mutation::Mutation;
+use simulation::options::Options;
+use simulation::oracle::Rule;
+use simulation::run::{Outcome, run, run_mutated};
+use simulation::trace::Trace;
+
+/// What is broken, what then must be violated, in which world.
+fn cases() -> Vec<(Mutation, Rule, Options, Vec<Occasion>)> {
+    use Mutation as M;
+    let plain = Options::default();
+    let with = |change: fn(&mut Options)| {
+        let mut options = Options::default();
+        change(&mut options);
+        options
+    };
+    let at = |fault, name: &str, count| Occasion {
+        fault,
+        name: name.to_owned(),
+        count,
+    };
+    let actions = with(|options| options.actions = true);
+    let rival = with(|options| {
+        options.rival = true;
+        options.chaos_seconds = 20;
+        options.update_seconds = 60;
+    });
+    let short = with(|options| {
+        options.timeout_seconds = 240;
+        options.update_seconds = 60;
+    });
+    vec![
+        (M::BlindToConcurrency, Rule::Concurrency, plain.clone(), vec![]),
+        (
+            M::BlindToCanaries,
+            Rule::CanariesFirst,
+            with(|options| {
+                options.canaries = 1;
+                options.max_concurrency = 3;
+            }),
+            vec![],
+        ),
+        (
+            M::BlindToPause,
+            Rule::Paused,
+            with(|options| options.chaos_seconds = 120),
+            vec![at(Fault::Pause, "spring", 10)],
+        ),
+        (
+            M::BlindToFailures,
+            Rule::Budget,
+            with(|options| {
+                options.max_failures = Some(0);
+                options.timeout_seconds = 90;
+                options.update_seconds = 200;
+                options.chaos_seconds = 200;
+            }),
+            vec![],
+        ),
+        (M::BlindToTime, Rule::Deadline, short, vec![]),
+        (
+            M::BlindToVersion,
+            Rule::Downgrade,
+            with(|options| {
+                options.clusters = 2;
+                options.rival = true;
+                options.rival_version = 11;
+                options.update_seconds = 5;
+                options.chaos_seconds = 600;
+                // The second upgrade comes when the first one is long over.
+                let late = |seed: &u64| Choices::new(*seed).of("rival at", 0).between(1, 300) > 200;
+                options.seed = (0..).find(late).unwrap();
+            }),
+            vec![],
+        ),
+        (M::DeleteAtOnce, Rule::RowFirst, plain.clone(), vec![]),
+        (M::DeleteAtOnce, Rule::Once, plain.clone(), vec![]),
+        (M::DeleteAtOnce, Rule::Target, plain.clone(), vec![]),
+        (M::Unconditional, Rule::Target, plain.clone(), vec![]),
+        (M::StartOutsider, Rule::Selected, plain.clone(), vec![]),
+        (M::TakeOver, Rule::Exclusive, rival, vec![]),
+        (
+            M::DeleteForeign,
+            Rule::Foreign,
+            with(|options| options.chaos_seconds = 120),
+            vec![at(Fault::Squat, "c02", 0)],
+        ),
+        (M::OldRows, Rule::Rows, plain.clone(), vec![]),
+        (M::MissingCondition, Rule::Conditions, plain.clone(), vec![]),
+        (
+            M::WriteAlways,
+            Rule::OneWriter,
+            with(|options| options.replicas = 2),
+            vec![],
+        ),
+        (M::Storm, Rule::Storm, plain.clone(), vec![]),
+        (M::SilentStall, Rule::Told, plain.clone(), vec![]),
+        (M::SilentStall, Rule::Ends, plain.clone(), vec![]),
+        (M::RefusedPlan, Rule::Internal, plain.clone(), vec![]),
+        (M::TakeAway, Rule::ClusterVersion, plain.clone(), vec![]),
+        (M::NeverQuiet, Rule::Quiet, plain.clone(), vec![]),
+        (
+            M::WriteAtStart,
+            Rule::Restart,
+            with(|options| options.restart = true),
+            vec![],
+        ),
+        (M::End, Rule::Ended, actions, vec![]),
+    ]
+}
+
+fn only(faults: &[Occasion]) -> Faults {
+    Faults::Only(faults.iter().cloned().collect())
+}
+
+fn violated(outcome: &Outcome) -> BTreeSet<Rule> {
+    outcome
+        .violations
+        .iter()
+        .map(|violation| violation.rule)
+        .collect()
+}
+
+#[test]
+fn a_broken_controller_violates_the_rule_that_it_breaks() {
+    let mut missed = Vec::new();
+    for (mutation, rule, options, faults) in cases() {
+        let whole = run(&options, &only(&faults), Trace::default()).unwrap();
+        assert!(
+            !violated(&whole).contains(&rule),
+            "{mutation:?}: the controller as it is violates {rule:?}: {:?}",
+            whole.violations
+        );
+        let broken = run_mutated(&options, &only(&faults), Trace::default(), Some(mutation)).unwrap();
+        if !violated(&broken).contains(&rule) {
+            missed.push(format!(
+                "{mutation:?} does not violate {rule:?} but {:?}",
+                violated(&broken)
+            ));
+        }
+    }
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+#[test]
+fn every_rule_and_every_mutation_has_a_case() {
+    let cases = cases();
+    let rules: BTreeSet<Rule> = cases.iter().map(|case| case.1).collect();
+    let mutations: BTreeSet<Mutation> = cases.iter().map(|case| case.0).collect();
+    assert_eq!(rules, Rule::ALL.iter().copied().collect());
+    assert_eq!(mutations, Mutation::ALL.iter().copied().collect());
+}
+
+/// A world in which every fault has something to strike.
+fn busy() -> Options {
+    Options {
+        clusters: 4,
+        canaries: 1,
+        max_concurrency: 2,
+        actions: true,
+        placement: true,
+        replicas: 2,
+        update_seconds: 30,
+        chaos_seconds: 120,
+        ..Options::default()
+    }
+}
+
+#[test]
+fn every_fault_changes_what_happens() {
+    let without = run(&busy(), &only(&[]), Trace::default()).unwrap().hash;
+    for fault in Fault::ALL {
+        let options = busy().with_rates(&[(*fault, 200)]);
+        let outcome = run(&options, &Faults::ByRate, Trace::default()).unwrap();
+        let struck = outcome.faults.iter().filter(|one| one.fault == *fault).count();
+        assert!(struck > 0, "{fault:?} never happened");
+        assert_eq!(struck, outcome.faults.len(), "{fault:?} alone");
+        assert_ne!(outcome.hash, without, "{fault:?} changes nothing");
+    }
+}
