@@ -81,7 +81,7 @@ fn request(number: usize, target: &Target) -> Odd {
             JSON,
             with(&["metadata", "resourceVersion"], "abc".into()),
         ),
-        _ => other_request(number, (object, collection), valid, with),
+        _ => other_request(number, (object, collection), valid.clone(), with),
     }
 }
 
