@@ -12,6 +12,7 @@ pub mod describe;
 pub mod fault;
 pub mod machines;
 pub mod mutation;
+pub mod names;
 pub mod network;
 pub mod options;
 pub mod oracle;

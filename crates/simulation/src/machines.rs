@@ -18,7 +18,7 @@ use crate::wire::Wire;
 pub struct Machines {
     network: Network,
     hub: Hub,
-    machines: Vec<Machine>,
+    members: Vec<Machine>,
     starts: u64,
     /// All replicas are of the newer build.
     is_updated: bool,
@@ -40,7 +40,7 @@ impl Machines {
             replica: None,
         };
         Self {
-            machines: (0..network.ground.options.replicas).map(machine).collect(),
+            members: (0..network.ground.options.replicas).map(machine).collect(),
             network: network.clone(),
             hub: hub.clone(),
             starts: 0,
@@ -50,7 +50,7 @@ impl Machines {
 
     fn start(&mut self, at: usize) -> Result<()> {
         self.starts += 1;
-        let Some(machine) = self.machines.get_mut(at) else {
+        let Some(machine) = self.members.get_mut(at) else {
             return Ok(());
         };
         let identity = format!("{}-{}", machine.name, self.starts);
@@ -77,12 +77,12 @@ impl Machines {
     /// # Errors
     /// The flags of the controller contradict each other.
     pub fn start_all(&mut self) -> Result<()> {
-        (0..self.machines.len()).try_for_each(|at| self.start(at))
+        (0..self.members.len()).try_for_each(|at| self.start(at))
     }
 
     /// Kills all replicas.
     pub fn stop_all(&mut self) {
-        for machine in &mut self.machines {
+        for machine in &mut self.members {
             machine.replica = None;
         }
     }
@@ -98,7 +98,7 @@ impl Machines {
 
     /// Kills a replica and starts another one in its place.
     fn restart(&mut self, at: usize) -> Result<()> {
-        if let Some(machine) = self.machines.get_mut(at) {
+        if let Some(machine) = self.members.get_mut(at) {
             self.network.note(&format!("{} is killed", machine.name));
             machine.replica = None;
         }
@@ -118,7 +118,7 @@ impl Machines {
                 biased;
                 doomed = network.doomed() => {
                     for name in doomed {
-                        if let Some(at) = self.machines.iter().position(|machine| machine.name == name) {
+                        if let Some(at) = self.members.iter().position(|machine| machine.name == name) {
                             self.restart(at)?;
                         }
                     }
@@ -134,7 +134,7 @@ impl Machines {
     /// The flags of the controller contradict each other.
     pub async fn disturb(&mut self, second: u64) -> Result<()> {
         if self.network.ground.mutation == Some(Mutation::End)
-            && let Some(replica) = self.machines.first().and_then(|machine| machine.replica.as_ref())
+            && let Some(replica) = self.members.first().and_then(|machine| machine.replica.as_ref())
         {
             replica.end_loop();
         }
@@ -142,8 +142,8 @@ impl Machines {
             self.network.note("all are killed");
             self.restart_all()?;
         }
-        for at in 0..self.machines.len() {
-            let Some(name) = self.machines.get(at).map(|machine| machine.name.clone()) else {
+        for at in 0..self.members.len() {
+            let Some(name) = self.members.get(at).map(|machine| machine.name.clone()) else {
                 continue;
             };
             if self.network.strikes(Fault::Kill, &name, second) {
@@ -166,7 +166,7 @@ impl Machines {
                     .unwrap_or_default();
                 self.network
                     .note(&format!("the clock of {name} is ahead by {seconds} s"));
-                if let Some(machine) = self.machines.get(at) {
+                if let Some(machine) = self.members.get(at) {
                     machine.clock.set(seconds);
                 }
             }
@@ -179,7 +179,7 @@ impl Machines {
     /// # Errors
     /// The flags of the controller contradict each other.
     pub fn repair(&mut self) -> Result<()> {
-        for machine in &self.machines {
+        for machine in &self.members {
             machine.clock.set(0);
         }
         if self.network.ground.options.newer_build {
@@ -195,8 +195,8 @@ impl Machines {
     /// The flags of the controller contradict each other.
     pub fn revive(&mut self) -> Result<Vec<String>> {
         let mut ended = Vec::new();
-        for at in 0..self.machines.len() {
-            let machine = self.machines.get(at);
+        for at in 0..self.members.len() {
+            let machine = self.members.get(at);
             if machine.is_some_and(|machine| machine.replica.as_ref().is_some_and(Replica::has_ended)) {
                 ended.extend(machine.map(|machine| machine.name.clone()));
                 self.restart(at)?;

@@ -5,7 +5,7 @@ use api::names::{ANNOTATION_ATTEMPT, Step};
 use serde_json::{Value, json};
 
 use crate::admin::{reports_of, upgrades_of, works_of};
-use crate::world::{OUTSIDER, RIVAL, TEAM, UPGRADE};
+use crate::names::{OUTSIDER, RIVAL, TEAM, UPGRADE};
 
 /// A way in which the controller is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -11,6 +11,7 @@ use crate::fault::Fault;
 /// The options of a run. A story names only those that differ from the default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent choices of a run")]
 pub struct Options {
     /// The seed of everything.
     pub seed: u64,

@@ -15,11 +15,9 @@ use kube::Client;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::names::NAMESPACE;
 use crate::time::MachineClock;
 use crate::wire::Wire;
-
-/// The namespace of the Lease.
-pub const NAMESPACE: &str = "mcu-system";
 
 /// A running replica. Dropping it kills it: nothing of it runs any more, and what it sent is still on its way.
 #[derive(Debug)]

@@ -17,6 +17,7 @@ use crate::describe::describe;
 use crate::fault::{Fault, Faults, Occasion};
 use crate::machines::Machines;
 use crate::mutation::Mutation;
+use crate::names::{RIVAL, TEAM, UPGRADE};
 use crate::network::{Ground, Network};
 use crate::options::Options;
 use crate::oracle::{Oracle, Rule, Violation};
@@ -24,7 +25,7 @@ use crate::people::{People, upgrade};
 use crate::time::VirtualClock;
 use crate::trace::Trace;
 use crate::wire::Wire;
-use crate::world::{RIVAL, TEAM, UPGRADE, fleet, make_fleet, start_agents, upgrade as new_upgrade};
+use crate::world::{fleet, make_fleet, start_agents, upgrade as new_upgrade};
 
 /// When faults have ended, everything must be over after the time that the updates need one after the other, and this.
 const END_SLACK: Duration = Duration::from_mins(30);
@@ -271,7 +272,7 @@ impl Run {
             self.machines.live_for(LOOK).await?;
             self.claim().await?;
             looks += 1;
-            if looks % 30 == 0 {
+            if looks.is_multiple_of(30) {
                 for name in [UPGRADE, RIVAL] {
                     self.people.settle(name).await?;
                 }
@@ -332,7 +333,7 @@ impl Run {
             self.object(name).is_some_and(|object| {
                 let is_complete = object.text().contains("\"state\":\"Complete\"");
                 let is_blocked = object.text().contains("\"state\":\"Stalled\"");
-                !is_complete && !(is_blocked && self.oracle.waits_for_ever(&object.uid))
+                !(is_complete || is_blocked && self.oracle.waits_for_ever(&object.uid))
             })
         })
     }

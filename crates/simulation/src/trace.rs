@@ -36,6 +36,9 @@ impl Trace {
     }
 
     /// Adds a line. `at` is the virtual time.
+    ///
+    /// # Panics
+    /// The run does not end.
     pub fn add(&self, at: Duration, line: &str) {
         self.with(|record| {
             let at = at.as_secs_f64();

@@ -21,10 +21,10 @@ use crate::actor::{Role, Sender, sent_by};
 use crate::admin::upgrades_of;
 use crate::fault::Fault;
 use crate::mutation::{Mutation, Seen};
+use crate::names::{RIVAL, TEAM};
 use crate::network::Network;
 use crate::oracle::Sent;
 use crate::words;
-use crate::world::{RIVAL, TEAM};
 
 type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 

@@ -6,26 +6,12 @@ use serde_json::{Value, json};
 use spoke_sim::{Agents, Pace, Scenario};
 
 use crate::admin::{Admin, CLUSTERS, decisions_of};
+use crate::names::{NAMESPACE, OUTSIDER, PLACEMENT, RIVAL, SET, STRANGERS, TEAM};
 use crate::options::Options;
-use crate::replica::NAMESPACE;
 use crate::time::VirtualClock;
 
-/// The set whose clusters the team may upgrade.
-pub const SET: &str = "fleet";
 /// A set that is not bound.
 const OTHER_SET: &str = "others";
-/// The namespace of the upgrades.
-pub const TEAM: &str = "team";
-/// A namespace of somebody else.
-pub const STRANGERS: &str = "strangers";
-/// The upgrade.
-pub const UPGRADE: &str = "spring";
-/// The second, younger upgrade.
-pub const RIVAL: &str = "summer";
-/// A cluster that nobody selects.
-pub const OUTSIDER: &str = "x00";
-/// The Placement.
-pub const PLACEMENT: &str = "all";
 /// The version that all clusters run at first.
 const INSTALLED: &str = "4.14.9";
 

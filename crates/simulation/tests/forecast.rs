@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use simulation::actor::Role;
 use simulation::admin::Admin;
 use simulation::fault::Faults;
+use simulation::names::{TEAM, UPGRADE};
 use simulation::network::{Ground, Network};
 use simulation::options::Options;
 use simulation::oracle::Oracle;
@@ -28,7 +29,7 @@ use simulation::replica::Replica;
 use simulation::time::{MachineClock, VirtualClock};
 use simulation::trace::Trace;
 use simulation::wire::Wire;
-use simulation::world::{TEAM, UPGRADE, cluster, make_fleet};
+use simulation::world::{cluster, make_fleet};
 use spoke_sim::{Agents, Pace};
 
 /// A cluster needs this long for its update, a quarter more or less.

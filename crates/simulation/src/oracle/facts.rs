@@ -207,8 +207,8 @@ impl Facts {
         *self.checked.entry(rule).or_default() += 1;
     }
 
-    pub fn violated(&mut self, rule: Rule, what: String) {
-        let what = format!("at {:.3} s: {what}", self.now.as_secs_f64());
+    pub fn violated(&mut self, rule: Rule, mut what: String) {
+        what.insert_str(0, &format!("at {:.3} s: ", self.now.as_secs_f64()));
         self.violations.push(Violation { rule, what });
     }
 

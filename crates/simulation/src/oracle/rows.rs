@@ -122,7 +122,7 @@ impl Facts {
             .collect();
         let names: BTreeSet<String> = rows.iter().map(|(name, _)| name.clone()).collect();
         for (name, row) in rows {
-            self.row(&owner, &name, row);
+            self.row(&owner, &name, &row);
         }
         let (sent, by_controller) = (self.sent(), self.by_controller());
         let Some(upgrade) = self.upgrades.get_mut(&owner) else {
@@ -146,7 +146,7 @@ impl Facts {
         }
     }
 
-    fn row(&mut self, owner: &str, name: &str, row: Row) {
+    fn row(&mut self, owner: &str, name: &str, row: &Row) {
         let (now, sent, by_controller) = (self.now, self.sent(), self.by_controller());
         let changed = self
             .clusters
@@ -159,9 +159,9 @@ impl Facts {
         // A cluster that was away may begin anew.
         let since = record.phases.last().map_or(Duration::ZERO, |(since, _)| *since);
         let is_new = !changed.is_zero() && (changed >= since || changed + Duration::from_mins(1) > now);
-        record.is_edited |= !by_controller && record.row() != Some(&row);
+        record.is_edited |= !by_controller && record.row() != Some(row);
         let found = if by_controller && !is_new && !record.is_edited {
-            record.contradiction(&row)
+            record.contradiction(row)
         } else {
             None
         };
@@ -211,7 +211,7 @@ impl Facts {
                 && !is_edited
                 && was.is_none_or(|(phase, before)| phase != "Failed" || before != attempt)
             {
-                self.deadline(owner, name, &row);
+                self.deadline(owner, name, row);
             }
         }
     }

@@ -297,15 +297,7 @@ impl Facts {
                     "PreAction" | "Initialized" | "Partial" | "Operators"
                 )
         });
-        let rival = self.upgrades.iter().find(|(uid, other)| {
-            **uid != work.uid
-                && !other.is_gone
-                && other
-                    .flights
-                    .get(&work.cluster)
-                    .is_some_and(|since| *since <= sent)
-        });
-        let rival = rival.map(|(_, rival)| rival.key.clone());
+        let rival = self.at_work(work, sent);
         let failures = self.failures(work, sent);
         let canary = self.open_canary(work, sent);
         let cluster = &work.cluster;
@@ -341,6 +333,15 @@ impl Facts {
         }
     }
 
+    /// Another upgrade that was at work on the cluster when the start was sent.
+    fn at_work(&self, work: &Work, sent: Duration) -> Option<String> {
+        let rival = self.upgrades.iter().find(|(uid, other)| {
+            let since = other.flights.get(&work.cluster);
+            **uid != work.uid && !other.is_gone && since.is_some_and(|since| *since <= sent)
+        });
+        rival.map(|(_, rival)| rival.key.clone())
+    }
+
     fn downgrade(&mut self, work: &Work) {
         let Some(target) = version(&work.target) else {
             return;
@@ -348,7 +349,7 @@ impl Facts {
         let sent = self.sent();
         let runs = self.clusters.get(&work.cluster).and_then(|cluster| {
             let known = cluster.versions.iter().filter(|(since, _)| *since + DEAF < sent);
-            known.map(|(_, version)| *version).last()
+            known.map(|(_, version)| *version).next_back()
         });
         if let Some(runs) = runs {
             self.check(Rule::Downgrade, runs <= target, || {
@@ -393,6 +394,7 @@ impl Facts {
     }
 
     /// For a cluster that is no canary: a canary that was not complete when the start was sent, if any.
+    #[expect(clippy::option_option, reason = "no canaries, or perhaps one that is open")]
     fn open_canary(&self, work: &Work, sent: Duration) -> Option<Option<String>> {
         let upgrade = self.upgrades.get(&work.uid)?;
         let specs: Vec<_> = upgrade.in_force(sent).collect();

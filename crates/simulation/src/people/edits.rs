@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::{People, Undo};
 use crate::admin::{reports_of, upgrades_of};
 use crate::fault::Fault;
-use crate::world::{TEAM, action, fleet, upgrade};
+use crate::names::TEAM;
+use crate::world::{action, fleet, upgrade};
 
 fn path(name: &str) -> String {
     format!("{}/{name}", upgrades_of(TEAM))

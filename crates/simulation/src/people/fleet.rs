@@ -7,7 +7,8 @@ use spoke_sim::Fault as Agent;
 use super::{People, Undo};
 use crate::admin::{decisions_of, managed_cluster};
 use crate::fault::Fault;
-use crate::world::{PLACEMENT, SET, TEAM, claims, condition, decided, fleet, make_cluster, make_namespace};
+use crate::names::{PLACEMENT, SET, TEAM};
+use crate::world::{claims, condition, decided, fleet, make_cluster, make_namespace};
 
 impl People {
     pub(super) async fn disturb(&mut self, name: &str, second: u64) -> Result<()> {

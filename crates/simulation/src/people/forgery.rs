@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use super::{People, Undo};
 use crate::admin::{decisions_of, reports_of, works_of};
 use crate::fault::Fault;
-use crate::world::{OUTSIDER, STRANGERS, TEAM, UPGRADE, decision, fleet};
+use crate::names::{OUTSIDER, STRANGERS, TEAM, UPGRADE};
+use crate::world::{decision, fleet};
 
 /// A work that does nothing.
 fn empty_work(name: &str, cluster: &str) -> Value {

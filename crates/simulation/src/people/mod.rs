@@ -15,9 +15,10 @@ use spoke_sim::Agents;
 
 use crate::admin::{Admin, reports_of, upgrades_of, works_of};
 use crate::fault::Fault;
+use crate::names::{OUTSIDER, RIVAL, TEAM, UPGRADE};
 use crate::network::Network;
 use crate::options::Options;
-use crate::world::{OUTSIDER, RIVAL, TEAM, UPGRADE, fleet};
+use crate::world::fleet;
 
 /// What is to be done later.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +74,7 @@ impl People {
         for (_, undo) in due {
             self.undo(second, undo).await?;
         }
-        if second % 10 != 0 {
+        if !second.is_multiple_of(10) {
             return Ok(());
         }
         for name in self.upgrades() {
