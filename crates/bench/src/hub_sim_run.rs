@@ -225,8 +225,8 @@ fn print(report: &Report) {
 
 /// The value of a metric without labels.
 fn metric(text: &str, name: &str) -> Result<f64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name));
-    let value = line.and_then(|rest| rest.trim().parse().ok());
+    let value_of = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok();
+    let value = text.lines().find_map(value_of);
     value.with_context(|| format!("the controller has no metric {name}"))
 }
 

@@ -3,7 +3,6 @@
 //!
 //! `cargo run --release -p kubectl-mcu --example rehearse_time`
 
-
 use std::path::Path;
 use std::time::Instant;
 

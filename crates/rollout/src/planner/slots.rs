@@ -53,6 +53,21 @@ pub(crate) fn is_repeat(cluster: &Cluster, evaluation: &Evaluation) -> bool {
     }
 }
 
+/// True when a cluster would start now if it may.
+fn wants_start(cluster: &Cluster, evaluation: &Evaluation) -> bool {
+    let starting = cluster.busy == Some(Busy::Starting);
+    matches!(evaluation.next, NextStep::Start(_)) && !evaluation.dropped && !starting
+}
+
+/// True when no slot is left for a cluster.
+fn is_full(cluster: &Cluster, free: usize, free_for_repeats: usize) -> bool {
+    if cluster.awaits_start() {
+        free_for_repeats == 0
+    } else {
+        free == 0
+    }
+}
+
 impl Slots {
     /// Counts slots, canaries and failures before any cluster starts.
     pub(crate) fn new(policy: &Policy, fleet: &[(&Cluster, Evaluation)]) -> Slots {
@@ -144,11 +159,16 @@ impl Slots {
     pub(crate) fn grant(&self, policy: &Policy, fleet: &mut [(&Cluster, Evaluation)]) -> BTreeSet<usize> {
         let mut granted = BTreeSet::new();
         let mut free = self.limit.saturating_sub(self.held);
+        // A start that is repeated already counts as holding a slot. But its cluster may have been away meanwhile, and
+        // its slot given to another one.
+        let repeats = fleet
+            .iter()
+            .filter(|(cluster, evaluation)| wants_start(cluster, evaluation) && cluster.awaits_start())
+            .count();
+        let mut free_for_repeats = self.limit.saturating_sub(self.held.saturating_sub(repeats));
         for canaries in [true, false] {
             for (index, (cluster, evaluation)) in fleet.iter_mut().enumerate() {
-                let starting = cluster.busy == Some(Busy::Starting);
-                let wants = matches!(evaluation.next, NextStep::Start(_)) && !evaluation.dropped && !starting;
-                if !wants || cluster.canary != canaries {
+                if !wants_start(cluster, evaluation) || cluster.canary != canaries {
                     continue;
                 }
                 // The cluster already counts as holding a slot for the step that was tried. Any other step must wait
@@ -159,7 +179,7 @@ impl Slots {
                 let verdict = match self.gate(policy, cluster.canary) {
                     Some(shut) => Some(shut),
                     None if cluster.late.is_some() => Some((Reason::WriteFailed, LATE)),
-                    None if free == 0 && !cluster.awaits_start() => Some((
+                    None if is_full(cluster, free, free_for_repeats) => Some((
                         Reason::WaitingForSlot,
                         "Waiting for a free slot of maxConcurrency",
                     )),
@@ -175,6 +195,7 @@ impl Slots {
                     let takes = matches!(evaluation.next, NextStep::Start(step)
                         if step != Step::PostAction && superseded(cluster, step, true).is_empty());
                     free -= usize::from(takes && !cluster.awaits_start());
+                    free_for_repeats -= usize::from(takes && cluster.awaits_start());
                     granted.insert(index);
                 }
             }

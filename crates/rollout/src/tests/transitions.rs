@@ -303,13 +303,19 @@ fn a_soaking_cluster_that_fails_or_changes_its_version_has_regressed() {
         work(0).status(StepStatus::OtherVersion),
     ];
     for work in works {
-        let fleet = fleet().cluster("a").work(Step::Platform, work.soak(10)).record(
-            record(Phase::Soaking)
-                .succeeded(Stage::Platform, 0)
-                .stage(Stage::Soak, 10),
-        );
-        let plan = planned(20, policy().soak(30), fleet);
-        assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::RegressedInSoak));
+        // A report counts, whatever the time is.
+        for policy in [policy().soak(30), policy().soak(30).distrusted_clock()] {
+            let fleet = fleet()
+                .cluster("a")
+                .work(Step::Platform, work.clone().soak(10))
+                .record(
+                    record(Phase::Soaking)
+                        .succeeded(Stage::Platform, 0)
+                        .stage(Stage::Soak, 10),
+                );
+            let plan = planned(20, policy, fleet);
+            assert_eq!(stand(&plan, "a"), (Phase::Failed, Reason::RegressedInSoak));
+        }
     }
 }
 
