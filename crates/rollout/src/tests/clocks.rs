@@ -88,6 +88,23 @@ fn no_soak_ends_by_a_clock_that_is_not_trusted() {
     assert_eq!(stand(&plan, "a").0, Phase::Complete);
 }
 
+/// An earlier leader, whose clock was trusted, has ended the soak and died before it wrote the row.
+#[test]
+fn a_post_action_proves_that_the_soak_is_over_whatever_the_clock_says() {
+    let followed = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(0).succeeded().soak(10))
+        .work(Step::PostAction, work(41).running())
+        .record(
+            record(Phase::Soaking)
+                .succeeded(Stage::Platform, 0)
+                .stage(Stage::Soak, 10),
+        );
+    let plan = planned(50, policy().post_action().soak(30).distrusted_clock(), followed);
+    assert_eq!(stand(&plan, "a").0, Phase::PostAction);
+    assert!(record_of(&plan, "a").succeeded(Stage::Soak));
+}
+
 #[test]
 fn a_start_in_the_future_is_put_on_record_as_now() {
     let adopted = fleet()
