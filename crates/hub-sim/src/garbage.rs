@@ -6,7 +6,10 @@ use serde_json::Value;
 
 use crate::object::{Key, Object};
 use crate::state::{KindId, State};
-use crate::write::{DeleteOptions, WriteOptions, Writer};
+use crate::write::{DeleteOptions, PatchKind, WriteOptions, Writer};
+
+/// The field manager of the garbage collector.
+const COLLECTOR: &str = "kube-controller-manager";
 
 /// Does all that is to be done, until nothing is left.
 pub(crate) fn collect(state: &mut State, now: &str) {
@@ -67,7 +70,7 @@ fn finish_deletion(state: &mut State, id: KindId, object: &Arc<Object>, now: &st
     let dependents = state.dependents_of(&object.uid);
     if has(&value, "orphan") {
         for (id, key) in dependents {
-            remove_owner(state, id, &key, &object.uid);
+            remove_owner(state, id, &key, &object.uid, now);
         }
     } else if has(&value, "foregroundDeletion") {
         for (id, key) in &dependents {
@@ -99,18 +102,40 @@ fn finish_deletion(state: &mut State, id: KindId, object: &Arc<Object>, now: &st
     }
 }
 
-fn remove_owner(state: &mut State, id: KindId, key: &Key, uid: &str) {
+/// Removes an owner by a patch, as the garbage collector does, so that managers lose the field.
+fn remove_owner(state: &mut State, id: KindId, key: &Key, uid: &str, now: &str) {
     let Some(object) = state.collection(id).get(key).cloned() else {
         return;
     };
-    let mut value = object.value();
-    if let Some(owners) = value
-        .pointer_mut("/metadata/ownerReferences")
-        .and_then(Value::as_array_mut)
-    {
-        owners.retain(|owner| owner.get("uid").and_then(Value::as_str) != Some(uid));
-    }
-    state.put(id, Arc::clone(key), value, object.managers.clone());
+    let value = object.value();
+    let owners = value.pointer("/metadata/ownerReferences");
+    let mut owners = owners.and_then(Value::as_array).cloned().unwrap_or_default();
+    owners.retain(|owner| owner.get("uid").and_then(Value::as_str) != Some(uid));
+    let owners = if owners.is_empty() {
+        Value::Null
+    } else {
+        owners.into()
+    };
+    let patch = serde_json::json!({"metadata": {"ownerReferences": owners}});
+    let options = WriteOptions {
+        manager: COLLECTOR.to_owned(),
+        ..WriteOptions::default()
+    };
+    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+    let writer = Writer {
+        kind: Arc::clone(&state.collection(id).kind),
+        state,
+        id,
+        namespace,
+        name,
+        subresource: "",
+        options: &options,
+        now,
+        warnings: &mut Vec::new(),
+        is_untidy: false,
+    };
+    // Whoever deleted it was faster.
+    let _ = writer.patch(PatchKind::Merge, &patch);
 }
 
 /// Deletes the content of a namespace, and the namespace when it is empty.

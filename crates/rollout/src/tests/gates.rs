@@ -477,31 +477,6 @@ fn a_start_whose_outcome_is_not_known_holds_its_slot_until_it_is_tried_again() {
     assert_eq!(writes(&plan), ["create dev1/Platform", "create dev2/Platform"]);
 }
 
-/// Its slot was given away while the cluster was not there.
-#[test]
-fn a_start_that_is_repeated_waits_while_others_hold_every_slot() {
-    let back = || {
-        fleet()
-            .cluster("dev1")
-            .unsettled(Step::Platform)
-            .cluster("dev2")
-            .unsettled(Step::Platform)
-            .cluster("dev3")
-            .work(Step::Platform, work(0).running())
-            .record(record(Phase::Initialized).stage(Stage::Platform, 0))
-    };
-    let create = |limit| {
-        let plan = planned(20, policy().max_concurrency(limit), back());
-        let all = writes(&plan);
-        all.into_iter()
-            .filter(|write| write.starts_with("create"))
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(create(1), NOTHING);
-    assert_eq!(create(2), ["create dev1/Platform"]);
-    assert_eq!(create(3), ["create dev1/Platform", "create dev2/Platform"]);
-}
-
 #[test]
 fn a_start_whose_outcome_is_not_known_is_looked_for_while_it_may_not_be_tried_again() {
     let plan = planned(10, policy().max_concurrency(1).paused(), unsettled());

@@ -253,3 +253,28 @@ fn a_step_of_a_new_spec_for_a_cluster_that_had_left() {
         plan.operations.push(create("a", Step::Operators, 10));
     });
 }
+
+/// Its slot was given away while the cluster was not there.
+#[test]
+fn a_start_that_is_repeated_waits_while_others_hold_every_slot() {
+    let back = || {
+        fleet()
+            .cluster("dev1")
+            .unsettled(Step::Platform)
+            .cluster("dev2")
+            .unsettled(Step::Platform)
+            .cluster("dev3")
+            .work(Step::Platform, work(0).running())
+            .record(record(Phase::Initialized).stage(Stage::Platform, 0))
+    };
+    let create = |limit| {
+        let plan = planned(20, policy().max_concurrency(limit), back());
+        let all = writes(&plan);
+        all.into_iter()
+            .filter(|write| write.starts_with("create"))
+            .collect::<Vec<_>>()
+    };
+    assert!(create(1).is_empty());
+    assert_eq!(create(2), ["create dev1/Platform"]);
+    assert_eq!(create(3), ["create dev1/Platform", "create dev2/Platform"]);
+}
