@@ -69,6 +69,9 @@ pub(super) fn list(hub: &Hub, id: KindId, place: &Place, query: &Query) -> Resul
         if let Some(next) = &page.next {
             let total = match &token {
                 Some(token) => token.left,
+                None if exact => collection
+                    .page(revision, &place.namespace, None, 0, |_| true)
+                    .map_or(0, |all| all.objects.len() as u64),
                 None if place.namespace.is_empty() => collection.len() as u64,
                 None => collection.in_namespace(&place.namespace).count() as u64,
             };

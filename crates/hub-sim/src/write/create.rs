@@ -66,7 +66,11 @@ impl Writer<'_> {
         self.warnings
             .extend(validate::finalizer_warnings(&self.kind, &object, None));
         let revision = metadata(&mut object).and_then(|meta| meta.remove("resourceVersion"));
-        if by_post && revision.is_some_and(|revision| !matches!(revision.as_str(), Some("" | "0"))) {
+        if by_post
+            && revision
+                .as_ref()
+                .is_some_and(|revision| !matches!(revision.as_str(), Some("" | "0")))
+        {
             return Err(ApiError::internal(
                 "resourceVersion should not be set on objects to be created",
             ));
@@ -76,7 +80,10 @@ impl Writer<'_> {
             return Err(ApiError::already_exists(&self.kind, &name, have.is_deleting));
         }
         let object = if self.options.dry_run {
-            Arc::new(Object::new(at, object, managers, 0))
+            // Nothing is stored, so nothing replaces the revision that was sent.
+            let sent = revision.as_ref().and_then(Value::as_str);
+            let revision = sent.and_then(|text| text.parse().ok()).unwrap_or(0);
+            Arc::new(Object::new(at, object, managers, revision))
         } else {
             self.put(at, object, managers)
         };
