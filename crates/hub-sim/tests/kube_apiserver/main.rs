@@ -33,7 +33,7 @@ use crate::sequence::{Recording, Server};
 /// Sequences; each is a world of its own, with its own namespace and names.
 const SEQUENCES: u64 = 2_000;
 /// As many of them find every fault of a hub.
-const RECORDED: u64 = 400;
+const RECORDED: u64 = 1_000;
 const CONCURRENCY: usize = 8;
 /// Differences that are printed.
 const MAX_SHOWN: usize = 12;
