@@ -125,7 +125,7 @@ impl<T: Clone> Subscription<T> {
     /// Waits until there is a value that was not seen, which then counts as seen. May be cancelled without losing a change.
     ///
     /// # Errors
-    /// There will be none.
+    /// The publisher is gone, so no other value will come.
     pub async fn changed(&mut self) -> Result<(), NeverChanges> {
         loop {
             // Created before the check, so that no change is missed between the two.
@@ -147,7 +147,7 @@ impl<T: Clone> Subscription<T> {
     /// Waits until the value satisfies `accepts`, and returns it. It then counts as seen.
     ///
     /// # Errors
-    /// It never will.
+    /// The publisher is gone, and its last value does not satisfy `accepts`.
     pub async fn wait_for(&mut self, mut accepts: impl FnMut(&T) -> bool) -> Result<T, NeverChanges> {
         loop {
             let value = self.see();

@@ -34,21 +34,26 @@ pub(crate) fn collect(state: &mut State, now: &str) {
 
 /// Deletes an object whose owners are all gone, and removes references to owners that are gone from others.
 fn check_owners(state: &mut State, id: KindId, object: &Arc<Object>, now: &str) {
-    let mut value = object.value();
-    let Some(owners) = value
-        .pointer_mut("/metadata/ownerReferences")
-        .and_then(Value::as_array_mut)
-    else {
+    let owners = owners_of(object);
+    let kept: Vec<Value> = owners
+        .iter()
+        .filter(|owner| exists(state, owner, object.namespace()))
+        .cloned()
+        .collect();
+    if owners.is_empty() || kept.len() == owners.len() {
         return;
-    };
-    let before = owners.len();
-    owners.retain(|owner| exists(state, owner, object.namespace()));
-    let left = owners.len();
-    if left == 0 {
-        delete(state, id, &object.key, now);
-    } else if left < before {
-        state.put(id, Arc::clone(&object.key), value, object.managers.clone());
     }
+    if kept.is_empty() {
+        delete(state, id, &object.key, now);
+    } else {
+        set_owners(state, id, &object.key, kept, now);
+    }
+}
+
+fn owners_of(object: &Object) -> Vec<Value> {
+    let value = object.value();
+    let owners = value.pointer("/metadata/ownerReferences");
+    owners.and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
 /// Whether the owner of an object in a namespace exists: in the same namespace or in none.
@@ -102,27 +107,37 @@ fn finish_deletion(state: &mut State, id: KindId, object: &Arc<Object>, now: &st
     }
 }
 
-/// Removes an owner by a patch, as the garbage collector does, so that managers lose the field.
 fn remove_owner(state: &mut State, id: KindId, key: &Key, uid: &str, now: &str) {
     let Some(object) = state.collection(id).get(key).cloned() else {
         return;
     };
-    let value = object.value();
-    let owners = value.pointer("/metadata/ownerReferences");
-    let mut owners = owners.and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut owners = owners_of(&object);
     owners.retain(|owner| owner.get("uid").and_then(Value::as_str) != Some(uid));
+    set_owners(state, id, key, owners, now);
+}
+
+/// Sets the owners by a patch, as the garbage collector does, so that managers lose those that are gone.
+fn set_owners(state: &mut State, id: KindId, key: &Key, owners: Vec<Value>, now: &str) {
     let owners = if owners.is_empty() {
         Value::Null
     } else {
         owners.into()
     };
     let patch = serde_json::json!({"metadata": {"ownerReferences": owners}});
+    write(state, id, key, now, |writer| {
+        // Whoever deleted it was faster.
+        let _ = writer.patch(PatchKind::Merge, &patch);
+    });
+}
+
+/// Lets the garbage collector write an object.
+fn write(state: &mut State, id: KindId, key: &Key, now: &str, write: impl FnOnce(Writer<'_>)) {
+    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
     let options = WriteOptions {
         manager: COLLECTOR.to_owned(),
         ..WriteOptions::default()
     };
-    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-    let writer = Writer {
+    write(Writer {
         kind: Arc::clone(&state.collection(id).kind),
         state,
         id,
@@ -133,9 +148,7 @@ fn remove_owner(state: &mut State, id: KindId, key: &Key, uid: &str, now: &str) 
         now,
         warnings: &mut Vec::new(),
         is_untidy: false,
-    };
-    // Whoever deleted it was faster.
-    let _ = writer.patch(PatchKind::Merge, &patch);
+    });
 }
 
 /// Deletes the content of a namespace, and the namespace when it is empty.
@@ -170,21 +183,8 @@ fn end_namespace(state: &mut State, id: KindId, namespace: &Arc<Object>, now: &s
 }
 
 fn delete(state: &mut State, id: KindId, key: &Key, now: &str) {
-    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-    let kind = Arc::clone(&state.collection(id).kind);
-    let options = WriteOptions::default();
-    let writer = Writer {
-        state,
-        id,
-        kind,
-        namespace,
-        name,
-        subresource: "",
-        options: &options,
-        now,
-        warnings: &mut Vec::new(),
-        is_untidy: false,
-    };
-    // Whoever else deleted it was faster.
-    let _ = writer.delete(&DeleteOptions::default());
+    write(state, id, key, now, |writer| {
+        // Whoever else deleted it was faster.
+        let _ = writer.delete(&DeleteOptions::default());
+    });
 }

@@ -119,18 +119,22 @@ fn write_of(
             version: kept_version(index, &cluster, step, *why),
             cluster,
             step,
-            halt: matches!(why, DeleteReason::LeftSelection | DeleteReason::UpgradeDeleted),
+            halt: is_halt(*why),
         },
     })
+}
+
+/// True when a deletion stops a running step instead of cleaning up after a finished one.
+const fn is_halt(why: DeleteReason) -> bool {
+    matches!(why, DeleteReason::LeftSelection | DeleteReason::UpgradeDeleted)
 }
 
 /// The version of a work that may only be deleted as it is known: the platform work of a finished cluster, which another
 /// upgrade may be taking over at this moment (`docs/design/rules.md#platform-work-kept`).
 fn kept_version(index: &Index, cluster: &str, step: Step, why: DeleteReason) -> Option<u64> {
-    let is_halt = matches!(why, DeleteReason::LeftSelection | DeleteReason::UpgradeDeleted);
     let view = index
         .work_of(cluster, step)
-        .filter(|_| step == Step::Platform && !is_halt);
+        .filter(|_| step == Step::Platform && !is_halt(why));
     view.map(|view| view.version)
 }
 
