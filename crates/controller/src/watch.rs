@@ -208,9 +208,10 @@ impl Watched for Report {
 
     fn change(state: &mut crate::state::context::State, context: &Context, change: Change<Self>) {
         context.count_unreadable(Self::error(&change));
+        let (leads, now) = (context.owns_records(), context.now());
         match change {
-            Change::Applied(report) => state.observe_report(&report, false, context.owns_records()),
-            Change::Deleted(report) => state.observe_report(&report, true, context.owns_records()),
+            Change::Applied(report) => state.observe_report(&report, false, leads, now),
+            Change::Deleted(report) => state.observe_report(&report, true, leads, now),
         }
     }
 

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::fleet::{self, Observation};
 use crate::index::{Index, Uid};
-use crate::input::{ClusterRow, InstalledVersion, OtherUpgrades, UpgradeInput};
+use crate::input::{ClusterRow, OtherUpgrades, UpgradeInput};
 use crate::selection::{self, Selected};
 use crate::writes::{Backoff, BlockerKind, LastReading, RunningWrites, StepBlocker, Unsettled};
 
@@ -26,7 +26,6 @@ pub(crate) struct TestRow {
     record: Arc<Record>,
     written: Option<Arc<Record>>,
     pub(crate) canary: bool,
-    target: Arc<str>,
 }
 
 impl ClusterRow for TestRow {
@@ -40,10 +39,6 @@ impl ClusterRow for TestRow {
 
     fn is_canary(&self) -> bool {
         self.canary
-    }
-
-    fn target(&self) -> &Arc<str> {
-        &self.target
     }
 }
 
@@ -61,7 +56,6 @@ pub(crate) struct TestUpgrade {
     pub(crate) is_incomplete: bool,
     pub(crate) left: AHashMap<Arc<str>, DateTime<Utc>>,
     pub(crate) former: AHashSet<Arc<str>>,
-    pub(crate) installed: AHashMap<Arc<str>, InstalledVersion>,
     pub(crate) running: AHashMap<Arc<str>, RunningWrites>,
     pub(crate) backoff: AHashMap<Arc<str>, Backoff>,
     pub(crate) unsettled: AHashMap<Arc<str>, Vec<Unsettled>>,
@@ -89,7 +83,6 @@ pub(crate) fn upgrade(uid: &str, clusters: &[&str], index: &Index) -> TestUpgrad
         is_incomplete: false,
         left: AHashMap::new(),
         former: AHashSet::new(),
-        installed: AHashMap::new(),
         running: AHashMap::new(),
         backoff: AHashMap::new(),
         unsettled: AHashMap::new(),
@@ -111,7 +104,6 @@ impl TestUpgrade {
             record: Arc::new(record.into()),
             written: None,
             canary: false,
-            target: Arc::from(""),
         };
         self.rows.insert(Arc::from(cluster), row);
     }
@@ -146,7 +138,6 @@ impl TestUpgrade {
             is_incomplete: self.is_incomplete,
             left: &self.left,
             former: &self.former,
-            installed: &self.installed,
             running: &self.running,
             backoff: &self.backoff,
             unsettled: &self.unsettled,

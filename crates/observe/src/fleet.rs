@@ -13,7 +13,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use rollout::{Cluster, Eligibility, Fleet, Reason, Rival, RivalHold, Selection, StepWork};
 
 use crate::eligibility::eligibility;
-use crate::index::{ClusterView, ClusterWorks, Index};
+use crate::index::{ClusterView, ClusterWorks, Index, WorkView};
 use crate::input::{ClusterRow, OtherUpgrades, UpgradeInput};
 use crate::ownership::{Rivals, hold_of, rivals};
 use crate::selection::Member;
@@ -165,10 +165,8 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             rival,
             version: version(
                 works,
-                entry
-                    .installed
-                    .get(name)
-                    .map(|installed| &installed.version)
+                self.index
+                    .installed(name)
                     .or(managed.map(|cluster| &cluster.version)),
             ),
             works: step_works,
@@ -220,26 +218,8 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             let Some(view) = works.and_then(|works| works[step.index()].as_ref()) else {
                 return self.blocker(name, step);
             };
-            if let Some(what) = view
-                .unreadable
-                .as_ref()
-                .filter(|_| view.upgrade == *self.entry.uid)
-            {
-                if view.work.vanished {
-                    return StepWork::Absent;
-                }
-                return StepWork::Unreadable {
-                    what: Arc::clone(what),
-                    terminating: view.work.terminating,
-                };
-            }
             if view.upgrade == *self.entry.uid {
-                // Without our annotation, someone else created the work or took it over.
-                return if view.owner == *self.entry.key {
-                    StepWork::Ours(Arc::clone(&view.work))
-                } else {
-                    self.blocker(name, step)
-                };
+                return self.own_work(name, step, view);
             }
             if view.work.vanished {
                 return StepWork::Absent;
@@ -262,6 +242,22 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
         })
     }
 
+    /// A work with the upgrade's UID.
+    fn own_work(&self, name: &Arc<str>, step: Step, view: &WorkView) -> StepWork {
+        // Without our annotation, someone else created the work or took it over, whatever else it says.
+        if view.owner != *self.entry.key {
+            return self.blocker(name, step);
+        }
+        match &view.unreadable {
+            None => StepWork::Ours(Arc::clone(&view.work)),
+            Some(_) if view.work.vanished => StepWork::Absent,
+            Some(what) => StepWork::Unreadable {
+                what: Arc::clone(what),
+                terminating: view.work.terminating,
+            },
+        }
+    }
+
     /// A work with the UID of another upgrade and without its owner annotation: someone else created it or took it over.
     /// The watch reports when it is gone, so it need not be asked for.
     fn not_of_its_upgrade(&self, terminating: bool) -> StepWork {
@@ -280,14 +276,14 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
     }
 }
 
-/// The version that a cluster runs: as its platform work reports it, otherwise as the claim says.
-fn version(works: Option<&ClusterWorks>, claimed: Option<&Arc<str>>) -> Arc<str> {
+/// The version that a cluster runs: as its platform work reports it, otherwise as it was known before.
+fn version(works: Option<&ClusterWorks>, known: Option<&Arc<str>>) -> Arc<str> {
     let reported = works
         .and_then(|works| works[Step::Platform.index()].as_ref())
         .map(|view| &view.cluster_version);
     reported
         .filter(|version| !version.is_empty())
-        .or(claimed)
+        .or(known)
         .map_or_else(|| Arc::from(""), Arc::clone)
 }
 

@@ -7,9 +7,9 @@ use ahash::{AHashMap, AHashSet};
 use api::ManagedClustersUpgradeSpec;
 use api::names::Step;
 use chrono::{DateTime, Utc};
-use rollout::{Record, Stage};
+use rollout::Record;
 
-use crate::index::{Clusters, Uid};
+use crate::index::Uid;
 use crate::selection::Selected;
 use crate::writes::{Backoff, BlockerKind, LastReading, RunningWrites, StepBlocker, Unsettled};
 
@@ -21,8 +21,6 @@ pub trait ClusterRow {
     fn written(&self) -> Option<&Arc<Record>>;
     /// The cluster is a canary.
     fn is_canary(&self) -> bool;
-    /// Version to which the record's attempt upgrades; empty if unknown.
-    fn target(&self) -> &Arc<str>;
 }
 
 /// The upgrades besides the observed one. They are lent one by one, because a hub may have thousands.
@@ -58,8 +56,6 @@ pub struct UpgradeInput<'a, R> {
     pub left: &'a AHashMap<Arc<str>, DateTime<Utc>>,
     /// Clusters that left the selection while this process ran.
     pub former: &'a AHashSet<Arc<str>>,
-    /// Versions that this upgrade has installed although the claims of the clusters do not show them yet.
-    pub installed: &'a AHashMap<Arc<str>, InstalledVersion>,
     /// Running writes, by cluster.
     pub running: &'a AHashMap<Arc<str>, RunningWrites>,
     /// Waits after failed writes, by cluster.
@@ -72,43 +68,6 @@ pub struct UpgradeInput<'a, R> {
     pub blockers: &'a AHashMap<(Arc<str>, Step), StepBlocker>,
     /// Clusters whose namespace was found to be missing at this time.
     pub missing: &'a AHashMap<Arc<str>, DateTime<Utc>>,
-}
-
-/// A version that an upgrade has installed on a cluster whose claim does not show it yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InstalledVersion {
-    /// The installed version.
-    pub version: Arc<str>,
-    /// The version that the claim shows.
-    pub claimed: Arc<str>,
-}
-
-/// Updates which clusters will be queued again although their claims do not show the version yet that this upgrade has
-/// installed. Their works are gone, and a claim follows only minutes later. An entry counts until the claim changes.
-/// `revision` is that of the spec in force.
-pub fn update_installed<R: ClusterRow>(
-    installed: &mut AHashMap<Arc<str>, InstalledVersion>,
-    rows: &BTreeMap<Arc<str>, R>,
-    revision: &str,
-    clusters: &Clusters,
-) {
-    let claim = |name: &Arc<str>| clusters.get(name).map(|cluster| &cluster.version);
-    installed.retain(|name, known| claim(name) == Some(&known.claimed));
-    for (name, row) in rows {
-        let record = row.record();
-        let queued = *record.attempt.revision != *revision && record.succeeded(Stage::Platform);
-        if queued
-            && !row.target().is_empty()
-            && let Some(claim) = claim(name)
-            && (claim.is_empty() || *claim == record.from_version)
-        {
-            let version = InstalledVersion {
-                version: Arc::clone(row.target()),
-                claimed: Arc::clone(claim),
-            };
-            installed.insert(Arc::clone(name), version);
-        }
-    }
 }
 
 impl<'a, R: ClusterRow> UpgradeInput<'a, R> {

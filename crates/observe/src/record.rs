@@ -80,10 +80,6 @@ impl ClusterRow for HubRow {
     fn is_canary(&self) -> bool {
         self.canary
     }
-
-    fn target(&self) -> &Arc<str> {
-        &self.target
-    }
 }
 
 /// The rows of one upgrade, as the hub holds them.

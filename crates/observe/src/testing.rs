@@ -1,7 +1,8 @@
 //! Objects as the hub would return them, for unit tests of this crate and of the controller.
 
 use api::names::{
-    ANNOTATION_OWNER, ANNOTATION_REVISION, ANNOTATION_STARTED_AT, APPROVER, LABEL_MCU_UID, LABEL_STEP, Step,
+    ANNOTATION_OWNER, ANNOTATION_REVISION, ANNOTATION_STARTED_AT, APPROVER, CLAIM_VERSION, LABEL_MCU_UID,
+    LABEL_STEP, Step,
 };
 use api::views::{ManagedCluster, ManifestWork};
 use serde_json::{Value, json};
@@ -22,6 +23,31 @@ pub fn index(clusters: &[&str]) -> Index {
 #[must_use]
 pub fn cluster(name: &str) -> ManagedCluster {
     read(json!({"metadata": {"name": name}, "spec": {"hubAcceptsClient": true}}))
+}
+
+/// A cluster that is accepted and available, and claims this version.
+#[must_use]
+pub fn claimed(name: &str, version: &str) -> ManagedCluster {
+    let mut cluster = cluster(name);
+    cluster.status = read(json!({"clusterClaims": [{"name": CLAIM_VERSION, "value": version}]}));
+    cluster
+}
+
+/// A platform work whose cluster reports that it runs this version.
+#[must_use]
+pub fn reporting(mut work: ManifestWork, version: &str) -> ManifestWork {
+    work.status = read(json!({
+        "conditions": [{"type": "Applied", "status": "True", "observedGeneration": 1}],
+        "resourceStatus": {"manifests": [{
+            "resourceMeta": {"ordinal": 0, "group": "config.openshift.io", "kind": "ClusterVersion",
+                "resource": "clusterversions", "name": "version"},
+            "statusFeedback": {"values": [
+                {"name": "version", "fieldValue": {"type": "String", "string": version}},
+                {"name": "state", "fieldValue": {"type": "String", "string": "Completed"}},
+            ]},
+        }]},
+    }));
+    work
 }
 
 /// A work of the first attempt at revision `r1`.

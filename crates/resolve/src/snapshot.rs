@@ -14,7 +14,7 @@ use api::views::{Report, Upgrade};
 use chrono::{DateTime, TimeDelta, Utc};
 use observe::fleet;
 use observe::index::{Change, Index, Uid};
-use observe::input::{InstalledVersion, OtherUpgrades, UpgradeInput, update_installed};
+use observe::input::{OtherUpgrades, UpgradeInput};
 use observe::record::{HubRow, HubRows, ReportRelation, relation_of};
 use observe::selection::{self, Selected};
 use observe::writes::{Backoff, LastReading, RunningWrites, StepBlocker, Unsettled};
@@ -69,7 +69,6 @@ struct KnownUpgrade {
     selected: Selected,
     rows: HubRows,
     has_earlier_reports: bool,
-    installed: AHashMap<Arc<str>, InstalledVersion>,
 }
 
 /// What a controller remembers of its own writes, and a new one does not: nothing.
@@ -148,7 +147,7 @@ impl Snapshot {
             .collect();
         let known = upgrades
             .into_iter()
-            .filter_map(|object| KnownUpgrade::new(object, &reports, &uids, &index, &settings));
+            .filter_map(|object| KnownUpgrade::new(object, &reports, &uids, (&mut index, now), &settings));
         Snapshot {
             upgrades: known.map(|upgrade| (Arc::clone(&upgrade.uid), upgrade)).collect(),
             index,
@@ -228,7 +227,6 @@ impl Snapshot {
             is_incomplete: upgrade.rows.is_incomplete,
             left: &forgotten.times,
             former: &forgotten.former,
-            installed: &upgrade.installed,
             running: &forgotten.running,
             backoff: &forgotten.backoff,
             unsettled: &forgotten.unsettled,
@@ -267,7 +265,7 @@ impl KnownUpgrade {
         object: Upgrade,
         reports: &[Report],
         uids: &AHashSet<String>,
-        index: &Index,
+        (index, now): (&mut Index, DateTime<Utc>),
         settings: &ControllerSettings,
     ) -> Option<KnownUpgrade> {
         let meta = &object.metadata;
@@ -276,8 +274,11 @@ impl KnownUpgrade {
         let uid: Uid = Arc::from(meta.uid.as_deref()?);
         let own = |report: &&Report| relation_of(report, &namespace, &name, &uid) == ReportRelation::Own;
         let rows = HubRows::read(&name, reports.iter().filter(own));
+        for report in reports.iter().filter(own) {
+            index.note_rows(report, now);
+        }
         let spec = resolve_spec(&object, &WorkFlags::default(), settings.operators_grace);
-        let (mut selected, mut installed) = (Selected::default(), AHashMap::new());
+        let mut selected = Selected::default();
         if let Ok(spec) = &spec {
             let (clusters, placements) = (&index.clusters, &index.placements);
             selected = selection::select(
@@ -287,7 +288,6 @@ impl KnownUpgrade {
                 placements,
                 settings.require_bindings,
             );
-            update_installed(&mut installed, &rows.by_cluster, &spec.policy.revision, clusters);
         }
         let earlier = |report: &Report| is_of_unknown_upgrade(report, &namespace, &name, uids);
         Some(KnownUpgrade {
@@ -305,7 +305,6 @@ impl KnownUpgrade {
             spec,
             selected,
             rows,
-            installed,
         })
     }
 

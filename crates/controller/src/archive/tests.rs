@@ -66,7 +66,7 @@ fn led(reports: &[Report]) -> Context {
         state.apply_upgrade(upgrade(object(2, &two())));
         state.begin_term();
         for report in reports {
-            state.observe_report(report, false, false);
+            state.observe_report(report, false, false, Utc::now());
         }
         state.owns_records = true;
     });
@@ -151,7 +151,7 @@ fn a_finished_upgrade_is_read_again_when_its_records_say_something_else() {
 fn a_finished_upgrade_is_read_again_when_its_report_is_changed_or_removed() {
     let context = led(&[complete()]);
     assert!(wanted(&context).is_empty());
-    context.with(|state| state.observe_report(&report(4, &[row("c1", "Complete")]), false, true));
+    context.with(|state| state.observe_report(&report(4, &[row("c1", "Complete")]), false, true, Utc::now()));
     assert_eq!(wanted(&context), ["u1-report-1"]);
     let context = led(&[complete()]);
     assert!(wanted(&context).is_empty());
@@ -181,7 +181,7 @@ fn a_finished_upgrade_is_read_again_when_its_selection_changes() {
             for row in &mut rows {
                 row["revision"] = json!(revision(&everything));
             }
-            state.observe_report(&report(3, &rows), false, false);
+            state.observe_report(&report(3, &rows), false, false, Utc::now());
             state.owns_records = true;
         });
         assert!(wanted(&context).is_empty());
@@ -274,7 +274,7 @@ fn a_report_that_changed_while_it_was_read_is_read_again() {
     let context = led(&[report(3, &[row("c1", "Complete")])]);
     assert_eq!(wanted(&context).len(), 1);
     context.with(|state| {
-        state.observe_report(&report(5, &[row("c1", "Pending")]), false, true);
+        state.observe_report(&report(5, &[row("c1", "Pending")]), false, true, Utc::now());
         let read = Some((
             upgrade(object(2, &two())),
             vec![report(3, &[row("c1", "Complete")])],
@@ -378,7 +378,7 @@ fn an_upgrade_that_an_earlier_release_finished_is_read_once_to_note_that() {
     context.with(|state| {
         state.begin_term();
         state.apply_upgrade(bare());
-        state.observe_report(&complete(), false, false);
+        state.observe_report(&complete(), false, false, Utc::now());
         state.owns_records = true;
         state.compare(later(1));
         assert!(state.upgrades["u1"].archive.is_some() && state.oldest_unresolved(later(1)).is_none());
@@ -471,7 +471,7 @@ fn a_follower_archives_what_becomes_complete() {
         let mut running = object(2, &two());
         running["status"] = json!({"observedGeneration": 1, "state": "Running"});
         state.apply_upgrade(upgrade(running));
-        state.observe_report(&complete(), false, false);
+        state.observe_report(&complete(), false, false, Utc::now());
         assert!(state.upgrades["u1"].archive.is_none());
         state.apply_upgrade(upgrade(object(4, &two())));
         assert_eq!(state.upgrades["u1"].archive.as_ref().unwrap().rows(), 2);
@@ -521,7 +521,7 @@ fn a_finished_upgrade_is_read_again_when_a_cluster_that_left_it_is_deleted() {
     context.with(|state| {
         state.begin_term();
         state.apply_upgrade(upgrade(one));
-        state.observe_report(&report(3, &[first, left]), false, false);
+        state.observe_report(&report(3, &[first, left]), false, false, Utc::now());
         state.owns_records = true;
     });
     assert!(wanted(&context).is_empty());
@@ -536,7 +536,7 @@ fn what_a_follower_archived_is_counted_anew_in_each_term() {
         state.end_term();
         state.begin_term();
         assert_eq!(state.upgrades["u1"].archive.as_ref().unwrap().rows(), 0);
-        state.observe_report(&complete(), false, false);
+        state.observe_report(&complete(), false, false, Utc::now());
         state.owns_records = true;
     });
     assert!(wanted(&context).is_empty());

@@ -89,7 +89,6 @@ fn task(state: &mut State, uid: &str, now: DateTime<Utc>) -> Option<Task<Box<Pla
         }
     }
     let entry = upgrades.get_mut(uid)?;
-    entry.record_installed_versions(index);
     if entry.settle(index, now) {
         wake_conflicting(upgrades);
     }

@@ -14,7 +14,7 @@ use api::mcu::UpgradeState;
 use api::views::Upgrade;
 use chrono::{TimeDelta, Utc};
 use observe::index::Change;
-use rollout::{Reason, Record};
+use rollout::Reason;
 
 use super::*;
 use crate::apply::WriteResult;

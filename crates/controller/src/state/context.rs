@@ -461,7 +461,7 @@ impl State {
 
     /// Handles a report from the hub. A report that does not belong to the upgrade of its name counts as
     /// missing.
-    pub fn observe_report(&mut self, report: &Report, deleted: bool, leads: bool) {
+    pub fn observe_report(&mut self, report: &Report, deleted: bool, leads: bool, now: DateTime<Utc>) {
         let meta = &report.metadata;
         let (Some(namespace), Some(name)) = (meta.namespace.as_deref(), meta.name.as_deref()) else {
             return;
@@ -474,6 +474,9 @@ impl State {
         if let Some(entry) = found {
             let own = leads && self.settings.serves(&entry.namespace);
             let ours = relation_of(report, entry) == ReportRelation::Own;
+            if ours && !deleted {
+                self.index.note_rows(report, now);
+            }
             if let Some(archive) = &mut entry.archive {
                 let shard = entry.rows.shard_of(name).unwrap_or(0);
                 archive.observe(shard, version_of(meta), Some(report).filter(|_| ours && !deleted));

@@ -1,11 +1,11 @@
-//! What observation reads of an upgrade, and what it updates before: the selection and the installed versions.
+//! What observation reads of an upgrade, and what it updates before: the selection.
 
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use observe::fleet::{self, Observation};
 use observe::index::{Index, Uid};
-use observe::input::{ClusterRow, OtherUpgrades, UpgradeInput, update_installed};
+use observe::input::{ClusterRow, OtherUpgrades, UpgradeInput};
 use observe::selection;
 use rollout::Record;
 
@@ -23,10 +23,6 @@ impl ClusterRow for Row {
 
     fn is_canary(&self) -> bool {
         self.canary
-    }
-
-    fn target(&self) -> &Arc<str> {
-        &self.target
     }
 }
 
@@ -83,7 +79,6 @@ impl UpgradeEntry {
             is_incomplete: self.rows.is_incomplete(),
             left: &self.left,
             former: &self.former,
-            installed: &self.installed,
             running: &self.running,
             backoff: &self.backoff,
             unsettled: &self.unsettled,
@@ -112,14 +107,6 @@ impl UpgradeEntry {
         let changed = selected != self.selected;
         self.selected = selected;
         changed
-    }
-
-    /// Updates the versions that this upgrade has installed although the claims of the clusters do not show them yet.
-    pub fn record_installed_versions(&mut self, index: &Index) {
-        if let Some(spec) = self.in_force().cloned() {
-            let (installed, rows) = (&mut self.installed, self.rows.all());
-            update_installed(installed, rows, &spec.policy.revision, &index.clusters);
-        }
     }
 }
 

@@ -12,7 +12,6 @@ use api::validate::SpecViolation;
 use api::views::Upgrade;
 use chrono::{DateTime, TimeDelta, Utc};
 use observe::index::{Index, Uid};
-use observe::input::InstalledVersion;
 use observe::selection::Selected;
 use observe::writes::{
     Backoff, BlockerKind, CERTAIN_AFTER, LastReading, MISSING_RETRY, RunningWrites, StepBlocker, Unsettled,
@@ -83,8 +82,6 @@ pub struct UpgradeEntry {
     pub former: AHashSet<Arc<str>>,
     /// What the Selected condition says in addition to the number of clusters.
     pub notes: Vec<String>,
-    /// Versions that this upgrade has installed on clusters whose claims still show the previous version.
-    pub installed: AHashMap<Arc<str>, InstalledVersion>,
     /// Records.
     pub rows: Rows,
     /// Running writes, by cluster.
@@ -155,7 +152,6 @@ impl UpgradeEntry {
             left: AHashMap::new(),
             former: AHashSet::new(),
             notes: Vec::new(),
-            installed: AHashMap::new(),
             running: AHashMap::new(),
             backoff: AHashMap::new(),
             unsettled: AHashMap::new(),

@@ -1,12 +1,11 @@
-use api::names::ANNOTATION_OWNER;
+use api::names::{ANNOTATION_OWNER, ANNOTATION_REVISION};
 use rollout::testing::{at, record};
 use rollout::{Attempt, Busy, Phase};
 
 use super::*;
 use crate::fixture::{TestUpgrade, upgrade};
 use crate::index::Change;
-use crate::input::InstalledVersion;
-use crate::testing::{index, work};
+use crate::testing::{claimed, index, reporting, work};
 use crate::writes::{BlockerKind, LASTING_AFTER, LastReading, RunningWrites, Unsettled};
 
 fn observed(entry: &TestUpgrade, index: &mut Index) -> Fleet {
@@ -78,6 +77,52 @@ fn a_work_with_our_uid_and_another_owner_is_not_ours() {
 }
 
 #[test]
+fn a_work_with_another_owner_is_not_ours_even_if_its_attempt_cannot_be_read() {
+    let mut index = index(&["a", "b"]);
+    let mut entry = upgrade("mine", &["a", "b"], &index);
+    for (cluster, owner) in [("a", "strangers/other"), ("b", "ns/mine")] {
+        let mut changed = work(cluster, Step::Platform, "mine", 5);
+        let notes = changed.metadata.annotations.as_mut().unwrap();
+        notes.insert(ANNOTATION_OWNER.to_owned(), owner.to_owned());
+        notes.insert(ANNOTATION_REVISION.to_owned(), "f".repeat(300));
+        index.work(&Change::Applied(changed), at(0));
+    }
+    for is_deleting in [false, true] {
+        entry.is_deleting = is_deleting;
+        let fleet = observed(&entry, &mut index);
+        assert_eq!(*one(&fleet, "a").step_work(Step::Platform), StepWork::Absent);
+        assert!(one(&fleet, "b").step_work(Step::Platform).is_unreadable());
+    }
+}
+
+#[test]
+fn the_version_is_what_the_platform_work_reports_else_what_one_reported_last_else_the_claim() {
+    let mut index = index(&[]);
+    index.cluster(&Change::Applied(claimed("a", "4.14.9")));
+    let entry = upgrade("mine", &["a"], &index);
+    let mut version = |change: Option<Change<_>>| {
+        if let Some(change) = change {
+            index.work(&change, at(0));
+        }
+        one(&observed(&entry, &mut index), "a").version.to_string()
+    };
+    let old = |version| work("a", Step::Platform, "older", version);
+    assert_eq!(version(None), "4.14.9");
+    assert_eq!(
+        version(Some(Change::Applied(reporting(old(5), "4.14.13")))),
+        "4.14.13"
+    );
+    assert_eq!(
+        version(Some(Change::Deleted(reporting(old(6), "4.14.13")))),
+        "4.14.13"
+    );
+    let mine = work("a", Step::Platform, "mine", 7);
+    assert_eq!(version(Some(Change::Applied(mine))), "4.14.13", "no feedback yet");
+    let mine = reporting(work("a", Step::Platform, "mine", 8), "4.14.14");
+    assert_eq!(version(Some(Change::Applied(mine))), "4.14.14");
+}
+
+#[test]
 fn a_cluster_that_comes_back_has_not_left() {
     let mut index = index(&["a"]);
     let mut entry = upgrade("mine", &["a"], &index);
@@ -122,11 +167,6 @@ fn what_the_controller_knows_of_its_writes_reaches_the_planner() {
         answered: at(2),
     };
     entry.readings.insert(Arc::clone(&name), reading);
-    let installed = InstalledVersion {
-        version: Arc::from("4.12.0"),
-        claimed: Arc::from("4.11.0"),
-    };
-    entry.installed.insert(Arc::clone(&name), installed);
     entry.block("a", Step::PreAction, BlockerKind::Refused(Arc::from("no")));
     entry.block("a", Step::Operators, BlockerKind::ForeignTerminating);
     index.work(&Change::Applied(work("a", Step::Platform, "mine", 5)), at(0));
@@ -143,7 +183,6 @@ fn what_the_controller_knows_of_its_writes_reaches_the_planner() {
         "the platform work exists, and a late creation may bring it back"
     );
     assert_eq!(cluster.read, Some((Step::Operators, at(1))));
-    assert_eq!(&*cluster.version, "4.12.0");
     let refused = StepWork::Refused {
         retry_at: at(30),
         message: Arc::from("no"),

@@ -4,6 +4,7 @@
 
 mod changes;
 mod cluster;
+mod installed;
 mod intern;
 mod placement;
 mod work;
@@ -20,6 +21,7 @@ use chrono::{DateTime, Utc};
 
 pub use changes::SelectionChanges;
 pub use cluster::{Availability, ClusterId, ClusterView, Clusters};
+use installed::InstalledVersion;
 pub use intern::Pool;
 pub use placement::{Decided, Deciding, Key, Placements, key};
 pub use work::{WorkView, step_of};
@@ -41,6 +43,8 @@ pub struct Index {
     pub placements: Placements,
     works: AHashMap<Arc<str>, ClusterWorks>,
     owned: AHashMap<Uid, BTreeSet<Arc<str>>>,
+    /// Versions that clusters run although their claims do not show them yet.
+    installed: AHashMap<Arc<str>, InstalledVersion>,
     /// Incremented by every change that may alter a selection.
     pub epoch: u64,
     /// What changed since archived upgrades were last informed.
@@ -83,7 +87,9 @@ impl Index {
                     if changed {
                         let before = before.map(|before| &**before);
                         self.selection_changes.cluster(before, &view, &self.placements);
-                        self.clusters.insert(Arc::clone(&view.name), Arc::new(view));
+                        let name = Arc::clone(&view.name);
+                        self.clusters.insert(Arc::clone(&name), Arc::new(view));
+                        self.forget_shown(&name);
                     }
                     changed
                 }
@@ -92,6 +98,7 @@ impl Index {
             Change::Deleted(object) => {
                 let name = object.metadata.name.as_deref().unwrap_or_default();
                 self.selection_changes.everything = true;
+                self.installed.remove(name);
                 self.clusters.remove(name).is_some()
             }
         };
@@ -214,6 +221,7 @@ impl Index {
             self.dirty.insert(Arc::clone(&view.upgrade));
         }
         let upgrade = Arc::clone(&view.upgrade);
+        let reported = view.newly_reported(cell.as_deref());
         *cell = Some(Arc::new(view));
         if let Some(before) =
             changed_hands.filter(|before| by_step.iter().flatten().all(|view| view.upgrade != *before))
@@ -223,6 +231,9 @@ impl Index {
             if clusters.is_empty() {
                 self.owned.remove(&before);
             }
+        }
+        if let Some(version) = reported {
+            self.note_reported(&namespace, &version, now);
         }
         self.owned.entry(upgrade).or_default().insert(namespace);
     }
@@ -390,6 +401,7 @@ impl Index {
         let nowhere: Arc<str> = Arc::from("");
         self.clusters
             .retain(|name, _| seen.contains(&(Arc::clone(&nowhere), Arc::clone(name))));
+        self.installed.retain(|name, _| self.clusters.contains_key(name));
         let changed = before != self.clusters.len();
         self.note_everything(changed);
     }

@@ -193,6 +193,14 @@ impl WorkView {
         }
     }
 
+    /// The version that the cluster runs, if this platform work reports it and the earlier view did not.
+    pub(super) fn newly_reported(&self, before: Option<&WorkView>) -> Option<Arc<str>> {
+        let known = before
+            .is_some_and(|before| before.uid == self.uid && before.cluster_version == self.cluster_version);
+        let reports = self.step == Step::Platform && !self.cluster_version.is_empty();
+        (reports && !known).then(|| Arc::clone(&self.cluster_version))
+    }
+
     /// True when planning would see a difference.
     #[must_use]
     pub fn differs(&self, other: &WorkView) -> bool {

@@ -5,7 +5,8 @@ use crate::model::{Policy, Step};
 /// True when a version is newer than the target in semantic version order: a pre-release precedes its release, and
 /// build metadata does not count. False when one of them is unknown or not a version, because they cannot be compared
 /// then.
-fn is_newer(version: &str, target: &str) -> bool {
+#[must_use]
+pub fn is_newer(version: &str, target: &str) -> bool {
     let (Ok(version), Ok(target)) = (semver::Version::parse(version), semver::Version::parse(target)) else {
         return false;
     };

@@ -4,6 +4,7 @@
 use api::conditions::{COMPLETE, READY};
 use api::names::{ANNOTATION_COMPLETED, ANNOTATION_RESUME_RESTORED, ANNOTATION_UPGRADE_UID};
 use api::views::Report;
+use observe::testing::claimed;
 
 use super::*;
 
@@ -62,7 +63,7 @@ fn report(uid: &str) -> Report {
         "metadata": {"name": "up-report-1", "namespace": "ns", "resourceVersion": "5",
             "labels": {LABEL_MCU: "up", LABEL_MCU_UID: uid},
             "ownerReferences": [{"apiVersion": "cluster.open-cluster-management.io/v1beta1",
-                "kind": "ManagedClustersUpgrade", "name": "up", "uid": uid}]},
+                "kind": "ManagedClustersUpgrade", "name": "up", "uid": uid, "controller": true}]},
         "rows": [],
     }))
     .unwrap()
@@ -129,7 +130,7 @@ async fn reports_of_another_uid_tell_a_restore_even_after_they_are_gone_and_the_
         let mut hub = hub(&["c1"]);
         hub.context.with(|state| {
             state.begin_term();
-            state.observe_report(&report("old"), false, false);
+            state.observe_report(&report("old"), false, false, Utc::now());
         });
         let mut view = restored("new", operators(&["c1"]), &[]);
         if !finalizer {
@@ -156,9 +157,9 @@ async fn reports_that_are_left_of_an_upgrade_that_was_deleted_do_not_hold_its_su
     let mut hub = hub(&["c1"]);
     add_upgrade(&hub, restored("old", operators(&[]), &[]));
     hub.context.with(|state| {
-        state.observe_report(&report("old"), false, true);
+        state.observe_report(&report("old"), false, true, Utc::now());
         state.delete_upgrade("old");
-        state.observe_report(&report("old"), false, true);
+        state.observe_report(&report("old"), false, true, Utc::now());
     });
     add_upgrade(&hub, restored("new", operators(&["c1"]), &[]));
     assert_eq!(works(&hub.settle()), ["new: create c1-operators-upgrade"]);
@@ -290,35 +291,48 @@ async fn a_restored_upgrade_and_one_whose_target_is_older_hold_no_cluster_that_o
     }
 }
 
+/// A hub with cluster `c1`, which claims 4.11.0, and an upgrade `up` with this target. The upgrade has just taken the cluster
+/// to 4.12.0, with its present spec if `current`, and the controller was restarted since.
+fn just_upgraded(target: &str, current: bool) -> TestHub {
+    let hub = hub(&["c1"]);
+    let mut spec = crate::fixture::spec(&["c1"]);
+    spec["clusterVersion"]["version"] = json!(target);
+    add_upgrade(&hub, restored("u1", spec, &[]));
+    let now = hub.context.now();
+    hub.context.with(|state| {
+        state.index.cluster(&Change::Applied(claimed("c1", "4.11.0")));
+        let revision = state.upgrades["u1"].in_force().unwrap().policy.revision.to_string();
+        let mut written = report("u1");
+        written.rows = serde_json::from_value(json!([{
+            "cluster": "c1", "phase": "Complete", "since": now, "fromVersion": "4.11.0", "toVersion": "4.12.0",
+            "revision": if current { &revision } else { "r0" },
+            "steps": [{"name": "Platform", "startedAt": now, "finishedAt": now, "outcome": "Succeeded"}],
+        }]))
+        .unwrap();
+        state.observe_report(&written, false, false, now);
+    });
+    hub
+}
+
 #[tokio::test]
 async fn a_cluster_that_was_just_upgraded_is_not_taken_back_before_its_claim_follows() {
-    let hub = hub(&["c1"]);
-    let mut before = cluster("c1");
-    before.metadata.labels = Some([("openshiftVersion".to_owned(), "4.11.0".to_owned())].into());
+    let mut edited = just_upgraded("4.11.5", false);
+    assert!(works(&edited.settle()).is_empty());
+    assert_eq!(edited.phase("u1", "c1"), Some(Phase::Blocked));
+}
+
+#[tokio::test]
+async fn no_other_upgrade_takes_a_cluster_back_that_was_just_upgraded() {
+    let mut hub = just_upgraded("4.12.0", true);
+    let mut young = Given {
+        created: "2026-05-28T11:00:00Z",
+        ..upgrade("young", &["c1"])
+    };
+    young.spec["clusterVersion"]["version"] = json!("4.11.5");
+    hub.add_upgrade(&young);
+    assert!(works(&hub.settle()).is_empty());
+    assert_eq!(hub.phase("young", "c1"), Some(Phase::Blocked));
     hub.context
-        .with(|state| state.index.cluster(&Change::Applied(before)));
-    let mut hub = hub;
-    let mut paused = upgrade("u1", &["c1"]);
-    paused.spec["paused"] = json!(true);
-    hub.add_upgrade(&paused);
-    hub.settle();
-    hub.context.with(|state| {
-        let entry = state.upgrades.get_mut("u1").unwrap();
-        let mut record: Record = rollout::testing::record(Phase::Complete)
-            .succeeded(rollout::Stage::Platform, 0)
-            .into();
-        record.attempt.revision = Arc::clone(&entry.in_force().unwrap().policy.revision);
-        crate::fixture::note(entry, "c1", record);
-    });
-    let mut edited = upgrade("u1", &["c1"]);
-    edited.version = 1_000;
-    edited.spec["clusterVersion"]["version"] = json!("4.11.5");
-    let mut view = edited.view();
-    view.metadata.generation = Some(2);
-    add_upgrade(&hub, view);
-    for _ in 0..2 {
-        assert!(works(&hub.settle()).is_empty());
-        assert_eq!(hub.phase("u1", "c1"), Some(Phase::Blocked));
-        hub.pass("u1");
-    }
+        .with(|state| state.index.cluster(&Change::Applied(claimed("c1", "4.11.1"))));
+    assert_eq!(works(&hub.settle()), ["young: create c1-cluster-upgrade"]);
 }

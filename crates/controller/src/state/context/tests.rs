@@ -5,7 +5,7 @@ use crate::fixture::{Given, context, note, upgrade};
 use crate::report::rows::Rows;
 use crate::state::upgrade::UpgradeEntry;
 use rollout::Phase;
-use rollout::testing::record;
+use rollout::testing::{at, record};
 
 fn known(state: &State) -> Vec<String> {
     let mut known: Vec<String> = state.upgrades.keys().map(ToString::to_string).collect();
@@ -152,7 +152,7 @@ fn reports_of_an_earlier_upgrade_of_the_same_name_are_not_taken() {
             ..upgrade("u2", &[])
         };
         state.apply_upgrade(anew.view());
-        state.observe_report(&report(3), false, false);
+        state.observe_report(&report(3), false, false, at(0));
         assert!(state.upgrades["u2"].rows.get("c1").is_none());
     });
 }
@@ -172,9 +172,9 @@ fn a_leader_is_woken_by_a_hand_edit_of_a_report_and_not_by_its_own_write() {
             .rows
             .wrote(due, Some(crate::fixture::stored(3)), Instant::now());
         entry.dirty = false;
-        state.observe_report(&report(3), false, true);
+        state.observe_report(&report(3), false, true, at(0));
         assert!(!state.upgrades["u1"].dirty);
-        state.observe_report(&report(4), false, true);
+        state.observe_report(&report(4), false, true, at(0));
         assert!(state.upgrades["u1"].dirty);
         assert!(rows(state).due_at().is_some());
     });
@@ -186,9 +186,9 @@ fn reports_of_upgrades_that_are_not_served_are_only_read() {
     context.with(|state| {
         state.settings.namespaces = vec![Arc::from("elsewhere")];
         state.apply_upgrade(upgrade("u1", &[]).view());
-        state.observe_report(&report(3), false, true);
+        state.observe_report(&report(3), false, true, at(0));
         assert!(rows(state).get("c1").is_some());
-        state.observe_report(&report(4), true, true);
+        state.observe_report(&report(4), true, true, at(0));
         assert!(rows(state).get("c1").is_none());
         assert!(rows(state).due_at().is_none());
     });
@@ -204,11 +204,11 @@ fn a_new_term_knows_only_what_the_hub_has() {
         note(entry, "c2", record(Phase::Partial));
         state.end_term();
         state.begin_term();
-        state.observe_report(&report(8), false, false);
+        state.observe_report(&report(8), false, false, at(0));
         let rows = rows(state);
         assert_eq!(rows.all().len(), 1);
         assert_eq!(rows.get("c1").unwrap().record.phase, Phase::Complete);
-        state.observe_report(&report(7), true, true);
+        state.observe_report(&report(7), true, true, at(0));
         assert!(
             self::rows(state).get("c1").is_some(),
             "an event from before the term"
@@ -371,11 +371,11 @@ fn reports_count_only_from_the_namespace_of_their_upgrade_under_a_name_of_theirs
         context.with(|state| {
             state.apply_upgrade(upgrade("u1", &[]).view());
             state.begin_term();
-            state.observe_report(&report, false, false);
+            state.observe_report(&report, false, false, at(0));
             assert!(rows(state).get("c1").is_none());
             // The same if the report arrives before the upgrade.
             state.delete_upgrade("u1");
-            state.observe_report(&report, false, false);
+            state.observe_report(&report, false, false, at(0));
             state.apply_upgrade(upgrade("u1", &[]).view());
             assert!(rows(state).get("c1").is_none());
         });
@@ -395,7 +395,7 @@ fn a_leader_restores_the_ownership_of_its_reports() {
         crate::fixture::write(state.upgrades.get_mut("u1").unwrap());
         let mut stripped = report(9);
         stripped.metadata.owner_references = None;
-        state.observe_report(&stripped, false, true);
+        state.observe_report(&stripped, false, true, at(0));
         let rows = rows(state);
         assert_eq!(rows.get("c1").unwrap().record.phase, Phase::Complete);
         assert!(rows.get("c1").unwrap().written.is_none() && rows.due_at().is_some());

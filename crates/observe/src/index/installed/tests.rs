@@ -1,0 +1,141 @@
+use api::names::Step;
+use api::views::ManifestWork;
+use serde_json::json;
+
+use super::*;
+use crate::index::Change;
+use crate::testing::{claimed, index, reporting, work};
+
+fn now() -> DateTime<Utc> {
+    "2026-05-28T12:00:00Z".parse().unwrap()
+}
+
+fn reported(version: &str, resource_version: u64) -> ManifestWork {
+    reporting(work("a", Step::Platform, "mine", resource_version), version)
+}
+
+/// An index that knows cluster `a` by this claim.
+fn known(claim: &str) -> Index {
+    let mut index = index(&[]);
+    index.cluster(&Change::Applied(claimed("a", claim)));
+    index
+}
+
+/// A report whose row of cluster `a` says that the platform step had this outcome.
+fn report(from: &str, to: &str, outcome: &str, at: &str) -> Report {
+    serde_json::from_value(json!({
+        "metadata": {"name": "mine-report-1", "namespace": "ns"},
+        "rows": [{
+            "cluster": "a", "phase": "Complete", "since": at, "revision": "r1", "fromVersion": from, "toVersion": to,
+            "steps": [{"name": "Platform", "startedAt": "2026-05-28T06:00:00Z", "finishedAt": at, "outcome": outcome}],
+        }],
+    }))
+    .unwrap()
+}
+
+const TODAY: &str = "2026-05-28T11:00:00Z";
+
+fn installed(index: &Index) -> Option<&str> {
+    index.installed("a").map(|version| &**version)
+}
+
+#[test]
+fn a_reported_version_is_remembered_without_its_work_until_the_claim_changes() {
+    let mut index = known("4.14.9");
+    index.work(&Change::Applied(reported("4.14.13", 5)), now());
+    index.work(&Change::Deleted(reported("4.14.13", 6)), now());
+    assert_eq!(installed(&index), Some("4.14.13"));
+    let mut relabelled = claimed("a", "4.14.9");
+    relabelled.metadata.labels = Some([("any".to_owned(), "other".to_owned())].into());
+    index.cluster(&Change::Applied(relabelled));
+    assert_eq!(installed(&index), Some("4.14.13"), "another change");
+    index.cluster(&Change::Applied(claimed("a", "4.14.10")));
+    assert_eq!(installed(&index), None);
+    index.cluster(&Change::Applied(claimed("a", "4.14.9")));
+    assert_eq!(installed(&index), None, "the claim has changed since");
+}
+
+#[test]
+fn a_reported_version_is_remembered_where_no_claim_tells_one() {
+    let mut index = known("");
+    index.work(&Change::Applied(reported("4.14.13", 5)), now());
+    index.work(&Change::Deleted(reported("4.14.13", 6)), now());
+    assert_eq!(installed(&index), Some("4.14.13"));
+    index.cluster(&Change::Deleted(claimed("a", "")));
+    assert_eq!(
+        installed(&index),
+        None,
+        "a cluster that comes back may be another one"
+    );
+}
+
+#[test]
+fn a_claim_that_is_newer_than_the_feedback_counts() {
+    let mut index = known("4.14.13");
+    index.work(&Change::Applied(reported("4.14.9", 5)), now());
+    assert_eq!(installed(&index), None);
+}
+
+#[test]
+fn a_version_that_is_reported_before_its_cluster_is_known_is_compared_with_the_first_claim() {
+    let mut index = index(&[]);
+    index.listed_work(&reported("4.14.13", 5), now());
+    index.cluster(&Change::Applied(claimed("a", "4.14.9")));
+    assert_eq!(installed(&index), Some("4.14.13"));
+    index.cluster(&Change::Applied(claimed("a", "4.14.13")));
+    assert_eq!(installed(&index), None);
+}
+
+#[test]
+fn the_row_of_any_upgrade_proves_a_version_while_the_claim_is_that_before_the_update() {
+    for (claim, expected) in [
+        ("4.14.9", Some("4.14.13")),
+        ("", Some("4.14.13")),
+        ("4.14.13", None),
+        ("4.14.10", None),
+    ] {
+        let mut before = known(claim);
+        before.note_rows(&report("4.14.9", "4.14.13", "Succeeded", TODAY), now());
+        assert_eq!(installed(&before), expected, "the claim {claim:?} came first");
+        let mut after = index(&[]);
+        after.note_rows(&report("4.14.9", "4.14.13", "Succeeded", TODAY), now());
+        after.cluster(&Change::Applied(claimed("a", claim)));
+        assert_eq!(installed(&after), expected, "the claim {claim:?} came later");
+    }
+}
+
+#[test]
+fn rows_of_failures_and_old_rows_prove_nothing() {
+    let mut index = known("4.14.9");
+    for report in [
+        report("4.14.9", "4.14.13", "Failed", TODAY),
+        report("4.14.9", "4.14.13", "Succeeded", "2026-05-27T11:00:00Z"),
+        report("4.14.9", "", "Succeeded", TODAY),
+    ] {
+        index.note_rows(&report, now());
+        assert_eq!(installed(&index), None);
+    }
+}
+
+#[test]
+fn of_two_rows_the_later_success_counts() {
+    let rows = [
+        report("4.14.13", "4.14.12", "Succeeded", TODAY),
+        report("4.14.9", "4.14.13", "Succeeded", "2026-05-28T10:00:00Z"),
+    ];
+    for order in [[0, 1], [1, 0]] {
+        let mut index = known("");
+        for number in order {
+            index.note_rows(&rows[number], now());
+        }
+        assert_eq!(installed(&index), Some("4.14.12"), "{order:?}");
+    }
+}
+
+#[test]
+fn a_list_without_a_cluster_forgets_its_version() {
+    let mut index = known("4.14.9");
+    index.work(&Change::Applied(reported("4.14.13", 5)), now());
+    index.retain_clusters(&[].into_iter().collect());
+    assert_eq!(installed(&index), None);
+}
