@@ -1,5 +1,6 @@
 //! Changes of the hub in words, for traces that people read.
 
+use api::names::CLAIM_VERSION;
 use hub_sim::{Change, Kind};
 use serde_json::Value;
 
@@ -15,10 +16,22 @@ pub fn describe(kind: &Kind, change: &Change) -> String {
         "managedclustersupgradereports" => rows(&value),
         "managedclustersupgrades" => upgrade(&value),
         "manifestworks" => work(&value),
+        "managedclusters" => cluster(&value),
         "leases" => text(&value, "/spec/holderIdentity").to_owned(),
         "events" => format!("{}: {}", text(&value, "/reason"), text(&value, "/note")),
         _ => String::new(),
     }
+}
+
+fn cluster(cluster: &Value) -> String {
+    let claims = cluster.pointer("/status/clusterClaims").and_then(Value::as_array);
+    let mut claims = claims.into_iter().flatten();
+    let version = claims.find(|claim| text(claim, "/name") == CLAIM_VERSION);
+    format!(
+        "name={} version={}",
+        text(cluster, "/metadata/labels/name"),
+        version.map_or("", |claim| text(claim, "/value"))
+    )
 }
 
 fn rows(report: &Value) -> String {

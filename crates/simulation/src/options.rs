@@ -43,6 +43,8 @@ pub struct Options {
     pub newer_build: bool,
     /// How long a cluster takes for its update, in seconds.
     pub update_seconds: u64,
+    /// How long after an update the cluster's claim follows, in seconds.
+    pub claim_seconds: u64,
     /// Longest latency of a request in one direction, in milliseconds.
     pub max_latency_millis: u64,
     /// How long faults happen, in seconds.
@@ -74,6 +76,7 @@ impl Default for Options {
             replicas: 1,
             newer_build: false,
             update_seconds: 20,
+            claim_seconds: 0,
             max_latency_millis: 5,
             chaos_seconds: 60,
             quiet_seconds: 120,
@@ -114,6 +117,11 @@ impl Options {
             replicas,
             newer_build: replicas > 1 && happens("newer build", 200),
             update_seconds,
+            claim_seconds: if happens("late claims", 300) {
+                between("claim", 5, 300)
+            } else {
+                0
+            },
             max_latency_millis: between("latency", 1, 400),
             chaos_seconds: between("chaos", 60, 600),
             // Twice the longest pause between two attempts of the controller, or a part of it.

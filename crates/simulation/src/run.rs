@@ -122,8 +122,10 @@ struct Run {
     machines: Machines,
     /// When faults ended.
     repaired: Duration,
-    /// How many updates had ended when claims were last told.
+    /// How many updates had ended when it was last decided to tell claims.
     claimed: u64,
+    /// When claims are to be told next.
+    claim_at: Option<Duration>,
 }
 
 impl Run {
@@ -186,6 +188,7 @@ impl Run {
             machines,
             repaired: Duration::ZERO,
             claimed: 0,
+            claim_at: None,
         })
     }
 
@@ -284,11 +287,15 @@ impl Run {
         Ok(())
     }
 
-    /// When an update has ended, the claims of clusters follow.
+    /// Some time after an update has ended, the claims of clusters follow.
     async fn claim(&mut self) -> Result<()> {
-        let ended = self.oracle.ended();
+        let (ended, now) = (self.oracle.ended(), self.clock.elapsed());
         if ended > self.claimed {
             self.claimed = ended;
+            let at = now + Duration::from_secs(self.options.claim_seconds);
+            self.claim_at.get_or_insert(at);
+        }
+        if self.claim_at.take_if(|at| *at <= now).is_some() {
             self.people.claim().await?;
         }
         Ok(())
@@ -343,7 +350,7 @@ impl Run {
         if self.open().is_some() {
             return Ok(());
         }
-        self.claim().await?;
+        self.people.claim().await?;
         let faults = self.network.ground.trace.faults();
         let was_silent = faults.iter().any(|fault| fault.fault == Fault::WatchSilent);
         self.machines

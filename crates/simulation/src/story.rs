@@ -96,10 +96,11 @@ fn fewer_faults(story: &mut Story) -> Result<()> {
 
 /// Tries smaller sizes and times, one after the other.
 fn smaller_world(story: &mut Story) -> Result<()> {
-    const CHANGES: [fn(&mut Options); 7] = [
+    const CHANGES: [fn(&mut Options); 8] = [
         |options| options.replicas = 1,
         |options| options.max_latency_millis = 1,
         |options| options.soak_seconds = 0,
+        |options| options.claim_seconds = 0,
         |options| options.actions = false,
         |options| options.canaries = 0,
         |options| options.clusters = options.clusters.saturating_sub(1).max(1),

@@ -52,6 +52,8 @@ pub(super) struct Row {
     pub reason: String,
     pub revision: String,
     pub retry: String,
+    pub from: String,
+    pub to: String,
     pub is_canary: bool,
     pub has_left: bool,
     pub steps: Vec<Step>,
@@ -96,12 +98,17 @@ impl Record {
 pub(super) struct Upgrade {
     /// `namespace/name`.
     pub key: String,
+    /// It is being deleted, or was.
     pub is_gone: bool,
+    /// When the hub removed it.
+    pub ended: Option<Duration>,
     pub generations: Vec<Generation>,
     /// When the status first told which generation.
     pub acknowledged: Vec<(Duration, i64)>,
     /// Clusters under way, and since when.
     pub flights: BTreeMap<String, Duration>,
+    /// Clusters whose pre-action the controller took back although their rows say that they are under way, and since when.
+    pub suspended: BTreeMap<String, Duration>,
     pub records: BTreeMap<String, Record>,
     /// The clusters of each report.
     pub reports: BTreeMap<String, BTreeSet<String>>,
@@ -148,12 +155,50 @@ pub(super) struct Cluster {
     /// When it was last created, deleted, or given other labels.
     pub changed: Duration,
     pub was_relabelled: bool,
-    /// Since when the hub knows which version it runs.
+    /// Since when it claims which version.
     pub versions: Vec<(Duration, Version)>,
+    /// Versions to which upgrades have taken it by their rows, since the claim last changed: by UID of the upgrade.
+    pub proven: BTreeMap<String, (Duration, Version)>,
     /// When agents first reported the end of the update to a version.
     pub done: BTreeMap<String, Duration>,
     /// When agents first reported the success of a post-action.
     pub post_action_done: Option<Duration>,
+}
+
+impl Cluster {
+    /// It claims a version.
+    pub fn claims(&mut self, now: Duration, runs: Version) {
+        if self.versions.last().is_none_or(|(_, before)| *before != runs) {
+            self.versions.push((now, runs));
+            self.proven.clear();
+        }
+    }
+
+    /// A row of an upgrade says that it took the cluster from a version to another one, or does not say so any more.
+    pub fn prove(&mut self, upgrade: &str, now: Duration, update: Option<(Version, Version)>) {
+        let claimed = self.versions.last().map(|(_, version)| *version);
+        match update.filter(|(from, _)| claimed == Some(*from)) {
+            Some((_, to)) => {
+                self.proven.entry(upgrade.to_owned()).or_insert((now, to));
+            }
+            None => {
+                self.proven.remove(upgrade);
+            }
+        }
+    }
+
+    /// The version that rows proved last at a time.
+    pub fn proven_at(&self, at: Duration) -> Option<Version> {
+        let known = self.proven.values().filter(|(since, _)| *since < at);
+        known.max().map(|(_, version)| *version)
+    }
+
+    /// The oldest version that somebody may take it to run by its claims, if all that is older than `deaf` is known.
+    pub fn oldest_claimed(&self, at: Duration, deaf: Duration) -> Option<Version> {
+        let certain = self.versions.iter().rposition(|(since, _)| *since + deaf < at)?;
+        let known = self.versions[certain..].iter().filter(|(since, _)| *since <= at);
+        known.map(|(_, version)| *version).min()
+    }
 }
 
 /// A work that was created.

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use api::names::{
-    ANNOTATION_RESUME_RESTORED, ANNOTATION_RETRY_FAILED, ANNOTATION_UPGRADE_UID, LABEL_PLACEMENT,
+    ANNOTATION_RESUME_RESTORED, ANNOTATION_RETRY_FAILED, ANNOTATION_UPGRADE_UID, CLAIM_VERSION,
+    LABEL_PLACEMENT,
 };
-use hub_sim::{Change, ChangeKind};
+use hub_sim::{Change, ChangeKind, Object};
 use serde_json::Value;
 
-use super::facts::{Facts, Generation, Upgrade, label, text, version};
+use super::facts::{Facts, Generation, Upgrade, Version, label, text, version};
 use super::rule::Rule;
 
 /// Conditions that are always there.
@@ -78,6 +79,16 @@ fn note<'a>(value: &'a Value, name: &str) -> &'a str {
         .unwrap_or_default()
 }
 
+/// The version that a ManagedCluster claims.
+fn claimed(object: &Object) -> Option<Version> {
+    let value = object.value();
+    let claims = value.pointer("/status/clusterClaims").and_then(Value::as_array)?;
+    let claim = claims
+        .iter()
+        .find(|claim| text(claim, "/name") == CLAIM_VERSION)?;
+    version(text(claim, "/value"))
+}
+
 /// Whether one of the actions names a manifest twice.
 fn is_invalid(spec: &Value) -> bool {
     ["preUpgradeAction", "postUpgradeAction"].iter().any(|action| {
@@ -101,8 +112,14 @@ impl Facts {
         let upgrade = self.upgrades.entry(object.uid.to_string()).or_default();
         upgrade.key = object.key.to_string();
         upgrade.is_gone = object.is_deleting || change.kind == ChangeKind::Deleted;
+        upgrade.ended = (change.kind == ChangeKind::Deleted).then_some(now);
         if upgrade.is_gone {
             upgrade.flights.clear();
+        }
+        if change.kind == ChangeKind::Deleted {
+            for cluster in self.clusters.values_mut() {
+                cluster.proven.remove(&*object.uid);
+            }
         }
         let spec = Generation::of(&value);
         if upgrade
@@ -188,16 +205,14 @@ impl Facts {
 
     pub(super) fn managed_cluster(&mut self, change: &Change) {
         let object = &change.after;
-        let value = object.value();
         let now = self.now;
         let is_there = change.kind != ChangeKind::Deleted && !object.is_deleting;
         let name_label = label(object, "name").to_owned();
-        let claims = value.pointer("/status/clusterClaims").and_then(Value::as_array);
-        let claim = claims
-            .into_iter()
-            .flatten()
-            .find(|claim| text(claim, "/name") == "version.openshift.io");
-        let runs = claim.and_then(|claim| version(text(claim, "/value")));
+        let runs = claimed(object);
+        let is_new = change
+            .before
+            .as_ref()
+            .is_none_or(|before| claimed(before) != runs);
         let is_first = change.kind == ChangeKind::Added && !self.clusters.contains_key(object.name());
         let cluster = self.cluster(object.name());
         if !is_first && (cluster.is_there != is_there || cluster.name_label != name_label) {
@@ -206,13 +221,13 @@ impl Facts {
         }
         cluster.is_there = is_there;
         cluster.name_label = name_label;
-        if let Some(runs) = runs
-            && cluster.versions.last().is_none_or(|(_, before)| *before != runs)
-        {
-            cluster.versions.push((now, runs));
+        if let Some(runs) = runs.filter(|_| is_new) {
+            cluster.claims(now, runs);
         }
         if !is_there {
-            self.cluster(object.name()).versions.clear();
+            let cluster = self.cluster(object.name());
+            cluster.versions.clear();
+            cluster.proven.clear();
             for upgrade in self.upgrades.values_mut() {
                 upgrade.flights.remove(object.name());
             }

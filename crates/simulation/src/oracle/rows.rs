@@ -9,7 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use hub_sim::{Change, ChangeKind};
 use serde_json::Value;
 
-use super::facts::{Facts, Record, Row, Step, label, text};
+use super::facts::{Facts, Record, Row, Step, Version, label, text, version};
 use super::rule::Rule;
 use crate::words;
 
@@ -22,6 +22,8 @@ impl Row {
             reason: words::old(text(value, "/reason")).to_owned(),
             revision: text(value, "/revision").to_owned(),
             retry: text(value, "/retry").to_owned(),
+            from: text(value, "/fromVersion").to_owned(),
+            to: text(value, "/toVersion").to_owned(),
             is_canary: flag("canary"),
             has_left: flag("leftSelection"),
             steps: steps
@@ -43,6 +45,12 @@ impl Row {
 
     fn step(&self, name: &str) -> Option<&Step> {
         self.steps.iter().find(|step| step.name == name)
+    }
+
+    /// The versions before and after the update, if the row says that it succeeded.
+    fn update(&self) -> Option<(Version, Version)> {
+        let step = self.step("Platform").filter(|step| step.outcome == "Succeeded");
+        step.and_then(|_| Some((version(&self.from)?, version(&self.to)?)))
     }
 
     /// Why this row cannot follow another one, if it cannot.
@@ -133,6 +141,9 @@ impl Facts {
             .insert(object.name().to_owned(), names.clone())
             .unwrap_or_default();
         for gone in before.difference(&names) {
+            if let Some(cluster) = self.clusters.get_mut(gone) {
+                cluster.proven.remove(&owner);
+            }
             if by_controller || self.sender.is_none() {
                 upgrade.records.remove(gone);
                 if upgrade.flights.get(gone).is_some_and(|since| *since < sent) {
@@ -195,6 +206,8 @@ impl Facts {
         if is_edited && !by_controller {
             upgrade.flights.remove(name);
         }
+        let update = row.update().filter(|_| !is_edited);
+        self.cluster(name).prove(owner, now, update);
         if by_controller {
             self.check(Rule::Rows, found.is_none(), || {
                 let age = now.saturating_sub(sent).as_secs();

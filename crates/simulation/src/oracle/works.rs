@@ -114,7 +114,7 @@ impl Facts {
     pub(super) fn work(&mut self, change: &Change) {
         let work = Work::of(&change.after);
         if self.by_controller() {
-            self.own_work(change);
+            self.own_work(change, &work);
         } else {
             self.disown(change, &work);
             self.tampered(change, &work);
@@ -164,25 +164,36 @@ impl Facts {
         }
     }
 
-    /// A work that the controller changes must have been its own.
-    fn own_work(&mut self, change: &Change) {
+    /// A work that the controller changes must have been its own. What an upgrade leaves that no longer exists is the
+    /// controller's to remove: nobody can tell any more what the name of its owner was.
+    fn own_work(&mut self, change: &Change, work: &Work) {
         let Some(before) = &change.before else { return };
         let since = self.foreign.get(&*before.uid).copied();
         let sent = self.sent();
+        let upgrade = self.upgrades.get(label(before, LABEL_MCU_UID));
+        let is_left = upgrade
+            .and_then(|upgrade| upgrade.ended)
+            .is_some_and(|ended| ended <= sent);
         let is_foreign = since.is_some_and(|since| sent > since + DEAF || since.is_zero());
-        self.check(Rule::Foreign, !is_foreign, || {
+        self.check(Rule::Foreign, !is_foreign || is_left, || {
             format!("{} belongs to somebody else and was changed", before.key)
         });
+        // An update that was under way when somebody took the work over takes it back.
+        if self.is_ours(work) {
+            self.foreign.remove(&*change.after.uid);
+        }
+    }
+
+    fn is_ours(&self, work: &Work) -> bool {
+        self.upgrades
+            .get(&work.uid)
+            .map_or(!work.uid.is_empty(), |upgrade| upgrade.key == work.owner)
     }
 
     /// Notes which works are not the controller's.
     fn disown(&mut self, change: &Change, work: &Work) {
-        let is_ours = self
-            .upgrades
-            .get(&work.uid)
-            .map_or(!work.uid.is_empty(), |upgrade| upgrade.key == work.owner);
         let uid = change.after.uid.to_string();
-        if is_ours {
+        if self.is_ours(work) {
             self.foreign.remove(&uid);
         } else {
             // Zero: it never was ours.
@@ -297,6 +308,13 @@ impl Facts {
                     "PreAction" | "Initialized" | "Partial" | "Operators"
                 )
         });
+        // It holds its slot as long as its row says so. If nothing has started since its pre-action was taken back, those
+        // under way are those that were under way then.
+        let kept_slot = goes_on
+            && upgrade.suspended.get(&work.cluster).is_some_and(|since| {
+                let others = names.iter().filter_map(|name| upgrade.flights.get(name));
+                others.into_iter().all(|started| started < since)
+            });
         let rival = self.at_work(work, sent);
         let failures = self.failures(work, sent);
         let canary = self.open_canary(work, sent);
@@ -304,7 +322,7 @@ impl Facts {
         self.check(Rule::Paused, may_start || goes_on, || {
             format!("{cluster} started while its upgrade is paused, invalid or restored")
         });
-        self.check(Rule::Concurrency, names.len() <= limit, || {
+        self.check(Rule::Concurrency, names.len() <= limit || kept_slot, || {
             format!("{} are under way at the same time", names.join(", "))
         });
         self.check(Rule::Exclusive, rival.is_none(), || {
@@ -328,8 +346,14 @@ impl Facts {
                 )
             });
         }
-        if let Some(upgrade) = self.upgrades.get_mut(&work.uid) {
+        let is_there = self
+            .clusters
+            .get(&work.cluster)
+            .is_some_and(|cluster| cluster.is_there);
+        // A start that was under way when its cluster was deleted is of no more consequence than the cluster.
+        if let Some(upgrade) = self.upgrades.get_mut(&work.uid).filter(|_| is_there) {
             upgrade.flights.insert(work.cluster.clone(), now);
+            upgrade.suspended.remove(&work.cluster);
         }
     }
 
@@ -348,8 +372,9 @@ impl Facts {
         };
         let sent = self.sent();
         let runs = self.clusters.get(&work.cluster).and_then(|cluster| {
-            let known = cluster.versions.iter().filter(|(since, _)| *since + DEAF < sent);
-            known.map(|(_, version)| *version).next_back()
+            cluster
+                .proven_at(sent)
+                .or_else(|| cluster.oldest_claimed(sent, DEAF))
         });
         if let Some(runs) = runs {
             self.check(Rule::Downgrade, runs <= target, || {
@@ -457,8 +482,12 @@ impl Facts {
             });
         }
         let was_started = matches!(phase.as_str(), "Initialized" | "Partial" | "Operators");
-        if let Some(upgrade) = self.upgrades.get_mut(&work.uid).filter(|_| !was_started) {
-            upgrade.flights.remove(&work.cluster);
+        let now = self.now;
+        if let Some(upgrade) = self.upgrades.get_mut(&work.uid).filter(|_| !was_started)
+            && upgrade.flights.remove(&work.cluster).is_some()
+            && phase == "PreAction"
+        {
+            upgrade.suspended.insert(work.cluster.clone(), now);
         }
     }
 
@@ -468,10 +497,8 @@ impl Facts {
         match work.step {
             Some(Step::Platform) => {
                 self.ended += 1;
-                self.cluster(&work.cluster)
-                    .done
-                    .entry(work.target.clone())
-                    .or_insert(now);
+                let cluster = self.cluster(&work.cluster);
+                cluster.done.entry(work.target.clone()).or_insert(now);
                 if let Some(upgrade) = self.upgrades.get_mut(&work.uid)
                     && !upgrade.generations.iter().any(|spec| spec.has_operators)
                 {
