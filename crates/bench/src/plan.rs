@@ -175,6 +175,7 @@ impl Scene {
         });
         Fleet {
             clusters: clusters.collect(),
+            unreleased: 0,
         }
     }
 }

@@ -135,6 +135,7 @@ impl TestUpgrade {
             in_force: self.in_force.as_ref(),
             selected: &self.selected,
             rows: &self.rows,
+            unreleased: 0,
             is_incomplete: self.is_incomplete,
             left: &self.left,
             former: &self.former,

@@ -74,7 +74,10 @@ pub fn observe<'a, R: ClusterRow + 'a>(
         }
     }
     Observation {
-        fleet: Fleet { clusters },
+        fleet: Fleet {
+            clusters,
+            unreleased: entry.unreleased,
+        },
         unaccounted,
     }
 }

@@ -50,6 +50,8 @@ pub struct UpgradeInput<'a, R> {
     pub selected: &'a Selected,
     /// Rows by cluster.
     pub rows: &'a BTreeMap<Arc<str>, R>,
+    /// Number of clusters that were dropped and hold slots by their rows on the hub.
+    pub unreleased: usize,
     /// The upgrade may have rows that are not known.
     pub is_incomplete: bool,
     /// Since when clusters of the fleet are no longer selected.

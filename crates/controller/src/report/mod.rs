@@ -1,6 +1,7 @@
 //! What the controller publishes about an upgrade: rows of reports, status and Events.
 
 pub mod conditions;
+mod dropped;
 pub mod input;
 pub(crate) mod kept;
 pub mod notable;

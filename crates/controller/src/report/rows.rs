@@ -11,6 +11,7 @@ use api::views::Report;
 use observe::record;
 use rollout::{ClusterState, Plan, Policy, Record};
 
+use super::dropped::Dropped;
 use super::row::Row;
 use super::shard::{Copy, Kept, Refusals, ReportShard, ShardWrite, StoredReport};
 
@@ -23,6 +24,8 @@ pub struct Rows {
     /// cluster.
     pub(super) kept: BTreeMap<Arc<str>, Vec<Kept>>,
     pub(super) shards: Vec<ReportShard>,
+    /// Clusters that were dropped while the hub's rows say that they hold slots.
+    pub(super) dropped: Vec<Dropped>,
     pub(super) refusals: Refusals,
     /// Number of the term, which identifies responses to writes of an earlier term.
     pub(super) term: u64,
@@ -46,6 +49,7 @@ impl Rows {
             by_cluster: BTreeMap::new(),
             kept: BTreeMap::new(),
             shards: Vec::new(),
+            dropped: Vec::new(),
             refusals: Refusals::new(),
             term: 0,
         }
@@ -58,6 +62,7 @@ impl Rows {
         self.kept.clear();
         self.refusals.clear();
         self.shards.clear();
+        self.dropped.clear();
         self.term += 1;
     }
 
@@ -202,7 +207,8 @@ impl Rows {
             if let Some(row) = self.by_cluster.remove(cluster) {
                 self.refusals.remove(cluster);
                 self.shards[row.shard].members -= 1;
-                self.shards[row.shard].mark(now, false);
+                let holds = self.note_dropped(cluster, &row);
+                self.shards[row.shard].mark(now, holds);
                 changes.any = true;
             }
         }
@@ -256,7 +262,7 @@ impl Rows {
         let current = state.record.attempt.revision == policy.revision;
         let row = Row {
             record: Arc::clone(&state.record),
-            written: None,
+            written: self.rejoined(&state.name),
             stored: None,
             original: None,
             canary,
@@ -382,6 +388,7 @@ impl Rows {
             self.disown(due.shard, now);
             return;
         }
+        self.release_dropped(&due);
         for (cluster, record) in due.records {
             self.refusals.remove(&cluster);
             if let Some(row) = self.by_cluster.get_mut(&cluster)

@@ -61,13 +61,17 @@ impl Checker<'_> {
         let held = cases
             .iter()
             .filter(|case| {
-                let Some(state) = case.state else { return false };
+                let Some(state) = case.state else {
+                    let rows = [&case.cluster.written, &case.cluster.record];
+                    return rows.into_iter().flatten().any(|row| row.phase.holds_slot());
+                };
                 let unwritten = is_release_unwritten(case.cluster, &state.record);
                 let unknown = state.record.unreadable
                     && case.cluster.works[..Step::PostAction.index()].iter().any(may_run);
                 unknown || state.record.phase.holds_slot() || unwritten || may_have_started(case.cluster)
             })
             .count();
+        let held = held + self.unreleased;
         let size = self.limit(self.policy.max_concurrency).max(1);
         if starts > 0 && held + starts > size {
             self.report(

@@ -126,6 +126,7 @@ pub fn check(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet, plan: &Plan) ->
         policy,
         plan,
         cases: Vec::new(),
+        unreleased: fleet.unreleased,
         found: Vec::new(),
     };
     checker.line_up(fleet);
@@ -158,6 +159,7 @@ struct Checker<'a> {
     policy: &'a Policy,
     plan: &'a Plan,
     cases: Vec<Case<'a>>,
+    unreleased: usize,
     found: Vec<Violation>,
 }
 

@@ -14,6 +14,8 @@ use crate::model::record::{Attempt, Record};
 pub struct Fleet {
     /// The clusters.
     pub clusters: Vec<Cluster>,
+    /// Number of clusters that were dropped and hold slots by what is written of them.
+    pub unreleased: usize,
 }
 
 /// One cluster of an upgrade.

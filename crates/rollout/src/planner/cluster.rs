@@ -108,7 +108,11 @@ fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
             record.reason,
             Reason::ClusterUpgradeTimeout | Reason::OperatorsUpgradeTimeout | Reason::OperatorsJobFailed
         ),
-        Phase::Blocked => attempts::is_under_way(cluster, record),
+        // The hub may hold a later row than the one that is known to be written, if the response to its write was lost.
+        Phase::Blocked => {
+            attempts::is_under_way(cluster, record)
+                || attempts::work_with_evidence(cluster, record, Step::PreAction).is_some()
+        }
         _ => false,
     };
     let queued = matches!(record.phase, Phase::Pending | Phase::Blocked);

@@ -13,7 +13,7 @@ mod wording;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::model::{
     Cluster, ClusterState, DeleteReason, Fleet, Operation, Phase, Plan, Policy, Reason, Record, Step,
@@ -40,12 +40,16 @@ pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
         hold_back(cluster, state, now);
         plan.wake_at = earliest(plan.wake_at, state.wake);
     }
-    let slots = Slots::new(policy, &evaluation);
+    let slots = Slots::new(policy, &evaluation, fleet.unreleased);
     let granted = slots.grant(policy, &mut evaluation);
     let started = act(&mut plan, now, &mut evaluation, &granted);
     let mut kept = Vec::with_capacity(evaluation.len());
     for (index, (cluster, state)) in evaluation.into_iter().enumerate() {
         if state.dropped {
+            if slots::holds(cluster, &state) {
+                // By then it is known whether its slot is released.
+                plan.wake_at = earliest(plan.wake_at, Some(now + TimeDelta::seconds(1)));
+            }
             if cluster.record.is_some() || cluster.written.is_some() {
                 plan.dropped.push(Arc::clone(&cluster.name));
             }

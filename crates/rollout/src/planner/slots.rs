@@ -38,6 +38,11 @@ pub(crate) struct Slots {
 
 /// True while a cluster holds a slot.
 pub(crate) fn holds(cluster: &Cluster, evaluation: &Evaluation) -> bool {
+    if evaluation.dropped {
+        // A restarted controller may find its row, and the cluster itself again.
+        let mut rows = cluster.written.iter().chain(&cluster.record);
+        return rows.any(|row| row.phase.holds_slot());
+    }
     let unknown = || {
         let mut steps = [Step::PreAction, Step::Platform, Step::Operators].into_iter();
         evaluation.record.unreadable && steps.any(|step| cluster.step_work(step).may_run())
@@ -70,7 +75,7 @@ fn is_full(cluster: &Cluster, free: usize, free_for_repeats: usize) -> bool {
 
 impl Slots {
     /// Counts slots, canaries and failures before any cluster starts.
-    pub(crate) fn new(policy: &Policy, fleet: &[(&Cluster, Evaluation)]) -> Slots {
+    pub(crate) fn new(policy: &Policy, fleet: &[(&Cluster, Evaluation)], unreleased: usize) -> Slots {
         let counted = || fleet.iter().filter(|(_, evaluation)| !evaluation.dropped);
         let total = counted().count();
         // A canary that left the selection does not get a new revision, so it does not count for that revision.
@@ -103,9 +108,11 @@ impl Slots {
         };
         Slots {
             limit: policy.max_concurrency.of(total).max(1),
-            held: counted()
-                .filter(|(cluster, evaluation)| holds(cluster, evaluation))
-                .count(),
+            held: unreleased
+                + fleet
+                    .iter()
+                    .filter(|(cluster, evaluation)| holds(cluster, evaluation))
+                    .count(),
             canaries: fares,
             breach: policy
                 .max_failures

@@ -186,6 +186,7 @@ pub fn fleet() -> FleetBuilder {
 #[derive(Clone, Debug, Default)]
 pub struct FleetBuilder {
     clusters: Vec<Cluster>,
+    unreleased: usize,
 }
 
 impl FleetBuilder {
@@ -352,12 +353,19 @@ impl FleetBuilder {
         self.last(|cluster| cluster.version = Arc::from(version))
     }
 
+    /// That many clusters were dropped and hold slots by what is written of them.
+    pub fn unreleased(mut self, number: usize) -> Self {
+        self.unreleased = number;
+        self
+    }
+
     /// The fleet, sorted.
     #[must_use]
     pub fn build(mut self) -> Fleet {
         self.clusters.sort_by(|a, b| a.name.cmp(&b.name));
         Fleet {
             clusters: self.clusters,
+            unreleased: self.unreleased,
         }
     }
 }

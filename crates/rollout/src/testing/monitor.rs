@@ -140,9 +140,18 @@ impl Watch {
     /// A second plan without any event in between must ask for nothing and change nothing.
     fn watch_idempotence(&mut self, now: DateTime<Utc>, policy: &Policy, fleet: &Fleet, first: &Plan) {
         let mut fleet = fleet.clone();
-        fleet
+        let (dropped, kept) = fleet
             .clusters
-            .retain(|cluster| !first.dropped.contains(&cluster.name));
+            .into_iter()
+            .partition(|cluster| first.dropped.contains(&cluster.name));
+        let held = |cluster: &Cluster| {
+            let rows = [&cluster.written, &cluster.record];
+            let holds = rows.into_iter().flatten().any(|row| row.phase.holds_slot());
+            holds && cluster.written.is_some()
+        };
+        let dropped: Vec<Cluster> = dropped;
+        fleet.clusters = kept;
+        fleet.unreleased += dropped.into_iter().filter(held).count();
         for cluster in &mut fleet.clusters {
             if let Some(state) = first.clusters.iter().find(|state| state.name == cluster.name) {
                 cluster.record = Some(Arc::clone(&state.record));

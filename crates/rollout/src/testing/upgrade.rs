@@ -77,6 +77,8 @@ pub(super) struct Upgrade {
     pub(super) canaries: BTreeSet<Arc<str>>,
     /// The rows of the report, which survive a restart.
     pub(super) rows: BTreeMap<Arc<str>, Arc<Record>>,
+    /// Rows of dropped clusters, and when they are to be removed. Until then they survive a restart, too.
+    pub(super) dropped: BTreeMap<Arc<str>, (Arc<Record>, DateTime<Utc>)>,
     /// All following fields are in memory only.
     pub(super) drafts: BTreeMap<Arc<str>, Arc<Record>>,
     pub(super) due: BTreeMap<Arc<str>, DateTime<Utc>>,
@@ -102,6 +104,7 @@ impl Upgrade {
             selection: BTreeMap::new(),
             canaries: BTreeSet::new(),
             rows: BTreeMap::new(),
+            dropped: BTreeMap::new(),
             drafts: BTreeMap::new(),
             due: BTreeMap::new(),
             writes: Vec::new(),
@@ -127,6 +130,9 @@ impl Upgrade {
 
     /// Loses everything that is only in memory.
     pub(super) fn forget(&mut self, now: DateTime<Utc>) {
+        for (name, (record, _)) in std::mem::take(&mut self.dropped) {
+            self.rows.insert(name, record);
+        }
         self.drafts = self.rows.clone();
         self.due.clear();
         self.writes.clear();
@@ -146,6 +152,9 @@ impl Upgrade {
     pub(super) fn adopt(&mut self, plan: &Plan, now: DateTime<Utc>, urgent: TimeDelta) -> bool {
         let mut changed = false;
         for state in &plan.clusters {
+            if let Some((record, _)) = self.dropped.remove(&state.name) {
+                self.rows.insert(Arc::clone(&state.name), record);
+            }
             if self.drafts.get(&state.name) != Some(&state.record) {
                 changed = true;
                 self.drafts
@@ -161,9 +170,17 @@ impl Upgrade {
         }
         for name in &plan.dropped {
             changed = true;
-            self.drafts.remove(name);
-            self.rows.remove(name);
+            let draft = self.drafts.remove(name);
             self.due.remove(name);
+            if let Some(record) = self.rows.remove(name) {
+                let record = draft.filter(|draft| draft.phase.holds_slot()).unwrap_or(record);
+                let wait = if record.phase.holds_slot() {
+                    urgent
+                } else {
+                    COALESCE
+                };
+                self.dropped.insert(Arc::clone(name), (record, now + wait));
+            }
         }
         changed
     }
@@ -182,6 +199,8 @@ impl Upgrade {
                 self.rows.insert(Arc::clone(name), Arc::clone(draft));
             }
         }
+        let before = self.dropped.len();
+        self.dropped.retain(|_, (_, at)| *at > now);
         let rows = &self.rows;
         self.vanished
             .retain(|(name, step), work| is_untold(rows.get(name), *step, work));
@@ -189,7 +208,7 @@ impl Upgrade {
         if retried {
             self.observed_retry.clone_from(&self.retry);
         }
-        !due.is_empty() || retried
+        !due.is_empty() || self.dropped.len() < before || retried
     }
 
     /// When something in memory is due next.
@@ -199,6 +218,7 @@ impl Upgrade {
         let doubts = doubts.filter(|over| *over > now);
         landings
             .chain(self.due.values().copied())
+            .chain(self.dropped.values().map(|(_, at)| *at))
             .chain(self.wake)
             .chain(doubts)
             .min()
@@ -400,5 +420,12 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
             version: Arc::clone(&spoke.version),
         })
         .collect();
-    Fleet { clusters }
+    Fleet {
+        clusters,
+        unreleased: upgrade
+            .dropped
+            .values()
+            .filter(|(record, _)| record.phase.holds_slot())
+            .count(),
+    }
 }

@@ -192,17 +192,22 @@ fn a_leaver_whose_pre_action_is_gone_is_not_blocked_by_what_is_in_the_way_of_ano
 }
 
 #[test]
-fn a_cluster_that_is_gone_is_dropped_in_any_phase_and_frees_its_slot() {
-    let fleet = fleet()
+fn a_cluster_that_is_gone_is_dropped_in_any_phase_and_frees_its_slot_when_that_is_written() {
+    let in_flight = fleet()
         .cluster("a")
         .gone()
         .work(Step::Platform, work(0).running())
         .record(record(Phase::Partial).stage(Stage::Platform, 0))
         .cluster("b");
-    let plan = planned(10, policy().max_concurrency(1), fleet);
+    let plan = planned(10, policy().max_concurrency(1), in_flight);
     assert_eq!(plan.dropped, ["a".into()]);
-    assert_eq!(writes(&plan), ["create b/Platform"]);
+    assert_eq!(writes(&plan), NOTHING, "its row still says that it is in flight");
     assert_eq!(plan.summary.clusters.failed, 0);
+    let written = || fleet().cluster("b");
+    let before = planned(10, policy().max_concurrency(1), written().unreleased(1));
+    assert_eq!(writes(&before), NOTHING);
+    let after = planned(10, policy().max_concurrency(1), written());
+    assert_eq!(writes(&after), ["create b/Platform"]);
 }
 
 #[test]

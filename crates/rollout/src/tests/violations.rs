@@ -142,6 +142,26 @@ fn more_starts_than_slots() {
     refused(Kind::TooManySlots, 0, policy().max_concurrency(1), busy, start_b);
     let percent = policy().max_concurrency_percent(50);
     refused(Kind::TooManySlots, 0, percent, two(), start_b);
+    let unreleased = fleet().cluster("b").unreleased(1);
+    refused(
+        Kind::TooManySlots,
+        0,
+        policy().max_concurrency(1),
+        unreleased,
+        start_b,
+    );
+    let dropped = fleet()
+        .cluster("a")
+        .gone()
+        .record(record(Phase::Partial))
+        .cluster("b");
+    refused(
+        Kind::TooManySlots,
+        0,
+        policy().max_concurrency(1),
+        dropped,
+        start_b,
+    );
 }
 
 #[test]

@@ -49,6 +49,7 @@ fn crowd(number: usize, phase: Phase, reason: Reason, message: &str) -> Fleet {
     });
     Fleet {
         clusters: clusters.collect(),
+        unreleased: 0,
     }
 }
 

@@ -1,0 +1,128 @@
+use std::time::{Duration, Instant};
+
+use rollout::testing::{policy, record};
+use rollout::{ClusterState, Phase, Plan};
+
+use super::*;
+use crate::fixture::stored;
+
+fn commit(rows: &mut Rows, clusters: &[(&str, Phase)], dropped: &[&str], now: Instant) {
+    let clusters = clusters.iter().map(|(name, phase)| ClusterState {
+        name: Arc::from(*name),
+        record: Arc::new(record(*phase).into()),
+        urgent: false,
+        starting: false,
+    });
+    let plan = Plan {
+        clusters: clusters.collect(),
+        dropped: dropped.iter().map(|name| Arc::from(*name)).collect(),
+        ..Plan::default()
+    };
+    rows.commit(&plan, &policy().build(), now, |_| (false, false));
+}
+
+fn due(rows: &mut Rows, now: Instant) -> ShardWrite {
+    rows.due(now + Duration::from_mins(5)).remove(0)
+}
+
+/// Rows of cluster `a`, which is in flight, and `b`, as the hub has them.
+fn written(now: Instant) -> Rows {
+    let mut rows = Rows::new(&Arc::from("up"));
+    commit(
+        &mut rows,
+        &[("a", Phase::Partial), ("b", Phase::Pending)],
+        &[],
+        now,
+    );
+    let first = due(&mut rows, now);
+    rows.wrote(first, Some(stored(1)), now);
+    rows
+}
+
+#[test]
+fn a_dropped_cluster_holds_its_slot_until_its_row_is_gone_from_the_hub() {
+    let now = Instant::now();
+    let mut rows = written(now);
+    commit(&mut rows, &[], &["b"], now);
+    assert_eq!(rows.unreleased(), 0, "it held no slot");
+    commit(&mut rows, &[], &["a"], now);
+    assert_eq!(rows.unreleased(), 1);
+    assert_eq!(rows.due_at(), Some(now), "the slot waits for it");
+    let lost = due(&mut rows, now);
+    rows.failed(&lost, now);
+    assert_eq!(rows.unreleased(), 1);
+    let removed = due(&mut rows, now);
+    rows.wrote(removed, None, now);
+    assert_eq!(rows.unreleased(), 0);
+}
+
+#[test]
+fn a_write_that_began_before_a_cluster_was_dropped_does_not_release_its_slot() {
+    let now = Instant::now();
+    let mut rows = written(now);
+    commit(
+        &mut rows,
+        &[("a", Phase::Operators), ("b", Phase::Pending)],
+        &[],
+        now,
+    );
+    let before = due(&mut rows, now);
+    commit(&mut rows, &[("b", Phase::Pending)], &["a"], now);
+    rows.wrote(before, Some(stored(2)), now);
+    assert_eq!(rows.unreleased(), 1);
+    let removed = due(&mut rows, now);
+    rows.wrote(removed, Some(stored(3)), now);
+    assert_eq!(rows.unreleased(), 0);
+}
+
+#[test]
+fn a_record_whose_write_had_no_response_holds_a_slot_too() {
+    let now = Instant::now();
+    let mut rows = written(now);
+    commit(
+        &mut rows,
+        &[("a", Phase::Partial), ("b", Phase::PreAction)],
+        &[],
+        now,
+    );
+    let lost = due(&mut rows, now);
+    rows.failed(&lost, now);
+    commit(&mut rows, &[("a", Phase::Partial)], &["b"], now);
+    assert_eq!(rows.unreleased(), 1);
+}
+
+#[test]
+fn a_dropped_cluster_that_comes_back_has_the_record_on_the_hub_until_its_row_is_written() {
+    let now = Instant::now();
+    let mut rows = written(now);
+    commit(&mut rows, &[("b", Phase::Pending)], &["a"], now);
+    commit(
+        &mut rows,
+        &[("a", Phase::Pending), ("b", Phase::Pending)],
+        &[],
+        now,
+    );
+    assert_eq!(rows.unreleased(), 0, "its row counts");
+    let phase = |rows: &Rows| {
+        rows.get("a")
+            .unwrap()
+            .written
+            .as_ref()
+            .map(|written| written.phase)
+    };
+    assert_eq!(phase(&rows), Some(Phase::Partial));
+    let anew = due(&mut rows, now);
+    rows.wrote(anew, Some(stored(2)), now);
+    assert_eq!(phase(&rows), Some(Phase::Pending));
+}
+
+#[test]
+fn a_new_term_and_a_report_that_somebody_deleted_hold_no_slots() {
+    let now = Instant::now();
+    let mut rows = written(now);
+    commit(&mut rows, &[], &["a", "b"], now);
+    rows.relist(|_| false, 9, true, now);
+    assert_eq!(rows.unreleased(), 1, "it is written again, without its row");
+    rows.restart();
+    assert_eq!(rows.unreleased(), 0);
+}
