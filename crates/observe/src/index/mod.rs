@@ -83,6 +83,7 @@ impl Index {
                     // The cluster can change its own label. So once the mark was seen, it stays as long as
                     // the object exists.
                     view.hub |= before.is_some_and(|before| before.hub);
+                    let is_new = before.is_none();
                     let changed = before.is_none_or(|before| **before != view);
                     if changed {
                         let before = before.map(|before| &**before);
@@ -90,6 +91,9 @@ impl Index {
                         let name = Arc::clone(&view.name);
                         self.clusters.insert(Arc::clone(&name), Arc::new(view));
                         self.forget_shown(&name);
+                        if is_new {
+                            self.forget_evidence(&name);
+                        }
                     }
                     changed
                 }
@@ -236,6 +240,18 @@ impl Index {
             self.note_reported(&namespace, &version, now);
         }
         self.owned.entry(upgrade).or_default().insert(namespace);
+    }
+
+    /// Removes what is kept of the deleted works of a cluster. A cluster that is registered anew begins anew.
+    fn forget_evidence(&mut self, cluster: &str) {
+        if let Some(by_step) = self.works.get_mut(cluster) {
+            for cell in by_step.iter_mut() {
+                cell.take_if(|view| view.work.vanished);
+            }
+            if by_step.iter().all(Option::is_none) {
+                self.works.remove(cluster);
+            }
+        }
     }
 
     fn delete_work(&mut self, object: &ManifestWork, now: DateTime<Utc>) {

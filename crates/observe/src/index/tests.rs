@@ -432,3 +432,19 @@ fn a_spec_that_cannot_be_read_is_unknown_and_not_a_refusal() {
     index.cluster(&Change::Applied(cluster(2, "True", &Value::Null)));
     assert!(!index.clusters["c1"].accepted);
 }
+
+#[test]
+fn a_cluster_that_is_registered_anew_has_no_evidence_of_its_earlier_works() {
+    let mut index = crate::testing::index(&["c1"]);
+    let cluster = crate::testing::cluster("c1");
+    let done = |version| Given {
+        done: true,
+        ..given(version)
+    };
+    index.work(&done(5).applied(), now());
+    index.cluster(&Change::Deleted(cluster.clone()));
+    index.work(&done(6).deleted(), now());
+    assert!(slot(&index).is_some_and(|view| view.work.vanished));
+    index.cluster(&Change::Applied(cluster));
+    assert!(slot(&index).is_none() && index.works("c1").is_none());
+}

@@ -130,6 +130,34 @@ fn a_foreign_work_in_the_way_of_the_operators_gives_the_slot_back_once_that_is_w
     assert_eq!(writes(&plan), ["create dev2/Platform"]);
 }
 
+/// The hub has a row that says so, but the response to its write was lost, or somebody has deleted the report.
+#[test]
+fn a_cluster_whose_pre_action_has_run_frees_its_slot_only_when_its_blocker_is_written() {
+    let refused = || {
+        fleet()
+            .cluster("dev1")
+            .work(Step::PreAction, work(0).succeeded())
+            .refused(Step::Platform, 100)
+    };
+    let asked = || policy().pre_action().max_concurrency(1);
+    let ended = || record(Phase::PreAction).succeeded(Stage::PreAction, 0);
+    let known = refused()
+        .record(record(Phase::Pending))
+        .draft(ended())
+        .cluster("dev2");
+    for fleet in [known, refused().draft(ended()).cluster("dev2")] {
+        let plan = planned(10, asked(), fleet);
+        assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::WorkRefused));
+        assert_eq!(stand(&plan, "dev2").1, Reason::WaitingForSlot);
+        assert!(plan.clusters[0].urgent);
+    }
+    let blocked = record(Phase::Blocked).reason(Reason::WorkRefused);
+    let written = refused()
+        .record(blocked.succeeded(Stage::PreAction, 0))
+        .cluster("dev2");
+    assert_eq!(writes(&planned(11, asked(), written)), ["create dev2/PreAction"]);
+}
+
 /// A restarted controller, for which the refusal is only in the record.
 fn remembered(step: Step, record: RecordBuilder) -> FleetBuilder {
     let message = format!("Step {step:?}: no");
