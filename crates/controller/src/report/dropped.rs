@@ -7,16 +7,7 @@ use rollout::Record;
 
 use super::row::Row;
 use super::rows::Rows;
-use super::shard::ShardWrite;
-
-/// A cluster without a row in memory whose row on the hub holds a slot.
-#[derive(Clone, Debug)]
-pub(super) struct Dropped {
-    cluster: Arc<str>,
-    shard: usize,
-    /// The record that the hub may have.
-    record: Arc<Record>,
-}
+use super::shard::{Dropped, ShardWrite};
 
 impl Rows {
     /// Number of slots that the hub's rows of dropped clusters hold.

@@ -11,9 +11,8 @@ use api::views::Report;
 use observe::record;
 use rollout::{ClusterState, Plan, Policy, Record};
 
-use super::dropped::Dropped;
 use super::row::Row;
-use super::shard::{Copy, Kept, Refusals, ReportShard, ShardWrite, StoredReport};
+use super::shard::{Copy, Dropped, Kept, Refusals, ReportShard, ShardWrite, StoredReport};
 
 /// Records by cluster, and their shards.
 #[derive(Debug)]

@@ -133,6 +133,15 @@ impl ReportShard {
     }
 }
 
+/// A cluster without a row in memory whose row on the hub holds a slot.
+#[derive(Clone, Debug)]
+pub(super) struct Dropped {
+    pub(super) cluster: Arc<str>,
+    pub(super) shard: usize,
+    /// The record that the hub may have.
+    pub(super) record: Arc<Record>,
+}
+
 /// A shard that is due, ready to be written.
 #[derive(Debug)]
 pub struct ShardWrite {

@@ -131,6 +131,15 @@ pub(super) struct Upgrade {
 }
 
 impl Upgrade {
+    /// Whether a cluster that goes on has kept its slot since its pre-action was taken back, which it does as long as its
+    /// row says so. If nothing has started since, those under way are those that were under way then.
+    pub fn has_kept_slot(&self, cluster: &str, under_way: &[String]) -> bool {
+        self.suspended.get(cluster).is_some_and(|since| {
+            let mut others = under_way.iter().filter_map(|name| self.flights.get(name));
+            others.all(|started| started < since)
+        })
+    }
+
     /// The specs that may be in force at a time: the one that the status tells, and those that came since.
     pub fn in_force(&self, at: Duration) -> impl Iterator<Item = &Generation> {
         let told = self.acknowledged.iter().filter(|(since, _)| *since <= at);

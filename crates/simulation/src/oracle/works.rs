@@ -272,7 +272,7 @@ impl Facts {
     /// A cluster begins its steps, or begins them anew.
     fn start(&mut self, work: &Work) {
         self.downgrade(work);
-        let (sent, now) = (self.sent(), self.now);
+        let sent = self.sent();
         let Some(upgrade) = self.upgrades.get(&work.uid) else {
             return;
         };
@@ -308,13 +308,7 @@ impl Facts {
                     "PreAction" | "Initialized" | "Partial" | "Operators"
                 )
         });
-        // It holds its slot as long as its row says so. If nothing has started since its pre-action was taken back, those
-        // under way are those that were under way then.
-        let kept_slot = goes_on
-            && upgrade.suspended.get(&work.cluster).is_some_and(|since| {
-                let others = names.iter().filter_map(|name| upgrade.flights.get(name));
-                others.into_iter().all(|started| started < since)
-            });
+        let kept_slot = goes_on && upgrade.has_kept_slot(&work.cluster, &names);
         let rival = self.at_work(work, sent);
         let failures = self.failures(work, sent);
         let canary = self.open_canary(work, sent);
@@ -346,11 +340,15 @@ impl Facts {
                 )
             });
         }
-        let is_there = self
-            .clusters
-            .get(&work.cluster)
-            .is_some_and(|cluster| cluster.is_there);
-        // A start that was under way when its cluster was deleted is of no more consequence than the cluster.
+        self.takes_off(work);
+    }
+
+    /// A cluster is under way from now on. A start that was under way when its cluster was deleted is of no more consequence
+    /// than the cluster.
+    fn takes_off(&mut self, work: &Work) {
+        let now = self.now;
+        let cluster = self.clusters.get(&work.cluster);
+        let is_there = cluster.is_some_and(|cluster| cluster.is_there);
         if let Some(upgrade) = self.upgrades.get_mut(&work.uid).filter(|_| is_there) {
             upgrade.flights.insert(work.cluster.clone(), now);
             upgrade.suspended.remove(&work.cluster);
