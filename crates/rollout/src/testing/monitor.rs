@@ -178,6 +178,7 @@ impl Watch {
             // Which of several reasons not to start is given may depend on what starts meanwhile.
             let given = Record {
                 reason: one.record.reason,
+                refused_step: one.record.refused_step,
                 message: Arc::clone(&one.record.message),
                 ..Record::clone(&two.record)
             };
