@@ -81,9 +81,8 @@ impl Admin {
             .and_then(Value::as_str)
             .unwrap_or_default();
         let status = json!({"status": object.get("status")});
-        self.patch(&format!("{collection}/{name}/status"), &status)
-            .await?;
-        Ok(())
+        self.patch_if_there(&format!("{collection}/{name}/status"), &status)
+            .await
     }
 
     /// Changes an object by a merge patch.
@@ -95,6 +94,17 @@ impl Admin {
             .await
     }
 
+    /// Changes an object by a merge patch, unless somebody deletes it at this moment.
+    ///
+    /// # Errors
+    /// The hub refuses it.
+    pub async fn patch_if_there(&self, path: &str, change: &Value) -> Result<()> {
+        match self.patch(path, change).await {
+            Err(error) if is_missing(&error) => Ok(()),
+            done => done.map(drop),
+        }
+    }
+
     /// Deletes an object.
     ///
     /// # Errors
@@ -104,4 +114,8 @@ impl Admin {
             .await?;
         Ok(())
     }
+}
+
+fn is_missing(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref::<kube::Error>(), Some(kube::Error::Api(status)) if status.code == 404)
 }

@@ -52,6 +52,8 @@ faults! {
     Conflict = "409";
     /// 422 for a work.
     Invalid = "422";
+    /// 422 for a report, because of one of its rows, as long as it is in that phase, for up to two minutes.
+    InvalidRow = "422-row";
     /// A watch ends without a word.
     WatchCut = "watch-cut";
     /// A watch delivers nothing more and does not end.

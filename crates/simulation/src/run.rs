@@ -339,8 +339,10 @@ impl Run {
         [UPGRADE, RIVAL].into_iter().find(|name| {
             self.object(name).is_some_and(|object| {
                 let is_complete = object.text().contains("\"state\":\"Complete\"");
+                // Rejected rows are tried again minutes later.
+                let is_settled = !object.text().contains("RecordRefused");
                 let is_blocked = object.text().contains("\"state\":\"Stalled\"");
-                !(is_complete || is_blocked && self.oracle.waits_for_ever(&object.uid))
+                !(is_settled && (is_complete || is_blocked && self.oracle.waits_for_ever(&object.uid)))
             })
         })
     }

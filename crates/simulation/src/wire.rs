@@ -14,7 +14,7 @@ use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hub_sim::Hub;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use crate::actor::{Role, Sender, sent_by};
@@ -288,11 +288,55 @@ impl Wire {
             409
         } else if is_refused || (may_be_invalid && self.strikes(Fault::Invalid, letter)) {
             422
+        } else if let Some(refusal) = self.invalid_row(letter) {
+            network.note(&format!("{} refused because of a row", letter.name));
+            return Ok(Some(refusal));
         } else {
             return Ok(None);
         };
         network.note(&format!("{} refused with {code}", letter.name));
         Ok(Some(refusal(code)))
+    }
+
+    /// Refuses a report that has a row which the hub does not accept at present. Half of the refusals name the row.
+    fn invalid_row(&self, letter: &Letter) -> Option<Response<Body>> {
+        if self.role != Role::Controller || letter.verb != "PATCH" || !letter.is_about_reports() {
+            return None;
+        }
+        let body: Value = serde_json::from_slice(&letter.body).ok()?;
+        let text = |row: &Value, name: &str| row.get(name).and_then(Value::as_str).map(ToOwned::to_owned);
+        let rows: Vec<String> = body
+            .get("rows")?
+            .as_array()?
+            .iter()
+            .map(|row| {
+                format!(
+                    "{} {}",
+                    text(row, "cluster").unwrap_or_default(),
+                    text(row, "phase").unwrap_or_default()
+                )
+            })
+            .collect();
+        let network = &self.network;
+        if !rows.is_empty() && self.strikes(Fault::InvalidRow, letter) {
+            let choice = network.choice("rejected row", &letter.name, letter.count);
+            let row = &rows[usize::try_from(choice.between(0, rows.len() as u64 - 1)).ok()?];
+            let seconds = network
+                .choice("rejected for", &letter.name, letter.count)
+                .between(5, 120);
+            let until = network.ground.clock.elapsed() + Duration::from_secs(seconds);
+            network.last(Fault::InvalidRow, row, until);
+        }
+        let at = rows
+            .iter()
+            .position(|row| network.lasts(Fault::InvalidRow, row))?;
+        let is_named = network.choice("named row", &rows[at], 0).happens(500);
+        let field = if is_named {
+            format!("rows[{at}].reason")
+        } else {
+            "rows".to_owned()
+        };
+        Some(refusal_about(422, Some(&field)))
     }
 
     async fn carry_out(self, letter: Letter, sender: oneshot::Sender<Response<hub_sim::Body>>) {
@@ -432,6 +476,11 @@ fn reset() -> std::io::Error {
 }
 
 fn refusal(code: u16) -> Response<Body> {
+    refusal_about(code, None)
+}
+
+/// A refusal that names a field, if any.
+fn refusal_about(code: u16, field: Option<&str>) -> Response<Body> {
     let reason = match code {
         403 => "Forbidden",
         409 => "Conflict",
@@ -439,10 +488,14 @@ fn refusal(code: u16) -> Response<Body> {
         429 => "TooManyRequests",
         _ => "InternalError",
     };
-    let status = json!({
+    let mut status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code,
         "message": "the simulated hub refuses this request", "reason": reason,
     });
+    if let Some(field) = field {
+        status["details"] =
+            json!({"causes": [{"field": field, "reason": "FieldValueInvalid", "message": "too long"}]});
+    }
     let mut response = Response::new(whole(Bytes::from(status.to_string())));
     *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
     if code == 429 {

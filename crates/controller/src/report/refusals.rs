@@ -4,9 +4,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ahash::AHashMap;
+use api::ReportRow;
 use api::message::join;
+use api::stored::StoredRows;
+use observe::record::to_record;
 use rollout::Record;
 
+use super::row::to_row;
 use super::rows::Rows;
 use super::shard::{Refused, ShardWrite};
 
@@ -37,6 +42,25 @@ impl Rows {
         };
         let first = format!("The hub rejects {cluster}: {refused}");
         Some(join([first.as_str(), &more]))
+    }
+
+    /// Finds in the hub's copy of a shard the records that were sent without a response. Those that are there were
+    /// accepted, so that a rejection does not set their rows back to an earlier record.
+    pub(super) fn accept_doubtful(&mut self, shard: usize, rows: &StoredRows) {
+        let in_doubt = std::mem::take(&mut self.shards[shard].in_doubt);
+        if in_doubt.is_empty() {
+            return;
+        }
+        let readable = rows.rows.iter().filter_map(|held| held.row.as_ref().ok());
+        let held: AHashMap<&str, &ReportRow> = readable.map(|held| (held.cluster.as_str(), held)).collect();
+        for (cluster, sent) in in_doubt {
+            let (Some(row), Some(held)) = (self.by_cluster.get_mut(&cluster), held.get(&*cluster)) else {
+                continue;
+            };
+            if row.shard == shard && to_record(held) == to_record(&to_row(&cluster, row, &sent)) {
+                row.stored = Some(sent);
+            }
+        }
     }
 
     /// True while the record of the cluster is still the one that was rejected.

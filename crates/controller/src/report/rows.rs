@@ -15,7 +15,7 @@ use super::row::Row;
 use super::shard::{Copy, Dropped, Kept, Refusals, ReportShard, ShardWrite, StoredReport};
 
 /// Records by cluster, and their shards.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Rows {
     upgrade: Arc<str>,
     pub(super) by_cluster: BTreeMap<Arc<str>, Row>,
@@ -148,6 +148,7 @@ impl Rows {
         if own {
             entry.closed = false;
             if !deleted {
+                self.accept_doubtful(shard, &report.rows);
                 self.reconsider(shard, &report.rows, now);
             }
             self.disown(shard, now);
@@ -321,6 +322,8 @@ impl Rows {
             entry.changed = None;
             entry.urgent = false;
             if entry.members == 0 && !entry.exists() {
+                // What the hub rejected of it does not matter any more.
+                entry.recover();
                 continue;
             }
             entry.writing = true;
@@ -406,9 +409,10 @@ impl Rows {
         };
         let seen = std::mem::take(&mut entry.seen);
         entry.fail(now);
+        entry.doubt(&due.records);
         if seen.version > entry.copy.version {
-            // Perhaps our own write, whose response was lost, perhaps another one.
-            entry.copy = seen;
+            // Perhaps our own write, whose response was lost, perhaps another one. The next write conflicts with it, and
+            // then it is read.
             self.disown(due.shard, now);
         }
     }
@@ -429,6 +433,7 @@ impl Rows {
         entry.closed = false;
         entry.conflict(now);
         if let Some(report) = report.filter(|_| own) {
+            self.accept_doubtful(due.shard, &report.rows);
             self.reconsider(due.shard, &report.rows, now);
         }
         self.disown(due.shard, now);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use api::report::MAX_ROWS;
 use api::stored::{StoredRow, Unreadable};
 use observe::record::{STAND_IN, is_stand_in};
 use rollout::Record;
@@ -15,10 +16,12 @@ use super::row::{ReportLine, Row, to_row};
 pub(super) const COALESCE: Duration = Duration::from_secs(2);
 /// Shortest and longest wait after a failed write of a shard.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mins(1));
+/// Most records that are remembered as sent without a response.
+const MAX_IN_DOUBT: usize = 4 * MAX_ROWS;
 /// Wait between two writes while the rejected row is being searched for.
 const SEARCH: Duration = Duration::from_millis(250);
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one report")]
 pub(super) struct ReportShard {
     pub(super) members: usize,
@@ -29,6 +32,10 @@ pub(super) struct ReportShard {
     /// Number of consecutive failed writes. `not_before` is the time of the next one.
     pub(super) failures: u32,
     pub(super) not_before: Option<Instant>,
+    /// The last write was rejected because the hub held another copy.
+    pub(super) conflicted: bool,
+    /// Records that were sent without a response, so the hub may hold them.
+    pub(super) in_doubt: Vec<(Arc<str>, Arc<Record>)>,
     /// While the rejected row is being searched for: how many rows may be sent that the hub has not accepted
     /// yet.
     pub(super) max_rows: Option<usize>,
@@ -106,13 +113,27 @@ impl ReportShard {
         self.not_before = Some(now + wait.min(BACKOFF.1));
     }
 
+    /// Records that a write had no response, so that the hub may hold these records. All writes that are repeated
+    /// replace the same copy, so the hub carries out one of them at most.
+    pub(super) fn doubt(&mut self, sent: &[(Arc<str>, Arc<Record>)]) {
+        for (cluster, record) in sent {
+            let mut known = self.in_doubt.iter();
+            if self.in_doubt.len() < MAX_IN_DOUBT
+                && !known.any(|(name, known)| name == cluster && Arc::ptr_eq(known, record))
+            {
+                self.in_doubt.push((Arc::clone(cluster), Arc::clone(record)));
+            }
+        }
+    }
+
     /// Handles that a write was rejected because the hub holds another copy. The shard is written again at
     /// once the first time.
     pub(super) fn conflict(&mut self, now: Instant) {
-        if self.failures > 0 {
+        if self.conflicted {
             self.fail(now);
         } else {
-            self.failures = 1;
+            self.conflicted = true;
+            self.not_before = None;
             self.mark(now, true);
         }
     }
@@ -120,6 +141,8 @@ impl ReportShard {
     /// Handles a successful write.
     pub(super) fn recover(&mut self) {
         self.failures = 0;
+        self.conflicted = false;
+        self.in_doubt.clear();
         self.not_before = None;
         self.refused = None;
     }

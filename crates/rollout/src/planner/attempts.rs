@@ -282,6 +282,12 @@ pub(crate) fn is_under_way(cluster: &Cluster, record: &Record) -> bool {
         .any(|step| work_with_evidence(cluster, record, step).is_some())
 }
 
+/// True when a controller that knew no row would find from the pre-action that the cluster has started.
+pub(crate) fn shows_a_start(cluster: &Cluster, record: &Record) -> bool {
+    let work = cluster.step_work(Step::PreAction).ours();
+    work.is_some_and(|work| is_of(work, record, Step::PreAction))
+}
+
 /// Returns a cluster to the end of its earlier attempt. It was queued again and left the selection before it started.
 /// Its work from that attempt must not be deleted, so the cluster cannot be dropped.
 fn fall_back(

@@ -38,7 +38,9 @@ impl People {
                 json!({"annotations": {ANNOTATION_STARTED_AT: null, ANNOTATION_REVISION: "0123456789abcdef"}})
             }
         };
-        self.admin.patch(&path, &json!({"metadata": metadata})).await?;
+        self.admin
+            .patch_if_there(&path, &json!({"metadata": metadata}))
+            .await?;
         self.tampered.insert(path);
         Ok(())
     }
@@ -56,7 +58,9 @@ impl People {
         let manifests =
             json!([{"resourceMeta": meta, "statusFeedback": {"values": values}, "conditions": []}]);
         let change = json!({"status": {"resourceStatus": {"manifests": manifests}}});
-        self.admin.patch(&format!("{path}/status"), &change).await?;
+        self.admin
+            .patch_if_there(&format!("{path}/status"), &change)
+            .await?;
         self.tampered.insert(path);
         Ok(())
     }

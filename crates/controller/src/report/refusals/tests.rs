@@ -126,6 +126,42 @@ fn a_row_that_the_hub_refuses_holds_up_no_other_and_stays_as_it_was_accepted_las
     }
 }
 
+/// The hub carried out a write whose response was lost. Then it rejects another row without naming it.
+#[test]
+fn what_the_hub_accepted_without_a_response_does_not_go_back_when_it_rejects_a_row() {
+    let now = Instant::now();
+    let mut rows = rows();
+    let mut hub = Hub::new(&["c002"], "Failed", false);
+    commit(&mut rows, &names(3), Phase::Partial, now);
+    let now = hub.settle(&mut rows, now);
+    commit(&mut rows, &names(2), Phase::Complete, now);
+    let lost = rows.due(now + Duration::from_secs(2)).remove(0);
+    let held = json!({
+        "metadata": {"name": "up-report-1", "uid": "u", "resourceVersion": "9"},
+        "rows": json!(lost.rows),
+    });
+    let held: Report = serde_json::from_value(held).unwrap();
+    for is_seen_at_once in [true, false] {
+        let mut rows = rows.clone();
+        if is_seen_at_once {
+            rows.observe(&held, false, true, now);
+        }
+        rows.failed(&lost, now);
+        commit(&mut rows, &names(3)[2..], Phase::Failed, now);
+        let meets = rows.due(now + Duration::from_secs(10)).remove(0);
+        rows.conflicted(&meets, Some(&held), true, now);
+        let search = rows.due(now).remove(0);
+        rows.refused(&search, &[], true, "rows[17].revision: Too long", now);
+        let again = rows.due(now + Duration::from_secs(10)).remove(0);
+        let phases: Vec<Phase> = again
+            .rows
+            .iter()
+            .filter_map(|line| Some(line.made()?.phase))
+            .collect();
+        assert_eq!(phases, [Phase::Complete, Phase::Complete, Phase::Partial]);
+    }
+}
+
 #[test]
 fn a_row_that_was_never_accepted_is_left_out_while_it_is_refused_and_tried_again_later() {
     let start = Instant::now();
@@ -207,4 +243,23 @@ fn a_shard_whose_stored_rows_are_refused_keeps_them_and_the_other_clusters_go_on
         assert!(hub.writes < 10, "{}", hub.writes);
         assert!(rows.refusal().is_some());
     }
+}
+
+/// The clusters of a report that the hub rejects have moved to another one, and somebody deletes the rejected one.
+#[test]
+fn a_rejected_report_that_is_deleted_is_forgotten() {
+    let now = Instant::now();
+    let mut rows = rows();
+    let mut hub = Hub::new(&[], "", false);
+    commit(&mut rows, &names(3), Phase::Partial, now);
+    let now = hub.settle(&mut rows, now);
+    commit(&mut rows, &names(3)[..1], Phase::Complete, now);
+    let due = rows.due(now + Duration::from_secs(2)).remove(0);
+    rows.refused(&due, &[1], true, "rows[1].reason: Too long", now);
+    assert!(rows.refusal().is_some());
+    let now = hub.settle(&mut rows, now);
+    let gone = json!({"metadata": {"name": "up-report-1", "uid": "u", "resourceVersion": "99"}, "rows": []});
+    rows.observe(&serde_json::from_value(gone).unwrap(), true, true, now);
+    hub.settle(&mut rows, now);
+    assert_eq!(rows.refusal(), None);
 }

@@ -557,12 +557,15 @@ fn a_write_that_meets_another_copy_is_sent_again_for_that_one() {
 }
 
 #[test]
-fn a_failed_write_whose_effect_was_seen_is_repeated_for_the_copy_that_was_seen() {
+fn a_failed_write_whose_effect_was_seen_is_repeated_for_the_copy_that_it_meets() {
     let now = Instant::now();
     let (mut rows, due) = changing(now);
-    rows.observe(&report("up-report-1", 11, &json!(due.rows)), false, true, now);
+    let held = report("up-report-1", 11, &json!(due.rows));
+    rows.observe(&held, false, true, now);
     rows.failed(&due, now);
     let again = rows.due(now + seconds(10)).remove(0);
+    rows.conflicted(&again, Some(&held), true, now);
+    let again = rows.due(now).remove(0);
     assert_eq!(again.replaces.as_ref().map(|stored| stored.version), Some(11));
 }
 
