@@ -85,15 +85,20 @@ impl Given {
     }
 }
 
+/// A cluster of a plan, whose row need not be written at once.
+pub(crate) fn state(name: &str, record: impl Into<Record>) -> ClusterState {
+    ClusterState {
+        name: Arc::from(name),
+        record: Arc::new(record.into()),
+        urgent: false,
+        starting: false,
+    }
+}
+
 /// Adds the record of a cluster to an entry.
 pub(crate) fn note(entry: &mut UpgradeEntry, cluster: &str, record: impl Into<Record>) {
     let plan = Plan {
-        clusters: vec![ClusterState {
-            name: Arc::from(cluster),
-            record: Arc::new(record.into()),
-            urgent: false,
-            starting: false,
-        }],
+        clusters: vec![state(cluster, record)],
         ..Plan::default()
     };
     let policy = rollout::testing::policy().build();

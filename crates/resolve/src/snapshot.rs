@@ -147,9 +147,14 @@ impl Snapshot {
             .collect();
         let known = upgrades
             .into_iter()
-            .filter_map(|object| KnownUpgrade::new(object, &reports, &uids, (&mut index, now), &settings));
+            .filter_map(|object| KnownUpgrade::new(object, &reports, &uids, &index, &settings));
+        let upgrades: BTreeMap<Uid, KnownUpgrade> =
+            known.map(|upgrade| (Arc::clone(&upgrade.uid), upgrade)).collect();
+        for report in upgrades.values().flat_map(|upgrade| upgrade.own(&reports)) {
+            index.note_rows(report, now);
+        }
         Snapshot {
-            upgrades: known.map(|upgrade| (Arc::clone(&upgrade.uid), upgrade)).collect(),
+            upgrades,
             index,
             settings,
             now,
@@ -266,7 +271,7 @@ impl KnownUpgrade {
         object: Upgrade,
         reports: &[Report],
         uids: &AHashSet<String>,
-        (index, now): (&mut Index, DateTime<Utc>),
+        index: &Index,
         settings: &ControllerSettings,
     ) -> Option<KnownUpgrade> {
         let meta = &object.metadata;
@@ -275,9 +280,6 @@ impl KnownUpgrade {
         let uid: Uid = Arc::from(meta.uid.as_deref()?);
         let own = |report: &&Report| relation_of(report, &namespace, &name, &uid) == ReportRelation::Own;
         let rows = HubRows::read(&name, reports.iter().filter(own));
-        for report in reports.iter().filter(own) {
-            index.note_rows(report, now);
-        }
         let spec = resolve_spec(&object, &WorkFlags::default(), settings.operators_grace);
         let mut selected = Selected::default();
         if let Ok(spec) = &spec {
@@ -307,6 +309,14 @@ impl KnownUpgrade {
             selected,
             rows,
         })
+    }
+
+    /// The reports that belong to the upgrade.
+    fn own<'r>(&self, reports: &'r [Report]) -> impl Iterator<Item = &'r Report> {
+        let relation = |report| relation_of(report, &self.namespace, &self.name, &self.uid);
+        reports
+            .iter()
+            .filter(move |report| relation(report) == ReportRelation::Own)
     }
 
     fn is_deleting(&self) -> bool {

@@ -23,14 +23,20 @@ pub fn describe(kind: &Kind, change: &Change) -> String {
     }
 }
 
-fn cluster(cluster: &Value) -> String {
+/// The OpenShift version that a ManagedCluster claims; empty if it claims none.
+#[must_use]
+pub fn claimed_version(cluster: &Value) -> &str {
     let claims = cluster.pointer("/status/clusterClaims").and_then(Value::as_array);
     let mut claims = claims.into_iter().flatten();
-    let version = claims.find(|claim| text(claim, "/name") == CLAIM_VERSION);
+    let claim = claims.find(|claim| text(claim, "/name") == CLAIM_VERSION);
+    claim.map_or("", |claim| text(claim, "/value"))
+}
+
+fn cluster(cluster: &Value) -> String {
     format!(
         "name={} version={}",
         text(cluster, "/metadata/labels/name"),
-        version.map_or("", |claim| text(claim, "/value"))
+        claimed_version(cluster)
     )
 }
 

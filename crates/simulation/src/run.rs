@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use api::conditions::reason::RECORD_REFUSED;
 use api::names::LABEL_MCU_UID;
 use hub_sim::{Hub, Object};
 use kube::Client;
@@ -122,9 +123,9 @@ struct Run {
     machines: Machines,
     /// When faults ended.
     repaired: Duration,
-    /// How many updates had ended when it was last decided to tell claims.
+    /// How many updates had ended when the change of claims was last planned.
     claimed: u64,
-    /// When claims are to be told next.
+    /// When the claims of clusters are to follow next.
     claim_at: Option<Duration>,
 }
 
@@ -340,7 +341,7 @@ impl Run {
             self.object(name).is_some_and(|object| {
                 let is_complete = object.text().contains("\"state\":\"Complete\"");
                 // Rejected rows are tried again minutes later.
-                let is_settled = !object.text().contains("RecordRefused");
+                let is_settled = !object.text().contains(RECORD_REFUSED);
                 let is_blocked = object.text().contains("\"state\":\"Stalled\"");
                 !(is_settled && (is_complete || is_blocked && self.oracle.waits_for_ever(&object.uid)))
             })

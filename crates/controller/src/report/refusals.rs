@@ -46,7 +46,7 @@ impl Rows {
 
     /// Finds in the hub's copy of a shard the records that were sent without a response. Those that are there were
     /// accepted, so that a rejection does not set their rows back to an earlier record.
-    pub(super) fn accept_doubtful(&mut self, shard: usize, rows: &StoredRows) {
+    pub(super) fn confirm_in_doubt(&mut self, shard: usize, rows: &StoredRows) {
         let in_doubt = std::mem::take(&mut self.shards[shard].in_doubt);
         if in_doubt.is_empty() {
             return;

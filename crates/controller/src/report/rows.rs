@@ -148,7 +148,7 @@ impl Rows {
         if own {
             entry.closed = false;
             if !deleted {
-                self.accept_doubtful(shard, &report.rows);
+                self.confirm_in_doubt(shard, &report.rows);
                 self.reconsider(shard, &report.rows, now);
             }
             self.disown(shard, now);
@@ -409,7 +409,7 @@ impl Rows {
         };
         let seen = std::mem::take(&mut entry.seen);
         entry.fail(now);
-        entry.doubt(&due.records);
+        entry.note_in_doubt(&due.records);
         if seen.version > entry.copy.version {
             // Perhaps our own write, whose response was lost, perhaps another one. The next write conflicts with it, and
             // then it is read.
@@ -433,7 +433,7 @@ impl Rows {
         entry.closed = false;
         entry.conflict(now);
         if let Some(report) = report.filter(|_| own) {
-            self.accept_doubtful(due.shard, &report.rows);
+            self.confirm_in_doubt(due.shard, &report.rows);
             self.reconsider(due.shard, &report.rows, now);
         }
         self.disown(due.shard, now);

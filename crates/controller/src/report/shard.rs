@@ -115,7 +115,7 @@ impl ReportShard {
 
     /// Records that a write had no response, so that the hub may hold these records. All writes that are repeated
     /// replace the same copy, so the hub carries out one of them at most.
-    pub(super) fn doubt(&mut self, sent: &[(Arc<str>, Arc<Record>)]) {
+    pub(super) fn note_in_doubt(&mut self, sent: &[(Arc<str>, Arc<Record>)]) {
         for (cluster, record) in sent {
             let mut known = self.in_doubt.iter();
             if self.in_doubt.len() < MAX_IN_DOUBT

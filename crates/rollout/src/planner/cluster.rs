@@ -117,7 +117,7 @@ fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
     };
     let queued = matches!(record.phase, Phase::Pending | Phase::Blocked);
     match cluster.written.as_deref() {
-        // Nothing but works tells a restarted controller of this cluster. Those of later steps prove that it is under way.
+        // A restarted controller would find no row, and by its pre-action the cluster in flight.
         None => gave_slot_back || (queued && attempts::shows_a_start(cluster, record)),
         Some(written) if written.attempt == record.attempt => {
             (gave_slot_back && written.phase != record.phase) || (queued && written.phase.holds_slot())

@@ -47,7 +47,7 @@ pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
     for (index, (cluster, state)) in evaluation.into_iter().enumerate() {
         if state.dropped {
             if slots::holds(cluster, &state) {
-                // By then it is known whether its slot is released.
+                // Only when this plan is adopted is it known whether the hub has a row to be removed first.
                 plan.wake_at = earliest(plan.wake_at, Some(now + TimeDelta::seconds(1)));
             }
             if cluster.record.is_some() || cluster.written.is_some() {

@@ -140,7 +140,7 @@ impl Watch {
     /// A second plan without any event in between must ask for nothing and change nothing.
     fn watch_idempotence(&mut self, now: DateTime<Utc>, policy: &Policy, fleet: &Fleet, first: &Plan) {
         let mut fleet = fleet.clone();
-        let (dropped, kept) = fleet
+        let (dropped, kept): (Vec<Cluster>, Vec<Cluster>) = fleet
             .clusters
             .into_iter()
             .partition(|cluster| first.dropped.contains(&cluster.name));
@@ -149,7 +149,6 @@ impl Watch {
             let holds = rows.into_iter().flatten().any(|row| row.phase.holds_slot());
             holds && cluster.written.is_some()
         };
-        let dropped: Vec<Cluster> = dropped;
         fleet.clusters = kept;
         fleet.unreleased += dropped.into_iter().filter(held).count();
         for cluster in &mut fleet.clusters {

@@ -151,11 +151,31 @@ fn a_cluster_whose_pre_action_has_run_frees_its_slot_only_when_its_blocker_is_wr
         assert_eq!(stand(&plan, "dev2").1, Reason::WaitingForSlot);
         assert!(plan.clusters[0].urgent);
     }
-    let blocked = record(Phase::Blocked).reason(Reason::WorkRefused);
-    let written = refused()
-        .record(blocked.succeeded(Stage::PreAction, 0))
-        .cluster("dev2");
+    let blocked = || {
+        let blocked = record(Phase::Blocked).reason(Reason::WorkRefused);
+        blocked.succeeded(Stage::PreAction, 0)
+    };
+    let unwritten = refused().draft(blocked()).cluster("dev2");
+    assert_eq!(writes(&planned(11, asked(), unwritten)), NOTHING);
+    let written = refused().record(blocked()).cluster("dev2");
     assert_eq!(writes(&planned(11, asked(), written)), ["create dev2/PreAction"]);
+}
+
+/// A controller that restarts before the row is written finds the pre-action alone, so that the cluster holds a slot.
+#[test]
+fn a_cluster_that_waits_after_its_pre_action_frees_its_slot_only_when_that_is_written() {
+    let waiting = || {
+        fleet()
+            .cluster("dev1")
+            .unavailable()
+            .work(Step::PreAction, work(0).succeeded())
+    };
+    let asked = || policy().pre_action().max_concurrency(1);
+    let ended = || record(Phase::Pending).succeeded(Stage::PreAction, 0);
+    let unwritten = waiting().draft(ended()).cluster("dev2");
+    assert_eq!(writes(&planned(10, asked(), unwritten)), NOTHING);
+    let written = waiting().record(ended()).cluster("dev2");
+    assert_eq!(writes(&planned(10, asked(), written)), ["create dev2/PreAction"]);
 }
 
 /// A restarted controller, for which the refusal is only in the record.
@@ -274,28 +294,4 @@ fn creations_that_stay_forbidden_are_told_as_stalled_and_keep_their_phase() {
         let plan = planned(10, policy(), fleet.busy(Busy::Starting));
         assert_eq!(plan.outlook.moving, moving, "nor while it is tried again");
     }
-}
-
-/// Somebody has deleted the report. A controller that restarts now finds the pre-action, so that the cluster holds a slot.
-#[test]
-fn a_cluster_that_is_blocked_after_its_pre_action_frees_its_slot_only_when_that_is_written() {
-    let refused = || {
-        fleet()
-            .cluster("dev1")
-            .work(Step::PreAction, work(0).succeeded())
-            .refused(Step::Platform, 100)
-    };
-    let asked = || policy().pre_action().max_concurrency(1);
-    let ended = record(Phase::PreAction).succeeded(Stage::PreAction, 0);
-    let plan = planned(10, asked(), refused().draft(ended).cluster("dev2"));
-    assert_eq!(stand(&plan, "dev1"), (Phase::Blocked, Reason::WorkRefused));
-    assert_eq!(stand(&plan, "dev2").1, Reason::WaitingForSlot);
-    let blocked = || {
-        let blocked = record(Phase::Blocked).reason(Reason::WorkRefused);
-        blocked.succeeded(Stage::PreAction, 0)
-    };
-    let unwritten = refused().draft(blocked()).cluster("dev2");
-    assert_eq!(writes(&planned(11, asked(), unwritten)), NOTHING);
-    let written = refused().record(blocked()).cluster("dev2");
-    assert_eq!(writes(&planned(11, asked(), written)), ["create dev2/PreAction"]);
 }

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use api::names::{
-    ANNOTATION_RESUME_RESTORED, ANNOTATION_RETRY_FAILED, ANNOTATION_UPGRADE_UID, CLAIM_VERSION,
-    LABEL_PLACEMENT,
+    ANNOTATION_RESUME_RESTORED, ANNOTATION_RETRY_FAILED, ANNOTATION_UPGRADE_UID, LABEL_PLACEMENT,
 };
 use hub_sim::{Change, ChangeKind, Object};
 use serde_json::Value;
 
 use super::facts::{Facts, Generation, Upgrade, Version, label, text, version};
 use super::rule::Rule;
+use crate::describe::claimed_version;
 
 /// Conditions that are always there.
 const CONDITIONS: [&str; 8] = api::conditions::TYPES;
@@ -81,12 +81,7 @@ fn note<'a>(value: &'a Value, name: &str) -> &'a str {
 
 /// The version that a ManagedCluster claims.
 fn claimed(object: &Object) -> Option<Version> {
-    let value = object.value();
-    let claims = value.pointer("/status/clusterClaims").and_then(Value::as_array)?;
-    let claim = claims
-        .iter()
-        .find(|claim| text(claim, "/name") == CLAIM_VERSION)?;
-    version(text(claim, "/value"))
+    version(claimed_version(&object.value()))
 }
 
 /// Whether one of the actions names a manifest twice.

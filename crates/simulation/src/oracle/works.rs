@@ -340,12 +340,11 @@ impl Facts {
                 )
             });
         }
-        self.takes_off(work);
+        self.note_under_way(work);
     }
 
-    /// A cluster is under way from now on. A start that was under way when its cluster was deleted is of no more consequence
-    /// than the cluster.
-    fn takes_off(&mut self, work: &Work) {
+    /// A cluster is under way from now on. A start whose cluster was deleted before it arrived does not count.
+    fn note_under_way(&mut self, work: &Work) {
         let now = self.now;
         let cluster = self.clusters.get(&work.cluster);
         let is_there = cluster.is_some_and(|cluster| cluster.is_there);

@@ -1,18 +1,13 @@
 use std::time::{Duration, Instant};
 
 use rollout::testing::{policy, record};
-use rollout::{ClusterState, Phase, Plan};
+use rollout::{Phase, Plan};
 
 use super::*;
-use crate::fixture::stored;
+use crate::fixture::{state, stored};
 
 fn commit(rows: &mut Rows, clusters: &[(&str, Phase)], dropped: &[&str], now: Instant) {
-    let clusters = clusters.iter().map(|(name, phase)| ClusterState {
-        name: Arc::from(*name),
-        record: Arc::new(record(*phase).into()),
-        urgent: false,
-        starting: false,
-    });
+    let clusters = clusters.iter().map(|(name, phase)| state(name, record(*phase)));
     let plan = Plan {
         clusters: clusters.collect(),
         dropped: dropped.iter().map(|name| Arc::from(*name)).collect(),

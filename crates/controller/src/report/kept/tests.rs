@@ -7,7 +7,7 @@ use rollout::{ClusterState, Phase, Plan, Reason, Record};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::stored;
+use crate::fixture::{state, stored};
 
 /// A report as a later release may write it: with a new phase, step, outcome and reason, and with new fields.
 const FUTURE: &str = include_str!("testdata/report-of-a-future-release.json");
@@ -46,10 +46,8 @@ fn written(rows: &mut Rows) -> Vec<String> {
 fn commit(rows: &mut Rows, name: &str, phase: Phase) {
     let plan = Plan {
         clusters: vec![ClusterState {
-            name: Arc::from(name),
-            record: Arc::new(record(phase).into()),
             urgent: true,
-            starting: false,
+            ..state(name, record(phase))
         }],
         ..Plan::default()
     };

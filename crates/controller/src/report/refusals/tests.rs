@@ -2,23 +2,18 @@ use std::collections::BTreeSet;
 
 use api::views::Report;
 use rollout::testing::{policy, record};
-use rollout::{ClusterState, Phase, Plan};
+use rollout::{Phase, Plan};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::stored;
+use crate::fixture::{state, stored};
 
 fn rows() -> Rows {
     Rows::new(&Arc::from("up"))
 }
 
 fn commit(rows: &mut Rows, names: &[String], phase: Phase, now: Instant) {
-    let clusters = names.iter().map(|name| ClusterState {
-        name: Arc::from(name.as_str()),
-        record: Arc::new(record(phase).into()),
-        urgent: false,
-        starting: false,
-    });
+    let clusters = names.iter().map(|name| state(name, record(phase)));
     let plan = Plan {
         clusters: clusters.collect(),
         ..Plan::default()

@@ -8,19 +8,10 @@ use rollout::Phase;
 
 use super::super::shard::COALESCE;
 use super::*;
-use crate::fixture::stored;
+use crate::fixture::{state, stored};
 
 fn rows() -> Rows {
     Rows::new(&Arc::from("up"))
-}
-
-fn state(name: &str, record: impl Into<Record>) -> ClusterState {
-    ClusterState {
-        name: Arc::from(name),
-        record: Arc::new(record.into()),
-        urgent: false,
-        starting: false,
-    }
 }
 
 fn plan(clusters: Vec<ClusterState>) -> Plan {
