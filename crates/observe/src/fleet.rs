@@ -45,7 +45,7 @@ pub fn observe<'a, R: ClusterRow + 'a>(
         entry,
         others,
         index,
-        rivals: rivals(entry, others),
+        rivals: rivals(entry, others, index),
         platform: entry.in_force.is_some_and(|spec| spec.cluster_version.is_some()),
         allow_hub,
         now,
@@ -231,7 +231,7 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             if owner.as_ref().is_some_and(|owner| view.owner != *owner.key) {
                 return self.not_of_its_upgrade(view.work.terminating);
             }
-            let hold = hold_of(self.entry, owner.as_ref(), name);
+            let hold = hold_of(self.entry, owner.as_ref(), name, self.index);
             let stronger = rival
                 .as_ref()
                 .is_none_or(|known| known.hold == RivalHold::Yielding);

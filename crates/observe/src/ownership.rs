@@ -1,13 +1,15 @@
 //! Which other upgrade holds a cluster (`docs/design/rules.md#one-upgrade-per-cluster`,
 //! `docs/design/rules.md#giving-way`).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ahash::AHashMap;
 use api::names::Step;
 use chrono::{DateTime, Utc};
-use rollout::{Phase, Reason, Rival, RivalHold, Stage};
+use rollout::{Phase, Reason, Record, Rival, RivalHold, Stage};
 
+use crate::index::Index;
 use crate::input::{ClusterRow, OtherUpgrades, UpgradeInput};
 
 /// The upgrades that hold clusters, by cluster, with their places in the order among upgrades.
@@ -18,6 +20,7 @@ pub(crate) type Rivals<'a> = AHashMap<Arc<str>, ((DateTime<Utc>, &'a str), Rival
 pub(crate) fn rivals<'a, R: ClusterRow + 'a>(
     entry: &UpgradeInput<'_, R>,
     others: &impl OtherUpgrades<'a, R>,
+    index: &Index,
 ) -> Rivals<'a> {
     let mut found = Rivals::new();
     for other in others.all() {
@@ -34,13 +37,11 @@ pub(crate) fn rivals<'a, R: ClusterRow + 'a>(
         for cluster in in_flight(other).filter(|cluster| concerns(entry, cluster)) {
             note(cluster, at_work(other, cluster));
         }
-        if other.order() > entry.order() || other.is_deleting || !other.is_valid {
+        if other.is_deleting || !other.is_valid {
             continue;
         }
-        let selected = other.selected.clusters.keys();
-        for cluster in selected.filter(|cluster| entry.selected.clusters.contains_key(*cluster)) {
-            // This upgrade finishes what it has started on the cluster, and the older upgrade waits for that.
-            if has_upgraded(entry, cluster) {
+        for cluster in waiting(entry, other) {
+            if precedes(entry, other, cluster, index) {
                 continue;
             }
             let record = other.record(cluster);
@@ -78,11 +79,53 @@ fn in_flight<'a, R: ClusterRow>(other: &UpgradeInput<'a, R>) -> impl Iterator<It
     )
 }
 
+/// Clusters of `entry` on which another upgrade may go first although it is not at work there. A newer one does so only
+/// where it has upgraded the platform; that its platform work is there is seen by the work.
+fn waiting<'a, R: ClusterRow>(
+    entry: &UpgradeInput<'_, R>,
+    other: &UpgradeInput<'a, R>,
+) -> impl Iterator<Item = &'a Arc<str>> {
+    let older = other.order() < entry.order();
+    let selected = older.then_some(&other.selected.clusters);
+    let rows = (!older).then_some(other.rows);
+    let upgraded = rows
+        .into_iter()
+        .flatten()
+        .filter(|(_, row)| has_upgraded(row.record()))
+        .map(|(cluster, _)| cluster);
+    let selected = selected.into_iter().flat_map(BTreeMap::keys);
+    let known = &entry.selected.clusters;
+    selected
+        .chain(upgraded)
+        .filter(|cluster| known.contains_key(*cluster))
+}
+
+/// Which of two upgrades goes first on a cluster where neither is at work: the one that has upgraded its platform, or
+/// whose platform work is there, and otherwise the older one.
+fn precedes<R: ClusterRow>(
+    entry: &UpgradeInput<'_, R>,
+    other: &UpgradeInput<'_, R>,
+    cluster: &str,
+    index: &Index,
+) -> bool {
+    let platform = index
+        .works(cluster)
+        .and_then(|works| works[Step::Platform.index()].as_ref())
+        .filter(|view| !view.work.vanished);
+    let has_begun = |upgrade: &UpgradeInput<'_, R>| {
+        upgrade.record(cluster).is_some_and(|record| has_upgraded(record))
+            || platform.is_some_and(|view| view.upgrade == *upgrade.uid && view.owner == *upgrade.key)
+    };
+    match (has_begun(entry), has_begun(other)) {
+        (true, false) => true,
+        (false, true) => false,
+        _ => entry.order() < other.order(),
+    }
+}
+
 /// True when the platform of a cluster was upgraded and the cluster is not complete yet.
-fn has_upgraded<R: ClusterRow>(entry: &UpgradeInput<'_, R>, cluster: &str) -> bool {
-    entry.record(cluster).is_some_and(|record| {
-        matches!(record.phase, Phase::Pending | Phase::Blocked) && record.succeeded(Stage::Platform)
-    })
+fn has_upgraded(record: &Record) -> bool {
+    matches!(record.phase, Phase::Pending | Phase::Blocked) && record.succeeded(Stage::Platform)
 }
 
 fn concerns<R: ClusterRow>(entry: &UpgradeInput<'_, R>, cluster: &str) -> bool {
@@ -126,6 +169,7 @@ pub(crate) fn hold_of<R: ClusterRow>(
     entry: &UpgradeInput<'_, R>,
     owner: Option<&UpgradeInput<'_, R>>,
     cluster: &Arc<str>,
+    index: &Index,
 ) -> RivalHold {
     let Some(owner) = owner else {
         return RivalHold::Yielding;
@@ -143,6 +187,8 @@ pub(crate) fn hold_of<R: ClusterRow>(
         Phase::Failed if older && recorded => RivalHold::Yielding,
         Phase::Failed if !older => RivalHold::Stuck,
         phase if waits_for_a_human(phase, record.reason) => RivalHold::Stuck,
+        // Works of an earlier attempt.
+        Phase::Pending | Phase::Blocked if precedes(entry, owner, cluster, index) => RivalHold::Yielding,
         _ => at_work(owner, cluster),
     }
 }

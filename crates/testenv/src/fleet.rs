@@ -428,7 +428,8 @@ fn params() -> PatchParams {
     }
 }
 
-pub(crate) fn managed_clusters(client: &Client) -> Api<DynamicObject> {
+/// All ManagedClusters.
+pub fn managed_clusters(client: &Client) -> Api<DynamicObject> {
     Api::all_with(client.clone(), &resource(GROUP, "v1", "ManagedCluster"))
 }
 

@@ -1,19 +1,17 @@
 //! Simulates the registration agent of a cluster: heartbeat, health and claims, as the agents' user on the hub.
 //!
 //! It writes what OCM's registration agent writes after its cluster has joined, with the rights that OCM gives the agents'
-//! group. The real registration controller decides the rest: the taints, and the Unknown of a cluster whose lease has expired.
+//! group. The claims are those that a hub's add-on makes on an OpenShift cluster: its ID, and the version it last completed. The real registration controller decides the rest: the taints, and the Unknown of a cluster whose lease has expired.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::{Client, Config};
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::fleet;
@@ -29,7 +27,6 @@ const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 /// A running agent; it stops when this is dropped.
 #[derive(Debug)]
 pub struct RegistrationAgent {
-    claims: watch::Sender<BTreeMap<String, String>>,
     task: JoinHandle<()>,
 }
 
@@ -50,30 +47,21 @@ impl RegistrationAgent {
         config.connect_timeout = Some(HEALTH_TIMEOUT);
         config.read_timeout = Some(HEALTH_TIMEOUT);
         let spoke = Client::try_from(config)?;
-        let (claims, wanted) = watch::channel(BTreeMap::new());
         let cluster = cluster.to_owned();
         let task = tokio::spawn(async move {
             loop {
-                let claims = wanted.borrow().clone();
-                if let Err(error) = beat(&cluster, &hub, &spoke, &claims).await {
+                if let Err(error) = beat(&cluster, &hub, &spoke).await {
                     // The hub may be unreachable, or may not have bound the role yet. The next heartbeat tries again.
                     tracing::debug!(cluster, "heartbeat: {error:#}");
                 }
                 tokio::time::sleep(PERIOD).await;
             }
         });
-        Ok(Self { claims, task })
-    }
-
-    /// Adds claims to those in the cluster's status.
-    pub fn claim(&self, name: &str, value: &str) {
-        self.claims.send_modify(|claims| {
-            claims.insert(name.to_owned(), value.to_owned());
-        });
+        Ok(Self { task })
     }
 }
 
-async fn beat(cluster: &str, hub: &Client, spoke: &Client, claims: &BTreeMap<String, String>) -> Result<()> {
+async fn beat(cluster: &str, hub: &Client, spoke: &Client) -> Result<()> {
     let request = http::Request::get("/livez").body(Vec::new())?;
     let alive = tokio::time::timeout(HEALTH_TIMEOUT, spoke.request_text(request)).await;
     let status = if matches!(alive, Ok(Ok(_))) {
@@ -86,12 +74,38 @@ async fn beat(cluster: &str, hub: &Client, spoke: &Client, claims: &BTreeMap<Str
     if !has(&known["conditions"], "type", fleet::AVAILABLE, "status", status) {
         fleet::set_available(hub, cluster, status).await?;
     }
-    for (name, value) in claims {
-        if !has(&known["clusterClaims"], "name", name, "value", value) {
-            fleet::set_claims(hub, cluster, &[(name, Some(value))]).await?;
+    for (name, value) in claims(spoke).await? {
+        if !has(&known["clusterClaims"], "name", name, "value", &value) {
+            fleet::set_claims(hub, cluster, &[(name, Some(&value))]).await?;
         }
     }
     Ok(())
+}
+
+/// What the cluster claims. Without a ClusterVersion the claims stay as they are.
+async fn claims(spoke: &Client) -> Result<Vec<(&'static str, String)>> {
+    let versions: Api<DynamicObject> = Api::all_with(spoke.clone(), &cluster_versions());
+    let read = tokio::time::timeout(HEALTH_TIMEOUT, versions.get_opt("version")).await;
+    let Ok(Ok(Some(version))) = read else {
+        return Ok(Vec::new());
+    };
+    let id = version.data["spec"]["clusterID"].as_str();
+    let history = version.data["status"]["history"].as_array();
+    let completed = history
+        .into_iter()
+        .flatten()
+        .find(|entry| entry["state"] == "Completed")
+        .and_then(|entry| entry["version"].as_str());
+    let claims = [(fleet::CLUSTER_ID_CLAIM, id), (fleet::VERSION_CLAIM, completed)];
+    Ok(claims
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?.to_owned())))
+        .collect())
+}
+
+fn cluster_versions() -> ApiResource {
+    let kind = GroupVersionKind::gvk("config.openshift.io", "v1", "ClusterVersion");
+    ApiResource::from_gvk(&kind)
 }
 
 /// Whether a list has an item with this key and this value.

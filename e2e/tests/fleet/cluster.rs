@@ -67,6 +67,8 @@ pub struct Cluster {
 struct State {
     registration: Option<RegistrationAgent>,
     platform: Option<Process>,
+    /// Number of times it was installed.
+    installed: usize,
     /// The agent checks its objects less often than usual.
     slow_agent: bool,
     /// The agent's role that was taken away.
@@ -204,12 +206,11 @@ impl Cluster {
         .await
     }
 
-    /// Installs the platform anew with this setup, and waits until it knows its updates. The cluster id is the one that
-    /// the hub knows.
+    /// Installs the platform anew with this setup, and waits until it knows its updates and the hub knows its new ID.
     pub async fn install(&self, upstream: &str, setup: &Value) -> Result<()> {
         self.uninstall().await?;
-        let mut all =
-            json!({"clusterId": fleet::cluster_id(self.name()), "upstream": upstream, "jitter": 0.0});
+        let id = self.new_id();
+        let mut all = json!({"clusterId": id, "upstream": upstream, "jitter": 0.0});
         e2e::sample::merge(&mut all, setup);
         let dir = self.spoke.dir();
         let file = dir.join("platform.yaml");
@@ -230,7 +231,24 @@ impl Cluster {
             !condition(version, "RetrievedUpdates").is_empty()
         })
         .await?;
-        Ok(())
+        let hub = self.spoke.hub_identity().client().await?;
+        wait_until(
+            &format!("the hub knows {} by {id}", self.name()),
+            WAIT_TIMEOUT,
+            || async {
+                let cluster = fleet::managed_clusters(&hub).get(self.name()).await?;
+                let claims = cluster.data["status"]["clusterClaims"].as_array();
+                Ok(claims.is_some_and(|claims| claims.iter().any(|claim| claim["value"] == id)))
+            },
+        )
+        .await
+    }
+
+    /// The ID of the next installation.
+    fn new_id(&self) -> String {
+        let mut state = self.state();
+        state.installed += 1;
+        fleet::cluster_id(&format!("{}-{}", self.name(), state.installed))
     }
 
     /// Ends the platform and takes its objects and everything of earlier upgrades away.

@@ -9,7 +9,9 @@ use api::names::{
     LABEL_NAME, LABEL_OPENSHIFT_VERSION, LABEL_VENDOR, LOCAL_CLUSTER,
 };
 use api::text::visible;
+use api::time::to_chrono;
 use api::views::{ManagedCluster, condition};
+use chrono::{DateTime, Utc};
 
 use super::intern::Pool;
 
@@ -24,6 +26,8 @@ pub struct ClusterView {
     pub name: Arc<str>,
     /// Labels, sorted by key.
     pub labels: Box<[(Arc<str>, Arc<str>)]>,
+    /// When the object was created, by the hub's clock.
+    pub created: Option<DateTime<Utc>>,
     /// The object is being deleted.
     pub terminating: bool,
     /// The hub accepts the cluster.
@@ -100,6 +104,7 @@ impl ClusterView {
         let unreadable = cluster.spec.error().or_else(|| cluster.status.error());
         Some(ClusterView {
             name: pool.share(name),
+            created: cluster.metadata.creation_timestamp.as_ref().and_then(to_chrono),
             terminating: cluster.metadata.deletion_timestamp.is_some(),
             // If the field is unreadable, the cluster counts as accepted: it stays selected and is blocked
             // with a cause.

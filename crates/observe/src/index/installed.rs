@@ -9,10 +9,15 @@ use chrono::{DateTime, TimeDelta, Utc};
 use rollout::is_newer;
 
 use super::Index;
+use super::cluster::ClusterView;
 
 /// How old the success in a row may be. A claim follows within minutes; if it still shows the old version after this
 /// time, somebody has taken the cluster back.
 const MAX_CLAIM_DELAY: TimeDelta = TimeDelta::days(1);
+
+/// How much the clocks of hub and controller may differ. A cluster that was registered later than this after a success
+/// is another one.
+const MAX_CLOCK_ERROR: TimeDelta = TimeDelta::hours(1);
 
 /// A version that a cluster was known to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +25,13 @@ pub(super) struct InstalledVersion {
     version: Arc<str>,
     /// The claim at that time; `None` if the cluster was not known yet.
     claimed: Option<Arc<str>>,
+    /// ID of the cluster at that time, if known.
+    id: Option<Arc<str>>,
     /// When the cluster was known to run it.
     at: DateTime<Utc>,
+    /// The claim has followed since, or shows something else, or the cluster was installed anew: the entry says no
+    /// more than that earlier rows prove nothing.
+    over: bool,
 }
 
 impl InstalledVersion {
@@ -29,6 +39,20 @@ impl InstalledVersion {
     fn outdates(&self, claim: &Arc<str>) -> bool {
         let unchanged = self.claimed.as_ref().is_none_or(|claimed| claimed == claim);
         claim.is_empty() || (unchanged && is_newer(&self.version, claim))
+    }
+
+    /// Compares the version with what the cluster's ManagedCluster shows now.
+    fn compare(&mut self, cluster: &ClusterView) {
+        let id = cluster.id.as_ref().map(|id| &id.text);
+        self.claimed.get_or_insert_with(|| Arc::clone(&cluster.version));
+        if self.id.is_none() {
+            self.id = id.cloned();
+        }
+        let another = id.is_some() && self.id.as_ref() != id
+            || cluster
+                .created
+                .is_some_and(|created| created > self.at + MAX_CLOCK_ERROR);
+        self.over |= another || !self.outdates(&cluster.version);
     }
 }
 
@@ -39,7 +63,8 @@ impl Index {
         if self.installed.is_empty() {
             return None;
         }
-        self.installed.get(cluster).map(|installed| &installed.version)
+        let known = self.installed.get(cluster).filter(|installed| !installed.over);
+        known.map(|installed| &installed.version)
     }
 
     /// Remembers the versions that the rows of an upgrade's report prove: those of platform steps that succeeded.
@@ -50,48 +75,52 @@ impl Index {
                 continue;
             };
             let known = self.installed.get(row.cluster.as_str());
-            if row.to_version.is_empty() || known.is_some_and(|known| known.at > at) {
+            if row.to_version.is_empty()
+                || known.is_some_and(|known| known.at > at || (known.over && known.at == at))
+            {
                 continue;
             }
+            let over = known.is_some_and(|known| known.over && *known.version == *row.to_version);
             let installed = InstalledVersion {
                 version: self.pool.share(&row.to_version),
                 claimed: Some(self.pool.share(&row.from_version)),
+                id: None,
                 at,
+                over,
             };
             let cluster = self.clusters.get(row.cluster.as_str());
-            if cluster.is_none_or(|cluster| installed.outdates(&cluster.version)) {
-                let name = cluster.map_or_else(
-                    || Arc::from(row.cluster.as_str()),
-                    |cluster| Arc::clone(&cluster.name),
-                );
-                self.installed.insert(name, installed);
-            }
+            let name = cluster.map_or_else(
+                || Arc::from(row.cluster.as_str()),
+                |cluster| Arc::clone(&cluster.name),
+            );
+            self.remember(name, installed);
         }
     }
 
     /// Remembers the version that a platform work has begun to report.
     pub(super) fn note_reported(&mut self, cluster: &Arc<str>, version: &Arc<str>, at: DateTime<Utc>) {
-        let claimed = self
-            .clusters
-            .get(cluster)
-            .map(|cluster| Arc::clone(&cluster.version));
+        let known = self.clusters.get(cluster);
         let installed = InstalledVersion {
             version: Arc::clone(version),
-            claimed,
+            claimed: known.map(|cluster| Arc::clone(&cluster.version)),
+            id: None,
             at,
+            over: false,
         };
-        self.installed.insert(Arc::clone(cluster), installed);
-        self.forget_shown(cluster);
+        self.remember(Arc::clone(cluster), installed);
     }
 
-    /// Forgets the version of a cluster whose claim shows it or something else.
-    pub(super) fn forget_shown(&mut self, cluster: &str) {
-        let claim = self.clusters.get(cluster).map(|cluster| &cluster.version);
-        if let (Some(claim), Some(installed)) = (claim, self.installed.get_mut(cluster)) {
-            installed.claimed.get_or_insert_with(|| Arc::clone(claim));
-            if !installed.outdates(claim) {
-                self.installed.remove(cluster);
-            }
+    fn remember(&mut self, name: Arc<str>, mut installed: InstalledVersion) {
+        if let Some(cluster) = self.clusters.get(&name) {
+            installed.compare(cluster);
+        }
+        self.installed.insert(name, installed);
+    }
+
+    /// Compares what is remembered of a cluster with its ManagedCluster, which has changed.
+    pub(super) fn compare_installed(&mut self, cluster: &str) {
+        if let (Some(view), Some(installed)) = (self.clusters.get(cluster), self.installed.get_mut(cluster)) {
+            installed.compare(view);
         }
     }
 }

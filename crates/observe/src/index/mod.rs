@@ -90,7 +90,7 @@ impl Index {
                         self.selection_changes.cluster(before, &view, &self.placements);
                         let name = Arc::clone(&view.name);
                         self.clusters.insert(Arc::clone(&name), Arc::new(view));
-                        self.forget_shown(&name);
+                        self.compare_installed(&name);
                         if is_new {
                             self.forget_evidence(&name);
                         }

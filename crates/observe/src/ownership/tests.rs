@@ -128,6 +128,68 @@ fn an_upgrade_whose_work_the_hub_refuses_is_stuck_and_ends_what_it_began_before_
     assert_eq!(hold(&mine, &mut index), None);
 }
 
+/// Records of a cluster on which an upgrade is not at work.
+fn idle_records() -> [Record; 3] {
+    [
+        of(Phase::Pending),
+        record(Phase::Blocked).reason(Reason::Conflict).into(),
+        record(Phase::Pending).succeeded(Stage::Platform, 0).into(),
+    ]
+}
+
+#[test]
+fn of_two_upgrades_that_are_not_at_work_on_a_cluster_exactly_one_goes_first() {
+    let owners = ["", "old", "new"];
+    for old_record in idle_records() {
+        for new_record in idle_records() {
+            for (action, platform) in owners
+                .iter()
+                .flat_map(|action| owners.map(|platform| (*action, platform)))
+            {
+                let mut index = index(&["c1"]);
+                for (step, owner, version) in [(Step::PreAction, action, 5), (Step::Platform, platform, 6)] {
+                    if !owner.is_empty() {
+                        index.work(&Change::Applied(work("c1", step, owner, version)), at(0));
+                    }
+                }
+                let upgrade_of = |uid, created: &str, record: &Record| {
+                    let mut made = upgrade(uid, &["c1"], &crate::testing::index(&["c1"])).created(created);
+                    made.note("c1", record.clone());
+                    made.write();
+                    made
+                };
+                let old = || upgrade_of("old", OLD, &old_record);
+                let new = || upgrade_of("new", NEW, &new_record);
+                let hold = |entry: &TestUpgrade, other: TestUpgrade, index: &mut Index| {
+                    one(&observed(entry, &[other], index), "c1")
+                        .rival
+                        .map(|rival| rival.hold)
+                };
+                let holds = [hold(&old(), new(), &mut index), hold(&new(), old(), &mut index)];
+                let first = holds
+                    .iter()
+                    .filter(|hold| matches!(hold, None | Some(RivalHold::Yielding)));
+                let case = format!(
+                    "{old_record:?}\n{new_record:?}\naction {action:?} platform {platform:?}: {holds:?}"
+                );
+                assert_eq!(first.count(), 1, "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_upgrade_whose_platform_work_is_there_goes_first_once_it_is_retried() {
+    let (hold, _) = rival(NEW, of(Phase::Pending), Some(Step::Platform));
+    assert_eq!(
+        hold,
+        Some(RivalHold::Active),
+        "the newer one asked for its version before"
+    );
+    let (hold, _) = rival(NEW, of(Phase::Pending), Some(Step::PreAction));
+    assert_eq!(hold, Some(RivalHold::Yielding), "it has changed nothing yet");
+}
+
 #[test]
 fn an_upgrade_whose_spec_became_invalid_is_stuck_where_it_is_at_work() {
     let mut index = index(&["c1"]);

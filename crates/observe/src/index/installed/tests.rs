@@ -1,5 +1,5 @@
-use api::names::Step;
-use api::views::ManifestWork;
+use api::names::{LABEL_CLUSTER_ID, Step};
+use api::views::{ManagedCluster, ManifestWork};
 use serde_json::json;
 
 use super::*;
@@ -138,4 +138,64 @@ fn a_list_without_a_cluster_forgets_its_version() {
     index.work(&Change::Applied(reported("4.14.13", 5)), now());
     index.retain_clusters(&[].into_iter().collect());
     assert_eq!(installed(&index), None);
+}
+
+/// Cluster `a` with this claim and this cluster ID.
+fn identified(claim: &str, id: &str) -> ManagedCluster {
+    let mut cluster = claimed("a", claim);
+    cluster.metadata.labels = Some([(LABEL_CLUSTER_ID.to_owned(), id.to_owned())].into());
+    cluster
+}
+
+#[test]
+fn a_cluster_with_another_id_was_installed_anew_and_earlier_feedback_and_rows_prove_nothing() {
+    for claim in ["", "4.14.9"] {
+        let mut index = index(&[]);
+        index.cluster(&Change::Applied(identified(claim, "first")));
+        index.work(&Change::Applied(reported("4.14.13", 5)), now());
+        index.work(&Change::Deleted(reported("4.14.13", 6)), now());
+        index.cluster(&Change::Applied(claimed("a", claim)));
+        assert_eq!(installed(&index), Some("4.14.13"), "an absent ID says nothing");
+        index.cluster(&Change::Applied(identified(claim, "second")));
+        assert_eq!(installed(&index), None);
+        index.note_rows(&report("4.14.9", "4.14.13", "Succeeded", TODAY), now());
+        assert_eq!(installed(&index), None, "the row is older");
+        index.work(&Change::Applied(reported("4.14.13", 7)), now());
+        assert_eq!(installed(&index), Some("4.14.13"), "new feedback");
+    }
+}
+
+#[test]
+fn a_row_is_not_read_again_as_a_proof_once_the_claim_has_followed() {
+    let mut index = known("4.14.9");
+    let row = report("4.14.9", "4.14.13", "Succeeded", TODAY);
+    index.note_rows(&row, now());
+    assert_eq!(installed(&index), Some("4.14.13"));
+    index.cluster(&Change::Applied(claimed("a", "4.14.13")));
+    index.cluster(&Change::Applied(claimed("a", "4.14.9")));
+    index.note_rows(&row, now());
+    assert_eq!(installed(&index), None, "somebody has taken the cluster back");
+    let later = "2026-05-28T11:30:00Z";
+    index.note_rows(&report("4.14.9", "4.14.14", "Succeeded", later), now());
+    assert_eq!(installed(&index), Some("4.14.14"), "a later update");
+}
+
+#[test]
+fn a_row_from_before_the_cluster_was_registered_proves_nothing() {
+    for (created, expected) in [
+        ("2026-05-28T11:59:00Z", Some("4.14.13")),
+        ("2026-05-28T12:01:00Z", None),
+    ] {
+        let mut registered = claimed("a", "4.14.9");
+        registered.metadata.creation_timestamp = serde_json::from_value(json!(created)).unwrap();
+        let row = report("4.14.9", "4.14.13", "Succeeded", TODAY);
+        let mut before = index(&[]);
+        before.cluster(&Change::Applied(registered.clone()));
+        before.note_rows(&row, now());
+        assert_eq!(installed(&before), expected);
+        let mut after = index(&[]);
+        after.note_rows(&row, now());
+        after.cluster(&Change::Applied(registered));
+        assert_eq!(installed(&after), expected, "the row came first");
+    }
 }
