@@ -170,6 +170,8 @@ pub(super) struct Cluster {
     pub proven: BTreeMap<String, (Duration, Version)>,
     /// When agents first reported the end of the update to a version.
     pub done: BTreeMap<String, Duration>,
+    /// Since when the platform work shows the end of the update to a version.
+    pub shown: BTreeMap<String, Duration>,
     /// When agents first reported the success of a post-action.
     pub post_action_done: Option<Duration>,
 }

@@ -245,12 +245,13 @@ impl Facts {
         let Some(started) = row.step(step).and_then(|step| parse_rfc3339(&step.started)) else {
             return;
         };
-        // Agents had reported the end in time, and whoever reads the work sees that.
+        // Agents had reported the end in time, and whoever reads the work sees that, unless it is gone or says something
+        // else by now.
         let target = upgrade.generations.last().map_or("", |spec| &spec.version);
         let done = self
             .clusters
             .get(name)
-            .and_then(|cluster| cluster.done.get(target))
+            .and_then(|cluster| cluster.shown.get(target))
             .copied();
         let was_done = step == "Platform"
             && done.is_some_and(|done| wall(done) > started && done + Duration::from_mins(1) < sent);

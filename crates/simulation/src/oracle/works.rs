@@ -148,8 +148,12 @@ impl Facts {
                 if self.role() == Some(Role::Agents) && work.is_done() {
                     self.done(&work);
                 }
+                if !work.is_done() || (change.after.is_deleting && !self.by_controller()) {
+                    self.hide_end(&work);
+                }
             }
             ChangeKind::Deleted => {
+                self.hide_end(&work);
                 if !change.before.as_ref().is_some_and(|before| before.is_deleting) {
                     self.deleting(change, &work);
                 }
@@ -488,6 +492,13 @@ impl Facts {
         }
     }
 
+    /// The platform work does not show any more that its update has ended.
+    fn hide_end(&mut self, work: &Work) {
+        if work.step == Some(Step::Platform) {
+            self.cluster(&work.cluster).shown.clear();
+        }
+    }
+
     /// Agents report the end of a step.
     fn done(&mut self, work: &Work) {
         let now = self.now;
@@ -496,6 +507,7 @@ impl Facts {
                 self.ended += 1;
                 let cluster = self.cluster(&work.cluster);
                 cluster.done.entry(work.target.clone()).or_insert(now);
+                cluster.shown.entry(work.target.clone()).or_insert(now);
                 if let Some(upgrade) = self.upgrades.get_mut(&work.uid)
                     && !upgrade.generations.iter().any(|spec| spec.has_operators)
                 {
