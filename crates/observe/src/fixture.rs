@@ -98,11 +98,11 @@ impl TestUpgrade {
         self
     }
 
-    /// Adds the record of a cluster, which is not written yet.
+    /// Adds the record of a cluster, which is not written yet, or changes it.
     pub(crate) fn note(&mut self, cluster: &str, record: impl Into<Record>) {
         let row = TestRow {
             record: Arc::new(record.into()),
-            written: None,
+            written: self.rows.get(cluster).and_then(|row| row.written.clone()),
             canary: false,
         };
         self.rows.insert(Arc::from(cluster), row);

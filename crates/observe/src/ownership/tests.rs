@@ -82,6 +82,28 @@ fn an_end_that_is_not_on_record_yet_holds_the_cluster() {
 }
 
 #[test]
+fn an_end_that_is_not_on_record_yet_holds_a_cluster_whose_works_are_gone() {
+    for phase in [Phase::Complete, Phase::Failed] {
+        for created in [OLD, NEW] {
+            let mut index = index(&["c1"]);
+            let entry = upgrade("mine", &["c1"], &index);
+            let mut other = upgrade("other", &["c1"], &index).created(created);
+            other.note("c1", of(Phase::Initialized));
+            other.write();
+            other.note("c1", of(phase));
+            let hold = |other: &TestUpgrade, index: &mut Index| {
+                one(&observed(&entry, std::slice::from_ref(other), index), "c1")
+                    .rival
+                    .map(|rival| rival.hold)
+            };
+            assert_eq!(hold(&other, &mut index), Some(RivalHold::Active));
+            other.write();
+            assert_eq!(hold(&other, &mut index), None);
+        }
+    }
+}
+
+#[test]
 fn an_older_upgrade_that_waits_for_a_human_is_stuck() {
     for reason in [Reason::Paused, Reason::CanaryFailed, Reason::MaxFailuresExceeded] {
         let gated = Record::from(record(Phase::Pending).reason(reason));

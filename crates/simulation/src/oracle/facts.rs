@@ -131,6 +131,14 @@ pub(super) struct Upgrade {
 }
 
 impl Upgrade {
+    /// Whether a cluster is under way, by its works or by its row. A Job that has failed is tried again minutes later, and
+    /// what never ends fails by time.
+    pub fn is_under_way(&self) -> bool {
+        let mut rows = self.records.values().filter_map(Record::row);
+        !self.flights.is_empty()
+            || rows.any(|row| matches!(&*row.phase, "PreAction" | "Initialized" | "Partial" | "Operators"))
+    }
+
     /// Whether a cluster that goes on has kept its slot since its pre-action was taken back, which it does as long as its
     /// row says so. If nothing has started since, those under way are those that were under way then.
     pub fn has_kept_slot(&self, cluster: &str, under_way: &[String]) -> bool {

@@ -81,12 +81,7 @@ impl Oracle {
     /// Whether clusters of an upgrade are under way.
     #[must_use]
     pub fn is_under_way(&self, uid: &str) -> bool {
-        self.with(|facts| {
-            facts
-                .upgrades
-                .get(uid)
-                .is_some_and(|upgrade| !upgrade.flights.is_empty())
-        })
+        self.with(|facts| facts.upgrades.get(uid).is_some_and(facts::Upgrade::is_under_way))
     }
 
     /// Whether every cluster of an upgrade is complete or runs something newer.

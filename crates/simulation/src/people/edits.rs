@@ -186,6 +186,18 @@ impl People {
             let reason = one.get("reason").and_then(Value::as_str).unwrap_or_default();
             matches!(reason, "NewerThanTarget" | "ReleaseNotAccepted" | "InvalidUpdate")
         });
+        // Who is told which upgrade is stuck looks at that one.
+        let is_stuck = |name: &&str| {
+            let told = format!("{TEAM}/{name} holds this cluster and is stuck on it");
+            waiting.into_iter().flatten().any(|one| {
+                one.get("message")
+                    .and_then(Value::as_str)
+                    .is_some_and(|message| message.contains(&told))
+            })
+        };
+        if let Some(other) = [UPGRADE, RIVAL].into_iter().find(is_stuck) {
+            self.retry(other).await?;
+        }
         let next = self.newest();
         if asks_too_little && asked(&upgrade) < next {
             let change = json!({"spec": {"clusterVersion": {"version": format!("4.14.{next}")}}});

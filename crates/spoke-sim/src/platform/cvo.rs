@@ -30,25 +30,22 @@ pub fn key() -> ObjectKey {
 #[derive(Clone, Debug, Default)]
 pub struct VersionOperator {
     generation: i64,
-    phase: Phase,
+    requested: Requested,
+    /// The update that was accepted last. It goes on until another one is accepted.
+    update: Option<Update>,
     /// When a change without a new request is acknowledged in observedGeneration.
     acknowledge: Option<Time>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-enum Phase {
+enum Requested {
+    /// Nothing that the cluster does not run or update to.
     #[default]
-    Settled,
+    Nothing,
     /// Retrieving and verifying the payload.
-    Loading {
-        target: Release,
-        until: Time,
-    },
+    Loading { target: Release, until: Time },
     /// A precondition blocks it. It is tried again when the cluster changes.
-    Refused {
-        target: Release,
-    },
-    Updating(Update),
+    Refused { target: Release },
 }
 
 impl Controller for VersionOperator {
@@ -87,10 +84,8 @@ impl VersionOperator {
         object::show_risk(version, context.faults.risk(), now);
         match request::read(version, context.faults.unoffered()) {
             Err(errors) => {
-                if !matches!(self.phase, Phase::Updating(_)) {
-                    self.phase = Phase::Settled;
-                }
-                object::show_invalid(version, &errors, matches!(self.phase, Phase::Updating(_)), now);
+                self.requested = Requested::Nothing;
+                object::show_invalid(version, &errors, self.update.is_some(), now);
             }
             Ok(request) => {
                 if invalid {
@@ -113,13 +108,13 @@ impl VersionOperator {
             Request::Release(wanted) => wanted == release,
             Request::None => false,
         };
-        match &self.phase {
-            Phase::Loading { target, .. } | Phase::Refused { target } if same_as(target) => return,
-            Phase::Loading { .. } | Phase::Refused { .. } => {
+        match &self.requested {
+            Requested::Loading { target, .. } | Requested::Refused { target } if same_as(target) => return,
+            Requested::Loading { .. } | Requested::Refused { .. } => {
                 object::show_loaded(version, now);
-                self.phase = Phase::Settled;
+                self.requested = Requested::Nothing;
             }
-            Phase::Settled | Phase::Updating(_) => {}
+            Requested::Nothing => {}
         }
         match request {
             Request::Release(target) if !request::is_running(version, &target) => {
@@ -135,8 +130,7 @@ impl VersionOperator {
                 };
                 set_condition(version, cond, now);
                 self.acknowledge = None;
-                // In reality an accepted update continues until the next release is loaded. Here it just stops.
-                self.phase = Phase::Loading {
+                self.requested = Requested::Loading {
                     target,
                     until: context.asked + acceptance,
                 };
@@ -145,49 +139,56 @@ impl VersionOperator {
         }
     }
 
-    /// Runs the phases that are due. Returns when the next one is.
+    /// Does what is due. Returns when the next thing is.
     fn step(&mut self, version: &mut Value, context: &ControllerContext<'_>, now: Time) -> Option<Time> {
         loop {
-            match &mut self.phase {
-                Phase::Settled => return None,
-                Phase::Loading { until, .. } if *until > now => return Some(*until),
-                Phase::Loading { target, until } => {
-                    let (target, at) = (target.clone(), *until);
-                    self.phase = match judge(version, &target, context) {
-                        Err(refusal) => {
-                            let cond = Cond {
-                                kind: "ReleaseAccepted",
-                                status: "False",
-                                reason: refusal.step,
-                                message: &refusal.why,
-                            };
-                            set_condition(version, cond, now);
-                            Phase::Refused { target }
-                        }
-                        Ok(risks) => {
-                            object::show_accepted(version, &target, &risks, now);
-                            observe(version);
-                            Phase::Updating(begin(&target, context, self.generation, at, now))
-                        }
-                    };
-                }
-                Phase::Refused { target } => {
+            let accepted = self.accept(version, context, now);
+            let Some(update) = &mut self.update else {
+                return accepted;
+            };
+            let next = progress(update, version, context, now);
+            if next.is_some() || update.held.is_some() {
+                return [accepted, next].into_iter().flatten().min();
+            }
+            object::show_completed(version, now);
+            self.update = None;
+        }
+    }
+
+    /// Decides about the requested release. Returns when that is due.
+    fn accept(&mut self, version: &mut Value, context: &ControllerContext<'_>, now: Time) -> Option<Time> {
+        loop {
+            match &self.requested {
+                Requested::Nothing => return None,
+                Requested::Loading { until, .. } if *until > now => return Some(*until),
+                Requested::Loading { target, until } => match judge(version, target, context) {
+                    Err(refusal) => {
+                        let cond = Cond {
+                            kind: "ReleaseAccepted",
+                            status: "False",
+                            reason: refusal.step,
+                            message: &refusal.why,
+                        };
+                        set_condition(version, cond, now);
+                        self.requested = Requested::Refused {
+                            target: target.clone(),
+                        };
+                    }
+                    Ok(risks) => {
+                        object::show_accepted(version, target, &risks, now);
+                        observe(version);
+                        self.update = Some(begin(target, context, self.generation, *until, now));
+                        self.requested = Requested::Nothing;
+                    }
+                },
+                Requested::Refused { target } => {
                     if judge(version, target, context).is_err() {
                         return None;
                     }
-                    let target = target.clone();
-                    self.phase = Phase::Loading {
-                        target,
+                    self.requested = Requested::Loading {
+                        target: target.clone(),
                         until: now + scale(context.pace.acceptance, 0.5),
                     };
-                }
-                Phase::Updating(update) => {
-                    let next = progress(update, version, context, now);
-                    if next.is_some() || update.held.is_some() {
-                        return next;
-                    }
-                    object::show_completed(version, now);
-                    self.phase = Phase::Settled;
                 }
             }
         }
