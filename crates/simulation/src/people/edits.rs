@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{People, Undo};
 use crate::admin::{reports_of, upgrades_of};
 use crate::fault::Fault;
-use crate::names::TEAM;
+use crate::names::{RIVAL, TEAM, UPGRADE};
 use crate::world::{action, fleet, upgrade};
 
 fn path(name: &str) -> String {
