@@ -59,6 +59,15 @@ pub(super) struct Row {
     pub steps: Vec<Step>,
 }
 
+impl Row {
+    pub fn is_under_way(&self) -> bool {
+        matches!(
+            &*self.phase,
+            "PreAction" | "Initialized" | "Partial" | "Operators"
+        )
+    }
+}
+
 /// A step of a row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Step {
@@ -135,8 +144,7 @@ impl Upgrade {
     /// what never ends fails by time.
     pub fn is_under_way(&self) -> bool {
         let mut rows = self.records.values().filter_map(Record::row);
-        !self.flights.is_empty()
-            || rows.any(|row| matches!(&*row.phase, "PreAction" | "Initialized" | "Partial" | "Operators"))
+        !self.flights.is_empty() || rows.any(Row::is_under_way)
     }
 
     /// Whether a cluster that goes on has kept its slot since its pre-action was taken back, which it does as long as its
@@ -185,6 +193,15 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
+    /// What selectors call the cluster of this name.
+    pub fn called<'a>(&'a self, name: &'a str) -> &'a str {
+        if self.name_label.is_empty() {
+            name
+        } else {
+            &self.name_label
+        }
+    }
+
     /// It claims a version.
     pub fn claims(&mut self, now: Duration, runs: Version) {
         if self.versions.last().is_none_or(|(_, before)| *before != runs) {
@@ -302,15 +319,22 @@ impl Facts {
         self.clusters.entry(name.to_owned()).or_default()
     }
 
+    /// Whether a cluster was started, has left the selection and has no row. Works alone do not make it the upgrade's: whoever
+    /// may write works there could have made them.
+    pub fn is_unaccounted(&self, upgrade: &Upgrade, name: &str) -> bool {
+        let row = upgrade.records.get(name).and_then(Record::row);
+        let selected = |cluster: &Cluster| {
+            let by_name = upgrade.selectors.last();
+            by_name.is_some_and(|names| names.contains(cluster.called(name))) || self.decided.contains(name)
+        };
+        row.is_none() && !self.clusters.get(name).is_some_and(selected)
+    }
+
     /// Computes anew who is selected.
     pub fn select(&mut self) {
         for upgrade in self.upgrades.values_mut() {
             for (name, cluster) in &self.clusters {
-                let called = if cluster.name_label.is_empty() {
-                    name
-                } else {
-                    &cluster.name_label
-                };
+                let called = cluster.called(name);
                 if cluster.is_there && upgrade.selectors.iter().any(|names| names.contains(called)) {
                     upgrade.selected.insert(name.clone());
                 }

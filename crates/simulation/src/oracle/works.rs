@@ -8,7 +8,7 @@ use api::names::{
 use hub_sim::{Change, ChangeKind, Object};
 use serde_json::Value;
 
-use super::facts::{Created, Facts, label, text, version};
+use super::facts::{Created, Facts, Record, Row, label, text, version};
 use super::rule::Rule;
 use crate::actor::Role;
 
@@ -297,7 +297,7 @@ impl Facts {
         let mut names: Vec<String> = upgrade
             .flights
             .keys()
-            .filter(|name| !is_edited(name))
+            .filter(|name| !is_edited(name) && !self.is_unaccounted(upgrade, name))
             .cloned()
             .collect();
         names.push(work.cluster.clone());
@@ -459,6 +459,7 @@ impl Facts {
         self.deleters
             .insert(change.after.uid.to_string(), (self.now, self.role()));
         if !self.by_controller() {
+            self.lost(work);
             return;
         }
         let sent = self.sent();
@@ -489,6 +490,17 @@ impl Facts {
             && phase == "PreAction"
         {
             upgrade.suspended.insert(work.cluster.clone(), now);
+        }
+    }
+
+    /// Somebody else deletes a work. Without a row, nothing tells any more that its cluster was under way.
+    fn lost(&mut self, work: &Work) {
+        let Some(upgrade) = self.upgrades.get_mut(&work.uid).filter(|_| work.takes_slot()) else {
+            return;
+        };
+        let row = upgrade.records.get(&work.cluster).and_then(Record::row);
+        if !row.is_some_and(Row::is_under_way) {
+            upgrade.flights.remove(&work.cluster);
         }
     }
 
