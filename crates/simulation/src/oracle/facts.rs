@@ -116,7 +116,7 @@ pub(super) struct Upgrade {
     pub acknowledged: Vec<(Duration, i64)>,
     /// Clusters under way, and since when.
     pub flights: BTreeMap<String, Duration>,
-    /// Clusters whose pre-action the controller took back although their rows say that they are under way, and since when.
+    /// Clusters without works that go on because their rows say that they are under way, and since when.
     pub suspended: BTreeMap<String, Duration>,
     pub records: BTreeMap<String, Record>,
     /// The clusters of each report.

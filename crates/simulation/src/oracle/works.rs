@@ -122,8 +122,9 @@ impl Facts {
         match change.kind {
             ChangeKind::Added if self.by_controller() => {
                 self.keys.insert(change.after.uid.to_string(), work.key());
+                let is_late = self.is_late(&work);
                 self.created(&work);
-                if work.takes_slot() {
+                if work.takes_slot() && !is_late {
                     self.start(&work);
                 }
             }
@@ -227,6 +228,14 @@ impl Facts {
         }
     }
 
+    /// Whether a creation was under way when the controller deleted the work that it had created meanwhile. It cannot be
+    /// called back.
+    fn is_late(&self, work: &Work) -> bool {
+        let sent = self.sent();
+        let earlier = self.created.get(&work.key()).and_then(|created| created.deleted);
+        earlier.is_some_and(|(at, by)| by == Some(Role::Controller) && sent <= at)
+    }
+
     fn created(&mut self, work: &Work) {
         let sent = self.sent();
         // A cluster that was away begins anew.
@@ -312,7 +321,10 @@ impl Facts {
                     "PreAction" | "Initialized" | "Partial" | "Operators"
                 )
         });
-        let kept_slot = goes_on && upgrade.has_kept_slot(&work.cluster, &names);
+        // Its works may still seem to be there for a while after it has come back.
+        let changed = self.clusters.get(&work.cluster).map(|cluster| cluster.changed);
+        let is_back = changed.is_some_and(|changed| !changed.is_zero() && changed + DEAF > sent);
+        let kept_slot = goes_on && (is_back || upgrade.has_kept_slot(&work.cluster, &names));
         let rival = self.at_work(work, sent);
         let failures = self.failures(work, sent);
         let canary = self.open_canary(work, sent);
@@ -353,8 +365,9 @@ impl Facts {
         let cluster = self.clusters.get(&work.cluster);
         let is_there = cluster.is_some_and(|cluster| cluster.is_there);
         if let Some(upgrade) = self.upgrades.get_mut(&work.uid).filter(|_| is_there) {
-            upgrade.flights.insert(work.cluster.clone(), now);
-            upgrade.suspended.remove(&work.cluster);
+            // Whoever goes on has kept its slot all the time.
+            let since = upgrade.suspended.remove(&work.cluster).unwrap_or(now);
+            upgrade.flights.insert(work.cluster.clone(), since);
         }
     }
 
@@ -493,14 +506,18 @@ impl Facts {
         }
     }
 
-    /// Somebody else deletes a work. Without a row, nothing tells any more that its cluster was under way.
+    /// Somebody else deletes a work. Without a row, nothing tells any more that its cluster was under way. With a row that says
+    /// so, nothing tells any more that it is not.
     fn lost(&mut self, work: &Work) {
+        let now = self.now;
         let Some(upgrade) = self.upgrades.get_mut(&work.uid).filter(|_| work.takes_slot()) else {
             return;
         };
         let row = upgrade.records.get(&work.cluster).and_then(Record::row);
         if !row.is_some_and(Row::is_under_way) {
             upgrade.flights.remove(&work.cluster);
+        } else if !upgrade.flights.contains_key(&work.cluster) {
+            upgrade.suspended.insert(work.cluster.clone(), now);
         }
     }
 
