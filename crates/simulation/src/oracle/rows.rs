@@ -141,6 +141,10 @@ impl Facts {
             .insert(object.name().to_owned(), names.clone())
             .unwrap_or_default();
         for gone in before.difference(&names) {
+            // Rows move between reports.
+            if upgrade.reports.values().any(|rows| rows.contains(gone)) {
+                continue;
+            }
             if let Some(cluster) = self.clusters.get_mut(gone) {
                 cluster.proven.remove(&owner);
             }

@@ -486,8 +486,13 @@ impl Facts {
         let record = upgrade.records.get(&work.cluster);
         let phase = record.map_or("", |record| record.phase_at(sent)).to_owned();
         let is_edited = record.is_some_and(|record| record.is_edited);
-        let is_over =
-            upgrade.is_gone || !is_there || is_edited || matches!(phase.as_str(), "Complete" | "PostAction");
+        // What fails in its post-action has ended its update.
+        let failed_late = |row: &Row| phase == "Failed" && row.reason.starts_with("PostAction");
+        let is_over = upgrade.is_gone
+            || !is_there
+            || is_edited
+            || matches!(phase.as_str(), "Complete" | "PostAction")
+            || record.and_then(Record::row).is_some_and(failed_late);
         if work.step == Some(Step::Platform) {
             self.check(Rule::RowFirst, is_over, || {
                 format!(
