@@ -18,9 +18,7 @@ fn may_have_started(cluster: &Cluster) -> bool {
 /// it.
 fn may_run(slot: &StepWork) -> bool {
     match slot {
-        StepWork::Ours(work) => {
-            !work.vanished && !matches!(work.status, StepStatus::Succeeded | StepStatus::Failed(_))
-        }
+        StepWork::Ours(work) => !work.vanished && !matches!(work.status, StepStatus::Failed(_)),
         slot => matches!(slot, StepWork::Unreadable { .. }),
     }
 }

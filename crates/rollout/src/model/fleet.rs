@@ -232,13 +232,11 @@ impl StepWork {
         matches!(self, StepWork::Unreadable { .. })
     }
 
-    /// True when the work may be running on the cluster. An unknown work counts as running.
+    /// True when the work, or the step after it, may be running on the cluster. An unknown work counts as running.
     #[must_use]
     pub fn may_run(&self) -> bool {
         match self {
-            StepWork::Ours(work) => {
-                !work.vanished && !matches!(work.status, StepStatus::Succeeded | StepStatus::Failed(_))
-            }
+            StepWork::Ours(work) => !work.vanished && !matches!(work.status, StepStatus::Failed(_)),
             StepWork::Unreadable { .. } => true,
             _ => false,
         }

@@ -90,6 +90,13 @@ pub(crate) fn catch_up(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -
         is_of(work, record, step).then_some((step, work))
     });
     let Some((latest, work)) = latest else {
+        // The operators work is gone, but the note of the soak says that it succeeded.
+        if record.phase.holds_slot() && noted_soak(cluster, record, policy).is_some() {
+            let record = Arc::make_mut(&mut settled);
+            prove_soak(cluster, record, policy);
+            record.phase = Phase::Soaking;
+            record.since = now;
+        }
         return settled;
     };
     let behind = match record.phase {
@@ -144,12 +151,24 @@ fn prove_earlier_steps(cluster: &Cluster, record: &mut Record, latest: Step, now
     }
 }
 
+/// The work that has the note of the record's soak, and when it began. A note from before its operators step is of an
+/// earlier attempt.
+fn noted_soak<'a>(
+    cluster: &'a Cluster,
+    record: &Record,
+    policy: &Policy,
+) -> Option<(&'a Work, DateTime<Utc>)> {
+    let carrier = soak_carrier(policy)?;
+    let work = work_with_evidence(cluster, record, carrier)?;
+    let began = soak_note(work, record, carrier)?;
+    let operators = record.stage(Stage::Operators);
+    let is_later = operators.is_none_or(|stage| stage.started < began);
+    is_later.then_some((work, began))
+}
+
 /// Marks platform and operators as succeeded if a work has the note of a soak, which is written only after they did.
 fn prove_soak(cluster: &Cluster, record: &mut Record, policy: &Policy) -> bool {
-    let carrier =
-        soak_carrier(policy).and_then(|step| Some((step, work_with_evidence(cluster, record, step)?)));
-    let Some((work, began)) = carrier.and_then(|(step, work)| Some((work, soak_note(work, record, step)?)))
-    else {
+    let Some((work, began)) = noted_soak(cluster, record, policy) else {
         return false;
     };
     for step in [Step::Platform, Step::Operators] {

@@ -173,6 +173,54 @@ fn a_soak_that_is_noted_is_not_noted_again_though_the_clock_of_its_work_is_ahead
 }
 
 #[test]
+fn the_note_of_a_soak_proves_that_operators_succeeded_whose_work_somebody_deleted() {
+    // The row was lost in a crash.
+    let lost = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(0).succeeded().soak(50))
+        .record(
+            record(Phase::Operators)
+                .succeeded(Stage::Platform, 0)
+                .stage(Stage::Operators, 20),
+        );
+    let plan = planned(60, policy().operators().soak(30), lost);
+    assert_eq!(writes(&plan), Vec::<String>::new());
+    assert_eq!(stand(&plan, "a"), (Phase::Soaking, Reason::Soaking));
+    assert_eq!(
+        record_of(&plan, "a")
+            .stage(Stage::Operators)
+            .and_then(|stage| stage.outcome),
+        Some(Outcome::Succeeded)
+    );
+}
+
+#[test]
+fn the_note_of_a_soak_proves_nothing_about_operators_that_were_edited_since() {
+    for operators in [None, Some(work(100).revision("r2").running())] {
+        let mut edited = fleet()
+            .cluster("a")
+            .work(Step::Platform, work(0).succeeded().soak(50));
+        let is_there = operators.is_some();
+        if let Some(operators) = operators {
+            edited = edited.work(Step::Operators, operators);
+        }
+        let edited = edited.record(
+            record(Phase::Operators)
+                .revision("r2")
+                .succeeded(Stage::Platform, 0)
+                .stage(Stage::Operators, 100),
+        );
+        let policy = policy().operators().edited("r2", &[Step::Operators]).soak(30);
+        let plan = planned(110, policy, edited);
+        assert_eq!(
+            stand(&plan, "a").0,
+            Phase::Operators,
+            "the work is there: {is_there}"
+        );
+    }
+}
+
+#[test]
 fn ends_by_a_clock_that_is_not_trusted() {
     let asked = || policy().timeouts(60, 60).soak(30).distrusted_clock();
     let late = partial(work(0).running()).read(Step::Platform, 60);

@@ -53,21 +53,26 @@ fn a_cluster_whose_record_cannot_be_read_is_left_alone_and_keeps_completion_from
 }
 
 #[test]
-fn a_cluster_whose_record_cannot_be_read_holds_a_slot_while_a_work_of_it_may_run() {
-    for (running, starts) in [(true, 0), (false, 1)] {
-        let found = if running {
-            work(0).running()
-        } else {
-            work(0).succeeded()
-        };
+fn a_cluster_whose_record_cannot_be_read_holds_a_slot_while_a_work_of_it_or_the_step_after_it_may_run() {
+    let works = [
+        (work(0).running(), true),
+        (work(0).succeeded(), true),
+        (work(0).failed(), false),
+    ];
+    for (found, holds) in works {
         let fleet = fleet()
             .cluster("c1")
             .record(unreadable())
             .work(Step::Platform, found)
             .cluster("c2");
         let plan = planned(10, policy().max_concurrency(1), fleet);
-        assert_eq!(plan.operations.len(), starts, "{:?}", plan.operations);
-        assert_eq!(plan.summary.in_flight, usize::from(running));
+        assert_eq!(
+            plan.operations.len(),
+            usize::from(!holds),
+            "{:?}",
+            plan.operations
+        );
+        assert_eq!(plan.summary.in_flight, usize::from(holds));
     }
 }
 

@@ -324,6 +324,10 @@ impl Facts {
         // Its works may still seem to be there for a while after it has come back.
         let changed = self.clusters.get(&work.cluster).map(|cluster| cluster.changed);
         let is_back = changed.is_some_and(|changed| !changed.is_zero() && changed + DEAF > sent);
+        let is_there = self
+            .clusters
+            .get(&work.cluster)
+            .is_some_and(|cluster| cluster.is_there);
         let kept_slot = goes_on && (is_back || upgrade.has_kept_slot(&work.cluster, &names));
         let rival = self.at_work(work, sent);
         let failures = self.failures(work, sent);
@@ -332,9 +336,11 @@ impl Facts {
         self.check(Rule::Paused, may_start || goes_on, || {
             format!("{cluster} started while its upgrade is paused, invalid or restored")
         });
-        self.check(Rule::Concurrency, names.len() <= limit || kept_slot, || {
-            format!("{} are under way at the same time", names.join(", "))
-        });
+        self.check(
+            Rule::Concurrency,
+            names.len() <= limit || kept_slot || !is_there,
+            || format!("{} are under way at the same time", names.join(", ")),
+        );
         self.check(Rule::Exclusive, rival.is_none(), || {
             format!(
                 "{cluster} started while {} is at work on it",
