@@ -147,13 +147,23 @@ impl Upgrade {
         !self.flights.is_empty() || rows.any(Row::is_under_way)
     }
 
-    /// Whether a cluster that goes on has kept its slot since its pre-action was taken back, which it does as long as its
-    /// row says so. If nothing has started since, those under way are those that were under way then.
-    pub fn has_kept_slot(&self, cluster: &str, under_way: &[String]) -> bool {
-        self.suspended.get(cluster).is_some_and(|since| {
-            let mut others = under_way.iter().filter_map(|name| self.flights.get(name));
-            others.all(|started| started < since)
-        })
+    /// Clusters that hold slots: those under way, and those that go on because their rows say so.
+    pub fn holders(&self) -> BTreeSet<&String> {
+        self.flights.keys().chain(self.suspended.keys()).collect()
+    }
+
+    /// A cluster holds no slot any more.
+    pub fn release(&mut self, cluster: &str) {
+        self.flights.remove(cluster);
+        self.suspended.remove(cluster);
+    }
+
+    /// The same by a report that was sent at a time. What started since holds its slot.
+    pub fn release_at(&mut self, cluster: &str, sent: Duration) {
+        let since = self.flights.get(cluster).or_else(|| self.suspended.get(cluster));
+        if since.is_some_and(|since| *since < sent) {
+            self.release(cluster);
+        }
     }
 
     /// The specs that may be in force at a time: the one that the status tells, and those that came since.

@@ -110,6 +110,7 @@ impl Facts {
         upgrade.ended = (change.kind == ChangeKind::Deleted).then_some(now);
         if upgrade.is_gone {
             upgrade.flights.clear();
+            upgrade.suspended.clear();
         }
         if change.kind == ChangeKind::Deleted {
             for cluster in self.clusters.values_mut() {
@@ -224,7 +225,7 @@ impl Facts {
             cluster.versions.clear();
             cluster.proven.clear();
             for upgrade in self.upgrades.values_mut() {
-                upgrade.flights.remove(object.name());
+                upgrade.release(object.name());
             }
         }
         self.select();

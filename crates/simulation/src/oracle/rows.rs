@@ -150,13 +150,11 @@ impl Facts {
             }
             if by_controller || self.sender.is_none() {
                 upgrade.records.remove(gone);
-                if upgrade.flights.get(gone).is_some_and(|since| *since < sent) {
-                    upgrade.flights.remove(gone);
-                }
+                upgrade.release_at(gone, sent);
             } else if let Some(record) = upgrade.records.get_mut(gone) {
                 // Somebody deleted it: it may be as it was, or begin again.
                 record.is_edited = true;
-                upgrade.flights.remove(gone);
+                upgrade.release(gone);
             }
         }
     }
@@ -182,7 +180,9 @@ impl Facts {
         };
         let was = record.row().map(|row| (row.phase.clone(), row.attempt()));
         let attempt = row.attempt();
-        if by_controller {
+        // A row that was under way long before may tell of a start that never happened.
+        let is_late = now > sent + Duration::from_secs(5);
+        if by_controller && !is_late {
             let over = record
                 .before
                 .iter()
@@ -203,12 +203,12 @@ impl Facts {
             row.phase.as_str(),
             "Failed" | "PreActionDegraded" | "Blocked" | "Complete" | "Soaking" | "PostAction" | "Pending"
         );
-        if is_released && upgrade.flights.get(name).is_some_and(|since| *since < sent) {
-            upgrade.flights.remove(name);
-        }
         let is_edited = record.is_edited;
+        if is_released {
+            upgrade.release_at(name, sent);
+        }
         if is_edited && !by_controller {
-            upgrade.flights.remove(name);
+            upgrade.release(name);
         }
         let update = row.update().filter(|_| !is_edited);
         self.cluster(name).prove(owner, now, update);

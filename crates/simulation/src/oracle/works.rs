@@ -224,7 +224,7 @@ impl Facts {
         let is_other = before.uid != work.uid || before.owner != work.owner || before.notes() != work.notes();
         if let Some(upgrade) = self.upgrades.get_mut(&before.uid).filter(|_| is_other) {
             upgrade.records.entry(work.cluster.clone()).or_default().is_edited = true;
-            upgrade.flights.remove(&work.cluster);
+            upgrade.release(&work.cluster);
         }
     }
 
@@ -303,9 +303,11 @@ impl Facts {
         if is_edited(&work.cluster) {
             return;
         }
-        let mut names: Vec<String> = upgrade
-            .flights
-            .keys()
+        let holders = upgrade
+            .holders()
+            .into_iter()
+            .filter(|name| **name != work.cluster);
+        let mut names: Vec<String> = holders
             .filter(|name| !is_edited(name) && !self.is_unaccounted(upgrade, name))
             .cloned()
             .collect();
@@ -328,7 +330,7 @@ impl Facts {
             .clusters
             .get(&work.cluster)
             .is_some_and(|cluster| cluster.is_there);
-        let kept_slot = goes_on && (is_back || upgrade.has_kept_slot(&work.cluster, &names));
+        let kept_slot = goes_on && (is_back || upgrade.suspended.contains_key(&work.cluster));
         let rival = self.at_work(work, sent);
         let failures = self.failures(work, sent);
         let canary = self.open_canary(work, sent);
@@ -526,7 +528,7 @@ impl Facts {
         };
         let row = upgrade.records.get(&work.cluster).and_then(Record::row);
         if !row.is_some_and(Row::is_under_way) {
-            upgrade.flights.remove(&work.cluster);
+            upgrade.release(&work.cluster);
         } else if !upgrade.flights.contains_key(&work.cluster) {
             upgrade.suspended.insert(work.cluster.clone(), now);
         }
@@ -551,12 +553,12 @@ impl Facts {
                 if let Some(upgrade) = self.upgrades.get_mut(&work.uid)
                     && !upgrade.generations.iter().any(|spec| spec.has_operators)
                 {
-                    upgrade.flights.remove(&work.cluster);
+                    upgrade.release(&work.cluster);
                 }
             }
             Some(Step::Operators) => {
                 if let Some(upgrade) = self.upgrades.get_mut(&work.uid) {
-                    upgrade.flights.remove(&work.cluster);
+                    upgrade.release(&work.cluster);
                 }
             }
             Some(Step::PostAction) => {
