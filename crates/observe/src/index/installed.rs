@@ -93,7 +93,12 @@ impl Index {
                 || Arc::from(row.cluster.as_str()),
                 |cluster| Arc::clone(&cluster.name),
             );
-            self.remember(name, installed);
+            let known = self.installed.get(&name).is_some_and(|known| !known.over);
+            let installed = self.compared(&name, installed);
+            // What proves nothing does not replace what does.
+            if !(installed.over && known) {
+                self.installed.insert(name, installed);
+            }
         }
     }
 
@@ -107,14 +112,15 @@ impl Index {
             at,
             over: false,
         };
-        self.remember(Arc::clone(cluster), installed);
+        let installed = self.compared(cluster, installed);
+        self.installed.insert(Arc::clone(cluster), installed);
     }
 
-    fn remember(&mut self, name: Arc<str>, mut installed: InstalledVersion) {
-        if let Some(cluster) = self.clusters.get(&name) {
+    fn compared(&self, name: &str, mut installed: InstalledVersion) -> InstalledVersion {
+        if let Some(cluster) = self.clusters.get(name) {
             installed.compare(cluster);
         }
-        self.installed.insert(name, installed);
+        installed
     }
 
     /// Compares what is remembered of a cluster with its ManagedCluster, which has changed.

@@ -181,6 +181,17 @@ fn a_row_is_not_read_again_as_a_proof_once_the_claim_has_followed() {
 }
 
 #[test]
+fn a_row_that_began_at_its_target_does_not_replace_feedback() {
+    let mut index = known("4.14.9");
+    index.work(&Change::Applied(reported("4.14.13", 5)), now());
+    let later = "2026-05-28T12:30:00Z";
+    index.note_rows(&report("4.14.13", "4.14.13", "Succeeded", later), now());
+    assert_eq!(installed(&index), Some("4.14.13"));
+    index.work(&Change::Applied(reported("4.14.9", 6)), now());
+    assert_eq!(installed(&index), None, "somebody has taken the cluster back");
+}
+
+#[test]
 fn a_row_from_before_the_cluster_was_registered_proves_nothing() {
     for (created, expected) in [
         ("2026-05-28T11:59:00Z", Some("4.14.13")),
