@@ -118,6 +118,8 @@ pub(super) struct Upgrade {
     pub flights: BTreeMap<String, Duration>,
     /// Clusters without works that go on because their rows say that they are under way, and since when.
     pub suspended: BTreeMap<String, Duration>,
+    /// Clusters whose works somebody deleted while their rows did not tell yet where they were. They may go on or not.
+    pub doubtful: BTreeSet<String>,
     pub records: BTreeMap<String, Record>,
     /// The clusters of each report.
     pub reports: BTreeMap<String, BTreeSet<String>>,

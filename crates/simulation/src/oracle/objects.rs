@@ -111,6 +111,7 @@ impl Facts {
         if upgrade.is_gone {
             upgrade.flights.clear();
             upgrade.suspended.clear();
+            upgrade.doubtful.clear();
         }
         if change.kind == ChangeKind::Deleted {
             for cluster in self.clusters.values_mut() {

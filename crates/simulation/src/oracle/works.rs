@@ -312,17 +312,19 @@ impl Facts {
             .cloned()
             .collect();
         names.push(work.cluster.clone());
-        // A cluster that comes back before it was dropped goes on.
-        let goes_on = upgrade.records.get(&work.cluster).is_some_and(|record| {
-            let is_same = record
-                .row()
-                .is_some_and(|row| row.revision == work.revision && row.retry == work.retry);
-            is_same
-                && matches!(
-                    record.phase_at(sent),
-                    "PreAction" | "Initialized" | "Partial" | "Operators"
-                )
-        });
+        // A cluster that comes back before it was dropped goes on, and one whose work somebody deleted may do so.
+        let is_doubtful = upgrade.doubtful.contains(&work.cluster);
+        let goes_on = is_doubtful
+            || upgrade.records.get(&work.cluster).is_some_and(|record| {
+                let is_same = record
+                    .row()
+                    .is_some_and(|row| row.revision == work.revision && row.retry == work.retry);
+                is_same
+                    && matches!(
+                        record.phase_at(sent),
+                        "PreAction" | "Initialized" | "Partial" | "Operators"
+                    )
+            });
         // Its works may still seem to be there for a while after it has come back.
         let changed = self.clusters.get(&work.cluster).map(|cluster| cluster.changed);
         let is_back = changed.is_some_and(|changed| !changed.is_zero() && changed + DEAF > sent);
@@ -330,7 +332,7 @@ impl Facts {
             .clusters
             .get(&work.cluster)
             .is_some_and(|cluster| cluster.is_there);
-        let kept_slot = goes_on && (is_back || upgrade.suspended.contains_key(&work.cluster));
+        let kept_slot = goes_on && (is_back || is_doubtful || upgrade.suspended.contains_key(&work.cluster));
         let rival = self.at_work(work, sent);
         let failures = self.failures(work, sent);
         let canary = self.open_canary(work, sent);
@@ -375,6 +377,7 @@ impl Facts {
         if let Some(upgrade) = self.upgrades.get_mut(&work.uid).filter(|_| is_there) {
             // Whoever goes on has kept its slot all the time.
             let since = upgrade.suspended.remove(&work.cluster).unwrap_or(now);
+            upgrade.doubtful.remove(&work.cluster);
             upgrade.flights.insert(work.cluster.clone(), since);
         }
     }
@@ -522,15 +525,14 @@ impl Facts {
     /// Somebody else deletes a work. Without a row, nothing tells any more that its cluster was under way. With a row that says
     /// so, nothing tells any more that it is not.
     fn lost(&mut self, work: &Work) {
-        let now = self.now;
         let Some(upgrade) = self.upgrades.get_mut(&work.uid).filter(|_| work.takes_slot()) else {
             return;
         };
         let row = upgrade.records.get(&work.cluster).and_then(Record::row);
-        if !row.is_some_and(Row::is_under_way) {
+        let is_known = row.is_some_and(Row::is_under_way) && upgrade.flights.contains_key(&work.cluster);
+        if !is_known {
             upgrade.release(&work.cluster);
-        } else if !upgrade.flights.contains_key(&work.cluster) {
-            upgrade.suspended.insert(work.cluster.clone(), now);
+            upgrade.doubtful.insert(work.cluster.clone());
         }
     }
 
