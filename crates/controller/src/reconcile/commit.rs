@@ -199,7 +199,7 @@ fn prepare_writes(
             cluster, step, uid, ..
         } = &job.write
         {
-            index.mark_deleting(cluster, *step, uid);
+            index.mark_deleting(&entry.uid, cluster, *step, uid);
         }
     }
     jobs

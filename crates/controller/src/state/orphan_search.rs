@@ -80,7 +80,8 @@ impl State {
                     }
                 }
                 OrphanDecision::Remove => {
-                    self.index.mark_deleting(&one.cluster, one.step, &one.uid);
+                    self.index
+                        .mark_deleting(&one.upgrade, &one.cluster, one.step, &one.uid);
                     jobs.push(WriteJob {
                         upgrade: one.upgrade,
                         write: Write::Delete {

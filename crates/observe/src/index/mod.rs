@@ -281,10 +281,11 @@ impl Index {
 
     /// Marks an object as being deleted. It counts as terminating until its end is seen, or until
     /// [`Index::unmark_deleting`] reports that the deletion failed.
-    pub fn mark_deleting(&mut self, namespace: &str, step: Step, uid: &str) {
+    pub fn mark_deleting(&mut self, upgrade: &str, namespace: &str, step: Step, uid: &str) {
         if let Some(by_step) = self.works.get_mut(namespace)
             && let Some(view) = by_step[step.index()].as_mut()
             && *view.uid == *uid
+            && *view.upgrade == *upgrade
         {
             let view = Arc::make_mut(view);
             view.deletion_requested = true;

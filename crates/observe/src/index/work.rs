@@ -179,8 +179,9 @@ impl WorkView {
         if before.uid != self.uid {
             return;
         }
-        self.deletion_requested = before.deletion_requested;
-        if before.deletion_requested {
+        // The upgrade that takes a work over changes its version, so what was requested for the other one is refused.
+        self.deletion_requested = before.deletion_requested && before.upgrade == self.upgrade;
+        if self.deletion_requested {
             Arc::make_mut(&mut self.work).terminating = true;
         }
         if let (StepStatus::MaybeFailed(since), StepStatus::MaybeFailed(_)) =
