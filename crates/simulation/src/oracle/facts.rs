@@ -118,6 +118,8 @@ pub(super) struct Upgrade {
     pub flights: BTreeMap<String, Duration>,
     /// Clusters without works that go on because their rows say that they are under way, and since when.
     pub suspended: BTreeMap<String, Duration>,
+    /// Clusters whose updates agents have reported as ended, and since when.
+    pub finished: BTreeMap<String, Duration>,
     /// Clusters whose works somebody deleted while their rows did not tell yet where they were. They may go on or not.
     pub doubtful: BTreeSet<String>,
     pub records: BTreeMap<String, Record>,
@@ -152,6 +154,14 @@ impl Upgrade {
     /// Clusters that hold slots: those under way, and those that go on because their rows say so.
     pub fn holders(&self) -> BTreeSet<&String> {
         self.flights.keys().chain(self.suspended.keys()).collect()
+    }
+
+    /// Whether a cluster that goes on has kept its slot, although its update had ended: nothing else has started since.
+    pub fn has_kept_slot(&self, cluster: &str) -> bool {
+        self.finished.get(cluster).is_some_and(|since| {
+            let mut others = self.flights.iter().filter(|(name, _)| *name != cluster);
+            others.all(|(_, started)| started < since)
+        })
     }
 
     /// A cluster holds no slot any more.

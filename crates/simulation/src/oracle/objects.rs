@@ -112,6 +112,7 @@ impl Facts {
             upgrade.flights.clear();
             upgrade.suspended.clear();
             upgrade.doubtful.clear();
+            upgrade.finished.clear();
         }
         if change.kind == ChangeKind::Deleted {
             for cluster in self.clusters.values_mut() {

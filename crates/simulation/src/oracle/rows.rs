@@ -129,8 +129,12 @@ impl Facts {
             .map(|row| (text(row, "/cluster").to_owned(), Row::of(row)))
             .collect();
         let names: BTreeSet<String> = rows.iter().map(|(name, _)| name.clone()).collect();
+        // What arrives late may be the former place of rows that have moved to another report since.
+        let is_late = self.was_held_up();
         for (name, row) in rows {
-            self.row(&owner, &name, &row);
+            if !(is_late && self.has_moved(&owner, object.name(), &name)) {
+                self.row(&owner, &name, &row);
+            }
         }
         let (sent, by_controller) = (self.sent(), self.by_controller());
         let Some(upgrade) = self.upgrades.get_mut(&owner) else {
@@ -159,8 +163,21 @@ impl Facts {
         }
     }
 
+    /// Whether the change that is looked at was under way for long.
+    fn was_held_up(&self) -> bool {
+        self.now > self.sent() + Duration::from_secs(5)
+    }
+
+    /// Whether another report of an upgrade has a row of a cluster.
+    fn has_moved(&self, owner: &str, report: &str, name: &str) -> bool {
+        let reports = self.upgrades.get(owner).map(|upgrade| &upgrade.reports);
+        let mut reports = reports.into_iter().flatten();
+        reports.any(|(other, rows)| other != report && rows.contains(name))
+    }
+
     fn row(&mut self, owner: &str, name: &str, row: &Row) {
         let (now, sent, by_controller) = (self.now, self.sent(), self.by_controller());
+        let is_late = self.was_held_up();
         let changed = self
             .clusters
             .get(name)
@@ -178,10 +195,10 @@ impl Facts {
         } else {
             None
         };
+        let is_news = record.row() != Some(row);
         let was = record.row().map(|row| (row.phase.clone(), row.attempt()));
         let attempt = row.attempt();
         // A row that was under way long before may tell of a start that never happened.
-        let is_late = now > sent + Duration::from_secs(5);
         if by_controller && !is_late {
             let over = record
                 .before
@@ -204,7 +221,8 @@ impl Facts {
             "Failed" | "PreActionDegraded" | "Blocked" | "Complete" | "Soaking" | "PostAction" | "Pending"
         );
         let is_edited = record.is_edited;
-        if is_released {
+        // A row that the hub rejects stays as it was.
+        if is_released && is_news {
             upgrade.release_at(name, sent);
         }
         if is_edited && !by_controller {

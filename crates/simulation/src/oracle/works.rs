@@ -332,7 +332,11 @@ impl Facts {
             .clusters
             .get(&work.cluster)
             .is_some_and(|cluster| cluster.is_there);
-        let kept_slot = goes_on && (is_back || is_doubtful || upgrade.suspended.contains_key(&work.cluster));
+        let kept_slot = goes_on
+            && (is_back
+                || is_doubtful
+                || upgrade.has_kept_slot(&work.cluster)
+                || upgrade.suspended.contains_key(&work.cluster));
         let rival = self.at_work(work, sent);
         let failures = self.failures(work, sent);
         let canary = self.open_canary(work, sent);
@@ -376,7 +380,9 @@ impl Facts {
         let is_there = cluster.is_some_and(|cluster| cluster.is_there);
         if let Some(upgrade) = self.upgrades.get_mut(&work.uid).filter(|_| is_there) {
             // Whoever goes on has kept its slot all the time.
-            let since = upgrade.suspended.remove(&work.cluster).unwrap_or(now);
+            let suspended = upgrade.suspended.remove(&work.cluster);
+            let finished = upgrade.finished.remove(&work.cluster);
+            let since = suspended.or(finished).unwrap_or(now);
             upgrade.doubtful.remove(&work.cluster);
             upgrade.flights.insert(work.cluster.clone(), since);
         }
@@ -556,11 +562,13 @@ impl Facts {
                     && !upgrade.generations.iter().any(|spec| spec.has_operators)
                 {
                     upgrade.release(&work.cluster);
+                    upgrade.finished.insert(work.cluster.clone(), now);
                 }
             }
             Some(Step::Operators) => {
                 if let Some(upgrade) = self.upgrades.get_mut(&work.uid) {
                     upgrade.release(&work.cluster);
+                    upgrade.finished.insert(work.cluster.clone(), now);
                 }
             }
             Some(Step::PostAction) => {
