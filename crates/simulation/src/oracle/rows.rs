@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::names::LABEL_MCU;
 use api::time::parse_rfc3339;
 use chrono::{DateTime, TimeDelta, Utc};
-use hub_sim::{Change, ChangeKind};
+use hub_sim::{Change, ChangeKind, Object};
 use serde_json::Value;
 
 use super::facts::{Facts, Record, Row, Step, Version, label, text, version};
@@ -106,6 +106,15 @@ impl Record {
     }
 }
 
+/// The rows of a report, by cluster.
+fn rows_of(report: &Object) -> Vec<(String, Row)> {
+    let value = report.value();
+    let rows = value.get("rows").and_then(Value::as_array);
+    let rows = rows.into_iter().flatten();
+    rows.map(|row| (text(row, "/cluster").to_owned(), Row::of(row)))
+        .collect()
+}
+
 impl Facts {
     pub(super) fn report(&mut self, change: &Change) {
         let object = &change.after;
@@ -118,21 +127,22 @@ impl Facts {
         if namespace != object.namespace() || !upgrade.key.ends_with(label(object, LABEL_MCU)) {
             return;
         }
-        let value = object.value();
-        let rows = value
-            .get("rows")
-            .and_then(Value::as_array)
-            .filter(|_| change.kind != ChangeKind::Deleted);
-        let rows: Vec<(String, Row)> = rows
-            .into_iter()
-            .flatten()
-            .map(|row| (text(row, "/cluster").to_owned(), Row::of(row)))
-            .collect();
+        let rows = match change.kind {
+            ChangeKind::Deleted => Vec::new(),
+            _ => rows_of(object),
+        };
+        let former = change
+            .before
+            .as_ref()
+            .map(|before| rows_of(before))
+            .unwrap_or_default();
         let names: BTreeSet<String> = rows.iter().map(|(name, _)| name.clone()).collect();
         // What arrives late may be the former place of rows that have moved to another report since.
-        let is_late = self.was_held_up();
+        let is_late = self.was_held_up() && change.kind == ChangeKind::Modified;
         for (name, row) in rows {
-            if !(is_late && self.has_moved(&owner, object.name(), &name)) {
+            // Neither does a row that stays as it was in a report, while another one has a newer one.
+            let is_former = is_late || former.contains(&(name.clone(), row.clone()));
+            if !(is_former && self.has_moved(&owner, object.name(), &name)) {
                 self.row(&owner, &name, &row);
             }
         }
