@@ -99,8 +99,10 @@ pub mod reason {
     pub const MAX_FAILURES_EXCEEDED: &str = "MaxFailuresExceeded";
     /// Stalled=True: all other clusters are done; only failed or degraded ones remain.
     pub const CLUSTERS_FAILED: &str = "ClustersFailed";
-    /// `ClockSkew=True`.
+    /// `ClockSkew=True`: the clocks of controller and hub differ.
     pub const CLOCK_SKEW: &str = "ClockSkew";
+    /// `ClockSkew=True`: the clocks agree, but steps have recorded starts in the future.
+    pub const STARTS_IN_FUTURE: &str = "StartsInFuture";
     /// Stalled=True: all other clusters are done; only blocked ones remain.
     pub const CLUSTERS_BLOCKED: &str = "ClustersBlocked";
 }

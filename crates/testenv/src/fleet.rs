@@ -429,6 +429,7 @@ fn params() -> PatchParams {
 }
 
 /// All ManagedClusters.
+#[must_use]
 pub fn managed_clusters(client: &Client) -> Api<DynamicObject> {
     Api::all_with(client.clone(), &resource(GROUP, "v1", "ManagedCluster"))
 }

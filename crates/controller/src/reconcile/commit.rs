@@ -189,17 +189,23 @@ fn prepare_writes(
     plan: &Plan,
     now: DateTime<Utc>,
 ) -> Vec<WriteJob> {
-    entry.wake_at = plan.wake_at.into_iter().chain(entry.due_at(now)).min();
+    let told = plan.future_starts(now).map(|starts| starts.until());
+    let times = plan.wake_at.into_iter().chain(entry.due_at(now)).chain(told);
+    entry.wake_at = times.min();
     let operations = plan.operations.iter();
     let jobs: Vec<WriteJob> = operations
         .filter_map(|operation| prepare(entry, index, operation, wanted, now))
         .collect();
     for job in &jobs {
         if let Write::Delete {
-            cluster, step, uid, ..
+            cluster,
+            step,
+            uid,
+            version,
+            ..
         } = &job.write
         {
-            index.mark_deleting(&entry.uid, cluster, *step, uid);
+            index.mark_deleting(cluster, *step, uid, *version);
         }
     }
     jobs

@@ -10,7 +10,7 @@ use api::validate::SpecViolation;
 use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use resolve::origin::Completed;
-use rollout::{Plan, StallReason};
+use rollout::{FutureStarts, Plan, StallReason};
 
 use super::input::{PreviousStatus, StatusInput};
 use super::text::plain;
@@ -112,7 +112,13 @@ pub fn of_plan(input: &StatusInput<'_>, plan: &Plan, previous: PreviousStatus<'_
         reconciling(plan),
         stalled(plan, input),
     ];
-    let skew = input.skew.filter(|_| !complete).map(clock_skew);
+    let skew = match input.skew {
+        _ if complete => None,
+        Some(skew) => Some(clock_skew(skew)),
+        None => plan
+            .future_starts(input.now)
+            .map(|starts| starts_in_future(&starts)),
+    };
     verdicts
         .into_iter()
         .chain(skew)
@@ -317,6 +323,22 @@ fn clock_skew(skew: TimeDelta) -> ConditionDraft {
         reason::CLOCK_SKEW,
         format!(
             "The controller's clock is {size} {direction} the clock of the hub's API server. No deadline fires and no soak ends until you synchronize the clocks."
+        ),
+    )
+}
+
+/// The condition is present until the last of these starts has passed.
+fn starts_in_future(starts: &FutureStarts) -> ConditionDraft {
+    let has = if starts.clusters == 1 { "has" } else { "have" };
+    verdict(
+        types::CLOCK_SKEW,
+        true,
+        reason::STARTS_IN_FUTURE,
+        format!(
+            "{} {has} a step whose recorded start is in the future, for example {} at {}. It began while the controller's clock was ahead. Its time limit and its soak count from then. If such a cluster hangs, edit the spec: a new revision starts a new clock.",
+            count(starts.clusters, "cluster"),
+            starts.example,
+            to_rfc3339(starts.started),
         ),
     )
 }

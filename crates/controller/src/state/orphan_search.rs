@@ -80,8 +80,7 @@ impl State {
                     }
                 }
                 OrphanDecision::Remove => {
-                    self.index
-                        .mark_deleting(&one.upgrade, &one.cluster, one.step, &one.uid);
+                    self.index.mark_deleting(&one.cluster, one.step, &one.uid, None);
                     jobs.push(WriteJob {
                         upgrade: one.upgrade,
                         write: Write::Delete {

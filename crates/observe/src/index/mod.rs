@@ -281,11 +281,13 @@ impl Index {
 
     /// Marks an object as being deleted. It counts as terminating until its end is seen, or until
     /// [`Index::unmark_deleting`] reports that the deletion failed.
-    pub fn mark_deleting(&mut self, upgrade: &str, namespace: &str, step: Step, uid: &str) {
+    ///
+    /// `version`: the only version of it that is to be deleted, if any.
+    pub fn mark_deleting(&mut self, namespace: &str, step: Step, uid: &str, version: Option<u64>) {
         if let Some(by_step) = self.works.get_mut(namespace)
             && let Some(view) = by_step[step.index()].as_mut()
             && *view.uid == *uid
-            && *view.upgrade == *upgrade
+            && version.is_none_or(|version| view.version == version)
         {
             let view = Arc::make_mut(view);
             view.deletion_requested = true;

@@ -181,7 +181,7 @@ fn an_upgrade_is_dirty_only_when_planning_would_see_a_difference() {
 fn a_doomed_work_stays_terminating_whatever_late_events_say() {
     let mut index = Index::default();
     index.work(&given(1).applied(), now());
-    index.mark_deleting("up-1", "c1", Step::Operators, "w1");
+    index.mark_deleting("c1", Step::Operators, "w1", None);
     assert!(slot(&index).unwrap().work.terminating);
     index.work(&given(2).applied(), now());
     assert!(slot(&index).unwrap().work.terminating);
@@ -191,11 +191,11 @@ fn a_doomed_work_stays_terminating_whatever_late_events_say() {
 fn a_deletion_that_did_not_come_about_is_taken_back() {
     let mut index = Index::default();
     index.work(&given(1).applied(), now());
-    index.mark_deleting("up-1", "c1", Step::Operators, "w1");
+    index.mark_deleting("c1", Step::Operators, "w1", None);
     index.work(&given(2).applied(), now());
     index.unmark_deleting("c1", Step::Operators, "w1");
     assert!(!slot(&index).unwrap().work.terminating);
-    index.mark_deleting("up-1", "c1", Step::Operators, "w1");
+    index.mark_deleting("c1", Step::Operators, "w1", None);
     index.work(
         &Given {
             dying: true,
@@ -217,12 +217,12 @@ fn a_deletion_that_one_upgrade_requested_ends_with_the_takeover_by_another() {
     let is_terminating = |index: &Index| slot(index).unwrap().work.terminating;
     let mut index = Index::default();
     index.work(&given(1).applied(), now());
-    index.mark_deleting("up-1", "c1", Step::Operators, "w1");
+    index.mark_deleting("c1", Step::Operators, "w1", None);
     index.work(&taken(2).applied(), now());
     assert!(!is_terminating(&index), "the requested version is gone");
-    index.mark_deleting("up-1", "c1", Step::Operators, "w1");
+    index.mark_deleting("c1", Step::Operators, "w1", Some(1));
     assert!(!is_terminating(&index), "the request comes too late");
-    index.mark_deleting("up-2", "c1", Step::Operators, "w1");
+    index.mark_deleting("c1", Step::Operators, "w1", Some(2));
     assert!(is_terminating(&index));
 }
 
@@ -234,7 +234,7 @@ fn notes_about_an_object_do_not_touch_its_successor() {
         ..given(7)
     };
     index.work(&successor.applied(), now());
-    index.mark_deleting("up-1", "c1", Step::Operators, "w1");
+    index.mark_deleting("c1", Step::Operators, "w1", None);
     index.remove_work("c1", Step::Operators, "w1");
     index.work(&given(8).deleted(), now());
     assert!(!slot(&index).unwrap().work.terminating);
@@ -246,7 +246,7 @@ fn notes_about_an_object_do_not_touch_its_successor() {
 fn a_new_object_under_the_name_inherits_nothing() {
     let mut index = Index::default();
     index.work(&given(1).applied(), now());
-    index.mark_deleting("up-1", "c1", Step::Operators, "w1");
+    index.mark_deleting("c1", Step::Operators, "w1", None);
     let successor = Given {
         uid: "w2",
         ..given(3)
@@ -297,7 +297,7 @@ fn a_work_that_we_deleted_leaves_no_evidence() {
         ..given(1)
     };
     index.work(&done.applied(), now());
-    index.mark_deleting("up-1", "c1", Step::Operators, "w1");
+    index.mark_deleting("c1", Step::Operators, "w1", None);
     index.work(&done.deleted(), now());
     assert!(slot(&index).is_none());
 }

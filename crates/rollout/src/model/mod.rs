@@ -15,8 +15,8 @@ pub use fleet::{
     Work,
 };
 pub use plan::{
-    ActionCounts, ClusterState, Counts, DeleteReason, Operation, OperationKind, Outlook, Plan, StallReason,
-    Summary, UpdateKind,
+    ActionCounts, ClusterState, Counts, DeleteReason, FutureStarts, Operation, OperationKind, Outlook, Plan,
+    StallReason, Summary, UpdateKind,
 };
 pub use policy::{Hold, Policy, StepHash};
 pub use reason::Reason;

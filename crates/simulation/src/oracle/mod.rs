@@ -5,6 +5,7 @@ mod objects;
 mod requests;
 mod rows;
 mod rule;
+mod starts;
 mod works;
 
 use std::collections::BTreeMap;

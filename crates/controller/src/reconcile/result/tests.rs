@@ -282,7 +282,7 @@ fn a_deletion_that_failed_leaves_the_work_as_it_was() {
         state.index.work(&Change::Applied(work), context.now());
         state
             .index
-            .mark_deleting("u1", "c1", Step::Platform, "c1-cluster-upgrade-u1");
+            .mark_deleting("c1", Step::Platform, "c1-cluster-upgrade-u1", None);
     });
     answered(
         &context,
@@ -303,7 +303,7 @@ fn a_deletion_that_failed_leaves_the_work_as_it_was() {
     context.with(|state| {
         state
             .index
-            .mark_deleting("u1", "c1", Step::Platform, "c1-cluster-upgrade-u1");
+            .mark_deleting("c1", Step::Platform, "c1-cluster-upgrade-u1", None);
     });
     with_entry(&context, |entry| entry.begin(&cluster(), false));
     answered(&context, delete(), &WriteResult::DeletionAccepted);
@@ -522,7 +522,7 @@ fn only_a_deletion_that_the_hub_has_taken_leaves_the_work_doomed() {
             state.index.work(&Change::Applied(*here()), context.now());
             state
                 .index
-                .mark_deleting("u1", "c1", Step::Platform, "c1-cluster-upgrade-u1");
+                .mark_deleting("c1", Step::Platform, "c1-cluster-upgrade-u1", None);
         });
         answered(&context, delete(), &outcome);
         let found = context.with(|state| {

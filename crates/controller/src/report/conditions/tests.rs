@@ -1,6 +1,6 @@
 use chrono::{DateTime, Utc};
 use rollout::testing::{at, fleet, policy, record};
-use rollout::{Fleet, Limit, Phase, Policy, Reason};
+use rollout::{Fleet, Limit, Phase, Policy, Reason, Stage};
 
 use super::*;
 
@@ -351,6 +351,50 @@ fn a_clock_that_differs_from_the_hubs_is_told_while_it_does_and_only_roughly() {
         None,
         "no deadline is left to fire"
     );
+}
+
+#[test]
+fn starts_in_the_future_are_told_until_they_have_passed() {
+    let fleet = || {
+        fleet()
+            .cluster("a")
+            .record(record(Phase::Partial).stage(Stage::Platform, 7200))
+            .cluster("b")
+            .record(
+                record(Phase::Soaking)
+                    .succeeded(Stage::Platform, 0)
+                    .stage(Stage::Soak, 7300),
+            )
+            .cluster("c")
+            .record(record(Phase::Partial).stage(Stage::Platform, 50))
+            .cluster("d")
+            .record(record(Phase::Complete).succeeded(Stage::Platform, 9000))
+            .build()
+    };
+    let told = |seconds: i64, skew: Option<i64>| {
+        let input = StatusInput {
+            skew: skew.map(chrono::TimeDelta::seconds),
+            ..input(at(seconds), &[])
+        };
+        let made = conditions(&input, &policy().soak(30).build(), &fleet(), &none());
+        let found = made.into_iter().find(|one| one.type_ == types::CLOCK_SKEW);
+        found.map(|one| (one.reason, one.message))
+    };
+    let (reason, message) = told(10, None).unwrap();
+    assert_eq!(reason, reason::STARTS_IN_FUTURE);
+    assert!(message.starts_with("2 clusters have a step"), "{message}");
+    assert!(
+        message.contains("for example b at 2024-10-04T02:01:40.000Z"),
+        "{message}"
+    );
+    assert_eq!(
+        told(10, Some(45)).unwrap().0,
+        reason::CLOCK_SKEW,
+        "the clocks come first"
+    );
+    let (_, message) = told(7230, None).unwrap();
+    assert!(message.starts_with("1 cluster has a step"), "{message}");
+    assert_eq!(told(7240, None), None);
 }
 
 #[test]

@@ -1,0 +1,214 @@
+//! Rules about starts: who may begin, and when.
+
+use std::time::Duration;
+
+use super::facts::{Facts, Record, Upgrade, version};
+use super::rule::Rule;
+use super::works::{DEAF, Work};
+
+/// Whether a work is one more of an attempt that is under way by its row. A cluster that comes back before it was dropped
+/// goes on, and one whose work somebody deleted may do so.
+fn goes_on(upgrade: &Upgrade, work: &Work, sent: Duration) -> bool {
+    let of_row = |record: &Record| {
+        let row = record.row();
+        row.is_some_and(|row| row.revision == work.revision && row.retry == work.retry)
+            && matches!(
+                record.phase_at(sent),
+                "PreAction" | "Initialized" | "Partial" | "Operators"
+            )
+    };
+    upgrade.doubtful.contains(&work.cluster) || upgrade.records.get(&work.cluster).is_some_and(of_row)
+}
+
+impl Facts {
+    /// A cluster begins its steps, or begins them anew.
+    pub(super) fn start(&mut self, work: &Work) {
+        self.downgrade(work);
+        let sent = self.sent();
+        let Some(upgrade) = self.upgrades.get(&work.uid) else {
+            return;
+        };
+        if upgrade.flights.contains_key(&work.cluster) {
+            return;
+        }
+        let may_start = !upgrade.is_held && upgrade.in_force(sent).any(|generation| !generation.is_shut);
+        let limit = upgrade
+            .in_force(sent)
+            .map(|one| one.max_concurrency)
+            .max()
+            .unwrap_or_default();
+        // Whoever rewrites a record or a work decides what the controller believes of that cluster.
+        let is_edited = |name: &String| upgrade.records.get(name).is_some_and(|record| record.is_edited);
+        if is_edited(&work.cluster) {
+            return;
+        }
+        let holders = upgrade
+            .holders()
+            .into_iter()
+            .filter(|name| **name != work.cluster);
+        let mut names: Vec<String> = holders
+            .filter(|name| !is_edited(name) && !self.is_unaccounted(upgrade, name))
+            .cloned()
+            .collect();
+        names.push(work.cluster.clone());
+        let goes_on = goes_on(upgrade, work, sent);
+        let is_exempt = self.is_exempt(upgrade, work, sent);
+        let rival = self.at_work(work, sent);
+        let failures = self.failures(work, sent);
+        let canary = self.open_canary(work, sent);
+        let cluster = &work.cluster;
+        self.check(Rule::Paused, may_start || goes_on, || {
+            format!("{cluster} started while its upgrade is paused, invalid or restored")
+        });
+        self.check(Rule::Concurrency, names.len() <= limit || is_exempt, || {
+            format!("{} are under way at the same time", names.join(", "))
+        });
+        self.check(Rule::Exclusive, rival.is_none(), || {
+            format!(
+                "{cluster} started while {} is at work on it",
+                rival.unwrap_or_default()
+            )
+        });
+        if let Some((failed, budget)) = failures.filter(|_| !goes_on) {
+            self.check(Rule::Budget, failed <= budget, || {
+                format!(
+                    "{cluster} started after {failed} clusters had failed, of which {budget} are tolerated"
+                )
+            });
+        }
+        if let Some(open) = canary.filter(|_| !goes_on) {
+            self.check(Rule::CanariesFirst, open.is_none(), || {
+                format!(
+                    "{cluster} started before canary {} was complete",
+                    open.unwrap_or_default()
+                )
+            });
+        }
+        self.note_under_way(work);
+    }
+
+    /// Whether a cluster that seems to start may do so without a free slot: it has kept its own, it is gone again, or its works
+    /// seem to be there for a while after it has come back.
+    fn is_exempt(&self, upgrade: &Upgrade, work: &Work, sent: Duration) -> bool {
+        let name = &work.cluster;
+        let Some(cluster) = self.clusters.get(name).filter(|cluster| cluster.is_there) else {
+            return true;
+        };
+        let is_back = !cluster.changed.is_zero() && cluster.changed + DEAF > sent;
+        let has_slot = upgrade.doubtful.contains(name)
+            || upgrade.suspended.contains_key(name)
+            || upgrade.has_kept_slot(name);
+        goes_on(upgrade, work, sent) && (is_back || has_slot)
+    }
+
+    /// A cluster is under way from now on. A start whose cluster was deleted before it arrived does not count.
+    fn note_under_way(&mut self, work: &Work) {
+        let now = self.now;
+        let cluster = self.clusters.get(&work.cluster);
+        let is_there = cluster.is_some_and(|cluster| cluster.is_there);
+        if let Some(upgrade) = self.upgrades.get_mut(&work.uid).filter(|_| is_there) {
+            // Whoever goes on has kept its slot all the time.
+            let suspended = upgrade.suspended.remove(&work.cluster);
+            let finished = upgrade.finished.remove(&work.cluster);
+            let since = suspended.or(finished).unwrap_or(now);
+            upgrade.doubtful.remove(&work.cluster);
+            upgrade.flights.insert(work.cluster.clone(), since);
+        }
+    }
+
+    /// Another upgrade that was at work on the cluster when the start was sent.
+    fn at_work(&self, work: &Work, sent: Duration) -> Option<String> {
+        let rival = self.upgrades.iter().find(|(uid, other)| {
+            let since = other.flights.get(&work.cluster);
+            **uid != work.uid && !other.is_gone && since.is_some_and(|since| *since <= sent)
+        });
+        rival.map(|(_, rival)| rival.key.clone())
+    }
+
+    fn downgrade(&mut self, work: &Work) {
+        let Some(target) = version(&work.target) else {
+            return;
+        };
+        let sent = self.sent();
+        let runs = self.clusters.get(&work.cluster).and_then(|cluster| {
+            cluster
+                .proven_at(sent)
+                .or_else(|| cluster.oldest_claimed(sent, DEAF))
+        });
+        if let Some(runs) = runs {
+            self.check(Rule::Downgrade, runs <= target, || {
+                format!(
+                    "{} asks for {} of a cluster that runs {runs:?}",
+                    work.name, work.target
+                )
+            });
+        }
+    }
+
+    /// How many failures the rows showed when a start was sent, and how many are tolerated.
+    fn failures(&self, work: &Work, sent: Duration) -> Option<(usize, usize)> {
+        let upgrade = self.upgrades.get(&work.uid)?;
+        let budget = upgrade
+            .in_force(sent)
+            .map(|one| one.max_failures)
+            .try_fold(0, |most, one| Some(one?.max(most)))?;
+        let counts = |name: &String| {
+            let Some(record) = upgrade.records.get(name) else {
+                return false;
+            };
+            let Some(row) = record.row() else { return false };
+            let since = record.phases.last().map_or(sent, |(since, _)| *since);
+            // A retry takes a failure back before its row says so.
+            let is_retried = upgrade.retried.is_some_and(|retried| retried > since);
+            row.phase == "Failed"
+                && !record.is_edited
+                && row.revision == work.revision
+                && !row.is_canary
+                && !row.has_left
+                && !row.steps.iter().any(|step| step.name == "PostAction")
+                && since < sent
+                && !is_retried
+                && *name != work.cluster
+                && self
+                    .clusters
+                    .get(name)
+                    .is_some_and(|cluster| cluster.is_there && cluster.changed < since)
+        };
+        Some((upgrade.records.keys().filter(|name| counts(name)).count(), budget))
+    }
+
+    /// For a cluster that is no canary: a canary that was not complete when the start was sent, if any.
+    #[expect(clippy::option_option, reason = "no canaries, or perhaps one that is open")]
+    fn open_canary(&self, work: &Work, sent: Duration) -> Option<Option<String>> {
+        let upgrade = self.upgrades.get(&work.uid)?;
+        let specs: Vec<_> = upgrade.in_force(sent).collect();
+        let first = specs.first()?;
+        let canaries: Vec<&String> = first
+            .canaries
+            .iter()
+            .filter(|name| specs.iter().all(|spec| spec.canaries.contains(*name)))
+            .collect();
+        if canaries.is_empty() || specs.iter().any(|spec| spec.canaries.contains(&work.cluster)) {
+            return None;
+        }
+        let soak = specs.iter().map(|spec| spec.soak).min().unwrap_or_default();
+        let wants_post_action = specs.iter().all(|spec| spec.has_post_action);
+        let is_open = |name: &&&String| {
+            let Some(cluster) = self.clusters.get(**name) else {
+                return false;
+            };
+            if !cluster.is_there || cluster.was_relabelled || !cluster.changed.is_zero() {
+                return false;
+            }
+            // A cluster may go on to the target of an earlier spec.
+            let versions = specs.iter().map(|spec| &spec.version).chain([&work.target]);
+            let soaked = versions.into_iter().any(|version| {
+                let done = cluster.done.get(version);
+                done.is_some_and(|done| *done + soak <= sent + self.tolerance)
+            });
+            let checked = cluster.post_action_done.is_some_and(|done| done <= sent);
+            !soaked || (wants_post_action && !checked)
+        };
+        Some(canaries.iter().find(is_open).map(|name| (*name).clone()))
+    }
+}
