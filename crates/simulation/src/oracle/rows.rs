@@ -238,7 +238,10 @@ impl Facts {
         if is_edited && !by_controller {
             upgrade.release(name);
         }
-        let update = row.update().filter(|_| !is_edited);
+        // The cluster may have been registered anew since.
+        let finished = row.step("Platform").and_then(|step| parse_rfc3339(&step.finished));
+        let is_of_it = finished.is_some_and(|finished| finished > wall(changed));
+        let update = row.update().filter(|_| !is_edited && is_of_it);
         self.cluster(name).prove(owner, now, update);
         if by_controller {
             self.check(Rule::Rows, found.is_none(), || {
