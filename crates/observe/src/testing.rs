@@ -22,14 +22,25 @@ pub fn index(clusters: &[&str]) -> Index {
 /// A cluster that is accepted and available.
 #[must_use]
 pub fn cluster(name: &str) -> ManagedCluster {
-    read(json!({"metadata": {"name": name}, "spec": {"hubAcceptsClient": true}}))
+    read(json!({
+        "metadata": {"name": name}, "spec": {"hubAcceptsClient": true},
+        "status": {"conditions": available()},
+    }))
+}
+
+/// The conditions of a cluster that is available.
+#[must_use]
+pub fn available() -> Value {
+    json!([{"type": "ManagedClusterConditionAvailable", "status": "True"}])
 }
 
 /// A cluster that is accepted and available, and claims this version.
 #[must_use]
 pub fn claimed(name: &str, version: &str) -> ManagedCluster {
     let mut cluster = cluster(name);
-    cluster.status = read(json!({"clusterClaims": [{"name": CLAIM_VERSION, "value": version}]}));
+    cluster.status = read(json!({
+        "clusterClaims": [{"name": CLAIM_VERSION, "value": version}], "conditions": available(),
+    }));
     cluster
 }
 

@@ -202,6 +202,7 @@ async fn a_namespace_that_is_missing_is_shown_and_healed() -> Result<()> {
         "spec": {"hubAcceptsClient": true},
     });
     testenv::apply::apply_objects(s.client(), &[cluster]).await?;
+    fleet::set_available(s.client(), &name, "True").await?;
     s.create(json!({"clusterSelector": sample::selector(s.id(), std::slice::from_ref(&name))}))
         .await?;
     let row = s

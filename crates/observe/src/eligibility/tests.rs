@@ -3,7 +3,7 @@ use crate::index::Pool;
 
 fn evaluate(labels: &str, claims: &str, member: Member, allow_hub: bool) -> Option<Reason> {
     let text = format!(
-        r#"{{"metadata":{{"name":"c1","labels":{labels}}},"spec":{{"hubAcceptsClient":true}},"status":{{"clusterClaims":{claims},"conditions":[]}}}}"#
+        r#"{{"metadata":{{"name":"c1","labels":{labels}}},"spec":{{"hubAcceptsClient":true}},"status":{{"clusterClaims":{claims},"conditions":[{{"type":"ManagedClusterConditionAvailable","status":"True"}}]}}}}"#
     );
     let view = ClusterView::new(&serde_json::from_str(&text).unwrap(), &mut Pool::default()).unwrap();
     match eligibility(&view, member, true, allow_hub) {
@@ -94,4 +94,21 @@ fn the_hub_is_upgraded_only_where_the_controller_may_and_a_selector_names_it() {
         message.contains("--allow-hub") && message.contains("permission to upgrade"),
         "{message}"
     );
+}
+
+#[test]
+fn a_cluster_whose_agent_has_not_reported_yet_waits() {
+    for status in [
+        "{}",
+        r#"{"conditions":[{"type":"HubAcceptedManagedCluster","status":"True"}]}"#,
+    ] {
+        let text =
+            format!(r#"{{"metadata":{{"name":"c1"}},"spec":{{"hubAcceptsClient":true}},"status":{status}}}"#);
+        let view = ClusterView::new(&serde_json::from_str(&text).unwrap(), &mut Pool::default()).unwrap();
+        let Eligibility::Unavailable { message, .. } = eligibility(&view, Member::default(), true, false)
+        else {
+            panic!("{status}");
+        };
+        assert!(message.contains("has not joined the hub yet"), "{message}");
+    }
 }

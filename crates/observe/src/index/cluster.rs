@@ -15,6 +15,10 @@ use chrono::{DateTime, Utc};
 
 use super::intern::Pool;
 
+/// Why a cluster without condition Available waits. OCM marks such a cluster as unreachable, too.
+const NOT_JOINED: &str =
+    "The cluster has not joined the hub yet: its agent has not reported that it is available";
+
 /// Clusters by name.
 pub type Clusters = BTreeMap<Arc<str>, Arc<ClusterView>>;
 
@@ -68,9 +72,9 @@ impl ClusterId {
 /// Availability of a cluster as the hub reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Availability {
-    /// Condition True, or absent.
+    /// Condition True.
     Available,
-    /// Condition False or Unknown, with its message.
+    /// Condition False, Unknown or absent, with its message.
     Unavailable(Arc<str>),
 }
 
@@ -91,16 +95,17 @@ impl ClusterView {
         };
         let available =
             status.and_then(|status| condition(&status.conditions, "ManagedClusterConditionAvailable"));
-        let availability = match available {
-            Some(found) if found.status != "True" => {
-                let text = format!(
-                    "The hub reports that the cluster is not available: {}: {}",
-                    found.reason, found.message
-                );
-                Availability::Unavailable(pool.share(&visible(&text)))
-            }
-            _ => Availability::Available,
+        let unavailable = match available {
+            Some(found) if found.status == "True" => None,
+            Some(found) => Some(format!(
+                "The hub reports that the cluster is not available: {}: {}",
+                found.reason, found.message
+            )),
+            None => Some(NOT_JOINED.to_owned()),
         };
+        let availability = unavailable.map_or(Availability::Available, |text| {
+            Availability::Unavailable(pool.share(&visible(&text)))
+        });
         let unreadable = cluster.spec.error().or_else(|| cluster.status.error());
         Some(ClusterView {
             name: pool.share(name),

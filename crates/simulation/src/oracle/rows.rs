@@ -239,7 +239,9 @@ impl Facts {
             upgrade.release(name);
         }
         // The cluster may have been registered anew since.
-        let finished = row.step("Platform").and_then(|step| parse_rfc3339(&step.finished));
+        let finished = row
+            .step("Platform")
+            .and_then(|step| parse_rfc3339(&step.finished));
         let is_of_it = finished.is_some_and(|finished| finished > wall(changed));
         let update = row.update().filter(|_| !is_edited && is_of_it);
         self.cluster(name).prove(owner, now, update);

@@ -116,7 +116,10 @@ fn started(hub: &Hub) -> Vec<String> {
 }
 
 fn cluster(name: &str) -> Value {
-    json!({"metadata": {"name": name}, "spec": {"hubAcceptsClient": true}})
+    json!({
+        "metadata": {"name": name}, "spec": {"hubAcceptsClient": true},
+        "status": {"conditions": observe::testing::available()},
+    })
 }
 
 fn upgrade(clusters: &[&str]) -> Value {
