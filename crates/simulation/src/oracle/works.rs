@@ -134,7 +134,8 @@ impl Facts {
                 if let Some(before) = before.filter(|_| self.by_controller()) {
                     let is_other = before.uid != work.uid
                         || (&before.revision, &before.retry) != (&work.revision, &work.retry);
-                    if is_other && work.takes_slot() {
+                    // What is being deleted does not start.
+                    if is_other && work.takes_slot() && !change.after.is_deleting {
                         self.start(&work);
                         // Only annotations differ, so what agents have reported is fresh.
                         if work.is_done() && generation(&before.value) == generation(&work.value) {
