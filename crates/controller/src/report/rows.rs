@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ahash::AHashMap;
 use api::names::report_name;
-use api::report::MAX_ROWS;
+use api::report::{MAX_ROWS, ReportRow};
 use api::stored::StoredRows;
 use api::views::Report;
-use observe::record;
+use observe::record::{self, to_record};
 use rollout::{ClusterState, Plan, Policy, Record};
 
 use super::row::Row;
@@ -147,11 +148,13 @@ impl Rows {
         entry.copy = copy;
         if own {
             entry.closed = false;
-            if !deleted {
+            if deleted {
+                self.disown(shard, Some(&StoredRows::default()), now);
+            } else {
                 self.confirm_in_doubt(shard, &report.rows);
                 self.reconsider(shard, &report.rows, now);
+                self.disown(shard, Some(&report.rows), now);
             }
-            self.disown(shard, now);
         } else if deleted {
             self.load(shard, &StoredRows::default(), now);
         } else {
@@ -174,7 +177,7 @@ impl Rows {
             }
             changed = true;
             if own {
-                self.disown(shard, now);
+                self.disown(shard, Some(&StoredRows::default()), now);
             } else {
                 self.shards[shard].copy.uid = None;
                 self.load(shard, &StoredRows::default(), now);
@@ -183,13 +186,18 @@ impl Rows {
         changed
     }
 
-    /// Handles that the hub's copy of a shard is not what we wrote: none of its rows count as written, and it
-    /// is written again.
-    fn disown(&mut self, shard: usize, now: Instant) {
+    /// Handles that the hub's copy of a shard is not what we wrote. It is written again, and until then its rows are those
+    /// that the hub holds. If they are not known, a cluster that held a slot by its last row still does.
+    fn disown(&mut self, shard: usize, held: Option<&StoredRows>, now: Instant) {
         self.shards[shard].changed.get_or_insert(now);
-        let readable = |row: &&mut Row| row.shard == shard && !row.record.unreadable;
-        for row in self.by_cluster.values_mut().filter(readable) {
-            row.written = None;
+        let held: Option<AHashMap<&str, &ReportRow>> =
+            held.map(|held| held.good().map(|row| (row.cluster.as_str(), row)).collect());
+        let readable = |row: &Row| row.shard == shard && !row.record.unreadable;
+        for (cluster, row) in self.by_cluster.iter_mut().filter(|(_, row)| readable(row)) {
+            row.written = match &held {
+                Some(held) => held.get(&**cluster).map(|held| Arc::new(to_record(held))),
+                None => row.written.take().filter(|written| written.phase.holds_slot()),
+            };
         }
     }
 
@@ -387,7 +395,7 @@ impl Rows {
         let uid = if differs { seen.uid } else { result.uid };
         entry.copy = Copy { version, uid };
         if differs {
-            self.disown(due.shard, now);
+            self.disown(due.shard, None, now);
             return;
         }
         self.release_dropped(&due);
@@ -413,7 +421,7 @@ impl Rows {
         if seen.version > entry.copy.version {
             // Perhaps our own write, whose response was lost, perhaps another one. The next write conflicts with it, and
             // then it is read.
-            self.disown(due.shard, now);
+            self.disown(due.shard, None, now);
         }
     }
 
@@ -432,11 +440,17 @@ impl Rows {
         };
         entry.closed = false;
         entry.conflict(now);
-        if let Some(report) = report.filter(|_| own) {
+        let report = report.filter(|_| own);
+        if let Some(report) = report {
             self.confirm_in_doubt(due.shard, &report.rows);
             self.reconsider(due.shard, &report.rows, now);
         }
-        self.disown(due.shard, now);
+        let nothing = StoredRows::default();
+        self.disown(
+            due.shard,
+            Some(report.map_or(&nothing, |report| &report.rows)),
+            now,
+        );
     }
 
     /// The shard whose write has ended; `None` if that was in an earlier term.

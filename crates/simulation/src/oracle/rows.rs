@@ -9,7 +9,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use hub_sim::{Change, ChangeKind, Object};
 use serde_json::Value;
 
-use super::facts::{Facts, Record, Row, Step, Version, label, text, version};
+use super::facts::{Facts, Record, Row, Step, Upgrade, Version, label, text, version};
 use super::rule::Rule;
 use crate::words;
 
@@ -103,6 +103,37 @@ impl Record {
             found = Some(row.contradicts(before)?);
         }
         found
+    }
+}
+
+impl Record {
+    /// Later rows follow the next one only, which is of this attempt. `is_new`: the cluster may begin anew.
+    fn supersede(&mut self, attempt: &(String, String), is_new: bool) {
+        let earlier = self.before.iter().map(Row::attempt);
+        let over = earlier.filter(|over| over != attempt && !over.0.is_empty());
+        let over: Vec<_> = over.collect();
+        self.superseded.extend(over);
+        if is_new {
+            self.superseded.clear();
+        }
+        self.before.clear();
+    }
+}
+
+impl Upgrade {
+    /// Takes or releases the slot of a cluster as its changed row says. `sent`: when the controller sent it, if it did.
+    fn note_row(&mut self, name: &str, row: &Row, sent: Option<Duration>, now: Duration) {
+        let is_released = matches!(
+            row.phase.as_str(),
+            "Failed" | "PreActionDegraded" | "Blocked" | "Complete" | "Soaking" | "PostAction" | "Pending"
+        );
+        // A row from just before a start releases nothing for long.
+        if sent.is_some() && row.is_under_way() && !self.finished.contains_key(name) {
+            self.flights.entry(name.to_owned()).or_insert(now);
+        }
+        if is_released {
+            self.release_at(name, sent.unwrap_or(now));
+        }
     }
 }
 
@@ -210,34 +241,16 @@ impl Facts {
         let attempt = row.attempt();
         // A row that was under way long before may tell of a start that never happened.
         if by_controller && !is_late {
-            let over = record
-                .before
-                .iter()
-                .map(Row::attempt)
-                .filter(|over| *over != attempt);
-            let over: Vec<_> = over.filter(|(revision, _)| !revision.is_empty()).collect();
-            record.superseded.extend(over);
-            if is_new {
-                record.superseded.clear();
-            }
-            record.before.clear();
+            record.supersede(&attempt, is_new);
         }
         record.before.push(row.clone());
         if was.as_ref().is_none_or(|(phase, _)| *phase != row.phase) {
             record.phases.push((now, row.phase.clone()));
         }
-        let is_released = matches!(
-            row.phase.as_str(),
-            "Failed" | "PreActionDegraded" | "Blocked" | "Complete" | "Soaking" | "PostAction" | "Pending"
-        );
         let is_edited = record.is_edited;
-        // A row from just before a start releases nothing for long.
-        if by_controller && is_news && row.is_under_way() && !upgrade.finished.contains_key(name) {
-            upgrade.flights.entry(name.to_owned()).or_insert(now);
-        }
         // A row that the hub rejects stays as it was.
-        if is_released && is_news {
-            upgrade.release_at(name, sent);
+        if is_news {
+            upgrade.note_row(name, row, by_controller.then_some(sent), now);
         }
         if is_edited && !by_controller {
             upgrade.release(name);

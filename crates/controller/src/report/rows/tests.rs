@@ -188,38 +188,6 @@ fn our_own_writes_are_no_news() {
 }
 
 #[test]
-fn a_shard_that_somebody_edits_or_deletes_is_written_anew() {
-    let now = Instant::now();
-    for deleted in [false, true] {
-        let mut rows = rows();
-        fill(&mut rows, 1, now);
-        write(&mut rows, 7, now + COALESCE);
-        let edited = report("up-report-1", 8, &json!([]));
-        assert!(rows.observe(&edited, deleted, true, now));
-        let row = rows.get("c00000").unwrap();
-        assert!(row.written.is_none(), "the hub does not have it any more");
-        assert_eq!(rows.due_at(), Some(now + COALESCE));
-        let due = rows.due(now + COALESCE).remove(0);
-        assert_eq!(due.rows.len(), 1);
-        rows.wrote(due, Some(stored(9)), now);
-        assert_eq!(rows.due_at(), None);
-        assert!(rows.get("c00000").unwrap().written.is_some());
-    }
-}
-
-#[test]
-fn an_edit_that_overtakes_the_answer_to_our_write_is_not_missed() {
-    let now = Instant::now();
-    let mut rows = rows();
-    fill(&mut rows, 1, now);
-    let due = rows.due(now + COALESCE).remove(0);
-    rows.observe(&report("up-report-1", 8, &json!([])), false, true, now);
-    rows.wrote(due, Some(stored(7)), now);
-    assert!(rows.get("c00000").unwrap().written.is_none());
-    assert!(rows.due_at().is_some());
-}
-
-#[test]
 fn a_late_event_about_an_earlier_state_changes_nothing() {
     let now = Instant::now();
     let mut rows = rows();
@@ -578,3 +546,5 @@ fn a_row_that_somebody_fixed_counts_when_a_write_meets_it() {
     rows.conflicted(&due, Some(&found), true, now);
     assert_eq!(rows.get("c1").unwrap().record.phase, Phase::Complete);
 }
+
+mod others;
