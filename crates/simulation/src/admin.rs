@@ -105,14 +105,18 @@ impl Admin {
         }
     }
 
-    /// Deletes an object.
+    /// Deletes an object, unless it is gone already.
     ///
     /// # Errors
-    /// The hub refuses it, for example because it does not exist.
+    /// The hub refuses it.
     pub async fn delete(&self, path: &str) -> Result<()> {
-        self.send(Method::DELETE, path, "application/json", &json!({}))
-            .await?;
-        Ok(())
+        match self
+            .send(Method::DELETE, path, "application/json", &json!({}))
+            .await
+        {
+            Err(error) if is_missing(&error) => Ok(()),
+            done => done.map(drop),
+        }
     }
 }
 

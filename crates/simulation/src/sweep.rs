@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Result, anyhow};
 
 use crate::fault::{Fault, Faults};
 use crate::options::Options;
@@ -49,7 +49,7 @@ impl Totals {
 /// gets every outcome, one at a time.
 ///
 /// # Errors
-/// The simulated world of a seed cannot be built, or `look` fails.
+/// `look` fails.
 pub fn sweep(
     first: u64,
     jobs: usize,
@@ -65,10 +65,19 @@ pub fn sweep(
                 return Ok(());
             }
             let options = Options::of(first.wrapping_add(number));
-            let outcome = run(&options, &Faults::ByRate, Trace::default())
-                .with_context(|| format!("seed {}", options.seed))?;
+            let outcome = run(&options, &Faults::ByRate, Trace::default());
             let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
             let (totals, look) = &mut *shared;
+            let outcome = match outcome {
+                Ok(outcome) => outcome,
+                // A seed that cannot be run to its end does not stop the others.
+                Err(error) => {
+                    eprintln!("seed {}: {error:#}", options.seed);
+                    totals.runs += 1;
+                    totals.failed += 1;
+                    continue;
+                }
+            };
             totals.add(options.seed, &outcome);
             look(&options, &outcome)?;
         }
