@@ -14,7 +14,7 @@ use api::mcu::UpgradeState;
 use api::views::Upgrade;
 use chrono::{TimeDelta, Utc};
 use observe::index::Change;
-use rollout::Reason;
+use rollout::{OperationKind, Reason};
 
 use super::*;
 use crate::apply::WriteResult;
@@ -550,6 +550,32 @@ async fn an_upgrade_that_goes_leaves_its_clusters_to_whoever_waits() {
     hub.context.with(|state| state.delete_upgrade("old"));
     let written = hub.settle();
     assert_eq!(works(&written), ["new: delete c1-operators-upgrade"]);
+}
+
+#[tokio::test]
+async fn an_operation_that_was_carried_out_too_often_is_tried_again_after_its_wait() {
+    let mut hub = hub(&["c1"]);
+    hub.add_upgrade(&Given {
+        spec: operators(&["c1"]),
+        ..upgrade("u1", &[])
+    });
+    hub.context.with(|state| {
+        let limit = &mut state.upgrades.get_mut("u1").unwrap().operation_limit;
+        let now = crate::clock::now();
+        let mut take = || limit.take(&Arc::from("c1"), WireStep::Operators, OperationKind::Create, now);
+        while take().is_none() {}
+    });
+    assert!(works(&hub.settle()).is_empty());
+    let entry = |state: &mut State| {
+        let entry = &state.upgrades["u1"];
+        (
+            entry.wake_at,
+            entry.backoff.values().map(|backoff| backoff.until).max(),
+        )
+    };
+    let (wakes, until) = hub.context.with(entry);
+    assert!(until.is_some());
+    assert_eq!(wakes, until);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use rollout::{Attempt, Busy, Phase};
 use super::*;
 use crate::fixture::{TestUpgrade, upgrade};
 use crate::index::Change;
-use crate::testing::{claimed, index, reporting, work};
+use crate::testing::{claimed, finished, index, reporting, work};
 use crate::writes::{BlockerKind, LASTING_AFTER, LastReading, RunningWrites, Unsettled};
 
 fn observed(entry: &TestUpgrade, index: &mut Index) -> Fleet {
@@ -221,6 +221,24 @@ fn a_cluster_whose_row_may_be_unreadable_is_blocked() {
     };
     assert_eq!(reason, Reason::UnreadableRecord);
     assert_eq!(one(&fleet, "b").eligibility, Eligibility::Eligible);
+}
+
+#[test]
+fn a_work_that_is_in_the_way_outweighs_what_is_left_of_a_vanished_one() {
+    for upgrade_of_work in ["mine", "other"] {
+        let mut index = index(&["a"]);
+        let mut entry = upgrade("mine", &["a"], &index);
+        let done = finished("a", upgrade_of_work, 5);
+        index.work(&Change::Applied(done.clone()), at(0));
+        index.work(&Change::Deleted(done), at(0));
+        assert!(index.work_of("a", Step::Operators).unwrap().work.vanished);
+        entry.block("a", Step::Operators, BlockerKind::Foreign);
+        let found = one(&observed(&entry, &mut index), "a");
+        assert_eq!(
+            *found.step_work(Step::Operators),
+            StepWork::Foreign { retry_at: at(30) }
+        );
+    }
 }
 
 #[test]
