@@ -19,6 +19,12 @@ pub fn old(word: &str) -> &str {
     }
 }
 
+/// Whether only the newer build writes a word.
+#[must_use]
+pub fn is_newer(word: &str) -> bool {
+    old(word) != word
+}
+
 /// The JSON of reports with the words of the newer build.
 #[must_use]
 pub fn newer(json: &str) -> String {

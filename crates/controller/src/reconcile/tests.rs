@@ -479,79 +479,6 @@ async fn a_plan_for_a_spec_that_has_changed_meanwhile_is_let_go() {
     });
 }
 
-/// An older and a newer upgrade of the operators of cluster `c1`; the older one is running.
-fn contest() -> TestHub {
-    let mut hub = hub(&["c1"]);
-    for (uid, created) in [("old", "2026-05-28T09:00:00Z"), ("new", "2026-05-28T11:00:00Z")] {
-        hub.add_upgrade(&Given {
-            spec: operators(&["c1"]),
-            created,
-            ..upgrade(uid, &[])
-        });
-    }
-    assert_eq!(works(&hub.settle()), ["old: create c1-operators-upgrade"]);
-    assert_eq!(hub.phase("new", "c1"), Some(Phase::Blocked));
-    hub
-}
-
-#[tokio::test]
-async fn of_two_upgrades_of_one_cluster_the_second_starts_when_the_first_is_done() {
-    let mut hub = contest();
-    let finished = done(&mut hub, "c1", "old");
-    hub.deliver(&Change::Applied(finished.clone()));
-    assert_eq!(works(&hub.settle()), Vec::<String>::new());
-    write_rows(&mut hub, "old");
-    let written = hub.settle();
-    assert_eq!(works(&written), ["old: delete c1-operators-upgrade"]);
-    hub.version += 1;
-    let mut gone = finished;
-    gone.metadata.resource_version = Some(hub.version.to_string());
-    // The only event is about the work of the other upgrade.
-    hub.deliver(&Change::Deleted(gone));
-    assert_eq!(works(&hub.settle()), ["new: create c1-operators-upgrade"]);
-}
-
-#[tokio::test]
-async fn an_upgrade_that_lets_go_of_a_cluster_wakes_the_one_that_waits_for_it() {
-    let mut hub = hub(&["c1", "c2"]);
-    let mut paused = operators(&["c1"]);
-    paused["paused"] = json!(true);
-    hub.add_upgrade(&Given {
-        spec: paused,
-        created: "2026-05-28T09:00:00Z",
-        ..upgrade("old", &[])
-    });
-    hub.add_upgrade(&Given {
-        spec: operators(&["c1"]),
-        created: "2026-05-28T11:00:00Z",
-        ..upgrade("new", &[])
-    });
-    assert!(works(&hub.settle()).is_empty());
-    assert_eq!(hub.phase("new", "c1"), Some(Phase::Blocked));
-    let mut other = Given {
-        spec: operators(&["c2"]),
-        created: "2026-05-28T09:00:00Z",
-        version: 1_000,
-        ..upgrade("old", &[])
-    }
-    .view();
-    other.metadata.generation = Some(2);
-    hub.context.with(|state| state.apply_upgrade(other));
-    let written = hub.settle();
-    assert!(
-        works(&written).contains(&"new: create c1-operators-upgrade"),
-        "{written:?}"
-    );
-}
-
-#[tokio::test]
-async fn an_upgrade_that_goes_leaves_its_clusters_to_whoever_waits() {
-    let mut hub = contest();
-    hub.context.with(|state| state.delete_upgrade("old"));
-    let written = hub.settle();
-    assert_eq!(works(&written), ["new: delete c1-operators-upgrade"]);
-}
-
 #[tokio::test]
 async fn an_operation_that_was_carried_out_too_often_is_tried_again_after_its_wait() {
     let mut hub = hub(&["c1"]);
@@ -618,3 +545,5 @@ mod finalizer;
 mod restore;
 mod scope;
 mod unsettled;
+
+mod contest;

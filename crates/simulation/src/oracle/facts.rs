@@ -56,6 +56,8 @@ pub(super) struct Row {
     pub to: String,
     pub is_canary: bool,
     pub has_left: bool,
+    /// The older build cannot read it.
+    pub is_newer: bool,
     pub steps: Vec<Step>,
 }
 
@@ -86,6 +88,8 @@ pub(super) struct Record {
     pub phases: Vec<(Duration, String)>,
     /// Somebody else has written this record.
     pub is_edited: bool,
+    /// The report that has its latest row.
+    pub report: String,
     /// Attempts that are over.
     pub superseded: BTreeSet<(String, String)>,
 }
@@ -154,6 +158,12 @@ impl Upgrade {
     /// Clusters that hold slots: those under way, and those that go on because their rows say so.
     pub fn holders(&self) -> BTreeSet<&String> {
         self.flights.keys().chain(self.suspended.keys()).collect()
+    }
+
+    /// Whether only a rejected report still has a row of a cluster. Its former row is found there again.
+    pub fn has_former_row(&self, cluster: &str) -> bool {
+        let mut reports = self.reports.values();
+        !self.records.contains_key(cluster) && reports.any(|rows| rows.contains(cluster))
     }
 
     /// Whether a cluster that goes on has kept its slot, although its update had ended: nothing else has started since.

@@ -13,6 +13,9 @@ use super::facts::{Facts, Record, Row, Step, Upgrade, Version, label, text, vers
 use super::rule::Rule;
 use crate::words;
 
+/// A row is written soon after the start that it tells of.
+const PASS: Duration = Duration::from_secs(10);
+
 impl Row {
     fn of(value: &Value) -> Self {
         let steps = value.get("steps").and_then(Value::as_array);
@@ -26,6 +29,7 @@ impl Row {
             to: text(value, "/toVersion").to_owned(),
             is_canary: flag("canary"),
             has_left: flag("leftSelection"),
+            is_newer: words::is_newer(text(value, "/phase")) || words::is_newer(text(value, "/reason")),
             steps: steps
                 .into_iter()
                 .flatten()
@@ -53,8 +57,8 @@ impl Row {
         step.and_then(|_| Some((version(&self.from)?, version(&self.to)?)))
     }
 
-    /// Why this row cannot follow another one, if it cannot.
-    fn contradicts(&self, before: &Row) -> Option<String> {
+    /// Why this row cannot follow another one, if it cannot. `begun`: the steps whose works were created.
+    fn contradicts(&self, before: &Row, begun: &[&str]) -> Option<String> {
         if self.attempt() != before.attempt() {
             return None;
         }
@@ -74,7 +78,9 @@ impl Row {
                 }
                 return Some(format!("step {} is gone", step.name));
             };
-            if now.started != step.started {
+            // Somebody else's work was in its place at the first time.
+            let is_begun = !step.outcome.is_empty() || begun.contains(&step.name.as_str());
+            if now.started != step.started && is_begun {
                 return Some(format!(
                     "step {} began at {} and now at {}",
                     step.name, step.started, now.started
@@ -94,13 +100,13 @@ impl Row {
 
 impl Record {
     /// Why a row cannot follow, if it cannot.
-    fn contradiction(&self, row: &Row) -> Option<String> {
+    fn contradiction(&self, row: &Row, begun: &[&str]) -> Option<String> {
         if self.superseded.contains(&row.attempt()) {
             return Some(format!("the attempt {:?} {:?} was over", row.revision, row.retry));
         }
         let mut found = None;
         for before in &self.before {
-            found = Some(row.contradicts(before)?);
+            found = Some(row.contradicts(before, begun)?);
         }
         found
     }
@@ -121,7 +127,8 @@ impl Record {
 }
 
 impl Upgrade {
-    /// Takes or releases the slot of a cluster as its changed row says. `sent`: when the controller sent it, if it did.
+    /// Takes or releases the slot of a cluster as its changed row says. `sent`: when the controller sent it, if it did and the
+    /// cluster is there.
     fn note_row(&mut self, name: &str, row: &Row, sent: Option<Duration>, now: Duration) {
         let is_released = matches!(
             row.phase.as_str(),
@@ -175,6 +182,9 @@ impl Facts {
             let is_former = is_late || former.contains(&(name.clone(), row.clone()));
             if !(is_former && self.has_moved(&owner, object.name(), &name)) {
                 self.row(&owner, &name, &row);
+                if let Some(record) = self.record(&owner, &name) {
+                    object.name().clone_into(&mut record.report);
+                }
             }
         }
         let (sent, by_controller) = (self.sent(), self.by_controller());
@@ -186,8 +196,12 @@ impl Facts {
             .insert(object.name().to_owned(), names.clone())
             .unwrap_or_default();
         for gone in before.difference(&names) {
-            // Rows move between reports.
-            if upgrade.reports.values().any(|rows| rows.contains(gone)) {
+            // Rows move between reports, and a rejected report keeps the former ones.
+            let is_latest = upgrade
+                .records
+                .get(gone)
+                .is_some_and(|record| record.report == object.name());
+            if !is_latest && upgrade.reports.values().any(|rows| rows.contains(gone)) {
                 continue;
             }
             if let Some(cluster) = self.clusters.get_mut(gone) {
@@ -209,6 +223,22 @@ impl Facts {
         self.now > self.sent() + Duration::from_secs(5)
     }
 
+    /// The steps of a cluster whose works an upgrade created before the last pass.
+    fn begun(&self, owner: &str, name: &str) -> Vec<&'static str> {
+        let works = self.created.iter().filter(|((uid, cluster, ..), created)| {
+            uid == owner && cluster == name && created.at + PASS < self.now
+        });
+        let works: Vec<_> = works.map(|((_, _, work, ..), _)| work).collect();
+        let is_begun = |(step, _): &(api::names::Step, &str)| works.contains(&&step.work_name(name));
+        let names = ["PreAction", "Platform", "Operators", "PostAction"];
+        let steps = api::names::Step::ALL.into_iter().zip(names);
+        steps.filter(is_begun).map(|(_, name)| name).collect()
+    }
+
+    fn record(&mut self, owner: &str, name: &str) -> Option<&mut Record> {
+        self.upgrades.get_mut(owner)?.records.get_mut(name)
+    }
+
     /// Whether another report of an upgrade has a row of a cluster.
     fn has_moved(&self, owner: &str, report: &str, name: &str) -> bool {
         let reports = self.upgrades.get(owner).map(|upgrade| &upgrade.reports);
@@ -219,10 +249,10 @@ impl Facts {
     fn row(&mut self, owner: &str, name: &str, row: &Row) {
         let (now, sent, by_controller) = (self.now, self.sent(), self.by_controller());
         let is_late = self.was_held_up();
-        let changed = self
-            .clusters
-            .get(name)
-            .map_or(Duration::ZERO, |cluster| cluster.changed);
+        let begun = self.begun(owner, name);
+        let cluster = self.clusters.get(name);
+        let changed = cluster.map_or(Duration::ZERO, |cluster| cluster.changed);
+        let is_there = cluster.is_some_and(|cluster| cluster.is_there);
         let Some(upgrade) = self.upgrades.get_mut(owner) else {
             return;
         };
@@ -232,7 +262,7 @@ impl Facts {
         let is_new = !changed.is_zero() && (changed >= since || changed + Duration::from_mins(1) > now);
         record.is_edited |= !by_controller && record.row() != Some(row);
         let found = if by_controller && !is_new && !record.is_edited {
-            record.contradiction(row)
+            record.contradiction(row, &begun)
         } else {
             None
         };
@@ -250,7 +280,7 @@ impl Facts {
         let is_edited = record.is_edited;
         // A row that the hub rejects stays as it was.
         if is_news {
-            upgrade.note_row(name, row, by_controller.then_some(sent), now);
+            upgrade.note_row(name, row, by_controller.then_some(sent).filter(|_| is_there), now);
         }
         if is_edited && !by_controller {
             upgrade.release(name);

@@ -17,7 +17,9 @@ fn goes_on(upgrade: &Upgrade, work: &Work, sent: Duration) -> bool {
                 "PreAction" | "Initialized" | "Partial" | "Operators"
             )
     };
-    upgrade.doubtful.contains(&work.cluster) || upgrade.records.get(&work.cluster).is_some_and(of_row)
+    upgrade.doubtful.contains(&work.cluster)
+        || upgrade.has_former_row(&work.cluster)
+        || upgrade.records.get(&work.cluster).is_some_and(of_row)
 }
 
 impl Facts {
@@ -96,6 +98,7 @@ impl Facts {
         };
         let is_back = !cluster.changed.is_zero() && cluster.changed + DEAF > sent;
         let has_slot = upgrade.doubtful.contains(name)
+            || upgrade.has_former_row(name)
             || upgrade.suspended.contains_key(name)
             || upgrade.has_kept_slot(name);
         goes_on(upgrade, work, sent) && (is_back || has_slot)

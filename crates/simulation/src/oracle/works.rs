@@ -334,7 +334,8 @@ impl Facts {
             return;
         };
         let row = upgrade.records.get(&work.cluster).and_then(Record::row);
-        let is_known = row.is_some_and(Row::is_under_way) && upgrade.flights.contains_key(&work.cluster);
+        let is_told = row.is_some_and(|row| row.is_under_way() && !row.is_newer);
+        let is_known = is_told && upgrade.flights.contains_key(&work.cluster);
         if !is_known {
             upgrade.release(&work.cluster);
             upgrade.doubtful.insert(work.cluster.clone());
