@@ -120,7 +120,7 @@ fn without_hub(keep_going: bool) -> Vec<Step> {
         // Seeds that violated no rule when they were last run; the stories of earlier seeds are among the tests. New seeds
         // take their place when no finding is open (docs/reliability.md).
         step("simulation", || {
-            let seeds = ["--from", "41", "--seeds", "300"];
+            let seeds = ["--from", "1", "--seeds", "400"];
             program::require(SIMULATION, Profile::Simulation, &seeds)
         }),
         step("doc tests", || {
