@@ -29,7 +29,7 @@ use simulation::replica::Replica;
 use simulation::time::{MachineClock, VirtualClock};
 use simulation::trace::Trace;
 use simulation::wire::Wire;
-use simulation::world::{cluster, make_fleet};
+use simulation::world::{action, cluster, make_fleet};
 use spoke_sim::{Agents, Pace};
 
 /// A cluster needs this long for its update, a quarter more or less.
@@ -44,6 +44,8 @@ struct World {
     canaries: u64,
     max_concurrency: u64,
     soak_minutes: u64,
+    /// With pre-action, operators and post-action.
+    every_step: bool,
 }
 
 impl World {
@@ -53,20 +55,27 @@ impl World {
         let mut strategy = json!({
             "maxConcurrency": self.max_concurrency,
             "clusterUpgradeTimeout": "3h",
+            "operatorsUpgradeTimeout": "3h",
             "minSuccessTime": format!("{}m", self.soak_minutes),
         });
         if self.canaries > 0 {
             strategy["canaryClusters"] = json!({"clusterSelector": selector(names(self.canaries))});
         }
+        let mut spec = json!({
+            "clusterSelector": selector(names(self.clusters)),
+            "clusterVersion": {"channel": "stable-4.14", "version": "4.14.12"},
+            "upgradeStrategy": strategy,
+        });
+        if self.every_step {
+            spec["preUpgradeAction"] = action("backup");
+            spec["ocpOperators"] = json!({"approveAllUpgrades": true});
+            spec["postUpgradeAction"] = action("check");
+        }
         json!({
             "apiVersion": "cluster.open-cluster-management.io/v1beta1",
             "kind": "ManagedClustersUpgrade",
             "metadata": {"name": UPGRADE, "namespace": TEAM},
-            "spec": {
-                "clusterSelector": selector(names(self.clusters)),
-                "clusterVersion": {"channel": "stable-4.14", "version": "4.14.12"},
-                "upgradeStrategy": strategy,
-            },
+            "spec": spec,
         })
     }
 
@@ -147,8 +156,8 @@ async fn upgrade(world: World) -> Course {
     let before = (clock.wall(), read(&reader, clock.wall()).await);
     let wire = Wire::new(&network, &hub, Role::Controller, "r0", "replica-0");
     let replica = Replica::start(wire, "replica-0", &MachineClock::new(clock), world.seed).unwrap();
-    let mut middle = None;
-    for _ in 0..1_000 {
+    let (mut middle, mut last) = (None, Value::Null);
+    for _ in 0..4_000 {
         tokio::time::sleep(Duration::from_mins(1)).await;
         let status = hub.read(|state| {
             let upgrades = state.objects_of("cluster.open-cluster-management.io", "managedclustersupgrades");
@@ -162,6 +171,7 @@ async fn upgrade(world: World) -> Course {
         if status["state"] == "Complete" {
             break;
         }
+        last = status;
     }
     let rows = lists(&reader).await.reports;
     let rows = rows.iter().flat_map(|report| report.rows.good());
@@ -169,7 +179,7 @@ async fn upgrade(world: World) -> Course {
     drop((agents, replica));
     Course {
         before,
-        middle: middle.unwrap(),
+        middle: middle.unwrap_or_else(|| panic!("{last}")),
         rows,
     }
 }
@@ -194,23 +204,22 @@ async fn read(client: &Client, now: DateTime<Utc>) -> PlannerInput {
     snapshot.planner_input(&uid).unwrap()
 }
 
-fn platform(row: &ReportRow) -> (DateTime<Utc>, DateTime<Utc>) {
-    let step = row
-        .steps
-        .iter()
-        .find(|step| step.name == Stage::Platform)
-        .unwrap();
-    (step.started_at, step.finished_at.unwrap())
+/// How long a step of a cluster took, if it has that step.
+fn took(row: &ReportRow, step: Step) -> Option<TimeDelta> {
+    let step = row.steps.iter().find(|known| known.name == Stage::from(step))?;
+    Some(step.finished_at? - step.started_at)
+}
+
+/// When a cluster began its first step.
+fn began(row: &ReportRow) -> DateTime<Utc> {
+    row.steps.iter().map(|step| step.started_at).min().unwrap()
 }
 
 /// Rehearses with the durations that the clusters really needed.
 fn rehearse((now, input): &(DateTime<Utc>, PlannerInput), rows: &BTreeMap<String, ReportRow>) -> Forecast {
-    let run = |cluster: &str, _: Step| {
-        let (started, finished) = platform(&rows[cluster]);
-        Run {
-            takes: Some(finished - started),
-            fails: false,
-        }
+    let run = |cluster: &str, step: Step| Run {
+        takes: took(&rows[cluster], step),
+        fails: false,
     };
     let options = ForecastOptions {
         resolution: TimeDelta::zero(),
@@ -223,7 +232,7 @@ fn rehearse((now, input): &(DateTime<Utc>, PlannerInput), rows: &BTreeMap<String
 fn real_order(rows: &BTreeMap<String, ReportRow>, since: DateTime<Utc>) -> Vec<&str> {
     let mut order: Vec<(DateTime<Utc>, &str)> = rows
         .iter()
-        .map(|(name, row)| (platform(row).0, name.as_str()))
+        .map(|(name, row)| (began(row), name.as_str()))
         .filter(|(started, _)| *started >= since)
         .collect();
     order.sort_unstable();
@@ -283,6 +292,7 @@ fn the_rehearsal_of_50_clusters_agrees_with_the_real_controller() {
         canaries: 2,
         max_concurrency: 5,
         soak_minutes: 10,
+        every_step: false,
     });
 }
 
@@ -294,6 +304,7 @@ fn the_rehearsal_of_100_clusters_agrees_with_the_real_controller() {
         canaries: 3,
         max_concurrency: 12,
         soak_minutes: 30,
+        every_step: false,
     });
 }
 
@@ -305,5 +316,18 @@ fn the_rehearsal_of_200_clusters_agrees_with_the_real_controller() {
         canaries: 0,
         max_concurrency: 30,
         soak_minutes: 0,
+        every_step: false,
+    });
+}
+
+#[test]
+fn the_rehearsal_of_actions_and_operators_agrees_with_the_real_controller() {
+    agree(World {
+        seed: 4,
+        clusters: 60,
+        canaries: 2,
+        max_concurrency: 8,
+        soak_minutes: 5,
+        every_step: true,
     });
 }
