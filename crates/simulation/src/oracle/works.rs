@@ -307,6 +307,7 @@ impl Facts {
         let is_over = upgrade.is_gone
             || !is_there
             || is_edited
+            || upgrade.has_former_row(&work.cluster)
             || matches!(phase.as_str(), "Complete" | "PostAction")
             || record.and_then(Record::row).is_some_and(failed_late);
         if work.step == Some(Step::Platform) {
