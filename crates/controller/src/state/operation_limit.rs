@@ -18,13 +18,15 @@ use rollout::OperationKind;
 const MAX_PER_SPAN: usize = 12;
 /// The time span in which operations are counted.
 const SPAN: Duration = Duration::from_mins(1);
-/// Number of entries from which expired ones are removed.
+/// Number of entries from which expired ones are removed for the first time.
 const ENTRIES: usize = 256;
 
 /// When operations were executed for the clusters of one upgrade.
 #[derive(Debug, Default)]
 pub struct OperationLimit {
     taken: AHashMap<(Arc<str>, Step, OperationKind), VecDeque<Instant>>,
+    /// Number of entries that the last removal left.
+    kept: usize,
 }
 
 impl OperationLimit {
@@ -36,9 +38,11 @@ impl OperationLimit {
         kind: OperationKind,
         now: Instant,
     ) -> Option<Duration> {
-        if self.taken.len() >= ENTRIES {
+        // The entries are read only when their number has doubled, so an operation costs the same in any fleet.
+        if self.taken.len() >= ENTRIES.max(2 * self.kept) {
             self.taken
                 .retain(|_, times| times.back().is_some_and(|last| now.duration_since(*last) < SPAN));
+            self.kept = self.taken.len();
         }
         let times = self.taken.entry((Arc::clone(cluster), step, kind)).or_default();
         while times
@@ -107,5 +111,19 @@ mod tests {
             );
         }
         assert!(limit.taken.len() <= 2 * ENTRIES, "{}", limit.taken.len());
+    }
+
+    #[test]
+    fn operations_of_long_ago_are_forgotten_without_a_look_at_all_for_each() {
+        let (mut limit, mut now) = (OperationLimit::default(), Instant::now());
+        let mut most = 0;
+        for number in 0..20_000 {
+            let cluster: Arc<str> = Arc::from(format!("c{number}"));
+            limit.take(&cluster, Step::Platform, OperationKind::Create, now);
+            most = most.max(limit.taken.len());
+            now += SPAN / 1_000;
+        }
+        // A thousand are younger than the span.
+        assert!((1_000..=2_500).contains(&most), "{most}");
     }
 }
