@@ -179,7 +179,7 @@ async fn upgrade(world: World) -> Course {
     drop((agents, replica));
     Course {
         before,
-        middle: middle.unwrap_or_else(|| panic!("{last}")),
+        middle: middle.ok_or_else(|| last.to_string()).unwrap(),
         rows,
     }
 }
