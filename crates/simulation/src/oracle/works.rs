@@ -278,7 +278,9 @@ impl Facts {
             .upgrades
             .get(&work.uid)
             .is_some_and(|upgrade| upgrade.selected.contains(&work.cluster));
-        self.check(Rule::Selected, selected, || {
+        // Its former labels may still be believed for a while.
+        let was_relabelled = !changed.is_zero() && changed + DEAF > sent;
+        self.check(Rule::Selected, selected || was_relabelled, || {
             format!("{} was created for a cluster that was never selected", work.name)
         });
     }
