@@ -265,6 +265,12 @@ impl Phase {
         )
     }
 
+    /// True from the start of the cluster's first step to the end of its last one.
+    #[must_use]
+    pub const fn is_at_work(self) -> bool {
+        self.holds_slot() || matches!(self, Phase::Soaking | Phase::PostAction)
+    }
+
     /// True when the update itself has started. Status counters count such a cluster as initialized and the others as
     /// pending. If it leaves the selection, it continues (`docs/design/rules.md#leavers`).
     #[must_use]

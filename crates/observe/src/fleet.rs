@@ -222,8 +222,10 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
                 return self.blocker(name, step);
             };
             // What is in the way now outweighs what is left of a work that has vanished.
-            if view.work.vanished && self.entry.blocker(name, step).is_some() {
-                return self.blocker(name, step);
+            if view.work.vanished
+                && let Some(blocker) = self.entry.blocker(name, step)
+            {
+                return blocker.step_work();
             }
             if view.upgrade == *self.entry.uid {
                 return self.own_work(name, step, view);

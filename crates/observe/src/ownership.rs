@@ -73,18 +73,11 @@ fn in_flight<'a, R: ClusterRow>(other: &UpgradeInput<'a, R>) -> impl Iterator<It
     starting.chain(other.unsettled.keys()).chain(
         // Until an end is written, the next leader would go on.
         rows.filter(|(_, row)| {
-            let records = [Some(row.record()), row.written()];
-            records
-                .into_iter()
-                .flatten()
-                .any(|record| is_at_work(record.phase))
+            let mut records = [Some(row.record()), row.written()].into_iter().flatten();
+            records.any(|record| record.phase.is_at_work())
         })
         .map(|(cluster, _)| cluster),
     )
-}
-
-const fn is_at_work(phase: Phase) -> bool {
-    phase.holds_slot() || matches!(phase, Phase::Soaking | Phase::PostAction)
 }
 
 /// Clusters of `entry` on which another upgrade may go first although it is not at work there. A newer one does so only

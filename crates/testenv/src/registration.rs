@@ -1,7 +1,8 @@
 //! Simulates the registration agent of a cluster: heartbeat, health and claims, as the agents' user on the hub.
 //!
 //! It writes what OCM's registration agent writes after its cluster has joined, with the rights that OCM gives the agents'
-//! group. The claims are those that a hub's add-on makes on an OpenShift cluster: its ID, and the version it last completed. The real registration controller decides the rest: the taints, and the Unknown of a cluster whose lease has expired.
+//! group. The claims are those that a hub's add-on makes on an OpenShift cluster: its ID, and the version it last completed.
+//! The real registration controller decides the rest: the taints, and the Unknown of a cluster whose lease has expired.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use anyhow::{Context as _, Result};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -84,7 +85,8 @@ async fn beat(cluster: &str, hub: &Client, spoke: &Client) -> Result<()> {
 
 /// What the cluster claims. Without a ClusterVersion the claims stay as they are.
 async fn claims(spoke: &Client) -> Result<Vec<(&'static str, String)>> {
-    let versions: Api<DynamicObject> = Api::all_with(spoke.clone(), &cluster_versions());
+    let kind = fleet::resource("config.openshift.io", "v1", "ClusterVersion");
+    let versions: Api<DynamicObject> = Api::all_with(spoke.clone(), &kind);
     let read = tokio::time::timeout(HEALTH_TIMEOUT, versions.get_opt("version")).await;
     let Ok(Ok(Some(version))) = read else {
         return Ok(Vec::new());
@@ -101,11 +103,6 @@ async fn claims(spoke: &Client) -> Result<Vec<(&'static str, String)>> {
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?.to_owned())))
         .collect())
-}
-
-fn cluster_versions() -> ApiResource {
-    let kind = GroupVersionKind::gvk("config.openshift.io", "v1", "ClusterVersion");
-    ApiResource::from_gvk(&kind)
 }
 
 /// Whether a list has an item with this key and this value.

@@ -258,9 +258,7 @@ impl<'a> Play<'a> {
         let begin = self.request.now;
         let before = self.fleet.clusters.iter().filter(|cluster| {
             let phase = cluster.record.as_ref().map(|record| record.phase);
-            phase.is_some_and(|phase| {
-                phase.holds_slot() || matches!(phase, Phase::Soaking | Phase::PostAction)
-            })
+            phase.is_some_and(Phase::is_at_work)
         });
         let mut in_flight: BTreeSet<&str> = before.map(|cluster| &*cluster.name).collect();
         let mut hours: Vec<Timeline> = Vec::new();

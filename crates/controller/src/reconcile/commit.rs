@@ -193,12 +193,7 @@ fn prepare_writes(
     let jobs: Vec<WriteJob> = operations
         .filter_map(|operation| prepare(entry, index, operation, wanted, now))
         .collect();
-    let told = plan.future_starts(now).map(|starts| starts.until());
-    // The plan does not know of operations that are held back only now.
-    let held_back = entry.backoff.values().map(|backoff| backoff.until);
-    let held_back = held_back.filter(|until| *until > now).min();
-    let times = [plan.wake_at, entry.due_at(now), told, held_back];
-    entry.wake_at = times.into_iter().flatten().min();
+    entry.wake_at = plan.wake_at.into_iter().chain(entry.due_at(now)).min();
     for job in &jobs {
         if let Write::Delete {
             cluster,

@@ -115,9 +115,7 @@ pub fn of_plan(input: &StatusInput<'_>, plan: &Plan, previous: PreviousStatus<'_
     let skew = match input.skew {
         _ if complete => None,
         Some(skew) => Some(clock_skew(skew)),
-        None => plan
-            .future_starts(input.now)
-            .map(|starts| starts_in_future(&starts)),
+        None => plan.future_starts.as_ref().map(starts_in_future),
     };
     verdicts
         .into_iter()

@@ -4,15 +4,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ahash::AHashMap;
-use api::ReportRow;
 use api::message::join;
 use api::stored::StoredRows;
 use observe::record::to_record;
 use rollout::Record;
 
 use super::row::to_row;
-use super::rows::Rows;
+use super::rows::{Rows, by_cluster};
 use super::shard::{Refused, ShardWrite};
 
 /// Time after which a rejected row is sent again, because the schema may have been fixed.
@@ -51,8 +49,7 @@ impl Rows {
         if in_doubt.is_empty() {
             return;
         }
-        let readable = rows.rows.iter().filter_map(|held| held.row.as_ref().ok());
-        let held: AHashMap<&str, &ReportRow> = readable.map(|held| (held.cluster.as_str(), held)).collect();
+        let held = by_cluster(rows);
         for (cluster, sent) in in_doubt {
             let (Some(row), Some(held)) = (self.by_cluster.get_mut(&cluster), held.get(&*cluster)) else {
                 continue;

@@ -146,19 +146,17 @@ impl Rows {
             return false;
         }
         entry.copy = copy;
+        let nothing = StoredRows::default();
+        let held = if deleted { &nothing } else { &report.rows };
         if own {
             entry.closed = false;
-            if deleted {
-                self.disown(shard, Some(&StoredRows::default()), now);
-            } else {
-                self.confirm_in_doubt(shard, &report.rows);
-                self.reconsider(shard, &report.rows, now);
-                self.disown(shard, Some(&report.rows), now);
+            if !deleted {
+                self.confirm_in_doubt(shard, held);
+                self.reconsider(shard, held, now);
             }
-        } else if deleted {
-            self.load(shard, &StoredRows::default(), now);
+            self.disown(shard, Some(held), now);
         } else {
-            self.load(shard, &report.rows, now);
+            self.load(shard, held, now);
         }
         true
     }
@@ -190,8 +188,7 @@ impl Rows {
     /// that the hub holds. If they are not known, a cluster that held a slot by its last row still does.
     fn disown(&mut self, shard: usize, held: Option<&StoredRows>, now: Instant) {
         self.shards[shard].changed.get_or_insert(now);
-        let held: Option<AHashMap<&str, &ReportRow>> =
-            held.map(|held| held.good().map(|row| (row.cluster.as_str(), row)).collect());
+        let held = held.map(by_cluster);
         let readable = |row: &Row| row.shard == shard && !row.record.unreadable;
         for (cluster, row) in self.by_cluster.iter_mut().filter(|(_, row)| readable(row)) {
             row.written = match &held {
@@ -459,6 +456,11 @@ impl Rows {
         entry.writing = false;
         Some(entry)
     }
+}
+
+/// The readable rows of a report, by cluster.
+pub(super) fn by_cluster(rows: &StoredRows) -> AHashMap<&str, &ReportRow> {
+    rows.good().map(|row| (row.cluster.as_str(), row)).collect()
 }
 
 /// What a report says about itself.

@@ -304,11 +304,14 @@ impl UpgradeEntry {
     }
 
     /// When to reconcile because of something that is not in a plan: a cluster whose namespace was missing must be
-    /// checked again (clusters that are due are removed here), or an uncertainty ends by time alone.
+    /// checked again (clusters that are due are removed here), an uncertainty ends by time alone, or an operation was held
+    /// back.
     pub fn due_at(&mut self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         self.missing.retain(|_, since| now < *since + MISSING_RETRY);
         let missing = self.missing.values().min().map(|since| *since + MISSING_RETRY);
-        missing.into_iter().chain(self.settles_at(now)).min()
+        let waits = self.backoff.values().map(|backoff| backoff.until);
+        let waits = waits.filter(|until| *until > now);
+        missing.into_iter().chain(self.settles_at(now)).chain(waits).min()
     }
 
     /// Records that writes for a cluster start.

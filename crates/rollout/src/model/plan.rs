@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 
 use api::names::Step;
 use api::report::Phase;
@@ -198,6 +198,8 @@ pub struct Plan {
     pub outlook: Outlook,
     /// True when the policy's retry token was handled for every cluster and the records of that are written.
     pub retry_done: bool,
+    /// Steps that have a recorded start in the future.
+    pub future_starts: Option<FutureStarts>,
     /// When to plan again if no event comes before.
     pub wake_at: Option<DateTime<Utc>>,
 }
@@ -300,9 +302,6 @@ pub struct Outlook {
     pub no_canary: bool,
 }
 
-/// How far in the future a recorded start may be without being told.
-const TOLERATED_LEAD: TimeDelta = TimeDelta::minutes(1);
-
 /// Clusters whose present step has a recorded start in the future, because it began while the controller's clock was
 /// ahead.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -313,49 +312,4 @@ pub struct FutureStarts {
     pub example: Arc<str>,
     /// That start.
     pub started: DateTime<Utc>,
-}
-
-impl Plan {
-    /// The starts that are in the future (`docs/design/rules.md#trusted-clock`).
-    #[must_use]
-    pub fn future_starts(&self, now: DateTime<Utc>) -> Option<FutureStarts> {
-        let mut found: Option<FutureStarts> = None;
-        for state in &self.clusters {
-            let phase = state.record.phase;
-            if !phase.holds_slot() && !matches!(phase, Phase::Soaking | Phase::PostAction) {
-                continue;
-            }
-            let open = state
-                .record
-                .stages
-                .iter()
-                .flatten()
-                .filter(|stage| stage.finished.is_none());
-            let Some(started) = open.map(|stage| stage.started).max() else {
-                continue;
-            };
-            if started <= now + TOLERATED_LEAD {
-                continue;
-            }
-            let known = found.get_or_insert_with(|| FutureStarts {
-                clusters: 0,
-                example: Arc::clone(&state.name),
-                started,
-            });
-            known.clusters += 1;
-            if started > known.started {
-                known.started = started;
-                known.example = Arc::clone(&state.name);
-            }
-        }
-        found
-    }
-}
-
-impl FutureStarts {
-    /// When the last of these starts is not told any more.
-    #[must_use]
-    pub fn until(&self) -> DateTime<Utc> {
-        self.started - TOLERATED_LEAD
-    }
 }

@@ -91,9 +91,11 @@ pub(crate) fn catch_up(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -
     });
     let Some((latest, work)) = latest else {
         // The operators work is gone, but the note of the soak says that it succeeded.
-        if record.phase.holds_slot() && noted_soak(cluster, record, policy).is_some() {
+        if record.phase.holds_slot()
+            && let Some(noted) = noted_soak(cluster, record, policy)
+        {
             let record = Arc::make_mut(&mut settled);
-            prove_soak(cluster, record, policy);
+            prove_soak(record, noted, policy);
             record.phase = Phase::Soaking;
             record.since = now;
         }
@@ -120,7 +122,10 @@ pub(crate) fn catch_up(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -
         (Step::Operators, _) => Phase::Operators,
         (Step::PostAction, _) => Phase::PostAction,
     };
-    if latest != Step::PostAction && prove_soak(cluster, record, policy) {
+    if latest != Step::PostAction
+        && let Some(noted) = noted_soak(cluster, record, policy)
+    {
+        prove_soak(record, noted, policy);
         phase = Phase::Soaking;
     }
     if phase != record.phase {
@@ -166,11 +171,8 @@ fn noted_soak<'a>(
     is_later.then_some((work, began))
 }
 
-/// Marks platform and operators as succeeded if a work has the note of a soak, which is written only after they did.
-fn prove_soak(cluster: &Cluster, record: &mut Record, policy: &Policy) -> bool {
-    let Some((work, began)) = noted_soak(cluster, record, policy) else {
-        return false;
-    };
+/// Marks platform and operators as succeeded, because the note of a soak is written only after they did.
+fn prove_soak(record: &mut Record, (work, began): (&Work, DateTime<Utc>), policy: &Policy) {
     for step in [Step::Platform, Step::Operators] {
         if policy.wants(step) {
             let stage =
@@ -179,7 +181,6 @@ fn prove_soak(cluster: &Cluster, record: &mut Record, policy: &Policy) -> bool {
         }
     }
     record.stages[Stage::Soak.index()].get_or_insert(StepRecord::started(began));
-    true
 }
 
 fn succeed(stage: &mut StepRecord, at: DateTime<Utc>) {

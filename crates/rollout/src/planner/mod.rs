@@ -68,6 +68,10 @@ pub fn plan(now: DateTime<Utc>, policy: &Policy, fleet: &Fleet) -> Plan {
             .all(|(cluster, state)| is_retry_written(policy, cluster, &state.record));
     let cleanups = clean_up_actions(now, &states);
     plan.operations.extend(cleanups);
+    if let Some((starts, until)) = outlook::future_starts(now, &plan.clusters) {
+        plan.future_starts = Some(starts);
+        plan.wake_at = earliest(plan.wake_at, Some(until));
+    }
     plan
 }
 

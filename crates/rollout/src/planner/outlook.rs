@@ -1,11 +1,18 @@
 //! Counts of the whole fleet for the status (`docs/design/rules.md#counters`), and whether any cluster will move
 //! without a human (`docs/design/rules.md#stalled`).
 
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
 use crate::model::{
-    ActionCounts, Cluster, ClusterState, Hold, Outcome, Outlook, Phase, Policy, Reason, Record, RivalHold,
-    Selection, Stage, StallReason, Step, StepWork, Summary,
+    ActionCounts, Cluster, ClusterState, FutureStarts, Hold, Outcome, Outlook, Phase, Policy, Reason, Record,
+    RivalHold, Selection, Stage, StallReason, Step, StepWork, Summary,
 };
 use crate::planner::slots::{Canaries, Slots};
+
+/// How far in the future a recorded start may be without being told.
+const TOLERATED_LEAD: TimeDelta = TimeDelta::minutes(1);
 
 pub(crate) fn summarize(slots: &Slots, fleet: &[(&Cluster, &ClusterState)]) -> Summary {
     let mut summary = Summary {
@@ -44,6 +51,29 @@ fn count_action(counts: &mut ActionCounts, record: &Record, stage: Stage, degrad
     counts.available += usize::from(available);
     counts.degraded += usize::from(degraded && !available);
     counts.progressing += usize::from(!degraded && !available);
+}
+
+/// The steps whose recorded starts are in the future (`docs/design/rules.md#trusted-clock`), and when that has changed.
+pub(crate) fn future_starts(
+    now: DateTime<Utc>,
+    fleet: &[ClusterState],
+) -> Option<(FutureStarts, DateTime<Utc>)> {
+    let ahead = fleet.iter().filter_map(|state| {
+        let stages = state.record.stages.iter().flatten();
+        let open = stages.filter(|stage| stage.finished.is_none());
+        let started = open.map(|stage| stage.started).max()?;
+        let is_ahead = state.record.phase.is_at_work() && started > now + TOLERATED_LEAD;
+        is_ahead.then_some((started, state))
+    });
+    let ahead: Vec<_> = ahead.collect();
+    // The first by name of the latest ones.
+    let (started, state) = ahead.iter().rev().max_by_key(|(started, _)| *started)?;
+    let starts = FutureStarts {
+        clusters: ahead.len(),
+        example: Arc::clone(&state.name),
+        started: *started,
+    };
+    Some((starts, *started - TOLERATED_LEAD))
 }
 
 pub(crate) fn outlook(

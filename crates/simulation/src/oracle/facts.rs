@@ -61,12 +61,14 @@ pub(super) struct Row {
     pub steps: Vec<Step>,
 }
 
+/// Whether a phase holds a slot.
+pub(super) fn holds_slot(phase: &str) -> bool {
+    matches!(phase, "PreAction" | "Initialized" | "Partial" | "Operators")
+}
+
 impl Row {
     pub fn is_under_way(&self) -> bool {
-        matches!(
-            &*self.phase,
-            "PreAction" | "Initialized" | "Partial" | "Operators"
-        )
+        holds_slot(&self.phase)
     }
 }
 
@@ -172,6 +174,14 @@ impl Upgrade {
             let mut others = self.flights.iter().filter(|(name, _)| *name != cluster);
             others.all(|(_, started)| started < since)
         })
+    }
+
+    /// No cluster holds a slot any more, or may go on.
+    pub fn release_all(&mut self) {
+        self.flights.clear();
+        self.suspended.clear();
+        self.finished.clear();
+        self.doubtful.clear();
     }
 
     /// A cluster holds no slot any more.

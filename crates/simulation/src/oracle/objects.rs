@@ -109,10 +109,7 @@ impl Facts {
         upgrade.is_gone = object.is_deleting || change.kind == ChangeKind::Deleted;
         upgrade.ended = (change.kind == ChangeKind::Deleted).then_some(now);
         if upgrade.is_gone {
-            upgrade.flights.clear();
-            upgrade.suspended.clear();
-            upgrade.doubtful.clear();
-            upgrade.finished.clear();
+            upgrade.release_all();
         }
         if change.kind == ChangeKind::Deleted {
             for cluster in self.clusters.values_mut() {

@@ -110,9 +110,7 @@ impl Record {
         }
         found
     }
-}
 
-impl Record {
     /// Later rows follow the next one only, which is of this attempt. `is_new`: the cluster may begin anew.
     fn supersede(&mut self, attempt: &(String, String), is_new: bool) {
         let earlier = self.before.iter().map(Row::attempt);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::facts::{Facts, Record, Upgrade, version};
+use super::facts::{Facts, Record, Upgrade, holds_slot, version};
 use super::rule::Rule;
 use super::works::{DEAF, Work};
 
@@ -12,10 +12,7 @@ fn goes_on(upgrade: &Upgrade, work: &Work, sent: Duration) -> bool {
     let of_row = |record: &Record| {
         let row = record.row();
         row.is_some_and(|row| row.revision == work.revision && row.retry == work.retry)
-            && matches!(
-                record.phase_at(sent),
-                "PreAction" | "Initialized" | "Partial" | "Operators"
-            )
+            && holds_slot(record.phase_at(sent))
     };
     upgrade.doubtful.contains(&work.cluster)
         || upgrade.has_former_row(&work.cluster)
