@@ -348,7 +348,10 @@ async fn pods_run_their_own_command_with_their_own_rights_and_end_when_they_must
     )
     .await;
     create("denied", "oc delete clusterversion version", json!({})).await;
-    create("late", "sleep 1000", json!({"activeDeadlineSeconds": 2})).await;
+    // With a limit of 0 the Job controller names the limit instead of the deadline if its first write of the status
+    // is refused: it looks again, and finds the Pod that it ended itself among the failed ones.
+    let late = json!({"activeDeadlineSeconds": 2, "backoffLimit": 1});
+    create("late", "sleep 1000", late).await;
     create("gone", "echo started; sleep 1000", json!({})).await;
 
     let ended = async |name: &str| {
