@@ -1,6 +1,8 @@
-//! Clusters that were dropped while the hub's rows still say that they hold slots
-//! (`docs/design/rules.md#release-row-first`).
+//! Rows that the hub may still hold although their clusters were dropped or moved: slots that they hold
+//! (`docs/design/rules.md#release-row-first`), and the shards in which they are
+//! (`docs/design/rules.md#report-shards`).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rollout::Record;
@@ -55,6 +57,36 @@ impl Rows {
         };
         self.dropped
             .retain(|dropped| dropped.shard != due.shard || sent(dropped));
+    }
+
+    /// Handles that a cluster has no row in this shard any more, although the hub may still hold one.
+    pub(super) fn note_outdated(&mut self, cluster: &str, shard: usize) {
+        if let Some(shards) = self.outdated.get_mut(cluster) {
+            shards.insert(shard);
+        } else {
+            self.outdated.insert(Arc::from(cluster), [shard].into());
+        }
+    }
+
+    /// The lowest shard that may get a row of the cluster: not lower than one in which the hub may still hold
+    /// another row of it, because the row in the highest shard counts.
+    pub(super) fn lowest_shard(&self, cluster: &str) -> usize {
+        let shards = self.outdated.get(cluster);
+        shards.and_then(BTreeSet::last).copied().unwrap_or(0)
+    }
+
+    /// Handles that a write of a shard took effect: the hub holds its rows only.
+    pub(super) fn forget_outdated(&mut self, due: &ShardWrite) {
+        if self.outdated.is_empty() {
+            return;
+        }
+        let sent: BTreeSet<&Arc<str>> = due.clusters.iter().collect();
+        self.outdated.retain(|cluster, shards| {
+            if !sent.contains(cluster) {
+                shards.remove(&due.shard);
+            }
+            !shards.is_empty()
+        });
     }
 }
 

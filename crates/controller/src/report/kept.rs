@@ -168,8 +168,9 @@ impl Rows {
         }
     }
 
-    /// Adds a row that can be read. If a cluster moved to another shard just before a crash, both shards
-    /// contain it: the younger row counts, and the other shard is corrected.
+    /// Adds a row that can be read. If a cluster moved to another shard and the hub still holds its row in the old
+    /// one, the row of the higher shard counts, because clusters only move up; the lower one is corrected.
+    /// The times of the rows say nothing: a clock may have been set back in between.
     fn insert(&mut self, shard: usize, row: &ReportRow, original: Option<Arc<RawValue>>, now: Instant) {
         let record = Arc::new(to_record(row));
         let entry = Row {
@@ -183,7 +184,7 @@ impl Rows {
             shard,
         };
         let lost = match self.by_cluster.get(row.cluster.as_str()) {
-            Some(known) if (known.record.since, known.shard) > (row.since, shard) => Some(shard),
+            Some(known) if known.shard > shard => Some(shard),
             known => {
                 let other = known.map(|known| known.shard);
                 self.by_cluster.insert(Arc::from(row.cluster.as_str()), entry);
@@ -196,6 +197,7 @@ impl Rows {
         };
         if let Some(lost) = lost {
             self.shards[lost].mark(now, false);
+            self.note_outdated(row.cluster.as_str(), lost);
         }
     }
 }

@@ -133,13 +133,14 @@ impl Rows {
             .map(|(cluster, _)| Arc::clone(cluster))
             .collect();
         for cluster in moving {
-            let room = self.room_after(shard);
+            let room = self.room_from(shard + 1);
             if let Some(row) = self.by_cluster.get_mut(&cluster) {
                 row.shard = room;
                 row.stored = None;
                 self.shards[shard].members -= 1;
                 self.shards[room].members += 1;
                 self.shards[room].mark(now, false);
+                self.note_outdated(&cluster, shard);
             }
         }
     }

@@ -1,6 +1,7 @@
-//! The records of an upgrade's clusters, and the shards that hold them. A cluster always stays in its shard.
+//! The records of an upgrade's clusters, and the shards that hold them. A cluster stays in its shard, unless the
+//! hub rejects that shard: then it moves to a higher one (`docs/design/rules.md#report-shards`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -26,6 +27,8 @@ pub struct Rows {
     pub(super) shards: Vec<ReportShard>,
     /// Clusters that were dropped while the hub's rows say that they hold slots.
     pub(super) dropped: Vec<Dropped>,
+    /// Shards in which the hub may still hold a row of a cluster that has none there any more.
+    pub(super) outdated: BTreeMap<Arc<str>, BTreeSet<usize>>,
     pub(super) refusals: Refusals,
     /// Number of the term, which identifies responses to writes of an earlier term.
     pub(super) term: u64,
@@ -50,6 +53,7 @@ impl Rows {
             kept: BTreeMap::new(),
             shards: Vec::new(),
             dropped: Vec::new(),
+            outdated: BTreeMap::new(),
             refusals: Refusals::new(),
             term: 0,
         }
@@ -63,6 +67,7 @@ impl Rows {
         self.refusals.clear();
         self.shards.clear();
         self.dropped.clear();
+        self.outdated.clear();
         self.term += 1;
     }
 
@@ -212,6 +217,7 @@ impl Rows {
             if let Some(row) = self.by_cluster.remove(cluster) {
                 self.refusals.remove(cluster);
                 self.shards[row.shard].members -= 1;
+                self.note_outdated(cluster, row.shard);
                 let holds = self.note_dropped(cluster, &row);
                 self.shards[row.shard].mark(now, holds);
                 changes.any = true;
@@ -263,7 +269,7 @@ impl Rows {
 
     /// Adds the row of a new cluster.
     fn join(&mut self, state: &ClusterState, policy: &Policy, now: Instant, (canary, left): (bool, bool)) {
-        let shard = self.room();
+        let shard = self.room_from(self.lowest_shard(&state.name));
         let current = state.record.attempt.revision == policy.revision;
         let row = Row {
             record: Arc::clone(&state.record),
@@ -284,17 +290,8 @@ impl Rows {
         self.shards[shard].mark(now, state.urgent);
     }
 
-    /// The first shard with room, so that clusters that start together share a shard.
-    fn room(&mut self) -> usize {
-        self.room_from(0)
-    }
-
-    /// The first shard with room after the given one.
-    pub(super) fn room_after(&mut self, shard: usize) -> usize {
-        self.room_from(shard + 1)
-    }
-
-    fn room_from(&mut self, first: usize) -> usize {
+    /// The first shard with room from the given one on. Clusters that start together share a shard.
+    pub(super) fn room_from(&mut self, first: usize) -> usize {
         let mut shards = self.shards.iter().enumerate().skip(first);
         let found = shards.find(|(_, shard)| shard.members < MAX_ROWS && !shard.is_shut());
         if let Some((shard, _)) = found {
@@ -396,6 +393,7 @@ impl Rows {
             return;
         }
         self.release_dropped(&due);
+        self.forget_outdated(&due);
         for (cluster, record) in due.records {
             self.refusals.remove(&cluster);
             if let Some(row) = self.by_cluster.get_mut(&cluster)

@@ -1,5 +1,6 @@
 use std::time::{Duration, Instant};
 
+use api::report::MAX_ROWS;
 use rollout::testing::{policy, record};
 use rollout::{Phase, Plan};
 
@@ -120,4 +121,36 @@ fn a_new_term_and_a_report_that_somebody_deleted_hold_no_slots() {
     assert_eq!(rows.unreleased(), 1, "it is written again, without its row");
     rows.restart();
     assert_eq!(rows.unreleased(), 0);
+}
+
+#[test]
+fn a_dropped_cluster_that_comes_back_gets_no_lower_shard_than_the_one_that_may_still_hold_its_row() {
+    let now = Instant::now();
+    let names: Vec<String> = (0..=MAX_ROWS).map(|number| format!("c{number:03}")).collect();
+    let mut clusters: Vec<(&str, Phase)> = names.iter().map(|name| (name.as_str(), Phase::Pending)).collect();
+    let last = clusters[MAX_ROWS].0;
+    let mut rows = Rows::new(&Arc::from("up"));
+    commit(&mut rows, &clusters, &[], now);
+    for write in rows.due(now + Duration::from_mins(5)) {
+        rows.wrote(write, Some(stored(1)), now);
+    }
+    assert_eq!(rows.get(last).unwrap().shard, 1);
+    // The first shard has room again, but the second one still has the row.
+    clusters.remove(0);
+    let without: Vec<(&str, Phase)> = clusters
+        .iter()
+        .copied()
+        .filter(|(name, _)| *name != last)
+        .collect();
+    commit(&mut rows, &without, &["c000", last], now);
+    commit(&mut rows, &clusters, &[], now);
+    assert_eq!(rows.get(last).unwrap().shard, 1);
+    // After the second one was deleted, any shard will do.
+    commit(&mut rows, &without, &[last], now);
+    for write in rows.due(now + Duration::from_mins(5)) {
+        let left = (!write.rows.is_empty()).then(|| stored(2));
+        rows.wrote(write, left, now);
+    }
+    commit(&mut rows, &clusters, &[], now);
+    assert_eq!(rows.get(last).unwrap().shard, 0);
 }

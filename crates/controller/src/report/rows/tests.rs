@@ -375,7 +375,8 @@ fn a_report_missing_from_a_list_is_written_anew_by_a_leader_and_forgotten_by_a_f
 }
 
 #[test]
-fn a_cluster_found_in_two_shards_is_taken_from_the_younger_row_and_the_other_is_put_right() {
+fn a_cluster_found_in_two_shards_is_taken_from_the_higher_one_whatever_its_clock_said_and_the_other_is_corrected()
+ {
     let now = Instant::now();
     let row = |since: i64, phase: Phase| {
         let mut record: Record = record(phase).into();
@@ -384,10 +385,10 @@ fn a_cluster_found_in_two_shards_is_taken_from_the_younger_row_and_the_other_is_
         commit(&mut source, vec![state("c1", record)], now);
         json!(source.due(now + COALESCE).remove(0).rows)
     };
-    for swapped in [false, true] {
+    for (swapped, moved_at) in [(false, 9), (true, 9), (false, 1), (true, 1)] {
         let mut rows = rows();
-        let old = report("up-report-1", 3, &row(1, Phase::Pending));
-        let new = report("up-report-2", 4, &row(9, Phase::Complete));
+        let old = report("up-report-1", 3, &row(5, Phase::Pending));
+        let new = report("up-report-2", 4, &row(moved_at, Phase::Complete));
         let mut reports = [old, new];
         if swapped {
             reports.reverse();
