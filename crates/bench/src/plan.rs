@@ -209,6 +209,7 @@ fn cluster(name: &str, stand: Stand) -> Cluster {
         works,
         record: Some(Arc::clone(&record)),
         written: Some(record),
+        slot_in_doubt: false,
         busy: None,
         backoff: None,
         unsettled: None,

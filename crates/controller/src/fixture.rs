@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use api::names::FINALIZER;
-use api::views::Upgrade;
+use api::views::{Report, Upgrade};
 use chrono::TimeDelta;
 use observe::index::{Change, Index};
 pub(crate) use observe::testing::{cluster, finished, index, work};
@@ -93,6 +93,15 @@ pub(crate) fn state(name: &str, record: impl Into<Record>) -> ClusterState {
         urgent: false,
         starting: false,
     }
+}
+
+/// A report as the hub holds it.
+pub(crate) fn report(name: &str, version: u64, rows: &Value) -> Report {
+    serde_json::from_value(json!({
+        "metadata": {"name": name, "namespace": "ns", "resourceVersion": version.to_string()},
+        "rows": rows,
+    }))
+    .unwrap()
 }
 
 /// Adds the record of a cluster to an entry.

@@ -37,6 +37,10 @@ impl ClusterRow for TestRow {
         self.written.as_ref()
     }
 
+    fn slot_in_doubt(&self) -> bool {
+        false
+    }
+
     fn is_canary(&self) -> bool {
         self.canary
     }

@@ -169,12 +169,13 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
             version: version(
                 works,
                 self.index
-                    .installed(name)
+                    .installed(name, self.now)
                     .or(managed.map(|cluster| &cluster.version)),
             ),
             works: step_works,
             record: row.map(|row| Arc::clone(row.record())),
             written: row.and_then(|row| row.written().cloned()),
+            slot_in_doubt: row.is_some_and(ClusterRow::slot_in_doubt),
             busy: entry.running.get(name).map(|writes| writes.busy()),
             backoff: entry.backoff.get(name).map(Backoff::of_cluster),
             unsettled,

@@ -19,6 +19,8 @@ pub trait ClusterRow {
     fn record(&self) -> &Arc<Record>;
     /// The record as last written.
     fn written(&self) -> Option<&Arc<Record>>;
+    /// A write of the row that has no response yet may have written one by which the cluster holds a slot.
+    fn slot_in_doubt(&self) -> bool;
     /// The cluster is a canary.
     fn is_canary(&self) -> bool;
 }

@@ -77,6 +77,10 @@ impl ClusterRow for HubRow {
         Some(&self.record)
     }
 
+    fn slot_in_doubt(&self) -> bool {
+        false
+    }
+
     fn is_canary(&self) -> bool {
         self.canary
     }

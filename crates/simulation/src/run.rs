@@ -33,7 +33,7 @@ const END_SLACK: Duration = Duration::from_mins(30);
 /// What was under way may come to its end before nothing may change any more.
 const SETTLE: Duration = Duration::from_secs(90);
 /// The same if a watch was silenced: an agent's client gives it up after 295 s, and only then does the agent see a deletion.
-const SETTLE_SILENT: Duration = Duration::from_mins(6);
+const SETTLE_LONG: Duration = Duration::from_mins(6);
 /// How long nothing may change after all replicas started anew: long enough for a new leader to read everything.
 const RESTART: Duration = Duration::from_secs(100);
 /// How long a replica may not know what has changed.
@@ -92,6 +92,12 @@ pub fn run_mutated(
     });
     runtime.shutdown_background();
     outcome
+}
+
+/// Whether the status is about the present spec.
+fn is_observed(object: &Object) -> bool {
+    let value = object.value();
+    value.pointer("/status/observedGeneration") == value.pointer("/metadata/generation")
 }
 
 /// What a status says about those who wait.
@@ -280,6 +286,8 @@ impl Run {
                 for name in [UPGRADE, RIVAL] {
                     self.people.settle(name).await?;
                 }
+                // An update may have ended when nobody looked.
+                self.expect_claim();
                 self.told(open);
             }
             self.revive()?;
@@ -293,13 +301,17 @@ impl Run {
         let (ended, now) = (self.oracle.ended(), self.clock.elapsed());
         if ended > self.claimed {
             self.claimed = ended;
-            let at = now + Duration::from_secs(self.options.claim_seconds);
-            self.claim_at.get_or_insert(at);
+            self.expect_claim();
         }
         if self.claim_at.take_if(|at| *at <= now).is_some() {
             self.people.claim().await?;
         }
         Ok(())
+    }
+
+    fn expect_claim(&mut self) {
+        let at = self.clock.elapsed() + Duration::from_secs(self.options.claim_seconds);
+        self.claim_at.get_or_insert(at);
     }
 
     /// When nothing moves, the status says that a human is needed.
@@ -342,7 +354,7 @@ impl Run {
                 let is_complete = object.text().contains("\"state\":\"Complete\"");
                 // Rejected rows are tried again minutes later.
                 let is_settled = !object.text().contains(RECORD_REFUSED);
-                let is_blocked = object.text().contains("\"state\":\"Stalled\"");
+                let is_blocked = object.text().contains("\"state\":\"Stalled\"") && is_observed(&object);
                 !(is_settled && (is_complete || is_blocked && self.oracle.waits_for_ever(&object.uid)))
             })
         })
@@ -355,9 +367,14 @@ impl Run {
         }
         self.people.claim().await?;
         let faults = self.network.ground.trace.faults();
-        let was_silent = faults.iter().any(|fault| fault.fault == Fault::WatchSilent);
+        // A watch that says nothing is opened again after minutes, and a rejected report is written again.
+        let waits = |fault: &Occasion| matches!(fault.fault, Fault::WatchSilent | Fault::InvalidRow);
         self.machines
-            .live_for(if was_silent { SETTLE_SILENT } else { SETTLE })
+            .live_for(if faults.iter().any(waits) {
+                SETTLE_LONG
+            } else {
+                SETTLE
+            })
             .await?;
         self.works_left();
         self.still(Rule::Quiet, Duration::from_secs(self.options.quiet_seconds))

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use ahash::AHashMap;
 use api::ReportRow;
 use api::stored::{StoredRow, StoredRows};
 use chrono::{DateTime, Utc};
@@ -12,6 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::clock;
 
+use super::outdated::slot_of;
 use super::row::{Row, to_row};
 use super::rows::Rows;
 use super::shard::Kept;
@@ -26,6 +28,7 @@ impl Rows {
     /// Reads the rows of a shard from the hub.
     pub(super) fn load(&mut self, shard: usize, rows: &StoredRows, now: Instant) {
         self.unload(shard);
+        self.settle_outdated(shard, &AHashMap::new());
         if let Some(error) = &rows.error {
             self.shards[shard].illegible = true;
             let name: Arc<str> = Arc::from(format!("{}/rows", self.report_name(shard)));
@@ -176,6 +179,7 @@ impl Rows {
         let entry = Row {
             record: Arc::clone(&record),
             written: Some(Arc::clone(&record)),
+            slot_in_doubt: false,
             stored: Some(record),
             original,
             canary: row.canary,
@@ -183,21 +187,21 @@ impl Rows {
             target: Arc::from(row.to_version.as_str()),
             shard,
         };
-        let lost = match self.by_cluster.get(row.cluster.as_str()) {
-            Some(known) if known.shard > shard => Some(shard),
-            known => {
-                let other = known.map(|known| known.shard);
-                self.by_cluster.insert(Arc::from(row.cluster.as_str()), entry);
+        let name: Arc<str> = Arc::from(row.cluster.as_str());
+        let lost = match self.by_cluster.get(&name) {
+            Some(known) if known.shard > shard => Some(entry),
+            _ => {
+                let lost = self.by_cluster.insert(Arc::clone(&name), entry);
                 self.shards[shard].members += 1;
-                if let Some(other) = other {
-                    self.shards[other].members -= 1;
+                if let Some(lost) = &lost {
+                    self.shards[lost.shard].members -= 1;
                 }
-                other
+                lost
             }
         };
         if let Some(lost) = lost {
-            self.shards[lost].mark(now, false);
-            self.note_outdated(row.cluster.as_str(), lost);
+            self.shards[lost.shard].mark(now, false);
+            self.note_outdated(&name, lost.shard, slot_of(&lost.record));
         }
     }
 }
@@ -208,6 +212,7 @@ fn stand_in(error: &str, since: Option<DateTime<Utc>>, shard: usize) -> Row {
     Row {
         record: Arc::clone(&record),
         written: Some(record),
+        slot_in_doubt: false,
         stored: None,
         original: None,
         canary: false,

@@ -1,10 +1,11 @@
 //! What the controller publishes about an upgrade: rows of reports, status and Events.
 
 pub mod conditions;
-mod dropped;
+mod in_doubt;
 pub mod input;
 pub(crate) mod kept;
 pub mod notable;
+mod outdated;
 mod refusals;
 pub mod row;
 pub mod rows;

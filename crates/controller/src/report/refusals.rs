@@ -5,12 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::message::join;
-use api::stored::StoredRows;
-use observe::record::to_record;
 use rollout::Record;
 
-use super::row::to_row;
-use super::rows::{Rows, by_cluster};
+use super::rows::Rows;
 use super::shard::{Refused, ShardWrite};
 
 /// Time after which a rejected row is sent again, because the schema may have been fixed.
@@ -42,24 +39,6 @@ impl Rows {
         Some(join([first.as_str(), &more]))
     }
 
-    /// Finds in the hub's copy of a shard the records that were sent without a response. Those that are there were
-    /// accepted, so that a rejection does not set their rows back to an earlier record.
-    pub(super) fn confirm_in_doubt(&mut self, shard: usize, rows: &StoredRows) {
-        let in_doubt = std::mem::take(&mut self.shards[shard].in_doubt);
-        if in_doubt.is_empty() {
-            return;
-        }
-        let held = by_cluster(rows);
-        for (cluster, sent) in in_doubt {
-            let (Some(row), Some(held)) = (self.by_cluster.get_mut(&cluster), held.get(&*cluster)) else {
-                continue;
-            };
-            if row.shard == shard && to_record(held) == to_record(&to_row(&cluster, row, &sent)) {
-                row.stored = Some(sent);
-            }
-        }
-    }
-
     /// True while the record of the cluster is still the one that was rejected.
     pub(super) fn is_refused(&self, cluster: &str, record: &Arc<Record>) -> bool {
         self.refusals
@@ -76,6 +55,7 @@ impl Rows {
         }
         let text: Arc<str> = Arc::from(api::text::cut(text, 512));
         self.shards[due.shard].writing = false;
+        self.forget_in_doubt(due.shard, due.in_doubt);
         let blamed: Vec<&(Arc<str>, Arc<Record>)> = match due.unproven.as_slice() {
             _ if !about_rows => Vec::new(),
             [only] if named.is_empty() => vec![only],
@@ -134,14 +114,16 @@ impl Rows {
             .collect();
         for cluster in moving {
             let room = self.room_from(shard + 1);
-            if let Some(row) = self.by_cluster.get_mut(&cluster) {
-                row.shard = room;
-                row.stored = None;
-                self.shards[shard].members -= 1;
-                self.shards[room].members += 1;
-                self.shards[room].mark(now, false);
-                self.note_outdated(&cluster, shard);
-            }
+            let Some(mut row) = self.by_cluster.remove(&cluster) else {
+                continue;
+            };
+            self.abandon(&cluster, &row);
+            row.shard = room;
+            row.stored = None;
+            self.by_cluster.insert(cluster, row);
+            self.shards[shard].members -= 1;
+            self.shards[room].members += 1;
+            self.shards[room].mark(now, false);
         }
     }
 

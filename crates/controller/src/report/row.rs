@@ -25,6 +25,8 @@ pub struct Row {
     pub record: Arc<Record>,
     /// The record as last written.
     pub written: Option<Arc<Record>>,
+    /// A write that has no response yet may have written a record that holds a slot.
+    pub slot_in_doubt: bool,
     /// The record that the hub accepted last, whether or not it still holds it.
     pub(super) stored: Option<Arc<Record>>,
     /// The text of a row with fields that this release does not know, as long as the row is unchanged.

@@ -1,7 +1,7 @@
 //! The records of an upgrade's clusters, and the shards that hold them. A cluster stays in its shard, unless the
 //! hub rejects that shard: then it moves to a higher one (`docs/design/rules.md#report-shards`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use observe::record::{self, to_record};
 use rollout::{ClusterState, Plan, Policy, Record};
 
 use super::row::Row;
-use super::shard::{Copy, Dropped, Kept, Refusals, ReportShard, ShardWrite, StoredReport};
+use super::shard::{Copy, Kept, Outdated, Refusals, ReportShard, ShardWrite, StoredReport};
 
 /// Records by cluster, and their shards.
 #[derive(Clone, Debug)]
@@ -25,10 +25,8 @@ pub struct Rows {
     /// cluster.
     pub(super) kept: BTreeMap<Arc<str>, Vec<Kept>>,
     pub(super) shards: Vec<ReportShard>,
-    /// Clusters that were dropped while the hub's rows say that they hold slots.
-    pub(super) dropped: Vec<Dropped>,
-    /// Shards in which the hub may still hold a row of a cluster that has none there any more.
-    pub(super) outdated: BTreeMap<Arc<str>, BTreeSet<usize>>,
+    /// Rows that the hub may still hold although their clusters were dropped or moved.
+    pub(super) outdated: Outdated,
     pub(super) refusals: Refusals,
     /// Number of the term, which identifies responses to writes of an earlier term.
     pub(super) term: u64,
@@ -52,8 +50,7 @@ impl Rows {
             by_cluster: BTreeMap::new(),
             kept: BTreeMap::new(),
             shards: Vec::new(),
-            dropped: Vec::new(),
-            outdated: BTreeMap::new(),
+            outdated: Outdated::new(),
             refusals: Refusals::new(),
             term: 0,
         }
@@ -66,7 +63,6 @@ impl Rows {
         self.kept.clear();
         self.refusals.clear();
         self.shards.clear();
-        self.dropped.clear();
         self.outdated.clear();
         self.term += 1;
     }
@@ -159,6 +155,7 @@ impl Rows {
                 self.confirm_in_doubt(shard, held);
                 self.reconsider(shard, held, now);
             }
+            self.settle_outdated(shard, &by_cluster(held));
             self.disown(shard, Some(held), now);
         } else {
             self.load(shard, held, now);
@@ -217,8 +214,7 @@ impl Rows {
             if let Some(row) = self.by_cluster.remove(cluster) {
                 self.refusals.remove(cluster);
                 self.shards[row.shard].members -= 1;
-                self.note_outdated(cluster, row.shard);
-                let holds = self.note_dropped(cluster, &row);
+                let holds = self.abandon(cluster, &row);
                 self.shards[row.shard].mark(now, holds);
                 changes.any = true;
             }
@@ -273,7 +269,8 @@ impl Rows {
         let current = state.record.attempt.revision == policy.revision;
         let row = Row {
             record: Arc::clone(&state.record),
-            written: self.rejoined(&state.name),
+            written: self.outdated_slot(&state.name),
+            slot_in_doubt: false,
             stored: None,
             original: None,
             canary,
@@ -326,6 +323,7 @@ impl Rows {
             if entry.members == 0 && !entry.exists() {
                 // What the hub rejected of it does not matter any more.
                 entry.recover();
+                entry.in_doubt.clear();
                 continue;
             }
             entry.writing = true;
@@ -343,6 +341,7 @@ impl Rows {
                 rows: Vec::with_capacity(entry.members),
                 clusters: Vec::with_capacity(entry.members),
                 records: Vec::with_capacity(entry.members),
+                in_doubt: entry.in_doubt.len(),
                 unproven: Vec::new(),
                 more: false,
             });
@@ -364,6 +363,9 @@ impl Rows {
                 }
             }
         }
+        for due in &due {
+            self.note_in_doubt(due);
+        }
         due
     }
 
@@ -384,6 +386,8 @@ impl Rows {
             uid: Some(stored.uid),
         });
         let seen = std::mem::take(&mut entry.seen);
+        self.forget_in_doubt(due.shard, 0);
+        let entry = &mut self.shards[due.shard];
         let differs = seen.version > result.version && (seen.uid.is_some() || result.uid.is_some());
         let version = entry.copy.version.max(seen.version).max(result.version);
         let uid = if differs { seen.uid } else { result.uid };
@@ -392,7 +396,6 @@ impl Rows {
             self.disown(due.shard, None, now);
             return;
         }
-        self.release_dropped(&due);
         self.forget_outdated(&due);
         for (cluster, record) in due.records {
             self.refusals.remove(&cluster);
@@ -412,7 +415,6 @@ impl Rows {
         };
         let seen = std::mem::take(&mut entry.seen);
         entry.fail(now);
-        entry.note_in_doubt(&due.records);
         if seen.version > entry.copy.version {
             // Perhaps our own write, whose response was lost, perhaps another one. The next write conflicts with it, and
             // then it is read.
@@ -441,11 +443,9 @@ impl Rows {
             self.reconsider(due.shard, &report.rows, now);
         }
         let nothing = StoredRows::default();
-        self.disown(
-            due.shard,
-            Some(report.map_or(&nothing, |report| &report.rows)),
-            now,
-        );
+        let held = report.map_or(&nothing, |report| &report.rows);
+        self.settle_outdated(due.shard, &by_cluster(held));
+        self.disown(due.shard, Some(held), now);
     }
 
     /// The shard whose write has ended; `None` if that was in an earlier term.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::report::MAX_ROWS;
 use api::stored::{StoredRow, Unreadable};
 use observe::record::{STAND_IN, is_stand_in};
 use rollout::Record;
@@ -16,8 +15,6 @@ use super::row::{ReportLine, Row, to_row};
 pub(super) const COALESCE: Duration = Duration::from_secs(2);
 /// Shortest and longest wait after a failed write of a shard.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mins(1));
-/// Most records that are remembered as sent without a response.
-const MAX_IN_DOUBT: usize = 4 * MAX_ROWS;
 /// Wait between two writes while the rejected row is being searched for.
 const SEARCH: Duration = Duration::from_millis(250);
 
@@ -34,7 +31,7 @@ pub(super) struct ReportShard {
     pub(super) not_before: Option<Instant>,
     /// The last write was rejected because the hub held another copy.
     pub(super) conflicted: bool,
-    /// Records that were sent without a response, so the hub may hold them.
+    /// Records that were sent and have no response yet, so the hub may hold them.
     pub(super) in_doubt: Vec<(Arc<str>, Arc<Record>)>,
     /// While the rejected row is being searched for: how many rows may be sent that the hub has not accepted
     /// yet.
@@ -84,6 +81,11 @@ impl ReportShard {
         self.copy.uid.is_some()
     }
 
+    /// True when the report exists on the hub, or may be created by a write that has no response yet.
+    pub(super) const fn may_exist(&self) -> bool {
+        self.exists() || !self.in_doubt.is_empty()
+    }
+
     /// True when the shard is neither written nor given new rows.
     pub(super) const fn is_shut(&self) -> bool {
         self.closed || self.illegible
@@ -113,19 +115,6 @@ impl ReportShard {
         self.not_before = Some(now + wait.min(BACKOFF.1));
     }
 
-    /// Records that a write had no response, so that the hub may hold these records. All writes that are repeated
-    /// replace the same copy, so the hub carries out one of them at most.
-    pub(super) fn note_in_doubt(&mut self, sent: &[(Arc<str>, Arc<Record>)]) {
-        for (cluster, record) in sent {
-            let mut known = self.in_doubt.iter();
-            if self.in_doubt.len() < MAX_IN_DOUBT
-                && !known.any(|(name, known)| name == cluster && Arc::ptr_eq(known, record))
-            {
-                self.in_doubt.push((Arc::clone(cluster), Arc::clone(record)));
-            }
-        }
-    }
-
     /// Handles that a write was rejected because the hub holds another copy. The shard is written again at
     /// once the first time.
     pub(super) fn conflict(&mut self, now: Instant) {
@@ -142,7 +131,6 @@ impl ReportShard {
     pub(super) fn recover(&mut self) {
         self.failures = 0;
         self.conflicted = false;
-        self.in_doubt.clear();
         self.not_before = None;
         self.refused = None;
     }
@@ -154,15 +142,6 @@ impl ReportShard {
         self.urgent = true;
         self.not_before = Some(now + SEARCH);
     }
-}
-
-/// A cluster without a row in memory whose row on the hub holds a slot.
-#[derive(Clone, Debug)]
-pub(super) struct Dropped {
-    pub(super) cluster: Arc<str>,
-    pub(super) shard: usize,
-    /// The record that the hub may have.
-    pub(super) record: Arc<Record>,
 }
 
 /// A shard that is due, ready to be written.
@@ -182,6 +161,8 @@ pub struct ShardWrite {
     pub clusters: Vec<Arc<str>>,
     /// The records that become written when the write succeeds.
     pub records: Vec<(Arc<str>, Arc<Record>)>,
+    /// Number of records that the hub might hold before this write.
+    pub(super) in_doubt: usize,
     /// The records among them that the hub has not accepted before.
     pub(super) unproven: Vec<(Arc<str>, Arc<Record>)>,
     /// Some rows are left for the next write.
@@ -259,3 +240,6 @@ pub(super) struct Refused {
 
 /// Rejected rows, by cluster.
 pub(super) type Refusals = BTreeMap<Arc<str>, Refused>;
+
+/// Shards in which the hub may still hold an outdated row, by cluster. If that row may hold a slot, its record.
+pub(super) type Outdated = BTreeMap<Arc<str>, BTreeMap<usize, Option<Arc<Record>>>>;

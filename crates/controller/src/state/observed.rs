@@ -21,6 +21,10 @@ impl ClusterRow for Row {
         self.written.as_ref()
     }
 
+    fn slot_in_doubt(&self) -> bool {
+        self.slot_in_doubt
+    }
+
     fn is_canary(&self) -> bool {
         self.canary
     }

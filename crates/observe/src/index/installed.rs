@@ -11,7 +11,7 @@ use rollout::is_newer;
 use super::Index;
 use super::cluster::ClusterView;
 
-/// How old the success in a row may be. A claim follows within minutes; if it still shows the old version after this
+/// How old the success in a row may be, or feedback if there is a claim. A claim follows within minutes; if it still shows the old version after this
 /// time, somebody has taken the cluster back.
 const MAX_CLAIM_DELAY: TimeDelta = TimeDelta::days(1);
 
@@ -35,10 +35,12 @@ pub(super) struct InstalledVersion {
 }
 
 impl InstalledVersion {
-    /// True as long as the claim may only be late: it has not changed since and is older.
+    /// True as long as the claim may only be late: it is older and was not even older before. A late claim shows the
+    /// versions one after the other that the cluster has run.
     fn outdates(&self, claim: &Arc<str>) -> bool {
-        let unchanged = self.claimed.as_ref().is_none_or(|claimed| claimed == claim);
-        claim.is_empty() || (unchanged && is_newer(&self.version, claim))
+        let claimed = self.claimed.as_ref();
+        let follows = claimed.is_none_or(|claimed| claimed == claim || is_newer(claim, claimed));
+        claim.is_empty() || (follows && is_newer(&self.version, claim))
     }
 
     /// Compares the version with what the cluster's ManagedCluster shows now.
@@ -53,17 +55,27 @@ impl InstalledVersion {
                 .created
                 .is_some_and(|created| created > self.at + MAX_CLOCK_ERROR);
         self.over |= another || !self.outdates(&cluster.version);
+        if !self.over && !cluster.version.is_empty() {
+            self.claimed = Some(Arc::clone(&cluster.version));
+        }
     }
 }
 
 impl Index {
     /// The version that a cluster was last known to run, while its claim does not show it yet.
     #[must_use]
-    pub fn installed(&self, cluster: &str) -> Option<&Arc<str>> {
+    pub fn installed(&self, cluster: &str, now: DateTime<Utc>) -> Option<&Arc<str>> {
         if self.installed.is_empty() {
             return None;
         }
-        let known = self.installed.get(cluster).filter(|installed| !installed.over);
+        let claims = self
+            .clusters
+            .get(cluster)
+            .is_some_and(|view| !view.version.is_empty());
+        let counts = |installed: &&InstalledVersion| {
+            !(installed.over || claims && installed.at + MAX_CLAIM_DELAY <= now)
+        };
+        let known = self.installed.get(cluster).filter(counts);
         known.map(|installed| &installed.version)
     }
 

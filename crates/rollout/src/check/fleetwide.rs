@@ -61,7 +61,8 @@ impl Checker<'_> {
             .filter(|case| {
                 let Some(state) = case.state else {
                     let rows = [&case.cluster.written, &case.cluster.record];
-                    return rows.into_iter().flatten().any(|row| row.phase.holds_slot());
+                    let mut rows = rows.into_iter().flatten();
+                    return case.cluster.slot_in_doubt || rows.any(|row| row.phase.holds_slot());
                 };
                 let unwritten = is_release_unwritten(case.cluster, &state.record);
                 let unknown = state.record.unreadable

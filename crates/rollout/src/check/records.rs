@@ -75,7 +75,7 @@ pub(super) fn is_release_unwritten(cluster: &Cluster, record: &Record) -> bool {
     };
     let written = cluster.written.as_deref();
     let queued = matches!(record.phase, Phase::Pending | Phase::Blocked)
-        && written.is_some_and(|written| written.phase.holds_slot());
+        && (cluster.slot_in_doubt || written.is_some_and(|written| written.phase.holds_slot()));
     queued
         || out_of_flight
             && written

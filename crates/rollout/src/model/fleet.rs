@@ -40,6 +40,8 @@ pub struct Cluster {
     pub record: Option<Arc<Record>>,
     /// The record as last written. Works may be removed, and a new attempt may begin, only on the basis of this one.
     pub written: Option<Arc<Record>>,
+    /// A write of the row that has no response yet may have written one by which the cluster holds a slot.
+    pub slot_in_doubt: bool,
     /// A write for this cluster that is in progress. There is no further operation meanwhile, and a slot is held if the
     /// write starts a step.
     pub busy: Option<Busy>,

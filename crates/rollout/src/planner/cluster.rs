@@ -118,11 +118,17 @@ fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
     let queued = matches!(record.phase, Phase::Pending | Phase::Blocked);
     match cluster.written.as_deref() {
         // A restarted controller would find no row, and by its pre-action the cluster in flight.
-        None => gave_slot_back || (queued && attempts::shows_a_start(cluster, record)),
-        Some(written) if written.attempt == record.attempt => {
-            (gave_slot_back && written.phase != record.phase) || (queued && written.phase.holds_slot())
+        None => {
+            gave_slot_back || (queued && (cluster.slot_in_doubt || attempts::shows_a_start(cluster, record)))
         }
-        Some(written) => gave_slot_back || (written.phase.holds_slot() && !record.phase.holds_slot()),
+        Some(written) if written.attempt == record.attempt => {
+            (gave_slot_back && written.phase != record.phase)
+                || (queued && (cluster.slot_in_doubt || written.phase.holds_slot()))
+        }
+        Some(written) => {
+            let held = cluster.slot_in_doubt || written.phase.holds_slot();
+            gave_slot_back || (held && !record.phase.holds_slot())
+        }
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn holds(cluster: &Cluster, evaluation: &Evaluation) -> bool {
     if evaluation.dropped {
         // A restarted controller may find its row, and the cluster itself again.
         let mut rows = cluster.written.iter().chain(&cluster.record);
-        return rows.any(|row| row.phase.holds_slot());
+        return cluster.slot_in_doubt || rows.any(|row| row.phase.holds_slot());
     }
     let unknown = || {
         let mut steps = [Step::PreAction, Step::Platform, Step::Operators].into_iter();

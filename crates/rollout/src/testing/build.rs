@@ -207,6 +207,7 @@ impl FleetBuilder {
             ],
             record: None,
             written: None,
+            slot_in_doubt: false,
             busy: None,
             backoff: None,
             unsettled: None,
@@ -306,6 +307,11 @@ impl FleetBuilder {
     pub fn draft(self, record: impl Into<Record>) -> Self {
         let record = Arc::new(record.into());
         self.last(|cluster| cluster.record = Some(record))
+    }
+
+    /// The hub may have a row by which the cluster holds a slot.
+    pub fn slot_in_doubt(self) -> Self {
+        self.last(|cluster| cluster.slot_in_doubt = true)
     }
 
     /// A write for the cluster is in progress.

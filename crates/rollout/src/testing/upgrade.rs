@@ -408,6 +408,7 @@ pub(super) fn observe(upgrades: &[Upgrade], index: usize, hub: &Hub, now: DateTi
             works: Step::ALL.map(|step| upgrade.step_work(index, hub, name, step)),
             record: upgrade.drafts.get(name).cloned(),
             written: upgrade.rows.get(name).cloned(),
+            slot_in_doubt: false,
             busy: upgrade.busy(name),
             backoff: upgrade.backoff.get(name).map(|until| ClusterBackoff {
                 until: *until,

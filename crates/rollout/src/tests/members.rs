@@ -283,3 +283,17 @@ fn a_start_that_is_repeated_waits_while_others_hold_every_slot() {
     assert_eq!(create(2), ["create dev1/Platform"]);
     assert_eq!(create(3), ["create dev1/Platform", "create dev2/Platform"]);
 }
+
+#[test]
+fn a_leaver_whose_row_may_still_hold_a_slot_on_the_hub_holds_it() {
+    for (written, seconds) in [(Phase::Pending, 12), (Phase::Pending, 16), (Phase::Blocked, 16)] {
+        let fleet = |in_doubt: bool| {
+            let left = fleet().cluster("a").left(10).record(record(written));
+            let left = if in_doubt { left.slot_in_doubt() } else { left };
+            left.cluster("b")
+        };
+        let one = || policy().max_concurrency(1);
+        assert_eq!(writes(&planned(seconds, one(), fleet(true))), NOTHING);
+        assert_ne!(writes(&planned(seconds, one(), fleet(false))), NOTHING);
+    }
+}

@@ -142,6 +142,12 @@ impl Upgrade {
     }
 }
 
+/// The number of a report.
+fn number_of(report: &str) -> usize {
+    let number = report.rsplit('-').next();
+    number.and_then(|number| number.parse().ok()).unwrap_or_default()
+}
+
 /// The rows of a report, by cluster.
 fn rows_of(report: &Object) -> Vec<(String, Row)> {
     let value = report.value();
@@ -167,18 +173,10 @@ impl Facts {
             ChangeKind::Deleted => Vec::new(),
             _ => rows_of(object),
         };
-        let former = change
-            .before
-            .as_ref()
-            .map(|before| rows_of(before))
-            .unwrap_or_default();
         let names: BTreeSet<String> = rows.iter().map(|(name, _)| name.clone()).collect();
-        // What arrives late may be the former place of rows that have moved to another report since.
-        let is_late = self.was_held_up() && change.kind == ChangeKind::Modified;
         for (name, row) in rows {
-            // Neither does a row that stays as it was in a report, while another one has a newer one.
-            let is_former = is_late || former.contains(&(name.clone(), row.clone()));
-            if !(is_former && self.has_moved(&owner, object.name(), &name)) {
+            // Neither does the row of a cluster that has moved to a later report.
+            if !self.has_moved(&owner, object.name(), &name) {
                 self.row(&owner, &name, &row);
                 if let Some(record) = self.record(&owner, &name) {
                     object.name().clone_into(&mut record.report);
@@ -237,11 +235,11 @@ impl Facts {
         self.upgrades.get_mut(owner)?.records.get_mut(name)
     }
 
-    /// Whether another report of an upgrade has a row of a cluster.
+    /// Whether a later report of an upgrade has a row of a cluster.
     fn has_moved(&self, owner: &str, report: &str, name: &str) -> bool {
         let reports = self.upgrades.get(owner).map(|upgrade| &upgrade.reports);
         let mut reports = reports.into_iter().flatten();
-        reports.any(|(other, rows)| other != report && rows.contains(name))
+        reports.any(|(other, rows)| number_of(other) > number_of(report) && rows.contains(name))
     }
 
     fn row(&mut self, owner: &str, name: &str, row: &Row) {

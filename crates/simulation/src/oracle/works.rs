@@ -261,19 +261,19 @@ impl Facts {
             .get(&work.uid)
             .and_then(|upgrade| upgrade.records.get(&work.cluster));
         let is_edited = record.is_some_and(|record| record.is_edited);
+        // Whoever creates it by a row from before does not know yet that the cluster was away.
+        let row_since = record
+            .and_then(|record| record.phases.last())
+            .map(|(since, _)| *since);
+        let is_former = row_since.is_some_and(|since| since < changed);
         self.check(Rule::Once, !is_repeat || is_edited, || {
             format!(
                 "{} was created again for attempt {:?} {:?}",
                 work.name, work.revision, work.retry
             )
         });
-        self.created.insert(
-            work.key(),
-            Created {
-                at: self.now,
-                deleted: None,
-            },
-        );
+        let at = if is_former { changed } else { self.now };
+        self.created.insert(work.key(), Created { at, deleted: None });
         let selected = self
             .upgrades
             .get(&work.uid)

@@ -33,7 +33,7 @@ impl People {
         if self.strikes(Fault::Resize, name, second) {
             let size = self.number("size", name, second, 1, 3);
             let change = json!({"spec": {"upgradeStrategy": {"maxConcurrency": size}}});
-            self.admin.patch(&path(name), &change).await?;
+            self.admin.patch_if_there(&path(name), &change).await?;
         }
         if self.strikes(Fault::Retarget, name, second) {
             self.retarget(name, second).await?;
@@ -67,7 +67,7 @@ impl People {
     pub(super) async fn pause(&self, name: &str, is_paused: bool) -> Result<()> {
         if self.upgrade(name).is_some() {
             let change = json!({"spec": {"paused": is_paused}});
-            self.admin.patch(&path(name), &change).await?;
+            self.admin.patch_if_there(&path(name), &change).await?;
         }
         Ok(())
     }
@@ -78,7 +78,7 @@ impl People {
         };
         let next = asked(&upgrade).max(self.number("target", name, second, 12, 15));
         let change = json!({"spec": {"clusterVersion": {"version": format!("4.14.{next}")}}});
-        self.admin.patch(&path(name), &change).await?;
+        self.admin.patch_if_there(&path(name), &change).await?;
         Ok(())
     }
 
@@ -86,7 +86,7 @@ impl People {
     pub(super) async fn retry(&mut self, name: &str) -> Result<()> {
         self.retries += 1;
         let change = json!({"metadata": {"annotations": {ANNOTATION_RETRY_FAILED: format!("again-{}", self.retries)}}});
-        self.admin.patch(&path(name), &change).await?;
+        self.admin.patch_if_there(&path(name), &change).await?;
         Ok(())
     }
 
@@ -111,7 +111,7 @@ impl People {
             wrong
         };
         let change = json!({"spec": {"preUpgradeAction": action}});
-        self.admin.patch(&path(name), &change).await?;
+        self.admin.patch_if_there(&path(name), &change).await?;
         Ok(())
     }
 
@@ -135,7 +135,7 @@ impl People {
         if let Some(row) = rows.get_mut(last) {
             row["phase"] = phase.unwrap_or_default().into();
             self.admin
-                .patch(&format!("{}/{report}", reports_of(TEAM)), &json!({"rows": rows}))
+                .patch_if_there(&format!("{}/{report}", reports_of(TEAM)), &json!({"rows": rows}))
                 .await?;
         }
         Ok(())
@@ -174,7 +174,7 @@ impl People {
         match stalled.and_then(|condition| condition.get("reason")?.as_str()) {
             Some("Restored") => {
                 let change = json!({"metadata": {"annotations": {ANNOTATION_RESUME_RESTORED: uid}}});
-                self.admin.patch(&path(name), &change).await?;
+                self.admin.patch_if_there(&path(name), &change).await?;
             }
             Some("ClustersFailed" | "CanaryFailed" | "MaxFailuresExceeded") => self.retry(name).await?,
             _ => {}
@@ -198,10 +198,15 @@ impl People {
         if let Some(other) = [UPGRADE, RIVAL].into_iter().find(is_stuck) {
             self.retry(other).await?;
         }
-        let next = self.newest();
+        // The message may name a version that the cluster does not run any more.
+        let told = waiting.into_iter().flatten().filter_map(|one| {
+            let version = one.get("message")?.as_str()?.strip_prefix("The cluster runs ")?;
+            version.split(',').next()?.rsplit('.').next()?.parse::<u64>().ok()
+        });
+        let next = told.max().unwrap_or_default().max(self.newest());
         if asks_too_little && asked(&upgrade) < next {
             let change = json!({"spec": {"clusterVersion": {"version": format!("4.14.{next}")}}});
-            self.admin.patch(&path(name), &change).await?;
+            self.admin.patch_if_there(&path(name), &change).await?;
         }
         Ok(())
     }

@@ -81,7 +81,7 @@ impl People {
     pub(super) async fn label(&self, name: &str, label: &str) -> Result<()> {
         if self.is_there(name) {
             let change = json!({"metadata": {"labels": {"name": label}}});
-            self.admin.patch(&managed_cluster(name), &change).await?;
+            self.admin.patch_if_there(&managed_cluster(name), &change).await?;
         }
         Ok(())
     }
@@ -95,7 +95,7 @@ impl People {
             ];
             let change = json!({"status": {"conditions": conditions}});
             self.admin
-                .patch(&format!("{}/status", managed_cluster(name)), &change)
+                .patch_if_there(&format!("{}/status", managed_cluster(name)), &change)
                 .await?;
         }
         Ok(())
@@ -107,7 +107,7 @@ impl People {
         names.retain(|name| Some(name.as_str()) != without);
         let path = format!("{}/{PLACEMENT}-decision-1/status", decisions_of(TEAM));
         self.admin
-            .patch(&path, &json!({"status": {"decisions": decided(&names)}}))
+            .patch_if_there(&path, &json!({"status": {"decisions": decided(&names)}}))
             .await?;
         Ok(())
     }
@@ -148,7 +148,7 @@ impl People {
                 let id = format!("00000000-0000-4000-8000-{number:012}");
                 let change = json!({"status": {"clusterClaims": claims(&id, &version)}});
                 self.admin
-                    .patch(&format!("{}/status", managed_cluster(&name)), &change)
+                    .patch_if_there(&format!("{}/status", managed_cluster(&name)), &change)
                     .await?;
             }
         }

@@ -332,7 +332,14 @@ async fn no_other_upgrade_takes_a_cluster_back_that_was_just_upgraded() {
     hub.add_upgrade(&young);
     assert!(works(&hub.settle()).is_empty());
     assert_eq!(hub.phase("young", "c1"), Some(Phase::Blocked));
-    hub.context
-        .with(|state| state.index.cluster(&Change::Applied(claimed("c1", "4.11.1"))));
-    assert_eq!(works(&hub.settle()), ["young: create c1-cluster-upgrade"]);
+    let mut claim = |version| {
+        let change = Change::Applied(claimed("c1", version));
+        hub.context.with(|state| state.index.cluster(&change));
+        hub.settle()
+    };
+    assert!(
+        works(&claim("4.11.1")).is_empty(),
+        "a late claim of an earlier update"
+    );
+    assert_eq!(works(&claim("4.11.0")), ["young: create c1-cluster-upgrade"]);
 }

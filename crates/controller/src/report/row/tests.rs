@@ -113,6 +113,7 @@ proptest! {
         let row = Row {
             record: Arc::clone(&record),
             written: None,
+            slot_in_doubt: false,
             stored: None,
             original: None,
             canary: true,
@@ -146,6 +147,7 @@ fn the_reason_of_a_newer_release_is_carried_as_text() {
     let holder = Row {
         record: Arc::clone(&record),
         written: None,
+        slot_in_doubt: false,
         stored: None,
         original: None,
         canary: false,

@@ -8,7 +8,7 @@ use rollout::Phase;
 
 use super::super::shard::COALESCE;
 use super::*;
-use crate::fixture::{state, stored};
+use crate::fixture::{report, state, stored};
 
 fn rows() -> Rows {
     Rows::new(&Arc::from("up"))
@@ -41,14 +41,6 @@ fn write(rows: &mut Rows, version: u64, now: Instant) -> Vec<Report> {
         rows.wrote(due, Some(stored(version)), now);
     }
     reports
-}
-
-fn report(name: &str, version: u64, rows: &Value) -> Report {
-    serde_json::from_value(json!({
-        "metadata": {"name": name, "namespace": "ns", "resourceVersion": version.to_string()},
-        "rows": rows,
-    }))
-    .unwrap()
 }
 
 /// The rows of a report as the hub stores them.

@@ -36,11 +36,11 @@ fn report(from: &str, to: &str, outcome: &str, at: &str) -> Report {
 const TODAY: &str = "2026-05-28T11:00:00Z";
 
 fn installed(index: &Index) -> Option<&str> {
-    index.installed("a").map(|version| &**version)
+    index.installed("a", now()).map(|version| &**version)
 }
 
 #[test]
-fn a_reported_version_is_remembered_without_its_work_until_the_claim_changes() {
+fn a_reported_version_is_remembered_without_its_work_until_the_claim_shows_it_or_an_older_one_than_before() {
     let mut index = known("4.14.9");
     index.work(&Change::Applied(reported("4.14.13", 5)), now());
     index.work(&Change::Deleted(reported("4.14.13", 6)), now());
@@ -50,9 +50,9 @@ fn a_reported_version_is_remembered_without_its_work_until_the_claim_changes() {
     index.cluster(&Change::Applied(relabelled));
     assert_eq!(installed(&index), Some("4.14.13"), "another change");
     index.cluster(&Change::Applied(claimed("a", "4.14.10")));
-    assert_eq!(installed(&index), None);
+    assert_eq!(installed(&index), Some("4.14.13"), "an update before that one");
     index.cluster(&Change::Applied(claimed("a", "4.14.9")));
-    assert_eq!(installed(&index), None, "the claim has changed since");
+    assert_eq!(installed(&index), None, "somebody has taken the cluster back");
 }
 
 #[test]
@@ -87,12 +87,13 @@ fn a_version_that_is_reported_before_its_cluster_is_known_is_compared_with_the_f
 }
 
 #[test]
-fn the_row_of_any_upgrade_proves_a_version_while_the_claim_is_that_before_the_update() {
+fn the_row_of_any_upgrade_proves_a_version_until_the_claim_shows_it_or_one_from_before_the_update() {
     for (claim, expected) in [
         ("4.14.9", Some("4.14.13")),
         ("", Some("4.14.13")),
         ("4.14.13", None),
-        ("4.14.10", None),
+        ("4.14.10", Some("4.14.13")),
+        ("4.14.8", None),
     ] {
         let mut before = known(claim);
         before.note_rows(&report("4.14.9", "4.14.13", "Succeeded", TODAY), now());
@@ -209,4 +210,25 @@ fn a_row_from_before_the_cluster_was_registered_proves_nothing() {
         after.cluster(&Change::Applied(registered));
         assert_eq!(installed(&after), expected, "the row came first");
     }
+}
+
+#[test]
+fn feedback_proves_nothing_a_day_later_if_the_claim_still_shows_the_old_version() {
+    let mut index = known("4.14.9");
+    index.work(&Change::Applied(reported("4.14.13", 5)), now());
+    index.work(&Change::Deleted(reported("4.14.13", 6)), now());
+    let version_after = |hours| {
+        index
+            .installed("a", now() + TimeDelta::hours(hours))
+            .map(|version| &**version)
+    };
+    assert_eq!(version_after(23), Some("4.14.13"));
+    assert_eq!(version_after(24), None);
+    let mut index = known("");
+    index.work(&Change::Applied(reported("4.14.13", 5)), now());
+    index.work(&Change::Deleted(reported("4.14.13", 6)), now());
+    assert!(
+        index.installed("a", now() + TimeDelta::days(9)).is_some(),
+        "no claim says anything else"
+    );
 }

@@ -3,9 +3,10 @@ use std::time::{Duration, Instant};
 use api::report::MAX_ROWS;
 use rollout::testing::{policy, record};
 use rollout::{Phase, Plan};
+use serde_json::json;
 
 use super::*;
-use crate::fixture::{state, stored};
+use crate::fixture::{report, state, stored};
 
 fn commit(rows: &mut Rows, clusters: &[(&str, Phase)], dropped: &[&str], now: Instant) {
     let clusters = clusters.iter().map(|(name, phase)| state(name, record(*phase)));
@@ -153,4 +154,60 @@ fn a_dropped_cluster_that_comes_back_gets_no_lower_shard_than_the_one_that_may_s
     }
     commit(&mut rows, &clusters, &[], now);
     assert_eq!(rows.get(last).unwrap().shard, 0);
+}
+
+#[test]
+fn a_dropped_cluster_holds_its_slot_while_the_first_write_of_its_row_has_no_response() {
+    let now = Instant::now();
+    let mut rows = Rows::new(&Arc::from("up"));
+    commit(&mut rows, &[("a", Phase::PreAction)], &[], now);
+    let slow = due(&mut rows, now);
+    commit(&mut rows, &[("a", Phase::Blocked)], &[], now);
+    commit(&mut rows, &[], &["a"], now);
+    assert_eq!(rows.unreleased(), 1);
+    rows.failed(&slow, now);
+    assert_eq!(rows.unreleased(), 1, "it may have taken effect");
+    let empty = report("up-report-1", 3, &json!([]));
+    rows.observe(&empty, false, true, now);
+    assert_eq!(rows.unreleased(), 0);
+}
+
+#[test]
+fn a_first_write_that_the_hub_rejected_holds_no_slot() {
+    let now = Instant::now();
+    let mut rows = Rows::new(&Arc::from("up"));
+    commit(&mut rows, &[("a", Phase::PreAction)], &[], now);
+    let rejected = due(&mut rows, now);
+    rows.refused(&rejected, &[0], true, "no", now);
+    commit(&mut rows, &[], &["a"], now);
+    assert_eq!(rows.unreleased(), 0);
+}
+
+#[test]
+fn a_dropped_cluster_holds_its_slot_while_a_rejected_report_that_it_left_has_its_row() {
+    let now = Instant::now();
+    let mut rows = written(now);
+    commit(
+        &mut rows,
+        &[("a", Phase::Operators), ("b", Phase::Pending)],
+        &[],
+        now,
+    );
+    for _ in ["with new records", "with accepted ones only"] {
+        let rejected = rows.due(now + Duration::from_mins(1)).remove(0);
+        rows.refused(&rejected, &[0, 1], true, "the schema has changed", now);
+    }
+    assert_eq!(rows.get("a").unwrap().shard, 1, "it moved");
+    let moved = rows.due(now + Duration::from_mins(1)).remove(0);
+    assert_eq!(moved.shard, 1);
+    rows.wrote(moved, Some(stored(2)), now);
+    commit(&mut rows, &[], &["a", "b"], now);
+    let removed = rows.due(now + Duration::from_mins(1)).remove(0);
+    assert_eq!((removed.shard, removed.rows.len()), (1, 0));
+    rows.wrote(removed, None, now);
+    assert_eq!(rows.unreleased(), 1, "the first report still has it");
+    let accepted = rows.due(now + Duration::from_mins(10)).remove(0);
+    assert_eq!((accepted.shard, accepted.rows.len()), (0, 0));
+    rows.wrote(accepted, None, now);
+    assert_eq!(rows.unreleased(), 0);
 }

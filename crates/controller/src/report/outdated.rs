@@ -1,0 +1,130 @@
+//! Rows that the hub may still hold although their clusters were dropped or moved to another report: slots that they
+//! hold (`docs/design/rules.md#release-row-first`), and the shards in which they are
+//! (`docs/design/rules.md#report-shards`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ahash::AHashMap;
+use api::report::ReportRow;
+use observe::record::to_record;
+use rollout::Record;
+
+use super::row::Row;
+use super::rows::Rows;
+use super::shard::ShardWrite;
+
+impl Rows {
+    /// Number of clusters without a row that hold slots by a row that the hub may have.
+    #[must_use]
+    pub fn unreleased(&self) -> usize {
+        let holds = |shards: &BTreeMap<usize, Option<Arc<Record>>>| {
+            let mut shards = shards.iter();
+            shards.any(|(shard, record)| record.is_some() && self.shards[*shard].may_exist())
+        };
+        let outdated = self.outdated.iter().filter(|(_, shards)| holds(shards));
+        outdated
+            .filter(|(cluster, _)| !self.by_cluster.contains_key(*cluster))
+            .count()
+    }
+
+    /// The record by which the row of a cluster may hold a slot on the hub. A write without a response may have taken
+    /// effect.
+    fn slot_on_hub(&self, cluster: &str, row: &Row) -> Option<Arc<Record>> {
+        let known = row.written.as_ref().or(row.stored.as_ref());
+        let latest = known.map(|_| &row.record);
+        let in_doubt = self.shards[row.shard].in_doubt.iter();
+        let sent = in_doubt.filter(|(name, _)| **name == *cluster);
+        let mut records = known
+            .into_iter()
+            .chain(latest)
+            .chain(sent.map(|(_, record)| record));
+        records.find(|record| record.phase.holds_slot()).cloned()
+    }
+
+    /// Handles that a cluster has this row no more, although the hub may still have it. Returns true if the cluster may
+    /// hold a slot by that row or an earlier one.
+    pub(super) fn abandon(&mut self, cluster: &Arc<str>, row: &Row) -> bool {
+        let slot = self.slot_on_hub(cluster, row);
+        self.note_outdated(cluster, row.shard, slot);
+        let shards = self.outdated.get(cluster).into_iter().flatten();
+        shards.filter(|(_, record)| record.is_some()).count() > 0
+    }
+
+    /// Handles that the hub may hold an outdated row of a cluster in this shard. `slot`: the record by which that row holds
+    /// a slot.
+    pub(super) fn note_outdated(&mut self, cluster: &Arc<str>, shard: usize, slot: Option<Arc<Record>>) {
+        let shards = self.outdated.entry(Arc::clone(cluster)).or_default();
+        let known = shards.entry(shard).or_default();
+        if slot.is_some() {
+            *known = slot;
+        }
+    }
+
+    /// The lowest shard that may get a row of the cluster: not lower than one in which the hub may still hold another
+    /// row of it, because the row in the highest shard counts.
+    pub(super) fn lowest_shard(&self, cluster: &str) -> usize {
+        let shards = self.outdated.get(cluster);
+        shards
+            .and_then(BTreeMap::last_key_value)
+            .map_or(0, |(shard, _)| *shard)
+    }
+
+    /// The record by which a cluster without a row holds a slot on the hub.
+    pub(super) fn outdated_slot(&self, cluster: &str) -> Option<Arc<Record>> {
+        let mut shards = self.outdated.get(cluster)?.iter().rev();
+        shards.find_map(|(_, record)| record.clone())
+    }
+
+    /// Handles that a write of a shard took effect: the hub holds its rows only.
+    pub(super) fn forget_outdated(&mut self, due: &ShardWrite) {
+        if self.outdated.is_empty() {
+            return;
+        }
+        let sent = due.clusters.iter().map(|cluster| (cluster, None));
+        let mut sent: AHashMap<_, _> = sent.collect();
+        sent.extend(
+            due.records
+                .iter()
+                .map(|(cluster, record)| (cluster, Some(record))),
+        );
+        let rows = &self.by_cluster;
+        self.outdated.retain(|cluster, shards| {
+            let current = rows.get(cluster).is_some_and(|row| row.shard == due.shard);
+            match sent.get(cluster) {
+                // The write may have begun before the cluster was dropped or moved.
+                Some(record) if !current => {
+                    if let (Some(slot), Some(record)) = (shards.get_mut(&due.shard), record) {
+                        *slot = slot_of(record);
+                    }
+                }
+                _ => {
+                    shards.remove(&due.shard);
+                }
+            }
+            !shards.is_empty()
+        });
+    }
+
+    /// Handles that the rows of a shard on the hub are these.
+    pub(super) fn settle_outdated(&mut self, shard: usize, held: &AHashMap<&str, &ReportRow>) {
+        self.outdated.retain(|cluster, shards| {
+            if let Some(slot) = shards.get_mut(&shard) {
+                if let Some(row) = held.get(&**cluster) {
+                    *slot = slot_of(&Arc::new(to_record(row)));
+                } else {
+                    shards.remove(&shard);
+                }
+            }
+            !shards.is_empty()
+        });
+    }
+}
+
+/// The record if it holds a slot.
+pub(super) fn slot_of(record: &Arc<Record>) -> Option<Arc<Record>> {
+    record.phase.holds_slot().then(|| Arc::clone(record))
+}
+
+#[cfg(test)]
+mod tests;
