@@ -78,6 +78,8 @@ impl Timing {
 
 /// Retries wait between one and this many retry periods.
 const MAX_JITTER: f64 = 1.2;
+/// The least time between two renewals as a record tells it, which is the unit of its times.
+const RENEWAL_STEP: Duration = Duration::from_micros(1);
 
 /// The content of the Lease without its metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -267,6 +269,9 @@ impl Candidate {
             };
         };
         if seen.record.holder == self.identity {
+            // Others recognize a renewal by its record. A clock that was set back must not repeat one that they know.
+            let least = seen.record.renew_time.map(|last| last + RENEWAL_STEP);
+            record.renew_time = least.max(Some(wall));
             record.acquire_time = seen.record.acquire_time.or(Some(wall));
             record.transitions = seen.record.transitions;
         } else {

@@ -128,7 +128,10 @@ pub fn flush(context: &Context, now: Instant) {
             .filter(|entry| settings.serves(&entry.namespace))
         {
             if entry.takes_rows() {
+                let refused = entry.rows.refused_count();
                 let due = entry.rows.due(now);
+                // What is rejected of a report that is gone matters no more, and no write follows that would tell.
+                entry.dirty |= due.is_empty() && entry.rows.refused_count() < refused;
                 jobs.extend(due.into_iter().map(|due| report_job(entry, due)));
             }
             if entry.takes_status()

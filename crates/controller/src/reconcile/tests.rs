@@ -541,6 +541,37 @@ async fn what_is_not_served_is_never_written() {
     assert!(hub.reconcile().is_empty());
 }
 
+#[tokio::test]
+async fn a_rejected_report_that_somebody_deletes_is_no_longer_a_cause_once_its_rows_are_elsewhere() {
+    let mut hub = hub(&["c1"]);
+    hub.add_upgrade(&upgrade("u1", &["c1"]));
+    hub.settle();
+    let later = Instant::now() + Duration::from_mins(1);
+    hub.context.with(|state| {
+        let entry = state.upgrades.get_mut("u1").unwrap();
+        crate::fixture::write(entry);
+        crate::fixture::note(entry, "c1", rollout::testing::record(Phase::Failed));
+        let due = entry.rows.due(later).remove(0);
+        entry
+            .rows
+            .refused(&due, &[5], true, "rows[5]: Invalid value", later);
+        assert_eq!(entry.rows.refused_count(), 1);
+        let due = entry.rows.due(later + Duration::from_secs(10)).remove(0);
+        assert_eq!(due.shard, 1);
+        entry.rows.wrote(due, Some(crate::fixture::stored(2)), later);
+        assert_eq!(entry.rows.refused_count(), 1);
+        entry.dirty = false;
+        let deleted = crate::fixture::report("u1-report-1", 3, &json!([]));
+        assert!(entry.rows.observe(&deleted, true, true, later));
+    });
+    flush(&hub.context, later + Duration::from_mins(1));
+    hub.context.with(|state| {
+        let entry = &state.upgrades["u1"];
+        assert_eq!(entry.rows.refused_count(), 0);
+        assert!(entry.dirty);
+    });
+}
+
 mod finalizer;
 mod restore;
 mod scope;

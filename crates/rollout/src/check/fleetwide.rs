@@ -62,7 +62,9 @@ impl Checker<'_> {
                 let Some(state) = case.state else {
                     let rows = [&case.cluster.written, &case.cluster.record];
                     let mut rows = rows.into_iter().flatten();
-                    return case.cluster.slot_in_doubt || rows.any(|row| row.phase.holds_slot());
+                    return case.cluster.slot_in_doubt
+                        || may_have_started(case.cluster)
+                        || rows.any(|row| row.phase.holds_slot());
                 };
                 let unwritten = is_release_unwritten(case.cluster, &state.record);
                 let unknown = state.record.unreadable

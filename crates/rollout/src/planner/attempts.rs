@@ -86,7 +86,9 @@ pub(crate) fn catch_up(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -
             Step::PreAction => cluster.step_work(step).ours(),
             _ => telling(cluster, step),
         };
-        let work = work.filter(|_| open)?;
+        // What is left of a work that somebody deleted tells of a start, but not whether it was the last one.
+        let is_last = |work: &&Work| !work.vanished || cluster.unsettled.is_none();
+        let work = work.filter(|_| open).filter(is_last)?;
         is_of(work, record, step).then_some((step, work))
     });
     let Some((latest, work)) = latest else {

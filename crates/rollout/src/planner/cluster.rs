@@ -122,7 +122,7 @@ fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
             gave_slot_back || (queued && (cluster.slot_in_doubt || attempts::shows_a_start(cluster, record)))
         }
         Some(written) if written.attempt == record.attempt => {
-            (gave_slot_back && written.phase != record.phase)
+            (gave_slot_back && !tells_release(written, record))
                 || (queued && (cluster.slot_in_doubt || written.phase.holds_slot()))
         }
         Some(written) => {
@@ -130,6 +130,13 @@ fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
             gave_slot_back || (held && !record.phase.holds_slot())
         }
     }
+}
+
+/// True when a written record says how the cluster released its slot. One that was blocked before tells nothing of a step
+/// that has ended since: a restarted controller would find that step's work and the cluster in flight.
+fn tells_release(written: &Record, record: &Record) -> bool {
+    let outcomes = |record: &Record| record.stages.map(|stage| stage.and_then(|stage| stage.outcome));
+    written.phase == record.phase && (record.phase != Phase::Blocked || outcomes(written) == outcomes(record))
 }
 
 /// True when the record says that platform and operators are done.

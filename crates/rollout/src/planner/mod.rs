@@ -160,7 +160,7 @@ fn act(
         // The result of the next write also shows whether the earlier one was carried out. If that write must wait,
         // the work is read instead.
         let to_read = state.read.or(cluster.unsettled.filter(|_| next.is_none()));
-        if let Some(step) = to_read.filter(|_| !state.dropped && is_free(cluster, now)) {
+        if let Some(step) = to_read.filter(|_| is_free(cluster, now)) {
             plan.operations.push(read(cluster, step));
         }
         if let Some((step, clock, starts)) = next {

@@ -39,9 +39,10 @@ pub(crate) struct Slots {
 /// True while a cluster holds a slot.
 pub(crate) fn holds(cluster: &Cluster, evaluation: &Evaluation) -> bool {
     if evaluation.dropped {
-        // A restarted controller may find its row, and the cluster itself again.
+        // A restarted controller may find its row, and the cluster itself again. A creation without a response may still
+        // be carried out when the cluster is back.
         let mut rows = cluster.written.iter().chain(&cluster.record);
-        return cluster.slot_in_doubt || rows.any(|row| row.phase.holds_slot());
+        return cluster.slot_in_doubt || cluster.awaits_start() || rows.any(|row| row.phase.holds_slot());
     }
     let unknown = || {
         let mut steps = [Step::PreAction, Step::Platform, Step::Operators].into_iter();

@@ -150,7 +150,15 @@ impl Watch {
             holds && cluster.written.is_some()
         };
         fleet.clusters = kept;
-        fleet.unreleased += dropped.into_iter().filter(held).count();
+        fleet.unreleased += dropped.iter().filter(|cluster| held(cluster)).count();
+        // A cluster without a row is still observed while a creation for it may be carried out.
+        let in_doubt = dropped.into_iter().filter(Cluster::is_in_doubt);
+        fleet.clusters.extend(in_doubt.map(|cluster| Cluster {
+            record: None,
+            written: None,
+            ..cluster
+        }));
+        fleet.clusters.sort_by(|one, other| one.name.cmp(&other.name));
         for cluster in &mut fleet.clusters {
             if let Some(state) = first.clusters.iter().find(|state| state.name == cluster.name) {
                 cluster.record = Some(Arc::clone(&state.record));

@@ -297,3 +297,35 @@ fn a_leaver_whose_row_may_still_hold_a_slot_on_the_hub_holds_it() {
         assert_ne!(writes(&planned(seconds, one(), fleet(false))), NOTHING);
     }
 }
+
+#[test]
+fn a_cluster_that_is_gone_holds_its_slot_while_its_creation_may_still_be_carried_out_and_its_work_is_read() {
+    let fleet = || fleet().cluster("a").gone().unsettled(Step::Platform).cluster("b");
+    let plan = planned(10, policy().max_concurrency(1), fleet());
+    assert_eq!(writes(&plan), ["read a/Platform"]);
+    let plan = planned(10, policy().max_concurrency(2), fleet());
+    assert_eq!(writes(&plan), ["read a/Platform", "create b/Platform"]);
+}
+
+#[test]
+fn a_cluster_that_is_blocked_again_holds_its_slot_until_its_row_tells_of_the_step_between() {
+    let blocked = |is_told: bool| {
+        let record = record(Phase::Blocked).refused(Step::Operators, "no");
+        let record = if is_told {
+            record.succeeded(Stage::Platform, 0)
+        } else {
+            record
+        };
+        let fleet = fleet()
+            .cluster("a")
+            .record(record)
+            .work(Step::Platform, work(0).succeeded());
+        fleet.refused(Step::Operators, 60).cluster("b")
+    };
+    let policy = || policy().operators().max_concurrency(1);
+    assert_eq!(writes(&planned(10, policy(), blocked(false))), NOTHING);
+    assert_eq!(
+        writes(&planned(10, policy(), blocked(true))),
+        ["create b/Platform"]
+    );
+}

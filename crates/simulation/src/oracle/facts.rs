@@ -106,6 +106,12 @@ impl Record {
     pub fn row(&self) -> Option<&Row> {
         self.before.last()
     }
+
+    /// Whether the cluster waits for another attempt after it was complete.
+    pub fn begins_anew(&self) -> bool {
+        let mut phases = self.phases.iter().rev().map(|(_, phase)| phase.as_str());
+        phases.find(|phase| *phase != "Pending") == Some("Complete")
+    }
 }
 
 /// An upgrade.
@@ -370,6 +376,17 @@ impl Facts {
             by_name.is_some_and(|names| names.contains(cluster.called(name))) || self.decided.contains(name)
         };
         row.is_none() && !self.clusters.get(name).is_some_and(selected)
+    }
+
+    /// Whether a cluster without a row has ended its update to a version that is no longer asked for. It waits like any other
+    /// for its next one, and whoever leads then finds the same.
+    pub fn waits_anew(&self, upgrade: &Upgrade, name: &str) -> bool {
+        let row = upgrade.records.get(name).and_then(Record::row);
+        let asked = upgrade.generations.last();
+        let is_over = |cluster: &Cluster| {
+            !cluster.done.is_empty() && asked.is_some_and(|spec| !cluster.done.contains_key(&spec.version))
+        };
+        row.is_none() && self.clusters.get(name).is_some_and(is_over)
     }
 
     /// Computes anew who is selected.

@@ -173,8 +173,14 @@ impl Facts {
             ChangeKind::Deleted => Vec::new(),
             _ => rows_of(object),
         };
-        let names: BTreeSet<String> = rows.iter().map(|(name, _)| name.clone()).collect();
+        let mut names: BTreeSet<String> = rows.iter().map(|(name, _)| name.clone()).collect();
+        let may_be_overtaken =
+            matches!(change.kind, ChangeKind::Added) && self.by_controller() && self.was_held_up();
         for (name, row) in rows {
+            if may_be_overtaken && self.is_overtaken(&owner, &name, &row) {
+                names.remove(&name);
+                continue;
+            }
             // Neither does the row of a cluster that has moved to a later report.
             if !self.has_moved(&owner, object.name(), &name) {
                 self.row(&owner, &name, &row);
@@ -240,6 +246,19 @@ impl Facts {
         let reports = self.upgrades.get(owner).map(|upgrade| &upgrade.reports);
         let mut reports = reports.into_iter().flatten();
         reports.any(|(other, rows)| number_of(other) > number_of(report) && rows.contains(name))
+    }
+
+    /// Whether a report that a former leader created, and that was under way for long, has an older row of a cluster than
+    /// another report has. Nothing on the hub can refuse such a creation. The controller removes the row, and the one that
+    /// it wrote last counts until then.
+    fn is_overtaken(&self, owner: &str, name: &str, row: &Row) -> bool {
+        let record = self.upgrades.get(owner).and_then(|upgrade| {
+            let record = upgrade.records.get(name)?;
+            let is_there = upgrade.reports.get(&record.report)?.contains(name);
+            is_there.then_some(record)
+        });
+        let begun = self.begun(owner, name);
+        record.is_some_and(|record| record.contradiction(row, &begun).is_some())
     }
 
     fn row(&mut self, owner: &str, name: &str, row: &Row) {

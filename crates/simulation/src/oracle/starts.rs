@@ -46,7 +46,10 @@ impl Facts {
             .into_iter()
             .filter(|name| **name != work.cluster);
         let mut names: Vec<String> = holders
-            .filter(|name| !is_edited(name) && !self.is_unaccounted(upgrade, name))
+            .filter(|name| {
+                let is_none = self.is_unaccounted(upgrade, name) || self.waits_anew(upgrade, name);
+                !is_edited(name) && !is_none
+            })
             .cloned()
             .collect();
         names.push(work.cluster.clone());

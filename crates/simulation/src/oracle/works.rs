@@ -311,6 +311,7 @@ impl Facts {
             || is_edited
             || upgrade.has_former_row(&work.cluster)
             || matches!(phase.as_str(), "Complete" | "PostAction")
+            || (phase == "Pending" && record.is_some_and(Record::begins_anew))
             || record.and_then(Record::row).is_some_and(failed_late);
         if work.step == Some(Step::Platform) {
             self.check(Rule::RowFirst, is_over, || {

@@ -54,7 +54,8 @@ impl People {
         if self.strikes(Fault::Detach, name, second) {
             self.admin.delete(&managed_cluster(name)).await?;
             self.admin.delete(&format!("/api/v1/namespaces/{name}")).await?;
-            let end = second + self.number("detach", name, second, 5, 60);
+            // It is registered again no sooner than watches report that its works are gone.
+            let end = second + self.number("detach", name, second, 40, 120);
             self.later(end, Undo::Attach(name.to_owned()));
         }
         Ok(())

@@ -489,3 +489,18 @@ proptest! {
         prop_assert!(world.terms >= 1);
     }
 }
+
+#[test]
+fn a_renewal_never_repeats_an_earlier_one_although_the_clock_was_set_back() {
+    let now = Instant::now();
+    let mut me = leader(now);
+    let mut times = std::collections::BTreeSet::new();
+    for (renewal, wall) in [100, 105, 110, 95, 100, 105].into_iter().enumerate() {
+        let at = now + secs(5) * (u32::try_from(renewal).unwrap() + 1);
+        let Next::Replace { record, .. } = me.next(at, Timestamp::from_second(wall).unwrap()) else {
+            panic!("expected a renewal")
+        };
+        assert!(times.insert(record.renew_time), "{times:?}");
+        me.wrote(at, at, seen(record, &renewal.to_string()));
+    }
+}
