@@ -65,8 +65,12 @@ pub fn observe<'a, R: ClusterRow + 'a>(
             row: rows.take(name),
             managed: managed.take(name).map(AsRef::as_ref),
         };
-        // A start with an unknown result may have left a work before there is a record.
-        let counts = known.member.is_some() || known.row.is_some() || entry.unsettled.contains_key(name);
+        // A start without a response may have left a work before there is a record.
+        let is_starting = || entry.running.get(name).is_some_and(|writes| writes.starting);
+        let counts = known.member.is_some()
+            || known.row.is_some()
+            || entry.unsettled.contains_key(name)
+            || is_starting();
         if counts || (entry.is_deleting && entry.former.contains(name)) {
             clusters.push(view.cluster(name, &known));
         } else if view.has_works(name) {
@@ -258,6 +262,9 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
         if view.owner != *self.entry.key {
             return self.blocker(name, step);
         }
+        if view.unconfirmed {
+            return StepWork::Unconfirmed;
+        }
         match &view.unreadable {
             None => StepWork::Ours(Arc::clone(&view.work)),
             Some(_) if view.work.vanished => StepWork::Absent,
@@ -290,6 +297,7 @@ impl<'a, R: ClusterRow + 'a, O: OtherUpgrades<'a, R>> FleetView<'_, 'a, R, O> {
 fn version(works: Option<&ClusterWorks>, known: Option<&Arc<str>>) -> Arc<str> {
     let reported = works
         .and_then(|works| works[Step::Platform.index()].as_ref())
+        .filter(|view| !view.unconfirmed)
         .map(|view| &view.cluster_version);
     reported
         .filter(|version| !version.is_empty())

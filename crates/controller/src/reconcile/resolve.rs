@@ -94,8 +94,13 @@ fn task(state: &mut State, uid: &str, now: DateTime<Utc>) -> Option<Task<Box<Pla
     }
     let entry = upgrades.get_mut(uid)?;
     entry.dirty = false;
-    if !entry.unsettled.is_empty() {
-        clusters_with_works.extend(entry.unsettled.keys().cloned());
+    let starting = entry.running.iter().filter(|(_, writes)| writes.starting);
+    let mut awaited = starting
+        .map(|(cluster, _)| cluster)
+        .chain(entry.unsettled.keys())
+        .peekable();
+    if awaited.peek().is_some() {
+        clusters_with_works.extend(awaited.cloned());
         clusters_with_works.sort_unstable();
         clusters_with_works.dedup();
     }

@@ -83,7 +83,7 @@ impl Index {
                     // The cluster can change its own label. So once the mark was seen, it stays as long as
                     // the object exists.
                     view.hub |= before.is_some_and(|before| before.hub);
-                    let is_new = before.is_none();
+                    let is_new = before.is_some_and(|before| before.created != view.created);
                     let changed = before.is_none_or(|before| **before != view);
                     if changed {
                         let before = before.map(|before| &**before);
@@ -103,6 +103,7 @@ impl Index {
                 let name = object.metadata.name.as_deref().unwrap_or_default();
                 self.selection_changes.everything = true;
                 self.installed.remove(name);
+                self.forget_evidence(name);
                 self.clusters.remove(name).is_some()
             }
         };
@@ -184,12 +185,14 @@ impl Index {
 
     /// Handles a ManifestWork from a list.
     pub fn listed_work(&mut self, object: &ManifestWork, now: DateTime<Utc>) {
+        self.confirm(object);
         self.apply_work(object, now);
     }
 
     /// Handles a ManifestWork from the response to one of our requests. It is ignored if the watch has
     /// already delivered a newer version, because the object may have been deleted since then.
     pub fn answered_work(&mut self, object: &ManifestWork, now: DateTime<Utc>) {
+        self.confirm(object);
         if version_of(object) > self.watched {
             self.apply_work(object, now);
         }
@@ -242,11 +245,31 @@ impl Index {
         self.owned.entry(upgrade).or_default().insert(namespace);
     }
 
-    /// Removes what is kept of the deleted works of a cluster. A cluster that is registered anew begins anew.
+    /// Handles that an object is on the hub, whatever the watch has reported.
+    fn confirm(&mut self, object: &ManifestWork) {
+        let (Some(namespace), Some(uid)) = (&object.metadata.namespace, &object.metadata.uid) else {
+            return;
+        };
+        let by_step = self.works.get_mut(namespace.as_str()).into_iter().flatten();
+        for view in by_step
+            .flatten()
+            .filter(|view| view.unconfirmed && *view.uid == **uid)
+        {
+            Arc::make_mut(view).unconfirmed = false;
+            self.dirty.insert(Arc::clone(&view.upgrade));
+        }
+    }
+
+    /// Handles that a cluster is no longer registered. What is kept of its deleted works is removed, because a cluster that
+    /// is registered anew begins anew. The others were probably deleted, too, although the watch has not reported it yet.
     fn forget_evidence(&mut self, cluster: &str) {
         if let Some(by_step) = self.works.get_mut(cluster) {
             for cell in by_step.iter_mut() {
                 cell.take_if(|view| view.work.vanished);
+                if let Some(view) = cell {
+                    Arc::make_mut(view).unconfirmed = true;
+                    self.dirty.insert(Arc::clone(&view.upgrade));
+                }
             }
             if by_step.iter().all(Option::is_none) {
                 self.works.remove(cluster);
@@ -272,7 +295,7 @@ impl Index {
             self.dirty.insert(Arc::clone(&before.upgrade));
             self.work_released = true;
             let evidence = last.clone().unwrap_or_else(|| WorkView::clone(before));
-            *cell = evidence_of(evidence, before.deletion_requested);
+            *cell = evidence_of(evidence, before.deletion_requested || before.unconfirmed);
         }
         if by_step.iter().all(Option::is_none) {
             self.works.remove(namespace);
@@ -327,7 +350,10 @@ impl Index {
             if let Some(view) = cell.take_if(|view| *view.uid == *uid && !view.work.vanished) {
                 self.dirty.insert(Arc::clone(&view.upgrade));
                 self.work_released = true;
-                *cell = evidence_of(WorkView::clone(&view), view.deletion_requested);
+                *cell = evidence_of(
+                    WorkView::clone(&view),
+                    view.deletion_requested || view.unconfirmed,
+                );
             }
         }
     }
@@ -406,7 +432,7 @@ impl Index {
                     *work_released = true;
                     *cell = evidence_of(
                         WorkView::clone(&view),
-                        view.deletion_requested || view.work.vanished,
+                        view.deletion_requested || view.unconfirmed || view.work.vanished,
                     );
                 }
             }
@@ -418,8 +444,17 @@ impl Index {
     pub fn retain_clusters(&mut self, seen: &AHashSet<Key>) {
         let before = self.clusters.len();
         let nowhere: Arc<str> = Arc::from("");
-        self.clusters
-            .retain(|name, _| seen.contains(&(Arc::clone(&nowhere), Arc::clone(name))));
+        let is_gone = |name: &Arc<str>| !seen.contains(&(Arc::clone(&nowhere), Arc::clone(name)));
+        let gone: Vec<Arc<str>> = self
+            .clusters
+            .keys()
+            .filter(|name| is_gone(name))
+            .cloned()
+            .collect();
+        for name in gone {
+            self.clusters.remove(&name);
+            self.forget_evidence(&name);
+        }
         self.installed.retain(|name, _| self.clusters.contains_key(name));
         let changed = before != self.clusters.len();
         self.note_everything(changed);

@@ -462,7 +462,39 @@ fn a_cluster_that_is_registered_anew_has_no_evidence_of_its_earlier_works() {
     index.work(&done(5).applied(), now());
     index.cluster(&Change::Deleted(cluster.clone()));
     index.work(&done(6).deleted(), now());
-    assert!(slot(&index).is_some_and(|view| view.work.vanished));
-    index.cluster(&Change::Applied(cluster));
     assert!(slot(&index).is_none() && index.works("c1").is_none());
+    index.work(&done(7).applied(), now());
+    index.work(&done(8).deleted(), now());
+    assert!(slot(&index).is_some_and(|view| view.work.vanished));
+    index.cluster(&Change::Deleted(cluster));
+    assert!(slot(&index).is_none() && index.works("c1").is_none());
+}
+
+/// The watch of the works may be behind that of the clusters.
+#[test]
+fn a_work_that_was_seen_before_its_cluster_was_registered_anew_counts_only_once_it_was_read() {
+    for (is_seen_to_go, is_there) in [(true, true), (false, true), (true, false), (false, false)] {
+        let mut index = crate::testing::index(&["c1"]);
+        let mut cluster = crate::testing::cluster("c1");
+        index.work(&given(5).applied(), now());
+        if is_seen_to_go {
+            index.cluster(&Change::Deleted(cluster.clone()));
+        }
+        cluster.metadata.creation_timestamp = serde_json::from_value(json!("2026-11-22T10:00:00Z")).unwrap();
+        index.cluster(&Change::Applied(cluster));
+        let is_unconfirmed = |index: &Index| slot(index).is_some_and(|view| view.unconfirmed);
+        assert!(is_unconfirmed(&index));
+        index.work(&given(6).applied(), now());
+        assert!(is_unconfirmed(&index), "this change may be from before");
+        let Change::Applied(read) = given(6).applied() else {
+            panic!("a work that exists")
+        };
+        if is_there {
+            index.answered_work(&read, now());
+            assert!(slot(&index).is_some() && !is_unconfirmed(&index));
+        } else {
+            index.mark_vanished("c1", Step::Operators, "w1");
+            assert!(slot(&index).is_none());
+        }
+    }
 }

@@ -48,6 +48,8 @@ pub struct WorkView {
     pub deletion_requested: bool,
     /// Number of the last list that had started when this view was received.
     pub listing: u64,
+    /// The cluster was registered anew since this object was seen on the hub.
+    pub unconfirmed: bool,
 }
 
 /// The step of a work, by its name.
@@ -170,6 +172,7 @@ impl WorkView {
             dying: meta.deletion_timestamp.is_some(),
             deletion_requested: false,
             listing: 0,
+            unconfirmed: false,
         })
     }
 
@@ -179,6 +182,7 @@ impl WorkView {
         if before.uid != self.uid {
             return;
         }
+        self.unconfirmed = before.unconfirmed;
         // The upgrade that takes a work over changes its version, so what was requested for the other one is refused.
         self.deletion_requested = before.deletion_requested && before.upgrade == self.upgrade;
         if self.deletion_requested {
@@ -211,6 +215,7 @@ impl WorkView {
             || self.upgrade != other.upgrade
             || self.owner != other.owner
             || self.cluster_version != other.cluster_version
+            || self.unconfirmed != other.unconfirmed
     }
 }
 

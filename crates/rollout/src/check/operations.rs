@@ -47,14 +47,15 @@ impl Checker<'_> {
         self.check_free(case);
         for operation in &case.operations {
             let slot = &case.cluster.works[operation.step().index()];
-            let unreadable = matches!(
+            let unknown = matches!(
                 slot,
-                StepWork::Unreadable {
-                    terminating: false,
-                    ..
-                }
+                StepWork::Unconfirmed
+                    | StepWork::Unreadable {
+                        terminating: false,
+                        ..
+                    }
             );
-            let own = unreadable || live(case.cluster, operation.step()).is_some();
+            let own = unknown || live(case.cluster, operation.step()).is_some();
             let deletes = matches!(
                 operation,
                 Operation::Delete {
@@ -153,7 +154,7 @@ impl Checker<'_> {
             StepWork::Foreign { retry_at }
             | StepWork::ForeignTerminating { retry_at }
             | StepWork::Refused { retry_at, .. } => *retry_at <= self.now,
-            StepWork::Rival { .. } | StepWork::Unreadable { .. } => false,
+            StepWork::Rival { .. } | StepWork::Unreadable { .. } | StepWork::Unconfirmed => false,
         };
         if !free {
             let text = format!(

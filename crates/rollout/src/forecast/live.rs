@@ -73,7 +73,10 @@ impl<'a> LiveFleet<'a> {
                     }
                     StepWork::Ours(ours) if ours.terminating => *work = StepWork::Absent,
                     StepWork::Ours(ours) => agents.adopt(now, &cluster.name, step, ours),
-                    StepWork::Absent | StepWork::Rival { .. } | StepWork::Unreadable { .. } => {}
+                    StepWork::Absent
+                    | StepWork::Rival { .. }
+                    | StepWork::Unreadable { .. }
+                    | StepWork::Unconfirmed => {}
                 }
             }
         }

@@ -184,6 +184,9 @@ pub enum StepWork {
         /// True when it is being deleted.
         terminating: bool,
     },
+    /// A work of this upgrade that was seen before its cluster was registered anew. It is probably gone, and it must be
+    /// read before it counts.
+    Unconfirmed,
     /// A work that belongs to no upgrade, found because the hub rejected a creation. The creation is not retried before
     /// `retry_at`.
     Foreign {
@@ -221,10 +224,11 @@ impl StepWork {
         self.ours().is_some()
             || matches!(
                 self,
-                StepWork::Unreadable {
-                    terminating: false,
-                    ..
-                }
+                StepWork::Unconfirmed
+                    | StepWork::Unreadable {
+                        terminating: false,
+                        ..
+                    }
             )
     }
 

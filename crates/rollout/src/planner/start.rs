@@ -212,6 +212,14 @@ impl ClusterEvaluator<'_> {
                 self.keep_blocker(step);
                 false
             }
+            StepWork::Unconfirmed => {
+                self.out.read = Some(step);
+                self.wait(
+                    Reason::WaitingForCleanup,
+                    "The step's ManifestWork was created before the cluster was registered anew. The controller reads whether it is still there.",
+                );
+                false
+            }
             StepWork::Rival { terminating: true } => {
                 self.wait(
                     Reason::WaitingForCleanup,
@@ -257,7 +265,10 @@ impl ClusterEvaluator<'_> {
                 ),
             )),
             StepWork::Absent => self.remembered_refusal(step),
-            StepWork::Ours(_) | StepWork::Rival { .. } | StepWork::ForeignTerminating { .. } => None,
+            StepWork::Ours(_)
+            | StepWork::Rival { .. }
+            | StepWork::Unconfirmed
+            | StepWork::ForeignTerminating { .. } => None,
         }
     }
 

@@ -139,6 +139,11 @@ impl Watch {
 
     /// A second plan without any event in between must ask for nothing and change nothing.
     fn watch_idempotence(&mut self, now: DateTime<Utc>, policy: &Policy, fleet: &Fleet, first: &Plan) {
+        // Whether the hub has a row of a dropped cluster, which holds its slot, is known once the plan is adopted.
+        let soon = now + TimeDelta::seconds(1);
+        if !first.dropped.is_empty() && first.wake_at.is_some_and(|wake| wake <= soon) {
+            return;
+        }
         let mut fleet = fleet.clone();
         let (dropped, kept): (Vec<Cluster>, Vec<Cluster>) = fleet
             .clusters
@@ -152,7 +157,8 @@ impl Watch {
         fleet.clusters = kept;
         fleet.unreleased += dropped.iter().filter(|cluster| held(cluster)).count();
         // A cluster without a row is still observed while a creation for it may be carried out.
-        let in_doubt = dropped.into_iter().filter(Cluster::is_in_doubt);
+        let may_start = |cluster: &Cluster| cluster.is_in_doubt() || cluster.awaits_start();
+        let in_doubt = dropped.into_iter().filter(may_start);
         fleet.clusters.extend(in_doubt.map(|cluster| Cluster {
             record: None,
             written: None,

@@ -329,3 +329,26 @@ fn a_cluster_that_is_blocked_again_holds_its_slot_until_its_row_tells_of_the_ste
         ["create b/Platform"]
     );
 }
+
+#[test]
+fn a_cluster_that_is_registered_anew_begins_after_its_earlier_works_were_read() {
+    let fleet = || {
+        fleet()
+            .cluster("a")
+            .step_work(Step::PreAction, StepWork::Unconfirmed)
+    };
+    let plan = planned(10, policy().pre_action(), fleet());
+    assert_eq!(writes(&plan), ["read a/PreAction"]);
+    assert_eq!(stand(&plan, "a"), (Phase::Pending, Reason::WaitingForCleanup));
+    let deleting = planned(10, policy().pre_action().deleting(), fleet());
+    assert_eq!(writes(&deleting), ["delete a/PreAction UpgradeDeleted"]);
+    refused(
+        ViolationKind::WorkOverwritten,
+        10,
+        policy().pre_action(),
+        fleet(),
+        |plan| {
+            plan.operations.push(create("a", Step::PreAction, 10));
+        },
+    );
+}

@@ -88,6 +88,8 @@ pub(super) struct Record {
     pub before: Vec<Row>,
     /// Since when the row says which phase.
     pub phases: Vec<(Duration, String)>,
+    /// When its latest row was sent.
+    pub sent: Duration,
     /// Somebody else has written this record.
     pub is_edited: bool,
     /// The report that has its latest row.

@@ -221,7 +221,7 @@ impl Facts {
     }
 
     /// Whether the change that is looked at was under way for long.
-    fn was_held_up(&self) -> bool {
+    pub(super) fn was_held_up(&self) -> bool {
         self.now > self.sent() + Duration::from_secs(5)
     }
 
@@ -289,6 +289,7 @@ impl Facts {
             record.supersede(&attempt, is_new);
         }
         record.before.push(row.clone());
+        record.sent = sent;
         if was.as_ref().is_none_or(|(phase, _)| *phase != row.phase) {
             record.phases.push((now, row.phase.clone()));
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::facts::{Facts, Record, Upgrade, holds_slot, version};
+use super::facts::{Facts, Record, Row, Upgrade, holds_slot, version};
 use super::rule::Rule;
 use super::works::{DEAF, Work};
 
@@ -27,7 +27,7 @@ impl Facts {
         let Some(upgrade) = self.upgrades.get(&work.uid) else {
             return;
         };
-        if upgrade.flights.contains_key(&work.cluster) {
+        if upgrade.flights.contains_key(&work.cluster) || self.is_leftover(upgrade, work) {
             return;
         }
         let may_start = !upgrade.is_held && upgrade.in_force(sent).any(|generation| !generation.is_shut);
@@ -54,7 +54,7 @@ impl Facts {
             .collect();
         names.push(work.cluster.clone());
         let goes_on = goes_on(upgrade, work, sent);
-        let is_exempt = self.is_exempt(upgrade, work, sent);
+        let is_exempt = self.is_exempt(upgrade, work, sent) || self.is_of_former_leader();
         let rival = self.at_work(work, sent);
         let failures = self.failures(work, sent);
         let canary = self.open_canary(work, sent);
@@ -87,6 +87,21 @@ impl Facts {
             });
         }
         self.note_under_way(work);
+    }
+
+    /// Whether the creation was under way while another replica took the Lease, which cannot know of it.
+    fn is_of_former_leader(&self) -> bool {
+        let sender = self.sender.as_ref().map(|sender| &*sender.identity);
+        let holder = self.claims.last().map(|(_, holder)| holder.as_str());
+        self.was_held_up() && sender != holder
+    }
+
+    /// Whether a former leader's creation arrives after its cluster waits for another attempt. Nobody who leads now knew of it,
+    /// and it is removed.
+    fn is_leftover(&self, upgrade: &Upgrade, work: &Work) -> bool {
+        let row = upgrade.records.get(&work.cluster).and_then(Record::row);
+        let is_of_it = |row: &Row| row.revision == work.revision && row.retry == work.retry;
+        self.was_held_up() && row.is_some_and(|row| !row.is_under_way() && !is_of_it(row))
     }
 
     /// Whether a cluster that seems to start may do so without a free slot: it has kept its own, it is gone again, or its works
@@ -162,7 +177,9 @@ impl Facts {
             let Some(row) = record.row() else { return false };
             let since = record.phases.last().map_or(sent, |(since, _)| *since);
             // A retry takes a failure back before its row says so.
-            let is_retried = upgrade.retried.is_some_and(|retried| retried > since);
+            let is_retried = upgrade
+                .retried
+                .is_some_and(|retried| retried > since.min(record.sent));
             row.phase == "Failed"
                 && !record.is_edited
                 && row.revision == work.revision

@@ -54,8 +54,7 @@ impl People {
         if self.strikes(Fault::Detach, name, second) {
             self.admin.delete(&managed_cluster(name)).await?;
             self.admin.delete(&format!("/api/v1/namespaces/{name}")).await?;
-            // It is registered again no sooner than watches report that its works are gone.
-            let end = second + self.number("detach", name, second, 40, 120);
+            let end = second + self.number("detach", name, second, 5, 60);
             self.later(end, Undo::Attach(name.to_owned()));
         }
         Ok(())
