@@ -18,6 +18,9 @@ use simulation::trace::Trace;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+/// A sweep tells of its progress whenever this many seeds are done.
+const PROGRESS: u64 = 5_000;
+
 /// Runs the real controller in virtual time, with faults that follow from a seed.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask sim", version)]
@@ -119,7 +122,12 @@ fn run_many(cli: &Cli) -> Result<ExitCode> {
         Some(minutes) => begin.elapsed().as_secs() >= minutes * 60,
         None => begun >= cli.seeds,
     };
+    let mut done = 0_u64;
     let totals = sweep(first, jobs, is_over, |options, outcome| {
+        done += 1;
+        if done.is_multiple_of(PROGRESS) {
+            eprintln!("{done} seeds in {:.0} s", begin.elapsed().as_secs_f64());
+        }
         if outcome.violations.is_empty() {
             return Ok(());
         }

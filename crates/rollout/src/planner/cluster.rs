@@ -39,8 +39,8 @@ pub(crate) struct Evaluation {
     pub(crate) next: NextStep,
     pub(crate) cleanups: Vec<(Step, DeleteReason)>,
     pub(crate) mark_soak: Option<(Step, DateTime<Utc>)>,
-    /// The step whose work must be read from the hub, because a deadline has passed and the watches alone do not
-    /// prove that it was missed.
+    /// The step whose work must be read from the hub: a deadline has passed and the watches alone do not prove that it
+    /// was missed, or the cluster was registered anew since the work was seen.
     pub(crate) read: Option<Step>,
     pub(crate) wake: Option<DateTime<Utc>>,
     /// True when a failure released the slot and no written record says so yet. Until then no other cluster gets the
@@ -96,6 +96,12 @@ pub(crate) fn evaluate(cluster: &Cluster, policy: &Policy, now: DateTime<Utc>) -
         }
     }
     evaluator.out.releasing = is_releasing(cluster, &evaluator.out.record);
+    if evaluator.out.next == NextStep::Nothing {
+        // Also that of a step that is over: only a work that was read is deleted in the end.
+        let is_unconfirmed = |step: &Step| matches!(cluster.step_work(*step), StepWork::Unconfirmed);
+        let unconfirmed = || Step::ALL.into_iter().find(is_unconfirmed);
+        evaluator.out.read = evaluator.out.read.or_else(unconfirmed);
+    }
     evaluator.out
 }
 

@@ -352,3 +352,12 @@ fn a_cluster_that_is_registered_anew_begins_after_its_earlier_works_were_read() 
         },
     );
 }
+
+#[test]
+fn a_work_of_a_step_that_is_over_is_read_before_it_is_cleaned_up() {
+    let complete = fleet()
+        .cluster("a")
+        .record(record(Phase::Complete))
+        .step_work(Step::Platform, StepWork::Unconfirmed);
+    assert_eq!(writes(&planned(10, policy(), complete)), ["read a/Platform"]);
+}
