@@ -182,7 +182,16 @@ fn no_recipe_builds_from_an_image_without_digest() -> Result<()> {
 #[test]
 fn every_image_in_the_guide_and_the_examples_is_named_by_digest() -> Result<()> {
     let mut found = 0;
-    for directory in ["docs/guide", "deploy/examples"] {
+    let directories = [
+        "docs/guide",
+        "deploy/examples",
+        "examples/small-fleet",
+        "examples/telco-fleet",
+        "examples/etcd-backup",
+        "examples/oadp-backup",
+        "examples/health-check",
+    ];
+    for directory in directories {
         for entry in std::fs::read_dir(root().join(directory))? {
             let path = entry?.path();
             let text = std::fs::read_to_string(&path)?;

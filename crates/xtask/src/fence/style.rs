@@ -20,7 +20,7 @@ const EMPTY_NAMES: [&str; 8] = [
     "common", "helper", "helpers", "manager", "misc", "shared", "util", "utils",
 ];
 /// The checked directories of the repository.
-const LOOKED_AT: [&str; 6] = ["crates", "e2e", "deploy", "docs", "crds", ".ci"];
+const LOOKED_AT: [&str; 7] = ["crates", "e2e", "deploy", "docs", "examples", "crds", ".ci"];
 /// Files written by hand; go.sum, snapshots and data are not.
 const BY_HAND: [&str; 5] = ["rs", "sh", "toml", "yaml", "md"];
 /// First directories of absolute paths that code may name; `no` is for tests of what does not exist.
