@@ -102,7 +102,7 @@ pub(crate) fn record_observation(entry: &mut UpgradeEntry, observation: &Observa
             entry.former.insert(Arc::clone(name));
         }
     }
-    entry.has_conflicts = clusters.iter().any(|cluster| cluster.rival.is_some());
+    entry.has_conflicts = clusters.iter().any(Cluster::is_contested);
     let unaccounted = observation.unaccounted.first().map(|first| {
         format!(
             "The controller ignores ManifestWorks with this upgrade's UID in clusters that the upgrade neither selects nor has a record of ({}, such as {first}). Find out who created them, and delete them.",

@@ -98,7 +98,7 @@ pub struct UpgradeEntry {
     pub missing: AHashMap<Arc<str>, DateTime<Utc>>,
     /// The status and the state of writing it.
     pub status: StatusState,
-    /// Another upgrade concerns some of the same clusters.
+    /// Another upgrade, or a work of somebody else, is in the way of some clusters.
     pub has_conflicts: bool,
     /// Where the object comes from, as of the last pass.
     pub origin: Origin,

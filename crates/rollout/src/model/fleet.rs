@@ -70,6 +70,19 @@ impl Cluster {
         })
     }
 
+    /// True when another upgrade or a work of somebody else is in the way. So the cluster may go on as soon as another
+    /// upgrade changes or a work is gone.
+    #[must_use]
+    pub fn is_contested(&self) -> bool {
+        let is_in_the_way = |work: &StepWork| {
+            matches!(
+                work,
+                StepWork::Rival { .. } | StepWork::Foreign { .. } | StepWork::ForeignTerminating { .. }
+            )
+        };
+        self.rival.is_some() || self.works.iter().any(is_in_the_way)
+    }
+
     /// The work of a step, as far as is known.
     #[must_use]
     pub const fn step_work(&self, step: Step) -> &StepWork {

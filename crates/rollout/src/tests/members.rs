@@ -361,3 +361,17 @@ fn a_work_of_a_step_that_is_over_is_read_before_it_is_cleaned_up() {
         .step_work(Step::Platform, StepWork::Unconfirmed);
     assert_eq!(writes(&planned(10, policy(), complete)), ["read a/Platform"]);
 }
+
+#[test]
+fn a_cluster_is_contested_while_a_work_of_somebody_else_is_in_its_way() {
+    let is_contested = |work: StepWork| {
+        let fleet = fleet().cluster("a").step_work(Step::Platform, work).build();
+        fleet.clusters[0].is_contested()
+    };
+    let retry_at = at(10);
+    assert!(is_contested(StepWork::Foreign { retry_at }));
+    assert!(is_contested(StepWork::ForeignTerminating { retry_at }));
+    assert!(is_contested(StepWork::Rival { terminating: false }));
+    assert!(!is_contested(StepWork::Absent));
+    assert!(!is_contested(StepWork::Unconfirmed));
+}
