@@ -328,7 +328,7 @@ impl Bed {
             let upgrades = state.objects_of(api::GROUP, "managedclustersupgrades")?;
             upgrades.get(&format!("{NAMESPACE}/{UPGRADE}")).cloned()
         });
-        upgrade.map_or(Value::Null, |upgrade| upgrade.value()["status"].take())
+        upgrade.map_or(Value::Null, |upgrade| upgrade.value()["status"].clone())
     }
 
     async fn wait_complete(&self, started: Instant, limit: Duration, pid: u32) -> Result<()> {

@@ -67,7 +67,7 @@ fn exists(state: &State, owner: &Value, namespace: &str) -> bool {
 
 /// Removes the finalizers of the garbage collector when what they wait for is done.
 fn finish_deletion(state: &mut State, id: KindId, object: &Arc<Object>, now: &str) {
-    let mut value = object.value();
+    let mut value = Value::clone(&object.value());
     let has = |value: &Value, name: &str| {
         let list = value.pointer("/metadata/finalizers").and_then(Value::as_array);
         list.is_some_and(|list| list.iter().any(|finalizer| finalizer == name))
@@ -98,7 +98,7 @@ fn finish_deletion(state: &mut State, id: KindId, object: &Arc<Object>, now: &st
             state.remove(
                 id,
                 Arc::clone(&object.key),
-                object.value(),
+                Value::clone(&object.value()),
                 object.managers.clone(),
             );
         } else {
@@ -172,7 +172,7 @@ fn end_namespace(state: &mut State, id: KindId, namespace: &Arc<Object>, now: &s
         .filter(|collection| collection.kind.namespaced)
         .all(|collection| collection.in_namespace(name).next().is_none());
     if is_empty {
-        let mut value = namespace.value();
+        let mut value = Value::clone(&namespace.value());
         value["spec"] = serde_json::json!({});
         if namespace.is_held {
             state.put(id, Arc::clone(&namespace.key), value, namespace.managers.clone());

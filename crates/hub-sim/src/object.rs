@@ -1,6 +1,6 @@
 //! A stored object: its text, and what the hub looks at without parsing it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
@@ -41,6 +41,8 @@ pub struct Object {
     /// Whether it was stored with empty or null metadata, as the server does with what is applied. Nobody sees that, but the next
     /// write stores the object again even if it changes nothing.
     pub(crate) is_untidy: bool,
+    /// The text as a value, while the hub remembers it.
+    value: Mutex<Option<Arc<Value>>>,
     text: Box<str>,
     /// Where the fields of metadata begin, and `managedFields` is inserted.
     metadata_at: usize,
@@ -59,36 +61,31 @@ impl Object {
                 meta.insert("resourceVersion".to_owned(), revision.to_string().into());
             }
         }
-        let text_of = |name: &str| {
-            let found = value
-                .pointer(&format!("/metadata/{name}"))
-                .and_then(Value::as_str);
-            found.unwrap_or_default().to_owned().into_boxed_str()
-        };
-        let labels = value.pointer("/metadata/labels").and_then(Value::as_object);
+        let meta = |name: &str| value.get("metadata").and_then(|meta| meta.get(name));
+        let text_of = |name: &str| meta(name).and_then(Value::as_str).unwrap_or_default();
+        let labels = meta("labels").and_then(Value::as_object);
         let labels = labels
             .into_iter()
             .flatten()
             .filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into())));
-        let owners = value
-            .pointer("/metadata/ownerReferences")
-            .and_then(Value::as_array);
+        let owners = meta("ownerReferences").and_then(Value::as_array);
         let owners = owners
             .into_iter()
             .flatten()
             .filter_map(|owner| Some(owner.get("uid")?.as_str()?.into()));
-        let finalizers = value.pointer("/metadata/finalizers").and_then(Value::as_array);
+        let finalizers = meta("finalizers").and_then(Value::as_array);
         let (text, metadata_at, metadata_end) = render(&value);
         Self {
             key,
             revision,
-            uid: text_of("uid"),
+            uid: text_of("uid").into(),
             labels: labels.collect(),
             owners: owners.collect(),
             is_deleting: !text_of("deletionTimestamp").is_empty(),
             is_held: finalizers.is_some_and(|finalizers| !finalizers.is_empty()),
             managers,
             is_untidy: false,
+            value: Mutex::new(Some(Arc::new(value))),
             text: text.into_boxed_str(),
             metadata_at,
             metadata_end,
@@ -97,8 +94,18 @@ impl Object {
 
     /// The object without `managedFields`.
     #[must_use]
-    pub fn value(&self) -> Value {
-        serde_json::from_str(&self.text).unwrap_or_default()
+    pub fn value(&self) -> Arc<Value> {
+        let known = self.known_value().clone();
+        known.unwrap_or_else(|| Arc::new(serde_json::from_str(&self.text).unwrap_or_default()))
+    }
+
+    fn known_value(&self) -> MutexGuard<'_, Option<Arc<Value>>> {
+        self.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps only the text, which is several times smaller than the value.
+    pub(crate) fn forget_value(&self) {
+        *self.known_value() = None;
     }
 
     /// The JSON of the object without `managedFields`.
@@ -143,7 +150,7 @@ impl Object {
     /// The object with its `managedFields`.
     #[must_use]
     pub fn full_value(&self) -> Value {
-        let mut value = self.value();
+        let mut value = Value::clone(&self.value());
         if !self.managers.is_empty()
             && let Some(meta) = value.get_mut("metadata").and_then(Value::as_object_mut)
         {
@@ -174,21 +181,22 @@ impl Object {
 
 /// The JSON of an object, and where the fields of its metadata begin and end, within the braces.
 fn render(value: &Value) -> (String, usize, usize) {
-    let (mut text, mut at, mut end) = (String::from("{"), 0, 0);
+    let (mut text, mut at, mut end) = (Vec::from(b"{"), 0, 0);
     for (name, value) in value.as_object().into_iter().flatten() {
         if text.len() > 1 {
-            text.push(',');
+            text.push(b',');
         }
-        text.push_str(&Value::from(name.as_str()).to_string());
-        text.push(':');
+        // Neither a text nor a value that was read can fail.
+        let _ = serde_json::to_writer(&mut text, name);
+        text.push(b':');
         if name == "metadata" {
             at = text.len() + 1;
         }
-        text.push_str(&value.to_string());
+        let _ = serde_json::to_writer(&mut text, value);
         if name == "metadata" {
             end = text.len() - 1;
         }
     }
-    text.push('}');
-    (text, at, end)
+    text.push(b'}');
+    (String::from_utf8(text).unwrap_or_default(), at, end)
 }

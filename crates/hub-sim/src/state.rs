@@ -1,6 +1,6 @@
 //! All objects of a hub. Every write gets the next revision, as in etcd.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -16,6 +16,9 @@ pub type Observer = Box<dyn FnMut(&Kind, &Change) + Send>;
 /// The number of a kind within a hub.
 pub(crate) type KindId = usize;
 
+/// How many objects are kept as values, too.
+const RECENT: usize = 4_000;
+
 /// The objects of a hub.
 pub struct State {
     collections: Vec<Collection>,
@@ -26,6 +29,8 @@ pub struct State {
     unchecked: BTreeSet<(KindId, Key)>,
     uids: UidSource,
     history: usize,
+    /// The objects that were written last. Their values need not be parsed.
+    recent: VecDeque<Arc<Object>>,
     observers: Vec<Observer>,
 }
 
@@ -66,6 +71,7 @@ impl State {
             unchecked: BTreeSet::new(),
             uids: UidSource { seed, count: 0 },
             history,
+            recent: VecDeque::new(),
             observers: Vec::new(),
         }
     }
@@ -92,7 +98,7 @@ impl State {
     pub(crate) fn find(&self, group: &str, plural: &str) -> Option<KindId> {
         self.collections
             .iter()
-            .position(|collection| collection.kind.group == group && collection.kind.plural == plural)
+            .position(|collection| collection.kind.plural == plural && collection.kind.group == group)
     }
 
     pub(crate) fn collection(&self, id: KindId) -> &Collection {
@@ -167,6 +173,12 @@ impl State {
     }
 
     fn changed(&mut self, id: KindId, change: &Change) {
+        self.recent.push_back(Arc::clone(&change.after));
+        if self.recent.len() > RECENT
+            && let Some(oldest) = self.recent.pop_front()
+        {
+            oldest.forget_value();
+        }
         let entry = (id, Arc::clone(&change.after.key));
         if let Some(before) = &change.before {
             for owner in &before.owners {

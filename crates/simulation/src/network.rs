@@ -1,6 +1,6 @@
 //! What all wires of a run share: which faults strike, latencies, outages, and whose end a commit is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -54,7 +54,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     /// How often each kind of request was sent.
-    counts: BTreeMap<String, u64>,
+    counts: HashMap<String, u64>,
     /// Until when which fault lasts for whom.
     lasting: BTreeMap<(Fault, String), Duration>,
     /// Clients that end now.

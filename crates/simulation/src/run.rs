@@ -9,6 +9,7 @@ use api::conditions::reason::RECORD_REFUSED;
 use api::names::LABEL_MCU_UID;
 use hub_sim::{Hub, Object};
 use kube::Client;
+use serde_json::Value;
 use spoke_sim::Agents;
 
 use crate::actor::Role;
@@ -95,20 +96,19 @@ pub fn run_mutated(
 }
 
 /// Whether the status is about the present spec.
-fn is_observed(object: &Object) -> bool {
-    let value = object.value();
+fn is_observed(value: &Value) -> bool {
     value.pointer("/status/observedGeneration") == value.pointer("/metadata/generation")
 }
 
 /// What a status says about those who wait.
-fn brief(upgrade: &serde_json::Value) -> String {
+fn brief(upgrade: &Value) -> String {
     let waiting = upgrade
         .pointer("/status/waitingClusters")
-        .and_then(serde_json::Value::as_array);
+        .and_then(Value::as_array);
     let waiting = waiting.into_iter().flatten().map(|one| {
         let text = |name: &str| {
             one.get(name)
-                .and_then(serde_json::Value::as_str)
+                .and_then(Value::as_str)
                 .unwrap_or_default()
                 .to_owned()
         };
@@ -323,13 +323,10 @@ impl Run {
             return;
         }
         let value = object.value();
-        let conditions = value
-            .pointer("/status/conditions")
-            .and_then(serde_json::Value::as_array);
+        let conditions = value.pointer("/status/conditions").and_then(Value::as_array);
         let tells = conditions.into_iter().flatten().any(|condition| {
-            let is = |name: &str| condition.get("type").and_then(serde_json::Value::as_str) == Some(name);
-            condition.get("status").and_then(serde_json::Value::as_str) == Some("True")
-                && (is("Stalled") || is("Ready"))
+            let is = |name: &str| condition.get("type").and_then(Value::as_str) == Some(name);
+            condition.get("status").and_then(Value::as_str) == Some("True") && (is("Stalled") || is("Ready"))
         });
         self.oracle.check(Rule::Told, tells, || {
             format!(
@@ -351,11 +348,14 @@ impl Run {
     fn open(&self) -> Option<&'static str> {
         [UPGRADE, RIVAL].into_iter().find(|name| {
             self.object(name).is_some_and(|object| {
-                let is_complete = object.text().contains("\"state\":\"Complete\"");
+                let value = object.value();
+                let is_over = match value.pointer("/status/state").and_then(Value::as_str) {
+                    Some("Complete") => true,
+                    Some("Stalled") => is_observed(&value) && self.oracle.waits_for_ever(&object.uid),
+                    _ => false,
+                };
                 // Rejected rows are tried again minutes later.
-                let is_settled = !object.text().contains(RECORD_REFUSED);
-                let is_blocked = object.text().contains("\"state\":\"Stalled\"") && is_observed(&object);
-                !(is_settled && (is_complete || is_blocked && self.oracle.waits_for_ever(&object.uid)))
+                !is_over || object.text().contains(RECORD_REFUSED)
             })
         })
     }

@@ -51,6 +51,12 @@ impl Manager {
             && (self.operation == Operation::Apply || self.api_version == other.api_version)
     }
 
+    /// What the managers of an object are sorted by.
+    fn place(&self) -> (Operation, Option<&str>, [&str; 3]) {
+        let names = [&*self.name, &*self.api_version, &*self.subresource];
+        (self.operation, self.time.as_deref(), names)
+    }
+
     fn to_json(&self) -> Value {
         let mut entry = json!({
             "apiVersion": self.api_version,
@@ -244,18 +250,7 @@ impl Managers {
     }
 
     fn sorted(mut self) -> Self {
-        let key = |manager: &Manager| {
-            let Manager {
-                operation,
-                time,
-                name,
-                api_version,
-                subresource,
-                ..
-            } = manager.clone();
-            (operation, time, name, api_version, subresource)
-        };
-        self.0.sort_by_cached_key(key);
+        self.0.sort_by(|one, other| one.place().cmp(&other.place()));
         self
     }
 }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 /// Separates the steps of a path. Steps are `f:<field>`, `k:<key object>` and `v:<scalar>` as in `managedFields`.
 pub(super) const STEP: char = '\u{1}';
+pub(super) const STEP_TEXT: &str = "\u{1}";
 
 /// A set of field paths, sorted. A map or an item of a list can itself be a member, beside the fields below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

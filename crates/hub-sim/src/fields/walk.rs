@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::set::{FieldSet, STEP};
+use super::set::{FieldSet, STEP, STEP_TEXT};
 use crate::schema::{ListKind, Shape, Typing};
 
 /// What differs between two objects. Maps and items that exist on one side only are members, too.
@@ -70,6 +70,9 @@ impl CompareWalk {
                         before.and_then(|map| map.get(name)),
                         after.and_then(|map| map.get(name)),
                     );
+                    if one == two {
+                        continue;
+                    }
                     self.at(one, two, typing.field(name), &step(path, "f:", name));
                 }
             }
@@ -259,8 +262,8 @@ pub(super) fn item_step(item: &Value, kind: &ListKind, typing: Typing<'_>) -> Op
 
 fn step(path: &str, kind: &str, name: &str) -> String {
     if path.is_empty() {
-        format!("{kind}{name}")
+        [kind, name].concat()
     } else {
-        format!("{path}{STEP}{kind}{name}")
+        [path, STEP_TEXT, kind, name].concat()
     }
 }

@@ -132,7 +132,7 @@ impl Form {
                 let mut value = if hub.options().managed_fields {
                     object.full_value()
                 } else {
-                    object.value()
+                    Value::clone(&object.value())
                 };
                 if let Some(value) = value.as_object_mut() {
                     value.remove("apiVersion");

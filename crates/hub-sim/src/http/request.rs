@@ -74,6 +74,9 @@ impl Place {
 }
 
 fn decode(text: &str) -> String {
+    if !text.contains(['%', '&']) {
+        return text.to_owned();
+    }
     let pair = format!("x={text}").replace('+', "%2B");
     let decoded = form_urlencoded::parse(pair.as_bytes()).next();
     decoded.map(|(_, value)| value.into_owned()).unwrap_or_default()

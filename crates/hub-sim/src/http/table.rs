@@ -1,5 +1,7 @@
 //! Tables for `kubectl get`.
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
@@ -48,7 +50,7 @@ pub(super) fn table(
 
 fn row(columns: &[Column], object: &Object, managed_fields: bool, now: DateTime<Utc>) -> Value {
     let value = if managed_fields {
-        object.full_value()
+        Arc::new(object.full_value())
     } else {
         object.value()
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::{self, Stream};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::answer::Form;
@@ -185,7 +185,7 @@ impl Watch {
                 Some(self.line("DELETED", &change.after))
             }
             (Some(before), None) => {
-                let mut last = before.value();
+                let mut last = Value::clone(&before.value());
                 last["metadata"]["resourceVersion"] = change.revision.to_string().into();
                 let last = Object::new(
                     Arc::clone(&before.key),

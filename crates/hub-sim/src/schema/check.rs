@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::prune::join;
+use super::prune::Path;
 use super::{ListKind, Schema, Type};
 
 /// Why a value is refused.
@@ -94,13 +94,13 @@ impl Cause {
 impl Schema {
     /// What is wrong with an object, apart from CEL rules.
     #[must_use]
-    pub fn check(&self, object: &Value, path: &str) -> Vec<Cause> {
+    pub fn check(&self, object: &Value) -> Vec<Cause> {
         let mut causes = Vec::new();
-        self.check_at(object, path, &mut causes);
+        self.check_at(object, &Path::Root, &mut causes);
         causes
     }
 
-    fn check_at(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    fn check_at(&self, value: &Value, path: &Path<'_>, causes: &mut Vec<Cause>) {
         if value.is_null() && (self.nullable || self.of == Type::Any) {
             return;
         }
@@ -118,7 +118,7 @@ impl Schema {
             Value::Object(map) => {
                 for name in self.required.iter().filter(|name| !map.contains_key(*name)) {
                     causes.push(Cause::new(
-                        &join(path, name),
+                        &Path::Field(path, name).to_string(),
                         CauseKind::Required,
                         "Required value",
                     ));
@@ -131,9 +131,9 @@ impl Schema {
                     // The server checks metadata itself.
                     if let Some(schema) = self
                         .field(name)
-                        .filter(|_| !(path.is_empty() && name == "metadata"))
+                        .filter(|_| !(matches!(path, Path::Root) && name == "metadata"))
                     {
-                        schema.check_at(value, &join(path, name), causes);
+                        schema.check_at(value, &Path::Field(path, name), causes);
                     }
                 }
             }
@@ -144,7 +144,7 @@ impl Schema {
         }
     }
 
-    fn check_enumeration(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    fn check_enumeration(&self, value: &Value, path: &Path<'_>, causes: &mut Vec<Cause>) {
         let values = &self.limits.values;
         if values.is_empty() || values.contains(value) {
             return;
@@ -154,14 +154,14 @@ impl Schema {
             "Unsupported value: {value}: supported values: {}",
             supported.join(", ")
         );
-        causes.push(Cause::new(path, CauseKind::NotSupported, text));
+        causes.push(Cause::new(&path.to_string(), CauseKind::NotSupported, text));
     }
 
-    fn check_count(&self, count: usize, path: &str, causes: &mut Vec<Cause>) {
+    fn check_count(&self, count: usize, path: &Path<'_>, causes: &mut Vec<Cause>) {
         let count = count as u64;
         if let Some(most) = self.limits.max_properties.filter(|most| count > *most) {
             let text = format!("Too many: {count}: must have at most {most} properties");
-            causes.push(Cause::new(path, CauseKind::TooMany, text));
+            causes.push(Cause::new(&path.to_string(), CauseKind::TooMany, text));
         }
         if let Some(least) = self.limits.min_properties.filter(|least| count < *least) {
             causes.push(invalid(
@@ -172,11 +172,11 @@ impl Schema {
         }
     }
 
-    fn check_items(&self, items: &[Value], path: &str, causes: &mut Vec<Cause>) {
+    fn check_items(&self, items: &[Value], path: &Path<'_>, causes: &mut Vec<Cause>) {
         let count = items.len() as u64;
         if let Some(most) = self.limits.max_items.filter(|most| count > *most) {
             let text = format!("Too many: {count}: must have at most {most} items");
-            causes.push(Cause::new(path, CauseKind::TooMany, text));
+            causes.push(Cause::new(&path.to_string(), CauseKind::TooMany, text));
         }
         if let Some(least) = self.limits.min_items.filter(|least| count < *least) {
             causes.push(invalid(
@@ -187,45 +187,34 @@ impl Schema {
         }
         if let Some(schema) = &self.items {
             for (number, item) in items.iter().enumerate() {
-                schema.check_at(item, &format!("{path}[{number}]"), causes);
+                schema.check_at(item, &Path::Item(path, number), causes);
             }
         }
-        let mut seen: Vec<Value> = Vec::new();
         for (number, item) in items.iter().enumerate() {
-            let key = match &self.list {
-                ListKind::Atomic => return,
-                ListKind::Set => item.clone(),
-                ListKind::Keyed(keys) => keys
-                    .iter()
-                    .map(|key| (key.clone(), item.get(key).cloned().unwrap_or_default()))
-                    .filter(|(_, value)| !value.is_null())
-                    .collect::<serde_json::Map<_, _>>()
-                    .into(),
-            };
-            if seen.contains(&key) {
-                let text = format!("Duplicate value: {key}");
+            if items[..number]
+                .iter()
+                .any(|before| self.list.is_same(before, item))
+            {
                 causes.push(Cause::new(
-                    &format!("{path}[{number}]"),
+                    &Path::Item(path, number).to_string(),
                     CauseKind::Duplicate,
-                    text,
+                    format!("Duplicate value: {}", self.list.shown(item)),
                 ));
-            } else {
-                seen.push(key);
             }
         }
     }
 
-    fn check_text(&self, text: &str, path: &str, causes: &mut Vec<Cause>) {
+    fn check_text(&self, text: &str, path: &Path<'_>, causes: &mut Vec<Cause>) {
         let limits = &self.limits;
         let length = text.chars().count() as u64;
-        let shown = Value::from(text).to_string();
+        let shown = || Value::from(text).to_string();
         if let Some(most) = limits.max_length.filter(|most| length > *most) {
             let text = format!("Too long: may not be more than {most} bytes");
-            causes.push(Cause::new(path, CauseKind::TooLong, text));
+            causes.push(Cause::new(&path.to_string(), CauseKind::TooLong, text));
         }
         if let Some(least) = limits.min_length.filter(|least| length < *least) {
             causes.push(invalid(
-                &shown,
+                &shown(),
                 path,
                 &format!("should be at least {least} chars long"),
             ));
@@ -235,16 +224,20 @@ impl Schema {
             .as_ref()
             .filter(|pattern| !pattern.regex.is_match(text))
         {
-            causes.push(invalid(&shown, path, &format!("should match '{}'", pattern.text)));
+            causes.push(invalid(
+                &shown(),
+                path,
+                &format!("should match '{}'", pattern.text),
+            ));
         }
-        let is_date = limits.format.as_deref() == Some("date-time");
-        if is_date && chrono::DateTime::parse_from_rfc3339(text).is_err() {
+        if self.is_date() && chrono::DateTime::parse_from_rfc3339(text).is_err() {
+            let shown = shown();
             let text = format!("Invalid value: {shown}: {path} in body must be of type date-time: {shown}");
-            causes.push(Cause::new(path, CauseKind::TypeInvalid, text));
+            causes.push(Cause::new(&path.to_string(), CauseKind::TypeInvalid, text));
         }
     }
 
-    fn check_number(&self, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    fn check_number(&self, value: &Value, path: &Path<'_>, causes: &mut Vec<Cause>) {
         let number = value.as_f64().unwrap_or_default();
         if let Some(most) = self.limits.maximum.filter(|most| number > *most) {
             causes.push(invalid(
@@ -260,24 +253,54 @@ impl Schema {
     }
 }
 
+impl ListKind {
+    /// Whether an item repeats another one.
+    fn is_same(&self, one: &Value, other: &Value) -> bool {
+        match self {
+            Self::Atomic => false,
+            Self::Set => one == other,
+            Self::Keyed(keys) => keys.iter().all(|key| field_of(one, key) == field_of(other, key)),
+        }
+    }
+
+    /// What identifies an item.
+    fn shown(&self, item: &Value) -> Value {
+        match self {
+            Self::Keyed(keys) => keys
+                .iter()
+                .filter_map(|key| Some((key.clone(), field_of(item, key)?.clone())))
+                .collect::<serde_json::Map<_, _>>()
+                .into(),
+            Self::Atomic | Self::Set => item.clone(),
+        }
+    }
+}
+
+/// A field that is not null.
+fn field_of<'v>(item: &'v Value, key: &str) -> Option<&'v Value> {
+    item.get(key).filter(|value| !value.is_null())
+}
+
 /// An object within an object has a type.
-fn check_embedded(map: &serde_json::Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+fn check_embedded(map: &serde_json::Map<String, Value>, path: &Path<'_>, causes: &mut Vec<Cause>) {
     for field in ["apiVersion", "kind"] {
         let why = match map.get(field) {
             None => "Required value",
             Some(Value::String(text)) if text.is_empty() => "Required value: must not be empty",
             Some(_) => continue,
         };
-        causes.push(Cause::new(&join(path, field), CauseKind::Required, why));
+        let at = Path::Field(path, field).to_string();
+        causes.push(Cause::new(&at, CauseKind::Required, why));
     }
 }
 
-fn invalid(shown: &str, path: &str, rule: &str) -> Cause {
+fn invalid(shown: &str, path: &Path<'_>, rule: &str) -> Cause {
     let text = format!("Invalid value: {shown}: {path} in body {rule}");
-    Cause::new(path, CauseKind::Invalid, text)
+    Cause::new(&path.to_string(), CauseKind::Invalid, text)
 }
 
-fn wrong_type(wanted: Type, value: &Value, path: &str) -> Cause {
+fn wrong_type(wanted: Type, value: &Value, path: &Path<'_>) -> Cause {
+    let path = path.to_string();
     let have = match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
@@ -295,7 +318,7 @@ fn wrong_type(wanted: Type, value: &Value, path: &str) -> Cause {
         Type::IntOrString => write!(text, "must be of type integer,string: \"{have}\""),
         wanted => write!(text, "must be of type {}: \"{have}\"", wanted.name()),
     };
-    Cause::new(path, CauseKind::TypeInvalid, text)
+    Cause::new(&path, CauseKind::TypeInvalid, text)
 }
 
 impl Type {

@@ -14,6 +14,7 @@ use regex::Regex;
 use serde_json::{Value, json};
 
 pub use self::check::{Cause, CauseKind};
+pub(crate) use self::prune::Path;
 pub use self::typing::{ListKind, Shape, Typing};
 
 /// The type of a value.

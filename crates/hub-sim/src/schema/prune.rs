@@ -5,10 +5,13 @@ use serde_json::Value;
 use super::Schema;
 
 /// Where a value is. It becomes a text only if that is needed.
-enum Path<'a> {
+#[derive(Clone, Copy)]
+pub(crate) enum Path<'a> {
     Root,
     Field(&'a Path<'a>, &'a str),
     Item(&'a Path<'a>, usize),
+    /// The value of a map whose names the schema does not declare.
+    Entry(&'a Path<'a>, &'a str),
 }
 
 impl std::fmt::Display for Path<'_> {
@@ -18,6 +21,7 @@ impl std::fmt::Display for Path<'_> {
             Self::Field(Self::Root, name) => f.write_str(name),
             Self::Field(above, name) => write!(f, "{above}.{name}"),
             Self::Item(above, number) => write!(f, "{above}[{number}]"),
+            Self::Entry(above, name) => write!(f, "{above}[{name}]"),
         }
     }
 }
@@ -176,13 +180,5 @@ fn is_empty(value: &Value) -> bool {
         Value::Object(map) => map.is_empty(),
         Value::Array(items) => items.is_empty(),
         _ => false,
-    }
-}
-
-pub(super) fn join(path: &str, name: &str) -> String {
-    if path.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{path}.{name}")
     }
 }

@@ -3,15 +3,18 @@
 //! The interpreter and Kubernetes' functions are those of the `cel` and `kube-cel` crates. The validator of `kube-cel` is not
 //! used because it lacks `type()`.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use kube_cel::KubeCelExt as _;
+use kube_cel::cel::extractors::This;
 use kube_cel::cel::objects::{Key, Map, Value as Cel};
-use kube_cel::cel::{Context, Program};
+use kube_cel::cel::{Context, ExecutionError, FunctionContext, Program, functions};
+use regex::Regex;
 use serde_json::Value;
 
-use super::prune::join;
+use super::prune::Path;
 use super::{Cause, CauseKind, ListKind, Schema};
 
 /// One rule.
@@ -25,6 +28,8 @@ pub(crate) struct Rule {
     field: String,
     /// It compares with the old value, so it is only evaluated where there is one.
     is_transition: bool,
+    /// It, or its message, names the old value.
+    names_old: bool,
 }
 
 thread_local! {
@@ -32,11 +37,30 @@ thread_local! {
     static LIBRARIES: Context<'static> = {
         let mut context = Context::default().with_all();
         context.add_function("type", |value: Cel| Arc::new(value.type_of().to_string()));
+        context.add_function("matches", matches);
         for name in ["int", "uint", "double", "bool", "string", "bytes", "list", "map"] {
             context.add_variable_from_value(name, name);
         }
         context
     };
+    static PATTERNS: RefCell<HashMap<Arc<String>, Regex>> = RefCell::default();
+}
+
+/// The function of `cel`, which compiles a pattern each time.
+fn matches(
+    context: &FunctionContext<'_, '_>,
+    this: This<Arc<String>>,
+    pattern: Arc<String>,
+) -> Result<bool, ExecutionError> {
+    PATTERNS.with_borrow_mut(|patterns| {
+        if let Some(known) = patterns.get(&pattern) {
+            return Ok(known.is_match(&this.0));
+        }
+        if let Ok(compiled) = Regex::new(&pattern) {
+            patterns.insert(Arc::clone(&pattern), compiled);
+        }
+        functions::matches(context, this, pattern)
+    })
 }
 
 impl Rule {
@@ -54,46 +78,45 @@ impl Rule {
             .get("optionalOldSelf")
             .and_then(Value::as_bool)
             .unwrap_or(false);
+        let message_expression = text("messageExpression");
+        let names_old = |source: &String| source.contains("oldSelf");
         Self {
             program: compile(&source),
             message: text("message"),
-            message_expression: text("messageExpression").and_then(|source| compile(&source)),
+            names_old: names_old(&source) || message_expression.as_ref().is_some_and(names_old),
+            message_expression: message_expression.and_then(|source| compile(&source)),
             field: text("fieldPath").unwrap_or_default(),
-            is_transition: source.contains("oldSelf") && !is_optional,
+            is_transition: names_old(&source) && !is_optional,
             text: source,
         }
     }
 
-    /// Why the rule does not hold.
-    fn violation(&self, value: &Cel, old: Option<&Cel>, path: &str, shown: &str) -> Option<Cause> {
-        if self.is_transition && old.is_none() {
-            return None;
-        }
-        let at = format!("{path}{}", self.field);
-        let at = at.trim_start_matches('.');
+    /// Why the rule does not hold for the `self` and `oldSelf` of a scope.
+    fn violation(&self, scope: &Context<'_>, path: &Path<'_>, shown: &dyn Fn() -> String) -> Option<Cause> {
         let invalid = |text: &str| {
+            let at = format!("{path}{}", self.field);
             Some(Cause::new(
-                at,
+                at.trim_start_matches('.'),
                 CauseKind::Invalid,
-                format!("Invalid value: {shown}{text}"),
+                format!("Invalid value: {}{text}", shown()),
             ))
         };
         let Some(program) = &self.program else {
             return invalid(&format!("the rule cannot be compiled: {}", self.text));
         };
-        match evaluate(program, value, old) {
+        match program.execute(scope) {
             Ok(Cel::Bool(true)) => None,
-            Ok(Cel::Bool(false)) => invalid(&self.message_for(value, old)),
+            Ok(Cel::Bool(false)) => invalid(&self.message_for(scope)),
             Ok(_) => invalid("the rule has no boolean result"),
             Err(error) => invalid(&format!("rule compile error: {error}")),
         }
     }
 
-    fn message_for(&self, value: &Cel, old: Option<&Cel>) -> String {
+    fn message_for(&self, scope: &Context<'_>) -> String {
         let computed = self
             .message_expression
             .as_ref()
-            .and_then(|program| evaluate(program, value, old).ok());
+            .and_then(|program| program.execute(scope).ok());
         match computed {
             Some(Cel::String(text)) if !text.trim().is_empty() => text.to_string(),
             _ => self
@@ -104,48 +127,40 @@ impl Rule {
     }
 }
 
-fn evaluate(program: &Program, value: &Cel, old: Option<&Cel>) -> Result<Cel, String> {
-    LIBRARIES.with(|libraries| {
-        let mut context = libraries.new_inner_scope();
-        context.add_variable_from_value("self", value.clone());
-        if let Some(old) = old {
-            context.add_variable_from_value("oldSelf", old.clone());
-        }
-        program.execute(&context).map_err(|error| error.to_string())
-    })
-}
-
 impl Schema {
+    pub(super) fn is_date(&self) -> bool {
+        self.limits.format.as_deref() == Some("date-time")
+    }
+
     /// Which CEL rules an object breaks. `old` is the object before, if there is one.
     #[must_use]
     pub fn check_rules(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let mut causes = Vec::new();
         if self.has_rules {
-            self.check_rules_at(object, old, "", &mut causes);
+            self.check_rules_at(object, old, &Path::Root, &mut causes);
         }
         causes
     }
 
-    fn check_rules_at(&self, value: &Value, old: Option<&Value>, path: &str, causes: &mut Vec<Cause>) {
+    fn check_rules_at(&self, value: &Value, old: Option<&Value>, path: &Path<'_>, causes: &mut Vec<Cause>) {
         // What is as it was is not checked again.
         if !self.has_rules || old == Some(value) {
             return;
         }
-        if !self.rules.is_empty() && !value.is_null() {
-            let (now, before) = (to_cel(value, self), old.map(|old| to_cel(old, self)));
-            let shown = shown(value);
-            causes.extend(
-                self.rules
-                    .iter()
-                    .filter_map(|rule| rule.violation(&now, before.as_ref(), path, &shown)),
-            );
+        if !value.is_null() {
+            self.check_own_rules(value, old, path, causes);
         }
         match value {
             Value::Object(map) => {
                 for (name, value) in map {
                     if let Some(schema) = self.field(name) {
                         let old = old.and_then(|old| old.get(name));
-                        schema.check_rules_at(value, old, &self.path_of(path, name), causes);
+                        let at = if self.properties.contains_key(name) {
+                            Path::Field(path, name)
+                        } else {
+                            Path::Entry(path, name)
+                        };
+                        schema.check_rules_at(value, old, &at, causes);
                     }
                 }
             }
@@ -153,11 +168,31 @@ impl Schema {
                 let Some(schema) = &self.items else { return };
                 for (number, item) in items.iter().enumerate() {
                     let old = old.and_then(|old| self.same_item(old, item));
-                    schema.check_rules_at(item, old, &format!("{path}[{number}]"), causes);
+                    schema.check_rules_at(item, old, &Path::Item(path, number), causes);
                 }
             }
             _ => {}
         }
+    }
+
+    /// Evaluates the rules of this node.
+    fn check_own_rules(&self, value: &Value, old: Option<&Value>, path: &Path<'_>, causes: &mut Vec<Cause>) {
+        let rules = || {
+            self.rules
+                .iter()
+                .filter(|rule| old.is_some() || !rule.is_transition)
+        };
+        if rules().next().is_none() {
+            return;
+        }
+        LIBRARIES.with(|libraries| {
+            let mut scope = libraries.new_inner_scope();
+            scope.add_variable_from_value("self", to_cel(value, Some(self)));
+            if let Some(old) = old.filter(|_| rules().any(|rule| rule.names_old)) {
+                scope.add_variable_from_value("oldSelf", to_cel(old, Some(self)));
+            }
+            causes.extend(rules().filter_map(|rule| rule.violation(&scope, path, &|| shown(value))));
+        });
     }
 
     /// The item of an old list with the same keys. Only such items can be compared.
@@ -168,14 +203,6 @@ impl Schema {
         old.as_array()?
             .iter()
             .find(|old| keys.iter().all(|key| old.get(key) == item.get(key)))
-    }
-
-    pub(super) fn path_of(&self, path: &str, name: &str) -> String {
-        if self.properties.contains_key(name) {
-            join(path, name)
-        } else {
-            format!("{path}[{name}]")
-        }
     }
 }
 
@@ -188,7 +215,7 @@ fn shown(value: &Value) -> String {
 }
 
 /// A value as CEL sees it: dates are timestamps, and names that are words of CEL are escaped.
-fn to_cel(value: &Value, schema: &Schema) -> Cel {
+fn to_cel(value: &Value, schema: Option<&Schema>) -> Cel {
     match value {
         Value::Null => Cel::Null,
         Value::Bool(flag) => Cel::Bool(*flag),
@@ -197,22 +224,20 @@ fn to_cel(value: &Value, schema: &Schema) -> Cel {
             (None, Some(number)) => Cel::UInt(number),
             (None, None) => Cel::Float(number.as_f64().unwrap_or_default()),
         },
-        Value::String(text) if schema.limits.format.as_deref() == Some("date-time") => {
+        Value::String(text) if schema.is_some_and(Schema::is_date) => {
             let at = chrono::DateTime::parse_from_rfc3339(text);
             at.map_or_else(|_| Cel::String(Arc::new(text.clone())), Cel::Timestamp)
         }
         Value::String(text) => Cel::String(Arc::new(text.clone())),
         Value::Array(items) => {
-            let anything = Schema::default();
-            let schema = schema.items.as_deref().unwrap_or(&anything);
+            let schema = schema.and_then(|schema| schema.items.as_deref());
             Cel::List(Arc::new(items.iter().map(|item| to_cel(item, schema)).collect()))
         }
         Value::Object(map) => {
-            let anything = Schema::default();
             let entry = |(name, value): (&String, &Value)| {
-                let is_property = schema.properties.contains_key(name);
+                let is_property = schema.is_some_and(|schema| schema.properties.contains_key(name));
                 let escaped = if is_property { escape(name) } else { name.clone() };
-                let below = schema.field(name).unwrap_or(&anything);
+                let below = schema.and_then(|schema| schema.field(name));
                 (Key::String(Arc::new(escaped)), to_cel(value, below))
             };
             let entries: HashMap<Key, Cel> = map.iter().map(entry).collect();
@@ -249,6 +274,9 @@ fn escape(name: &str) -> String {
     ];
     if WORDS.contains(&name) {
         return format!("__{name}__");
+    }
+    if !name.contains("__") && !name.contains(['.', '-', '/']) {
+        return name.to_owned();
     }
     name.replace("__", "__underscores__")
         .replace('.', "__dot__")

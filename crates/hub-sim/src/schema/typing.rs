@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::prune::Path;
 use super::{Schema, Type};
 
 /// How the items of a list are merged.
@@ -97,19 +98,25 @@ impl Schema {
     /// Why a configuration cannot be applied, if it has another shape than the schema: with unknown fields, values of other types,
     /// or items twice.
     pub(crate) fn apply_error(&self, value: &Value) -> Option<String> {
-        self.apply_error_at(value, "")
+        self.apply_error_at(value, &Path::Root)
     }
 
-    fn apply_error_at(&self, value: &Value, path: &str) -> Option<String> {
-        let wrong = |expected: &str| Some(format!("{path}: expected {expected}, got &{{{}}}", shown(value)));
+    fn apply_error_at(&self, value: &Value, path: &Path<'_>) -> Option<String> {
+        let wrong = |expected: &str| {
+            Some(format!(
+                "{}: expected {expected}, got &{{{}}}",
+                dotted(path),
+                shown(value)
+            ))
+        };
         match (self.of, value) {
             (Type::Any, _) | (_, Value::Null) => None,
             (Type::Object, Value::Object(map)) => map.iter().find_map(|(name, value)| {
-                let path = format!("{path}.{name}");
+                let path = Path::Field(path, name);
                 match self.field(name) {
                     Some(schema) => schema.apply_error_at(value, &path),
                     None if self.preserve_unknown => None,
-                    None => Some(format!("{path}: field not declared in schema")),
+                    None => Some(format!("{}: field not declared in schema", dotted(&path))),
                 }
             }),
             (Type::Object, _) => wrong("map"),
@@ -118,7 +125,8 @@ impl Schema {
             (Type::String, value) if !value.is_string() => wrong("string"),
             (Type::Boolean, value) if !value.is_boolean() => wrong("boolean"),
             (Type::Integer | Type::Number, value) if !value.is_number() => Some(format!(
-                "{path}: expected numeric (int or float), got {}",
+                "{}: expected numeric (int or float), got {}",
+                dotted(path),
                 go_type(value)
             )),
             (Type::IntOrString, Value::Object(_) | Value::Array(_)) => wrong("any scalar"),
@@ -128,7 +136,7 @@ impl Schema {
 
     /// Why a value cannot be read into a struct: a field has another type. The path begins with the name of the struct; the
     /// values of a map are named by the map.
-    pub(crate) fn type_error(&self, value: &Value, path: &str) -> Option<String> {
+    pub(crate) fn type_error(&self, value: &Value, path: &Path<'_>) -> Option<String> {
         let wrong = |of: &str| {
             Some(format!(
                 "json: cannot unmarshal {} into Go struct field {path} of type {of}",
@@ -139,12 +147,9 @@ impl Schema {
             (Type::Any, _) | (_, Value::Null) => None,
             (Type::Object, Value::Object(map)) => map.iter().find_map(|(name, value)| {
                 let declared = self.properties.contains_key(name);
-                let path = if declared {
-                    super::prune::join(path, name)
-                } else {
-                    path.to_owned()
-                };
-                self.field(name)?.type_error(value, &path)
+                let below = Path::Field(path, name);
+                let path = if declared { &below } else { path };
+                self.field(name)?.type_error(value, path)
             }),
             (Type::Array, Value::Array(items)) => {
                 let schema = self.items.as_deref()?;
@@ -160,7 +165,7 @@ impl Schema {
         }
     }
 
-    fn apply_error_of_items(&self, items: &[Value], path: &str) -> Option<String> {
+    fn apply_error_of_items(&self, items: &[Value], path: &Path<'_>) -> Option<String> {
         let item = self.items.as_deref()?;
         let mut seen: Vec<Value> = Vec::new();
         for (number, value) in items.iter().enumerate() {
@@ -172,8 +177,9 @@ impl Schema {
                     if key.as_object().is_some_and(serde_json::Map::is_empty) {
                         let keys: Vec<String> = keys.iter().map(|key| format!("{key:?}")).collect();
                         return Some(format!(
-                            "{path}: element {number}: associative list with keys has an element that omits all key fields [{}] \
+                            "{}: element {number}: associative list with keys has an element that omits all key fields [{}] \
                              (and doesn't have default values for any key fields)",
+                            dotted(path),
                             keys.join(" ")
                         ));
                     }
@@ -181,10 +187,10 @@ impl Schema {
                 }
             };
             if !key.is_null() && seen.contains(&key) {
-                return Some(format!("{path}: duplicate entries for key {key}"));
+                return Some(format!("{}: duplicate entries for key {key}", dotted(path)));
             }
             seen.push(key);
-            if let Some(error) = item.apply_error_at(value, &format!("{path}[{number}]")) {
+            if let Some(error) = item.apply_error_at(value, &Path::Item(path, number)) {
                 return Some(error);
             }
         }
@@ -199,6 +205,14 @@ impl Schema {
             .filter_map(value)
             .collect::<serde_json::Map<_, _>>()
             .into()
+    }
+}
+
+/// A path that begins with a dot.
+fn dotted(path: &Path<'_>) -> String {
+    match path {
+        Path::Root => String::new(),
+        path => format!(".{path}"),
     }
 }
 

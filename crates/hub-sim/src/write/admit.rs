@@ -33,12 +33,16 @@ pub(super) fn keep_server_fields(kind: &Kind, live: &Value, next: &mut Value, su
     set_or_remove(next, "apiVersion", Some(kind.api_version().into()));
     set_or_remove(next, "kind", Some(kind.kind.clone().into()));
     if subresource == "status" {
-        let status = next.get("status").cloned();
-        *next = live.clone();
+        let status = next.as_object_mut().and_then(|next| next.remove("status"));
+        let fields = live.as_object().into_iter().flatten();
+        let kept = fields.filter(|(field, _)| *field != "status");
+        *next = kept
+            .map(|(field, value)| (field.clone(), value.clone()))
+            .collect();
         set_or_remove(next, "status", status);
         return;
     }
-    if kind.has_status {
+    if kind.has_status && next.get("status") != live.get("status") {
         set_or_remove(next, "status", live.get("status").cloned());
     }
     if kind.is_namespace() {

@@ -23,7 +23,8 @@ pub(super) fn causes(kind: &Kind, object: &Value, live: Option<&Value>) -> Vec<C
     if kind.kind == "Lease" {
         for field in ["leaseDurationSeconds", "leaseTransitions"] {
             let least = i64::from(field == "leaseDurationSeconds");
-            let value = object.pointer(&format!("/spec/{field}")).and_then(Value::as_i64);
+            let spec = object.get("spec");
+            let value = spec.and_then(|spec| spec.get(field)).and_then(Value::as_i64);
             if let Some(value) = value.filter(|value| *value < least) {
                 let rule = if least == 1 {
                     "must be greater than 0"

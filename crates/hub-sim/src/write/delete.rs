@@ -71,7 +71,7 @@ impl Writer<'_> {
         if self.kind.is_namespace() {
             return Ok(self.delete_namespace(&live, dry_run));
         }
-        let mut next = live.value();
+        let mut next = Value::clone(&live.value());
         let finalizers = finalizers_after(&next, options.propagation_policy.as_deref());
         if finalizers.is_empty() {
             if dry_run {
@@ -100,7 +100,7 @@ impl Writer<'_> {
         if live.is_deleting {
             return Deleted::Held(Arc::clone(live));
         }
-        let mut next = live.value();
+        let mut next = Value::clone(&live.value());
         if let Some(meta) = metadata(&mut next) {
             meta.insert("deletionTimestamp".to_owned(), self.now.into());
         }
@@ -109,7 +109,7 @@ impl Writer<'_> {
     }
 
     fn store_held(self, live: &Arc<Object>, next: Value, dry_run: bool) -> Arc<Object> {
-        if next == live.value() {
+        if next == *live.value() {
             Arc::clone(live)
         } else if dry_run {
             Arc::new(Object::new(

@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::text;
 use crate::schema::{Cause, CauseKind};
 
 pub(super) const SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
@@ -72,7 +71,8 @@ pub(super) fn common_causes(object: &Value) -> Vec<Cause> {
         .and_then(Value::as_array);
     for owner in owners.into_iter().flatten() {
         for field in ["apiVersion", "kind", "name", "uid"] {
-            if text(owner, &format!("/{field}")).is_empty() {
+            let value = owner.get(field).and_then(Value::as_str);
+            if value.is_none_or(str::is_empty) {
                 let at = format!("metadata.ownerReferences.{field}");
                 let why = if field == "apiVersion" { "version" } else { field };
                 let text = format!("Invalid value: \"\": {why} must not be empty");

@@ -1,5 +1,7 @@
 //! PATCH: merge patches, JSON patches and server-side apply.
 
+use std::sync::Arc;
+
 use json_patch::{AddOperation, PatchOperation};
 use serde_json::{Map, Value};
 
@@ -41,7 +43,7 @@ impl Writer<'_> {
         let mut next = if names_managers {
             live.full_value()
         } else {
-            before.clone()
+            Value::clone(&before)
         };
         match patch {
             PatchKind::Json => json_patch(&mut next, body)?,
@@ -53,7 +55,7 @@ impl Writer<'_> {
         let managers = self.managers_after_update(&live, &before, &mut next);
         self.check_namespace(&mut next)?;
         self.check_name(&next)?;
-        self.change(&live, before, next, managers)
+        self.change(&live, &before, next, managers)
     }
 
     fn apply(mut self, body: &Value) -> Result<Written, ApiError> {
@@ -64,7 +66,7 @@ impl Writer<'_> {
         self.check_configuration(body)?;
         let before = live
             .as_ref()
-            .map_or_else(|| self.kind.empty_object(), |live| live.value());
+            .map_or_else(|| Arc::new(self.kind.empty_object()), |live| live.value());
         let (next, managers) = self.applied(live.as_ref().map(|live| &live.managers), &before, body)?;
         let mut next = match next {
             Some(mut next) => {
@@ -73,7 +75,7 @@ impl Writer<'_> {
                 self.is_untidy = self.kind.is_custom && given.as_ref() != next.get("metadata");
                 next
             }
-            None => before.clone(),
+            None => Value::clone(&before),
         };
         self.check_namespace(&mut next)?;
         let Some(live) = live else {
@@ -88,7 +90,7 @@ impl Writer<'_> {
             return self.insert(next, managers, false);
         };
         self.check_name(&next)?;
-        self.change(&live, before, next, managers)
+        self.change(&live, &before, next, managers)
     }
 
     /// Whether a configuration can be applied at all.

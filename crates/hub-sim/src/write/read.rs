@@ -1,5 +1,6 @@
 //! Reading an object as the server does: its type and place are checked, unknown fields and meaningless nulls go, defaults come.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -8,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{FieldValidation, Writer, text};
 use crate::error::ApiError;
-use crate::schema::{Cause, CauseKind, Schema};
+use crate::schema::{Cause, CauseKind, Path, Schema};
 
 impl Writer<'_> {
     /// Reads the body of a POST or PUT.
@@ -90,13 +91,13 @@ impl Writer<'_> {
         let mut found = fields.filter_map(|(name, value)| {
             let schema = self.kind.schema.field(name)?;
             let path = match (name.as_str(), self.kind.is_custom) {
-                ("metadata", true) => "ObjectMeta".to_owned(),
-                ("metadata", false) => "ObjectMeta.metadata".to_owned(),
+                ("metadata", true) => Cow::from("ObjectMeta"),
+                ("metadata", false) => "ObjectMeta.metadata".into(),
                 (_, true) => return None,
-                ("spec", false) => format!("{}Spec.spec", self.kind.kind),
-                (name, false) => format!("{}.{name}", self.kind.kind),
+                ("spec", false) => format!("{}Spec.spec", self.kind.kind).into(),
+                (name, false) => format!("{}.{name}", self.kind.kind).into(),
             };
-            schema.type_error(value, &path)
+            schema.type_error(value, &Path::Field(&Path::Root, &path))
         });
         found.next()
     }

@@ -43,7 +43,7 @@ impl Writer<'_> {
         };
         let before = live.value();
         let managers = self.managers_after_update(&live, &before, &mut next);
-        self.change(&live, before, next, managers)
+        self.change(&live, &before, next, managers)
     }
 
     /// The managers after anything but an apply. A client may send managers of its own, or ask to forget all.
@@ -75,16 +75,16 @@ impl Writer<'_> {
     pub(super) fn change(
         self,
         live: &Arc<Object>,
-        before: Value,
+        before: &Value,
         mut next: Value,
         managers: Managers,
     ) -> Result<Written, ApiError> {
         self.check_revision(&mut next, live)?;
-        admit::keep_server_fields(&self.kind, &before, &mut next, self.subresource);
-        validate::changed_object(&self.kind, self.name, &next, &before, self.subresource)?;
+        admit::keep_server_fields(&self.kind, before, &mut next, self.subresource);
+        validate::changed_object(&self.kind, self.name, &next, before, self.subresource)?;
         if !self.is_status() {
             self.warnings
-                .extend(validate::finalizer_warnings(&self.kind, &next, Some(&before)));
+                .extend(validate::finalizer_warnings(&self.kind, &next, Some(before)));
         }
         let at = key(self.namespace, self.name);
         // The same untidy object is stored again when the second has changed, which is in its managers.
@@ -93,7 +93,7 @@ impl Writer<'_> {
             (true, true) => managers == live.managers,
             _ => false,
         };
-        let is_unchanged = next == before && is_as_stored;
+        let is_unchanged = next == *before && is_as_stored;
         let is_released = live.is_deleting
             && next
                 .pointer("/metadata/finalizers")
@@ -104,7 +104,8 @@ impl Writer<'_> {
             // The writer sees the object as it wrote it, the watches see the last one that was stored.
             let last = Arc::new(Object::new(Arc::clone(&at), next, managers, live.revision));
             if !self.options.dry_run {
-                self.state.remove(self.id, at, before, live.managers.clone());
+                self.state
+                    .remove(self.id, at, before.clone(), live.managers.clone());
             }
             last
         } else if is_unchanged {

@@ -16,7 +16,7 @@ pub(super) fn new_object(kind: &Kind, name: &str, object: &Value) -> Result<(), 
     let mut causes = name_causes(kind, object);
     causes.extend(metadata_causes(object));
     if kind.is_custom {
-        causes.extend(kind.schema.check(object, ""));
+        causes.extend(kind.schema.check(object));
     } else {
         causes.extend(built_in::causes(kind, object, None));
     }
@@ -41,11 +41,11 @@ pub(super) fn changed_object(
         causes.extend(built_in::causes(kind, object, Some(live)));
     } else if subresource == "status" {
         if let (Some(schema), Some(status)) = (kind.schema.field("status"), object.get("status")) {
-            let found = schema.check(status, "");
+            let found = schema.check(status);
             causes.extend(found.into_iter().map(|cause| cause.below("status")));
         }
     } else {
-        causes.extend(kind.schema.check(object, ""));
+        causes.extend(kind.schema.check(object));
     }
     add_rules(kind, object, Some(live), &mut causes);
     refuse(kind, name, &causes)
@@ -131,8 +131,7 @@ fn change_causes(object: &Value, live: &Value) -> Vec<Cause> {
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
     ] {
-        let at = format!("/metadata/{field}");
-        let (have, given) = (live.pointer(&at), object.pointer(&at));
+        let (have, given) = (field_of_metadata(live, field), field_of_metadata(object, field));
         if have != given {
             let shown = given.cloned().unwrap_or_default();
             let text = format!("Invalid value: {shown}: field is immutable");
@@ -141,6 +140,10 @@ fn change_causes(object: &Value, live: &Value) -> Vec<Cause> {
     }
     causes.extend(common_causes(object));
     causes
+}
+
+fn field_of_metadata<'v>(object: &'v Value, field: &str) -> Option<&'v Value> {
+    object.get("metadata")?.get(field)
 }
 
 /// Finalizers cannot be added to an object that is being deleted.

@@ -1,6 +1,7 @@
 //! What the rules know of a run: upgrades, clusters, works, claims of the Lease, requests.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hub_sim::Object;
@@ -328,7 +329,7 @@ pub(super) struct Facts {
     /// The last time at which the controller changed something.
     pub last_change: Duration,
     /// Requests of the last minute, by replica and request.
-    pub requests: BTreeMap<(String, String), VecDeque<Duration>>,
+    pub requests: HashMap<(Arc<str>, String), VecDeque<Duration>>,
     pub checked: BTreeMap<Rule, u64>,
     pub violations: Vec<Violation>,
 }

@@ -1,5 +1,6 @@
 //! Rules about requests: what they must say, and how many there may be.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -67,7 +68,7 @@ impl Facts {
         let most = most(sent);
         let times = self
             .requests
-            .entry((sender.identity.to_string(), name.clone()))
+            .entry((Arc::clone(&sender.identity), name))
             .or_default();
         times.push_back(sender.at);
         while times.front().is_some_and(|at| *at + MINUTE < sender.at) {
@@ -79,7 +80,10 @@ impl Facts {
         if count == most + 1 {
             self.violated(
                 Rule::Storm,
-                format!("{} sent {name} {count} times within a minute", sender.identity),
+                format!(
+                    "{} sent {} {} {count} times within a minute",
+                    sender.identity, sent.verb, sent.path
+                ),
             );
         }
     }

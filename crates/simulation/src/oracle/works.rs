@@ -1,5 +1,6 @@
 //! Rules about works: who starts when, and what is created, changed and deleted.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::names::{
@@ -25,7 +26,7 @@ pub(super) struct Work {
     pub(super) retry: String,
     owner: String,
     pub(super) target: String,
-    value: Value,
+    value: Arc<Value>,
 }
 
 impl Work {

@@ -114,12 +114,12 @@ impl People {
     /// # Errors
     /// The hub refuses what it should not.
     pub async fn restore(&mut self) -> Result<()> {
-        let upgrades: Vec<Value> = self
+        let upgrades: Vec<Arc<Value>> = self
             .upgrades()
             .into_iter()
             .filter_map(|name| self.upgrade(name))
             .collect();
-        let reports: Vec<Value> = self.hub.read(|state| {
+        let reports: Vec<Arc<Value>> = self.hub.read(|state| {
             let reports = state.objects_of(
                 "cluster.open-cluster-management.io",
                 "managedclustersupgradereports",
@@ -143,7 +143,7 @@ impl People {
                 self.erase(&format!("{collection}/{name}")).await;
             }
             for object in objects {
-                let mut restored = object.clone();
+                let mut restored = Value::clone(object);
                 let meta = restored.get_mut("metadata").and_then(Value::as_object_mut);
                 if let Some(meta) = meta {
                     for field in [
@@ -221,7 +221,7 @@ impl People {
             .collect()
     }
 
-    fn upgrade(&self, name: &str) -> Option<Value> {
+    fn upgrade(&self, name: &str) -> Option<Arc<Value>> {
         upgrade(&self.hub, name)
     }
 
@@ -253,7 +253,7 @@ impl People {
 
 /// An upgrade as it is on the hub.
 #[must_use]
-pub fn upgrade(hub: &Hub, name: &str) -> Option<Value> {
+pub fn upgrade(hub: &Hub, name: &str) -> Option<Arc<Value>> {
     let key = format!("{TEAM}/{name}");
     let found = hub.read(|state| {
         let upgrades = state.objects_of("cluster.open-cluster-management.io", "managedclustersupgrades")?;
