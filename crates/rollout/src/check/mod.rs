@@ -89,7 +89,7 @@ pub enum ViolationKind {
     ActionWhileDeleting,
     /// The start of a soak is noted although the cluster is not soaking.
     SoakUnfounded,
-    /// An operation for a cluster whose record cannot be read, or a change to that record.
+    /// A write for a cluster whose record cannot be read, or a change to that record.
     UnreadableTouched,
     /// A cluster does not move, and the plan gives no reason.
     NoReason,

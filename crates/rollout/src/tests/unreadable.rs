@@ -77,6 +77,15 @@ fn a_cluster_whose_record_cannot_be_read_holds_a_slot_while_a_work_of_it_or_the_
 }
 
 #[test]
+fn a_write_without_a_response_is_read_also_where_the_record_cannot_be_read() {
+    let fleet = fleet()
+        .cluster("c1")
+        .record(unreadable())
+        .unsettled(Step::Platform);
+    assert_eq!(writes(&planned(10, policy(), fleet)), ["read c1/Platform"]);
+}
+
+#[test]
 fn the_checker_refuses_to_touch_what_cannot_be_read() {
     let fleet = fleet()
         .cluster("c1")
