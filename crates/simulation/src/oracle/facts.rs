@@ -381,6 +381,12 @@ impl Facts {
         row.is_none() && !self.clusters.get(name).is_some_and(selected)
     }
 
+    /// Whether a cluster without a row has come back since a time at which it was nobody's.
+    pub fn is_back_since(&self, upgrade: &Upgrade, name: &str, time: Duration) -> bool {
+        let row = upgrade.records.get(name).and_then(Record::row);
+        row.is_none() && self.clusters.get(name).is_some_and(|cluster| cluster.changed > time)
+    }
+
     /// Whether a cluster without a row has ended its update to a version that is no longer asked for. It waits like any other
     /// for its next one, and whoever leads then finds the same.
     pub fn waits_anew(&self, upgrade: &Upgrade, name: &str) -> bool {

@@ -47,7 +47,9 @@ impl Facts {
             .filter(|name| **name != work.cluster);
         let mut names: Vec<String> = holders
             .filter(|name| {
-                let is_none = self.is_unaccounted(upgrade, name) || self.waits_anew(upgrade, name);
+                let is_none = self.is_unaccounted(upgrade, name)
+                    || self.is_back_since(upgrade, name, sent)
+                    || self.waits_anew(upgrade, name);
                 !is_edited(name) && !is_none
             })
             .cloned()
