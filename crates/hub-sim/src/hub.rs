@@ -10,7 +10,7 @@ use crate::kind::Kind;
 use crate::kinds;
 use crate::news::{News, Revisions};
 use crate::object::Object;
-use crate::state::{Observer, State};
+use crate::state::{Observer, Snapshot, State};
 use crate::write::{WriteOptions, Writer};
 
 /// Gives the time of the hub.
@@ -154,6 +154,23 @@ impl Hub {
     /// Forgets the changes up to a revision, as etcd's compaction does.
     pub fn compact(&self, revision: u64) {
         self.lock().compact(revision);
+    }
+
+    /// All objects as they are now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.lock().snapshot()
+    }
+
+    /// Goes back to a snapshot as a restored etcd does: the revision, too. Observers are not told, and watches that are open
+    /// deliver nothing that makes sense: the caller ends them.
+    pub fn restore(&self, snapshot: Snapshot) {
+        let revision = {
+            let mut state = self.lock();
+            state.restore(snapshot);
+            state.revision()
+        };
+        self.0.revisions.reset(revision);
     }
 
     /// Tells of every write from now on.

@@ -33,5 +33,5 @@ pub use self::news::News;
 pub use self::object::{Key, Object};
 pub use self::selector::Selector;
 pub use self::serve::{kubeconfig, serve};
-pub use self::state::{Observer, State};
+pub use self::state::{Observer, Snapshot, State};
 pub use self::store::{Change, ChangeKind, Collection, Forgotten, Page};

@@ -32,6 +32,14 @@ impl Revisions {
     }
 }
 
+impl Revisions {
+    /// Publishes a revision that may be older than the last one.
+    pub(crate) fn reset(&self, revision: u64) {
+        self.last.store(revision, Ordering::Release);
+        self.changed.notify_waiters();
+    }
+}
+
 impl News {
     pub(crate) fn new(revisions: &Arc<Revisions>) -> Self {
         Self {

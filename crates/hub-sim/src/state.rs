@@ -42,6 +42,15 @@ impl std::fmt::Debug for State {
     }
 }
 
+/// All objects of a hub as they were at a revision.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    collections: Vec<BTreeMap<Key, Arc<Object>>>,
+    revision: u64,
+    dependents: BTreeMap<Box<str>, BTreeSet<(KindId, Key)>>,
+    unchecked: BTreeSet<(KindId, Key)>,
+}
+
 /// Makes uids from a seed, so that a simulation can be repeated.
 #[derive(Debug)]
 struct UidSource {
@@ -242,6 +251,25 @@ impl State {
                     .get(key)
                     .is_some_and(|object| object.uid.as_ref() == uid)
             })
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            collections: self.collections.iter().map(Collection::copy).collect(),
+            revision: self.revision,
+            dependents: self.dependents.clone(),
+            unchecked: self.unchecked.clone(),
+        }
+    }
+
+    /// Goes back to a snapshot, its revision included. Uids that were given since are not given again.
+    pub(crate) fn restore(&mut self, snapshot: Snapshot) {
+        for (collection, objects) in self.collections.iter_mut().zip(snapshot.collections) {
+            collection.reset(objects, snapshot.revision);
+        }
+        self.revision = snapshot.revision;
+        self.dependents = snapshot.dependents;
+        self.unchecked = snapshot.unchecked;
     }
 
     /// Forgets the log up to a revision.

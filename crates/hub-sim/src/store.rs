@@ -215,6 +215,18 @@ impl Collection {
         change
     }
 
+    /// The objects, to be given to [`Collection::reset`] later.
+    pub(crate) fn copy(&self) -> BTreeMap<Key, Arc<Object>> {
+        self.objects.clone()
+    }
+
+    /// Holds these objects and no others, and forgets all changes.
+    pub(crate) fn reset(&mut self, objects: BTreeMap<Key, Arc<Object>>, revision: u64) {
+        self.objects = objects;
+        self.log.clear();
+        self.forgotten = revision;
+    }
+
     fn forget_oldest(&mut self) {
         if let Some(change) = self.log.pop_front() {
             self.forgotten = change.revision;

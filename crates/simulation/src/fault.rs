@@ -116,6 +116,77 @@ faults! {
     Restore = "restore";
     /// The cluster or its agent has one of the faults of simulated clusters for a while.
     Agent = "agent";
+    /// A cluster changes its own labels, and keeps them so as long as faults happen.
+    Leave = "leave";
+    /// Writes of a replica are answered with 429 for up to a minute.
+    Overload = "overload";
+    /// A tenant of another namespace creates an upgrade whose action is nested as deeply as one JSON document may be.
+    DeepUpgrade = "deep-upgrade";
+    /// The author of an upgrade names the hub itself in its selector for a while.
+    NameHub = "name-hub";
+    /// The second upgrade is deleted, and nobody creates it anew.
+    Withdraw = "withdraw";
+    /// The storage of the hub goes back by up to half a minute while everything runs: revisions, too.
+    Rewind = "rewind";
+}
+
+impl Fault {
+    /// Whether it keeps the controller itself from reading, writing or leading, or from what it knew. The others are the doing
+    /// of people and clusters.
+    #[must_use]
+    pub const fn disturbs(self) -> bool {
+        match self {
+            Self::Lost
+            | Self::AnswerLost
+            | Self::Late
+            | Self::Slow
+            | Self::Hang
+            | Self::LeaseHang
+            | Self::TooManyRequests
+            | Self::InternalError
+            | Self::Unavailable
+            | Self::Conflict
+            | Self::Invalid
+            | Self::InvalidRow
+            | Self::WatchCut
+            | Self::WatchSilent
+            | Self::WatchLag
+            | Self::Compaction
+            | Self::Kill
+            | Self::KillAtCommit
+            | Self::KillAll
+            | Self::Partition
+            | Self::Forbidden
+            | Self::ClockJump
+            | Self::Overload
+            | Self::Restore
+            | Self::Rewind => true,
+            Self::Pause
+            | Self::Resize
+            | Self::Retarget
+            | Self::Retry
+            | Self::Misspell
+            | Self::Remove
+            | Self::DeleteWork
+            | Self::EditRow
+            | Self::DeleteReport
+            | Self::Tamper
+            | Self::Nonsense
+            | Self::Relabel
+            | Self::Squat
+            | Self::ForgeWork
+            | Self::ForgeReport
+            | Self::ForgeDecision
+            | Self::Detach
+            | Self::Away
+            | Self::Undecide
+            | Self::Agent
+            | Self::Leave
+            | Self::DeepUpgrade
+            | Self::NameHub
+            | Self::Withdraw => false,
+        }
+    }
 }
 
 /// One fault of a run: which, on whose what, and at which of its occasions.

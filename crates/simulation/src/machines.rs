@@ -150,7 +150,7 @@ impl Machines {
                 self.restart(at)?;
                 tokio::task::yield_now().await;
             }
-            for fault in [Fault::Partition, Fault::Forbidden] {
+            for fault in [Fault::Partition, Fault::Forbidden, Fault::Overload] {
                 if self.network.strikes(fault, &name, second) {
                     let time = self.network.choice("for", &name, second).between(3, 60);
                     let until = self.network.ground.clock.elapsed() + Duration::from_secs(time);

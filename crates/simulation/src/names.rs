@@ -12,6 +12,8 @@ pub const UPGRADE: &str = "spring";
 pub const RIVAL: &str = "summer";
 /// A cluster that nobody selects.
 pub const OUTSIDER: &str = "x00";
+/// The hub as a cluster of its own.
+pub const HUB: &str = "local-cluster";
 /// The Placement.
 pub const PLACEMENT: &str = "all";
 /// The namespace of the Lease.

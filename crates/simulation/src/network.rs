@@ -47,8 +47,10 @@ struct Shared {
     /// Whether faults have ended.
     is_repaired: AtomicBool,
     hubs: AtomicU64,
+    rewinds: AtomicU64,
     state: Mutex<State>,
     doomed: Notify,
+    rewound: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -61,6 +63,10 @@ struct State {
     doomed: Vec<String>,
     /// The first report that was written, for mutations.
     kept: Option<String>,
+    /// When something last kept the controller from its work.
+    disturbed: Duration,
+    /// After how many rewinds each kind was last listed by the agents.
+    listed: BTreeMap<String, u64>,
 }
 
 impl Network {
@@ -95,6 +101,60 @@ impl Network {
         self.shared.hubs.load(Ordering::Relaxed)
     }
 
+    /// The storage of the hub goes back: what is on its way does not arrive, and all watches end.
+    pub fn rewind(&self) {
+        self.replace_hub();
+        self.shared.rewinds.fetch_add(1, Ordering::Relaxed);
+        self.shared.rewound.notify_waiters();
+    }
+
+    /// How often the storage went back.
+    #[must_use]
+    pub fn rewinds(&self) -> u64 {
+        self.shared.rewinds.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the storage has gone back more often than this.
+    pub async fn rewound(&self, rewinds: u64) {
+        loop {
+            let rewound = self.shared.rewound.notified();
+            if self.rewinds() > rewinds {
+                return;
+            }
+            rewound.await;
+        }
+    }
+
+    /// The agents list a kind.
+    pub fn listed(&self, path: &str) {
+        let rewinds = self.rewinds();
+        if rewinds > 0 {
+            self.with(|state| state.listed.insert(path.to_owned(), rewinds));
+        }
+    }
+
+    /// Whether the storage has gone back since the agents last listed a kind.
+    #[must_use]
+    pub fn is_outdated(&self, path: &str) -> bool {
+        let rewinds = self.rewinds();
+        rewinds > 0 && self.with(|state| state.listed.get(path).copied().unwrap_or_default()) < rewinds
+    }
+
+    /// When something last kept the controller from its work.
+    #[must_use]
+    pub fn disturbed(&self) -> Duration {
+        self.with(|state| state.disturbed)
+    }
+
+    /// Whether this fault may happen in this run.
+    #[must_use]
+    pub fn may_strike(&self, fault: Fault) -> bool {
+        match &*self.ground.faults {
+            Faults::ByRate => self.ground.options.rate(fault) > 0,
+            Faults::Only(faults) => faults.iter().any(|one| one.fault == fault),
+        }
+    }
+
     /// Adds a line to the trace.
     pub fn note(&self, line: &str) {
         self.ground.trace.add(self.ground.clock.elapsed(), line);
@@ -126,6 +186,9 @@ impl Network {
         };
         if happens {
             self.ground.trace.add_fault(occasion());
+            if fault.disturbs() {
+                self.with(|state| state.disturbed = self.ground.clock.elapsed());
+            }
         }
         happens
     }

@@ -1,13 +1,13 @@
 //! One run: a fleet is upgraded while faults happen; then faults end, and everything must end and stay as it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use api::conditions::reason::RECORD_REFUSED;
-use api::names::LABEL_MCU_UID;
-use hub_sim::{Hub, Object};
+use api::names::{ANNOTATION_OWNER, LABEL_MCU_UID};
+use hub_sim::{Hub, Object, Snapshot};
 use kube::Client;
 use serde_json::Value;
 use spoke_sim::Agents;
@@ -22,7 +22,7 @@ use crate::mutation::Mutation;
 use crate::names::{RIVAL, TEAM, UPGRADE};
 use crate::network::{Ground, Network};
 use crate::options::Options;
-use crate::oracle::{Oracle, Rule, Violation};
+use crate::oracle::{Known, Oracle, Rule, Violation};
 use crate::people::{People, upgrade};
 use crate::time::VirtualClock;
 use crate::trace::Trace;
@@ -35,6 +35,8 @@ const END_SLACK: Duration = Duration::from_mins(30);
 const SETTLE: Duration = Duration::from_secs(90);
 /// The same if a watch was silenced: an agent's client gives it up after 295 s, and only then does the agent see a deletion.
 const SETTLE_LONG: Duration = Duration::from_mins(6);
+/// A work without an upgrade is removed ten minutes after that was found.
+const SWEPT: Duration = Duration::from_mins(13);
 /// How long nothing may change after all replicas started anew: long enough for a new leader to read everything.
 const RESTART: Duration = Duration::from_secs(100);
 /// How long a replica may not know what has changed.
@@ -133,6 +135,8 @@ struct Run {
     claimed: u64,
     /// When the claims of clusters are to follow next.
     claim_at: Option<Duration>,
+    /// The hub and what is known of it, as they were some seconds ago, the latest last.
+    snapshots: VecDeque<(u64, Snapshot, Known)>,
 }
 
 impl Run {
@@ -196,6 +200,7 @@ impl Run {
             repaired: Duration::ZERO,
             claimed: 0,
             claim_at: None,
+            snapshots: VecDeque::new(),
         })
     }
 
@@ -229,6 +234,9 @@ impl Run {
                 if self.network.strikes(Fault::Restore, "hub", second) {
                     self.restore().await?;
                 }
+                self.rewind(second);
+                self.oracle
+                    .recorded(self.clock.elapsed(), self.network.disturbed());
             }
             self.claim().await?;
             self.people.act(second).await?;
@@ -288,6 +296,8 @@ impl Run {
                 }
                 // An update may have ended when nobody looked.
                 self.expect_claim();
+                self.oracle
+                    .recorded(self.clock.elapsed(), self.network.disturbed());
                 self.told(open);
             }
             self.revive()?;
@@ -376,6 +386,7 @@ impl Run {
                 SETTLE
             })
             .await?;
+        self.orphans_left(&faults).await?;
         self.works_left();
         self.still(Rule::Quiet, Duration::from_secs(self.options.quiet_seconds))
             .await?;
@@ -412,6 +423,40 @@ impl Run {
         }
     }
 
+    /// An upgrade that is gone for good leaves no works either.
+    async fn orphans_left(&mut self, faults: &[Occasion]) -> Result<()> {
+        if !faults.iter().any(|fault| fault.fault == Fault::Withdraw) {
+            return Ok(());
+        }
+        if !self.orphans().is_empty() {
+            self.machines.live_for(SWEPT).await?;
+        }
+        let left = self.orphans();
+        self.oracle.check(Rule::Ends, left.is_empty(), || {
+            format!("{RIVAL} is gone, and these works are left: {}", left.join(", "))
+        });
+        Ok(())
+    }
+
+    /// The works of the second upgrade if it does not exist.
+    fn orphans(&self) -> Vec<String> {
+        if self.object(RIVAL).is_some() {
+            return Vec::new();
+        }
+        let owner = format!("{TEAM}/{RIVAL}");
+        self.hub.read(|state| {
+            let works = state.objects_of("work.open-cluster-management.io", "manifestworks");
+            let works = works.into_iter().flat_map(hub_sim::Collection::objects);
+            let is_left = |work: &&Arc<Object>| {
+                let value = work.value();
+                let notes = value.pointer("/metadata/annotations");
+                let found = notes.and_then(|notes| notes.get(ANNOTATION_OWNER)?.as_str());
+                found == Some(owner.as_str())
+            };
+            works.filter(is_left).map(|work| work.key.to_string()).collect()
+        })
+    }
+
     async fn still(&mut self, rule: Rule, time: Duration) -> Result<()> {
         let before = self.oracle.changes();
         self.machines.live_for(time).await?;
@@ -439,6 +484,32 @@ impl Run {
         self.network.replace_hub();
         self.people.restore().await?;
         self.machines.start_all()
+    }
+
+    /// The storage of the hub goes back, if that fault strikes, and nothing else does: replicas and agents run on.
+    fn rewind(&mut self, second: u64) {
+        if !self.network.may_strike(Fault::Rewind) {
+            return;
+        }
+        if self.network.strikes(Fault::Rewind, "hub", second) {
+            let steps = self.network.choice("rewind", "hub", second).between(1, 3);
+            let kept = self.snapshots.len();
+            let at = kept.saturating_sub(usize::try_from(steps).unwrap_or(1));
+            if let Some((since, snapshot, known)) = self.snapshots.get(at).cloned() {
+                self.network.note("the storage of the hub goes back");
+                self.hub.restore(snapshot);
+                self.oracle.rewind(known);
+                self.network.rewind();
+                self.agents.forget_versions();
+                self.people.rewound(since, second);
+                self.snapshots.clear();
+            }
+        }
+        self.snapshots
+            .push_back((second, self.hub.snapshot(), self.oracle.snapshot()));
+        if self.snapshots.len() > 3 {
+            self.snapshots.pop_front();
+        }
     }
 
     fn outcome(&self) -> Outcome {

@@ -164,6 +164,7 @@ impl Wire {
             return Err(reset());
         }
         if let Some(refusal) = self.before(&letter).await? {
+            self.judge(&letter, refusal.status().as_u16(), None);
             tokio::time::sleep(back).await;
             return Ok(refusal);
         }
@@ -171,6 +172,7 @@ impl Wire {
         let reading = self.reading(&letter);
         let is_lost = !is_watch && self.strikes(Fault::AnswerLost, &letter);
         let is_slow = self.role != Role::People && !is_watch && self.strikes(Fault::Slow, &letter);
+        let rewinds = network.rewinds();
         let (sender, answer) = oneshot::channel();
         // The hub carries a request out whatever becomes of its sender.
         tokio::spawn(self.clone().carry_out(letter, sender));
@@ -184,6 +186,10 @@ impl Wire {
             tokio::time::sleep(Duration::from_secs(seconds)).await;
         }
         tokio::time::sleep(back).await;
+        if self.role != Role::People && rewinds < network.rewinds() {
+            network.note(&format!("{name} answered by a hub that went back"));
+            return Err(reset());
+        }
         Ok(if is_watch {
             self.watch(response, &name, count, reading)
         } else {
@@ -269,6 +275,7 @@ impl Wire {
         }
         let is_ours = self.role == Role::Controller && letter.is_write() && !letter.is_lease();
         let is_forbidden = is_ours && network.lasts(Fault::Forbidden, &self.client);
+        let is_overloaded = is_ours && network.lasts(Fault::Overload, &self.client);
         let may_conflict = is_ours && matches!(letter.verb.as_str(), "PATCH" | "DELETE" | "PUT");
         let is_refused = self
             .mutation()
@@ -276,9 +283,13 @@ impl Wire {
         let may_be_invalid = is_ours
             && matches!(letter.verb.as_str(), "POST" | "PATCH")
             && letter.path().contains("/manifestworks");
+        if self.is_outdated(letter) {
+            network.note(&format!("{} expired", letter.name));
+            return Ok(Some(expired()));
+        }
         let code = if is_forbidden {
             403
-        } else if self.strikes(Fault::TooManyRequests, letter) {
+        } else if is_overloaded || self.strikes(Fault::TooManyRequests, letter) {
             429
         } else if self.strikes(Fault::InternalError, letter) {
             500
@@ -296,6 +307,18 @@ impl Wire {
         };
         network.note(&format!("{} refused with {code}", letter.name));
         Ok(Some(refusal(code)))
+    }
+
+    /// Whether an agent watches on although the storage of the hub has gone back. Its client begins anew only when it is told
+    /// that its revision has expired.
+    fn is_outdated(&self, letter: &Letter) -> bool {
+        if self.role != Role::Agents {
+            return false;
+        }
+        if letter.verb == "GET" {
+            self.network.listed(letter.path());
+        }
+        letter.is_watch() && self.network.is_outdated(letter.path())
     }
 
     /// Refuses a report that has a row which the hub does not accept at present. Half of the refusals name the row.
@@ -363,15 +386,8 @@ impl Wire {
             letter.name,
             if is_late { " late" } else { "" }
         ));
+        self.judge(&letter, code, met.as_deref());
         if is_ours {
-            let sent = Sent {
-                verb: &letter.verb,
-                path: letter.path(),
-                body: &letter.body,
-                code,
-                met: met.as_deref(),
-            };
-            network.ground.oracle.request(&letter.sender, &sent);
             if code < 300 {
                 self.add(&letter).await;
             }
@@ -388,6 +404,20 @@ impl Wire {
         let _ = sender.send(response);
     }
 
+    /// Tells the oracle of a request of a replica that was answered. `met`: the UID of the object that it met.
+    fn judge(&self, letter: &Letter, code: u16, met: Option<&str>) {
+        if self.role == Role::Controller {
+            let sent = Sent {
+                verb: &letter.verb,
+                path: letter.path(),
+                body: &letter.body,
+                code,
+                met,
+            };
+            self.network.ground.oracle.request(&letter.sender, &sent);
+        }
+    }
+
     /// The events of a watch, each with a latency, until a fault ends or silences it.
     fn watch(
         self,
@@ -397,12 +427,17 @@ impl Wire {
         reading: Reading,
     ) -> Response<Body> {
         let name = format!("{name} #{count}");
+        let rewinds = self.network.rewinds();
         response.map(|body| {
             let state = (body.into_data_stream().boxed(), 0_u64, self, name);
             let events = stream::unfold(state, move |(mut frames, at, wire, name)| async move {
-                let event = frames.next().await?;
+                let network = wire.network.clone();
+                let event = tokio::select! {
+                    biased;
+                    () = network.rewound(rewinds) => Err(reset()),
+                    event = frames.next() => event?.map_err(|never| match never {}),
+                };
                 let at = at + 1;
-                let network = &wire.network;
                 if wire.role != Role::People {
                     let is_cut_off =
                         wire.role == Role::Controller && network.lasts(Fault::Partition, &wire.client);
@@ -421,7 +456,6 @@ impl Wire {
                 }
                 tokio::time::sleep(network.latency("", &name, at)).await;
                 let frame = event.map(|bytes| Frame::data(reading.read(bytes)));
-                let frame = frame.map_err(|never| match never {});
                 Some((frame, (frames, at, wire, name)))
             });
             UnsyncBoxBody::new(StreamBody::new(events))
@@ -473,6 +507,16 @@ fn plain(body: hub_sim::Body) -> Body {
 
 fn reset() -> std::io::Error {
     std::io::Error::new(std::io::ErrorKind::ConnectionReset, "connection reset by peer")
+}
+
+/// A watch that ends at once because its revision has expired.
+fn expired() -> Response<Body> {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 410,
+        "message": "the simulated hub does not have this revision", "reason": "Expired",
+    });
+    let event = json!({"type": "ERROR", "object": status});
+    Response::new(whole(Bytes::from(format!("{event}\n"))))
 }
 
 fn refusal(code: u16) -> Response<Body> {

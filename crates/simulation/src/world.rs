@@ -5,8 +5,8 @@ use kube::Client;
 use serde_json::{Value, json};
 use spoke_sim::{Agents, Pace, Scenario};
 
-use crate::admin::{Admin, CLUSTERS, decisions_of};
-use crate::names::{NAMESPACE, OUTSIDER, PLACEMENT, RIVAL, SET, STRANGERS, TEAM};
+use crate::admin::{Admin, CLUSTERS, decisions_of, managed_cluster};
+use crate::names::{HUB, NAMESPACE, OUTSIDER, PLACEMENT, RIVAL, SET, STRANGERS, TEAM};
 use crate::options::Options;
 use crate::time::VirtualClock;
 
@@ -95,6 +95,23 @@ pub async fn make_cluster(admin: &Admin, name: &str, set: &str, version: &str) -
         .await
 }
 
+/// Makes the hub a cluster of the fleet's set.
+///
+/// # Errors
+/// The hub refuses it.
+pub async fn make_hub(admin: &Admin) -> Result<()> {
+    make_namespace(admin, HUB).await?;
+    make_cluster(admin, HUB, SET, INSTALLED).await?;
+    let change = json!({
+        "metadata": {"labels": {"local-cluster": "true"}},
+        "status": {"clusterClaims": claims("00000000-0000-4000-8000-000000000999", INSTALLED)},
+    });
+    let path = managed_cluster(HUB);
+    admin.patch(&path, &change).await?;
+    admin.patch(&format!("{path}/status"), &change).await?;
+    Ok(())
+}
+
 /// The claims of a cluster.
 #[must_use]
 pub fn claims(id: &str, version: &str) -> Value {
@@ -168,6 +185,53 @@ pub fn action(job: &str) -> Value {
         "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "registry/tool:1"}]}}},
     });
     json!({"manifestWork": {"workload": {"manifests": [manifest]}}})
+}
+
+/// An action whose manifest is nested so deeply that its upgrade is one JSON document that a plain parser reads, but a list with
+/// it is none.
+fn deep_action() -> Value {
+    // A plain parser reads 127 levels, and the value begins at the eighth level of its upgrade.
+    let value = (0..120).fold(json!("deep"), |inner, _| json!({"a": inner}));
+    let manifest = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "deep", "namespace": "default"}, "data": value,
+    });
+    json!({"manifestWork": {"workload": {"manifests": [manifest]}}})
+}
+
+/// An upgrade of another tenant, whose action is nested deeply.
+#[must_use]
+pub fn deep_upgrade() -> Value {
+    json!({
+        "apiVersion": "cluster.open-cluster-management.io/v1beta1",
+        "kind": "ManagedClustersUpgrade",
+        "metadata": {"name": "deep", "namespace": STRANGERS},
+        "spec": {
+            "clusterSelector": selector(&["nobody".to_owned()]),
+            "clusterVersion": {"channel": "stable-4.14", "version": "4.14.12"},
+            "preUpgradeAction": deep_action(),
+        },
+    })
+}
+
+/// The clusters that an upgrade selects by name, with or without the hub. Null if it selects by a Placement only.
+#[must_use]
+pub fn selector_of(options: &Options, name: &str, with_hub: bool) -> Value {
+    let plain = upgrade(options, name);
+    let mut found = plain
+        .pointer("/spec/clusterSelector")
+        .cloned()
+        .unwrap_or_default();
+    if !with_hub {
+        return found;
+    }
+    if found.is_null() {
+        return selector(&[HUB.to_owned()]);
+    }
+    let values = found.pointer_mut("/matchExpressions/0/values");
+    if let Some(values) = values.and_then(Value::as_array_mut) {
+        values.push(HUB.into());
+    }
+    found
 }
 
 /// The upgrade of this name.

@@ -195,11 +195,21 @@ fn busy() -> Options {
 
 #[test]
 fn every_fault_changes_what_happens() {
-    let without = run(&busy(), &only(&[]), Trace::default()).unwrap().hash;
+    let hash = |options: &Options| run(options, &only(&[]), Trace::default()).unwrap().hash;
+    let two = Options {
+        rival: true,
+        ..busy()
+    };
+    let (without, without_of_two) = (hash(&busy()), hash(&two));
     for fault in Fault::ALL {
         // A report is written only a few times.
         let rate = if *fault == Fault::InvalidRow { 700 } else { 200 };
-        let options = busy().with_rates(&[(*fault, rate)]);
+        let (world, without) = if *fault == Fault::Withdraw {
+            (two.clone(), without_of_two)
+        } else {
+            (busy(), without)
+        };
+        let options = world.with_rates(&[(*fault, rate)]);
         let outcome = run(&options, &Faults::ByRate, Trace::default()).unwrap();
         let struck = outcome.faults.iter().filter(|one| one.fault == *fault).count();
         assert!(struck > 0, "{fault:?} never happened");

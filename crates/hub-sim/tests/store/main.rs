@@ -170,6 +170,23 @@ async fn compaction_ends_pages_and_watches_of_older_revisions() {
 }
 
 #[tokio::test]
+async fn a_restored_hub_has_the_objects_and_the_revision_of_its_snapshot_and_tells_of_what_follows() {
+    let client = Client::new(1000, 0);
+    client.put("a", 0).await;
+    let snapshot = client.hub.snapshot();
+    let before = client.hub.read(hub_sim::State::revision);
+    client.put("a", 1).await;
+    client.put("b", 1).await;
+    client.hub.restore(snapshot);
+    let (_, list) = client.get(MAPS).await;
+    assert_eq!(list["metadata"]["resourceVersion"], before.to_string());
+    assert_eq!(content(&list), BTreeMap::from([("a".to_owned(), "0".to_owned())]));
+    client.put("c", 2).await;
+    let events = client.watch(&format!("resourceVersion={before}"), 1).await;
+    assert_eq!(events[0]["object"]["metadata"]["name"], "c");
+}
+
+#[tokio::test]
 async fn a_revision_that_does_not_exist_yet_is_a_timeout() {
     let client = Client::new(10, 0);
     for query in ["resourceVersion=1000000", "watch=true&resourceVersion=1000000"] {

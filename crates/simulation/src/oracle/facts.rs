@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::rule::{Rule, Violation};
 use crate::actor::{Role, Sender};
+use crate::names::HUB;
 
 /// A version as `(major, minor, patch)`.
 pub(super) type Version = (u64, u64, u64);
@@ -298,7 +299,7 @@ pub(super) struct Created {
 }
 
 /// Everything that rules know.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
     /// The time of the change that is looked at.
     pub now: Duration,
@@ -335,6 +336,20 @@ pub(super) struct Facts {
 }
 
 impl Facts {
+    /// Goes back to what was known at an earlier time, because the hub does. What was judged since stays judged, and whoever
+    /// held the Lease last believes that he still does.
+    pub fn rewind(&mut self, mut earlier: Self) {
+        earlier.now = self.now;
+        earlier.claims = std::mem::take(&mut self.claims);
+        earlier.changes = self.changes;
+        earlier.ended = self.ended;
+        earlier.last_change = self.last_change;
+        earlier.requests = std::mem::take(&mut self.requests);
+        earlier.checked = std::mem::take(&mut self.checked);
+        earlier.violations = std::mem::take(&mut self.violations);
+        *self = earlier;
+    }
+
     pub fn tried(&mut self, rule: Rule) {
         *self.checked.entry(rule).or_default() += 1;
     }
@@ -403,7 +418,11 @@ impl Facts {
         for upgrade in self.upgrades.values_mut() {
             for (name, cluster) in &self.clusters {
                 let called = cluster.called(name);
-                if cluster.is_there && upgrade.selectors.iter().any(|names| names.contains(called)) {
+                // The hub itself is not upgraded, whoever names it: the controllers of a run are not allowed to.
+                if name != HUB
+                    && cluster.is_there
+                    && upgrade.selectors.iter().any(|names| names.contains(called))
+                {
                     upgrade.selected.insert(name.clone());
                 }
             }

@@ -23,6 +23,10 @@ use crate::actor::{self, Sender};
 #[derive(Clone, Debug, Default)]
 pub struct Oracle(Arc<Mutex<Facts>>);
 
+/// What an oracle knew at a time.
+#[derive(Clone, Debug)]
+pub struct Known(Facts);
+
 impl Oracle {
     /// An oracle for a run in which the wall clocks of replicas may be wrong by `tolerance` without being distrusted.
     #[must_use]
@@ -42,6 +46,25 @@ impl Oracle {
             facts.now = now;
             facts.sender = actor::sender();
             facts.observe(kind, change);
+        });
+    }
+
+    /// What is known now, to be given to [`Oracle::rewind`] later.
+    #[must_use]
+    pub fn snapshot(&self) -> Known {
+        self.with(|facts| Known(facts.clone()))
+    }
+
+    /// The hub goes back to an earlier time, and so does what is known of it.
+    pub fn rewind(&self, known: Known) {
+        self.with(|facts| facts.rewind(known.0));
+    }
+
+    /// Judges whether the ends that agents report are recorded. `disturbed`: when something last kept the controller from that.
+    pub fn recorded(&self, now: Duration, disturbed: Duration) {
+        self.with(|facts| {
+            facts.now = now;
+            facts.recorded(disturbed);
         });
     }
 

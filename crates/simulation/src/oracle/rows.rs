@@ -15,6 +15,8 @@ use crate::words;
 
 /// A row is written soon after the start that it tells of.
 const PASS: Duration = Duration::from_secs(10);
+/// An end that agents report is recorded within this time: rejected rows are tried again after five minutes.
+const RECORDED: Duration = Duration::from_secs(400);
 
 impl Row {
     fn of(value: &Value) -> Self {
@@ -121,6 +123,47 @@ impl Record {
             self.superseded.clear();
         }
         self.before.clear();
+    }
+}
+
+impl Facts {
+    /// An end that agents report is recorded within minutes, whatever happens to other clusters of the same report.
+    pub(super) fn recorded(&mut self, disturbed: Duration) {
+        let before = self.now.saturating_sub(RECORDED);
+        if disturbed > before {
+            return;
+        }
+        let mut late = Vec::new();
+        for upgrade in self.upgrades.values() {
+            let is_at_work = !upgrade.is_gone && !upgrade.is_held;
+            if !is_at_work || upgrade.in_force(self.now).any(|spec| spec.is_shut) {
+                continue;
+            }
+            let is_missing = |(name, since): &(&String, &Duration)| {
+                let row = upgrade.records.get(*name);
+                let is_none = self.is_unaccounted(upgrade, name) || self.waits_anew(upgrade, name);
+                row.is_none() && **since <= before && !is_none && !upgrade.doubtful.contains(*name)
+            };
+            let missing = upgrade.finished.iter().filter(is_missing);
+            late.extend(missing.map(|(name, _)| format!("{name} of {}", upgrade.key)));
+            for (name, record) in &upgrade.records {
+                let Some(row) = record.row().filter(|row| !record.is_edited && !row.is_newer) else {
+                    continue;
+                };
+                let cluster = self.clusters.get(name);
+                let shown = cluster.and_then(|cluster| cluster.shown.get(&row.to));
+                let is_open = matches!(row.phase.as_str(), "Initialized" | "Partial");
+                if is_open && shown.is_some_and(|since| *since <= before) {
+                    late.push(format!("{name} of {}", upgrade.key));
+                }
+            }
+        }
+        self.check(Rule::Rows, late.is_empty(), || {
+            format!(
+                "no row says for {RECORDED:?} that an update has ended: {}",
+                late.join(", ")
+            )
+        });
     }
 }
 
@@ -359,7 +402,14 @@ impl Facts {
             let told = done + Duration::from_mins(1);
             told < sent && finished.is_none_or(|finished| wall(told) < finished)
         };
-        let was_done = step == "Platform" && done.is_some_and(|done| wall(done) > started && was_told(done));
+        // A reading after the deadline shows what was reported before it, however deaf the watch was.
+        let limit = TimeDelta::from_std(least).unwrap_or_default();
+        let was_in_time = |done: Duration| wall(done + Duration::from_secs(1)) < started + limit;
+        let is_after = |done: &Duration| wall(*done) > started;
+        let was_done = step == "Platform"
+            && done
+                .filter(is_after)
+                .is_some_and(|done| was_told(done) || was_in_time(done));
         self.check(Rule::Deadline, !was_done, || {
             format!("{name} failed by time, and its end was reported at {done:?}")
         });

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{People, Undo};
 use crate::admin::{reports_of, upgrades_of};
 use crate::fault::Fault;
-use crate::names::{RIVAL, TEAM, UPGRADE};
-use crate::world::{action, fleet, upgrade};
+use crate::names::{HUB, RIVAL, TEAM, UPGRADE};
+use crate::world::{action, fleet, make_hub, selector_of, upgrade};
 
 fn path(name: &str) -> String {
     format!("{}/{name}", upgrades_of(TEAM))
@@ -56,6 +56,16 @@ impl People {
                 .delete(&format!("{}/{name}-report-1", reports_of(TEAM)))
                 .await;
         }
+        if self.strikes(Fault::NameHub, name, second) {
+            self.select_hub(name, true).await?;
+            let end = second + self.number("name-hub", name, second, 10, 90);
+            self.later(end, Undo::OmitHub(name));
+        }
+        if name == RIVAL && self.strikes(Fault::Withdraw, name, second) {
+            self.is_withdrawn = true;
+            self.admin.delete(&path(name)).await?;
+            return Ok(());
+        }
         if self.strikes(Fault::Remove, name, second) {
             self.admin.delete(&path(name)).await?;
             let end = second + self.number("remove", name, second, 5, 60);
@@ -72,6 +82,21 @@ impl People {
         Ok(())
     }
 
+    /// Names the hub in the selector, or takes that back. The hub is a cluster from the first time on.
+    pub(super) async fn select_hub(&self, name: &str, is_named: bool) -> Result<()> {
+        let group = "cluster.open-cluster-management.io";
+        if is_named && self.object(group, "managedclusters", HUB).is_none() {
+            make_hub(&self.admin).await?;
+        }
+        if self.upgrade(name).is_some() {
+            let selector = selector_of(&self.options, name, is_named);
+            let change = json!({"spec": {"clusterSelector": selector}});
+            self.admin.patch_if_there(&path(name), &change).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks for a newer version.
     async fn retarget(&self, name: &str, second: u64) -> Result<()> {
         let Some(upgrade) = self.upgrade(name) else {
             return Ok(());
@@ -143,6 +168,9 @@ impl People {
 
     /// Creates an upgrade that was deleted, once it is gone.
     pub(super) async fn recreate(&mut self, name: &'static str, second: u64) -> Result<()> {
+        if name == RIVAL && self.is_withdrawn {
+            return Ok(());
+        }
         if self.upgrade(name).is_some() {
             self.later(second + 5, Undo::Recreate(name));
             return Ok(());

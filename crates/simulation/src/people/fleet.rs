@@ -41,6 +41,10 @@ impl People {
             let end = second + self.number("relabel", name, second, 2, 60);
             self.later(end, Undo::Rename(name.to_owned()));
         }
+        if self.strikes(Fault::Leave, name, second) {
+            self.label(name, "elsewhere").await?;
+            self.later(u64::MAX, Undo::Rename(name.to_owned()));
+        }
         if self.strikes(Fault::Away, name, second) {
             self.available(name, false).await?;
             let end = second + self.number("away", name, second, 2, 60);

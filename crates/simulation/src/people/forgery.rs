@@ -8,10 +8,10 @@ use api::names::{
 use serde_json::{Value, json};
 
 use super::{People, Undo};
-use crate::admin::{decisions_of, reports_of, works_of};
+use crate::admin::{decisions_of, reports_of, upgrades_of, works_of};
 use crate::fault::Fault;
 use crate::names::{OUTSIDER, STRANGERS, TEAM, UPGRADE};
-use crate::world::{decision, fleet};
+use crate::world::{decision, deep_upgrade, fleet};
 
 /// A work that does nothing.
 fn empty_work(name: &str, cluster: &str) -> Value {
@@ -21,7 +21,34 @@ fn empty_work(name: &str, cluster: &str) -> Value {
     })
 }
 
+/// A work of the upgrade with this UID for a cluster that is not selected.
+fn forged_work(uid: &str) -> Value {
+    let mut work = empty_work(&Step::Platform.work_name(OUTSIDER), OUTSIDER);
+    work["metadata"]["labels"] = json!({LABEL_MCU_UID: uid, LABEL_STEP: Step::Platform.as_str()});
+    work["metadata"]["annotations"] = json!({
+        ANNOTATION_OWNER: format!("{TEAM}/{UPGRADE}"), ANNOTATION_REVISION: "0123456789abcdef",
+        ANNOTATION_STEP_HASH: "0123456789abcdef", ANNOTATION_STARTED_AT: "2026-01-01T00:00:00.000Z",
+    });
+    work
+}
+
 impl People {
+    /// The platform work of the first cluster that has one, copied for a cluster that is not selected.
+    fn copied_work(&self) -> Option<Value> {
+        let find = |cluster: &String| {
+            let key = format!("{cluster}/{}", Step::Platform.work_name(cluster));
+            let work = self.object("work.open-cluster-management.io", "manifestworks", &key)?;
+            Some((cluster.clone(), work))
+        };
+        let (cluster, work) = fleet(&self.options).iter().find_map(find)?;
+        let text = work.text().replace(&cluster, OUTSIDER);
+        let mut copy: Value = serde_json::from_str(&text).ok()?;
+        let meta = copy.get_mut("metadata")?.as_object_mut()?;
+        meta.retain(|field, _| matches!(field.as_str(), "name" | "namespace" | "labels" | "annotations"));
+        copy.as_object_mut()?.remove("status");
+        Some(copy)
+    }
+
     /// Annotations and labels that the agent of a cluster may write.
     pub(super) async fn tamper(&mut self, cluster: &str, second: u64) -> Result<()> {
         let Some(path) = self.some_work("tamper", cluster, second) else {
@@ -86,6 +113,10 @@ impl People {
     }
 
     pub(super) async fn forge(&mut self, second: u64) -> Result<()> {
+        if self.strikes(Fault::DeepUpgrade, STRANGERS, second) {
+            // It may be there already. The tenant does not take it back.
+            let _ = self.admin.create(&upgrades_of(STRANGERS), &deep_upgrade()).await;
+        }
         let uid = self.upgrade(UPGRADE).and_then(|upgrade| {
             upgrade
                 .pointer("/metadata/uid")
@@ -94,37 +125,25 @@ impl People {
         });
         let Some(uid) = uid else { return Ok(()) };
         if self.strikes(Fault::ForgeWork, OUTSIDER, second) {
+            let work = self.copied_work().unwrap_or_else(|| forged_work(&uid));
             let name = Step::Platform.work_name(OUTSIDER);
-            let mut work = empty_work(&name, OUTSIDER);
-            work["metadata"]["labels"] = json!({LABEL_MCU_UID: uid, LABEL_STEP: Step::Platform.as_str()});
-            work["metadata"]["annotations"] = json!({
-                ANNOTATION_OWNER: format!("{TEAM}/{UPGRADE}"), ANNOTATION_REVISION: "0123456789abcdef",
-                ANNOTATION_STEP_HASH: "0123456789abcdef", ANNOTATION_STARTED_AT: "2026-01-01T00:00:00.000Z",
-            });
             self.put(&works_of(OUTSIDER), &name, &work, second).await;
         }
         if self.strikes(Fault::ForgeReport, STRANGERS, second) {
             let rows = fleet(&self.options).into_iter().map(|name| {
                 json!({"cluster": name, "phase": "Complete", "since": "2026-01-01T00:00:00Z", "revision": "0123456789abcdef"})
             });
+            // Of two rows of a cluster, the one in the later report counts.
+            let name = format!("{UPGRADE}-report-2");
             let report = json!({
                 "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgradeReport",
                 "metadata": {
-                    "name": format!("{UPGRADE}-report-1"), "namespace": STRANGERS, "labels": {LABEL_MCU: UPGRADE, LABEL_MCU_UID: uid},
-                    "ownerReferences": [{
-                        "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "ManagedClustersUpgrade",
-                        "name": UPGRADE, "uid": uid, "controller": true,
-                    }],
+                    // With an owner in another namespace, the garbage collector would delete it at once.
+                    "name": name, "namespace": STRANGERS, "labels": {LABEL_MCU: UPGRADE, LABEL_MCU_UID: uid},
                 },
                 "rows": rows.collect::<Vec<_>>(),
             });
-            self.put(
-                &reports_of(STRANGERS),
-                &format!("{UPGRADE}-report-1"),
-                &report,
-                second,
-            )
-            .await;
+            self.put(&reports_of(STRANGERS), &name, &report, second).await;
         }
         if self.options.placement && self.strikes(Fault::ForgeDecision, TEAM, second) {
             let name = "forged-decision-1";

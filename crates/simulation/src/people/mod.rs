@@ -32,6 +32,7 @@ enum Undo {
     Return(String),
     Decide,
     Calm(String),
+    OmitHub(&'static str),
 }
 
 /// Everybody but the controller and the agents. Times are in seconds since faults began.
@@ -42,9 +43,13 @@ pub struct People {
     agents: Arc<Agents>,
     options: Arc<Options>,
     pending: Vec<(u64, Undo)>,
+    /// What was done later, and when.
+    undone: Vec<(u64, Undo)>,
     /// Works whose metadata or status somebody changed.
     tampered: BTreeSet<String>,
     retries: u64,
+    /// The second upgrade was deleted for good.
+    is_withdrawn: bool,
 }
 
 impl People {
@@ -58,8 +63,10 @@ impl People {
             network: network.clone(),
             agents,
             pending: Vec::new(),
+            undone: Vec::new(),
             tampered: BTreeSet::new(),
             retries: 0,
+            is_withdrawn: false,
         }
     }
 
@@ -72,6 +79,9 @@ impl People {
         let (due, later) = std::mem::take(&mut self.pending).into_iter().partition(due);
         self.pending = later;
         for (_, undo) in due {
+            if self.network.may_strike(Fault::Rewind) {
+                self.undone.push((second, undo.clone()));
+            }
             self.undo(second, undo).await?;
         }
         if !second.is_multiple_of(10) {
@@ -165,6 +175,32 @@ impl People {
         Ok(())
     }
 
+    /// The hub went back to what it was at `since`: what was set right after that is to be set right again, and what exists again
+    /// is not to be created.
+    pub fn rewound(&mut self, since: u64, second: u64) {
+        let again = std::mem::take(&mut self.undone);
+        for (_, undo) in again.into_iter().filter(|(at, _)| *at >= since) {
+            self.later(second + 5, undo);
+        }
+        let pending = std::mem::take(&mut self.pending);
+        self.pending = pending
+            .into_iter()
+            .filter(|(_, undo)| !self.is_idle(undo))
+            .collect();
+    }
+
+    fn is_idle(&self, undo: &Undo) -> bool {
+        let is_whole = |plural: &str, key: &str| {
+            let found = self.object("cluster.open-cluster-management.io", plural, key);
+            found.is_some_and(|object| !object.is_deleting)
+        };
+        match undo {
+            Undo::Recreate(name) => is_whole("managedclustersupgrades", &format!("{TEAM}/{name}")),
+            Undo::Attach(name) => is_whole("managedclusters", name),
+            _ => false,
+        }
+    }
+
     /// Deletes an object at once, whatever holds it.
     async fn erase(&self, path: &str) {
         let _ = self
@@ -187,6 +223,7 @@ impl People {
             Undo::Attach(name) => self.attach(&name, second).await?,
             Undo::Return(name) => self.available(&name, true).await?,
             Undo::Decide => self.decide(None).await?,
+            Undo::OmitHub(name) => self.select_hub(name, false).await?,
             Undo::Calm(name) => {
                 self.agents.set_faults(&name, spoke_sim::Faults::default());
             }

@@ -227,6 +227,12 @@ impl Agents {
         self.set_faults(cluster, Faults::default())
     }
 
+    /// Takes whatever the hub delivers next for the present state of a work, even if it has an older resourceVersion: the
+    /// storage of the hub went back.
+    pub fn forget_versions(&self) {
+        self.shared.clusters.lock().forget_versions();
+    }
+
     /// The faults of a cluster.
     #[must_use]
     pub fn faults(&self, cluster: &str) -> Option<Faults> {

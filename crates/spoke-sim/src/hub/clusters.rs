@@ -96,6 +96,14 @@ impl Clusters {
     }
 
     /// Names of the simulated clusters, sorted.
+    pub fn forget_versions(&mut self) {
+        let works = self
+            .by_name
+            .values_mut()
+            .flat_map(|cluster| cluster.works.values_mut());
+        works.for_each(WorkState::forget_version);
+    }
+
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.by_name.keys().map(ToString::to_string).collect();
         names.sort_unstable();

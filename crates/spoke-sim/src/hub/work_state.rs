@@ -146,6 +146,11 @@ impl WorkState {
         self.unpublished |= self.written.is_some_and(|written| written != self.on_hub);
     }
 
+    /// Takes the next object of the hub for the present one, whatever its version.
+    pub fn forget_version(&mut self) {
+        self.version = 0;
+    }
+
     /// Updates the state from the hub's object. Returns false if the object is older than the known one.
     pub fn update(&mut self, view: &WorkView, interner: &mut Interner, now: Time) -> bool {
         let text = view.metadata.resource_version.as_deref().unwrap_or_default();
