@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::rule::{Rule, Violation};
 use crate::actor::{Role, Sender};
 use crate::names::HUB;
+use crate::trace::Trace;
 
 /// A version as `(major, minor, patch)`.
 pub(super) type Version = (u64, u64, u64);
@@ -333,6 +334,8 @@ pub(super) struct Facts {
     pub requests: HashMap<(Arc<str>, String), VecDeque<Duration>>,
     pub checked: BTreeMap<Rule, u64>,
     pub violations: Vec<Violation>,
+    /// Where violations are told of when they happen.
+    pub trace: Trace,
 }
 
 impl Facts {
@@ -356,6 +359,8 @@ impl Facts {
 
     pub fn violated(&mut self, rule: Rule, mut what: String) {
         what.insert_str(0, &format!("at {:.3} s: ", self.now.as_secs_f64()));
+        self.trace
+            .explain(|| format!("violated {}: {what}", rule.as_str()));
         self.violations.push(Violation { rule, what });
     }
 
@@ -399,7 +404,11 @@ impl Facts {
     /// Whether a cluster without a row has come back since a time at which it was nobody's.
     pub fn is_back_since(&self, upgrade: &Upgrade, name: &str, time: Duration) -> bool {
         let row = upgrade.records.get(name).and_then(Record::row);
-        row.is_none() && self.clusters.get(name).is_some_and(|cluster| cluster.changed > time)
+        row.is_none()
+            && self
+                .clusters
+                .get(name)
+                .is_some_and(|cluster| cluster.changed > time)
     }
 
     /// Whether a cluster without a row has ended its update to a version that is no longer asked for. It waits like any other
