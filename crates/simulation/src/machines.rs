@@ -57,7 +57,7 @@ impl Machines {
         let seed = Choices::new(self.network.ground.options.seed)
             .of(&identity, 0)
             .bits();
-        self.network.note(&format!("{identity} starts"));
+        self.network.tell(&format!("{identity} starts"));
         let is_newer = self.is_updated || (self.network.ground.options.newer_build && at == 1);
         let wire = Wire::new(
             &self.network,
@@ -99,7 +99,7 @@ impl Machines {
     /// Kills a replica and starts another one in its place.
     fn restart(&mut self, at: usize) -> Result<()> {
         if let Some(machine) = self.members.get_mut(at) {
-            self.network.note(&format!("{} is killed", machine.name));
+            self.network.tell(&format!("{} is killed", machine.name));
             machine.replica = None;
         }
         self.start(at)
@@ -139,7 +139,7 @@ impl Machines {
             replica.end_loop();
         }
         if self.network.strikes(Fault::KillAll, "all", second) {
-            self.network.note("all are killed");
+            self.network.tell("all are killed");
             self.restart_all()?;
         }
         for at in 0..self.members.len() {
@@ -155,7 +155,7 @@ impl Machines {
                     let time = self.network.choice("for", &name, second).between(3, 60);
                     let until = self.network.ground.clock.elapsed() + Duration::from_secs(time);
                     self.network
-                        .note(&format!("{} {name} for {time} s", fault.as_str()));
+                        .tell(&format!("{} {name} for {time} s", fault.as_str()));
                     self.network.last(fault, &name, until);
                 }
             }
@@ -165,7 +165,7 @@ impl Machines {
                     .pick(&[0, 5, -5, 25, -25, 45, -45, 300, -300])
                     .unwrap_or_default();
                 self.network
-                    .note(&format!("the clock of {name} is ahead by {seconds} s"));
+                    .tell(&format!("the clock of {name} is ahead by {seconds} s"));
                 if let Some(machine) = self.members.get(at) {
                     machine.clock.set(seconds);
                 }

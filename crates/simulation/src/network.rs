@@ -155,7 +155,12 @@ impl Network {
         }
     }
 
-    /// Adds a line to the trace.
+    /// Tells of a fault or another cause, for people who read the trace.
+    pub fn tell(&self, line: &str) {
+        self.ground.trace.tell(self.ground.clock.elapsed(), line);
+    }
+
+    /// Adds to the trace what the hub did.
     pub fn note(&self, line: &str) {
         self.ground.trace.add(self.ground.clock.elapsed(), line);
     }

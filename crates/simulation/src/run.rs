@@ -479,7 +479,7 @@ impl Run {
 
     /// Restores the hub from a backup: upgrades and reports come back with other UIDs, without statuses, and works do not.
     async fn restore(&mut self) -> Result<()> {
-        self.network.note("the hub is restored");
+        self.network.tell("the hub is restored");
         self.machines.stop_all();
         self.network.replace_hub();
         self.people.restore().await?;
@@ -496,7 +496,7 @@ impl Run {
             let kept = self.snapshots.len();
             let at = kept.saturating_sub(usize::try_from(steps).unwrap_or(1));
             if let Some((since, snapshot, known)) = self.snapshots.get(at).cloned() {
-                self.network.note("the storage of the hub goes back");
+                self.network.tell("the storage of the hub goes back");
                 self.hub.restore(snapshot);
                 self.oracle.rewind(known);
                 self.network.rewind();

@@ -1,4 +1,5 @@
-//! The trace of a run: a hash by which two runs are compared, and optionally a line for each thing that happened.
+//! The trace of a run: a hash over all changes of the hub and all requests that it answered, by which two runs are compared, and
+//! optionally a line for each thing that happened.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,7 +56,16 @@ impl Trace {
         });
     }
 
-    /// Adds what only people want to read: it is no part of the hash.
+    /// Adds a line that is no part of the hash: a fault shows in the hash only by what it changes.
+    pub fn tell(&self, at: Duration, line: &str) {
+        self.with(|record| {
+            if let Some(lines) = &mut record.lines {
+                let _ = writeln!(lines, "{:>10.3} {line}", at.as_secs_f64());
+            }
+        });
+    }
+
+    /// Adds to the line before what only people want to read: it is no part of the hash.
     pub fn explain(&self, text: impl FnOnce() -> String) {
         self.with(|record| {
             if let Some(lines) = &mut record.lines {

@@ -160,7 +160,7 @@ impl Wire {
         );
         tokio::time::sleep(there).await;
         if network.lasts(Fault::Partition, &self.client) {
-            network.note(&format!("{} unreachable", letter.name));
+            network.tell(&format!("{} unreachable", letter.name));
             return Err(reset());
         }
         if let Some(refusal) = self.before(&letter).await? {
@@ -178,7 +178,7 @@ impl Wire {
         tokio::spawn(self.clone().carry_out(letter, sender));
         let response = answer.await.map_err(|_| reset())?;
         if is_lost {
-            network.note(&format!("{name} answer lost"));
+            network.tell(&format!("{name} answer lost"));
             return Err(reset());
         }
         if is_slow {
@@ -187,7 +187,7 @@ impl Wire {
         }
         tokio::time::sleep(back).await;
         if self.role != Role::People && rewinds < network.rewinds() {
-            network.note(&format!("{name} answered by a hub that went back"));
+            network.tell(&format!("{name} answered by a hub that went back"));
             return Err(reset());
         }
         Ok(if is_watch {
@@ -259,7 +259,7 @@ impl Wire {
     async fn before(&self, letter: &Letter) -> Result<Option<Response<Body>>, std::io::Error> {
         let network = &self.network;
         if self.strikes(Fault::Lost, letter) {
-            network.note(&format!("{} lost", letter.name));
+            network.tell(&format!("{} lost", letter.name));
             return Err(reset());
         }
         if self.role == Role::Controller {
@@ -269,7 +269,7 @@ impl Wire {
                 Fault::Hang
             };
             if self.strikes(hang, letter) {
-                network.note(&format!("{} hangs", letter.name));
+                network.tell(&format!("{} hangs", letter.name));
                 std::future::pending::<()>().await;
             }
         }
@@ -284,7 +284,7 @@ impl Wire {
             && matches!(letter.verb.as_str(), "POST" | "PATCH")
             && letter.path().contains("/manifestworks");
         if self.is_outdated(letter) {
-            network.note(&format!("{} expired", letter.name));
+            network.tell(&format!("{} expired", letter.name));
             return Ok(Some(expired()));
         }
         let code = if is_forbidden {
@@ -300,12 +300,12 @@ impl Wire {
         } else if is_refused || (may_be_invalid && self.strikes(Fault::Invalid, letter)) {
             422
         } else if let Some(refusal) = self.invalid_row(letter) {
-            network.note(&format!("{} refused because of a row", letter.name));
+            network.tell(&format!("{} refused because of a row", letter.name));
             return Ok(Some(refusal));
         } else {
             return Ok(None);
         };
-        network.note(&format!("{} refused with {code}", letter.name));
+        network.tell(&format!("{} refused with {code}", letter.name));
         Ok(Some(refusal(code)))
     }
 
@@ -381,11 +381,10 @@ impl Wire {
         let request = Request::from_parts(letter.parts.clone(), Full::new(letter.body.clone()));
         let response = sent_by(letter.sender.clone(), self.service.handle(request)).await;
         let code = response.status().as_u16();
-        network.note(&format!(
-            "{} {code}{}",
-            letter.name,
-            if is_late { " late" } else { "" }
-        ));
+        network.note(&format!("{} {code}", letter.name));
+        if is_late {
+            network.tell(&format!("{} came late", letter.name));
+        }
         self.judge(&letter, code, met.as_deref());
         if is_ours {
             if code < 300 {
@@ -442,11 +441,11 @@ impl Wire {
                     let is_cut_off =
                         wire.role == Role::Controller && network.lasts(Fault::Partition, &wire.client);
                     if is_cut_off || network.strikes(Fault::WatchSilent, &name, at) {
-                        network.note(&format!("{name} is silent"));
+                        network.tell(&format!("{name} is silent"));
                         std::future::pending::<()>().await;
                     }
                     if network.strikes(Fault::WatchCut, &name, at) {
-                        network.note(&format!("{name} cut"));
+                        network.tell(&format!("{name} cut"));
                         return None;
                     }
                     if network.strikes(Fault::WatchLag, &name, at) {

@@ -193,6 +193,7 @@ fn busy() -> Options {
     }
 }
 
+/// The hash of a trace is about changes of the hub and requests that it answered: a fault is in it only by what it changes.
 #[test]
 fn every_fault_changes_what_happens() {
     let hash = |options: &Options| run(options, &only(&[]), Trace::default()).unwrap().hash;
@@ -201,9 +202,13 @@ fn every_fault_changes_what_happens() {
         ..busy()
     };
     let (without, without_of_two) = (hash(&busy()), hash(&two));
+    let mut idle = Vec::new();
     for fault in Fault::ALL {
-        // A report is written only a few times.
-        let rate = if *fault == Fault::InvalidRow { 700 } else { 200 };
+        // A report is written only a few times, and most jumps of a clock are too small to be distrusted.
+        let rate = match fault {
+            Fault::InvalidRow | Fault::ClockJump => 700,
+            _ => 200,
+        };
         let (world, without) = if *fault == Fault::Withdraw {
             (two.clone(), without_of_two)
         } else {
@@ -214,6 +219,9 @@ fn every_fault_changes_what_happens() {
         let struck = outcome.faults.iter().filter(|one| one.fault == *fault).count();
         assert!(struck > 0, "{fault:?} never happened");
         assert_eq!(struck, outcome.faults.len(), "{fault:?} alone");
-        assert_ne!(outcome.hash, without, "{fault:?} changes nothing");
+        if outcome.hash == without {
+            idle.push(fault);
+        }
     }
+    assert!(idle.is_empty(), "nothing is changed by {idle:?}");
 }

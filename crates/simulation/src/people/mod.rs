@@ -234,7 +234,7 @@ impl People {
     fn strikes(&self, fault: Fault, name: &str, second: u64) -> bool {
         let strikes = self.network.strikes(fault, name, second);
         if strikes {
-            self.network.note(&format!("{} {name}", fault.as_str()));
+            self.network.tell(&format!("{} {name}", fault.as_str()));
         }
         strikes
     }
