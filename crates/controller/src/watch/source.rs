@@ -23,7 +23,7 @@ use resolve::decode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::Watched;
 use crate::state::context::Context;
@@ -35,7 +35,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Seconds after which the server ends a watch, which is then renewed. Renewals are signs of life when
 /// nothing changes. The random part spreads the renewals of the kinds.
 const RENEWAL: (u32, u64) = (40, 6);
-/// A watch that is silent for this much longer is dead.
+/// A watch that lasts this much longer is dead if it is silent, and renewed if it is not.
 const GRACE: Duration = Duration::from_secs(10);
 /// A watch that has lasted this long does not count as a failed attempt.
 const STEADY: Duration = Duration::from_secs(5);
@@ -353,12 +353,12 @@ where
         self.context.refreshed(K::KIND, generation);
         let begun = Instant::now();
         let limit = Duration::from_secs(seconds.into()) + GRACE;
-        let mut received = false;
+        let mut received = None;
         let ended = loop {
-            match timeout(limit, lines.next()).await {
+            match timeout_at(begun + limit, lines.next()).await {
                 Ok(Some(Ok(line))) if line.trim().is_empty() => {}
                 Ok(Some(Ok(line))) => {
-                    received = true;
+                    received = Some(Instant::now());
                     self.context.watch_alive(K::KIND);
                     if let Err(trouble) = self.event(generation, &line, version) {
                         break Err(trouble);
@@ -370,10 +370,13 @@ where
                     )));
                 }
                 Ok(None) => break Ok(()),
+                // The server lives but did not end the watch. What it delivers may have come to a standstill, so another one goes
+                // on from there.
+                Err(_) if received.is_some_and(|at| at.elapsed() < START_TIMEOUT) => break Ok(()),
                 Err(_) => break Err(silent("the watch delivered nothing for", limit)),
             }
         };
-        if begun.elapsed() >= STEADY || (received && ended.is_ok()) {
+        if begun.elapsed() >= STEADY || (received.is_some() && ended.is_ok()) {
             self.backoff.reset();
         } else if ended.is_ok() {
             // If a server ends every watch at once, the next request waits.
