@@ -50,7 +50,7 @@ faults! {
     Unavailable = "503";
     /// 409 for a change or deletion.
     Conflict = "409";
-    /// 422 for a work.
+    /// 422 for a work, a status, a finalizer or the Lease.
     Invalid = "422";
     /// 422 for a report, because of one of its rows, as long as it is in that phase, for up to two minutes.
     InvalidRow = "422-row";
@@ -128,6 +128,24 @@ faults! {
     Withdraw = "withdraw";
     /// The storage of the hub goes back by up to half a minute while everything runs: revisions, too.
     Rewind = "rewind";
+    /// The request is carried out 56 to 85 s after it was sent.
+    VeryLate = "very-late";
+    /// 400.
+    BadRequest = "400";
+    /// A watch delivers nothing but bookmarks of one revision any more, and does not end.
+    WatchStuck = "watch-stuck";
+    /// A replica is killed at any moment, and started again up to 20 s later.
+    Crash = "crash";
+    /// The wall clock of a replica jumps by hours.
+    ClockFar = "clock-far";
+    /// The hub is restored from a backup that is up to minutes old: earlier specs and rows, beside clusters that went on.
+    RestoreOld = "restore-old";
+    /// The agent of a cluster reports the end of an update that is still under way.
+    FalseEnd = "false-end";
+    /// A cluster claims a version that it does not run for a while.
+    FalseClaim = "false-claim";
+    /// The agent of a cluster keeps a work from going for a while.
+    HoldWork = "hold-work";
 }
 
 impl Fault {
@@ -160,7 +178,13 @@ impl Fault {
             | Self::ClockJump
             | Self::Overload
             | Self::Restore
-            | Self::Rewind => true,
+            | Self::Rewind
+            | Self::VeryLate
+            | Self::BadRequest
+            | Self::WatchStuck
+            | Self::Crash
+            | Self::ClockFar
+            | Self::RestoreOld => true,
             Self::Pause
             | Self::Resize
             | Self::Retarget
@@ -184,7 +208,10 @@ impl Fault {
             | Self::Leave
             | Self::DeepUpgrade
             | Self::NameHub
-            | Self::Withdraw => false,
+            | Self::Withdraw
+            | Self::FalseEnd
+            | Self::FalseClaim
+            | Self::HoldWork => false,
         }
     }
 }

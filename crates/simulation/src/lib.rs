@@ -7,9 +7,11 @@
 
 pub mod actor;
 pub mod admin;
+pub mod answers;
 pub mod choice;
 pub mod describe;
 pub mod fault;
+pub mod letter;
 pub mod machines;
 pub mod mutation;
 pub mod names;

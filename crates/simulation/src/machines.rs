@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use hub_sim::Hub;
+use tokio::time::{Instant, sleep_until};
 
 use crate::actor::Role;
 use crate::choice::Choices;
@@ -28,6 +29,15 @@ struct Machine {
     name: String,
     clock: MachineClock,
     replica: Option<Replica>,
+    /// What happens to it next, and when.
+    turn: Option<(Instant, Turn)>,
+}
+
+#[derive(Clone, Copy)]
+enum Turn {
+    /// It ends, and starts again after this time.
+    End(Duration),
+    Start,
 }
 
 impl Machines {
@@ -38,6 +48,7 @@ impl Machines {
             name: format!("r{number}"),
             clock: MachineClock::new(network.ground.clock),
             replica: None,
+            turn: None,
         };
         Self {
             members: (0..network.ground.options.replicas).map(machine).collect(),
@@ -110,10 +121,11 @@ impl Machines {
     /// # Errors
     /// The flags of the controller contradict each other.
     pub async fn live_for(&mut self, time: Duration) -> Result<()> {
-        let end = tokio::time::sleep(time);
-        tokio::pin!(end);
+        let end = Instant::now() + time;
         let network = self.network.clone();
         loop {
+            let turns = self.members.iter().filter_map(|machine| Some(machine.turn?.0));
+            let next = turns.min().filter(|turn| *turn < end);
             tokio::select! {
                 biased;
                 doomed = network.doomed() => {
@@ -123,8 +135,31 @@ impl Machines {
                         }
                     }
                 }
-                () = &mut end => return Ok(()),
+                () = sleep_until(next.unwrap_or(end)) => {
+                    if next.is_none() {
+                        return Ok(());
+                    }
+                    (0..self.members.len()).try_for_each(|at| self.take_turn(at))?;
+                }
             }
+        }
+    }
+
+    /// Ends or starts a replica whose time has come.
+    fn take_turn(&mut self, at: usize) -> Result<()> {
+        let now = Instant::now();
+        let Some(machine) = self.members.get_mut(at) else {
+            return Ok(());
+        };
+        match machine.turn.take_if(|(when, _)| *when <= now) {
+            Some((_, Turn::End(pause))) => {
+                self.network.tell(&format!("{} crashes", machine.name));
+                machine.replica = None;
+                machine.turn = Some((now + pause, Turn::Start));
+                Ok(())
+            }
+            Some((_, Turn::Start)) if machine.replica.is_none() => self.start(at),
+            _ => Ok(()),
         }
     }
 
@@ -159,11 +194,26 @@ impl Machines {
                     self.network.last(fault, &name, until);
                 }
             }
-            if self.network.strikes(Fault::ClockJump, &name, second) {
-                let choice = self.network.choice("jump", &name, second);
-                let seconds = choice
-                    .pick(&[0, 5, -5, 25, -25, 45, -45, 300, -300])
-                    .unwrap_or_default();
+            self.jump(at, &name, second);
+            if self.network.strikes(Fault::Crash, &name, second) {
+                let number = |what, most| self.network.choice(what, &name, second).between(0, most);
+                let end = Instant::now() + Duration::from_millis(number("crash", 9_999));
+                let pause = Duration::from_millis(number("down", 20_000));
+                if let Some(machine) = self.members.get_mut(at) {
+                    machine.turn = Some((end, Turn::End(pause)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn jump(&self, at: usize, name: &str, second: u64) {
+        const NEAR: [i64; 9] = [0, 5, -5, 25, -25, 45, -45, 300, -300];
+        const FAR: [i64; 6] = [0, 3_600, -3_600, 7_200, -7_200, -86_400];
+        for (fault, jumps) in [(Fault::ClockJump, &NEAR[..]), (Fault::ClockFar, &FAR[..])] {
+            if self.network.strikes(fault, name, second) {
+                let choice = self.network.choice("jump", name, second);
+                let seconds = choice.pick(jumps).unwrap_or_default();
                 self.network
                     .tell(&format!("the clock of {name} is ahead by {seconds} s"));
                 if let Some(machine) = self.members.get(at) {
@@ -171,7 +221,6 @@ impl Machines {
                 }
             }
         }
-        Ok(())
     }
 
     /// Sets clocks right, and brings all replicas to the newer build if one of them is.
@@ -181,6 +230,14 @@ impl Machines {
     pub fn repair(&mut self) -> Result<()> {
         for machine in &self.members {
             machine.clock.set(0);
+        }
+        for at in 0..self.members.len() {
+            if let Some(machine) = self.members.get_mut(at)
+                && machine.turn.take().is_some()
+                && machine.replica.is_none()
+            {
+                self.start(at)?;
+            }
         }
         if self.network.ground.options.newer_build {
             self.is_updated = true;

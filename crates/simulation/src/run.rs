@@ -43,6 +43,10 @@ const RESTART: Duration = Duration::from_secs(100);
 const DEAF: Duration = Duration::from_secs(75);
 /// How often the run looks at the hub.
 const LOOK: Duration = Duration::from_secs(1);
+/// Conditions of which one says why nothing moves, or that nothing has to.
+const TELLING: [&str; 3] = ["Stalled", "Ready", "ClockSkew"];
+/// By how much a clock that was ahead may have put off the end of a soak or of a time limit.
+const AHEAD: Duration = Duration::from_hours(2);
 /// An upgrade of which nothing moves for this long must say so.
 const STILL: Duration = Duration::from_mins(7);
 
@@ -155,8 +159,11 @@ impl Run {
             managed_fields: false,
         });
         // Clocks that differ by less than half a minute are trusted, and a `Date` has a resolution of a second.
-        let jumps = options.rate(Fault::ClockJump) > 0
-            || matches!(faults, Faults::Only(all) if all.iter().any(|one| one.fault == Fault::ClockJump));
+        let may_strike = |fault: Fault| match faults {
+            Faults::ByRate => options.rate(fault) > 0,
+            Faults::Only(all) => all.iter().any(|one| one.fault == fault),
+        };
+        let jumps = may_strike(Fault::ClockJump) || may_strike(Fault::ClockFar);
         let oracle = Oracle::new(Duration::from_secs(if jumps { 33 } else { 1 }), trace.clone());
         let network = Network::new(Ground {
             options: Arc::clone(&options),
@@ -232,7 +239,11 @@ impl Run {
                     self.hub.compact(self.hub.read(hub_sim::State::revision));
                 }
                 if self.network.strikes(Fault::Restore, "hub", second) {
-                    self.restore().await?;
+                    self.restore(None).await?;
+                }
+                self.people.back_up();
+                if self.network.strikes(Fault::RestoreOld, "hub", second) {
+                    self.restore(Some(second)).await?;
                 }
                 self.rewind(second);
                 self.oracle
@@ -273,7 +284,12 @@ impl Run {
     /// Waits until everything is complete.
     async fn end(&mut self) -> Result<()> {
         let per_cluster = self.options.update() * 4 + self.options.soak() + Duration::from_mins(3);
-        let bound = END_SLACK + per_cluster * u32::try_from(self.options.clusters)?;
+        let ahead = if self.network.may_strike(Fault::ClockFar) {
+            AHEAD
+        } else {
+            Duration::ZERO
+        };
+        let bound = END_SLACK + ahead + per_cluster * u32::try_from(self.options.clusters)?;
         let begin = self.clock.elapsed();
         let mut looks = 0_u64;
         while let Some(open) = self.open() {
@@ -336,7 +352,8 @@ impl Run {
         let conditions = value.pointer("/status/conditions").and_then(Value::as_array);
         let tells = conditions.into_iter().flatten().any(|condition| {
             let is = |name: &str| condition.get("type").and_then(Value::as_str) == Some(name);
-            condition.get("status").and_then(Value::as_str) == Some("True") && (is("Stalled") || is("Ready"))
+            condition.get("status").and_then(Value::as_str) == Some("True")
+                && TELLING.iter().any(|name| is(name))
         });
         self.oracle.check(Rule::Told, tells, || {
             format!(
@@ -478,11 +495,12 @@ impl Run {
     }
 
     /// Restores the hub from a backup: upgrades and reports come back with other UIDs, without statuses, and works do not.
-    async fn restore(&mut self) -> Result<()> {
+    /// `old`: when that happens, if the backup is not a new one.
+    async fn restore(&mut self, old: Option<u64>) -> Result<()> {
         self.network.tell("the hub is restored");
         self.machines.stop_all();
         self.network.replace_hub();
-        self.people.restore().await?;
+        self.people.restore(old).await?;
         self.machines.start_all()
     }
 

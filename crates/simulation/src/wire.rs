@@ -1,5 +1,6 @@
 //! The network between one client and the hub: latency, and the faults of the way and of the API server.
 
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -7,26 +8,26 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
-use futures::stream;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Request, Response};
+use futures::stream::{self, BoxStream};
+use http::header::CONTENT_TYPE;
+use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hub_sim::Hub;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::actor::{Role, Sender, sent_by};
 use crate::admin::upgrades_of;
+use crate::answers::{Body, bookmark, expired, plain, refusal, refusal_about, reset, revision_of, whole};
 use crate::fault::Fault;
-use crate::mutation::{Mutation, Seen};
+use crate::letter::Letter;
+use crate::mutation::Mutation;
 use crate::names::{RIVAL, TEAM};
 use crate::network::Network;
 use crate::oracle::Sent;
 use crate::words;
-
-type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
 /// The way of one client to the hub.
 #[derive(Clone, Debug)]
@@ -40,50 +41,6 @@ pub struct Wire {
     identity: Arc<str>,
     /// Whether the client is a newer build of the controller.
     is_newer: bool,
-}
-
-/// A request on its way.
-struct Letter {
-    parts: http::request::Parts,
-    body: Bytes,
-    verb: String,
-    /// Client, verb and path: the name of its choices.
-    name: String,
-    /// How often that was sent.
-    count: u64,
-    /// Which hub it is for.
-    hub: u64,
-    sender: Sender,
-}
-
-impl Letter {
-    fn path(&self) -> &str {
-        self.parts.uri.path()
-    }
-
-    fn seen(&self) -> Seen<'_> {
-        Seen {
-            verb: &self.verb,
-            path: self.path(),
-            body: std::str::from_utf8(&self.body).unwrap_or_default(),
-        }
-    }
-
-    fn is_watch(&self) -> bool {
-        self.verb == "WATCH"
-    }
-
-    fn is_lease(&self) -> bool {
-        self.path().contains("/leases")
-    }
-
-    fn is_write(&self) -> bool {
-        !matches!(self.verb.as_str(), "GET" | "WATCH")
-    }
-
-    fn is_about_reports(&self) -> bool {
-        self.path().contains("/managedclustersupgradereports")
-    }
 }
 
 impl Wire {
@@ -146,13 +103,13 @@ impl Wire {
 
     async fn send(self, request: Request<kube::client::Body>) -> Result<Response<Body>, std::io::Error> {
         let mut letter = self.letter(request).await;
-        let network = &self.network;
         if let Some(body) = self
             .mutation()
             .and_then(|mutation| mutation.writes(letter.seen()))
         {
             letter.body = Bytes::from(body);
         }
+        let network = &self.network;
         network.ground.trace.count_request();
         let (there, back) = (
             network.latency("there", &letter.name, letter.count),
@@ -273,16 +230,15 @@ impl Wire {
                 std::future::pending::<()>().await;
             }
         }
-        let is_ours = self.role == Role::Controller && letter.is_write() && !letter.is_lease();
+        let is_replica = self.role == Role::Controller;
+        let is_ours = is_replica && letter.is_write() && !letter.is_lease();
         let is_forbidden = is_ours && network.lasts(Fault::Forbidden, &self.client);
         let is_overloaded = is_ours && network.lasts(Fault::Overload, &self.client);
         let may_conflict = is_ours && matches!(letter.verb.as_str(), "PATCH" | "DELETE" | "PUT");
         let is_refused = self
             .mutation()
             .is_some_and(|mutation| mutation.is_refused(letter.seen()));
-        let may_be_invalid = is_ours
-            && matches!(letter.verb.as_str(), "POST" | "PATCH")
-            && letter.path().contains("/manifestworks");
+        let may_be_invalid = is_replica && letter.may_be_invalid();
         if self.is_outdated(letter) {
             network.tell(&format!("{} expired", letter.name));
             return Ok(Some(expired()));
@@ -299,6 +255,8 @@ impl Wire {
             409
         } else if is_refused || (may_be_invalid && self.strikes(Fault::Invalid, letter)) {
             422
+        } else if is_replica && self.strikes(Fault::BadRequest, letter) {
+            400
         } else if let Some(refusal) = self.invalid_row(letter) {
             network.tell(&format!("{} refused because of a row", letter.name));
             return Ok(Some(refusal));
@@ -364,11 +322,8 @@ impl Wire {
 
     async fn carry_out(self, letter: Letter, sender: oneshot::Sender<Response<hub_sim::Body>>) {
         let network = &self.network;
-        let is_late = !letter.is_watch() && self.strikes(Fault::Late, &letter);
-        if is_late {
-            let late = network.choice("late", &letter.name, letter.count).between(5, 55);
-            tokio::time::sleep(Duration::from_secs(late)).await;
-        }
+        let late = self.lateness(&letter);
+        tokio::time::sleep(late).await;
         if letter.hub != network.hubs() && self.role == Role::Controller {
             return;
         }
@@ -382,7 +337,7 @@ impl Wire {
         let response = sent_by(letter.sender.clone(), self.service.handle(request)).await;
         let code = response.status().as_u16();
         network.note(&format!("{} {code}", letter.name));
-        if is_late {
+        if !late.is_zero() {
             network.tell(&format!("{} came late", letter.name));
         }
         self.judge(&letter, code, met.as_deref());
@@ -401,6 +356,22 @@ impl Wire {
         }
         // The sender may have gone.
         let _ = sender.send(response);
+    }
+
+    /// How long a request waits at the hub before it is carried out.
+    fn lateness(&self, letter: &Letter) -> Duration {
+        let (least, most) = if letter.is_watch() {
+            return Duration::ZERO;
+        } else if self.strikes(Fault::Late, letter) {
+            (5, 55)
+        } else if self.strikes(Fault::VeryLate, letter) {
+            // The controller takes what was not answered for undone 90 s after it gave up.
+            (56, 85)
+        } else {
+            return Duration::ZERO;
+        };
+        let choice = self.network.choice("late", &letter.name, letter.count);
+        Duration::from_secs(choice.between(least, most))
     }
 
     /// Tells the oracle of a request of a replica that was answered. `met`: the UID of the object that it met.
@@ -437,21 +408,9 @@ impl Wire {
                     event = frames.next() => event?.map_err(|never| match never {}),
                 };
                 let at = at + 1;
-                if wire.role != Role::People {
-                    let is_cut_off =
-                        wire.role == Role::Controller && network.lasts(Fault::Partition, &wire.client);
-                    if is_cut_off || network.strikes(Fault::WatchSilent, &name, at) {
-                        network.tell(&format!("{name} is silent"));
-                        std::future::pending::<()>().await;
-                    }
-                    if network.strikes(Fault::WatchCut, &name, at) {
-                        network.tell(&format!("{name} cut"));
-                        return None;
-                    }
-                    if network.strikes(Fault::WatchLag, &name, at) {
-                        let seconds = network.choice("lag", &name, at).between(1, 30);
-                        tokio::time::sleep(Duration::from_secs(seconds)).await;
-                    }
+                wire.delay(&name, at).await?;
+                if let Some(last) = event.as_ref().ok().filter(|_| wire.is_stuck(&name, at)) {
+                    frames = nothing_new(&revision_of(last).unwrap_or_default());
                 }
                 tokio::time::sleep(network.latency("", &name, at)).await;
                 let frame = event.map(|bytes| Frame::data(reading.read(bytes)));
@@ -460,6 +419,46 @@ impl Wire {
             UnsyncBoxBody::new(StreamBody::new(events))
         })
     }
+
+    /// Holds up an event of a watch. `None`: the watch ends before it.
+    async fn delay(&self, name: &str, at: u64) -> Option<()> {
+        let network = &self.network;
+        if self.role == Role::People {
+            return Some(());
+        }
+        let is_cut_off = self.role == Role::Controller && network.lasts(Fault::Partition, &self.client);
+        if is_cut_off || network.strikes(Fault::WatchSilent, name, at) {
+            network.tell(&format!("{name} is silent"));
+            std::future::pending::<()>().await;
+        }
+        if network.strikes(Fault::WatchCut, name, at) {
+            network.tell(&format!("{name} cut"));
+            return None;
+        }
+        if network.strikes(Fault::WatchLag, name, at) {
+            let seconds = network.choice("lag", name, at).between(1, 30);
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+        }
+        Some(())
+    }
+
+    /// Whether a watch says after this event that there is nothing new, for ever.
+    fn is_stuck(&self, name: &str, at: u64) -> bool {
+        let is_stuck = self.role == Role::Controller && self.network.strikes(Fault::WatchStuck, name, at);
+        if is_stuck {
+            self.network.tell(&format!("{name} is stuck"));
+        }
+        is_stuck
+    }
+}
+
+/// What a watch delivers whose server has come to a standstill at a revision and does not notice.
+fn nothing_new(revision: &str) -> BoxStream<'static, Result<Bytes, Infallible>> {
+    let again = stream::repeat(bookmark(revision)).then(|line| async move {
+        tokio::time::sleep(Duration::from_secs(15)).await;
+        Ok(line)
+    });
+    again.boxed()
 }
 
 /// How a client takes what it reads.
@@ -494,59 +493,6 @@ impl Reading {
             .unwrap_or_default();
         Response::from_parts(parts, whole(self.read(bytes)))
     }
-}
-
-fn whole(bytes: Bytes) -> Body {
-    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
-}
-
-fn plain(body: hub_sim::Body) -> Body {
-    body.map_err(|never| match never {}).boxed_unsync()
-}
-
-fn reset() -> std::io::Error {
-    std::io::Error::new(std::io::ErrorKind::ConnectionReset, "connection reset by peer")
-}
-
-/// A watch that ends at once because its revision has expired.
-fn expired() -> Response<Body> {
-    let status = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 410,
-        "message": "the simulated hub does not have this revision", "reason": "Expired",
-    });
-    let event = json!({"type": "ERROR", "object": status});
-    Response::new(whole(Bytes::from(format!("{event}\n"))))
-}
-
-fn refusal(code: u16) -> Response<Body> {
-    refusal_about(code, None)
-}
-
-/// A refusal that names a field, if any.
-fn refusal_about(code: u16, field: Option<&str>) -> Response<Body> {
-    let reason = match code {
-        403 => "Forbidden",
-        409 => "Conflict",
-        422 => "Invalid",
-        429 => "TooManyRequests",
-        _ => "InternalError",
-    };
-    let mut status = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code,
-        "message": "the simulated hub refuses this request", "reason": reason,
-    });
-    if let Some(field) = field {
-        status["details"] =
-            json!({"causes": [{"field": field, "reason": "FieldValueInvalid", "message": "too long"}]});
-    }
-    let mut response = Response::new(whole(Bytes::from(status.to_string())));
-    *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
-    if code == 429 {
-        response
-            .headers_mut()
-            .insert(RETRY_AFTER, HeaderValue::from_static("1"));
-    }
-    response
 }
 
 impl tower_service::Service<Request<kube::client::Body>> for Wire {

@@ -78,7 +78,7 @@ pub async fn make_namespace(admin: &Admin, name: &str) -> Result<()> {
 /// The hub refuses it.
 pub async fn make_cluster(admin: &Admin, name: &str, set: &str, version: &str) -> Result<()> {
     let number: u64 = name.trim_start_matches(['c', 'x']).parse().unwrap_or_default();
-    let id = format!("00000000-0000-4000-8000-{number:012}");
+    let id = id(number);
     let conditions = [
         condition("HubAcceptedManagedCluster", true),
         condition("ManagedClusterJoined", true),
@@ -104,12 +104,18 @@ pub async fn make_hub(admin: &Admin) -> Result<()> {
     make_cluster(admin, HUB, SET, INSTALLED).await?;
     let change = json!({
         "metadata": {"labels": {"local-cluster": "true"}},
-        "status": {"clusterClaims": claims("00000000-0000-4000-8000-000000000999", INSTALLED)},
+        "status": {"clusterClaims": claims(&id(999), INSTALLED)},
     });
     let path = managed_cluster(HUB);
     admin.patch(&path, &change).await?;
     admin.patch(&format!("{path}/status"), &change).await?;
     Ok(())
+}
+
+/// The ID of the cluster with this number.
+#[must_use]
+pub fn id(number: u64) -> String {
+    format!("00000000-0000-4000-8000-{number:012}")
 }
 
 /// The claims of a cluster.

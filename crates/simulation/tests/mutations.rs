@@ -206,7 +206,7 @@ fn every_fault_changes_what_happens() {
     for fault in Fault::ALL {
         // A report is written only a few times, and most jumps of a clock are too small to be distrusted.
         let rate = match fault {
-            Fault::InvalidRow | Fault::ClockJump => 700,
+            Fault::InvalidRow | Fault::ClockJump | Fault::ClockFar => 700,
             _ => 200,
         };
         let (world, without) = if *fault == Fault::Withdraw {

@@ -132,6 +132,9 @@ impl Facts {
             ChangeKind::Added => {}
             ChangeKind::Modified => {
                 let before = change.before.as_ref().map(|before| Work::of(before));
+                // Whoever has taken over an agent reports what he likes.
+                let is_told =
+                    self.role() == Some(Role::People) && before.as_ref().is_some_and(|one| !one.is_done());
                 if let Some(before) = before.filter(|_| self.by_controller()) {
                     let is_other = before.uid != work.uid
                         || (&before.revision, &before.retry) != (&work.revision, &work.retry);
@@ -148,7 +151,7 @@ impl Facts {
                 if change.after.is_deleting && !was_deleting {
                     self.deleting(change, &work);
                 }
-                if self.role() == Some(Role::Agents) && work.is_done() {
+                if (is_told || self.role() == Some(Role::Agents)) && work.is_done() {
                     self.done(&work);
                 }
                 if !work.is_done() || (change.after.is_deleting && !self.by_controller()) {

@@ -8,7 +8,7 @@ use super::{People, Undo};
 use crate::admin::{decisions_of, managed_cluster};
 use crate::fault::Fault;
 use crate::names::{PLACEMENT, SET, TEAM};
-use crate::world::{claims, condition, decided, fleet, make_cluster, make_namespace};
+use crate::world::{claims, condition, decided, fleet, id, make_cluster, make_namespace};
 
 impl People {
     pub(super) async fn disturb(&mut self, name: &str, second: u64) -> Result<()> {
@@ -32,6 +32,12 @@ impl People {
         if self.strikes(Fault::Squat, name, second) {
             self.squat(name, second).await?;
         }
+        if self.strikes(Fault::FalseEnd, name, second) {
+            self.report_end(name).await?;
+        }
+        if self.strikes(Fault::HoldWork, name, second) {
+            self.hold_work(name, second).await?;
+        }
         let is_attached = self.object("cluster.open-cluster-management.io", "managedclusters", name);
         if is_attached.is_none_or(|cluster| cluster.is_deleting) {
             return Ok(());
@@ -49,6 +55,9 @@ impl People {
             self.available(name, false).await?;
             let end = second + self.number("away", name, second, 2, 60);
             self.later(end, Undo::Return(name.to_owned()));
+        }
+        if self.strikes(Fault::FalseClaim, name, second) {
+            self.claim_falsely(name, second).await?;
         }
         if self.options.placement && self.strikes(Fault::Undecide, name, second) {
             self.decide(Some(name)).await?;
@@ -149,8 +158,7 @@ impl People {
                 continue;
             };
             if !cluster.text().contains(&format!("\"{version}\"")) {
-                let id = format!("00000000-0000-4000-8000-{number:012}");
-                let change = json!({"status": {"clusterClaims": claims(&id, &version)}});
+                let change = json!({"status": {"clusterClaims": claims(&id(number), &version)}});
                 self.admin
                     .patch_if_there(&format!("{}/status", managed_cluster(&name)), &change)
                     .await?;

@@ -3,15 +3,18 @@
 use anyhow::Result;
 use api::names::{
     ANNOTATION_OWNER, ANNOTATION_REVISION, ANNOTATION_SOAK_STARTED_AT, ANNOTATION_STARTED_AT,
-    ANNOTATION_STEP_HASH, LABEL_MCU, LABEL_MCU_UID, LABEL_STEP, Step,
+    ANNOTATION_STEP_HASH, ANNOTATION_TARGET_VERSION, LABEL_MCU, LABEL_MCU_UID, LABEL_STEP, Step,
 };
 use serde_json::{Value, json};
 
 use super::{People, Undo};
-use crate::admin::{decisions_of, reports_of, upgrades_of, works_of};
+use crate::admin::{decisions_of, managed_cluster, reports_of, upgrades_of, works_of};
 use crate::fault::Fault;
 use crate::names::{OUTSIDER, STRANGERS, TEAM, UPGRADE};
-use crate::world::{decision, deep_upgrade, fleet};
+use crate::world::{claims, decision, deep_upgrade, fleet, id};
+
+/// What keeps a work from going.
+const HOLD: &str = "example.com/hold";
 
 /// A work that does nothing.
 fn empty_work(name: &str, cluster: &str) -> Value {
@@ -90,6 +93,97 @@ impl People {
             .await?;
         self.tampered.insert(path);
         Ok(())
+    }
+
+    /// The agent of a cluster reports the end of its update, whatever the cluster does.
+    pub(super) async fn report_end(&self, cluster: &str) -> Result<()> {
+        let name = Step::Platform.work_name(cluster);
+        let group = "work.open-cluster-management.io";
+        let Some(work) = self.object(group, "manifestworks", &format!("{cluster}/{name}")) else {
+            return Ok(());
+        };
+        let work = work.value();
+        let notes = work.pointer("/metadata/annotations");
+        let target = notes
+            .and_then(|notes| notes.get(ANNOTATION_TARGET_VERSION))
+            .cloned();
+        let mut manifests = work.pointer("/status/resourceStatus/manifests").cloned();
+        let lists = manifests.as_mut().and_then(Value::as_array_mut);
+        let values = lists
+            .into_iter()
+            .flatten()
+            .filter_map(|manifest| manifest.pointer_mut("/statusFeedback/values")?.as_array_mut());
+        for value in values.flatten() {
+            match value.get("name").and_then(Value::as_str) {
+                Some("state") => value["fieldValue"]["string"] = "Completed".into(),
+                Some("version") => value["fieldValue"]["string"] = target.clone().unwrap_or_default(),
+                _ => {}
+            }
+        }
+        // It has reported nothing yet.
+        let Some(manifests) = manifests else { return Ok(()) };
+        let change = json!({"status": {"resourceStatus": {"manifests": manifests}}});
+        self.admin
+            .patch_if_there(&format!("{}/{name}/status", works_of(cluster)), &change)
+            .await
+    }
+
+    /// A cluster claims another version than it runs.
+    pub(super) async fn claim_falsely(&mut self, cluster: &str, second: u64) -> Result<()> {
+        let version = self
+            .network
+            .choice("false claim", cluster, second)
+            .pick(&["4.14.1", "4.14.12", "4.14.15", "nonsense"]);
+        let number = cluster.trim_start_matches('c').parse().unwrap_or_default();
+        let claims = claims(&id(number), version.unwrap_or_default());
+        let path = format!("{}/status", managed_cluster(cluster));
+        self.admin
+            .patch_if_there(&path, &json!({"status": {"clusterClaims": claims}}))
+            .await?;
+        let end = second + self.number("false claim", cluster, second, 5, 200);
+        self.later(end, Undo::Claim);
+        Ok(())
+    }
+
+    /// The agent of a cluster keeps one of its works from going.
+    pub(super) async fn hold_work(&mut self, cluster: &str, second: u64) -> Result<()> {
+        let Some(path) = self.some_work("hold", cluster, second) else {
+            return Ok(());
+        };
+        let mut finalizers = self.finalizers(&path);
+        finalizers.retain(|one| one != HOLD);
+        finalizers.push(HOLD.to_owned());
+        // It may be on its way out by now.
+        if self.set_finalizers(&path, &finalizers).await.is_err() {
+            return Ok(());
+        }
+        let end = second + self.number("hold", cluster, second, 10, 200);
+        self.later(end, Undo::LetGo(path));
+        Ok(())
+    }
+
+    pub(super) async fn let_go(&self, path: &str) -> Result<()> {
+        let mut finalizers = self.finalizers(path);
+        finalizers.retain(|one| one != HOLD);
+        self.set_finalizers(path, &finalizers).await
+    }
+
+    async fn set_finalizers(&self, path: &str, finalizers: &[String]) -> Result<()> {
+        self.admin
+            .patch_if_there(path, &json!({"metadata": {"finalizers": finalizers}}))
+            .await
+    }
+
+    /// The finalizers of the work at a path.
+    fn finalizers(&self, path: &str) -> Vec<String> {
+        let mut parts = path.rsplit('/');
+        let (name, cluster) = (parts.next().unwrap_or_default(), parts.nth(1).unwrap_or_default());
+        let group = "work.open-cluster-management.io";
+        let work = self.object(group, "manifestworks", &format!("{cluster}/{name}"));
+        let found = work.and_then(|work| work.value().pointer("/metadata/finalizers").cloned());
+        found
+            .and_then(|found| serde_json::from_value(found).ok())
+            .unwrap_or_default()
     }
 
     /// A work of somebody else under a name of ours.

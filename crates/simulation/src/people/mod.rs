@@ -1,6 +1,7 @@
 //! People, tenants, agents that were taken over, and the hub's other controllers: what they do to a rollout, and how they set it
 //! right again.
 
+mod backup;
 mod edits;
 mod fleet;
 mod forgery;
@@ -10,12 +11,13 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use hub_sim::{Hub, Object};
-use serde_json::{Value, json};
+use serde_json::Value;
 use spoke_sim::Agents;
 
-use crate::admin::{Admin, reports_of, upgrades_of, works_of};
+use self::backup::Backup;
+use crate::admin::{Admin, works_of};
 use crate::fault::Fault;
-use crate::names::{OUTSIDER, RIVAL, TEAM, UPGRADE};
+use crate::names::{RIVAL, TEAM, UPGRADE};
 use crate::network::Network;
 use crate::options::Options;
 use crate::world::fleet;
@@ -33,6 +35,8 @@ enum Undo {
     Decide,
     Calm(String),
     OmitHub(&'static str),
+    Claim,
+    LetGo(String),
 }
 
 /// Everybody but the controller and the agents. Times are in seconds since faults began.
@@ -50,6 +54,8 @@ pub struct People {
     retries: u64,
     /// The second upgrade was deleted for good.
     is_withdrawn: bool,
+    /// What was backed up so far.
+    backups: Vec<Backup>,
 }
 
 impl People {
@@ -67,6 +73,7 @@ impl People {
             tampered: BTreeSet::new(),
             retries: 0,
             is_withdrawn: false,
+            backups: Vec::new(),
         }
     }
 
@@ -118,63 +125,6 @@ impl People {
         Ok(self.pending.is_empty())
     }
 
-    /// Restores upgrades and reports from a backup that was just made: they get other UIDs and have no statuses. Works are not in
-    /// a backup.
-    ///
-    /// # Errors
-    /// The hub refuses what it should not.
-    pub async fn restore(&mut self) -> Result<()> {
-        let upgrades: Vec<Arc<Value>> = self
-            .upgrades()
-            .into_iter()
-            .filter_map(|name| self.upgrade(name))
-            .collect();
-        let reports: Vec<Arc<Value>> = self.hub.read(|state| {
-            let reports = state.objects_of(
-                "cluster.open-cluster-management.io",
-                "managedclustersupgradereports",
-            );
-            let reports = reports.into_iter().flat_map(|reports| reports.in_namespace(TEAM));
-            reports.map(|report| report.value()).collect()
-        });
-        let mut clusters = fleet(&self.options);
-        clusters.push(OUTSIDER.to_owned());
-        for cluster in clusters {
-            for work in self.works(&cluster) {
-                self.erase(&format!("{}/{work}", works_of(&cluster))).await;
-            }
-        }
-        for (collection, objects) in [(upgrades_of(TEAM), &upgrades), (reports_of(TEAM), &reports)] {
-            for object in objects {
-                let name = object
-                    .pointer("/metadata/name")
-                    .and_then(Value::as_str)
-                    .unwrap_or_default();
-                self.erase(&format!("{collection}/{name}")).await;
-            }
-            for object in objects {
-                let mut restored = Value::clone(object);
-                let meta = restored.get_mut("metadata").and_then(Value::as_object_mut);
-                if let Some(meta) = meta {
-                    for field in [
-                        "uid",
-                        "resourceVersion",
-                        "creationTimestamp",
-                        "generation",
-                        "deletionTimestamp",
-                    ] {
-                        meta.remove(field);
-                    }
-                }
-                if let Some(restored) = restored.as_object_mut() {
-                    restored.remove("status");
-                }
-                self.admin.create(&collection, &restored).await?;
-            }
-        }
-        Ok(())
-    }
-
     /// The hub went back to what it was at `since`: what was set right after that is to be set right again, and what exists again
     /// is not to be created.
     pub fn rewound(&mut self, since: u64, second: u64) {
@@ -182,6 +132,11 @@ impl People {
         for (_, undo) in again.into_iter().filter(|(at, _)| *at >= since) {
             self.later(second + 5, undo);
         }
+        self.omit_idle();
+    }
+
+    /// Forgets what is to be done later and is done already.
+    fn omit_idle(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         self.pending = pending
             .into_iter()
@@ -201,15 +156,6 @@ impl People {
         }
     }
 
-    /// Deletes an object at once, whatever holds it.
-    async fn erase(&self, path: &str) {
-        let _ = self
-            .admin
-            .patch(path, &json!({"metadata": {"finalizers": null}}))
-            .await;
-        let _ = self.admin.delete(path).await;
-    }
-
     async fn undo(&mut self, second: u64, undo: Undo) -> Result<()> {
         match undo {
             Undo::Unpause(name) => self.pause(name, false).await?,
@@ -223,6 +169,8 @@ impl People {
             Undo::Attach(name) => self.attach(&name, second).await?,
             Undo::Return(name) => self.available(&name, true).await?,
             Undo::Decide => self.decide(None).await?,
+            Undo::Claim => self.claim().await?,
+            Undo::LetGo(path) => self.let_go(&path).await?,
             Undo::OmitHub(name) => self.select_hub(name, false).await?,
             Undo::Calm(name) => {
                 self.agents.set_faults(&name, spoke_sim::Faults::default());

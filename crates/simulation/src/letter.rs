@@ -1,0 +1,61 @@
+//! A request on its way.
+
+use bytes::Bytes;
+
+use crate::actor::Sender;
+use crate::mutation::Seen;
+
+/// A request on its way.
+pub struct Letter {
+    pub(crate) parts: http::request::Parts,
+    pub(crate) body: Bytes,
+    pub(crate) verb: String,
+    /// Client, verb and path: the name of its choices.
+    pub(crate) name: String,
+    /// How often that was sent.
+    pub(crate) count: u64,
+    /// Which hub it is for.
+    pub(crate) hub: u64,
+    pub(crate) sender: Sender,
+}
+
+impl Letter {
+    pub(crate) fn path(&self) -> &str {
+        self.parts.uri.path()
+    }
+
+    pub(crate) fn seen(&self) -> Seen<'_> {
+        Seen {
+            verb: &self.verb,
+            path: self.path(),
+            body: std::str::from_utf8(&self.body).unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn is_watch(&self) -> bool {
+        self.verb == "WATCH"
+    }
+
+    pub(crate) fn is_lease(&self) -> bool {
+        self.path().contains("/leases")
+    }
+
+    pub(crate) fn is_write(&self) -> bool {
+        !matches!(self.verb.as_str(), "GET" | "WATCH")
+    }
+
+    /// Whether a schema or a policy of the hub may find something wrong with it. Reports have a fault of their own.
+    pub(crate) fn may_be_invalid(&self) -> bool {
+        let path = self.path();
+        match self.verb.as_str() {
+            "POST" => path.contains("/manifestworks") || self.is_lease(),
+            "PUT" => self.is_lease(),
+            "PATCH" => path.contains("/manifestworks") || path.contains("/managedclustersupgrades"),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn is_about_reports(&self) -> bool {
+        self.path().contains("/managedclustersupgradereports")
+    }
+}
