@@ -1,11 +1,13 @@
 //! A request on its way.
 
 use bytes::Bytes;
+use serde_json::Value;
 
 use crate::actor::Sender;
 use crate::mutation::Seen;
 
 /// A request on its way.
+#[derive(Clone)]
 pub struct Letter {
     pub(crate) parts: http::request::Parts,
     pub(crate) body: Bytes,
@@ -22,6 +24,15 @@ pub struct Letter {
 impl Letter {
     pub(crate) fn path(&self) -> &str {
         self.parts.uri.path()
+    }
+
+    pub(crate) fn value(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    /// Whether it has this verb, and this is in its path.
+    pub(crate) fn is_to(&self, verb: &str, part: &str) -> bool {
+        self.verb == verb && self.path().contains(part)
     }
 
     pub(crate) fn seen(&self) -> Seen<'_> {

@@ -19,6 +19,7 @@ pub mod network;
 pub mod options;
 pub mod oracle;
 pub mod people;
+pub mod protection;
 pub mod replica;
 pub mod run;
 pub mod story;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::admin::{reports_of, upgrades_of, works_of};
 use crate::names::{OUTSIDER, RIVAL, TEAM, UPGRADE};
+use crate::protection::Protection;
 
 /// A way in which the controller is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,6 +53,8 @@ pub enum Mutation {
     WriteAtStart,
     /// Its loop ends.
     End,
+    /// It lacks a protection from faults. These have tests of their own.
+    Lacks(Protection),
 }
 
 /// A request as a mutation sees it.
@@ -88,7 +91,7 @@ fn touch(note: &str) -> Extra {
 }
 
 impl Mutation {
-    /// All of them.
+    /// All of them, but those of protections.
     pub const ALL: [Self; 21] = [
         Self::BlindToConcurrency,
         Self::BlindToCanaries,
@@ -126,6 +129,7 @@ impl Mutation {
                 "\"clusterUpgradeTimeout\":\"10s\"",
             )),
             Self::BlindToVersion => Some(("\"value\":\"4.14.12\"", "\"value\":\"4.14.1\"")),
+            Self::Lacks(protection) => protection.reads(),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! What all wires of a run share: which faults strike, latencies, outages, and whose end a commit is.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -65,6 +65,8 @@ struct State {
     kept: Option<String>,
     /// When something last kept the controller from its work.
     disturbed: Duration,
+    /// What a mutation remembers.
+    marks: BTreeSet<String>,
     /// After how many rewinds each kind was last listed by the agents.
     listed: BTreeMap<String, u64>,
 }
@@ -259,6 +261,17 @@ impl Network {
     #[must_use]
     pub fn kept(&self) -> Option<String> {
         self.with(|state| state.kept.clone())
+    }
+
+    /// Remembers something for a mutation. Returns whether it is new.
+    pub fn mark(&self, what: &str) -> bool {
+        self.with(|state| state.marks.insert(what.to_owned()))
+    }
+
+    /// Whether a mutation has remembered something.
+    #[must_use]
+    pub fn is_marked(&self, what: &str) -> bool {
+        self.with(|state| state.marks.contains(what))
     }
 
     /// The UID of the object at a path, if there is one.

@@ -64,6 +64,22 @@ impl Wire {
         Self { is_newer, ..self }
     }
 
+    pub(crate) const fn network(&self) -> &Network {
+        &self.network
+    }
+
+    pub(crate) const fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
+    pub(crate) const fn service(&self) -> &hub_sim::Service {
+        &self.service
+    }
+
+    pub(crate) fn identity(&self) -> &str {
+        &self.identity
+    }
+
     async fn letter(&self, request: Request<kube::client::Body>) -> Letter {
         let (parts, body) = request.into_parts();
         // The body is there already.
@@ -109,6 +125,26 @@ impl Wire {
         {
             letter.body = Bytes::from(body);
         }
+        match self.mutation() {
+            Some(Mutation::Lacks(protection)) => self.send_without(protection, letter).await,
+            _ => self.deliver(letter).await,
+        }
+    }
+
+    /// The same request once more.
+    pub(crate) fn again(&self, letter: Letter) -> Letter {
+        Letter {
+            count: self.network.next(&letter.name),
+            sender: Sender {
+                at: self.network.ground.clock.elapsed(),
+                ..letter.sender
+            },
+            ..letter
+        }
+    }
+
+    /// Brings a request to the hub, and its answer back.
+    pub(crate) async fn deliver(self, letter: Letter) -> Result<Response<Body>, std::io::Error> {
         let network = &self.network;
         network.ground.trace.count_request();
         let (there, back) = (

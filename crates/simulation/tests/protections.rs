@@ -1,0 +1,279 @@
+//! Every fault is found by a mutation: a controller that lacks the protection from it violates a rule when it happens, and does
+//! not when it does not happen. The controller as it is violates none.
+
+// clippy knows tests by their functions only, not the helpers of a test crate
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+
+use simulation::fault::{Fault, Faults, Occasion};
+use simulation::mutation::Mutation;
+use simulation::options::Options;
+use simulation::oracle::Rule;
+use simulation::protection::Protection;
+use simulation::run::{Outcome, run, run_mutated};
+use simulation::trace::Trace;
+
+/// A fault, what the controller lacks, and the rule that must then be violated.
+struct Case {
+    fault: Fault,
+    /// How often it happens, in thousandths of its occasions.
+    rate: u64,
+    mutation: Mutation,
+    rule: Rule,
+    options: Options,
+    /// The only occasion of it, if not each counts: whom it strikes and when.
+    only: Option<(&'static str, u64)>,
+}
+
+/// How many seeds are tried until one shows what is looked for: a fault does not strike where it matters in each of them.
+const SEEDS: u64 = 30;
+
+/// Faults that no mutation at the wire is bound to, and why. That they change what happens is tested for all.
+const UNBOUND: &[(Fault, &str)] = &[
+    (
+        Fault::Retarget,
+        "no rule says which version a cluster must run in the end",
+    ),
+    (
+        Fault::Retry,
+        "whoever misses it is told again when faults have ended",
+    ),
+    (
+        Fault::EditRow,
+        "rules excuse a cluster whose row somebody else has written",
+    ),
+    (
+        Fault::Relabel,
+        "rules allow what was ever selected, and ask for nothing that is not there",
+    ),
+    (Fault::Leave, "as for relabel"),
+    (Fault::Undecide, "as for relabel"),
+    (
+        Fault::ForgeReport,
+        "rows of another namespace are no record of the upgrade, for the rules neither",
+    ),
+    (
+        Fault::FalseEnd,
+        "nobody but the agent knows better, so there is no protection to take away",
+    ),
+    (
+        Fault::HoldWork,
+        "nothing but the cluster's next attempt waits for a work to go",
+    ),
+];
+
+fn world(change: impl FnOnce(&mut Options)) -> Options {
+    let mut options = Options {
+        clusters: 3,
+        update_seconds: 30,
+        chaos_seconds: 100,
+        ..Options::default()
+    };
+    change(&mut options);
+    options
+}
+
+fn case(fault: Fault, rate: u64, protection: Protection, rule: Rule) -> Case {
+    Case {
+        fault,
+        rate,
+        mutation: Mutation::Lacks(protection),
+        rule,
+        options: world(|_| {}),
+        only: None,
+    }
+}
+
+impl Case {
+    fn within(self, change: impl FnOnce(&mut Options)) -> Self {
+        Self {
+            options: world(change),
+            ..self
+        }
+    }
+}
+
+/// Faults of requests and watches.
+fn cases_of_requests() -> Vec<Case> {
+    use Fault as F;
+    use Protection as P;
+    let lost = [
+        F::Lost,
+        F::AnswerLost,
+        F::Slow,
+        F::Hang,
+        F::LeaseHang,
+        F::Partition,
+        F::Compaction,
+        F::WatchCut,
+        F::WatchSilent,
+        F::WatchStuck,
+        F::Rewind,
+        F::Invalid,
+    ];
+    let refused = [
+        F::TooManyRequests,
+        F::InternalError,
+        F::Unavailable,
+        F::BadRequest,
+        F::Conflict,
+        F::InvalidRow,
+        F::Forbidden,
+        F::Overload,
+    ];
+    let doubtful = [F::Late, F::VeryLate, F::WatchLag];
+    let mut cases: Vec<Case> = Vec::new();
+    cases.extend(lost.map(|fault| case(fault, 300, P::Perseverance, Rule::Ends)));
+    cases.extend(refused.map(|fault| case(fault, 1000, P::Pause, Rule::Storm)));
+    cases.extend(doubtful.map(|fault| case(fault, 500, P::Doubt, Rule::Concurrency)));
+    cases
+}
+
+/// Faults of machines.
+fn cases_of_machines() -> Vec<Case> {
+    use Fault as F;
+    use Protection as P;
+    let ends = [F::Kill, F::KillAtCommit, F::KillAll, F::Crash];
+    let jumps = [F::ClockJump, F::ClockFar];
+    let mut cases: Vec<Case> = Vec::new();
+    cases.extend(ends.map(|fault| case(fault, 150, P::Memory, Rule::Once)));
+    cases.extend(jumps.map(|fault| {
+        case(fault, 300, P::Clock, Rule::Deadline).within(|options| {
+            options.timeout_seconds = 240;
+            options.update_seconds = 60;
+        })
+    }));
+    cases
+}
+
+/// Faults of people and clusters.
+fn cases_of_people() -> Vec<Case> {
+    use Fault as F;
+    use Protection as P;
+    let created = [F::DeleteWork, F::Detach, F::Squat, F::Restore, F::RestoreOld];
+    let deleted = [F::Remove, F::Withdraw];
+    let named = [F::ForgeWork, F::ForgeDecision, F::NameHub];
+    let old = |fault, mutation, rule, change: fn(&mut Options)| Case {
+        fault,
+        rate: 300,
+        mutation,
+        rule,
+        options: world(change),
+        only: None,
+    };
+    let mut cases: Vec<Case> = Vec::new();
+    cases.extend(created.map(|fault| case(fault, 200, P::Repair, Rule::Ends)));
+    cases.extend(deleted.map(|fault| {
+        case(fault, 200, P::Cleaning, Rule::Ends).within(|options| {
+            options.rival = true;
+            options.rival_version = 12;
+        })
+    }));
+    cases.extend(named.map(|fault| {
+        case(fault, 300, P::Selection, Rule::Selected)
+            .within(|options| options.placement = fault == F::ForgeDecision)
+    }));
+    cases.extend([
+        case(F::DeleteReport, 300, P::Rewriting, Rule::Restart).within(|options| options.restart = true),
+        case(F::Away, 300, P::Sight, Rule::Ends),
+        case(F::DeepUpgrade, 300, P::OneByOne, Rule::Ends),
+        case(F::Misspell, 300, P::Validation, Rule::Paused),
+        case(F::Nonsense, 300, P::Types, Rule::CanariesFirst).within(|options| options.canaries = 1),
+        Case {
+            // What is tampered with later is set right.
+            only: Some(("c00", 20)),
+            ..case(F::Tamper, 0, P::Ownership, Rule::Foreign).within(|options| {
+                options.update_seconds = 150;
+                options.chaos_seconds = 300;
+            })
+        },
+        case(F::FalseClaim, 50, P::Claims, Rule::Downgrade).within(|options| {
+            options.update_seconds = 100;
+            options.claim_seconds = 300;
+            options.chaos_seconds = 300;
+        }),
+        old(F::Pause, Mutation::BlindToPause, Rule::Paused, |_| {}),
+        old(
+            F::Resize,
+            Mutation::BlindToConcurrency,
+            Rule::Concurrency,
+            |options| {
+                options.max_concurrency = 2;
+            },
+        ),
+        old(F::Agent, Mutation::BlindToFailures, Rule::Budget, |options| {
+            options.max_failures = Some(0);
+            options.timeout_seconds = 60;
+            options.chaos_seconds = 300;
+            options.clusters = 6;
+        }),
+    ]);
+    cases
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = cases_of_requests();
+    cases.extend(cases_of_machines());
+    cases.extend(cases_of_people());
+    cases
+}
+
+fn violated(outcome: &Outcome) -> BTreeSet<Rule> {
+    outcome
+        .violations
+        .iter()
+        .map(|violation| violation.rule)
+        .collect()
+}
+
+/// What is wrong with a case, if anything is.
+fn wrong(case: &Case) -> Option<String> {
+    let name = format!("{} without {:?}", case.fault.as_str(), case.mutation);
+    let none = Faults::Only(BTreeSet::new());
+    let faults = case.only.map_or(Faults::ByRate, |(name, count)| {
+        Faults::Only(BTreeSet::from([Occasion {
+            fault: case.fault,
+            name: name.to_owned(),
+            count,
+        }]))
+    });
+    let mut found = BTreeSet::new();
+    for seed in 0..SEEDS {
+        let options = Options {
+            seed,
+            ..case.options.clone()
+        }
+        .with_rates(&[(case.fault, case.rate)]);
+        let trace = Trace::default;
+        let broken = run_mutated(&options, &faults, trace(), Some(case.mutation)).unwrap();
+        found.extend(violated(&broken));
+        if !violated(&broken).contains(&case.rule) {
+            continue;
+        }
+        let spared = run_mutated(&options, &none, trace(), Some(case.mutation)).unwrap();
+        let whole = run(&options, &faults, trace()).unwrap();
+        if violated(&spared).contains(&case.rule) {
+            return Some(format!("{name}: violates {:?} without the fault, too", case.rule));
+        }
+        let violations = whole.violations.first();
+        return violations
+            .map(|violation| format!("{name}: the controller as it is, seed {seed}: {violation}"));
+    }
+    Some(format!("{name}: does not violate {:?} but {found:?}", case.rule))
+}
+
+#[test]
+fn without_its_protection_each_fault_violates_a_rule() {
+    let wrong: Vec<String> = cases().iter().filter_map(wrong).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_fault_has_a_mutation_or_a_reason_why_it_has_none() {
+    let bound: BTreeSet<Fault> = cases().iter().map(|case| case.fault).collect();
+    let unbound: BTreeSet<Fault> = UNBOUND.iter().map(|(fault, _)| *fault).collect();
+    assert!(UNBOUND.iter().all(|(_, reason)| !reason.is_empty()));
+    assert_eq!(bound.intersection(&unbound).count(), 0);
+    assert_eq!(&bound | &unbound, Fault::ALL.iter().copied().collect());
+}
