@@ -399,7 +399,11 @@ impl Facts {
     /// Whether a cluster without a row has come back since a time at which it was nobody's.
     pub fn is_back_since(&self, upgrade: &Upgrade, name: &str, time: Duration) -> bool {
         let row = upgrade.records.get(name).and_then(Record::row);
-        row.is_none() && self.clusters.get(name).is_some_and(|cluster| cluster.changed > time)
+        row.is_none()
+            && self
+                .clusters
+                .get(name)
+                .is_some_and(|cluster| cluster.changed > time)
     }
 
     /// Whether a cluster without a row has ended its update to a version that is no longer asked for. It waits like any other
