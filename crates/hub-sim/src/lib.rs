@@ -13,6 +13,7 @@ mod fields;
 mod garbage;
 mod http;
 mod hub;
+mod json;
 mod kind;
 mod kinds;
 mod news;

@@ -35,13 +35,14 @@ const EXPIRED: &str = "The provided continue parameter is too old to display a c
 /// Answers a list.
 pub(super) fn list(hub: &Hub, id: KindId, place: &Place, query: &Query) -> Result<Listed, ApiError> {
     let selector = selector(query)?;
-    let limit = usize::try_from(query.number("limit")?.unwrap_or_default()).unwrap_or_default();
+    query.count("timeoutSeconds")?;
+    let limit = usize::try_from(query.count("limit")?.unwrap_or_default()).unwrap_or_default();
     let limit = if selector.is_one_name() { 0 } else { limit };
     let token = match query.text("continue") {
         "" => None,
         text => Some(decode(text)?),
     };
-    let wanted = query.number("resourceVersion")?.unwrap_or_default();
+    let wanted = query.revision("resourceVersion")?.unwrap_or_default();
     // The server answers from its cache, which has no pages.
     let is_cached = token.is_none() && query.text("resourceVersion") == "0";
     let limit = if is_cached { 0 } else { limit };

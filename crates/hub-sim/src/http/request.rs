@@ -100,8 +100,19 @@ impl Query {
         matches!(self.text(name), "true" | "1")
     }
 
-    /// A number.
-    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
+    /// How many: objects of a page, or seconds. Less than one counts as absent.
+    pub(crate) fn count(&self, name: &str) -> Result<Option<u64>, ApiError> {
+        match self.text(name) {
+            "" => Ok(None),
+            text => match text.parse::<i64>() {
+                Ok(number) => Ok(u64::try_from(number).ok().filter(|number| *number > 0)),
+                Err(error) => Err(ApiError::bad_request(format!("invalid {name}: {error}"))),
+            },
+        }
+    }
+
+    /// A revision.
+    pub(crate) fn revision(&self, name: &str) -> Result<Option<u64>, ApiError> {
         match self.text(name) {
             "" => Ok(None),
             text => match text.parse() {

@@ -19,6 +19,7 @@ use super::watch::Watch;
 use super::{discovery, events, list, protobuf};
 use crate::error::ApiError;
 use crate::hub::Hub;
+use crate::json::{self, Unreadable};
 use crate::object::{Object, key};
 use crate::state::KindId;
 use crate::write::{DeleteOptions, Deleted, PatchKind, WriteOptions, Writer, Written};
@@ -131,8 +132,8 @@ impl Service {
             Verb::Delete => self.delete(id, &place, &query, form, body),
             Verb::DeleteCollection => self.delete_all(id, &place, &query, form, body),
             verb => {
-                let options = write_options(verb, parts, &query)?;
-                let mut object = parse(body)?;
+                let mut options = write_options(verb, parts, &query)?;
+                let mut object = parse(body, &mut options.duplicates)?;
                 if is_core_event {
                     object = events::from_core(&object);
                 }
@@ -200,7 +201,7 @@ impl Service {
             ("authorization.k8s.io", "selfsubjectaccessreviews") => json!({"allowed": true}),
             _ => return Ok(None),
         };
-        let mut review = parse(body)?;
+        let mut review = parse(body, &mut Vec::new())?;
         review["status"] = status;
         Ok(Some(Reply::Whole {
             code: 201,
@@ -344,7 +345,8 @@ fn delete_options(query: &Query, body: &[u8]) -> Result<DeleteOptions, ApiError>
     let options: DeleteOptions = if body.is_empty() {
         DeleteOptions::default()
     } else {
-        serde_json::from_value(parse(body)?).map_err(|error| ApiError::bad_request(error.to_string()))?
+        serde_json::from_value(parse(body, &mut Vec::new())?)
+            .map_err(|error| ApiError::bad_request(error.to_string()))?
     };
     let policy = query.text("propagationPolicy");
     options
@@ -352,13 +354,15 @@ fn delete_options(query: &Query, body: &[u8]) -> Result<DeleteOptions, ApiError>
         .checked()
 }
 
-/// Reads JSON or YAML, or the protobuf of kubectl.
-fn parse(body: &[u8]) -> Result<Value, ApiError> {
+/// Reads JSON or YAML, or the protobuf of kubectl. `duplicates` receives the fields of JSON that are there twice.
+fn parse(body: &[u8], duplicates: &mut Vec<String>) -> Result<Value, ApiError> {
     if protobuf::is_protobuf(body) {
         return protobuf::parse(body);
     }
-    if let Ok(value) = serde_json::from_slice(body) {
-        return Ok(value);
+    match json::parse(body, duplicates) {
+        Ok(value) => return Ok(value),
+        Err(Unreadable::TooDeep) => return Err(ApiError::bad_request("exceeded max depth")),
+        Err(Unreadable::Malformed) => {}
     }
     let text = std::str::from_utf8(body).map_err(|_| ApiError::bad_request("the body is not UTF-8"))?;
     serde_saphyr::from_str(text)
@@ -399,6 +403,7 @@ fn write_options(verb: Verb, parts: &http::request::Parts, query: &Query) -> Res
         dry_run: dry_run(options, query.text("dryRun"))?,
         validation: query.validation(options)?,
         force: query.flag("force"),
+        duplicates: Vec::new(),
     })
 }
 

@@ -22,7 +22,9 @@ use crate::store::{Change, ChangeKind};
 /// Bookmarks come at least this often to those who asked for them.
 const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
 /// A watch without `timeoutSeconds` ends after this time.
-const MAX_DURATION: Duration = Duration::from_mins(30);
+const USUAL_DURATION: Duration = Duration::from_mins(30);
+/// No watch lasts longer, whatever `timeoutSeconds` says.
+const MAX_DURATION: Duration = Duration::from_hours(24 * 365);
 
 /// An open watch.
 pub(super) struct Watch {
@@ -51,8 +53,11 @@ impl Watch {
         form: Form,
     ) -> Result<Self, ApiError> {
         let news = hub.subscribe();
-        let timeout = query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
-        let timeout = timeout.map_or(MAX_DURATION, Duration::from_secs);
+        query.count("limit")?;
+        let timeout = query.count("timeoutSeconds")?;
+        let timeout = timeout
+            .map_or(USUAL_DURATION, Duration::from_secs)
+            .min(MAX_DURATION);
         let now = Instant::now();
         let mut watch = Self {
             hub: hub.clone(),
@@ -74,7 +79,7 @@ impl Watch {
 
     /// Finds the revision from which on changes are sent. Without one, what exists is sent first.
     fn begin(&mut self, query: &Query) -> Result<(), ApiError> {
-        let from = query.number("resourceVersion")?.unwrap_or_default();
+        let from = query.revision("resourceVersion")?.unwrap_or_default();
         let current = self.hub.read(State::revision);
         if from > current {
             return Err(ApiError::too_large_resource_version(from, current));

@@ -190,6 +190,9 @@ impl Schema {
                 schema.check_at(item, &Path::Item(path, number), causes);
             }
         }
+        if self.list == ListKind::Atomic {
+            return;
+        }
         for (number, item) in items.iter().enumerate() {
             if items[..number]
                 .iter()
@@ -239,6 +242,12 @@ impl Schema {
 
     fn check_number(&self, value: &Value, path: &Path<'_>, causes: &mut Vec<Cause>) {
         let number = value.as_f64().unwrap_or_default();
+        if let Some(format) = self.overflows(value) {
+            let text = format!(
+                "Invalid value: \"\": Checked value must be of type integer with format {format} in {path}"
+            );
+            causes.push(Cause::new("<nil>", CauseKind::Invalid, text));
+        }
         if let Some(most) = self.limits.maximum.filter(|most| number > *most) {
             causes.push(invalid(
                 &value.to_string(),
@@ -249,6 +258,21 @@ impl Schema {
         if let Some(least) = self.limits.minimum.filter(|least| number < *least) {
             let rule = format!("should be greater than or equal to {least}");
             causes.push(invalid(&value.to_string(), path, &rule));
+        }
+    }
+}
+
+impl Schema {
+    /// The format of a whole number, if the number is out of its range.
+    pub(super) fn overflows(&self, value: &Value) -> Option<&'static str> {
+        let is_small = self.limits.format.as_deref() == Some("int32");
+        let number = value.as_i64();
+        match self.of {
+            Type::Integer if is_small && number.is_none_or(|number| i32::try_from(number).is_err()) => {
+                Some("int32")
+            }
+            Type::Integer if number.is_none() => Some("int64"),
+            _ => None,
         }
     }
 }

@@ -47,6 +47,8 @@ pub(crate) struct WriteOptions {
     pub validation: FieldValidation,
     /// An apply takes fields from other managers.
     pub force: bool,
+    /// The paths of fields that the body has twice.
+    pub duplicates: Vec<String>,
 }
 
 /// The result of a write.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use json_patch::{AddOperation, PatchOperation};
 use serde_json::{Map, Value};
 
-use super::{Writer, Written, strategic, text};
+use super::{FieldValidation, Writer, Written, strategic, text};
 use crate::error::ApiError;
 use crate::fields::{Managers, Operation};
 
@@ -78,6 +78,17 @@ impl Writer<'_> {
             None => Value::clone(&before),
         };
         self.check_namespace(&mut next)?;
+        if let Some(first) = self.options.duplicates.first() {
+            match self.options.validation {
+                FieldValidation::Strict => {
+                    return Err(ApiError::bad_request(format!(
+                        "error strict decoding YAML: key {first:?} already set in map"
+                    )));
+                }
+                FieldValidation::Warn => self.warnings.push(format!("key {first:?} already set in map")),
+                FieldValidation::Ignore => {}
+            }
+        }
         let Some(live) = live else {
             let uid = text(&next, "/metadata/uid");
             if !uid.is_empty() {
