@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use http::Method;
 
 use crate::error::ApiError;
+use crate::schema::{Cause, CauseKind};
 use crate::write::FieldValidation;
 
 /// The path of a request.
@@ -122,6 +123,71 @@ impl Query {
         }
     }
 
+    /// Checks which state a list or watch is to begin with, as the server does.
+    pub(crate) fn check_begin(&self, is_watch: bool) -> Result<(), ApiError> {
+        const MATCH: &str = "resourceVersionMatch";
+        let [match_, revision, initial, token] =
+            [MATCH, "resourceVersion", "sendInitialEvents", "continue"].map(|name| self.text(name));
+        let mut causes = Vec::new();
+        let mut forbid = |field: &str, why: &str| {
+            causes.push(Cause::new(
+                field,
+                CauseKind::Forbidden,
+                format!("Forbidden: {why}"),
+            ));
+        };
+        if is_watch && !initial.is_empty() && match_ != "NotOlderThan" {
+            forbid(
+                MATCH,
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            );
+        }
+        if is_watch && initial.is_empty() && !match_.is_empty() {
+            forbid(
+                MATCH,
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            );
+        }
+        if !is_watch && revision.is_empty() && !match_.is_empty() {
+            forbid(
+                MATCH,
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            );
+        }
+        if !token.is_empty() && !match_.is_empty() {
+            forbid(
+                MATCH,
+                "resourceVersionMatch is forbidden when continue is provided",
+            );
+        }
+        if !is_watch && match_ == "Exact" && revision == "0" {
+            forbid(
+                MATCH,
+                "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+            );
+        }
+        if !is_watch && !initial.is_empty() {
+            forbid("sendInitialEvents", "sendInitialEvents is forbidden for list");
+        }
+        let (known, supported): (&[&str], _) = if is_watch {
+            (&["", "NotOlderThan"], "\"NotOlderThan\"")
+        } else {
+            (
+                &["", "NotOlderThan", "Exact"],
+                "\"Exact\", \"NotOlderThan\", \"\"",
+            )
+        };
+        if !known.contains(&match_) {
+            let why = format!("Unsupported value: {match_:?}: supported values: {supported}");
+            causes.push(Cause::new(MATCH, CauseKind::NotSupported, why));
+        }
+        if causes.is_empty() {
+            Ok(())
+        } else {
+            Err(ApiError::invalid_options("ListOptions", &causes))
+        }
+    }
+
     pub(crate) fn validation(&self, options: &str) -> Result<FieldValidation, ApiError> {
         match self.text("fieldValidation") {
             "" | "Warn" => Ok(FieldValidation::Warn),
@@ -131,7 +197,12 @@ impl Query {
                 let why = format!(
                     "Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""
                 );
-                Err(ApiError::invalid_option(options, "fieldValidation", &why))
+                Err(ApiError::invalid_option(
+                    options,
+                    "fieldValidation",
+                    CauseKind::NotSupported,
+                    &why,
+                ))
             }
         }
     }

@@ -9,6 +9,9 @@ use super::{FieldValidation, Writer, Written, strategic, text};
 use crate::error::ApiError;
 use crate::fields::{Managers, Operation};
 
+/// The operations of a JSON patch.
+const MOST_OPERATIONS: usize = 10_000;
+
 /// The kinds of patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchKind {
@@ -180,6 +183,13 @@ fn merge_patch(target: &mut Value, patch: &Value) {
 fn json_patch(target: &mut Value, patch: &Value) -> Result<(), ApiError> {
     let patch: json_patch::Patch =
         serde_json::from_value(patch.clone()).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    if patch.0.len() > MOST_OPERATIONS {
+        let limit = format!(
+            "The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {}",
+            patch.0.len()
+        );
+        return Err(ApiError::too_large(&limit));
+    }
     for operation in patch.0 {
         let operation = match operation {
             PatchOperation::Replace(replace) if target.pointer(replace.path.as_str()).is_none() => {

@@ -95,6 +95,135 @@ pub async fn revisions(client: &Client) -> Vec<Value> {
     ]
 }
 
+/// Requests that are too large, too deep or ambiguous, and reads that cannot begin where they are to. Texts are compared where they
+/// are the server's own.
+pub async fn limits(client: &Client) -> Vec<Value> {
+    const LISTS: [&str; 10] = [
+        "resourceVersionMatch=Exact",
+        "resourceVersionMatch=Exact&resourceVersion=0",
+        "resourceVersionMatch=Newest&resourceVersion=1",
+        "resourceVersionMatch=NotOlderThan&resourceVersion=1&continue=x",
+        "sendInitialEvents=true",
+        "watch=true&resourceVersionMatch=NotOlderThan",
+        "watch=true&sendInitialEvents=true",
+        "watch=true&sendInitialEvents=true&resourceVersionMatch=Exact",
+        "limit=18446744073709551615",
+        "timeoutSeconds=18446744073709551615",
+    ];
+    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+    const JSON: &str = "application/json";
+    let side = Side::new(client.clone(), 0);
+    let mut found = Vec::new();
+    for query in LISTS {
+        let answer = side
+            .send(Method::GET, &format!("{UPGRADES}?{query}"), "", None)
+            .await;
+        let is_text_compared = answer.code == 422;
+        let message = is_text_compared.then(|| answer.body["message"].clone());
+        found.push(json!([
+            answer.code,
+            answer.body["reason"],
+            answer.body["details"],
+            message
+        ]));
+    }
+    let map = |name: &str, size: usize, annotation: usize| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "annotations": {"Example.com/a": "x".repeat(annotation)}},
+            "data": {"a": "x".repeat(size)},
+        })
+        .to_string()
+    };
+    let work = |levels: usize| {
+        let (open, close) = ("{\"a\":[".repeat(levels / 2), "]}".repeat(levels / 2));
+        format!(
+            "{{\"apiVersion\":\"work.open-cluster-management.io/v1\",\"kind\":\"ManifestWork\",\"metadata\":{{\"name\":\"deep\"}},\
+             \"spec\":{{\"workload\":{{\"manifests\":[{{\"apiVersion\":\"v1\",\"kind\":\"X\",\"data\":{open}1{close}}}]}}}}}}"
+        )
+    };
+    let cluster = |seconds: u64| {
+        json!({
+            "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+            "metadata": {"name": "limits"}, "spec": {"leaseDurationSeconds": seconds},
+        })
+        .to_string()
+    };
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "limits"},
+        "spec": {"leaseDurationSeconds": 3_000_000_000_u64},
+    });
+    let twice = |namespace: &str| {
+        format!(
+            "{{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{{\"name\":\"twice\",\"name\":\"twice\"{namespace}}},\
+             \"data\":{{\"a\":\"1\",\"a\":\"2\"}}}}"
+        )
+    };
+    let works = "/apis/work.open-cluster-management.io/v1/namespaces/default/manifestworks?dryRun=All";
+    let clusters = "/apis/cluster.open-cluster-management.io/v1/managedclusters?dryRun=All";
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases?dryRun=All";
+    let tried = format!("{MAPS}?dryRun=All");
+    let strict = format!("{MAPS}?dryRun=All&fieldValidation=Strict");
+    for (path, body) in [
+        (MAPS, map("large", 3 * 1024 * 1024, 0)),
+        (MAPS, map("large", 1_700_000, 0)),
+        (tried.as_str(), map("large", 1_200_000, 0)),
+        (&tried, map("noted", 1, 256 * 1024 - 13)),
+        (&tried, map("noted", 1, 256 * 1024 - 12)),
+        (works, work(100)),
+        (works, work(1_000)),
+        (works, work(10_000)),
+        (clusters, cluster(2_147_483_647)),
+        (clusters, cluster(2_147_483_648)),
+        (clusters, cluster(18_446_744_073_709_551_615)),
+        (leases, lease.to_string()),
+        (&strict, twice("")),
+        (&tried, twice("")),
+    ] {
+        let answer = side
+            .send_bytes(JSON, Method::POST, path, JSON, body.into_bytes())
+            .await;
+        let status = (answer.body["kind"] == "Status").then_some(&answer.body);
+        let is_text_compared = matches!(answer.code, 413 | 422 | 500);
+        let message = status
+            .filter(|_| is_text_compared)
+            .map(|status| &status["message"]);
+        let reason = status.map(|status| &status["reason"]);
+        found.push(json!([path, answer.code, reason, message, answer.warnings]));
+    }
+    for name in ["default", "kube-system", "kube-public"] {
+        let path = format!("/api/v1/namespaces/{name}");
+        let answer = side.send(Method::DELETE, &path, "", None).await;
+        found.push(json!([answer.code, answer.body]));
+    }
+    for (path, selector) in [
+        (
+            "/api/v1/events",
+            "involvedObject.name=nobody,reason=x,type!=Normal,source=x",
+        ),
+        (
+            "/apis/events.k8s.io/v1/events",
+            "regarding.name=nobody,reportingController=x",
+        ),
+        ("/apis/events.k8s.io/v1/events", "involvedObject.name=nobody"),
+        ("/api/v1/events", "regarding.name=nobody"),
+        (
+            "/api/v1/namespaces",
+            "status.phase=Terminating,metadata.name=nobody",
+        ),
+        ("/api/v1/namespaces", "metadata.namespace=x"),
+        ("/api/v1/secrets", "type=nothing"),
+        (MAPS, "type=nothing"),
+    ] {
+        let selector: String = form_urlencoded::byte_serialize(selector.as_bytes()).collect();
+        let answer = side
+            .send(Method::GET, &format!("{path}?fieldSelector={selector}"), "", None)
+            .await;
+        found.push(json!([path, selector, answer.code, answer.body["items"]]));
+    }
+    found
+}
+
 /// The end of a namespace whose content is held: nothing can be created in it, and it goes with the last finalizer.
 pub async fn end_of_namespace(side: &mut Side) -> Vec<Value> {
     let namespace = side.namespace().to_owned();

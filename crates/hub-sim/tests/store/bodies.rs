@@ -90,6 +90,82 @@ async fn whole_numbers_that_are_too_large_are_refused() {
     assert_eq!(client.send(Method::POST, path, &lease).await.0, 400);
 }
 
+fn map_of(size: usize) -> String {
+    let data = "x".repeat(size);
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": data}})
+        .to_string()
+}
+
+#[tokio::test]
+async fn bodies_and_objects_that_are_too_large_are_refused() {
+    let client = Client::new(10, 0);
+    for (size, code, said) in [
+        (
+            3 * 1024 * 1024 + 1,
+            413,
+            "Request entity too large: limit is 3145728",
+        ),
+        (2_200_000, 500, "trying to send message larger than max"),
+        (1_600_000, 500, "etcdserver: request is too large"),
+        (1_200_000, 201, "ConfigMap"),
+    ] {
+        let (found, text) = client.send_text(Method::POST, MAPS, &map_of(size)).await;
+        assert!(found == code && text.contains(said), "{size}: {found}");
+    }
+    let patch = json!({"data": {"b": "x".repeat(600_000)}}).to_string();
+    let (code, _) = client
+        .send_text(Method::PATCH, &format!("{MAPS}/m"), &patch)
+        .await;
+    assert_eq!(code, 500, "what a patch makes is too large");
+    let (_, map) = client.get(&format!("{MAPS}/m")).await;
+    assert!(map["data"]["b"].is_null());
+}
+
+#[tokio::test]
+async fn annotations_are_checked_by_name_and_size() {
+    let client = Client::new(10, 0);
+    for (name, size, wanted) in [
+        ("Example.COM/a", 262_131, 201),
+        ("Example.COM/b", 262_132, 422),
+        ("no/two/slashes", 1, 422),
+    ] {
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"generateName": "m", "annotations": {name: "x".repeat(size)}},
+        });
+        let (code, status) = client.send(Method::POST, MAPS, &map).await;
+        assert_eq!(code, wanted, "{name}");
+        if code == 422 {
+            assert_eq!(status["details"]["causes"][0]["field"], "metadata.annotations");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_json_patch_has_at_most_ten_thousand_operations() {
+    let client = Client::new(10, 0);
+    client.put("a", 1).await;
+    let operation = json!({"op": "add", "path": "/data/x", "value": "1"});
+    for (count, wanted) in [(10_000, 200), (10_001, 413)] {
+        let patch = vec![operation.clone(); count];
+        let request = http::Request::patch(format!("{MAPS}/a"))
+            .header("content-type", "application/json-patch+json")
+            .body(http_body_util::Full::<bytes::Bytes>::from(
+                Value::from(patch).to_string(),
+            ))
+            .unwrap();
+        let code = client.service.handle(request).await.status().as_u16();
+        assert_eq!(code, wanted);
+    }
+}
+
+#[tokio::test]
+async fn a_review_that_is_no_object_is_refused() {
+    let client = Client::new(10, 0);
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    assert_eq!(client.send(Method::POST, path, &json!([])).await.0, 400);
+}
+
 #[tokio::test(start_paused = true)]
 async fn numbers_without_sense_in_a_query_do_no_harm() {
     let client = Client::new(10, 0);
@@ -114,11 +190,14 @@ async fn numbers_without_sense_in_a_query_do_no_harm() {
 #[tokio::test]
 async fn a_long_list_of_plain_values_is_checked_in_time() {
     let client = Client::new(10, 0);
-    let values: Vec<Value> = (0..300_000).map(Value::from).collect();
-    let work = json!({
-        "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "w"},
-        "spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "X", "data": values}]}},
-        "status": {"conditions": []},
+    let expression = json!({"key": "a", "operator": "In", "values": vec!["a"; 300_000]});
+    let selector = json!({"labelSelector": {"matchExpressions": [expression]}});
+    let placement = json!({
+        "apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement", "metadata": {"name": "p"},
+        "spec": {"predicates": [{"requiredClusterSelector": selector}]},
     });
-    assert_eq!(client.send(Method::POST, WORKS, &work).await.0, 201);
+    let path = "/apis/cluster.open-cluster-management.io/v1beta1/namespaces/default/placements";
+    let started = std::time::Instant::now();
+    assert_eq!(client.send(Method::POST, path, &placement).await.0, 201);
+    assert!(started.elapsed().as_secs() < 10);
 }

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bodies;
+mod reads;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
