@@ -111,6 +111,7 @@ pub async fn limits(client: &Client) -> Vec<Value> {
         "timeoutSeconds=18446744073709551615",
     ];
     const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+    const WORKS: &str = "/apis/work.open-cluster-management.io/v1/namespaces/default/manifestworks";
     const JSON: &str = "application/json";
     let side = Side::new(client.clone(), 0);
     let mut found = Vec::new();
@@ -159,20 +160,28 @@ pub async fn limits(client: &Client) -> Vec<Value> {
              \"data\":{{\"a\":\"1\",\"a\":\"2\"}}}}"
         )
     };
-    let works = "/apis/work.open-cluster-management.io/v1/namespaces/default/manifestworks?dryRun=All";
+    let works = &format!("{WORKS}?dryRun=All");
     let clusters = "/apis/cluster.open-cluster-management.io/v1/managedclusters?dryRun=All";
     let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases?dryRun=All";
+    let large = |size: usize| {
+        let data = "x".repeat(size);
+        json!({
+            "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "large"},
+            "spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "X", "data": data}]}},
+        })
+        .to_string()
+    };
     let tried = format!("{MAPS}?dryRun=All");
     let strict = format!("{MAPS}?dryRun=All&fieldValidation=Strict");
     for (path, body) in [
         (MAPS, map("large", 3 * 1024 * 1024, 0)),
-        (MAPS, map("large", 1_700_000, 0)),
+        (WORKS, large(1_700_000)),
         (tried.as_str(), map("large", 1_200_000, 0)),
         (&tried, map("noted", 1, 256 * 1024 - 13)),
         (&tried, map("noted", 1, 256 * 1024 - 12)),
-        (works, work(100)),
-        (works, work(1_000)),
-        (works, work(10_000)),
+        (works.as_str(), work(100)),
+        (works.as_str(), work(1_000)),
+        (works.as_str(), work(10_000)),
         (clusters, cluster(2_147_483_647)),
         (clusters, cluster(2_147_483_648)),
         (clusters, cluster(18_446_744_073_709_551_615)),

@@ -90,14 +90,18 @@ async fn whole_numbers_that_are_too_large_are_refused() {
     assert_eq!(client.send(Method::POST, path, &lease).await.0, 400);
 }
 
-fn map_of(size: usize) -> String {
-    let data = "x".repeat(size);
-    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": data}})
-        .to_string()
+fn work_of(size: usize) -> String {
+    let manifest = json!({"apiVersion": "v1", "kind": "X", "data": "x".repeat(size)});
+    json!({
+        "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "w"},
+        "spec": {"workload": {"manifests": [manifest]}},
+    })
+    .to_string()
 }
 
 #[tokio::test]
 async fn bodies_and_objects_that_are_too_large_are_refused() {
+    const WORKS: &str = "/apis/work.open-cluster-management.io/v1/namespaces/default/manifestworks";
     let client = Client::new(10, 0);
     for (size, code, said) in [
         (
@@ -107,18 +111,25 @@ async fn bodies_and_objects_that_are_too_large_are_refused() {
         ),
         (2_200_000, 500, "trying to send message larger than max"),
         (1_600_000, 500, "etcdserver: request is too large"),
-        (1_200_000, 201, "ConfigMap"),
+        (1_200_000, 201, "ManifestWork"),
     ] {
-        let (found, text) = client.send_text(Method::POST, MAPS, &map_of(size)).await;
+        let (found, text) = client.send_text(Method::POST, WORKS, &work_of(size)).await;
         assert!(found == code && text.contains(said), "{size}: {found}");
     }
-    let patch = json!({"data": {"b": "x".repeat(600_000)}}).to_string();
+    let more = json!({"spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "X", "data": "x".repeat(1_700_000)}]}}});
     let (code, _) = client
-        .send_text(Method::PATCH, &format!("{MAPS}/m"), &patch)
+        .send_text(Method::PATCH, &format!("{WORKS}/w"), &more.to_string())
         .await;
     assert_eq!(code, 500, "what a patch makes is too large");
-    let (_, map) = client.get(&format!("{MAPS}/m")).await;
-    assert!(map["data"]["b"].is_null());
+    let map = |size: usize| {
+        let data = "x".repeat(size);
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": data}})
+            .to_string()
+    };
+    for (size, code) in [(1_048_577, 422), (1_048_576, 201)] {
+        let (found, _) = client.send_text(Method::POST, MAPS, &map(size)).await;
+        assert_eq!(found, code, "{size}");
+    }
 }
 
 #[tokio::test]
