@@ -242,7 +242,9 @@ impl Schema {
 
     fn check_number(&self, value: &Value, path: &Path<'_>, causes: &mut Vec<Cause>) {
         let number = value.as_f64().unwrap_or_default();
-        if let Some(format) = self.overflows(value) {
+        // The real server looks at the range of a format only where the number has a bound.
+        let has_bound = self.limits.maximum.is_some() || self.limits.minimum.is_some();
+        if let Some(format) = self.overflows(value).filter(|_| has_bound) {
             let text = format!(
                 "Invalid value: \"\": Checked value must be of type integer with format {format} in {path}"
             );
