@@ -330,8 +330,8 @@ fn wrong_type(wanted: Type, value: &Value, path: &Path<'_>) -> Cause {
     let have = match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_f64() => "number",
-        Value::Number(_) => "integer",
+        Value::Number(number) if number.is_i64() => "integer",
+        Value::Number(_) => "number",
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
@@ -366,10 +366,11 @@ impl Type {
             Self::Object => value.is_object(),
             Self::Array => value.is_array(),
             Self::String => value.is_string(),
-            Self::Integer => value.is_i64() || value.is_u64(),
+            // The real server reads a larger number as one with a fraction.
+            Self::Integer => value.is_i64(),
             Self::Number => value.is_number(),
             Self::Boolean => value.is_boolean(),
-            Self::IntOrString => value.is_i64() || value.is_u64() || value.is_string(),
+            Self::IntOrString => value.is_i64() || value.is_string(),
             Self::Any => true,
         }
     }

@@ -68,15 +68,16 @@ async fn fields_that_are_there_twice_are_refused_if_validation_is_strict() {
 }
 
 #[tokio::test]
-async fn whole_numbers_that_are_too_large_are_refused() {
+async fn whole_numbers_that_are_too_large_are_refused_where_the_real_server_refuses_them() {
     let client = Client::new(10, 0);
-    for (seconds, wanted) in [
-        (json!(60), 201),
-        (json!(3_000_000_000_u64), 422),
-        (json!(u64::MAX), 422),
+    let most = i64::from(i32::MAX);
+    for (name, seconds, wanted) in [
+        ("a", json!(most), 201),
+        ("b", json!(most + 1), 201),
+        ("c", json!(u64::MAX), 422),
     ] {
         let cluster = json!({
-            "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {"name": "c"},
+            "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {"name": name},
             "spec": {"leaseDurationSeconds": seconds, "hubAcceptsClient": true},
         });
         let (code, answer) = client.send(Method::POST, CLUSTERS, &cluster).await;
