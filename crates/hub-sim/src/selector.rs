@@ -56,7 +56,7 @@ impl Field {
     fn parse(kind: &str, is_core: bool, name: &str) -> Result<Self, String> {
         let unsupported = || Err(format!("field label not supported: {name}"));
         // Events of events.k8s.io have other names.
-        let in_core = match (kind, name) {
+        let field = match (kind, name) {
             _ if is_core => name.to_owned(),
             ("Event", "source" | "reportingComponent") => return unsupported(),
             ("Event", "reportingController") => "reportingComponent".to_owned(),
@@ -67,7 +67,7 @@ impl Field {
             },
             _ => name.to_owned(),
         };
-        match in_core.as_str() {
+        match field.as_str() {
             "metadata.name" => Ok(Self::Name),
             "metadata.namespace" if kind != "Namespace" => Ok(Self::Namespace),
             field => match FIELDS

@@ -238,7 +238,7 @@ async fn kubectl_explains_asks_and_names_what_is_not_served() {
         assert!(hub.run(&format!("explain {kind}")).contains("KIND:"), "{kind}");
     }
     assert_eq!(hub.run("auth can-i create managedclustersupgrades").trim(), "yes");
-    assert!(hub.run("auth can-i --list").contains("*"));
+    assert!(hub.run("auth can-i --list").contains('*'));
     assert!(hub.run("auth whoami").contains("system:admin"));
     let pod = "{apiVersion: example.com/v1, kind: Widget, metadata: {name: w}}";
     for command in ["apply -f -", "create -f -", "apply --server-side -f -"] {

@@ -83,7 +83,9 @@ const UNKNOWN: Fields = &[
 
 fn fields_of(kind: &str) -> Option<Fields> {
     Some(match kind {
-        "Namespace" => &[(1, "metadata", Of::Message(METADATA))],
+        "Namespace" | "SelfSubjectReview" | "SelfSubjectRulesReview" => {
+            &[(1, "metadata", Of::Message(METADATA))]
+        }
         "ConfigMap" => &[
             (1, "metadata", Of::Message(METADATA)),
             (2, "data", Of::TextMap),
@@ -103,7 +105,6 @@ fn fields_of(kind: &str) -> Option<Fields> {
             (3, "imagePullSecrets", Of::Messages(&[(1, "name", Of::Text)])),
             (4, "automountServiceAccountToken", Of::Bool),
         ],
-        "SelfSubjectReview" | "SelfSubjectRulesReview" => &[(1, "metadata", Of::Message(METADATA))],
         "SelfSubjectAccessReview" => &[
             (1, "metadata", Of::Message(METADATA)),
             (2, "spec", Of::Message(ACCESS)),

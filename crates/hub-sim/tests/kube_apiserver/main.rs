@@ -6,6 +6,7 @@
 
 mod compare;
 mod fixed;
+mod limits;
 mod mutant;
 mod mutation;
 mod objects;
@@ -85,7 +86,7 @@ async fn random_sequences_are_answered_as_by_a_real_api_server_and_every_fault_i
     hub.compact(hub.read(hub_sim::State::revision));
     let (one, two) = (fixed::revisions(&client).await, fixed::revisions(&real).await);
     assert_eq!(fixed::difference(&one, &two), None);
-    let (one, two) = (fixed::limits(&client).await, fixed::limits(&real).await);
+    let (one, two) = (limits::limits(&client).await, limits::limits(&real).await);
     assert_eq!(fixed::difference(&one, &two), None);
     let (simulated, real) = (
         Server::new("simulated", client).await,

@@ -62,8 +62,8 @@ async fn fields_that_are_there_twice_are_refused_if_validation_is_strict() {
     let (_, map) = client.get(&format!("{MAPS}/m")).await;
     assert_eq!(map["data"]["a"], "2");
     let patch = r#"{"data": {"b": "1", "b": "2"}}"#;
-    let path = format!("{MAPS}/m?fieldValidation=Strict");
-    let (code, _) = client.send_text(Method::PATCH, &path, patch).await;
+    let strict = format!("{MAPS}/m?fieldValidation=Strict");
+    let (code, _) = client.send_text(Method::PATCH, &strict, patch).await;
     assert_eq!(code, 422);
 }
 
