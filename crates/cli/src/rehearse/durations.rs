@@ -243,7 +243,7 @@ impl Times {
                 median: None,
             };
             let given = file.0[timed as usize].clone().map(|entry| match entry {
-                Entry::List(samples) => sampled(Basis::File, samples),
+                Entry::List(given) => sampled(Basis::File, given),
                 Entry::Median(median) => around(Basis::FileMedian, median),
             });
             given

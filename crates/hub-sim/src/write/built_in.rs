@@ -45,7 +45,7 @@ pub(super) fn causes(kind: &Kind, object: &Value, live: Option<&Value>) -> Vec<C
     causes
 }
 
-/// The values of a ConfigMap have a limit that is lower than that of the storage.
+/// The values of a `ConfigMap` have a limit that is lower than that of the storage.
 fn size_cause(object: &Value) -> Option<Cause> {
     const MOST: usize = 1024 * 1024;
     let values = ["data", "binaryData"].map(|field| object.get(field).and_then(Value::as_object));

@@ -77,7 +77,7 @@ async fn writes(side: &Side) -> Vec<Value> {
         (MAPS_STRICT, twice()),
         (MAPS_TRIED, twice()),
     ] {
-        let size = body.len();
+        let length = body.len();
         let answer = side
             .send_bytes(JSON, Method::POST, path, JSON, body.into_bytes())
             .await;
@@ -87,7 +87,14 @@ async fn writes(side: &Side) -> Vec<Value> {
             .filter(|_| is_text_compared)
             .map(|status| &status["message"]);
         let reason = status.map(|status| &status["reason"]);
-        found.push(json!([path, size, answer.code, reason, message, answer.warnings]));
+        found.push(json!([
+            path,
+            length,
+            answer.code,
+            reason,
+            message,
+            answer.warnings
+        ]));
     }
     found
 }
