@@ -1,17 +1,22 @@
 //! `simulation`: runs seeds, or replays one.
 
-use std::path::PathBuf;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::Result;
-use clap::Parser;
-use simulation::fault::Faults;
+use anyhow::{Context as _, Result};
+use clap::builder::RangedU64ValueParser;
+use clap::{ArgGroup, Parser};
+use simulation::fault::{Fault, Faults};
 use simulation::options::Options;
-use simulation::run::{Outcome, run};
+use simulation::oracle::Rule;
+use simulation::run::Outcome;
 use simulation::story::{Story, shrink};
-use simulation::sweep::{Totals, sweep};
+use simulation::sweep::{Totals, attempt, sweep};
 use simulation::trace::Trace;
 
 /// The system's allocator takes a third of the time of a run.
@@ -20,13 +25,19 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// A sweep tells of its progress whenever this many seeds are done.
 const PROGRESS: u64 = 5_000;
+/// What only a sweep of many seeds has a use for.
+const OF_SWEEPS: [&str; 6] = ["seeds", "from", "fresh", "minutes", "jobs", "hashes"];
 
 /// Runs the real controller in virtual time, with faults that follow from a seed.
+///
+/// Without --seed and --story it runs many seeds, each with other sizes and faults. It ends with 0 if no rule was violated. --help
+/// lists all faults and rules.
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask sim", version)]
+#[command(name = "cargo xtask sim", version, after_long_help = menu())]
+#[command(group = ArgGroup::new("one").args(["seed", "story"]))]
 struct Cli {
     /// Number of seeds.
-    #[arg(long, default_value_t = 400)]
+    #[arg(long, default_value_t = 400, value_parser = some())]
     seeds: u64,
     /// First seed.
     #[arg(long, default_value_t = 0)]
@@ -35,80 +46,171 @@ struct Cli {
     #[arg(long, conflicts_with = "from")]
     fresh: bool,
     /// Run seeds for this many minutes instead of a number of them.
-    #[arg(long, value_name = "MINUTES")]
+    #[arg(long, value_name = "MINUTES", value_parser = some(), conflicts_with = "seeds")]
     minutes: Option<u64>,
     /// Threads; by default one per core.
-    #[arg(long, value_name = "THREADS")]
+    #[arg(long, value_name = "THREADS", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     jobs: Option<usize>,
     /// Print the hash of the trace of each seed.
     #[arg(long)]
     hashes: bool,
     /// Run only this seed, and print its options.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = OF_SWEEPS)]
     seed: Option<u64>,
     /// Print what happens, line by line; with --seed or --story.
-    #[arg(long)]
+    #[arg(long, requires = "one")]
     trace: bool,
     /// Replay a story.
-    #[arg(long, value_name = "FILE", conflicts_with = "seed")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = OF_SWEEPS)]
     story: Option<PathBuf>,
     /// Reduce each seed that violates a rule to a story, and write it into this directory.
-    #[arg(long, value_name = "DIRECTORY")]
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "story")]
     stories: Option<PathBuf>,
 }
 
-fn main() -> Result<ExitCode> {
-    let cli = Cli::parse();
-    let trace = if cli.trace {
-        Trace::with_lines()
-    } else {
-        Trace::default()
-    };
-    if let Some(path) = &cli.story {
-        let story = Story::read(path)?;
-        println!("{}", story.options);
-        return Ok(print(&story.play(trace)?));
-    }
-    let Some(seed) = cli.seed else {
-        return run_many(&cli);
-    };
-    let options = Options::of(seed);
-    println!("{options}");
-    let outcome = run(&options, &Faults::ByRate, trace)?;
-    keep_story(&cli, &options, &outcome)?;
-    Ok(print(&outcome))
+fn some() -> RangedU64ValueParser {
+    RangedU64ValueParser::new().range(1..)
 }
 
-fn print(outcome: &Outcome) -> ExitCode {
-    print!("{}", outcome.lines);
-    for violation in &outcome.violations {
-        println!("violated {violation}");
+/// All faults and rules, with what they mean.
+fn menu() -> String {
+    let mut text = String::from("Faults:\n");
+    for fault in Fault::ALL {
+        let _ = writeln!(text, "  {:<16} {}", fault.as_str(), fault.meaning());
     }
-    println!(
-        "{} requests in {:.0} virtual seconds, trace {:016x}",
-        outcome.requests, outcome.seconds, outcome.hash
+    text.push_str("\nRules:\n");
+    for rule in Rule::ALL {
+        let _ = writeln!(text, "  {:<16} {}", rule.as_str(), rule.meaning());
+    }
+    text
+}
+
+/// Prints at once what belongs together, whatever other threads print.
+fn say(text: &str) -> Result<()> {
+    let mut output = io::stdout().lock();
+    output.write_all(text.as_bytes())?;
+    Ok(output.flush()?)
+}
+
+fn main() -> Result<ExitCode> {
+    match play(&Cli::parse()) {
+        // Whoever reads the output has seen enough.
+        Err(error) if is_unread(&error) => Ok(ExitCode::FAILURE),
+        done => done,
+    }
+}
+
+fn is_unread(error: &anyhow::Error) -> bool {
+    let cause = error.downcast_ref::<io::Error>();
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn play(cli: &Cli) -> Result<ExitCode> {
+    if let Some(directory) = &cli.stories {
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("cannot create the directory {}", directory.display()))?;
+    }
+    if let Some(path) = &cli.story {
+        return play_story(&Story::read(path)?, cli.trace);
+    }
+    let Some(seed) = cli.seed else {
+        return run_many(cli);
+    };
+    let options = Options::of(seed);
+    say(&format!("{options}\n"))?;
+    let outcome = run_traced(&options, &Faults::ByRate, cli.trace)?;
+    keep_story(cli.stories.as_deref(), &options, &outcome)?;
+    Ok(code(outcome.violations.is_empty()))
+}
+
+fn play_story(story: &Story, is_traced: bool) -> Result<ExitCode> {
+    let mut head = format!(
+        "{}\nrule {}\n{}\n",
+        story.about,
+        story.rule.as_str(),
+        story.options
     );
-    if outcome.violations.is_empty() {
+    for one in &story.faults {
+        let _ = writeln!(head, "  {} of {} #{}", one.fault.as_str(), one.name, one.count);
+    }
+    say(&head)?;
+    let faults = Faults::Only(story.faults.clone());
+    Ok(code(
+        run_traced(&story.options, &faults, is_traced)?
+            .violations
+            .is_empty(),
+    ))
+}
+
+const fn code(is_good: bool) -> ExitCode {
+    if is_good {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     }
 }
 
+/// Runs a seed or story and prints its outcome. If the run panics, what happened before is printed, too.
+fn run_traced(options: &Options, faults: &Faults, is_traced: bool) -> Result<Outcome> {
+    let trace = if is_traced {
+        Trace::with_lines()
+    } else {
+        Trace::default()
+    };
+    let outcome = attempt(options, faults, trace.clone());
+    say(&trace.lines())?;
+    let outcome = outcome?;
+    let mut text = String::new();
+    for violation in &outcome.violations {
+        let _ = writeln!(text, "violated {violation}");
+    }
+    if outcome.violations.is_empty() {
+        text.push_str("no rule violated\n");
+    }
+    let _ = writeln!(
+        text,
+        "{} requests in {:.0} virtual seconds, trace {:016x}",
+        outcome.requests, outcome.seconds, outcome.hash
+    );
+    say(&text)?;
+    Ok(outcome)
+}
+
 /// Writes the shortest story of a seed that violated a rule.
-fn keep_story(cli: &Cli, options: &Options, outcome: &Outcome) -> Result<()> {
-    let (Some(directory), Some(violation)) = (&cli.stories, outcome.violations.first()) else {
+fn keep_story(directory: Option<&Path>, options: &Options, outcome: &Outcome) -> Result<()> {
+    let (Some(directory), Some(violation)) = (directory, outcome.violations.first()) else {
         return Ok(());
     };
+    let seed = options.seed;
     match shrink(options, outcome, violation.rule)? {
         Some(story) => {
-            let path = directory.join(format!("{}-{}.json", violation.rule.as_str(), options.seed));
+            let path = directory.join(format!("{}-{seed}.json", violation.rule.as_str()));
             std::fs::write(&path, serde_json::to_string_pretty(&story)? + "\n")?;
-            println!("  {} faults are left in {}", story.faults.len(), path.display());
+            let left = story.faults.len();
+            say(&format!(
+                "seed {seed}: {left} faults are left in {}\n",
+                path.display()
+            ))
         }
-        None => println!("  its faults alone do not repeat the violation"),
+        None => say(&format!(
+            "seed {seed}: its faults alone do not repeat the violation\n"
+        )),
     }
-    Ok(())
+}
+
+/// Prints what a seed of a sweep violated.
+fn tell(options: &Options, outcome: &Result<Outcome>) -> Result<()> {
+    let replay = format!("  replay: cargo xtask sim --seed {} --trace\n", options.seed);
+    let violations = match outcome {
+        Ok(outcome) if outcome.violations.is_empty() => return Ok(()),
+        Ok(outcome) => outcome.violations.as_slice(),
+        Err(error) => return say(&format!("{options}\n  failed: {error:#}\n{replay}")),
+    };
+    let mut text = format!("{options}\n");
+    for violation in violations.iter().take(3) {
+        let _ = writeln!(text, "  violated {violation}");
+    }
+    say(&(text + &replay))
 }
 
 fn run_many(cli: &Cli) -> Result<ExitCode> {
@@ -116,55 +218,51 @@ fn run_many(cli: &Cli) -> Result<ExitCode> {
     let jobs = cli
         .jobs
         .unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
-    println!("seeds from {first} on, {jobs} at a time");
+    say(&format!("seeds from {first} on, {jobs} at a time\n"))?;
     let begin = Instant::now();
     let is_over = |begun| match cli.minutes {
         Some(minutes) => begin.elapsed().as_secs() >= minutes * 60,
         None => begun >= cli.seeds,
     };
-    let mut done = 0_u64;
+    let done = AtomicU64::new(0);
     let totals = sweep(first, jobs, is_over, |options, outcome| {
-        done += 1;
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
         if done.is_multiple_of(PROGRESS) {
             eprintln!("{done} seeds in {:.0} s", begin.elapsed().as_secs_f64());
         }
-        if outcome.violations.is_empty() {
-            return Ok(());
-        }
-        println!("{options}");
-        for violation in outcome.violations.iter().take(3) {
-            println!("  violated {violation}");
-        }
-        println!("  replay: cargo xtask sim --seed {} --trace", options.seed);
-        keep_story(cli, options, outcome)
+        tell(options, outcome)?;
+        let found = outcome.as_ref().ok();
+        found.map_or(Ok(()), |outcome| {
+            keep_story(cli.stories.as_deref(), options, outcome)
+        })
     })?;
-    print_totals(&totals, begin.elapsed().as_secs_f64());
-    if cli.hashes {
-        for (seed, hash) in &totals.hashes {
-            println!("seed {seed} trace {hash:016x}");
-        }
+    let mut text = summary(&totals, begin.elapsed().as_secs_f64());
+    for (seed, hash) in totals.hashes.iter().filter(|_| cli.hashes) {
+        let _ = writeln!(text, "seed {seed} trace {hash:016x}");
     }
-    Ok(if totals.failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    say(&text)?;
+    Ok(code(totals.failed == 0))
 }
 
-fn print_totals(totals: &Totals, seconds: f64) {
-    println!(
-        "{} seeds in {seconds:.1} s, {} requests, {} with violations",
-        totals.runs, totals.requests, totals.failed
+fn summary(totals: &Totals, seconds: f64) -> String {
+    let mut text = format!(
+        "{} seeds in {seconds:.1} s, {} requests, ",
+        totals.runs, totals.requests
     );
-    print!("faults:");
+    text.push_str(&match totals.failed {
+        0 => "no rule violated".to_owned(),
+        failed => format!("{failed} with violations"),
+    });
+    text.push_str("\nfaults:");
     for (fault, count) in &totals.faults {
-        print!("  {} {count}", fault.as_str());
+        let _ = write!(text, "  {} {count}", fault.as_str());
     }
-    print!("\nchecked:");
+    text.push_str("\nchecked:");
     for (rule, count) in &totals.checked {
-        print!("  {} {count}", rule.as_str());
+        let _ = write!(text, "  {} {count}", rule.as_str());
     }
-    println!();
+    text.push('\n');
+    text
 }
 
 /// A seed that was hardly run before: the time in milliseconds, times 1000, so that sweeps do not overlap.

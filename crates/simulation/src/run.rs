@@ -157,7 +157,7 @@ impl Run {
         // Clocks that differ by less than half a minute are trusted, and a `Date` has a resolution of a second.
         let jumps = options.rate(Fault::ClockJump) > 0
             || matches!(faults, Faults::Only(all) if all.iter().any(|one| one.fault == Fault::ClockJump));
-        let oracle = Oracle::new(Duration::from_secs(if jumps { 33 } else { 1 }));
+        let oracle = Oracle::new(Duration::from_secs(if jumps { 33 } else { 1 }), trace.clone());
         let network = Network::new(Ground {
             options: Arc::clone(&options),
             faults: Arc::new(faults.clone()),

@@ -96,8 +96,14 @@ fn fewer_faults(story: &mut Story) -> Result<()> {
 
 /// Tries smaller sizes and times, one after the other.
 fn smaller_world(story: &mut Story) -> Result<()> {
-    const CHANGES: [fn(&mut Options); 8] = [
+    const CHANGES: [fn(&mut Options); 14] = [
+        |options| options.newer_build = false,
         |options| options.replicas = 1,
+        |options| options.rival = false,
+        |options| options.restart = false,
+        |options| options.operators = false,
+        |options| options.placement = false,
+        |options| options.max_failures = None,
         |options| options.max_latency_millis = 1,
         |options| options.soak_seconds = 0,
         |options| options.claim_seconds = 0,

@@ -1,7 +1,8 @@
 //! Runs many seeds, on several threads. A run has one thread, so threads do not change what a seed does.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -18,7 +19,7 @@ use crate::trace::Trace;
 pub struct Totals {
     /// Runs.
     pub runs: u64,
-    /// Runs that violated a rule.
+    /// Runs that violated a rule, or did not come to an end.
     pub failed: u64,
     /// Requests to the hub.
     pub requests: u64,
@@ -31,9 +32,13 @@ pub struct Totals {
 }
 
 impl Totals {
-    fn add(&mut self, seed: u64, outcome: &Outcome) {
+    fn add(&mut self, seed: u64, outcome: &Result<Outcome>) {
         self.runs += 1;
-        self.failed += u64::from(!outcome.violations.is_empty());
+        let is_good = outcome
+            .as_ref()
+            .is_ok_and(|outcome| outcome.violations.is_empty());
+        self.failed += u64::from(!is_good);
+        let Ok(outcome) = outcome else { return };
         self.requests += outcome.requests;
         for occasion in &outcome.faults {
             *self.faults.entry(occasion.fault).or_default() += 1;
@@ -45,50 +50,57 @@ impl Totals {
     }
 }
 
-/// Runs seeds from `first` on, with this many threads, until `is_over` says so of the number of seeds that were begun. `look`
-/// gets every outcome, one at a time.
+/// Runs a seed. A panic is an error like others: it is to end neither a sweep nor the output of a trace.
 ///
 /// # Errors
-/// `look` fails.
+/// The simulated world cannot be built, or the run panicked.
+pub fn attempt(options: &Options, faults: &Faults, trace: Trace) -> Result<Outcome> {
+    let result = catch_unwind(AssertUnwindSafe(|| run(options, faults, trace)));
+    result.unwrap_or_else(|cause| {
+        let text = cause.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| cause.downcast_ref::<&str>().copied());
+        Err(anyhow!("the run panicked: {}", text.unwrap_or_default()))
+    })
+}
+
+/// Runs seeds from `first` on, with this many threads, until `is_over` says so of the number of seeds that were begun. `look`
+/// gets every outcome, on the thread of its run; the other threads go on meanwhile.
+///
+/// # Errors
+/// `look` fails; no other seed is begun then.
 pub fn sweep(
     first: u64,
     jobs: usize,
     is_over: impl Fn(u64) -> bool + Sync,
-    look: impl FnMut(&Options, &Outcome) -> Result<()> + Send,
+    look: impl Fn(&Options, &Result<Outcome>) -> Result<()> + Sync,
 ) -> Result<Totals> {
     let begun = AtomicU64::new(0);
-    let shared = Mutex::new((Totals::default(), look));
+    let is_stopped = AtomicBool::new(false);
+    let totals = Mutex::new(Totals::default());
     let work = || -> Result<()> {
         loop {
             let number = begun.fetch_add(1, Ordering::Relaxed);
-            if is_over(number) {
+            if is_stopped.load(Ordering::Relaxed) || is_over(number) {
                 return Ok(());
             }
             let options = Options::of(first.wrapping_add(number));
-            let outcome = run(&options, &Faults::ByRate, Trace::default());
-            let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            let (totals, look) = &mut *shared;
-            let outcome = match outcome {
-                Ok(outcome) => outcome,
-                // A seed that cannot be run to its end does not stop the others.
-                Err(error) => {
-                    eprintln!("seed {}: {error:#}", options.seed);
-                    totals.runs += 1;
-                    totals.failed += 1;
-                    continue;
-                }
-            };
-            totals.add(options.seed, &outcome);
-            look(&options, &outcome)?;
+            let outcome = attempt(&options, &Faults::ByRate, Trace::default());
+            totals
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .add(options.seed, &outcome);
+            if let Err(error) = look(&options, &outcome) {
+                is_stopped.store(true, Ordering::Relaxed);
+                return Err(error);
+            }
         }
     };
     thread::scope(|scope| -> Result<()> {
         let threads: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
         for thread in threads {
-            thread.join().map_err(|_| anyhow!("a run panicked"))??;
+            thread.join().map_err(|_| anyhow!("a thread panicked"))??;
         }
         Ok(())
     })?;
-    let (totals, _) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(totals)
+    Ok(totals.into_inner().unwrap_or_else(PoisonError::into_inner))
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::rule::{Rule, Violation};
 use crate::actor::{Role, Sender};
 use crate::names::HUB;
+use crate::trace::Trace;
 
 /// A version as `(major, minor, patch)`.
 pub(super) type Version = (u64, u64, u64);
@@ -333,6 +334,8 @@ pub(super) struct Facts {
     pub requests: HashMap<(Arc<str>, String), VecDeque<Duration>>,
     pub checked: BTreeMap<Rule, u64>,
     pub violations: Vec<Violation>,
+    /// Where violations are told of when they happen.
+    pub trace: Trace,
 }
 
 impl Facts {
@@ -356,6 +359,8 @@ impl Facts {
 
     pub fn violated(&mut self, rule: Rule, mut what: String) {
         what.insert_str(0, &format!("at {:.3} s: ", self.now.as_secs_f64()));
+        self.trace
+            .explain(|| format!("violated {}: {what}", rule.as_str()));
         self.violations.push(Violation { rule, what });
     }
 

@@ -18,6 +18,7 @@ use self::facts::Facts;
 pub use self::requests::Sent;
 pub use self::rule::{Rule, Violation};
 use crate::actor::{self, Sender};
+use crate::trace::Trace;
 
 /// Follows a hub. Clones are the same oracle.
 #[derive(Clone, Debug, Default)]
@@ -30,9 +31,12 @@ pub struct Known(Facts);
 impl Oracle {
     /// An oracle for a run in which the wall clocks of replicas may be wrong by `tolerance` without being distrusted.
     #[must_use]
-    pub fn new(tolerance: Duration) -> Self {
+    pub fn new(tolerance: Duration, trace: Trace) -> Self {
         let oracle = Self::default();
-        oracle.with(|facts| facts.tolerance = tolerance);
+        oracle.with(|facts| {
+            facts.tolerance = tolerance;
+            facts.trace = trace;
+        });
         oracle
     }
 

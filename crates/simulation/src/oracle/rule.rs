@@ -19,6 +19,12 @@ macro_rules! rules {
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text),+ }
             }
+
+            /// What must hold.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),+).trim_ascii()),+ }
+            }
         }
     };
 }
