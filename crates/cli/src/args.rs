@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use api::report::Phase;
 use chrono::TimeDelta;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 /// The help text after the list of commands.
 pub const AFTER_HELP: &str = "\
@@ -309,9 +309,10 @@ pub struct UpdatesArgs {
 
 /// Flags of `rehearse`.
 #[derive(Clone, Debug, Args)]
+#[command(group(ArgGroup::new("upgrade").required(true).args(["name", "file"])))]
 pub struct RehearseArgs {
     /// Name of an upgrade on the hub. It is rehearsed from where it stands.
-    #[arg(value_parser = object_name, required_unless_present = "file", conflicts_with = "file")]
+    #[arg(value_parser = object_name)]
     pub name: Option<String>,
     /// File with the manifest of one upgrade as YAML or JSON, or - for standard input. It is rehearsed as if it were applied now.
     #[arg(short = 'f', long = "filename", value_name = "FILE")]

@@ -116,19 +116,26 @@ fn failures_show_when_max_failures_stops_the_upgrade_and_how_often() {
         (&all["verdict"], &all["stalled"]),
         (&json!("Stalls"), &json!("MaxFailuresExceeded"))
     );
-    assert_eq!(all["estimate"]["stopped"], json!(100));
+    assert_eq!(all["estimate"]["stoppedByMaxFailures"], json!(100));
+    assert_eq!(all["estimate"]["stoppedByCanary"], json!(0));
+    assert_eq!(
+        all["estimate"]["maxFailuresExceededP50"],
+        json!("2026-05-28T16:15:00.000Z")
+    );
     assert_eq!(
         all["maxFailures"],
         json!({"limit": 1, "exceededAt": "2026-05-28T16:15:00.000Z"})
     );
     let some = json_of(&["-f", path(&file), "--failure-rate", "0.3"]);
-    let stopped = some["estimate"]["stopped"].as_u64().unwrap();
+    let stopped = some["estimate"]["stoppedByMaxFailures"].as_u64().unwrap();
     // Of four clusters more than one fails with a probability of 35 %, and then another one must still wait.
     assert!((10..45).contains(&stopped), "{stopped}");
     let outcome = rehearse(&["-f", path(&file), "--failure-rate", "1"]);
     assert_eq!(outcome.code, Some(3));
     assert!(
-        outcome.out.contains("stops the upgrade in 100 of 100 draws"),
+        outcome.out.contains(
+            "maxFailures: 1, exceeded at 2026-05-28T16:15:00Z (after 6h); stops the upgrade in 100 of 100 draws, in half of them by 2026-05-28T16:15:00Z (after 6h)\n"
+        ),
         "{}",
         outcome.out
     );
@@ -139,7 +146,7 @@ fn a_failed_canary_stalls_the_rehearsal() {
     let canaries = json!({"clusterSelector": {"matchLabels": {"name": "canary-1"}}});
     let file = manifest(
         &["canary-1", "edge-01"],
-        &json!({"upgradeStrategy": {"canaryClusters": canaries}}),
+        &json!({"upgradeStrategy": {"canaryClusters": canaries, "maxFailures": 1}}),
     );
     let shown = json_of(&["-f", path(&file), "--failure-rate", "1"]);
     assert_eq!(
@@ -148,6 +155,152 @@ fn a_failed_canary_stalls_the_rehearsal() {
     );
     assert_eq!(shown["canaries"], json!({"clusters": 1, "completeAt": null}));
     assert_eq!(shown["starts"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        (
+            &shown["estimate"]["stoppedByCanary"],
+            &shown["estimate"]["stoppedByMaxFailures"]
+        ),
+        (&json!(100), &json!(0))
+    );
+    assert_eq!(shown["estimate"]["maxFailuresExceededP50"], Value::Null);
+    let text = rehearse(&["-f", path(&file), "--failure-rate", "1"]).out;
+    assert!(
+        text.contains("never all complete, so no other cluster starts; a failed canary stops the upgrade in 100 of 100 draws\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("maxFailures: 1, not exceeded in this rehearsal\n"),
+        "{text}"
+    );
+}
+
+/// Copies the sample and changes the objects of one of its lists.
+fn changed(list: &str, change: &dyn Fn(&mut Value)) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(sample("hub")).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), directory.path().join(entry.file_name())).unwrap();
+    }
+    let file = directory.path().join(list);
+    let mut value: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    value["items"].as_array_mut().unwrap().iter_mut().for_each(change);
+    std::fs::write(file, value.to_string()).unwrap();
+    directory
+}
+
+fn rehearse_from(directory: &tempfile::TempDir, args: &[&str]) -> Outcome {
+    let from = ["rehearse", "--from", directory.path().to_str().unwrap()];
+    Outcome::of(&[&from[..], args].concat(), |command| command)
+}
+
+#[test]
+fn clusters_that_run_the_target_already_take_seconds() {
+    let hub = changed("managedclusters.json", &|cluster| {
+        if cluster["metadata"]["name"] == "edge-01" {
+            return;
+        }
+        for claim in cluster["status"]["clusterClaims"].as_array_mut().unwrap() {
+            if claim["name"] == "version.openshift.io" {
+                claim["value"] = json!("4.15.3");
+            }
+        }
+    });
+    let file = manifest(
+        &["canary-1", "canary-2", "edge-01"],
+        &json!({"upgradeStrategy": {"maxConcurrency": 1}}),
+    );
+    let there = rehearse_from(&hub, &["-f", path(&file), "-o", "json", "--failure-rate", "0"]);
+    let there: Value = serde_json::from_str(&there.out).unwrap();
+    let starts: Vec<(&Value, &Value)> = there["starts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|start| (&start["cluster"], &start["startedAt"]))
+        .collect();
+    assert_eq!(
+        starts,
+        [
+            (&json!("canary-1"), &json!("2026-05-28T10:15:00.000Z")),
+            (&json!("canary-2"), &json!("2026-05-28T10:15:30.000Z")),
+            (&json!("edge-01"), &json!("2026-05-28T10:16:00.000Z")),
+        ]
+    );
+    assert_eq!(
+        there["notes"],
+        json!(["2 clusters that start already run the target; the platform step takes 30s there"])
+    );
+    // An update that does not take place cannot fail.
+    let failing = rehearse_from(&hub, &["-f", path(&file), "-o", "json", "--failure-rate", "1"]);
+    let failing: Value = serde_json::from_str(&failing.out).unwrap();
+    assert_eq!(
+        (&failing["clusters"]["complete"], &failing["clusters"]["failed"]),
+        (&json!(2), &json!(1))
+    );
+}
+
+#[test]
+fn the_timeline_counts_slots_as_in_flight_and_soaking_clusters_by_themselves() {
+    let file = manifest(
+        &["canary-1", "canary-2", "edge-01"],
+        &json!({"upgradeStrategy": {"maxConcurrency": 1, "minSuccessTime": "5h"}}),
+    );
+    let shown = json_of(&["-f", path(&file)]);
+    let rows = shown["timeline"].as_array().unwrap();
+    let of = |key: &str| -> Vec<u64> { rows.iter().map(|row| row[key].as_u64().unwrap()).collect() };
+    assert!(
+        of("inFlight").iter().all(|held| *held <= 1),
+        "{:?}",
+        of("inFlight")
+    );
+    assert!(of("soaking").contains(&3), "{:?}", of("soaking"));
+    assert_eq!(
+        (of("inFlight").last(), of("soaking").last()),
+        (Some(&0), Some(&0))
+    );
+    let text = rehearse(&["-f", path(&file)]).out;
+    assert!(text.contains("FAILED   IN FLIGHT   SOAKING"), "{text}");
+    // The three ends are within minutes of each other, and more than eight hours away.
+    let ends: std::collections::BTreeSet<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("End p"))
+        .filter_map(|line| line.split("(after ").nth(1))
+        .collect();
+    assert_eq!(ends.len(), 3, "{text}");
+}
+
+#[test]
+fn names_and_messages_of_a_directory_cannot_control_the_terminal() {
+    let evil = "edge-01\u{1b}[2J\u{202e}\nResult: Completes";
+    let hub = changed("managedclusters.json", &|cluster| {
+        if cluster["metadata"]["name"] == "edge-01" {
+            cluster["metadata"]["name"] = json!(evil);
+        }
+        if let Some(conditions) = cluster["status"]["conditions"].as_array_mut() {
+            for condition in conditions {
+                condition["message"] = json!(evil);
+            }
+        }
+    });
+    let file = manifest(&["canary-1", "edge-01", "edge-05"], &json!({}));
+    for output in [
+        &[][..],
+        &["-o", "wide"],
+        &["-o", "json"],
+        &["-o", "yaml"],
+        &["-o", "name"],
+    ] {
+        let outcome = rehearse_from(&hub, &[&["-f", path(&file)], output].concat());
+        for text in [&outcome.out, &outcome.err] {
+            assert!(
+                !text.contains(['\u{1b}', '\u{202e}', '\u{9b}']),
+                "{output:?}: {text}"
+            );
+            assert!(
+                !text.lines().any(|line| line.starts_with("Result: Completes")),
+                "{output:?}: {text}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -167,7 +320,8 @@ fn a_paused_upgrade_is_rehearsed_as_if_it_were_resumed() {
 
 #[test]
 fn an_upgrade_that_selects_nothing_says_why() {
-    let file = manifest(&["nowhere"], &json!({}));
+    let canaries = json!({"canaryClusters": {"clusterSelector": {"matchLabels": {"name": "nowhere"}}}});
+    let file = manifest(&["nowhere"], &json!({"upgradeStrategy": canaries}));
     let outcome = rehearse(&["-f", path(&file)]);
     assert_eq!(outcome.code, Some(3));
     assert!(
@@ -177,6 +331,7 @@ fn an_upgrade_that_selects_nothing_says_why() {
         "{}",
         outcome.out
     );
+    assert!(!outcome.out.contains("Canaries:"), "{}", outcome.out);
     let mut unbound: Value = serde_json::from_str(&std::fs::read_to_string(file.path()).unwrap()).unwrap();
     unbound["metadata"]["namespace"] = json!("elsewhere");
     std::fs::write(file.path(), unbound.to_string()).unwrap();
@@ -241,6 +396,16 @@ fn errors_name_what_is_wrong_and_what_to_do() {
         format!("{one}---\n{}", one.replace("winter", "summer")),
     )
     .unwrap();
+    let text = refused(&["spring", "-A"]);
+    assert!(
+        text.contains("so -A cannot be used; give its namespace with -n"),
+        "{text}"
+    );
+    #[cfg(unix)]
+    for args in [&["spring", "--durations", "/dev/zero"], &["-f", "/dev/zero"][..]] {
+        let text = refused(args);
+        assert_eq!(text, "error: /dev/zero: the file is larger than 16 MiB\n");
+    }
     let text = refused(&["-f", path(&two)]);
     assert!(
         text.contains("there are 2 ManagedClustersUpgrades; give a file with one"),
@@ -277,4 +442,6 @@ fn the_command_line_needs_a_name_or_a_file_but_not_both() {
     ] {
         assert_eq!(rehearse(args).code, Some(2), "{args:?}");
     }
+    let text = rehearse(&[]).err;
+    assert!(text.contains("<NAME|--filename <FILE>>"), "{text}");
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::fields::Conflict;
 use crate::kind::Kind;
-use crate::schema::Cause;
+use crate::schema::{Cause, CauseKind};
 
 /// A refused request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,17 +156,6 @@ impl ApiError {
     /// `Kind.group "x" is invalid: …`
     #[must_use]
     pub fn invalid(kind: &Kind, name: &str, causes: &[Cause]) -> Self {
-        let mut texts: Vec<String> = Vec::new();
-        for cause in causes {
-            let text = format!("{}: {}", cause.field, cause.message);
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
-        let texts = match texts.as_slice() {
-            [one] => one.clone(),
-            many => format!("[{}]", many.join(", ")),
-        };
         // Inside of the server, events belong to the core group.
         let group = if kind.group == "events.k8s.io" {
             ""
@@ -178,12 +167,8 @@ impl ApiError {
         } else {
             format!("{}.{group}", kind.kind)
         };
-        let message = format!("{kind_and_group} \"{name}\" is invalid: {texts}");
-        let causes: Vec<Value> = causes
-            .iter()
-            .map(|cause| json!({"reason": cause.kind.reason(), "message": cause.message, "field": cause.field}))
-            .collect();
-        let mut details = json!({"name": name, "kind": kind.kind, "causes": causes});
+        let message = format!("{kind_and_group} \"{name}\" is invalid: {}", texts(causes));
+        let mut details = json!({"name": name, "kind": kind.kind, "causes": listed(causes)});
         if !group.is_empty() {
             details["group"] = group.into();
         }
@@ -220,16 +205,18 @@ impl ApiError {
         )
     }
 
-    /// An option of a request has a value that it cannot have, such as `dryRun` of `CreateOptions`.
+    /// Options of a request have values that they cannot have, such as `dryRun` of `CreateOptions`.
     #[must_use]
-    pub fn invalid_option(options: &str, field: &str, why: &str) -> Self {
-        let causes = json!([{"reason": "FieldValueInvalid", "message": why, "field": field}]);
-        Self::of(
-            422,
-            "Invalid",
-            format!("{options}.meta.k8s.io \"\" is invalid: {field}: {why}"),
-            Some(json!({"group": "meta.k8s.io", "kind": options, "causes": causes})),
-        )
+    pub fn invalid_options(options: &str, causes: &[Cause]) -> Self {
+        let message = format!("{options}.meta.k8s.io \"\" is invalid: {}", texts(causes));
+        let details = json!({"group": "meta.k8s.io", "kind": options, "causes": listed(causes)});
+        Self::of(422, "Invalid", message, Some(details))
+    }
+
+    /// The same for one option.
+    #[must_use]
+    pub fn invalid_option(options: &str, field: &str, kind: CauseKind, why: &str) -> Self {
+        Self::invalid_options(options, &[Cause::new(field, kind, why)])
     }
 
     /// A JSON patch does not fit the object.
@@ -273,6 +260,20 @@ impl ApiError {
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource".to_owned();
         Self::of(405, "MethodNotAllowed", message, Some(json!({})))
+    }
+
+    /// The body, or a part of it, is too large.
+    #[must_use]
+    pub fn too_large(limit: &str) -> Self {
+        let message = format!("Request entity too large: {limit}");
+        Self::of(413, "RequestEntityTooLarge", message, None)
+    }
+
+    /// The namespace is one that the server needs.
+    #[must_use]
+    pub fn namespace_is_needed(kind: &Kind, name: &str) -> Self {
+        let message = format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted");
+        Self::of(403, "Forbidden", message, Some(details(kind, name)))
     }
 
     /// The body has a media type that the verb does not take.
@@ -336,6 +337,27 @@ impl ApiError {
         }
         status
     }
+}
+
+/// What is invalid, for people.
+fn texts(causes: &[Cause]) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    for cause in causes {
+        let text = format!("{}: {}", cause.field, cause.message);
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    match texts.as_slice() {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    }
+}
+
+/// The same for programs.
+fn listed(causes: &[Cause]) -> Vec<Value> {
+    let cause = |cause: &Cause| json!({"reason": cause.kind.reason(), "message": cause.message, "field": cause.field});
+    causes.iter().map(cause).collect()
 }
 
 fn details(kind: &Kind, name: &str) -> Value {

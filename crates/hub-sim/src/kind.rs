@@ -45,6 +45,8 @@ pub struct Kind {
     /// The columns of `kubectl get`.
     pub columns: Vec<Column>,
     pub(crate) schema: Schema,
+    /// The same as it was given, for people.
+    pub(crate) openapi: Value,
     pub(crate) is_custom: bool,
     /// Whether a PUT without resourceVersion is accepted.
     pub(crate) unconditional_update: bool,
@@ -98,6 +100,7 @@ impl Kind {
             has_status: version.pointer("/subresources/status").is_some(),
             columns: columns.into_iter().flatten().map(Column::parse).collect(),
             schema: Schema::of_custom_resource(openapi),
+            openapi: openapi.clone(),
             is_custom: true,
             unconditional_update: false,
             create_by_put: false,
@@ -119,6 +122,7 @@ impl Kind {
             has_status: false,
             columns: Vec::new(),
             schema: Schema::untyped(),
+            openapi: json!({"type": "object"}),
             is_custom: false,
             unconditional_update: true,
             create_by_put: false,
@@ -130,6 +134,7 @@ impl Kind {
     /// A kind that Kubernetes itself defines, with its fields.
     pub(crate) fn with_schema(mut self, openapi: &Value) -> Self {
         self.schema = Schema::of_custom_resource(openapi);
+        self.openapi = openapi.clone();
         self
     }
 

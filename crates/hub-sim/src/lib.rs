@@ -1,5 +1,5 @@
 //! An in-memory Kubernetes API server with the semantics that controllers, agents and people rely on: revisions, consistent
-//! lists in pages, watches with bookmarks and a limited history, server-side apply, preconditions, finalizers, owners and
+//! and stale lists in pages, watches with bookmarks and a limited history, server-side apply, preconditions, finalizers, owners and
 //! namespaces, and validation by the schemas and CEL rules of `CustomResourceDefinitions`.
 //!
 //! [`Hub`] holds the objects, [`Service`] serves them as a tower service in real or virtual time, and the program `hub-sim`
@@ -13,6 +13,7 @@ mod fields;
 mod garbage;
 mod http;
 mod hub;
+mod json;
 mod kind;
 mod kinds;
 mod news;

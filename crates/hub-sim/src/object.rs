@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 
 use crate::fields::Managers;
+use crate::json;
 
 /// Where an object is within its kind: `namespace/name`, or `name` of a kind without namespaces. Lists are in this order.
 pub type Key = Arc<str>;
@@ -96,7 +97,7 @@ impl Object {
     #[must_use]
     pub fn value(&self) -> Arc<Value> {
         let known = self.known_value().clone();
-        known.unwrap_or_else(|| Arc::new(serde_json::from_str(&self.text).unwrap_or_default()))
+        known.unwrap_or_else(|| Arc::new(json::stored(&self.text)))
     }
 
     fn known_value(&self) -> MutexGuard<'_, Option<Arc<Value>>> {
@@ -192,7 +193,9 @@ fn render(value: &Value) -> (String, usize, usize) {
         if name == "metadata" {
             at = text.len() + 1;
         }
+        let start = text.len();
         let _ = serde_json::to_writer(&mut text, value);
+        json::restore(&mut text, start);
         if name == "metadata" {
             end = text.len() - 1;
         }

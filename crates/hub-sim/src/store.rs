@@ -104,6 +104,21 @@ impl Collection {
         revision >= self.forgotten
     }
 
+    /// The state that a cache shows that is some changes of the hub behind: not older than what is remembered.
+    pub(crate) fn revision_behind(&self, current: u64, behind: u64) -> u64 {
+        current.saturating_sub(behind).max(self.forgotten)
+    }
+
+    /// An object as it was at a revision.
+    ///
+    /// # Errors
+    /// The revision is no longer remembered.
+    pub fn get_at(&self, key: &str, revision: u64) -> Result<Option<&Arc<Object>>, Forgotten> {
+        let mut changes = self.changes_after(revision)?;
+        let change = changes.find(|change| &*change.after.key == key);
+        Ok(change.map_or_else(|| self.get(key), |change| change.before.as_ref()))
+    }
+
     /// The changes after a revision, oldest first.
     ///
     /// # Errors

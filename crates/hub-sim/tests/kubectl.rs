@@ -221,6 +221,57 @@ reportingInstance: c-1
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn kubectl_explains_asks_and_names_what_is_not_served() {
+    let hub = HubSim::start().await;
+    let explained = hub.run("explain managedclustersupgrade.spec.clusterVersion");
+    assert!(
+        explained.contains("FIELD: clusterVersion") && explained.contains("version"),
+        "{explained}"
+    );
+    for kind in [
+        "managedcluster.spec",
+        "configmap.data",
+        "lease.spec",
+        "events",
+        "namespaces",
+    ] {
+        assert!(hub.run(&format!("explain {kind}")).contains("KIND:"), "{kind}");
+    }
+    assert_eq!(hub.run("auth can-i create managedclustersupgrades").trim(), "yes");
+    assert!(hub.run("auth can-i --list").contains('*'));
+    assert!(hub.run("auth whoami").contains("system:admin"));
+    let pod = "{apiVersion: example.com/v1, kind: Widget, metadata: {name: w}}";
+    for command in ["apply -f -", "create -f -", "apply --server-side -f -"] {
+        let (ok, said) = hub.try_with(command, pod);
+        assert!(
+            !ok && said.contains("no matches for kind \"Widget\" in version \"example.com/v1\""),
+            "{said}"
+        );
+    }
+    let event = "
+apiVersion: v1
+kind: Event
+metadata: {name: e1, namespace: default}
+involvedObject: {apiVersion: v1, kind: Namespace, name: default, namespace: default}
+eventTime: 2026-01-01T00:00:00.000000Z
+type: Normal
+reason: Started
+action: Start
+message: it has begun
+reportingComponent: example.com/c
+reportingInstance: c-1
+";
+    assert!(hub.with("apply -f -", event).contains("created"));
+    let selected = hub.run("get events --field-selector involvedObject.name=default,reason=Started");
+    assert!(selected.contains("e1"), "{selected}");
+    let (ok, said) = hub.try_with("delete namespace default", "");
+    assert!(
+        !ok && said.contains("this namespace may not be deleted"),
+        "{said}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn kubectl_deletes_a_namespace_with_its_content() {
     let hub = HubSim::start().await;
     hub.run("create namespace ops");

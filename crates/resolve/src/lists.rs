@@ -1,5 +1,7 @@
 //! The lists of a hub that planning reads: eight kinds, as the API server returns them.
 
+use std::borrow::Cow;
+
 use api::names::{LABEL_MCU, LABEL_MCU_UID};
 use api::views::{
     ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding, ManifestWork, Placement, PlacementDecision,
@@ -73,6 +75,21 @@ impl ListKind {
             ListKind::Upgrades => "managedclustersupgrades",
             ListKind::Reports => "managedclustersupgradereports",
             ListKind::Works => "manifestworks",
+        }
+    }
+
+    /// The kind of an object.
+    #[must_use]
+    pub fn kind(self) -> Cow<'static, str> {
+        match self {
+            ListKind::Clusters => ManagedCluster::kind(&()),
+            ListKind::Sets => ManagedClusterSet::kind(&()),
+            ListKind::Bindings => ManagedClusterSetBinding::kind(&()),
+            ListKind::Placements => Placement::kind(&()),
+            ListKind::Decisions => PlacementDecision::kind(&()),
+            ListKind::Upgrades => Upgrade::kind(&()),
+            ListKind::Reports => Report::kind(&()),
+            ListKind::Works => ManifestWork::kind(&()),
         }
     }
 

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use tokio::process::Command;
 
+use crate::examples::examples;
+
 /// An image: its recipe and its manifests, and the program in it.
 struct Image {
     recipe: &'static str,
@@ -31,7 +33,7 @@ struct Instruction {
     rest: String,
 }
 
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
@@ -182,17 +184,9 @@ fn no_recipe_builds_from_an_image_without_digest() -> Result<()> {
 #[test]
 fn every_image_in_the_guide_and_the_examples_is_named_by_digest() -> Result<()> {
     let mut found = 0;
-    let directories = [
-        "docs/guide",
-        "deploy/examples",
-        "examples/small-fleet",
-        "examples/telco-fleet",
-        "examples/etcd-backup",
-        "examples/oadp-backup",
-        "examples/health-check",
-    ];
-    for directory in directories {
-        for entry in std::fs::read_dir(root().join(directory))? {
+    let directories = ["docs/guide", "deploy/examples"].map(|name| root().join(name));
+    for directory in examples()?.into_iter().chain(directories) {
+        for entry in std::fs::read_dir(directory)? {
             let path = entry?.path();
             let text = std::fs::read_to_string(&path)?;
             for line in text.lines().filter(|line| line.contains("image: ")) {

@@ -3,6 +3,7 @@
 
 mod actors;
 mod admission;
+mod examples;
 mod hub;
 mod image;
 mod install;

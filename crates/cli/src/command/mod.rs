@@ -35,10 +35,7 @@ async fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
         Command::Graph(args) => graph::run(common, &args.command, screen).await,
         Command::Updates(args) => updates::run(common, args, screen).await,
         Command::Orphans => orphans::run(common, screen).await,
-        Command::Rehearse(args) => {
-            refuse_all_namespaces(common)?;
-            rehearse::run(common, args, screen).await
-        }
+        Command::Rehearse(args) => rehearse::run(common, args, screen).await,
         Command::Completion(args) => {
             screen.print(&crate::completion::script(args.shell));
             Ok(Exit::Done)

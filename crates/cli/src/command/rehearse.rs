@@ -1,6 +1,5 @@
 //! `rehearse`: reads the hub or a directory, and prints what an upgrade would do.
 
-use std::io::Read as _;
 use std::path::Path;
 
 use api::message::count;
@@ -28,6 +27,11 @@ use crate::upgrade;
 const NEW_UID: &str = "not-applied-yet";
 
 pub(super) async fn run(common: &Common, args: &RehearseArgs, screen: Screen) -> Result<Exit, Failure> {
+    if common.all_namespaces {
+        return Err(Failure::Other(
+            "a rehearsal is about one upgrade, so -A cannot be used; give its namespace with -n".to_owned(),
+        ));
+    }
     let file_times = match &args.durations {
         Some(file) => FileTimes::read(&read(file)?).map_err(|error| named(file, &error))?,
         None => FileTimes::default(),
@@ -131,13 +135,10 @@ fn named(file: &Path, error: &dyn std::fmt::Display) -> Failure {
 /// The text of a file, or of standard input for `-`.
 fn read(file: &Path) -> Result<String, Failure> {
     if file == Path::new("-") {
-        let mut text = String::new();
-        let read = std::io::stdin().read_to_string(&mut text);
-        return read
-            .map(|_| text)
+        return files::read_text(std::io::stdin(), files::MAX_FILE)
             .map_err(|error| Failure::Other(format!("standard input: {error}")));
     }
-    std::fs::read_to_string(file).map_err(|error| named(file, &error))
+    files::read_file(file, files::MAX_FILE).map_err(|error| named(file, &error))
 }
 
 /// The upgrade of a file, as the API server would store it. `None` if it has errors, which are printed.

@@ -17,8 +17,10 @@ use crate::table::one_line;
 pub const MIN_SAMPLES: usize = 5;
 /// Largest number of samples that are written to a file. More are reduced to as many quantiles.
 const MAX_WRITTEN: usize = 101;
-/// Spread of assumed times around their median.
-const SPREAD: f64 = 0.25;
+/// Spread of assumed times around their median, in percent of it.
+const SPREAD_PERCENT: f64 = 25.0;
+/// The platform step of a cluster that runs the target already: its agent applies the work and reports it.
+pub const NOTHING_TO_CHANGE: TimeDelta = TimeDelta::seconds(30);
 
 /// What a time is for: a step, and for the platform the kind of update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,8 +92,9 @@ impl Timed {
     fn of(row: &ReportRow, stage: Stage) -> Option<Timed> {
         Some(match stage {
             Stage::PreAction => Timed::PreAction,
-            Stage::Platform if is_minor_update(&row.from_version, &row.to_version) => Timed::MinorUpdate,
-            Stage::Platform => Timed::PatchUpdate,
+            // The controller notes no version that is the target already, so these clusters may have changed nothing.
+            Stage::Platform if row.from_version.is_empty() => return None,
+            Stage::Platform => Change::of(&row.from_version, &row.to_version).update()?,
             Stage::Operators => Timed::Operators,
             Stage::PostAction => Timed::PostAction,
             Stage::Soak => return None,
@@ -99,21 +102,51 @@ impl Timed {
     }
 }
 
-/// True when both versions are known and differ in their first two numbers.
-#[must_use]
-pub fn is_minor_update(from: &str, to: &str) -> bool {
-    let minor = |version: &str| {
-        let mut parts = version.splitn(3, '.').map(str::to_owned);
-        Some((parts.next()?, parts.next()?))
-    };
-    matches!((minor(from), minor(to)), (Some(from), Some(to)) if from != to)
+/// What the platform step changes on a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Change {
+    /// An update within a minor version, or of an unknown kind.
+    #[default]
+    Patch,
+    /// An update to another minor version.
+    Minor,
+    /// Nothing, because the cluster runs the version already.
+    Nothing,
+}
+
+impl Change {
+    /// The change from a version to another one. Either may be empty, which means unknown.
+    #[must_use]
+    pub fn of(from: &str, to: &str) -> Change {
+        let minor = |version: &str| {
+            let mut parts = version.splitn(3, '.').map(str::to_owned);
+            Some((parts.next()?, parts.next()?))
+        };
+        match (minor(from), minor(to)) {
+            _ if from == to && !to.is_empty() => Change::Nothing,
+            (Some(from), Some(to)) if from != to => Change::Minor,
+            _ => Change::Patch,
+        }
+    }
+
+    /// The update that is timed; `None` for [`Change::Nothing`], whose times say nothing about updates.
+    #[must_use]
+    pub const fn update(self) -> Option<Timed> {
+        match self {
+            Change::Patch => Some(Timed::PatchUpdate),
+            Change::Minor => Some(Timed::MinorUpdate),
+            Change::Nothing => None,
+        }
+    }
 }
 
 /// Where samples come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Basis {
-    /// The file of `--durations`.
+    /// The list of the file of `--durations`.
     File,
+    /// The median of the file of `--durations`.
+    FileMedian,
     /// The reports of this upgrade.
     Upgrade,
     /// The reports of all upgrades of the hub.
@@ -128,6 +161,7 @@ impl Basis {
     pub const fn text(self) -> &'static str {
         match self {
             Basis::File => "the file of durations",
+            Basis::FileMedian => "a median in the file of durations, not sampled",
             Basis::Upgrade => "reports of this upgrade",
             Basis::Hub => "reports of the hub",
             Basis::Assumed => "assumed",
@@ -136,16 +170,49 @@ impl Basis {
 }
 
 /// The times of a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct StepTimes {
     /// The times.
     pub samples: Samples,
     /// Where they come from.
     pub basis: Basis,
+    /// The median that they are spread around, if they were not measured.
+    median: Option<Median>,
+}
+
+impl StepTimes {
+    /// Number of measured times.
+    #[must_use]
+    pub fn measured(&self) -> usize {
+        self.median.map_or(self.samples.count(), |_| 0)
+    }
+}
+
+/// A median, and the spread of times around it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Median {
+    time: TimeDelta,
+    percent: f64,
+}
+
+impl Median {
+    fn samples(self) -> Samples {
+        Samples::around(self.time, self.percent / 100.0)
+    }
+}
+
+impl std::fmt::Display for Median {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let time = match self.time.num_seconds() {
+            seconds if seconds % 60 == 0 => format!("{}m", seconds / 60),
+            seconds => format!("{seconds}s"),
+        };
+        write!(f, "{{median: {time}, spread: {}%}}", self.percent)
+    }
 }
 
 /// The times of all steps.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Times([StepTimes; 5]);
 
 impl Times {
@@ -170,14 +237,19 @@ impl Times {
                 let times = reports.flat_map(|(report, _)| times_of(report, timed));
                 Samples::new(times).filter(|samples| samples.count() >= MIN_SAMPLES)
             };
-            let given = file.0[timed as usize]
-                .clone()
-                .map(|samples| (samples, Basis::File));
-            let (samples, basis) = given
-                .or_else(|| measured(true).map(|samples| (samples, Basis::Upgrade)))
-                .or_else(|| measured(false).map(|samples| (samples, Basis::Hub)))
-                .unwrap_or_else(|| (assumed(timed), Basis::Assumed));
-            StepTimes { samples, basis }
+            let sampled = |basis, samples| StepTimes {
+                samples,
+                basis,
+                median: None,
+            };
+            let given = file.0[timed as usize].clone().map(|entry| match entry {
+                Entry::List(given) => sampled(Basis::File, given),
+                Entry::Median(median) => around(Basis::FileMedian, median),
+            });
+            given
+                .or_else(|| measured(true).map(|samples| sampled(Basis::Upgrade, samples)))
+                .or_else(|| measured(false).map(|samples| sampled(Basis::Hub, samples)))
+                .unwrap_or_else(|| around(Basis::Assumed, assumed(timed)))
         }))
     }
 
@@ -196,18 +268,14 @@ impl Times {
             }
             let indent = "  ".repeat(timed.path().len() - 1);
             let key = timed.path().last().copied().unwrap_or_default();
-            let _ = match times.basis {
-                Basis::Assumed => writeln!(
-                    text,
-                    "{indent}{key}: {{median: {}m, spread: 25%}} # assumed",
-                    timed.assumed_minutes()
-                ),
-                basis => writeln!(
+            let _ = match times.median {
+                Some(median) => writeln!(text, "{indent}{key}: {median} # {}", times.basis.text()),
+                None => writeln!(
                     text,
                     "{indent}{key}: [{}] # {} of {}",
                     written(&times.samples).join(", "),
                     api::message::count(times.samples.count(), "sample"),
-                    basis.text()
+                    times.basis.text()
                 ),
             };
         }
@@ -215,8 +283,19 @@ impl Times {
     }
 }
 
-fn assumed(timed: Timed) -> Samples {
-    Samples::around(TimeDelta::minutes(timed.assumed_minutes()), SPREAD)
+fn assumed(timed: Timed) -> Median {
+    Median {
+        time: TimeDelta::minutes(timed.assumed_minutes()),
+        percent: SPREAD_PERCENT,
+    }
+}
+
+fn around(basis: Basis, median: Median) -> StepTimes {
+    StepTimes {
+        samples: median.samples(),
+        basis,
+        median: Some(median),
+    }
 }
 
 /// The times of the steps of a report that succeeded.
@@ -242,8 +321,15 @@ fn written(samples: &Samples) -> Vec<String> {
 }
 
 /// The times that a file gives. It may leave steps out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FileTimes([Option<Samples>; 5]);
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FileTimes([Option<Entry>; 5]);
+
+/// An entry of a file.
+#[derive(Clone, Debug, PartialEq)]
+enum Entry {
+    List(Samples),
+    Median(Median),
+}
 
 impl FileTimes {
     /// Reads a file of durations from YAML.
@@ -283,7 +369,7 @@ impl FileTimes {
                     "{name}: unknown field; write preAction, platform.patch, platform.minor, operators or postAction"
                 )
             })?;
-        self.0[timed as usize] = Some(samples(&name, entry)?);
+        self.0[timed as usize] = Some(read_entry(&name, entry)?);
         Ok(())
     }
 }
@@ -296,7 +382,7 @@ fn fields<'a>(name: &str, value: &'a Value) -> Result<impl Iterator<Item = (&'a 
     Ok(map.iter().map(|(key, value)| (key.as_str(), value)))
 }
 
-fn samples(name: &str, entry: &Value) -> Result<Samples, String> {
+fn read_entry(name: &str, entry: &Value) -> Result<Entry, String> {
     let hint = "write a list of durations such as [52m, 1h5m], or {median: 60m, spread: 25%}";
     let time = |value: &Value| {
         let text = value.as_str().unwrap_or_default();
@@ -304,7 +390,8 @@ fn samples(name: &str, entry: &Value) -> Result<Samples, String> {
     };
     if let Value::Array(items) = entry {
         let times: Vec<TimeDelta> = items.iter().map(time).collect::<Result<_, _>>()?;
-        return Samples::new(times).ok_or_else(|| format!("{name}: the list is empty; {hint}"));
+        let samples = Samples::new(times).ok_or_else(|| format!("{name}: the list is empty; {hint}"))?;
+        return Ok(Entry::List(samples));
     }
     let Some(map) = entry.as_object() else {
         return Err(format!("{name}: {hint}"));
@@ -316,18 +403,20 @@ fn samples(name: &str, entry: &Value) -> Result<Samples, String> {
         return Err(format!("{name}.{}: unknown field; {hint}", one_line(other)));
     }
     let median = time(map.get("median").unwrap_or(&Value::Null))?;
-    let spread = match map.get("spread") {
-        None => SPREAD,
+    let percent = match map.get("spread") {
+        None => SPREAD_PERCENT,
         Some(value) => {
             let percent = value.as_str().and_then(|text| text.strip_suffix('%'));
             let percent = percent.and_then(|text| text.parse::<f64>().ok());
             percent
                 .filter(|percent| (0.0..=100.0).contains(percent))
                 .ok_or_else(|| format!("{name}.spread: must be a share from 0% to 100%"))?
-                / 100.0
         }
     };
-    Ok(Samples::around(median, spread))
+    Ok(Entry::Median(Median {
+        time: median,
+        percent,
+    }))
 }
 
 #[cfg(test)]

@@ -3,12 +3,13 @@
 //! A saved object keeps only what planning reads, and no action of other upgrades.
 
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::path::Path;
 
 use api::names::{CLAIM_ID, CLAIM_PRODUCT, CLAIM_VERSION};
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Datelike, Utc};
 use resolve::lists::{HubLists, ListKind, ListedPage};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
@@ -17,6 +18,10 @@ use crate::failure::Failure;
 const ABOUT: &str = "rehearsal.json";
 /// The file with the durations.
 const DURATIONS: &str = "durations.yaml";
+/// Largest size of a list in bytes. That of 10,000 clusters and their works has some tens of millions.
+const MAX_LIST: u64 = 1 << 30;
+/// Largest size of any other file in bytes.
+pub const MAX_FILE: u64 = 16 << 20;
 /// The fields of an upgrade that contain its actions.
 const ACTIONS: [&str; 2] = ["preUpgradeAction", "postUpgradeAction"];
 
@@ -25,12 +30,65 @@ const ACTIONS: [&str; 2] = ["preUpgradeAction", "postUpgradeAction"];
 #[serde(rename_all = "camelCase")]
 pub struct About {
     /// When the hub was read.
+    #[serde(deserialize_with = "read_at")]
     pub read_at: DateTime<Utc>,
     /// Namespace of the upgrade that was rehearsed.
+    #[serde(deserialize_with = "namespace")]
     pub namespace: String,
     /// `namespace/name` of upgrades whose actions were left out.
     #[serde(default)]
     pub without_actions: BTreeSet<String>,
+}
+
+fn read_at<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DateTime<Utc>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let time = text.parse::<DateTime<Utc>>().ok();
+    let time = time.filter(|time| (2000..2200).contains(&time.year()));
+    time.ok_or_else(|| {
+        serde::de::Error::custom(format!(
+            "readAt must be a time of the years 2000 to 2199, such as 2026-05-28T10:15:00Z, and not {text:?}"
+        ))
+    })
+}
+
+fn namespace<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if text.is_empty() || api::validate::is_subdomain(&text) {
+        return Ok(text);
+    }
+    let error = format!("{text:?} is not a namespace");
+    Err(serde::de::Error::custom(error))
+}
+
+/// The kinds that a file names.
+#[derive(Deserialize)]
+struct Kinds {
+    kind: Option<String>,
+    #[serde(default)]
+    items: Vec<ItemKind>,
+}
+
+#[derive(Deserialize)]
+struct ItemKind {
+    kind: Option<String>,
+}
+
+impl Kinds {
+    /// Checks that a file is a list of this kind. A saved object names no kind.
+    fn check(text: &str, kind: ListKind) -> Result<(), String> {
+        // Objects are read one by one later, so an item that is no object is no error here.
+        let Ok(kinds) = serde_json::from_str::<Kinds>(text) else {
+            return Ok(());
+        };
+        let (object, list) = (kind.kind(), format!("{}List", kind.kind()));
+        let found = kinds.kind.filter(|found| *found != list && found != "List");
+        let mut items = kinds.items.into_iter().filter_map(|item| item.kind);
+        match (found, items.find(|found| **found != *object)) {
+            (Some(found), _) => Err(format!("its kind is {found:?} instead of {list} or List")),
+            (None, Some(found)) => Err(format!("it contains a {found:?} instead of only {object}")),
+            (None, None) => Ok(()),
+        }
+    }
 }
 
 /// What was read from a hub: the pages of each list, as JSON.
@@ -78,13 +136,14 @@ impl Pages {
 /// # Errors
 /// A file is missing or cannot be read.
 pub fn load(directory: &Path) -> Result<(About, Pages), Failure> {
-    let about: About = serde_json::from_str(&read(directory, ABOUT)?)
+    let about: About = serde_json::from_str(&read(directory, ABOUT, MAX_FILE)?)
         .map_err(|error| broken(directory, ABOUT, &error.to_string()))?;
     let mut pages = Pages::default();
     for kind in ListKind::ALL {
         let file = file_of(kind);
-        let text = read(directory, &file)?;
-        ListedPage::read(&text).map_err(|error| broken(directory, &file, &error))?;
+        let text = read(directory, &file, MAX_LIST)?;
+        let checked = ListedPage::read(&text).and_then(|_| Kinds::check(&text, kind));
+        checked.map_err(|error| broken(directory, &file, &error))?;
         pages.push(kind, text);
     }
     Ok((about, pages))
@@ -152,8 +211,38 @@ fn file_of(kind: ListKind) -> String {
     format!("{}.json", kind.plural())
 }
 
-fn read(directory: &Path, file: &str) -> Result<String, Failure> {
-    std::fs::read_to_string(directory.join(file)).map_err(|error| {
+/// Reads a file of at most `most` bytes.
+///
+/// # Errors
+/// The file is larger, is no text, or cannot be read.
+pub fn read_file(file: &Path, most: u64) -> Result<String, String> {
+    let opened = std::fs::File::open(file).map_err(|error| error.to_string())?;
+    if opened.metadata().is_ok_and(|metadata| metadata.len() > most) {
+        return Err(too_large(most));
+    }
+    read_text(opened, most)
+}
+
+/// Reads a text of at most `most` bytes. A device such as `/dev/zero` says no size and never ends.
+///
+/// # Errors
+/// The text is longer, is not UTF-8, or cannot be read.
+pub fn read_text(source: impl Read, most: u64) -> Result<String, String> {
+    let mut text = String::new();
+    let read = source.take(most + 1).read_to_string(&mut text);
+    let read = read.map_err(|error| error.to_string())?;
+    if u64::try_from(read).is_ok_and(|read| read > most) {
+        return Err(too_large(most));
+    }
+    Ok(text)
+}
+
+fn too_large(most: u64) -> String {
+    format!("the file is larger than {} MiB", most >> 20)
+}
+
+fn read(directory: &Path, file: &str, most: u64) -> Result<String, Failure> {
+    read_file(&directory.join(file), most).map_err(|error| {
         Failure::Other(format!(
             "{}: {error}; give a directory that kubectl mcu rehearse --save has written",
             directory.join(file).display()

@@ -14,10 +14,10 @@ use api::conditions::reason;
 use api::report::Phase;
 use chrono::{DateTime, TimeDelta, Utc};
 use resolve::snapshot::{NoPlan, PlannerInput, Snapshot};
-use rollout::forecast::{ClusterForecast, Durations, Forecast, Options, Run, end_range, forecast};
+use rollout::forecast::{ClusterForecast, Durations, Forecast, Options, Run, Samples, end_range, forecast};
 use rollout::{Fleet, Hold, Policy, StallReason, Step, StepStatus};
 
-use crate::rehearse::durations::{Timed, Times, is_minor_update};
+use crate::rehearse::durations::{Change, NOTHING_TO_CHANGE, Timed, Times};
 use crate::rehearse::outcome::{
     Canaries, Cause, ClusterCounts, Estimate, MaxFailures, Rehearsal, Source, Start, StepDuration, Timeline,
     Verdict,
@@ -100,7 +100,9 @@ pub fn rehearse(snapshot: &mut Snapshot, request: &Request<'_>) -> Result<Rehear
         p80: range.p80,
         p95: range.p95,
         draws: range.draws,
-        stopped: range.stopped,
+        stopped_by_canary: range.stopped_by_canary,
+        stopped_by_max_failures: range.stopped_by_max_failures,
+        max_failures_exceeded_p50: range.max_failures_exceeded,
     });
     Ok(play.outcome(held_by, &played, estimate))
 }
@@ -111,8 +113,8 @@ struct Play<'a> {
     policy: Policy,
     fleet: Fleet,
     notes: Vec<String>,
-    /// Durations of clusters that are updated within a minor version, and of those that are updated to another one.
-    durations: [Durations; 2],
+    /// Durations by [`Change`].
+    durations: [Durations; 3],
     /// What the draws depend on, by cluster.
     clusters: BTreeMap<Arc<str>, ClusterFacts>,
 }
@@ -120,7 +122,7 @@ struct Play<'a> {
 /// What the draws for a cluster depend on.
 #[derive(Clone, Copy, Debug, Default)]
 struct ClusterFacts {
-    is_minor: bool,
+    change: Change,
     /// How long each step has run.
     ages: [Option<TimeDelta>; 4],
 }
@@ -135,12 +137,14 @@ impl<'a> Play<'a> {
         // A paused upgrade is rehearsed as if it were resumed, because the question is what happens then.
         policy.hold = None;
         let facts = |cluster: &rollout::Cluster| {
-            let recorded = cluster.record.as_ref().map(|record| &record.from_version);
-            let from = recorded
+            let record = cluster.record.as_deref();
+            let record = record.filter(|record| record.attempt.revision == policy.revision);
+            let from = record
+                .map(|record| &record.from_version)
                 .filter(|version| !version.is_empty())
                 .unwrap_or(&cluster.version);
             ClusterFacts {
-                is_minor: is_minor_update(from, &policy.target),
+                change: Change::of(from, &policy.target),
                 ages: Step::ALL.map(|step| {
                     let work = cluster.step_work(step).ours()?;
                     let done = matches!(work.status, StepStatus::Succeeded | StepStatus::Failed(_));
@@ -152,11 +156,20 @@ impl<'a> Play<'a> {
         let clusters = clusters
             .map(|cluster| (Arc::clone(&cluster.name), facts(cluster)))
             .collect();
-        let durations = [Timed::PatchUpdate, Timed::MinorUpdate].map(|platform| {
+        let durations = [Change::Patch, Change::Minor, Change::Nothing].map(|change| {
             let samples = |timed| request.times.of(timed).samples.clone();
+            let (platform, failure_rate) = change.update().map_or_else(
+                || (Samples::around(NOTHING_TO_CHANGE, 0.0), 0.0),
+                |update| (samples(update), request.failure_rate),
+            );
             Durations {
-                steps: [Timed::PreAction, platform, Timed::Operators, Timed::PostAction].map(samples),
-                failure_rate: request.failure_rate,
+                steps: [
+                    samples(Timed::PreAction),
+                    platform,
+                    samples(Timed::Operators),
+                    samples(Timed::PostAction),
+                ],
+                failure_rate,
                 seed: SEED,
             }
         });
@@ -172,7 +185,7 @@ impl<'a> Play<'a> {
 
     fn run(&self, draw: u64, cluster: &str, step: Step) -> Run {
         let facts = self.clusters.get(cluster).copied().unwrap_or_default();
-        let durations = &self.durations[usize::from(facts.is_minor)];
+        let durations = &self.durations[facts.change as usize];
         let age = facts.ages[step.index()].unwrap_or_default();
         durations.run_after(draw, cluster, step, age)
     }
@@ -183,7 +196,7 @@ impl<'a> Play<'a> {
         let run = |name: &str, step: Step| {
             let limit = self.policy.timeout(step) - TimeDelta::seconds(1);
             let facts = self.clusters.get(name).copied().unwrap_or_default();
-            let samples = &self.durations[usize::from(facts.is_minor)].steps[step.index()];
+            let samples = &self.durations[facts.change as usize].steps[step.index()];
             Run {
                 takes: Some(samples.quantile(0.5).min(limit)),
                 fails: false,
@@ -199,6 +212,7 @@ impl<'a> Play<'a> {
         let canaries = played.clusters.iter().filter(|cluster| cluster.canary).count();
         let mut notes = std::mem::take(&mut self.notes);
         notes.extend(self.overdue());
+        notes.extend(self.already_there(played));
         if played.cut_off {
             notes.push("The rehearsal ends after a year, although clusters still move".to_owned());
         }
@@ -239,7 +253,7 @@ impl<'a> Play<'a> {
     /// What is said about steps that have run for longer than every sample.
     fn overdue(&self) -> Option<String> {
         let is_overdue = |facts: &&ClusterFacts| {
-            let durations = &self.durations[usize::from(facts.is_minor)];
+            let durations = &self.durations[facts.change as usize];
             Step::ALL.into_iter().any(|step| {
                 let longest = durations.steps[step.index()].quantile(1.0);
                 facts.ages[step.index()].is_some_and(|age| age >= longest)
@@ -254,20 +268,42 @@ impl<'a> Play<'a> {
         })
     }
 
+    /// What is said about clusters that start and run the target already.
+    fn already_there(&self, played: &Forecast) -> Option<String> {
+        let facts = |name: &Arc<str>| self.clusters.get(name).copied().unwrap_or_default();
+        let starts = played.starts.iter();
+        let there = starts
+            .filter(|(_, name)| facts(name).change == Change::Nothing)
+            .count();
+        (there > 0 && self.policy.wants(Step::Platform)).then(|| {
+            format!(
+                "{} that {} already {} the target; the platform step takes {} there",
+                api::message::count(there, "cluster"),
+                if there == 1 { "starts" } else { "start" },
+                if there == 1 { "runs" } else { "run" },
+                crate::age::human(NOTHING_TO_CHANGE),
+            )
+        })
+    }
+
     fn timeline(&self, played: &Forecast) -> Vec<Timeline> {
         let begin = self.request.now;
-        let before = self.fleet.clusters.iter().filter(|cluster| {
-            let phase = cluster.record.as_ref().map(|record| record.phase);
-            phase.is_some_and(Phase::is_at_work)
-        });
-        let mut in_flight: BTreeSet<&str> = before.map(|cluster| &*cluster.name).collect();
+        let at_first = |is: fn(Phase) -> bool| -> BTreeSet<&str> {
+            let clusters = self.fleet.clusters.iter();
+            let with =
+                clusters.filter(|cluster| cluster.record.as_ref().is_some_and(|record| is(record.phase)));
+            with.map(|cluster| &*cluster.name).collect()
+        };
+        let mut in_flight = at_first(Phase::holds_slot);
+        let mut soaking = at_first(|phase| phase.is_at_work() && !phase.holds_slot());
         let mut hours: Vec<Timeline> = Vec::new();
-        let mut events: Vec<(DateTime<Utc>, &ClusterForecast, bool)> = Vec::new();
+        let mut events: Vec<(DateTime<Utc>, Event, &ClusterForecast)> = Vec::new();
         for cluster in &played.clusters {
-            events.extend(cluster.started.map(|at| (at, cluster, true)));
-            events.extend(cluster.ended.map(|at| (at, cluster, false)));
+            events.extend(cluster.started.map(|at| (at, Event::Starts, cluster)));
+            events.extend(cluster.released.map(|at| (at, Event::Releases, cluster)));
+            events.extend(cluster.ended.map(|at| (at, Event::Ends, cluster)));
         }
-        events.sort_by(|a, b| (a.0, !a.2, &a.1.name).cmp(&(b.0, !b.2, &b.1.name)));
+        events.sort_by(|a, b| (a.0, a.1, &a.2.name).cmp(&(b.0, b.1, &b.2.name)));
         let mut events = events.into_iter().peekable();
         while events.peek().is_some() {
             let hour = i32::try_from(hours.len()).unwrap_or(i32::MAX);
@@ -277,20 +313,29 @@ impl<'a> Play<'a> {
                 completed: 0,
                 failed: 0,
                 in_flight: 0,
+                soaking: 0,
             };
-            while let Some((_, cluster, is_start)) =
+            while let Some((_, event, cluster)) =
                 events.next_if(|(at, ..)| *at < row.from + TimeDelta::hours(1))
             {
-                if is_start {
-                    row.started += 1;
-                    in_flight.insert(&cluster.name);
-                    continue;
+                let name: &str = &cluster.name;
+                match event {
+                    Event::Starts => {
+                        row.started += 1;
+                        in_flight.insert(name);
+                    }
+                    Event::Releases => {
+                        in_flight.remove(name);
+                        soaking.insert(name);
+                    }
+                    Event::Ends => {
+                        soaking.remove(name);
+                        row.completed += usize::from(cluster.phase == Phase::Complete);
+                        row.failed += usize::from(is_failed(cluster.phase));
+                    }
                 }
-                in_flight.remove(&*cluster.name);
-                row.completed += usize::from(cluster.phase == Phase::Complete);
-                row.failed += usize::from(is_failed(cluster.phase));
             }
-            row.in_flight = in_flight.len();
+            (row.in_flight, row.soaking) = (in_flight.len(), soaking.len());
             hours.push(row);
         }
         hours
@@ -328,11 +373,11 @@ impl<'a> Play<'a> {
 
     /// The times of the steps that the upgrade has. Of the kinds of update only those that occur.
     fn step_durations(&self) -> Vec<StepDuration> {
-        let has = |minor: bool| self.clusters.values().any(|facts| facts.is_minor == minor);
+        let has = |change| self.clusters.values().any(|facts| facts.change == change);
         let is_used = |timed: &Timed| match timed {
             Timed::PreAction => self.policy.wants(Step::PreAction),
-            Timed::PatchUpdate => self.policy.wants(Step::Platform) && has(false),
-            Timed::MinorUpdate => self.policy.wants(Step::Platform) && has(true),
+            Timed::PatchUpdate => self.policy.wants(Step::Platform) && has(Change::Patch),
+            Timed::MinorUpdate => self.policy.wants(Step::Platform) && has(Change::Minor),
             Timed::Operators => self.policy.wants(Step::Operators),
             Timed::PostAction => self.policy.wants(Step::PostAction),
         };
@@ -340,18 +385,25 @@ impl<'a> Play<'a> {
         used.map(|timed| {
             let times = self.request.times.of(timed);
             let seconds = |share| times.samples.quantile(share).num_seconds();
-            let is_assumed = times.basis == durations::Basis::Assumed;
             StepDuration {
                 step: timed.step(),
                 update: timed.update(),
                 p50_seconds: seconds(0.5),
                 p95_seconds: seconds(0.95),
-                samples: if is_assumed { 0 } else { times.samples.count() },
+                samples: times.measured(),
                 basis: times.basis,
             }
         })
         .collect()
     }
+}
+
+/// What happens to a cluster; at one time in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Starts,
+    Releases,
+    Ends,
 }
 
 fn verdict(played: &Forecast) -> Verdict {

@@ -91,8 +91,13 @@ pub struct Estimate {
     pub p95: DateTime<Utc>,
     /// Number of draws.
     pub draws: usize,
-    /// Draws in which a canary fails or more clusters fail than maxFailures allows.
-    pub stopped: usize,
+    /// Draws in which a failed canary keeps clusters from starting.
+    pub stopped_by_canary: usize,
+    /// Draws in which maxFailures keeps clusters from starting.
+    pub stopped_by_max_failures: usize,
+    /// In half of the draws that maxFailures stops, more clusters have failed than it allows by this time.
+    #[serde(serialize_with = "optional_time")]
+    pub max_failures_exceeded_p50: Option<DateTime<Utc>>,
 }
 
 /// The canaries.
@@ -145,8 +150,10 @@ pub struct Timeline {
     pub completed: usize,
     /// Clusters that fail.
     pub failed: usize,
-    /// Clusters under way at the end of the hour, including those that soak or run their post-action.
+    /// Clusters that hold a slot at the end of the hour, as `status.inFlight` counts them.
     pub in_flight: usize,
+    /// Clusters that have released their slot and soak or run their post-action at the end of the hour.
+    pub soaking: usize,
 }
 
 /// The start of a cluster.
@@ -196,7 +203,7 @@ pub struct StepDuration {
     pub p50_seconds: i64,
     /// 95 of 100 clusters take at most this long.
     pub p95_seconds: i64,
-    /// Number of samples; zero if the times are assumed.
+    /// Number of samples; zero if the times are assumed, or spread around a median that the file gives.
     pub samples: usize,
     /// Where the samples come from.
     pub basis: Basis,

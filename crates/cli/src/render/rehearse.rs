@@ -30,7 +30,7 @@ pub fn render(rehearsal: &Rehearsal, output: Option<Output>, paint: Paint) -> St
         Some(Output::Wide) => text(rehearsal, true, paint),
         Some(Output::Json) => to_json(&value(rehearsal)),
         Some(Output::Yaml) => to_yaml(&value(rehearsal)),
-        Some(Output::Name) => lines(rehearsal.starts.iter().map(|start| &start.cluster)),
+        Some(Output::Name) => lines(rehearsal.starts.iter().map(|start| one_line(&start.cluster))),
     }
 }
 
@@ -58,9 +58,16 @@ fn listed<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
     lines(items.into_iter().map(|item| format!("  - {}", one_line(item))))
 }
 
-/// A time, and how long after the begin it is.
+/// A time, and how long after the begin it is, to the minute.
 fn at(rehearsal: &Rehearsal, time: DateTime<Utc>) -> String {
-    format!("{} (after {})", seconds(time), age::human(time - rehearsal.begin))
+    let after = time - rehearsal.begin;
+    let (days, hours, minutes) = (after.num_days(), after.num_hours() % 24, after.num_minutes() % 60);
+    let after = match (days, after.num_hours()) {
+        (0, 0..8) => age::human(after),
+        (0, _) => format!("{hours}h{minutes}m"),
+        _ => format!("{days}d{hours}h{minutes}m"),
+    };
+    format!("{} (after {after})", seconds(time))
 }
 
 fn seconds(time: DateTime<Utc>) -> String {
@@ -72,7 +79,7 @@ fn summary(rehearsal: &Rehearsal, paint: Paint) -> String {
     let mut fields = vec![
         (
             "Upgrade",
-            format!("{}/{}", rehearsal.namespace, rehearsal.upgrade),
+            one_line(&format!("{}/{}", rehearsal.namespace, rehearsal.upgrade)),
         ),
         ("Target", or_none(&one_line(&rehearsal.target)).to_owned()),
         ("Begin", begin(rehearsal)),
@@ -101,19 +108,10 @@ fn summary(rehearsal: &Rehearsal, paint: Paint) -> String {
             rehearsal.slots, rehearsal.peak
         ),
     ));
-    if let Some(canaries) = rehearsal.canaries {
-        let open = canaries.complete_at.map_or_else(
-            || "never all complete, so no other cluster starts".to_owned(),
-            |time| {
-                format!(
-                    "complete at {}; then the other clusters start",
-                    at(rehearsal, time)
-                )
-            },
-        );
-        fields.push(("Canaries", format!("{}, {open}", canaries.clusters)));
+    if counts.total > 0 {
+        fields.extend(canaries(rehearsal).map(|text| ("Canaries", text)));
+        fields.extend(max_failures(rehearsal).map(|text| ("maxFailures", text)));
     }
-    fields.extend(max_failures(rehearsal).map(|text| ("maxFailures", text)));
     let width = fields.iter().map(|(key, _)| key.len()).max().unwrap_or_default() + 2;
     lines(
         fields
@@ -162,29 +160,44 @@ fn result(rehearsal: &Rehearsal, paint: Paint) -> String {
     verdict + &why
 }
 
-fn max_failures(rehearsal: &Rehearsal) -> Option<String> {
-    let stopped = rehearsal
-        .estimate
-        .filter(|estimate| estimate.stopped > 0)
-        .map(|estimate| {
-            format!(
-                "stops the upgrade in {} of {} draws",
-                estimate.stopped, estimate.draws
-            )
-        });
-    let Some(limit) = rehearsal.max_failures else {
-        return stopped.map(|_| {
-            let estimate = rehearsal.estimate;
-            let (stopped, draws) = estimate.map_or((0, 0), |estimate| (estimate.stopped, estimate.draws));
-            format!("not set; a failed canary stops the upgrade in {stopped} of {draws} draws")
-        });
+fn canaries(rehearsal: &Rehearsal) -> Option<String> {
+    let canaries = rehearsal.canaries?;
+    let open = match canaries.complete_at {
+        _ if canaries.clusters == 0 => "so no cluster starts".to_owned(),
+        None => "never all complete, so no other cluster starts".to_owned(),
+        Some(time) => format!(
+            "complete at {}; then the other clusters start",
+            at(rehearsal, time)
+        ),
     };
+    let estimate = rehearsal
+        .estimate
+        .filter(|estimate| estimate.stopped_by_canary > 0);
+    let stopped = estimate.map_or_else(String::new, |estimate| {
+        let (stopped, draws) = (estimate.stopped_by_canary, estimate.draws);
+        format!("; a failed canary stops the upgrade in {stopped} of {draws} draws")
+    });
+    Some(format!("{}, {open}{stopped}", canaries.clusters))
+}
+
+fn max_failures(rehearsal: &Rehearsal) -> Option<String> {
+    let limit = rehearsal.max_failures?;
     let exceeded = limit.exceeded_at.map_or_else(
         || "not exceeded in this rehearsal".to_owned(),
         |time| format!("exceeded at {}", at(rehearsal, time)),
     );
-    let stopped = stopped.map_or_else(String::new, |text| format!("; {text}"));
-    Some(format!("{}, {exceeded}{stopped}", limit.limit))
+    let stopped = rehearsal.estimate.and_then(|estimate| {
+        let half = at(rehearsal, estimate.max_failures_exceeded_p50?);
+        let (stopped, draws) = (estimate.stopped_by_max_failures, estimate.draws);
+        Some(format!(
+            "; stops the upgrade in {stopped} of {draws} draws, in half of them by {half}"
+        ))
+    });
+    Some(format!(
+        "{}, {exceeded}{}",
+        limit.limit,
+        stopped.unwrap_or_default()
+    ))
 }
 
 /// The timeline, of which several hours make one row if it is long.
@@ -201,7 +214,16 @@ fn timeline(rehearsal: &Rehearsal, paint: Paint) -> String {
         .max()
         .unwrap_or_default()
         .max(1);
-    let mut table = Table::new(&["FROM", "AFTER", "STARTED", "COMPLETE", "FAILED", "IN FLIGHT", ""]);
+    let mut table = Table::new(&[
+        "FROM",
+        "AFTER",
+        "STARTED",
+        "COMPLETE",
+        "FAILED",
+        "IN FLIGHT",
+        "SOAKING",
+        "",
+    ]);
     for row in rows {
         table.push(vec![
             seconds(row.from).into(),
@@ -210,13 +232,14 @@ fn timeline(rehearsal: &Rehearsal, paint: Paint) -> String {
             row.completed.to_string().into(),
             row.failed.to_string().into(),
             row.in_flight.to_string().into(),
+            row.soaking.to_string().into(),
             "#".repeat((row.in_flight * BAR).div_ceil(most)).into(),
         ]);
     }
     table.render(paint, 2)
 }
 
-/// The sum of several hours; how many clusters are in flight is that of the last one.
+/// The sum of several hours; how many clusters are in flight or soak is that of the last one.
 fn sum(hours: &[Timeline]) -> Option<Timeline> {
     let (first, last) = (hours.first()?, hours.last()?);
     let total = |of: fn(&Timeline) -> usize| hours.iter().map(of).sum();
@@ -226,6 +249,7 @@ fn sum(hours: &[Timeline]) -> Option<Timeline> {
         completed: total(|hour| hour.completed),
         failed: total(|hour| hour.failed),
         in_flight: last.in_flight,
+        soaking: last.soaking,
     })
 }
 

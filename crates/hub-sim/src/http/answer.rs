@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{events, table};
 use crate::hub::Hub;
+use crate::json;
 use crate::object::Object;
 use crate::state::KindId;
 
@@ -138,7 +139,7 @@ impl Form {
                     value.remove("apiVersion");
                     value.remove("kind");
                 }
-                text.push_str(&value.to_string());
+                text.push_str(&json::text_of(&value));
             } else {
                 text.push_str(&self.one(hub, id, object));
             }

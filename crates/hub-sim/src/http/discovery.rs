@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::events;
 use crate::kind::Kind;
 use crate::state::State;
 
@@ -34,6 +35,8 @@ pub(super) fn answer(state: &State, path: &str) -> Option<Value> {
             .find(|found| found["name"] == **group)?,
         ["api", "v1"] => resources("", "v1", &kinds)?,
         ["apis", group, version] => resources(group, version, &kinds)?,
+        // An empty message, in the protobuf that kubectl asks for: it validates nothing by it.
+        ["openapi", "v2"] => "".into(),
         ["openapi", "v3"] => openapi_index(&kinds),
         ["openapi", "v3", "api", version] => openapi("", version, &kinds),
         ["openapi", "v3", "apis", group, version] => openapi(group, version, &kinds),
@@ -75,12 +78,7 @@ fn resources(group: &str, version: &str, kinds: &[&Kind]) -> Option<Value> {
         "watch",
     ];
     let mut resources = Vec::new();
-    // The core group has events, too.
-    let is_served = |kind: &Kind| {
-        (kind.group == group && kind.version == version)
-            || (group.is_empty() && version == "v1" && kind.group == "events.k8s.io")
-    };
-    for kind in kinds.iter().filter(|kind| is_served(kind)) {
+    for kind in kinds.iter().filter(|kind| is_served(kind, group, version)) {
         resources.push(json!({
             "name": kind.plural,
             "singularName": kind.singular,
@@ -126,28 +124,48 @@ fn openapi_index(kinds: &[&Kind]) -> Value {
     json!({"paths": paths})
 }
 
-/// The part of an `OpenAPI` document by which kubectl sees that the server validates fields itself.
+/// The part of an `OpenAPI` document by which kubectl sees that the server validates fields itself, and explains them.
 fn openapi(group: &str, version: &str, kinds: &[&Kind]) -> Value {
-    let mut paths = serde_json::Map::new();
-    for kind in kinds
-        .iter()
-        .filter(|kind| kind.group == group && kind.version == version)
-    {
+    let (mut paths, mut schemas) = (serde_json::Map::new(), serde_json::Map::new());
+    for kind in kinds.iter().filter(|kind| is_served(kind, group, version)) {
         let (base, plural) = (prefix(group, version), &kind.plural);
         let path = if kind.namespaced {
             format!("/{base}/namespaces/{{namespace}}/{plural}/{{name}}")
         } else {
             format!("/{base}/{plural}/{{name}}")
         };
+        let gvk = json!({"group": group, "version": version, "kind": kind.kind});
         let operation = json!({
             "x-kubernetes-action": "patch",
-            "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": kind.kind},
+            "x-kubernetes-group-version-kind": gvk,
             "parameters": [{"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}],
             "responses": {},
         });
         paths.insert(path, json!({"patch": operation}));
+        let mut schema = if kind.group == group {
+            kind.openapi.clone()
+        } else {
+            events::to_core_schema(&kind.openapi)
+        };
+        for (field, of) in [
+            ("apiVersion", "string"),
+            ("kind", "string"),
+            ("metadata", "object"),
+        ] {
+            schema["properties"][field] = json!({"type": of});
+        }
+        schema["x-kubernetes-group-version-kind"] = json!([gvk]);
+        schemas.insert(format!("{group}.{version}.{}", kind.kind), schema);
     }
-    json!({"openapi": "3.0.0", "info": {"title": "hub-sim", "version": "v1"}, "paths": paths})
+    json!({
+        "openapi": "3.0.0", "info": {"title": "hub-sim", "version": "v1"}, "paths": paths, "components": {"schemas": schemas},
+    })
+}
+
+/// Whether a kind is served in a group. The core group has events, too.
+fn is_served(kind: &Kind, group: &str, version: &str) -> bool {
+    (kind.group == group && kind.version == version)
+        || (group.is_empty() && version == "v1" && kind.group == "events.k8s.io")
 }
 
 /// `api/v1` or `apis/group/version`.

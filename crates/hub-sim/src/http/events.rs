@@ -15,9 +15,7 @@ const NAMES: [(&str, &str); 7] = [
 
 /// An event of events.k8s.io as one of the core group.
 pub(super) fn to_core(event: &Value) -> Value {
-    let mut event = rename(event, |name| {
-        NAMES.iter().find(|(new, _)| *new == name).map(|(_, core)| *core)
-    });
+    let mut event = rename(event, core_name);
     event["apiVersion"] = "v1".into();
     for field in ["reportingComponent", "reportingInstance"] {
         if event.get(field).is_none() {
@@ -25,6 +23,17 @@ pub(super) fn to_core(event: &Value) -> Value {
         }
     }
     event
+}
+
+/// The schema of events with the names of the core group.
+pub(super) fn to_core_schema(schema: &Value) -> Value {
+    let mut schema = schema.clone();
+    schema["properties"] = rename(&schema["properties"], core_name);
+    schema
+}
+
+fn core_name(name: &str) -> Option<&'static str> {
+    NAMES.iter().find(|(new, _)| *new == name).map(|(_, core)| *core)
 }
 
 /// An event of the core group as one of events.k8s.io.

@@ -32,20 +32,37 @@ const EXPIRED: &str = "The provided continue parameter is too old to display a c
                        of the results. Continuing with the provided token results in an inconsistent list - objects that were \
                        created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
-/// Answers a list.
-pub(super) fn list(hub: &Hub, id: KindId, place: &Place, query: &Query) -> Result<Listed, ApiError> {
-    let selector = selector(query)?;
-    let limit = usize::try_from(query.number("limit")?.unwrap_or_default()).unwrap_or_default();
+/// Answers a list. The cache of the server is `behind` so many revisions.
+pub(super) fn list(
+    hub: &Hub,
+    id: KindId,
+    place: &Place,
+    query: &Query,
+    behind: u64,
+) -> Result<Listed, ApiError> {
+    query.check_begin(false)?;
+    let selector = selector(hub, id, place, query)?;
+    query.count("timeoutSeconds")?;
+    let limit = usize::try_from(query.count("limit")?.unwrap_or_default()).unwrap_or_default();
     let limit = if selector.is_one_name() { 0 } else { limit };
     let token = match query.text("continue") {
         "" => None,
         text => Some(decode(text)?),
     };
-    let wanted = query.number("resourceVersion")?.unwrap_or_default();
+    let wanted = query.revision("resourceVersion")?.unwrap_or_default();
+    if token.is_some() && wanted > 0 {
+        return Err(ApiError::bad_request(
+            "specifying resource version is not allowed when using continue",
+        ));
+    }
     // The server answers from its cache, which has no pages.
     let is_cached = token.is_none() && query.text("resourceVersion") == "0";
     let limit = if is_cached { 0 } else { limit };
-    let exact = query.text("resourceVersionMatch") == "Exact";
+    let exact = match query.text("resourceVersionMatch") {
+        "" => limit > 0 && wanted > 0,
+        text => text == "Exact",
+    };
+    let is_fresh = query.text("resourceVersion").is_empty();
     hub.read(|state| {
         let collection = state.collection(id);
         let current = state.revision();
@@ -53,7 +70,8 @@ pub(super) fn list(hub: &Hub, id: KindId, place: &Place, query: &Query) -> Resul
             Some(token) => token.rv,
             None if wanted > current => return Err(ApiError::too_large_resource_version(wanted, current)),
             None if exact => wanted,
-            None => current,
+            None if is_fresh => current,
+            None => collection.revision_behind(current, behind).max(wanted),
         };
         let after = token.as_ref().map(|token| token.start.as_str());
         let page = collection
@@ -92,8 +110,13 @@ pub(super) fn list(hub: &Hub, id: KindId, place: &Place, query: &Query) -> Resul
 }
 
 /// The selectors of a list or watch.
-pub(super) fn selector(query: &Query) -> Result<Selector, ApiError> {
-    Selector::parse(query.text("labelSelector"), query.text("fieldSelector")).map_err(ApiError::bad_request)
+pub(super) fn selector(hub: &Hub, id: KindId, place: &Place, query: &Query) -> Result<Selector, ApiError> {
+    let (labels, fields) = (query.text("labelSelector"), query.text("fieldSelector"));
+    let selector = hub.read(|state| {
+        let kind = &state.collection(id).kind;
+        Selector::parse(&kind.kind, place.group.is_empty(), labels, fields)
+    });
+    selector.map_err(ApiError::bad_request)
 }
 
 fn encode(token: &Token) -> String {

@@ -50,6 +50,28 @@ const METADATA: Fields = &[
     (14, "finalizers", Of::Texts),
 ];
 
+/// What a user asks to do.
+const ACCESS: Fields = &[
+    (
+        1,
+        "resourceAttributes",
+        Of::Message(&[
+            (1, "namespace", Of::Text),
+            (2, "verb", Of::Text),
+            (3, "group", Of::Text),
+            (4, "version", Of::Text),
+            (5, "resource", Of::Text),
+            (6, "subresource", Of::Text),
+            (7, "name", Of::Text),
+        ]),
+    ),
+    (
+        2,
+        "nonResourceAttributes",
+        Of::Message(&[(1, "path", Of::Text), (2, "verb", Of::Text)]),
+    ),
+];
+
 const UNKNOWN: Fields = &[
     (
         1,
@@ -61,7 +83,9 @@ const UNKNOWN: Fields = &[
 
 fn fields_of(kind: &str) -> Option<Fields> {
     Some(match kind {
-        "Namespace" => &[(1, "metadata", Of::Message(METADATA))],
+        "Namespace" | "SelfSubjectReview" | "SelfSubjectRulesReview" => {
+            &[(1, "metadata", Of::Message(METADATA))]
+        }
         "ConfigMap" => &[
             (1, "metadata", Of::Message(METADATA)),
             (2, "data", Of::TextMap),
@@ -80,6 +104,10 @@ fn fields_of(kind: &str) -> Option<Fields> {
             (2, "secrets", Of::Messages(&[(3, "name", Of::Text)])),
             (3, "imagePullSecrets", Of::Messages(&[(1, "name", Of::Text)])),
             (4, "automountServiceAccountToken", Of::Bool),
+        ],
+        "SelfSubjectAccessReview" => &[
+            (1, "metadata", Of::Message(METADATA)),
+            (2, "spec", Of::Message(ACCESS)),
         ],
         "DeleteOptions" => &[
             (1, "gracePeriodSeconds", Of::Int),

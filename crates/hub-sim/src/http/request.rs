@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use http::Method;
 
 use crate::error::ApiError;
+use crate::schema::{Cause, CauseKind};
 use crate::write::FieldValidation;
 
 /// The path of a request.
@@ -100,14 +101,90 @@ impl Query {
         matches!(self.text(name), "true" | "1")
     }
 
-    /// A number.
-    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
+    /// How many: objects of a page, or seconds. Less than one counts as absent.
+    pub(crate) fn count(&self, name: &str) -> Result<Option<u64>, ApiError> {
+        match self.text(name) {
+            "" => Ok(None),
+            text => match text.parse::<i64>() {
+                Ok(number) => Ok(u64::try_from(number).ok().filter(|number| *number > 0)),
+                Err(error) => Err(ApiError::bad_request(format!("invalid {name}: {error}"))),
+            },
+        }
+    }
+
+    /// A revision.
+    pub(crate) fn revision(&self, name: &str) -> Result<Option<u64>, ApiError> {
         match self.text(name) {
             "" => Ok(None),
             text => match text.parse() {
                 Ok(number) => Ok(Some(number)),
                 Err(_) => Err(ApiError::bad_request(format!("invalid {name}: {text:?}"))),
             },
+        }
+    }
+
+    /// Checks which state a list or watch is to begin with, as the server does.
+    pub(crate) fn check_begin(&self, is_watch: bool) -> Result<(), ApiError> {
+        const MATCH: &str = "resourceVersionMatch";
+        let [match_, revision, initial, token] =
+            [MATCH, "resourceVersion", "sendInitialEvents", "continue"].map(|name| self.text(name));
+        let mut causes = Vec::new();
+        let mut forbid = |field: &str, why: &str| {
+            causes.push(Cause::new(
+                field,
+                CauseKind::Forbidden,
+                format!("Forbidden: {why}"),
+            ));
+        };
+        if is_watch && !initial.is_empty() && match_ != "NotOlderThan" {
+            forbid(
+                MATCH,
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            );
+        }
+        if is_watch && initial.is_empty() && !match_.is_empty() {
+            forbid(
+                MATCH,
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            );
+        }
+        if !is_watch && revision.is_empty() && !match_.is_empty() {
+            forbid(
+                MATCH,
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            );
+        }
+        if !token.is_empty() && !match_.is_empty() {
+            forbid(
+                MATCH,
+                "resourceVersionMatch is forbidden when continue is provided",
+            );
+        }
+        if !is_watch && match_ == "Exact" && revision == "0" {
+            forbid(
+                MATCH,
+                "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+            );
+        }
+        if !is_watch && !initial.is_empty() {
+            forbid("sendInitialEvents", "sendInitialEvents is forbidden for list");
+        }
+        let (known, supported): (&[&str], _) = if is_watch {
+            (&["", "NotOlderThan"], "\"NotOlderThan\"")
+        } else {
+            (
+                &["", "NotOlderThan", "Exact"],
+                "\"Exact\", \"NotOlderThan\", \"\"",
+            )
+        };
+        if !known.contains(&match_) {
+            let why = format!("Unsupported value: {match_:?}: supported values: {supported}");
+            causes.push(Cause::new(MATCH, CauseKind::NotSupported, why));
+        }
+        if causes.is_empty() {
+            Ok(())
+        } else {
+            Err(ApiError::invalid_options("ListOptions", &causes))
         }
     }
 
@@ -120,7 +197,12 @@ impl Query {
                 let why = format!(
                     "Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""
                 );
-                Err(ApiError::invalid_option(options, "fieldValidation", &why))
+                Err(ApiError::invalid_option(
+                    options,
+                    "fieldValidation",
+                    CauseKind::NotSupported,
+                    &why,
+                ))
             }
         }
     }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Buf as _, BufMut as _, Bytes};
 use futures::StreamExt as _;
 use http::header::{ACCEPT, CONTENT_TYPE, DATE, USER_AGENT, WARNING};
 use http::{HeaderValue, Request, Response};
@@ -19,18 +19,25 @@ use super::watch::Watch;
 use super::{discovery, events, list, protobuf};
 use crate::error::ApiError;
 use crate::hub::Hub;
+use crate::json::{self, Unreadable};
 use crate::object::{Object, key};
+use crate::schema::CauseKind;
 use crate::state::KindId;
 use crate::write::{DeleteOptions, Deleted, PatchKind, WriteOptions, Writer, Written};
 
 /// The body of a response. That of a watch arrives line by line.
 pub type Body = BoxBody<Bytes, Infallible>;
 
+/// The bytes of a body.
+const MOST_SENT: usize = 3 * 1024 * 1024;
+
 /// A client's connection to a hub.
 #[derive(Clone, Debug)]
 pub struct Service {
     hub: Hub,
     user: Arc<str>,
+    /// How many revisions the cache of this API server is behind.
+    behind: u64,
 }
 
 /// What a request is answered with.
@@ -52,6 +59,17 @@ impl Service {
         Self {
             hub: hub.clone(),
             user: Arc::from(user),
+            behind: 0,
+        }
+    }
+
+    /// The same connection to an API server whose cache is some revisions behind: one that has just started, or is slow. Only
+    /// requests with `resourceVersion=0` show it; all others wait for the cache.
+    #[must_use]
+    pub fn behind(self, revisions: u64) -> Self {
+        Self {
+            behind: revisions,
+            ..self
         }
     }
 
@@ -62,9 +80,9 @@ impl Service {
     {
         let (parts, body) = request.into_parts();
         let mut warnings = Vec::new();
-        let reply = match body.collect().await {
-            Ok(body) => self.reply(&parts, &body.to_bytes(), &mut warnings),
-            Err(_) => Err(ApiError::bad_request("the body of the request ended early")),
+        let reply = match read(body).await {
+            Ok(body) => self.reply(&parts, &body, &mut warnings),
+            Err(error) => Err(error),
         };
         let reply = reply.unwrap_or_else(|error| Reply::Whole {
             code: error.code,
@@ -118,21 +136,28 @@ impl Service {
         let form = Form::of(accept, is_core_event);
         let is_custom = self.hub.read(|state| state.collection(id).kind.is_custom);
         match Verb::of(&parts.method, &place, &query, is_custom)? {
-            Verb::Get if is_core_event => self.get(id, &place, form).map_err(ApiError::about_core_event),
-            Verb::Get => self.get(id, &place, form),
+            Verb::Get if is_core_event => self
+                .get(id, &place, &query, form)
+                .map_err(ApiError::about_core_event),
+            Verb::Get => self.get(id, &place, &query, form),
             Verb::List => {
-                let listed = list::list(&self.hub, id, &place, &query)?;
+                let listed = list::list(&self.hub, id, &place, &query, self.behind)?;
                 let objects: Vec<&Object> = listed.page.objects.iter().map(|object| &**object).collect();
                 Ok(Reply::ok(form.list(&self.hub, id, &objects, &listed.metadata)))
             }
             Verb::Watch => Ok(Reply::Watch(Box::new(Watch::new(
-                &self.hub, id, &place, &query, form,
+                &self.hub,
+                id,
+                &place,
+                &query,
+                form,
+                self.behind,
             )?))),
             Verb::Delete => self.delete(id, &place, &query, form, body),
             Verb::DeleteCollection => self.delete_all(id, &place, &query, form, body),
             verb => {
-                let options = write_options(verb, parts, &query)?;
-                let mut object = parse(body)?;
+                let mut options = write_options(verb, parts, &query)?;
+                let mut object = parse(body, &mut options.duplicates)?;
                 if is_core_event {
                     object = events::from_core(&object);
                 }
@@ -198,9 +223,17 @@ impl Service {
                 json!({"userInfo": {"username": &*self.user, "groups": ["system:masters", "system:authenticated"]}})
             }
             ("authorization.k8s.io", "selfsubjectaccessreviews") => json!({"allowed": true}),
+            ("authorization.k8s.io", "selfsubjectrulesreviews") => json!({
+                "incomplete": false,
+                "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+                "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+            }),
             _ => return Ok(None),
         };
-        let mut review = parse(body)?;
+        let mut review = parse(body, &mut Vec::new())?;
+        if !review.is_object() {
+            return Err(ApiError::bad_request("the body is not an object"));
+        }
         review["status"] = status;
         Ok(Some(Reply::Whole {
             code: 201,
@@ -208,10 +241,21 @@ impl Service {
         }))
     }
 
-    fn get(&self, id: KindId, place: &Place, form: Form) -> Result<Reply, ApiError> {
+    fn get(&self, id: KindId, place: &Place, query: &Query, form: Form) -> Result<Reply, ApiError> {
+        let wanted = query.revision("resourceVersion")?.unwrap_or_default();
         let found = self.hub.read(|state| {
-            let collection = state.collection(id);
-            let object = collection.get(&key(&place.namespace, &place.name)).cloned();
+            let (collection, current) = (state.collection(id), state.revision());
+            if wanted > current {
+                return Err(ApiError::too_large_resource_version(wanted, current));
+            }
+            let behind = if query.text("resourceVersion").is_empty() {
+                0
+            } else {
+                self.behind
+            };
+            let revision = collection.revision_behind(current, behind).max(wanted);
+            let object = collection.get_at(&key(&place.namespace, &place.name), revision);
+            let object = object.ok().flatten().cloned();
             object.ok_or_else(|| ApiError::not_found(&collection.kind, &place.name))
         });
         Ok(Reply::ok(form.one(&self.hub, id, &*found?)))
@@ -310,7 +354,7 @@ impl Service {
         body: &[u8],
     ) -> Result<Reply, ApiError> {
         let options = delete_options(query, body)?;
-        let listed = list::list(&self.hub, id, place, query)?;
+        let listed = list::list(&self.hub, id, place, query, 0)?;
         for object in &listed.page.objects {
             let one = Place {
                 namespace: object.namespace().to_owned(),
@@ -325,6 +369,22 @@ impl Service {
     }
 }
 
+/// Reads a body, which the server does to a limit.
+async fn read<B: http_body::Body>(body: B) -> Result<Vec<u8>, ApiError> {
+    let mut body = std::pin::pin!(body);
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| ApiError::bad_request("the body of the request ended early"))?;
+        if let Ok(data) = frame.into_data() {
+            if bytes.len() + data.remaining() > MOST_SENT {
+                return Err(ApiError::too_large(&format!("limit is {MOST_SENT}")));
+            }
+            bytes.put(data);
+        }
+    }
+    Ok(bytes)
+}
+
 fn success(details: &Value) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
 }
@@ -335,7 +395,12 @@ fn dry_run(options: &str, text: &str) -> Result<bool, ApiError> {
         "All" => Ok(true),
         other => {
             let why = format!("Unsupported value: {other:?}: supported values: \"All\"");
-            Err(ApiError::invalid_option(options, "dryRun", &why))
+            Err(ApiError::invalid_option(
+                options,
+                "dryRun",
+                CauseKind::NotSupported,
+                &why,
+            ))
         }
     }
 }
@@ -344,7 +409,8 @@ fn delete_options(query: &Query, body: &[u8]) -> Result<DeleteOptions, ApiError>
     let options: DeleteOptions = if body.is_empty() {
         DeleteOptions::default()
     } else {
-        serde_json::from_value(parse(body)?).map_err(|error| ApiError::bad_request(error.to_string()))?
+        serde_json::from_value(parse(body, &mut Vec::new())?)
+            .map_err(|error| ApiError::bad_request(error.to_string()))?
     };
     let policy = query.text("propagationPolicy");
     options
@@ -352,13 +418,15 @@ fn delete_options(query: &Query, body: &[u8]) -> Result<DeleteOptions, ApiError>
         .checked()
 }
 
-/// Reads JSON or YAML, or the protobuf of kubectl.
-fn parse(body: &[u8]) -> Result<Value, ApiError> {
+/// Reads JSON or YAML, or the protobuf of kubectl. `duplicates` receives the fields of JSON that are there twice.
+fn parse(body: &[u8], duplicates: &mut Vec<String>) -> Result<Value, ApiError> {
     if protobuf::is_protobuf(body) {
         return protobuf::parse(body);
     }
-    if let Ok(value) = serde_json::from_slice(body) {
-        return Ok(value);
+    match json::parse(body, duplicates) {
+        Ok(value) => return Ok(value),
+        Err(Unreadable::TooDeep) => return Err(ApiError::bad_request("exceeded max depth")),
+        Err(Unreadable::Malformed) => {}
     }
     let text = std::str::from_utf8(body).map_err(|_| ApiError::bad_request("the body is not UTF-8"))?;
     serde_saphyr::from_str(text)
@@ -382,11 +450,21 @@ fn write_options(verb: Verb, parts: &http::request::Parts, query: &Query) -> Res
     let patch = patch_kind(verb, parts)?;
     if verb == Verb::Patch && patch == PatchKind::Apply && query.text("fieldManager").is_empty() {
         let why = "Required value: is required for apply patch";
-        return Err(ApiError::invalid_option(options, "fieldManager", why));
+        return Err(ApiError::invalid_option(
+            options,
+            "fieldManager",
+            CauseKind::Required,
+            why,
+        ));
     }
     if patch != PatchKind::Apply && !query.text("force").is_empty() {
         let why = "Forbidden: may not be specified for non-apply patch";
-        return Err(ApiError::invalid_option(options, "force", why));
+        return Err(ApiError::invalid_option(
+            options,
+            "force",
+            CauseKind::Forbidden,
+            why,
+        ));
     }
     let agent = header(parts, &USER_AGENT).split('/').next().unwrap_or_default();
     let manager = match (query.text("fieldManager"), agent) {
@@ -399,6 +477,7 @@ fn write_options(verb: Verb, parts: &http::request::Parts, query: &Query) -> Res
         dry_run: dry_run(options, query.text("dryRun"))?,
         validation: query.validation(options)?,
         force: query.flag("force"),
+        duplicates: Vec::new(),
     })
 }
 

@@ -16,13 +16,19 @@ use crate::hub::Hub;
 use crate::news::News;
 use crate::object::Object;
 use crate::selector::Selector;
-use crate::state::{KindId, State};
+use crate::state::KindId;
 use crate::store::{Change, ChangeKind};
 
 /// Bookmarks come at least this often to those who asked for them.
 const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
 /// A watch without `timeoutSeconds` ends after this time.
-const MAX_DURATION: Duration = Duration::from_mins(30);
+const USUAL_DURATION: Duration = Duration::from_mins(30);
+/// No watch lasts longer, whatever `timeoutSeconds` says.
+const MAX_DURATION: Duration = Duration::from_hours(24 * 365);
+
+/// So many changes are looked at, and so many bytes sent, at once.
+const BATCH: usize = 1_000;
+const BATCH_BYTES: usize = 256 * 1024;
 
 /// An open watch.
 pub(super) struct Watch {
@@ -37,8 +43,10 @@ pub(super) struct Watch {
     bookmarks: bool,
     next_bookmark: Instant,
     ends: Instant,
-    /// What is sent before any change.
-    initial: Vec<String>,
+    /// The objects that are sent before any change, the last one first.
+    initial: Vec<Arc<Object>>,
+    /// The bookmark after them.
+    initial_end: Option<String>,
     is_over: bool,
 }
 
@@ -49,16 +57,21 @@ impl Watch {
         place: &Place,
         query: &Query,
         form: Form,
+        behind: u64,
     ) -> Result<Self, ApiError> {
         let news = hub.subscribe();
-        let timeout = query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
-        let timeout = timeout.map_or(MAX_DURATION, Duration::from_secs);
+        query.check_begin(true)?;
+        query.count("limit")?;
+        let timeout = query.count("timeoutSeconds")?;
+        let timeout = timeout
+            .map_or(USUAL_DURATION, Duration::from_secs)
+            .min(MAX_DURATION);
         let now = Instant::now();
         let mut watch = Self {
             hub: hub.clone(),
             id,
             namespace: place.namespace.clone(),
-            selector: selector(query)?,
+            selector: selector(hub, id, place, query)?,
             form,
             revision: 0,
             news,
@@ -66,42 +79,48 @@ impl Watch {
             next_bookmark: now + BOOKMARK_INTERVAL,
             ends: now + timeout,
             initial: Vec::new(),
+            initial_end: None,
             is_over: false,
         };
-        watch.begin(query)?;
+        watch.begin(query, behind)?;
         Ok(watch)
     }
 
     /// Finds the revision from which on changes are sent. Without one, what exists is sent first.
-    fn begin(&mut self, query: &Query) -> Result<(), ApiError> {
-        let from = query.number("resourceVersion")?.unwrap_or_default();
-        let current = self.hub.read(State::revision);
+    fn begin(&mut self, query: &Query, behind: u64) -> Result<(), ApiError> {
+        let from = query.revision("resourceVersion")?.unwrap_or_default();
+        let (current, cached) = self.hub.read(|state| {
+            let current = state.revision();
+            (
+                current,
+                state.collection(self.id).revision_behind(current, behind),
+            )
+        });
         if from > current {
             return Err(ApiError::too_large_resource_version(from, current));
         }
         let initial = query.text("sendInitialEvents");
+        let start = match query.text("resourceVersion") {
+            "" => current,
+            _ => cached.max(from),
+        };
         if initial == "true" || (from == 0 && initial.is_empty()) {
             let page = self.hub.read(|state| {
                 let collection = state.collection(self.id);
-                collection.page(current, &self.namespace, None, 0, |object| {
+                collection.page(start, &self.namespace, None, 0, |object| {
                     self.selector.matches(object)
                 })
             });
-            let objects = page
-                .map_err(|_| ApiError::expired(format!("too old resource version: {current}")))?
+            self.initial = page
+                .map_err(|_| ApiError::expired(format!("too old resource version: {start}")))?
                 .objects;
-            self.initial = objects
-                .iter()
-                .rev()
-                .map(|object| self.line("ADDED", object))
-                .collect();
-            self.revision = current;
-            if initial == "true" && self.bookmarks {
-                let end = self.bookmark(Some(("k8s.io/initial-events-end", "true")));
-                self.initial.insert(0, end);
-            }
+            self.initial.reverse();
+            self.revision = start;
+            self.initial_end = self
+                .bookmarks
+                .then(|| self.bookmark(Some(("k8s.io/initial-events-end", "true"))));
         } else {
-            self.revision = if from == 0 { current } else { from };
+            self.revision = if from == 0 { start } else { from };
         }
         Ok(())
     }
@@ -115,7 +134,10 @@ impl Watch {
     }
 
     async fn next(&mut self) -> Option<String> {
-        if let Some(line) = self.initial.pop() {
+        if let Some(object) = self.initial.pop() {
+            return Some(self.line("ADDED", &object));
+        }
+        if let Some(line) = self.initial_end.take() {
             return Some(line);
         }
         loop {
@@ -144,26 +166,50 @@ impl Watch {
         }
     }
 
-    /// The events since the last ones.
+    /// The events since the last ones, or as many of them as are sent at once: a client that does not read costs no more.
     fn lines(&mut self) -> String {
+        loop {
+            let (lines, is_all) = self.batch();
+            if is_all || !lines.is_empty() {
+                return lines;
+            }
+        }
+    }
+
+    /// The events of the next changes, and whether these are all.
+    fn batch(&mut self) -> (String, bool) {
         // The texts are made without the lock of the hub.
         let found = self.hub.read(|state| {
             let changes = state
                 .collection(self.id)
                 .changes_after(self.revision)
                 .map_err(|_| state.revision())?;
-            Ok::<_, u64>((changes.cloned().collect::<Vec<Change>>(), state.revision()))
+            Ok::<_, u64>((
+                changes.take(BATCH).cloned().collect::<Vec<Change>>(),
+                state.revision(),
+            ))
         });
         match found {
             Ok((changes, revision)) => {
-                self.revision = revision;
-                changes.iter().filter_map(|change| self.event(change)).collect()
+                let mut lines = String::new();
+                for change in &changes {
+                    if lines.len() > BATCH_BYTES {
+                        return (lines, false);
+                    }
+                    lines.extend(self.event(change));
+                    self.revision = change.revision;
+                }
+                let is_all = changes.len() < BATCH;
+                if is_all {
+                    self.revision = revision;
+                }
+                (lines, is_all)
             }
             Err(current) => {
                 self.is_over = true;
                 let error =
                     ApiError::expired(format!("too old resource version: {} ({current})", self.revision));
-                event_line("ERROR", &error.to_status().to_string())
+                (event_line("ERROR", &error.to_status().to_string()), true)
             }
         }
     }

@@ -116,8 +116,8 @@ fn lease_schema() -> Value {
     json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "acquireTime": {"type": "string", "format": "micro-time"},
         "holderIdentity": {"type": "string"},
-        "leaseDurationSeconds": {"type": "integer"},
-        "leaseTransitions": {"type": "integer"},
+        "leaseDurationSeconds": {"type": "integer", "format": "int32"},
+        "leaseTransitions": {"type": "integer", "format": "int32"},
         "preferredHolder": {"type": "string"},
         "renewTime": {"type": "string", "format": "micro-time"},
         "strategy": {"type": "string"},
@@ -154,7 +154,7 @@ fn event_schema() -> Value {
     };
     json!({"type": "object", "properties": {
         "action": text(),
-        "deprecatedCount": {"type": "integer"},
+        "deprecatedCount": {"type": "integer", "format": "int32"},
         "deprecatedFirstTimestamp": text(),
         "deprecatedLastTimestamp": text(),
         "deprecatedSource": {"type": "object", "properties": {"component": text(), "host": text()}},
@@ -165,7 +165,7 @@ fn event_schema() -> Value {
         "related": object(),
         "reportingController": text(),
         "reportingInstance": text(),
-        "series": {"type": "object", "properties": {"count": {"type": "integer"}, "lastObservedTime": time()}},
+        "series": {"type": "object", "properties": {"count": {"type": "integer", "format": "int32"}, "lastObservedTime": time()}},
         "type": text(),
     }})
 }

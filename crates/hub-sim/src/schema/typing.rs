@@ -158,6 +158,10 @@ impl Schema {
             (_, Value::String(text)) if self.limits.format.as_deref() == Some("micro-time") => {
                 micro_time_error(text)
             }
+            (Type::Integer, Value::Number(number)) if self.overflows(value).is_some() => Some(format!(
+                "json: cannot unmarshal number {number} into Go struct field {path} of type {}",
+                self.limits.format.as_deref().unwrap_or("int64")
+            )),
             (of, value) if of.holds(value) => None,
             (Type::Integer, _) => wrong("int32"),
             (Type::Boolean, _) => wrong("bool"),

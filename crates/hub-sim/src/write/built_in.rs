@@ -17,6 +17,12 @@ pub(super) fn causes(kind: &Kind, object: &Value, live: Option<&Value>) -> Vec<C
         causes.extend(metadata::metadata_causes(object));
         causes.extend(core_finalizer_causes(object));
     }
+    if kind.kind == "ConfigMap" {
+        causes.extend(size_cause(object));
+        if live.is_some() {
+            causes.extend(size_cause(object));
+        }
+    }
     if kind.kind == "Event" && live.is_none() {
         causes.extend(event_causes(object));
     }
@@ -37,6 +43,16 @@ pub(super) fn causes(kind: &Kind, object: &Value, live: Option<&Value>) -> Vec<C
         }
     }
     causes
+}
+
+/// The values of a `ConfigMap` have a limit that is lower than that of the storage.
+fn size_cause(object: &Value) -> Option<Cause> {
+    const MOST: usize = 1024 * 1024;
+    let values = ["data", "binaryData"].map(|field| object.get(field).and_then(Value::as_object));
+    let values = values.into_iter().flatten().flat_map(|map| map.values());
+    let size: usize = values.filter_map(Value::as_str).map(str::len).sum();
+    let text = format!("Too long: may not be more than {MOST} bytes");
+    (size > MOST).then(|| Cause::new("[]", CauseKind::TooLong, text))
 }
 
 /// Finalizers of the core group must have a domain.

@@ -85,7 +85,7 @@ impl Writer<'_> {
             let revision = sent.and_then(|text| text.parse().ok()).unwrap_or(0);
             Arc::new(Object::new(at, object, managers, revision))
         } else {
-            self.put(at, object, managers)
+            self.put(at, object, managers)?
         };
         Ok(Written {
             created: true,

@@ -9,6 +9,10 @@ use super::Writer;
 use super::read::metadata;
 use crate::error::ApiError;
 use crate::object::Object;
+use crate::schema::CauseKind;
+
+/// The namespaces that cannot be deleted.
+const NEEDED: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 /// The body of a DELETE.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -53,6 +57,7 @@ impl DeleteOptions {
                 Err(ApiError::invalid_option(
                     "DeleteOptions",
                     "propagationPolicy",
+                    CauseKind::NotSupported,
                     &why,
                 ))
             }
@@ -63,6 +68,9 @@ impl DeleteOptions {
 impl Writer<'_> {
     /// DELETE.
     pub(crate) fn delete(self, options: &DeleteOptions) -> Result<Deleted, ApiError> {
+        if self.kind.is_namespace() && NEEDED.contains(&self.name) {
+            return Err(ApiError::namespace_is_needed(&self.kind, self.name));
+        }
         let Some(live) = self.live() else {
             return Err(ApiError::not_found(&self.kind, self.name));
         };

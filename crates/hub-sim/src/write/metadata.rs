@@ -8,6 +8,9 @@ pub(super) const SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-
 pub(super) const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const NAME: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 
+/// The bytes of all annotations of an object together.
+const MOST_ANNOTATIONS: usize = 256 * 1024;
+
 /// Whether the whole text matches a pattern, which is one of the constants of this file. Every write asks this of every label.
 pub(super) fn matches(pattern: &'static str, text: &str) -> bool {
     let is_small = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit();
@@ -48,7 +51,7 @@ pub(super) fn metadata_causes(object: &Value) -> Vec<Cause> {
     causes
 }
 
-/// What is wrong with labels and owners.
+/// What is wrong with labels, annotations and owners.
 pub(super) fn common_causes(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
@@ -66,6 +69,7 @@ pub(super) fn common_causes(object: &Value) -> Vec<Cause> {
             causes.push(Cause::new("metadata.labels", CauseKind::Invalid, text));
         }
     }
+    causes.extend(annotation_causes(object));
     let owners = object
         .pointer("/metadata/ownerReferences")
         .and_then(Value::as_array);
@@ -79,6 +83,24 @@ pub(super) fn common_causes(object: &Value) -> Vec<Cause> {
                 causes.push(Cause::new(&at, CauseKind::Invalid, text));
             }
         }
+    }
+    causes
+}
+
+/// What is wrong with annotations: their names, whose case does not matter, and the size of all together.
+fn annotation_causes(object: &Value) -> Vec<Cause> {
+    let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
+    let (mut causes, mut size) = (Vec::new(), 0);
+    for (name, value) in annotations.into_iter().flatten() {
+        size += name.len() + value.as_str().unwrap_or_default().len();
+        if let Some(why) = qualified_name_problem(&name.to_ascii_lowercase()) {
+            let text = format!("Invalid value: {}: {why}", Value::from(name.as_str()));
+            causes.push(Cause::new("metadata.annotations", CauseKind::Invalid, text));
+        }
+    }
+    if size > MOST_ANNOTATIONS {
+        let text = format!("Too long: may not be more than {MOST_ANNOTATIONS} bytes");
+        causes.push(Cause::new("metadata.annotations", CauseKind::TooLong, text));
     }
     causes
 }

@@ -24,6 +24,11 @@ use crate::object::{Key, Object, key};
 use crate::schema::Typing;
 use crate::state::{KindId, State};
 
+/// The bytes of an object that etcd stores, without `managedFields`: the server leaves them out if it is too large with them.
+const MOST_IN_ETCD: usize = 1024 * 1024 * 3 / 2;
+/// The bytes of an object that the server sends to etcd.
+const MOST_TO_ETCD: usize = 2 * 1024 * 1024;
+
 /// How unknown fields are treated (`fieldValidation`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
@@ -47,6 +52,8 @@ pub(crate) struct WriteOptions {
     pub validation: FieldValidation,
     /// An apply takes fields from other managers.
     pub force: bool,
+    /// The paths of fields that the body has twice.
+    pub duplicates: Vec<String>,
 }
 
 /// The result of a write.
@@ -109,10 +116,16 @@ impl Writer<'_> {
     }
 
     /// Stores an object.
-    fn put(self, at: Key, value: Value, managers: Managers) -> Arc<Object> {
+    fn put(self, at: Key, value: Value, managers: Managers) -> Result<Arc<Object>, ApiError> {
         let mut object = Object::new(at, value, managers, self.state.revision() + 1);
         object.is_untidy = self.is_untidy;
-        self.state.put_object(self.id, object)
+        match object.text().len() {
+            size if size > MOST_TO_ETCD => Err(ApiError::internal(format!(
+                "rpc error: code = ResourceExhausted desc = trying to send message larger than max ({size} vs. {MOST_TO_ETCD})"
+            ))),
+            size if size > MOST_IN_ETCD => Err(ApiError::internal("etcdserver: request is too large")),
+            _ => Ok(self.state.put_object(self.id, object)),
+        }
     }
 
     fn is_status(&self) -> bool {

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use json_patch::{AddOperation, PatchOperation};
 use serde_json::{Map, Value};
 
-use super::{Writer, Written, strategic, text};
+use super::{FieldValidation, Writer, Written, strategic, text};
 use crate::error::ApiError;
 use crate::fields::{Managers, Operation};
+
+/// The operations of a JSON patch.
+const MOST_OPERATIONS: usize = 10_000;
 
 /// The kinds of patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +81,17 @@ impl Writer<'_> {
             None => Value::clone(&before),
         };
         self.check_namespace(&mut next)?;
+        if let Some(first) = self.options.duplicates.first() {
+            match self.options.validation {
+                FieldValidation::Strict => {
+                    return Err(ApiError::bad_request(format!(
+                        "error strict decoding YAML: key {first:?} already set in map"
+                    )));
+                }
+                FieldValidation::Warn => self.warnings.push(format!("key {first:?} already set in map")),
+                FieldValidation::Ignore => {}
+            }
+        }
         let Some(live) = live else {
             let uid = text(&next, "/metadata/uid");
             if !uid.is_empty() {
@@ -169,6 +183,13 @@ fn merge_patch(target: &mut Value, patch: &Value) {
 fn json_patch(target: &mut Value, patch: &Value) -> Result<(), ApiError> {
     let patch: json_patch::Patch =
         serde_json::from_value(patch.clone()).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    if patch.0.len() > MOST_OPERATIONS {
+        let limit = format!(
+            "The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {}",
+            patch.0.len()
+        );
+        return Err(ApiError::too_large(&limit));
+    }
     for operation in patch.0 {
         let operation = match operation {
             PatchOperation::Replace(replace) if target.pointer(replace.path.as_str()).is_none() => {

@@ -23,14 +23,7 @@ impl Writer<'_> {
             ))
         };
         let unknown = self.coerce(object).map_err(|why| refused(&why))?;
-        match self.options.validation {
-            FieldValidation::Strict if !unknown.is_empty() => Err(refused(&strict_error(&unknown))),
-            FieldValidation::Ignore => Ok(()),
-            _ => {
-                self.warnings.extend(unknown);
-                Ok(())
-            }
-        }
+        self.judge(unknown).map_err(|why| refused(&why))
     }
 
     /// Reads an object that a patch made.
@@ -39,14 +32,22 @@ impl Writer<'_> {
         let patched = (self.options.validation == FieldValidation::Strict).then(|| object.to_string());
         let unknown = self.check_patched_type(object).and_then(|()| self.coerce(object));
         let unknown = unknown.map_err(|why| ApiError::invalid_patch(&object.to_string(), &why))?;
+        self.judge(unknown)
+            .map_err(|why| ApiError::invalid_patch(&patched.unwrap_or_default(), &why))
+    }
+
+    /// Refuses unknown fields and fields that are there twice, or warns of them.
+    fn judge(&mut self, unknown: Vec<String>) -> Result<(), String> {
+        let twice = self.options.duplicates.iter();
+        let twice = twice.map(|path| format!("duplicate field \"{path}\""));
+        let found: Vec<String> = twice.chain(unknown).collect();
         match self.options.validation {
-            FieldValidation::Strict if !unknown.is_empty() => {
-                let patched = patched.unwrap_or_default();
-                Err(ApiError::invalid_patch(&patched, &strict_error(&unknown)))
+            FieldValidation::Strict if !found.is_empty() => {
+                Err(format!("strict decoding error: {}", found.join(", ")))
             }
             FieldValidation::Ignore => Ok(()),
             _ => {
-                self.warnings.extend(unknown);
+                self.warnings.extend(found);
                 Ok(())
             }
         }
@@ -180,10 +181,6 @@ impl Writer<'_> {
             self.name
         )))
     }
-}
-
-fn strict_error(unknown: &[String]) -> String {
-    format!("strict decoding error: {}", unknown.join(", "))
 }
 
 /// The texts of a secret are stored like its other data.

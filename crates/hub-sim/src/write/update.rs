@@ -113,7 +113,7 @@ impl Writer<'_> {
         } else if self.options.dry_run {
             Arc::new(Object::new(at, next, managers, live.revision))
         } else {
-            self.put(at, next, managers)
+            self.put(at, next, managers)?
         };
         Ok(Written {
             created: false,

@@ -6,6 +6,7 @@
 
 mod compare;
 mod fixed;
+mod limits;
 mod mutant;
 mod mutation;
 mod objects;
@@ -84,6 +85,8 @@ async fn random_sequences_are_answered_as_by_a_real_api_server_and_every_fault_i
     }
     hub.compact(hub.read(hub_sim::State::revision));
     let (one, two) = (fixed::revisions(&client).await, fixed::revisions(&real).await);
+    assert_eq!(fixed::difference(&one, &two), None);
+    let (one, two) = (limits::limits(&client).await, limits::limits(&real).await);
     assert_eq!(fixed::difference(&one, &two), None);
     let (simulated, real) = (
         Server::new("simulated", client).await,

@@ -4,6 +4,9 @@
 // clippy knows tests by their functions only, not the helpers of a test crate
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod bodies;
+mod reads;
+
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
@@ -38,6 +41,11 @@ impl Client {
         } else {
             body.to_string()
         };
+        let (code, text) = self.send_text(method, path, &body).await;
+        (code, serde_json::from_str(&text).unwrap_or_default())
+    }
+
+    async fn send_text(&self, method: Method, path: &str, body: &str) -> (u16, String) {
         let media_type = if method == Method::PATCH {
             "application/merge-patch+json"
         } else {
@@ -49,11 +57,11 @@ impl Client {
             .header("content-type", media_type);
         let response = self
             .service
-            .handle(request.body(Full::<bytes::Bytes>::from(body)).unwrap())
+            .handle(request.body(Full::<bytes::Bytes>::from(body.to_owned())).unwrap())
             .await;
         let code = response.status().as_u16();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        (code, serde_json::from_slice(&bytes).unwrap_or_default())
+        (code, String::from_utf8(bytes.to_vec()).unwrap())
     }
 
     async fn get(&self, path: &str) -> (u16, Value) {

@@ -39,6 +39,8 @@ pub struct Index {
     pub pool: Pool,
     /// ManagedClusters by name.
     pub clusters: Clusters,
+    /// Clusters that were deleted while this process ran. The watch of works may still report what was theirs.
+    deleted: AHashSet<Arc<str>>,
     /// Placements, decisions, sets, bindings.
     pub placements: Placements,
     works: AHashMap<Arc<str>, ClusterWorks>,
@@ -83,7 +85,10 @@ impl Index {
                     // The cluster can change its own label. So once the mark was seen, it stays as long as
                     // the object exists.
                     view.hub |= before.is_some_and(|before| before.hub);
-                    let is_new = before.is_some_and(|before| before.created != view.created);
+                    let is_new = match before {
+                        Some(before) => before.created != view.created,
+                        None => self.deleted.remove(&view.name),
+                    };
                     let changed = before.is_none_or(|before| **before != view);
                     if changed {
                         let before = before.map(|before| &**before);
@@ -104,7 +109,7 @@ impl Index {
                 self.selection_changes.everything = true;
                 self.installed.remove(name);
                 self.forget_evidence(name);
-                self.clusters.remove(name).is_some()
+                self.drop_cluster(name)
             }
         };
         self.note(changed);
@@ -258,6 +263,14 @@ impl Index {
             Arc::make_mut(view).unconfirmed = false;
             self.dirty.insert(Arc::clone(&view.upgrade));
         }
+    }
+
+    /// Removes a cluster; false if it was not known.
+    fn drop_cluster(&mut self, name: &str) -> bool {
+        let removed = self.clusters.remove_entry(name);
+        let is_known = removed.is_some();
+        self.deleted.extend(removed.map(|(name, _)| name));
+        is_known
     }
 
     /// Handles that a cluster is no longer registered. What is kept of its deleted works is removed, because a cluster that
@@ -452,8 +465,8 @@ impl Index {
             .cloned()
             .collect();
         for name in gone {
-            self.clusters.remove(&name);
             self.forget_evidence(&name);
+            self.drop_cluster(&name);
         }
         self.installed.retain(|name, _| self.clusters.contains_key(name));
         let changed = before != self.clusters.len();

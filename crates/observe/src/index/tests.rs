@@ -463,11 +463,16 @@ fn a_cluster_that_is_registered_anew_has_no_evidence_of_its_earlier_works() {
     index.cluster(&Change::Deleted(cluster.clone()));
     index.work(&done(6).deleted(), now());
     assert!(slot(&index).is_none() && index.works("c1").is_none());
+    // The watch of works is behind.
     index.work(&done(7).applied(), now());
     index.work(&done(8).deleted(), now());
     assert!(slot(&index).is_some_and(|view| view.work.vanished));
-    index.cluster(&Change::Deleted(cluster));
+    index.cluster(&Change::Applied(cluster.clone()));
     assert!(slot(&index).is_none() && index.works("c1").is_none());
+    index.cluster(&Change::Deleted(cluster.clone()));
+    index.work(&done(9).applied(), now());
+    index.cluster(&Change::Applied(cluster));
+    assert!(slot(&index).is_some_and(|view| view.unconfirmed));
 }
 
 /// The watch of the works may be behind that of the clusters.

@@ -48,6 +48,8 @@ pub(super) struct PlanChanges {
     pub(super) any: bool,
     /// Clusters that changed their phase.
     pub(super) moved: Vec<(Arc<str>, DateTime<Utc>)>,
+    /// Clusters that released a slot.
+    pub(super) released: Vec<(Arc<str>, DateTime<Utc>)>,
     /// Clusters that took a slot.
     pub(super) started: Vec<(Arc<str>, DateTime<Utc>)>,
 }
@@ -205,6 +207,7 @@ impl<'a> LiveFleet<'a> {
             }
             if old.is_some_and(Phase::holds_slot) && !new.holds_slot() {
                 released.push_back(at);
+                changes.released.push((Arc::clone(&cluster.name), at));
             }
             cluster.record = Some(Arc::clone(&state.record));
             cluster.written = Some(Arc::clone(&state.record));

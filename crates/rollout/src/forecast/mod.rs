@@ -109,6 +109,8 @@ pub struct ClusterForecast {
     pub canary: bool,
     /// When the cluster takes a slot; `None` if it never does, or had one before the forecast.
     pub started: Option<DateTime<Utc>>,
+    /// When the cluster last released a slot; `None` if it never does.
+    pub released: Option<DateTime<Utc>>,
     /// When the cluster last changed its phase; `None` if it never does.
     pub ended: Option<DateTime<Utc>>,
     /// The phase at the end.
@@ -190,6 +192,7 @@ struct Player<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Course {
     started: Option<DateTime<Utc>>,
+    released: Option<DateTime<Utc>>,
     ended: Option<DateTime<Utc>>,
 }
 
@@ -243,6 +246,9 @@ impl Player<'_> {
             self.courses.entry(Arc::clone(name)).or_default().ended = Some(*at);
             self.end = self.end.max(*at);
         }
+        for (name, at) in &changes.released {
+            self.courses.entry(Arc::clone(name)).or_default().released = Some(*at);
+        }
         for (name, at) in &changes.started {
             let course = self.courses.entry(Arc::clone(name)).or_default();
             if course.started.is_none() {
@@ -290,6 +296,7 @@ impl Player<'_> {
                     name: Arc::clone(&state.name),
                     canary: canaries.get(&*state.name).copied().unwrap_or(false),
                     started: course.started,
+                    released: course.released,
                     ended: course.ended,
                     phase: state.record.phase,
                     reason: state.record.reason,

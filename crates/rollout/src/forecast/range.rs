@@ -11,7 +11,7 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::forecast::{Forecast, Run};
-use crate::model::{Fleet, Limit, Phase, Policy, Step, StepWork};
+use crate::model::{Cluster, Fleet, Limit, Phase, Policy, Record, Stage, Step, StepStatus};
 
 /// When the rollout ends in that share of the draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,12 @@ pub struct EndRange {
     pub p80: DateTime<Utc>,
     /// In 95 of 100 draws.
     pub p95: DateTime<Utc>,
-    /// Draws in which more clusters failed than `maxFailures` allows.
-    pub stopped: usize,
+    /// Draws in which a cluster does not start because a canary failed.
+    pub stopped_by_canary: usize,
+    /// Draws in which a cluster does not start because more clusters failed than `maxFailures` allows.
+    pub stopped_by_max_failures: usize,
+    /// When more clusters had failed, in half of the draws that `maxFailures` stops. `None` without such draws.
+    pub max_failures_exceeded: Option<DateTime<Utc>>,
     /// Number of draws.
     pub draws: usize,
 }
@@ -43,18 +47,36 @@ pub fn end_range(
     draws: u32,
 ) -> Option<EndRange> {
     let schedule = Schedule::new(now, policy, fleet, forecast)?;
-    let mut ends: Vec<Drawn> = (0..draws)
+    let outcomes: Vec<Drawn> = (0..draws)
         .map(|draw| schedule.draw(run, u64::from(draw)))
         .collect();
-    ends.sort_unstable_by_key(|drawn| drawn.end);
-    let of = |percent: usize| ends.get((ends.len() * percent).div_ceil(100).saturating_sub(1));
+    let mut ends: Vec<DateTime<Utc>> = outcomes.iter().map(|outcome| outcome.end).collect();
+    ends.sort_unstable();
+    let mut exceeded = Vec::new();
+    let mut stopped_by_canary = 0;
+    for outcome in &outcomes {
+        match outcome.stop {
+            Some(Stop::Canary) => stopped_by_canary += 1,
+            Some(Stop::MaxFailures(at)) => exceeded.push(at),
+            None => {}
+        }
+    }
+    exceeded.sort_unstable();
     Some(EndRange {
-        p50: of(50)?.end,
-        p80: of(80)?.end,
-        p95: of(95)?.end,
-        stopped: ends.iter().filter(|drawn| drawn.stopped).count(),
+        p50: quantile(&ends, 50)?,
+        p80: quantile(&ends, 80)?,
+        p95: quantile(&ends, 95)?,
+        stopped_by_canary,
+        stopped_by_max_failures: exceeded.len(),
+        max_failures_exceeded: quantile(&exceeded, 50),
         draws: ends.len(),
     })
+}
+
+/// The time by which that many of 100 sorted times have passed; `None` if there are none.
+fn quantile(sorted: &[DateTime<Utc>], percent: usize) -> Option<DateTime<Utc>> {
+    let index = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+    sorted.get(index).copied()
 }
 
 /// The clusters in the order in which they get slots.
@@ -64,29 +86,37 @@ struct Schedule<'a> {
     slots: usize,
     max_failures: Option<usize>,
     failures: usize,
-    in_flight: Vec<InFlight>,
+    under_way: Vec<UnderWay>,
     canaries: Vec<Arc<str>>,
     others: Vec<Arc<str>>,
 }
 
 /// A cluster that was under way when the forecast began.
-struct InFlight {
+struct UnderWay {
     name: Arc<str>,
     canary: bool,
-    step: Step,
+    stage: Stage,
     started: DateTime<Utc>,
 }
 
 struct Drawn {
     end: DateTime<Utc>,
-    stopped: bool,
+    stop: Option<Stop>,
 }
 
-/// How long a cluster holds its slot, and how long the rest takes; `fails` while it holds the slot.
+/// Why a cluster does not start.
+#[derive(Clone, Copy)]
+enum Stop {
+    Canary,
+    /// More clusters than allowed had failed by this time.
+    MaxFailures(DateTime<Utc>),
+}
+
+/// When a cluster releases its slot, when it ends, and the stage in which it fails.
 struct DrawnCourse {
-    holds: TimeDelta,
-    rest: TimeDelta,
-    fails: bool,
+    released: DateTime<Utc>,
+    ended: DateTime<Utc>,
+    failed: Option<Stage>,
 }
 
 impl<'a> Schedule<'a> {
@@ -103,140 +133,221 @@ impl<'a> Schedule<'a> {
             slots: forecast.slots.max(1),
             max_failures: policy.max_failures.map(|limit: Limit| limit.of(total)),
             failures: 0,
-            in_flight: Vec::new(),
+            under_way: Vec::new(),
             canaries: Vec::new(),
             others: Vec::new(),
         };
+        let known = |name: &str| {
+            let clusters = &forecast.clusters;
+            let found = clusters.binary_search_by(|cluster| (*cluster.name).cmp(name));
+            found.ok().map(|index| &clusters[index])
+        };
         for cluster in &fleet.clusters {
-            let phase = cluster.record.as_ref().map(|record| record.phase);
-            let failed = matches!(phase, Some(Phase::Failed | Phase::PreActionDegraded));
-            schedule.failures += usize::from(failed && !cluster.canary);
-            if !phase.is_some_and(Phase::holds_slot) {
+            let (Some(record), Some(course)) = (cluster.record.as_deref(), known(&cluster.name)) else {
+                continue;
+            };
+            if course.started.is_some() {
                 continue;
             }
-            let under_way = [Step::Operators, Step::Platform, Step::PreAction]
-                .into_iter()
-                .find_map(|step| match cluster.step_work(step) {
-                    StepWork::Ours(work) => Some((step, work.started)),
-                    _ => None,
-                });
-            if let Some((step, started)) = under_way {
-                schedule.in_flight.push(InFlight {
-                    name: Arc::clone(&cluster.name),
-                    canary: cluster.canary,
-                    step,
-                    started,
-                });
+            let failed = matches!(record.phase, Phase::Failed | Phase::PreActionDegraded);
+            schedule.failures += usize::from(failed && !cluster.canary);
+            if !record.phase.is_at_work() {
+                continue;
+            }
+            if course.ended.is_some() {
+                schedule.under_way.push(UnderWay::new(now, cluster, record));
+            } else if record.phase.holds_slot() {
+                // It keeps its slot until somebody acts.
+                schedule.slots = schedule.slots.saturating_sub(1);
             }
         }
-        let canary = |name: &Arc<str>| {
-            let found = forecast
-                .clusters
-                .binary_search_by(|cluster| cluster.name.cmp(name));
-            found.is_ok_and(|index| forecast.clusters[index].canary)
-        };
         for (_, name) in &forecast.starts {
-            if canary(name) {
+            if known(name).is_some_and(|cluster| cluster.canary) {
                 schedule.canaries.push(Arc::clone(name));
             } else {
                 schedule.others.push(Arc::clone(name));
             }
         }
-        let moves = !schedule.in_flight.is_empty() || !forecast.starts.is_empty();
+        let moves = !schedule.under_way.is_empty() || !forecast.starts.is_empty();
         moves.then_some(schedule)
     }
 
     fn draw(&self, run: DrawRun<'_>, draw: u64) -> Drawn {
-        let mut failures = Failures {
-            so_far: vec![self.now; self.failures],
-            limit: self.max_failures,
+        let mut state = DrawState {
+            slots: BinaryHeap::new(),
+            end: self.now,
+            failures: vec![self.now; self.failures],
+            gate: Some(self.now),
+            canary_failed: None,
         };
-        let mut slots = BinaryHeap::new();
-        let mut end = self.now;
-        let mut gate = self.now;
-        for cluster in &self.in_flight {
-            let course = self.course(run, draw, &cluster.name, cluster.step);
-            let released = (cluster.started + course.holds).max(self.now);
-            slots.push(Reverse(released));
-            let ended = released + course.rest;
-            end = end.max(ended);
-            if cluster.canary {
-                gate = gate.max(ended);
-            } else if course.fails {
-                failures.so_far.push(released);
+        for cluster in &self.under_way {
+            let course = self.course(run, draw, &cluster.name, (cluster.stage, cluster.started));
+            if cluster.stage < Stage::Soak {
+                state.slots.push(Reverse(course.released));
             }
+            state.note(cluster.canary, &course);
         }
-        while slots.len() < self.slots {
-            slots.push(Reverse(self.now));
+        while state.slots.len() < self.slots {
+            state.slots.push(Reverse(self.now));
         }
-        let mut canary_failed = false;
-        for (canary, names) in [(true, &self.canaries), (false, &self.others)] {
-            let opens = if canary { self.now } else { gate };
-            for name in names {
-                let Some(Reverse(free)) = slots.pop() else { break };
-                let start = free.max(opens);
-                if canary_failed || failures.exceed_at(start) {
-                    return Drawn { end, stopped: true };
-                }
-                let course = self.course(run, draw, name, Step::PreAction);
-                let released = start + course.holds;
-                slots.push(Reverse(released));
-                let ended = released + course.rest;
-                end = end.max(ended);
-                if canary {
-                    gate = gate.max(ended);
-                    canary_failed |= course.fails;
-                } else if course.fails {
-                    failures.so_far.push(released);
-                }
-            }
+        while state.slots.len() > self.slots {
+            state.slots.pop();
         }
-        Drawn { end, stopped: false }
+        let stop = self.start_all(run, draw, &mut state).err();
+        Drawn { end: state.end, stop }
     }
 
-    /// The course of a cluster from this step on.
-    fn course(&self, run: DrawRun<'_>, draw: u64, name: &str, from: Step) -> DrawnCourse {
-        let mut holds = TimeDelta::zero();
-        for step in [Step::PreAction, Step::Platform, Step::Operators] {
-            if step < from || !self.policy.wants(step) {
+    /// Starts the clusters one after the other until something stops them.
+    fn start_all(&self, run: DrawRun<'_>, draw: u64, state: &mut DrawState) -> Result<(), Stop> {
+        let gated = self.policy.canaries;
+        let canaries = self.canaries.iter().map(|name| (name, true));
+        let others = self.others.iter().map(|name| (name, false));
+        for (name, canary) in canaries.chain(others) {
+            let Some(Reverse(free)) = state.slots.pop() else {
+                return Ok(());
+            };
+            let opens = if gated && !canary {
+                state.gate
+            } else {
+                Some(self.now)
+            };
+            let start = free.max(opens.ok_or(Stop::Canary)?);
+            if gated && state.canary_failed.is_some_and(|at| at <= start) {
+                return Err(Stop::Canary);
+            }
+            if let Some(at) = state.exceeded(self.max_failures, start) {
+                return Err(Stop::MaxFailures(at));
+            }
+            let course = self.course(run, draw, name, (Stage::PreAction, start));
+            state.slots.push(Reverse(course.released));
+            state.note(canary, &course);
+        }
+        Ok(())
+    }
+
+    /// The course of a cluster from this stage on, which began then.
+    fn course(
+        &self,
+        run: DrawRun<'_>,
+        draw: u64,
+        name: &str,
+        (from, started): (Stage, DateTime<Utc>),
+    ) -> DrawnCourse {
+        let mut at = started;
+        let mut released = None;
+        for stage in Stage::ALL {
+            if stage == Stage::Soak {
+                released = Some(at);
+            }
+            if stage < from {
+                continue;
+            }
+            let step = match stage {
+                Stage::PreAction => Step::PreAction,
+                Stage::Platform => Step::Platform,
+                Stage::Operators => Step::Operators,
+                Stage::PostAction => Step::PostAction,
+                Stage::Soak => {
+                    at = (at + self.policy.soak().unwrap_or_default()).max(self.now);
+                    continue;
+                }
+            };
+            if !self.policy.wants(step) {
                 continue;
             }
             let limit = self.policy.timeout(step);
-            let takes = run(draw, name, step).takes.filter(|takes| *takes < limit);
-            holds += takes.unwrap_or(limit);
+            let in_time = |takes: &TimeDelta| *takes <= limit && at + limit > self.now;
+            let takes = run(draw, name, step).takes.filter(in_time);
+            at = (at + takes.unwrap_or(limit)).max(self.now);
             if takes.is_none() {
+                // The controller reads the work once more before a time limit counts, and clusters start meanwhile.
+                at = at.max(self.now + TimeDelta::milliseconds(1));
                 return DrawnCourse {
-                    holds,
-                    rest: TimeDelta::zero(),
-                    fails: true,
+                    released: released.unwrap_or(at),
+                    ended: at,
+                    failed: Some(stage),
                 };
             }
         }
-        let mut rest = self.policy.soak().unwrap_or_default();
-        if self.policy.wants(Step::PostAction) {
-            let limit = self.policy.timeout(Step::PostAction);
-            let takes = run(draw, name, Step::PostAction).takes;
-            rest += takes.map_or(limit, |takes| takes.min(limit));
-        }
         DrawnCourse {
-            holds,
-            rest,
-            fails: false,
+            released: released.unwrap_or(at),
+            ended: at,
+            failed: None,
         }
     }
 }
 
-/// When clusters fail.
-struct Failures {
-    so_far: Vec<DateTime<Utc>>,
-    limit: Option<usize>,
-}
-
-impl Failures {
-    /// True when more clusters than allowed have failed by this time.
-    fn exceed_at(&self, time: DateTime<Utc>) -> bool {
-        self.limit.is_some_and(|limit| {
-            self.so_far.len() > limit && self.so_far.iter().filter(|at| **at <= time).count() > limit
-        })
+impl UnderWay {
+    fn new(now: DateTime<Utc>, cluster: &Cluster, record: &Record) -> UnderWay {
+        let at = |stage, started| UnderWay {
+            name: Arc::clone(&cluster.name),
+            canary: cluster.canary,
+            stage,
+            started,
+        };
+        let (step, next) = match record.phase {
+            Phase::Soaking => {
+                let soak = record.stage(Stage::Soak);
+                return at(Stage::Soak, soak.map_or(now, |soak| soak.started));
+            }
+            Phase::PreAction => (Step::PreAction, Stage::Platform),
+            Phase::Operators => (Step::Operators, Stage::Soak),
+            Phase::PostAction => (Step::PostAction, Stage::PostAction),
+            Phase::Initialized
+            | Phase::Partial
+            | Phase::Pending
+            | Phase::Blocked
+            | Phase::PreActionDegraded
+            | Phase::Complete
+            | Phase::Failed => (Step::Platform, Stage::Operators),
+        };
+        match cluster.step_work(step).ours() {
+            Some(work) if work.status == StepStatus::Succeeded => at(next, now),
+            Some(work) => at(step.into(), work.started),
+            None => at(step.into(), now),
+        }
     }
 }
+
+/// What has happened so far in a draw.
+struct DrawState {
+    /// When each slot is free again.
+    slots: BinaryHeap<Reverse<DateTime<Utc>>>,
+    end: DateTime<Utc>,
+    /// When clusters that are no canaries fail.
+    failures: Vec<DateTime<Utc>>,
+    /// When the canaries let the others start; `None`: never.
+    gate: Option<DateTime<Utc>>,
+    /// When the first canary fails, after which no cluster starts.
+    canary_failed: Option<DateTime<Utc>>,
+}
+
+impl DrawState {
+    fn note(&mut self, canary: bool, course: &DrawnCourse) {
+        self.end = self.end.max(course.ended);
+        match course.failed {
+            Some(stage) if canary => {
+                self.gate = None;
+                // A canary whose pre-action is degraded keeps only the others from starting.
+                if stage != Stage::PreAction {
+                    let earlier = self.canary_failed.unwrap_or(course.ended);
+                    self.canary_failed = Some(earlier.min(course.ended));
+                }
+            }
+            Some(_) => self.failures.push(course.ended),
+            None if canary => self.gate = self.gate.map(|gate| gate.max(course.ended)),
+            None => {}
+        }
+    }
+
+    /// When more clusters had failed than the limit allows, if that was until `time`.
+    fn exceeded(&self, limit: Option<usize>, time: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let limit = limit.filter(|limit| self.failures.len() > *limit)?;
+        let mut sorted = self.failures.clone();
+        sorted.sort_unstable();
+        sorted.get(limit).copied().filter(|at| *at <= time)
+    }
+}
+
+#[cfg(test)]
+mod tests;

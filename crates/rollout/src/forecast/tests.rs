@@ -260,11 +260,15 @@ fn the_range_counts_the_draws_that_exceed_max_failures() {
         )
         .unwrap()
     };
-    assert_eq!(of(0.0).stopped, 0);
+    let stopped = |rate| (of(rate).stopped_by_max_failures, of(rate).stopped_by_canary);
+    assert_eq!(stopped(0.0), (0, 0));
+    assert_eq!(of(0.0).max_failures_exceeded, None);
     assert!(of(0.0).p50 <= of(0.0).p95);
-    let half = of(0.06).stopped;
+    let (half, _) = stopped(0.06);
     assert!((10..90).contains(&half), "{half}");
-    assert_eq!(of(0.9).stopped, 100);
+    assert_eq!(stopped(0.9), (100, 0));
+    // The first three of four slots fail at their time limit of 3 h in nearly every draw.
+    assert_eq!(of(0.9).max_failures_exceeded, Some(at(3 * HOUR)));
 }
 
 #[test]

@@ -68,8 +68,51 @@ fn updates_of_another_minor_version_have_their_own_times_and_failed_steps_have_n
     assert_eq!(median(&times, Timed::MinorUpdate), (95, Basis::Upgrade));
     assert_eq!(median(&times, Timed::PatchUpdate), (40, Basis::Upgrade));
     assert_eq!(median(&times, Timed::Operators), (10, Basis::Assumed));
-    assert!(!is_minor_update("", "4.14.1") && !is_minor_update("4.14.1", ""));
-    assert!(is_minor_update("4.9.1", "4.10.0") && !is_minor_update("4.10.1", "4.10.0"));
+    for (from, to, change) in [
+        ("", "4.14.1", Change::Patch),
+        ("4.14.1", "", Change::Patch),
+        ("", "", Change::Patch),
+        ("4.9.1", "4.10.0", Change::Minor),
+        ("4.10.1", "4.10.0", Change::Patch),
+        ("4.10.0", "4.10.0", Change::Nothing),
+    ] {
+        assert_eq!(Change::of(from, to), change, "{from} to {to}");
+    }
+}
+
+#[test]
+fn clusters_that_ran_the_target_already_give_no_samples() {
+    let reports = [
+        report("spring", 50, "", 0),
+        report("spring", 50, "4.14.12", 0),
+        report("spring", 5, "4.14.9", 40),
+    ];
+    let times = collect(&reports, "");
+    assert_eq!(median(&times, Timed::PatchUpdate), (40, Basis::Upgrade));
+    assert_eq!(times.of(Timed::PatchUpdate).samples.count(), 5);
+    assert_eq!(
+        median(&collect(&reports[..2], ""), Timed::PatchUpdate),
+        (60, Basis::Assumed)
+    );
+}
+
+#[test]
+fn a_median_of_the_file_counts_as_given_and_not_as_samples() {
+    let times = collect(
+        &[],
+        "platform: {patch: {median: 55m, spread: 7%}, minor: [1h, 2h]}",
+    );
+    let measured = |timed| (times.of(timed).measured(), times.of(timed).basis);
+    assert_eq!(measured(Timed::PatchUpdate), (0, Basis::FileMedian));
+    assert_eq!(measured(Timed::MinorUpdate), (2, Basis::File));
+    assert_eq!(measured(Timed::Operators), (0, Basis::Assumed));
+    let text = times.to_yaml();
+    assert!(
+        text.contains(
+            "  patch: {median: 55m, spread: 7%} # a median in the file of durations, not sampled\n"
+        ),
+        "{text}"
+    );
 }
 
 #[test]
@@ -89,7 +132,9 @@ fn what_is_written_reads_back() {
     let again = collect(&[], &text);
     for timed in Timed::ALL {
         assert_eq!(again.of(timed).samples, times.of(timed).samples, "{timed:?}");
-        assert_eq!(again.of(timed).basis, Basis::File);
+        let is_list = matches!(timed, Timed::PatchUpdate | Timed::PostAction);
+        let basis = if is_list { Basis::File } else { Basis::FileMedian };
+        assert_eq!(again.of(timed).basis, basis, "{timed:?}");
     }
 }
 

@@ -113,3 +113,79 @@ fn a_file_that_is_missing_or_no_list_is_named() {
     let error = load(directory.path()).unwrap_err().to_string();
     assert!(error.contains("placements.json: "), "{error}");
 }
+
+/// What is said about a directory in which one file has this text.
+fn refused(file: &str, text: &str) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    save(directory.path(), &pages(), time(), ("team", "spring"), "").unwrap();
+    std::fs::write(directory.path().join(file), text).unwrap();
+    load(directory.path()).unwrap_err().to_string()
+}
+
+#[test]
+fn a_list_of_another_kind_is_refused_with_the_kind_found_and_the_one_expected() {
+    let pods = json!({"kind": "PodList", "items": []}).to_string();
+    let error = refused("placements.json", &pods);
+    assert!(
+        error.contains(
+            "placements.json cannot be read: its kind is \"PodList\" instead of PlacementList or List"
+        ),
+        "{error}"
+    );
+    let mixed = json!({"kind": "List", "items": [{"kind": "Placement"}, {"kind": "Pod"}]}).to_string();
+    let error = refused("placements.json", &mixed);
+    assert!(
+        error.contains("placements.json cannot be read: it contains a \"Pod\" instead of only Placement"),
+        "{error}"
+    );
+    for kind in ListKind::ALL {
+        let file = file_of(kind);
+        assert!(refused(&file, &pods).contains(&file), "{file}");
+        let own = json!({"kind": format!("{}List", kind.kind()), "items": [{"kind": kind.kind()}]});
+        assert_eq!(Kinds::check(&own.to_string(), kind), Ok(()));
+    }
+}
+
+#[test]
+fn a_directory_with_an_impossible_time_or_namespace_is_refused() {
+    for time in [
+        "9999-12-31T23:59:59Z",
+        "+12000-01-01T00:00:00Z",
+        "1970-01-01T00:00:00Z",
+        "today",
+    ] {
+        let error = refused(ABOUT, &json!({"readAt": time, "namespace": "team"}).to_string());
+        let expected = format!(
+            "readAt must be a time of the years 2000 to 2199, such as 2026-05-28T10:15:00Z, and not {time:?}"
+        );
+        assert!(error.contains(&expected), "{error}");
+    }
+    let about = json!({"readAt": time(), "namespace": "team\u{1b}[2J\nResult: Completes"});
+    let error = refused(ABOUT, &about.to_string());
+    assert!(error.contains("is not a namespace"), "{error}");
+    assert!(!error.contains(['\u{1b}', '\n']), "{error}");
+}
+
+#[test]
+fn files_have_a_largest_size() {
+    let limit = format!("the file is larger than {} MiB", MAX_FILE >> 20);
+    assert_eq!(read_text(std::io::repeat(b'a'), MAX_FILE), Err(limit.clone()));
+    let directory = tempfile::tempdir().unwrap();
+    save(directory.path(), &pages(), time(), ("team", "spring"), "").unwrap();
+    let grow = |file: &str, size| {
+        let file = std::fs::OpenOptions::new()
+            .write(true)
+            .open(directory.path().join(file))
+            .unwrap();
+        file.set_len(size).unwrap();
+    };
+    grow("managedclusters.json", MAX_LIST + 1);
+    let error = load(directory.path()).unwrap_err().to_string();
+    assert!(
+        error.contains("managedclusters.json: the file is larger than 1024 MiB"),
+        "{error}"
+    );
+    grow(ABOUT, MAX_FILE + 1);
+    let error = load(directory.path()).unwrap_err().to_string();
+    assert!(error.contains(&format!("{ABOUT}: {limit}")), "{error}");
+}

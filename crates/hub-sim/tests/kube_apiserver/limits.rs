@@ -1,0 +1,180 @@
+//! Requests that are too large, too deep or ambiguous, reads that cannot begin where they are to, and what can be selected by. Texts
+//! are compared where they are the server's own.
+
+use http::Method;
+use kube::Client;
+use serde_json::{Value, json};
+
+use crate::side::Side;
+
+const JSON: &str = "application/json";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const MAPS_TRIED: &str = "/api/v1/namespaces/default/configmaps?dryRun=All";
+const MAPS_STRICT: &str = "/api/v1/namespaces/default/configmaps?dryRun=All&fieldValidation=Strict";
+const WORKS: &str = "/apis/work.open-cluster-management.io/v1/namespaces/default/manifestworks";
+const WORKS_TRIED: &str =
+    "/apis/work.open-cluster-management.io/v1/namespaces/default/manifestworks?dryRun=All";
+const CLUSTERS_TRIED: &str = "/apis/cluster.open-cluster-management.io/v1/managedclusters?dryRun=All";
+const LEASES_TRIED: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases?dryRun=All";
+
+/// All answers.
+pub async fn limits(client: &Client) -> Vec<Value> {
+    let side = Side::new(client.clone(), 0);
+    let mut found = reads(&side).await;
+    found.extend(writes(&side).await);
+    found.extend(selections(&side).await);
+    for name in ["default", "kube-system", "kube-public"] {
+        let path = format!("/api/v1/namespaces/{name}");
+        let answer = side.send(Method::DELETE, &path, "", None).await;
+        found.push(json!([answer.code, answer.body]));
+    }
+    found
+}
+
+async fn reads(side: &Side) -> Vec<Value> {
+    let mut found = Vec::new();
+    for query in [
+        "resourceVersionMatch=Exact",
+        "resourceVersionMatch=Exact&resourceVersion=0",
+        "resourceVersionMatch=Newest&resourceVersion=1",
+        "resourceVersionMatch=NotOlderThan&resourceVersion=1&continue=x",
+        "sendInitialEvents=true",
+        "watch=true&resourceVersionMatch=NotOlderThan",
+        "watch=true&sendInitialEvents=true",
+        "watch=true&sendInitialEvents=true&resourceVersionMatch=Exact",
+        "limit=18446744073709551615",
+        "timeoutSeconds=18446744073709551615",
+    ] {
+        let answer = side.send(Method::GET, &format!("{MAPS}?{query}"), "", None).await;
+        let body = &answer.body;
+        let message = (answer.code == 422).then_some(&body["message"]);
+        found.push(json!([
+            query,
+            answer.code,
+            body["reason"],
+            body["details"],
+            message
+        ]));
+    }
+    found
+}
+
+async fn writes(side: &Side) -> Vec<Value> {
+    let mut found = Vec::new();
+    for (path, body) in [
+        (MAPS, map(3 * 1024 * 1024, 0)),
+        (WORKS, large_work(1_700_000)),
+        (MAPS_TRIED, map(1_200_000, 0)),
+        (MAPS_TRIED, map(1, 256 * 1024 - 13)),
+        (MAPS_TRIED, map(1, 256 * 1024 - 12)),
+        (WORKS_TRIED, work(100)),
+        (WORKS_TRIED, work(1_000)),
+        (WORKS_TRIED, work(10_000)),
+        (CLUSTERS_TRIED, cluster(2_147_483_647)),
+        (CLUSTERS_TRIED, cluster(2_147_483_648)),
+        (CLUSTERS_TRIED, cluster(u64::MAX)),
+        (LEASES_TRIED, lease(3_000_000_000)),
+        (MAPS_STRICT, twice()),
+        (MAPS_TRIED, twice()),
+    ] {
+        let length = body.len();
+        let answer = side
+            .send_bytes(JSON, Method::POST, path, JSON, body.into_bytes())
+            .await;
+        let status = (answer.body["kind"] == "Status").then_some(&answer.body);
+        let is_text_compared = matches!(answer.code, 413 | 422 | 500);
+        let message = status
+            .filter(|_| is_text_compared)
+            .map(|status| &status["message"]);
+        let reason = status.map(|status| &status["reason"]);
+        found.push(json!([
+            path,
+            length,
+            answer.code,
+            reason,
+            message,
+            answer.warnings
+        ]));
+    }
+    found
+}
+
+async fn selections(side: &Side) -> Vec<Value> {
+    let mut found = Vec::new();
+    for (path, selector) in [
+        (
+            "/api/v1/events",
+            "involvedObject.name=nobody,reason=x,type!=Normal,source=x",
+        ),
+        (
+            "/apis/events.k8s.io/v1/events",
+            "regarding.name=nobody,reportingController=x",
+        ),
+        ("/apis/events.k8s.io/v1/events", "involvedObject.name=nobody"),
+        ("/api/v1/events", "regarding.name=nobody"),
+        (
+            "/api/v1/namespaces",
+            "status.phase=Terminating,metadata.name=nobody",
+        ),
+        ("/api/v1/namespaces", "metadata.namespace=x"),
+        ("/api/v1/secrets", "type=nothing"),
+        (MAPS, "type=nothing"),
+    ] {
+        let fields: String = form_urlencoded::byte_serialize(selector.as_bytes()).collect();
+        let path = format!("{path}?fieldSelector={fields}");
+        let answer = side.send(Method::GET, &path, "", None).await;
+        found.push(json!([path, answer.code, answer.body["items"]]));
+    }
+    found
+}
+
+fn map(size: usize, annotation: usize) -> String {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "limits", "annotations": {"Example.com/a": "x".repeat(annotation)}},
+        "data": {"a": "x".repeat(size)},
+    })
+    .to_string()
+}
+
+/// A work whose manifest is nested so many levels deep.
+fn work(levels: usize) -> String {
+    let (open, close) = ("{\"a\":[".repeat(levels / 2), "]}".repeat(levels / 2));
+    let manifest = format!("{{\"apiVersion\":\"v1\",\"kind\":\"X\",\"data\":{open}1{close}}}");
+    format!(
+        "{{\"apiVersion\":\"work.open-cluster-management.io/v1\",\"kind\":\"ManifestWork\",\"metadata\":{{\"name\":\"limits\"}},\
+         \"spec\":{{\"workload\":{{\"manifests\":[{manifest}]}}}}}}"
+    )
+}
+
+fn large_work(size: usize) -> String {
+    let manifest = json!({"apiVersion": "v1", "kind": "X", "data": "x".repeat(size)});
+    json!({
+        "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "limits"},
+        "spec": {"workload": {"manifests": [manifest]}},
+    })
+    .to_string()
+}
+
+fn cluster(seconds: u64) -> String {
+    json!({
+        "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+        "metadata": {"name": "limits"}, "spec": {"leaseDurationSeconds": seconds},
+    })
+    .to_string()
+}
+
+fn lease(seconds: u64) -> String {
+    json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "limits"},
+        "spec": {"leaseDurationSeconds": seconds},
+    })
+    .to_string()
+}
+
+/// A map with fields that are there twice.
+fn twice() -> String {
+    "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"twice\",\"name\":\"limits\"},\"data\":{\"a\":\"1\",\
+     \"a\":\"2\"}}"
+        .to_owned()
+}
