@@ -237,18 +237,18 @@ impl Times {
                 let times = reports.flat_map(|(report, _)| times_of(report, timed));
                 Samples::new(times).filter(|samples| samples.count() >= MIN_SAMPLES)
             };
-            let sampled = |basis, samples| StepTimes {
+            let from_list = |basis, samples| StepTimes {
                 samples,
                 basis,
                 median: None,
             };
             let given = file.0[timed as usize].clone().map(|entry| match entry {
-                Entry::List(samples) => sampled(Basis::File, samples),
+                Entry::List(samples) => from_list(Basis::File, samples),
                 Entry::Median(median) => around(Basis::FileMedian, median),
             });
             given
-                .or_else(|| measured(true).map(|samples| sampled(Basis::Upgrade, samples)))
-                .or_else(|| measured(false).map(|samples| sampled(Basis::Hub, samples)))
+                .or_else(|| measured(true).map(|samples| from_list(Basis::Upgrade, samples)))
+                .or_else(|| measured(false).map(|samples| from_list(Basis::Hub, samples)))
                 .unwrap_or_else(|| around(Basis::Assumed, assumed(timed)))
         }))
     }

@@ -47,14 +47,14 @@ pub fn end_range(
     draws: u32,
 ) -> Option<EndRange> {
     let schedule = Schedule::new(now, policy, fleet, forecast)?;
-    let drawn: Vec<Drawn> = (0..draws)
+    let all: Vec<Drawn> = (0..draws)
         .map(|draw| schedule.draw(run, u64::from(draw)))
         .collect();
-    let mut ends: Vec<DateTime<Utc>> = drawn.iter().map(|drawn| drawn.end).collect();
+    let mut ends: Vec<DateTime<Utc>> = all.iter().map(|drawn| drawn.end).collect();
     ends.sort_unstable();
     let mut exceeded = Vec::new();
     let mut stopped_by_canary = 0;
-    for drawn in &drawn {
+    for drawn in &all {
         match drawn.stop {
             Some(Stop::Canary) => stopped_by_canary += 1,
             Some(Stop::MaxFailures(at)) => exceeded.push(at),
