@@ -26,6 +26,7 @@ pub mod story;
 pub mod sweep;
 pub mod time;
 pub mod trace;
+pub mod unprotected;
 pub mod wire;
 pub mod words;
 pub mod world;

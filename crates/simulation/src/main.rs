@@ -249,10 +249,10 @@ fn summary(totals: &Totals, seconds: f64) -> String {
         "{} seeds in {seconds:.1} s, {} requests, ",
         totals.runs, totals.requests
     );
-    text.push_str(&match totals.failed {
-        0 => "no rule violated".to_owned(),
-        failed => format!("{failed} with violations"),
-    });
+    let _ = match totals.failed {
+        0 => write!(text, "no rule violated"),
+        failed => write!(text, "{failed} with violations"),
+    };
     text.push_str("\nfaults:");
     for (fault, count) in &totals.faults {
         let _ = write!(text, "  {} {count}", fault.as_str());

@@ -264,6 +264,7 @@ impl Network {
     }
 
     /// Remembers something for a mutation. Returns whether it is new.
+    #[must_use]
     pub fn mark(&self, what: &str) -> bool {
         self.with(|state| state.marks.insert(what.to_owned()))
     }
