@@ -20,6 +20,9 @@ pub(super) fn causes(kind: &Kind, object: &Value, live: Option<&Value>) -> Vec<C
     if kind.kind == "Event" && live.is_none() {
         causes.extend(event_causes(object));
     }
+    if matches!(kind.kind.as_str(), "ConfigMap" | "Secret") {
+        causes.extend(data_cause(kind, object));
+    }
     if kind.kind == "Lease" {
         for field in ["leaseDurationSeconds", "leaseTransitions"] {
             let least = i64::from(field == "leaseDurationSeconds");
@@ -37,6 +40,23 @@ pub(super) fn causes(kind: &Kind, object: &Value, live: Option<&Value>) -> Vec<C
         }
     }
     causes
+}
+
+/// What config maps and secrets hold is limited.
+fn data_cause(kind: &Kind, object: &Value) -> Option<Cause> {
+    const MOST: usize = 1024 * 1024;
+    let texts = |field: &str| object.get(field).and_then(Value::as_object).into_iter().flatten();
+    let size = |(_, text): (&String, &Value)| text.as_str().unwrap_or_default().len();
+    let (plain, encoded) = if kind.kind == "Secret" {
+        ("stringData", "data")
+    } else {
+        ("data", "binaryData")
+    };
+    // Three bytes are four letters.
+    let total = texts(plain).map(size).sum::<usize>() + texts(encoded).map(size).sum::<usize>() / 4 * 3;
+    let field = if kind.kind == "Secret" { "data" } else { "[]" };
+    let text = format!("Too long: may not be more than {MOST} bytes");
+    (total > MOST).then(|| Cause::new(field, CauseKind::TooLong, text))
 }
 
 /// Finalizers of the core group must have a domain.

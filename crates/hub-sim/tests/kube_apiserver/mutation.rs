@@ -70,8 +70,8 @@ impl Mutation {
                 | (Self::ForceIsIgnored, "force")
                 | (Self::LimitIsIgnored, "limit")
                 | (Self::LabelSelectorIsIgnored, "labelSelector")
-                | (Self::FieldSelectorIsIgnored, "fieldSelector")
-                | (Self::ExactRevisionIsIgnored, "resourceVersionMatch") => continue,
+                | (Self::FieldSelectorIsIgnored, "fieldSelector") => continue,
+                (Self::ExactRevisionIsIgnored, "resourceVersionMatch") => "NotOlderThan".into(),
                 (Self::ApplyAlwaysForces, "force") => "true".into(),
                 (Self::ManagerIsIgnored, "fieldManager") => "somebody".into(),
                 (Self::PagesShowThePresent, "continue") => token_of_now(&value, revision).into(),
