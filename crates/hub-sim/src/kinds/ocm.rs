@@ -105,10 +105,6 @@ fn integer() -> Value {
     json!({"type": "integer"})
 }
 
-fn small_integer() -> Value {
-    json!({"type": "integer", "format": "int32"})
-}
-
 fn boolean() -> Value {
     json!({"type": "boolean"})
 }

@@ -242,14 +242,6 @@ impl Schema {
 
     fn check_number(&self, value: &Value, path: &Path<'_>, causes: &mut Vec<Cause>) {
         let number = value.as_f64().unwrap_or_default();
-        // The real server looks at the range of a format only where the number has a bound.
-        let has_bound = self.limits.maximum.is_some() || self.limits.minimum.is_some();
-        if let Some(format) = self.overflows(value).filter(|_| has_bound) {
-            let text = format!(
-                "Invalid value: \"\": Checked value must be of type integer with format {format} in {path}"
-            );
-            causes.push(Cause::new("<nil>", CauseKind::Invalid, text));
-        }
         if let Some(most) = self.limits.maximum.filter(|most| number > *most) {
             causes.push(invalid(
                 &value.to_string(),
@@ -260,21 +252,6 @@ impl Schema {
         if let Some(least) = self.limits.minimum.filter(|least| number < *least) {
             let rule = format!("should be greater than or equal to {least}");
             causes.push(invalid(&value.to_string(), path, &rule));
-        }
-    }
-}
-
-impl Schema {
-    /// The format of a whole number, if the number is out of its range.
-    pub(super) fn overflows(&self, value: &Value) -> Option<&'static str> {
-        let is_small = self.limits.format.as_deref() == Some("int32");
-        let number = value.as_i64();
-        match self.of {
-            Type::Integer if is_small && number.is_none_or(|number| i32::try_from(number).is_err()) => {
-                Some("int32")
-            }
-            Type::Integer if number.is_none() => Some("int64"),
-            _ => None,
         }
     }
 }
@@ -330,8 +307,8 @@ fn wrong_type(wanted: Type, value: &Value, path: &Path<'_>) -> Cause {
     let have = match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_i64() => "integer",
-        Value::Number(_) => "number",
+        Value::Number(number) if !number.is_i64() => "number",
+        Value::Number(_) => "integer",
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
@@ -361,12 +338,12 @@ impl Type {
         }
     }
 
+    /// Whether a value is of this type. A whole number that 64 bits with a sign cannot hold is read as any number.
     pub(super) fn holds(self, value: &Value) -> bool {
         match self {
             Self::Object => value.is_object(),
             Self::Array => value.is_array(),
             Self::String => value.is_string(),
-            // The real server reads a larger number as one with a fraction.
             Self::Integer => value.is_i64(),
             Self::Number => value.is_number(),
             Self::Boolean => value.is_boolean(),

@@ -158,7 +158,7 @@ impl Schema {
             (_, Value::String(text)) if self.limits.format.as_deref() == Some("micro-time") => {
                 micro_time_error(text)
             }
-            (Type::Integer, Value::Number(number)) if self.overflows(value).is_some() => Some(format!(
+            (Type::Integer, Value::Number(number)) if self.overflows(value) => Some(format!(
                 "json: cannot unmarshal number {number} into Go struct field {path} of type {}",
                 self.limits.format.as_deref().unwrap_or("int64")
             )),
@@ -166,6 +166,15 @@ impl Schema {
             (Type::Integer, _) => wrong("int32"),
             (Type::Boolean, _) => wrong("bool"),
             (of, _) => wrong(of.name()),
+        }
+    }
+
+    /// Whether a whole number is too large for its format. Only kinds of Kubernetes are read into such numbers.
+    fn overflows(&self, value: &Value) -> bool {
+        match (self.limits.format.as_deref(), value.as_i64()) {
+            (Some("int32"), Some(number)) => i32::try_from(number).is_err(),
+            (_, Some(_)) => false,
+            (_, None) => value.is_u64(),
         }
     }
 

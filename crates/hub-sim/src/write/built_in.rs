@@ -17,14 +17,11 @@ pub(super) fn causes(kind: &Kind, object: &Value, live: Option<&Value>) -> Vec<C
         causes.extend(metadata::metadata_causes(object));
         causes.extend(core_finalizer_causes(object));
     }
-    if kind.kind == "ConfigMap" {
-        causes.extend(size_cause(object));
-        if live.is_some() {
-            causes.extend(size_cause(object));
-        }
-    }
     if kind.kind == "Event" && live.is_none() {
         causes.extend(event_causes(object));
+    }
+    if matches!(kind.kind.as_str(), "ConfigMap" | "Secret") {
+        causes.extend(data_cause(kind, object));
     }
     if kind.kind == "Lease" {
         for field in ["leaseDurationSeconds", "leaseTransitions"] {
@@ -45,14 +42,21 @@ pub(super) fn causes(kind: &Kind, object: &Value, live: Option<&Value>) -> Vec<C
     causes
 }
 
-/// The values of a `ConfigMap` have a limit that is lower than that of the storage.
-fn size_cause(object: &Value) -> Option<Cause> {
+/// What config maps and secrets hold is limited.
+fn data_cause(kind: &Kind, object: &Value) -> Option<Cause> {
     const MOST: usize = 1024 * 1024;
-    let values = ["data", "binaryData"].map(|field| object.get(field).and_then(Value::as_object));
-    let values = values.into_iter().flatten().flat_map(|map| map.values());
-    let size: usize = values.filter_map(Value::as_str).map(str::len).sum();
+    let texts = |field: &str| object.get(field).and_then(Value::as_object).into_iter().flatten();
+    let size = |(_, text): (&String, &Value)| text.as_str().unwrap_or_default().len();
+    let (plain, encoded) = if kind.kind == "Secret" {
+        ("stringData", "data")
+    } else {
+        ("data", "binaryData")
+    };
+    // Three bytes are four letters.
+    let total = texts(plain).map(size).sum::<usize>() + texts(encoded).map(size).sum::<usize>() / 4 * 3;
+    let field = if kind.kind == "Secret" { "data" } else { "[]" };
     let text = format!("Too long: may not be more than {MOST} bytes");
-    (size > MOST).then(|| Cause::new("[]", CauseKind::TooLong, text))
+    (total > MOST).then(|| Cause::new(field, CauseKind::TooLong, text))
 }
 
 /// Finalizers of the core group must have a domain.

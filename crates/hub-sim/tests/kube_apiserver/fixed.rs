@@ -151,14 +151,17 @@ pub async fn end_of_namespace(side: &mut Side) -> Vec<Value> {
     found
 }
 
-/// The first difference of two lists of values.
+/// The differences of two lists of values.
 pub fn difference(simulated: &[Value], real: &[Value]) -> Option<String> {
-    let both = simulated.iter().zip(real);
-    both.into_iter().find(|(one, two)| one != two).map(|(one, two)| {
-        format!(
-            "  simulated: {}\n  real:      {}",
-            compare::difference(one, two),
-            compare::difference(two, one)
-        )
-    })
+    let both = simulated.iter().zip(real).filter(|(one, two)| one != two);
+    let found: Vec<String> = both
+        .map(|(one, two)| {
+            format!(
+                "  simulated: {}\n  real:      {}",
+                compare::difference(one, two),
+                compare::difference(two, one)
+            )
+        })
+        .collect();
+    (!found.is_empty()).then(|| found.join("\n"))
 }

@@ -63,8 +63,11 @@ async fn writes(side: &Side) -> Vec<Value> {
     let mut found = Vec::new();
     for (path, body) in [
         (MAPS, map(3 * 1024 * 1024, 0)),
+        (MAPS_TRIED, map(1_048_576, 0)),
+        (MAPS_TRIED, map(1_048_577, 0)),
         (WORKS, large_work(1_700_000)),
-        (MAPS_TRIED, map(1_200_000, 0)),
+        (WORKS, large_work(2_500_000)),
+        (WORKS_TRIED, large_work(1_200_000)),
         (MAPS_TRIED, map(1, 256 * 1024 - 13)),
         (MAPS_TRIED, map(1, 256 * 1024 - 12)),
         (WORKS_TRIED, work(100)),
@@ -83,9 +86,10 @@ async fn writes(side: &Side) -> Vec<Value> {
             .await;
         let status = (answer.body["kind"] == "Status").then_some(&answer.body);
         let is_text_compared = matches!(answer.code, 413 | 422 | 500);
+        // How large the message to etcd is depends on its encoding.
         let message = status
             .filter(|_| is_text_compared)
-            .map(|status| &status["message"]);
+            .and_then(|status| status["message"].as_str()?.split(" (").next());
         let reason = status.map(|status| &status["reason"]);
         found.push(json!([
             path,
@@ -137,6 +141,16 @@ fn map(size: usize, annotation: usize) -> String {
     .to_string()
 }
 
+fn large_work(size: usize) -> String {
+    let manifest =
+        json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": "x"}, "data": "x".repeat(size)});
+    json!({
+        "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "limits"},
+        "spec": {"workload": {"manifests": [manifest]}},
+    })
+    .to_string()
+}
+
 /// A work whose manifest is nested so many levels deep.
 fn work(levels: usize) -> String {
     let (open, close) = ("{\"a\":[".repeat(levels / 2), "]}".repeat(levels / 2));
@@ -145,15 +159,6 @@ fn work(levels: usize) -> String {
         "{{\"apiVersion\":\"work.open-cluster-management.io/v1\",\"kind\":\"ManifestWork\",\"metadata\":{{\"name\":\"limits\"}},\
          \"spec\":{{\"workload\":{{\"manifests\":[{manifest}]}}}}}}"
     )
-}
-
-fn large_work(size: usize) -> String {
-    let manifest = json!({"apiVersion": "v1", "kind": "X", "data": "x".repeat(size)});
-    json!({
-        "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "limits"},
-        "spec": {"workload": {"manifests": [manifest]}},
-    })
-    .to_string()
 }
 
 fn cluster(seconds: u64) -> String {

@@ -71,7 +71,7 @@ impl Mutation {
                 | (Self::LimitIsIgnored, "limit")
                 | (Self::LabelSelectorIsIgnored, "labelSelector")
                 | (Self::FieldSelectorIsIgnored, "fieldSelector") => continue,
-                (Self::ExactRevisionIsIgnored, "resourceVersionMatch") if value == "Exact" => continue,
+                (Self::ExactRevisionIsIgnored, "resourceVersionMatch") => "NotOlderThan".into(),
                 (Self::ApplyAlwaysForces, "force") => "true".into(),
                 (Self::ManagerIsIgnored, "fieldManager") => "somebody".into(),
                 (Self::PagesShowThePresent, "continue") => token_of_now(&value, revision).into(),

@@ -68,16 +68,15 @@ async fn fields_that_are_there_twice_are_refused_if_validation_is_strict() {
 }
 
 #[tokio::test]
-async fn whole_numbers_that_are_too_large_are_refused_where_the_real_server_refuses_them() {
+async fn whole_numbers_that_are_too_large_are_refused() {
     let client = Client::new(10, 0);
-    let most = i64::from(i32::MAX);
-    for (name, seconds, wanted) in [
-        ("a", json!(most), 201),
-        ("b", json!(most + 1), 201),
-        ("c", json!(u64::MAX), 422),
+    for (seconds, wanted) in [
+        (json!(60), 201),
+        (json!(3_000_000_000_u64), 201),
+        (json!(u64::MAX), 422),
     ] {
         let cluster = json!({
-            "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {"name": name},
+            "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": {"generateName": "c"},
             "spec": {"leaseDurationSeconds": seconds, "hubAcceptsClient": true},
         });
         let (code, answer) = client.send(Method::POST, CLUSTERS, &cluster).await;
@@ -91,8 +90,15 @@ async fn whole_numbers_that_are_too_large_are_refused_where_the_real_server_refu
     assert_eq!(client.send(Method::POST, path, &lease).await.0, 400);
 }
 
+fn map_of(size: usize) -> String {
+    let data = "x".repeat(size);
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": data}})
+        .to_string()
+}
+
 fn work_of(size: usize) -> String {
-    let manifest = json!({"apiVersion": "v1", "kind": "X", "data": "x".repeat(size)});
+    let manifest =
+        json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": "x"}, "data": "x".repeat(size)});
     json!({
         "apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "w"},
         "spec": {"workload": {"manifests": [manifest]}},
@@ -102,35 +108,39 @@ fn work_of(size: usize) -> String {
 
 #[tokio::test]
 async fn bodies_and_objects_that_are_too_large_are_refused() {
-    const WORKS: &str = "/apis/work.open-cluster-management.io/v1/namespaces/default/manifestworks";
     let client = Client::new(10, 0);
-    for (size, code, said) in [
+    for (path, body, code, said) in [
         (
-            3 * 1024 * 1024 + 1,
+            MAPS,
+            map_of(3 * 1024 * 1024),
             413,
             "Request entity too large: limit is 3145728",
         ),
-        (2_200_000, 500, "trying to send message larger than max"),
-        (1_600_000, 500, "etcdserver: request is too large"),
-        (1_200_000, 201, "ManifestWork"),
+        (MAPS, map_of(1_048_577), 422, "may not be more than 1048576 bytes"),
+        (MAPS, map_of(1_048_576), 201, "ConfigMap"),
+        (
+            WORKS,
+            work_of(2_200_000),
+            500,
+            "trying to send message larger than max",
+        ),
+        (WORKS, work_of(1_600_000), 500, "etcdserver: request is too large"),
+        (WORKS, work_of(1_200_000), 201, "ManifestWork"),
     ] {
-        let (found, text) = client.send_text(Method::POST, WORKS, &work_of(size)).await;
-        assert!(found == code && text.contains(said), "{size}: {found}");
+        let (found, text) = client.send_text(Method::POST, path, &body).await;
+        assert!(
+            found == code && text.contains(said),
+            "{path} {}: {found}",
+            body.len()
+        );
     }
-    let more = json!({"spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "X", "data": "x".repeat(1_700_000)}]}}});
-    let (code, _) = client
-        .send_text(Method::PATCH, &format!("{WORKS}/w"), &more.to_string())
-        .await;
+    let manifest =
+        json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": "x"}, "data": "x".repeat(1_600_000)});
+    let patch = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"workload": {"manifests": [manifest]}}});
+    let (code, _) = client.send(Method::PATCH, &format!("{WORKS}/w"), &patch).await;
     assert_eq!(code, 500, "what a patch makes is too large");
-    let map = |size: usize| {
-        let data = "x".repeat(size);
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": data}})
-            .to_string()
-    };
-    for (size, code) in [(1_048_577, 422), (1_048_576, 201)] {
-        let (found, _) = client.send_text(Method::POST, MAPS, &map(size)).await;
-        assert_eq!(found, code, "{size}");
-    }
+    let (_, work) = client.get(&format!("{WORKS}/w")).await;
+    assert!(work["metadata"]["labels"].is_null());
 }
 
 #[tokio::test]

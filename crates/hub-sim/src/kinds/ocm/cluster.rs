@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     CLUSTER, Names, boolean, condition, conditions, definition, keyed, label_selector, limited, list, object,
-    one_of, required, small_integer, taint_fields, text, with,
+    one_of, required, taint_fields, text, with,
 };
 
 pub(super) fn managed_cluster() -> Value {
@@ -33,10 +33,7 @@ pub(super) fn managed_cluster() -> Value {
             "spec",
             object(&[
                 ("hubAcceptsClient", boolean()),
-                (
-                    "leaseDurationSeconds",
-                    with(small_integer(), &json!({"default": 60})),
-                ),
+                ("leaseDurationSeconds", json!({"type": "integer", "default": 60})),
                 ("managedClusterClientConfigs", list(client)),
                 ("taints", list(taint)),
             ]),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     CLUSTER, Names, conditions, definition, expressions, integer, label_selector, limited, list, object,
-    one_of, required, small_integer, taint_fields, text, with,
+    one_of, required, taint_fields, text, with,
 };
 
 fn cluster_selector(cel: bool) -> Value {
@@ -20,15 +20,15 @@ fn cluster_selector(cel: bool) -> Value {
 
 pub(super) fn placement() -> Value {
     let decided = object(&[
-        ("clusterCount", with(small_integer(), &json!({"default": 0}))),
-        ("decisionGroupIndex", small_integer()),
+        ("clusterCount", json!({"type": "integer", "default": 0})),
+        ("decisionGroupIndex", integer()),
         ("decisionGroupName", text()),
         ("decisions", list(text())),
     ]);
     let status = object(&[
         ("conditions", conditions()),
         ("decisionGroups", list(decided)),
-        ("numberOfSelectedClusters", small_integer()),
+        ("numberOfSelectedClusters", integer()),
     ]);
     let schema = required(
         &["spec"],
@@ -79,7 +79,7 @@ fn placement_spec() -> Value {
     object(&[
         ("clusterSets", list(text())),
         ("decisionStrategy", object(&[("groupStrategy", groups())])),
-        ("numberOfClusters", small_integer()),
+        ("numberOfClusters", integer()),
         (
             "predicates",
             list(object(&[("requiredClusterSelector", cluster_selector(true))])),
@@ -149,10 +149,7 @@ fn prioritizer() -> Value {
             ),
         ]),
     );
-    let weight = with(
-        small_integer(),
-        &json!({"default": 1, "minimum": -10, "maximum": 10}),
-    );
+    let weight = json!({"type": "integer", "default": 1, "minimum": -10, "maximum": 10});
     required(
         &["scoreCoordinate"],
         object(&[("scoreCoordinate", score), ("weight", weight)]),
@@ -163,10 +160,7 @@ fn constraint() -> Value {
     required(
         &["topologyKey", "topologyKeyType"],
         object(&[
-            (
-                "maxSkew",
-                with(small_integer(), &json!({"default": 1, "minimum": 1})),
-            ),
+            ("maxSkew", json!({"type": "integer", "default": 1, "minimum": 1})),
             ("topologyKey", limited(0, 316, None)),
             ("topologyKeyType", one_of(&["Label", "Claim"])),
             (

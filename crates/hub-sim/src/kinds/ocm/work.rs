@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     Names, SUBDOMAIN, boolean, conditions, definition, integer, keyed, limited, list, object, one_of,
-    required, small_integer, text, with,
+    required, text, with,
 };
 
 const WORK: &str = "work.open-cluster-management.io";
@@ -77,7 +77,7 @@ fn work_status() -> Value {
             ("kind", text()),
             ("name", text()),
             ("namespace", text()),
-            ("ordinal", small_integer()),
+            ("ordinal", integer()),
             ("resource", text()),
             ("version", text()),
         ]),
