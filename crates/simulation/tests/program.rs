@@ -3,6 +3,7 @@
 // clippy knows tests by their functions only, not the helpers of a test crate
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Output, Stdio};
 
@@ -108,6 +109,6 @@ fn a_run_that_panics_is_an_error_and_ends_nothing_else() {
         chaos_seconds: 0,
         ..Options::default()
     };
-    let error = attempt(&options, &Faults::Only(Default::default()), Trace::default()).unwrap_err();
+    let error = attempt(&options, &Faults::Only(BTreeSet::default()), Trace::default()).unwrap_err();
     assert!(error.to_string().starts_with("the run panicked: "), "{error}");
 }
