@@ -144,7 +144,11 @@ fn run_many(cli: &Cli) -> Result<ExitCode> {
             println!("seed {seed} trace {hash:016x}");
         }
     }
-    Ok(if totals.failed == 0 {
+    let untried = totals.untried();
+    for rule in &untried {
+        println!("the rule {} was never tried", rule.as_str());
+    }
+    Ok(if totals.failed == 0 && untried.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -63,6 +63,18 @@ struct State {
     kept: Option<String>,
 }
 
+/// How long a fault may keep a replica from what it should do in time; `None` for what concerns clusters and specs alone.
+fn disturbs_for(fault: Fault) -> Option<Duration> {
+    match fault {
+        Fault::Agent | Fault::Pause | Fault::Resize | Fault::ForgeWork | Fault::ForgeDecision => None,
+        // A clock that is wrong stays so until faults end.
+        Fault::ClockJump => Some(Duration::from_hours(24)),
+        // A row that is rejected is tried again after five minutes.
+        Fault::InvalidRow => Some(Duration::from_mins(8)),
+        _ => Some(Duration::from_mins(2)),
+    }
+}
+
 impl Network {
     /// A network in which faults happen until [`Network::repair`].
     #[must_use]
@@ -82,6 +94,9 @@ impl Network {
     pub fn repair(&self) {
         self.shared.is_repaired.store(true, Ordering::Relaxed);
         self.with(|state| state.lasting.clear());
+        // What hangs is given up within two minutes.
+        let calm = self.ground.clock.elapsed() + Duration::from_mins(2);
+        self.ground.oracle.disturb(calm, true);
     }
 
     /// The hub is another one from now on: what is on its way does not arrive.
@@ -126,6 +141,11 @@ impl Network {
         };
         if happens {
             self.ground.trace.add_fault(occasion());
+            if let Some(time) = disturbs_for(fault) {
+                self.ground
+                    .oracle
+                    .disturb(self.ground.clock.elapsed() + time, false);
+            }
         }
         happens
     }

@@ -143,8 +143,11 @@ impl People {
 
     /// Creates an upgrade that was deleted, once it is gone.
     pub(super) async fn recreate(&mut self, name: &'static str, second: u64) -> Result<()> {
-        if self.upgrade(name).is_some() {
-            self.later(second + 5, Undo::Recreate(name));
+        if let Some(upgrade) = self.upgrade(name) {
+            // A restore may have brought it back.
+            if upgrade.pointer("/metadata/deletionTimestamp").is_some() {
+                self.later(second + 5, Undo::Recreate(name));
+            }
             return Ok(());
         }
         self.admin
