@@ -23,7 +23,7 @@ use resolve::decode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::Watched;
 use crate::state::context::Context;
@@ -353,15 +353,20 @@ where
         self.context.refreshed(K::KIND, generation);
         let begun = Instant::now();
         let limit = Duration::from_secs(seconds.into()) + GRACE;
-        let mut received = None;
+        let mut received = false;
         let ended = loop {
-            match timeout_at(begun + limit, lines.next()).await {
+            match timeout(limit, lines.next()).await {
                 Ok(Some(Ok(line))) if line.trim().is_empty() => {}
                 Ok(Some(Ok(line))) => {
-                    received = Some(Instant::now());
+                    received = true;
                     self.context.watch_alive(K::KIND);
                     if let Err(trouble) = self.event(generation, &line, version) {
                         break Err(trouble);
+                    }
+                    // The server lives but did not end the watch. What it delivers may have come to a standstill, so another
+                    // watch goes on from there.
+                    if begun.elapsed() >= limit {
+                        break Ok(());
                     }
                 }
                 Ok(Some(Err(error))) => {
@@ -370,13 +375,10 @@ where
                     )));
                 }
                 Ok(None) => break Ok(()),
-                // The server lives but did not end the watch. What it delivers may have come to a standstill, so another one goes
-                // on from there.
-                Err(_) if received.is_some_and(|at| at.elapsed() < START_TIMEOUT) => break Ok(()),
                 Err(_) => break Err(silent("the watch delivered nothing for", limit)),
             }
         };
-        if begun.elapsed() >= STEADY || (received.is_some() && ended.is_ok()) {
+        if begun.elapsed() >= STEADY || (received && ended.is_ok()) {
             self.backoff.reset();
         } else if ended.is_ok() {
             // If a server ends every watch at once, the next request waits.
