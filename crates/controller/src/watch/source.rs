@@ -35,7 +35,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Seconds after which the server ends a watch, which is then renewed. Renewals are signs of life when
 /// nothing changes. The random part spreads the renewals of the kinds.
 const RENEWAL: (u32, u64) = (40, 6);
-/// A watch that lasts this much longer is dead if it is silent, and renewed if it is not.
+/// A watch that delivers nothing for this much longer than it was to last is dead. One that delivers something after that time is
+/// renewed.
 const GRACE: Duration = Duration::from_secs(10);
 /// A watch that has lasted this long does not count as a failed attempt.
 const STEADY: Duration = Duration::from_secs(5);
