@@ -346,7 +346,8 @@ fn an_upgrade_with_something_left_to_do_is_not_archived() {
         }),
         ("a status to write", &|state| {
             let status = api::ManagedClustersUpgradeStatus::default();
-            state.upgrades.get_mut("u1").unwrap().status.set(status);
+            let entry = state.upgrades.get_mut("u1").unwrap();
+            entry.status.set(status, rollout::testing::at(0));
         }),
         ("a record to write", &|state| {
             let entry = state.upgrades.get_mut("u1").unwrap();

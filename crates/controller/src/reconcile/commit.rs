@@ -327,7 +327,7 @@ fn draft_status(
     let previous = PreviousStatus { latest, written };
     let status = status::draft(&input, situation, previous);
     let events = notable::of_status(latest, &status, retry.map_or(0, |(_, clusters)| clusters));
-    entry.status.set(status);
+    entry.status.set(status, now);
     events
 }
 

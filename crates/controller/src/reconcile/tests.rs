@@ -532,10 +532,11 @@ async fn what_is_not_served_is_never_written() {
     hub.add_upgrade(&upgrade("u1", &["c1"]));
     hub.context.with(|state| {
         let entry = state.upgrades.get_mut("u1").unwrap();
-        entry.status.set(ManagedClustersUpgradeStatus {
+        let status = ManagedClustersUpgradeStatus {
             progress: Some("1/1".to_owned()),
             ..ManagedClustersUpgradeStatus::default()
-        });
+        };
+        entry.status.set(status, rollout::testing::at(0));
         state.settings.namespaces = vec![Arc::from("elsewhere")];
     });
     assert!(hub.reconcile().is_empty());

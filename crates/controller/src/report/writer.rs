@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use api::ManagedClustersUpgradeStatus;
 use api::conditions::COMPLETE;
 use api::mcu::UpgradeState;
+use api::time::from_chrono;
+use chrono::{DateTime, Utc};
 
 /// Shortest time between two writes of a status.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -16,6 +18,8 @@ const MAX_PAUSE: Duration = Duration::from_mins(1);
 #[derive(Debug, Default)]
 pub struct StatusState {
     draft: Option<ManagedClustersUpgradeStatus>,
+    /// When the draft was made.
+    drafted: DateTime<Utc>,
     written: Option<ManagedClustersUpgradeStatus>,
     last: Option<Instant>,
     writing: bool,
@@ -74,8 +78,9 @@ impl StatusState {
     }
 
     /// Sets the desired status.
-    pub fn set(&mut self, status: ManagedClustersUpgradeStatus) {
+    pub fn set(&mut self, status: ManagedClustersUpgradeStatus, now: DateTime<Utc>) {
         self.draft = Some(status);
+        self.drafted = now;
     }
 
     /// Discards the draft, because another replica writes the status from now on.
@@ -130,7 +135,7 @@ impl StatusState {
             self.written.as_ref()
         };
         if let Some(base) = base {
-            stamp(&mut status, base);
+            stamp(&mut status, base, self.drafted);
         }
         self.draft = Some(status.clone());
         if !self.may_differ && self.written.as_ref() == Some(&status) {
@@ -169,15 +174,21 @@ impl StatusState {
 }
 
 /// Sets the transition times as watchers will see them. A condition with the same status as in `base` keeps
-/// its time; the time of a changed one is never before that in `base`. This happens when a status is sent,
-/// because only then it is known which status it replaces.
-fn stamp(status: &mut ManagedClustersUpgradeStatus, base: &ManagedClustersUpgradeStatus) {
+/// its time. The time of a changed one is after that in `base`: it is that of the draft if the draft saw no change, because it was
+/// made while `base` was on its way. This happens when a status is sent, because only then it is known which status it replaces.
+fn stamp(
+    status: &mut ManagedClustersUpgradeStatus,
+    base: &ManagedClustersUpgradeStatus,
+    drafted: DateTime<Utc>,
+) {
     for condition in &mut status.conditions {
         let Some(old) = base.conditions.iter().find(|old| old.type_ == condition.type_) else {
             continue;
         };
-        if old.status == condition.status || condition.last_transition_time < old.last_transition_time {
+        if old.status == condition.status {
             condition.last_transition_time = old.last_transition_time.clone();
+        } else if condition.last_transition_time <= old.last_transition_time {
+            condition.last_transition_time = from_chrono(drafted).max(old.last_transition_time.clone());
         }
     }
 }

@@ -426,7 +426,7 @@ fn a_status_counts_as_written_only_when_the_hub_said_so() {
     ] {
         let later = Instant::now() + Duration::from_secs(round);
         let due = with_entry(&context, |entry| {
-            entry.status.set(status.clone());
+            entry.status.set(status.clone(), rollout::testing::at(0));
             entry.status.due(later).unwrap()
         });
         let write = Write::Status {

@@ -172,10 +172,11 @@ fn the_loop_sleeps_while_the_finalizer_of_a_deleted_upgrade_is_removed() {
         let later = now + MAX_SLEEP;
         let entry = state.upgrades.get_mut("u1").unwrap();
         note(entry, "c1", record(Phase::Pending));
-        entry.status.set(api::ManagedClustersUpgradeStatus {
+        let status = api::ManagedClustersUpgradeStatus {
             state: Some(api::mcu::UpgradeState::Invalid),
             ..Default::default()
-        });
+        };
+        entry.status.set(status, rollout::testing::at(0));
         assert!(
             state.next(at(1), later, false) <= later,
             "rows and status are due"
