@@ -1,8 +1,10 @@
 //! The machines that replicas run on: their clocks, their ends, and what starts them again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use controller::metrics::Metrics;
 use hub_sim::Hub;
 use tokio::time::{Instant, sleep_until};
 
@@ -20,6 +22,8 @@ pub struct Machines {
     network: Network,
     hub: Hub,
     members: Vec<Machine>,
+    /// Those of all replicas that were ever started.
+    metrics: Vec<Arc<Metrics>>,
     starts: u64,
     /// All replicas are of the newer build.
     is_updated: bool,
@@ -54,6 +58,7 @@ impl Machines {
             members: (0..network.ground.options.replicas).map(machine).collect(),
             network: network.clone(),
             hub: hub.clone(),
+            metrics: Vec::new(),
             starts: 0,
             is_updated: false,
         }
@@ -79,6 +84,7 @@ impl Machines {
         )
         .newer(is_newer);
         let replica = Replica::start(wire, &identity, &machine.clock, seed)?;
+        self.metrics.push(replica.metrics());
         machine.replica = Some(replica);
         Ok(())
     }
@@ -168,10 +174,13 @@ impl Machines {
     /// # Errors
     /// The flags of the controller contradict each other.
     pub async fn disturb(&mut self, second: u64) -> Result<()> {
-        if self.network.ground.mutation == Some(Mutation::End)
-            && let Some(replica) = self.members.first().and_then(|machine| machine.replica.as_ref())
-        {
-            replica.end_loop();
+        if let Some(replica) = self.members.first().and_then(|machine| machine.replica.as_ref()) {
+            match self.network.ground.mutation {
+                Some(Mutation::End) => replica.end_loop(),
+                Some(Mutation::EndEvents) => replica.end_events(),
+                Some(Mutation::RefusedInSilence) => replica.metrics().check_violated(),
+                _ => {}
+            }
         }
         if self.network.strikes(Fault::KillAll, "all", second) {
             self.network.tell("all are killed");
@@ -244,6 +253,12 @@ impl Machines {
             self.restart_all()?;
         }
         Ok(())
+    }
+
+    /// How many plans the checkers of all replicas have refused.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.metrics.iter().map(|metrics| metrics.checks_violated()).sum()
     }
 
     /// Starts replicas whose loops ended by themselves, and returns their names.

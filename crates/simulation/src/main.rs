@@ -240,8 +240,12 @@ fn run_many(cli: &Cli) -> Result<ExitCode> {
     for (seed, hash) in totals.hashes.iter().filter(|_| cli.hashes) {
         let _ = writeln!(text, "seed {seed} trace {hash:016x}");
     }
+    let untried = totals.untried();
+    for rule in &untried {
+        let _ = writeln!(text, "the rule {} was never tried", rule.as_str());
+    }
     say(&text)?;
-    Ok(code(totals.failed == 0))
+    Ok(code(totals.failed == 0 && untried.is_empty()))
 }
 
 fn summary(totals: &Totals, seconds: f64) -> String {

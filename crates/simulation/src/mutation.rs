@@ -1,7 +1,7 @@
 //! What a broken controller would do, played at its wire: each mutation must be found by a rule
 //! (`crates/simulation/tests/mutations.rs`).
 
-use api::names::{ANNOTATION_ATTEMPT, Step};
+use api::names::{ANNOTATION_ATTEMPT, LABEL_MCU_UID, Step};
 use serde_json::{Value, json};
 
 use crate::admin::{reports_of, upgrades_of, works_of};
@@ -53,6 +53,32 @@ pub enum Mutation {
     WriteAtStart,
     /// Its loop ends.
     End,
+    /// What publishes its Events ends.
+    EndEvents,
+    /// It takes an update that goes on for one that has ended.
+    BlindToProgress,
+    /// It takes a soak for shorter than it is.
+    BlindToSoak,
+    /// It does not see that a post-action is asked for.
+    BlindToPostAction,
+    /// It takes maxConcurrency for larger than it is, and never writes a status.
+    BlindAndSilent,
+    /// It takes the time limit of a cluster for longer than it is.
+    BlindToTimeout,
+    /// Its deletions of works never arrive.
+    NeverDelete,
+    /// It creates a work of no upgrade with each of its own, and cannot delete it.
+    LeaveBehind,
+    /// It sends what changes nothing whenever it renews the Lease.
+    NeverSatisfied,
+    /// It lists all upgrades whenever it renews the Lease.
+    ListAgain,
+    /// Its counts do not add up.
+    WrongSums,
+    /// Its transition times never move.
+    FrozenTimes,
+    /// Its checker refuses a plan, and no Event says so.
+    RefusedInSilence,
     /// It lacks a protection from faults. These have tests of their own.
     Lacks(Protection),
 }
@@ -92,7 +118,7 @@ fn touch(note: &str) -> Extra {
 
 impl Mutation {
     /// All of them, but those of protections.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 34] = [
         Self::BlindToConcurrency,
         Self::BlindToCanaries,
         Self::BlindToPause,
@@ -114,13 +140,28 @@ impl Mutation {
         Self::NeverQuiet,
         Self::WriteAtStart,
         Self::End,
+        Self::EndEvents,
+        Self::BlindToProgress,
+        Self::BlindToSoak,
+        Self::BlindToPostAction,
+        Self::BlindAndSilent,
+        Self::BlindToTimeout,
+        Self::NeverDelete,
+        Self::LeaveBehind,
+        Self::NeverSatisfied,
+        Self::ListAgain,
+        Self::WrongSums,
+        Self::FrozenTimes,
+        Self::RefusedInSilence,
     ];
 
     /// What the controller reads instead of something else.
     #[must_use]
     pub const fn reads(self) -> Option<(&'static str, &'static str)> {
         match self {
-            Self::BlindToConcurrency => Some(("\"maxConcurrency\":1", "\"maxConcurrency\":3")),
+            Self::BlindToConcurrency | Self::BlindAndSilent => {
+                Some(("\"maxConcurrency\":1", "\"maxConcurrency\":3"))
+            }
             Self::BlindToCanaries => Some(("\"canaryClusters\"", "\"strangeClusters\"")),
             Self::BlindToPause => Some(("\"paused\":true", "\"paused\":false")),
             Self::BlindToFailures => Some(("\"maxFailures\":0", "\"maxFailures\":9")),
@@ -128,6 +169,13 @@ impl Mutation {
                 "\"clusterUpgradeTimeout\":\"240s\"",
                 "\"clusterUpgradeTimeout\":\"10s\"",
             )),
+            Self::BlindToTimeout => Some((
+                "\"clusterUpgradeTimeout\":\"240s\"",
+                "\"clusterUpgradeTimeout\":\"2400s\"",
+            )),
+            Self::BlindToProgress => Some(("\"string\":\"Partial\"", "\"string\":\"Completed\"")),
+            Self::BlindToSoak => Some(("\"minSuccessTime\":\"60s\"", "\"minSuccessTime\":\"1s\"")),
+            Self::BlindToPostAction => Some(("\"postUpgradeAction\"", "\"strangeUpgradeAction\"")),
             Self::BlindToVersion => Some(("\"value\":\"4.14.12\"", "\"value\":\"4.14.1\"")),
             Self::Lacks(protection) => protection.reads(),
             _ => None,
@@ -160,6 +208,19 @@ impl Mutation {
                 seen.body
                     .replace("\"reason\":\"Started\"", "\"reason\":\"PlanRefused\""),
             ),
+            Self::WrongSums if seen.path.ends_with("/status") => {
+                Some(seen.body.replace("\"pending\":", "\"pending\":1"))
+            }
+            Self::FrozenTimes if seen.path.ends_with("/status") => {
+                let mut status = seen.value();
+                let conditions = status
+                    .pointer_mut("/status/conditions")
+                    .and_then(Value::as_array_mut);
+                for condition in conditions.into_iter().flatten() {
+                    condition["lastTransitionTime"] = "2026-01-01T00:00:00Z".into();
+                }
+                Some(status.to_string())
+            }
             Self::TakeAway if seen.is("POST", "/manifestworks") => {
                 let mut work = seen.value();
                 work.get_mut("spec")?.as_object_mut()?.remove("deleteOption");
@@ -172,7 +233,13 @@ impl Mutation {
     /// Whether the hub refuses a request as invalid.
     #[must_use]
     pub fn is_refused(self, seen: Seen<'_>) -> bool {
-        self == Self::SilentStall && seen.is("POST", "/manifestworks")
+        match self {
+            Self::SilentStall => seen.is("POST", "/manifestworks"),
+            Self::BlindAndSilent => seen.path.ends_with("/status"),
+            Self::NeverDelete => seen.is("DELETE", "/manifestworks/"),
+            Self::LeaveBehind => seen.is("DELETE", &works_of(OUTSIDER)),
+            _ => false,
+        }
     }
 
     /// What is sent after a request that the hub has taken. `first` is the first report that was written, `count` how often this
@@ -193,6 +260,14 @@ impl Mutation {
             Self::StartOutsider if is_start => {
                 let text = seen.body.replace("c00", OUTSIDER);
                 let work = serde_json::from_str(&text).unwrap_or_default();
+                vec![("POST", works_of(OUTSIDER), JSON, work)]
+            }
+            Self::LeaveBehind if is_start => {
+                let mut work: Value =
+                    serde_json::from_str(&seen.body.replace("c00", OUTSIDER)).unwrap_or_default();
+                if let Some(labels) = work.pointer_mut("/metadata/labels") {
+                    labels[LABEL_MCU_UID] = "nobody".into();
+                }
                 vec![("POST", works_of(OUTSIDER), JSON, work)]
             }
             Self::TakeOver if is_start && seen.body.contains(UPGRADE) => {
@@ -229,6 +304,13 @@ impl Mutation {
                     status,
                 );
                 vec![extra; 80]
+            }
+            Self::NeverSatisfied if seen.is("PUT", "/leases") => {
+                let path = format!("{}/{UPGRADE}", upgrades_of(TEAM));
+                vec![("PATCH", path, MERGE, json!({}))]
+            }
+            Self::ListAgain if seen.is("PUT", "/leases") => {
+                vec![("GET", upgrades_of(TEAM), JSON, json!({}))]
             }
             Self::NeverQuiet if seen.is("PUT", "/leases") => vec![touch(&count.to_string())],
             Self::WriteAtStart if count == 1 && seen.is("PUT", "/leases") => {

@@ -71,6 +71,17 @@ struct State {
     listed: BTreeMap<String, u64>,
 }
 
+/// How long a fault that disturbs the controller may do so.
+const fn disturbs_for(fault: Fault) -> Duration {
+    match fault {
+        // A clock that is wrong stays so until faults end.
+        Fault::ClockJump => Duration::from_hours(24),
+        // A row that is rejected is tried again after five minutes.
+        Fault::InvalidRow => Duration::from_mins(8),
+        _ => Duration::from_mins(2),
+    }
+}
+
 impl Network {
     /// A network in which faults happen until [`Network::repair`].
     #[must_use]
@@ -90,6 +101,9 @@ impl Network {
     pub fn repair(&self) {
         self.shared.is_repaired.store(true, Ordering::Relaxed);
         self.with(|state| state.lasting.clear());
+        // What hangs is given up within two minutes.
+        let calm = self.ground.clock.elapsed() + Duration::from_mins(2);
+        self.ground.oracle.disturb(calm, true);
     }
 
     /// The hub is another one from now on: what is on its way does not arrive.
@@ -194,7 +208,9 @@ impl Network {
         if happens {
             self.ground.trace.add_fault(occasion());
             if fault.disturbs() {
-                self.with(|state| state.disturbed = self.ground.clock.elapsed());
+                let now = self.ground.clock.elapsed();
+                self.with(|state| state.disturbed = now);
+                self.ground.oracle.disturb(now + disturbs_for(fault), false);
             }
         }
         happens

@@ -49,6 +49,8 @@ pub struct Options {
     pub max_latency_millis: u64,
     /// How long faults happen, in seconds.
     pub chaos_seconds: u64,
+    /// How long people wait, when faults have ended, before they look at what waits for them, in seconds.
+    pub settle_seconds: u64,
     /// How long nothing may change when all is done, in seconds.
     pub quiet_seconds: u64,
     /// Whether all replicas start anew when all is done.
@@ -79,6 +81,7 @@ impl Default for Options {
             claim_seconds: 0,
             max_latency_millis: 5,
             chaos_seconds: 60,
+            settle_seconds: 0,
             quiet_seconds: 120,
             restart: false,
             rates: Vec::new(),
@@ -124,6 +127,8 @@ impl Options {
             },
             max_latency_millis: between("latency", 1, 400),
             chaos_seconds: between("chaos", 60, 600),
+            // Longer than it takes until an upgrade must say that nothing moves.
+            settle_seconds: if happens("slow people", 250) { 600 } else { 0 },
             // Twice the longest pause between two attempts of the controller, or a part of it.
             quiet_seconds: if happens("long quiet", 200) { 900 } else { 120 },
             restart: happens("restart", 500),

@@ -23,6 +23,7 @@ use crate::wire::Wire;
 #[derive(Debug)]
 pub struct Replica {
     tasks: Vec<JoinHandle<()>>,
+    metrics: Arc<Metrics>,
 }
 
 impl Replica {
@@ -53,7 +54,7 @@ impl Replica {
             shutdown.clone(),
         );
         let parts = Parts {
-            metrics,
+            metrics: Arc::clone(&metrics),
             readiness: Arc::new(Readiness::new()),
             leadership,
             events,
@@ -66,6 +67,7 @@ impl Replica {
         });
         Ok(Self {
             tasks: vec![main, election, sender],
+            metrics,
         })
     }
 
@@ -76,10 +78,23 @@ impl Replica {
         }
     }
 
-    /// Whether its main loop has ended by itself.
+    /// Ends what publishes Events, as a panic would.
+    pub fn end_events(&self) {
+        if let Some(sender) = self.tasks.last() {
+            sender.abort();
+        }
+    }
+
+    /// Whether its main loop, its election or what publishes its Events has ended by itself.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.tasks.first().is_some_and(JoinHandle::is_finished)
+        self.tasks.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Its metrics, which outlive it.
+    #[must_use]
+    pub fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.metrics)
     }
 }
 

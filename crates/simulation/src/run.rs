@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use api::conditions::reason::RECORD_REFUSED;
-use api::names::{ANNOTATION_OWNER, LABEL_MCU_UID};
+use api::names::LABEL_MCU_UID;
 use hub_sim::{Hub, Object, Snapshot};
 use kube::Client;
 use serde_json::Value;
@@ -27,16 +27,16 @@ use crate::people::{People, upgrade};
 use crate::time::VirtualClock;
 use crate::trace::Trace;
 use crate::wire::Wire;
-use crate::world::{fleet, make_fleet, start_agents, upgrade as new_upgrade};
+use crate::world::{fleet, make_fleet, start_agents, upgrade as new_upgrade, wanted};
 
 /// When faults have ended, everything must be over after the time that the updates need one after the other, and this.
 const END_SLACK: Duration = Duration::from_mins(30);
+/// How often people who are slow may have to act until all is over.
+const SETTLES: u32 = 6;
 /// What was under way may come to its end before nothing may change any more.
 const SETTLE: Duration = Duration::from_secs(90);
 /// The same if a watch was silenced: an agent's client gives it up after 295 s, and only then does the agent see a deletion.
 const SETTLE_LONG: Duration = Duration::from_mins(6);
-/// A work without an upgrade is removed ten minutes after that was found.
-const SWEPT: Duration = Duration::from_mins(13);
 /// How long nothing may change after all replicas started anew: long enough for a new leader to read everything.
 const RESTART: Duration = Duration::from_secs(100);
 /// How long a replica may not know what has changed.
@@ -47,6 +47,11 @@ const LOOK: Duration = Duration::from_secs(1);
 const TELLING: [&str; 3] = ["Stalled", "Ready", "ClockSkew"];
 /// By how much a clock that was ahead may have put off the end of a soak or of a time limit.
 const AHEAD: Duration = Duration::from_hours(2);
+/// How long works of an upgrade that is gone may stay when faults have ended: ten minutes, and the time until a look and until the
+/// look of another leader.
+const SWEEP: Duration = Duration::from_mins(22);
+/// How often a replica that starts anew, and then leads, may list the same objects.
+const LISTS: u64 = 2;
 /// An upgrade of which nothing moves for this long must say so.
 const STILL: Duration = Duration::from_mins(7);
 
@@ -123,6 +128,12 @@ fn brief(upgrade: &Value) -> String {
     format!("{}{}", upgrade["status"]["state"], waiting.collect::<String>())
 }
 
+/// The patch version of a version.
+fn patch_of(version: &str) -> u64 {
+    let patch = version.rsplit('.').next();
+    patch.and_then(|patch| patch.parse().ok()).unwrap_or_default()
+}
+
 struct Run {
     options: Arc<Options>,
     clock: VirtualClock,
@@ -139,6 +150,8 @@ struct Run {
     claimed: u64,
     /// When the claims of clusters are to follow next.
     claim_at: Option<Duration>,
+    /// How many plans had been refused by checkers at the last look.
+    refused: u64,
     /// The hub and what is known of it, as they were some seconds ago, the latest last.
     snapshots: VecDeque<(u64, Snapshot, Known)>,
 }
@@ -207,6 +220,7 @@ impl Run {
             repaired: Duration::ZERO,
             claimed: 0,
             claim_at: None,
+            refused: 0,
             snapshots: VecDeque::new(),
         })
     }
@@ -234,6 +248,7 @@ impl Run {
                     .await?;
             }
             if second % 10 == 0 {
+                self.oracle.look(self.clock.elapsed());
                 self.machines.disturb(second).await?;
                 if self.network.strikes(Fault::Compaction, "hub", second) {
                     self.hub.compact(self.hub.read(hub_sim::State::revision));
@@ -260,20 +275,30 @@ impl Run {
     async fn repair(&mut self) -> Result<()> {
         self.network.repair();
         self.machines.repair()?;
+        let mut is_right = false;
         for _ in 0..60 {
-            if self.people.repair().await? {
+            is_right = self.people.repair().await?;
+            if is_right {
                 break;
             }
             self.machines.live_for(Duration::from_secs(5)).await?;
         }
+        self.oracle.check(Rule::Ends, is_right, || {
+            "what was deleted is not gone five minutes after the last fault".to_owned()
+        });
         // Until a watch that a fault has silenced is noticed.
         self.machines.live_for(DEAF).await?;
         self.repaired = self.clock.elapsed();
         Ok(())
     }
 
-    /// A replica that ended by itself is started again, as the kubelet would do.
+    /// A replica that ended by itself is started again, as the kubelet would do. No plan may have been refused.
     fn revive(&mut self) -> Result<()> {
+        let refused = self.machines.refused();
+        self.oracle.check(Rule::Internal, refused == self.refused, || {
+            "a checker has refused a plan".to_owned()
+        });
+        self.refused = refused;
         for ended in self.machines.revive()? {
             self.oracle.add(Rule::Ended, format!("the loop of {ended} ended"));
         }
@@ -289,8 +314,11 @@ impl Run {
         } else {
             Duration::ZERO
         };
-        let bound = END_SLACK + ahead + per_cluster * u32::try_from(self.options.clusters)?;
+        let patience = Duration::from_secs(self.options.settle_seconds);
+        let clusters = per_cluster * u32::try_from(self.options.clusters)?;
+        let bound = END_SLACK + ahead + clusters + patience * SETTLES;
         let begin = self.clock.elapsed();
+        let mut settle_at = begin + patience;
         let mut looks = 0_u64;
         while let Some(open) = self.open() {
             if self.clock.elapsed() > begin + bound {
@@ -307,8 +335,12 @@ impl Run {
             self.claim().await?;
             looks += 1;
             if looks.is_multiple_of(30) {
-                for name in [UPGRADE, RIVAL] {
-                    self.people.settle(name).await?;
+                self.oracle.look(self.clock.elapsed());
+                if self.clock.elapsed() >= settle_at {
+                    settle_at = self.clock.elapsed() + patience;
+                    for name in [UPGRADE, RIVAL] {
+                        self.people.settle(name).await?;
+                    }
                 }
                 // An update may have ended when nobody looked.
                 self.expect_claim();
@@ -382,7 +414,7 @@ impl Run {
                     _ => false,
                 };
                 // Rejected rows are tried again minutes later.
-                !is_over || object.text().contains(RECORD_REFUSED)
+                !is_over || object.is_deleting || object.text().contains(RECORD_REFUSED)
             })
         })
     }
@@ -403,8 +435,8 @@ impl Run {
                 SETTLE
             })
             .await?;
-        self.orphans_left(&faults).await?;
         self.works_left();
+        self.swept().await?;
         self.still(Rule::Quiet, Duration::from_secs(self.options.quiet_seconds))
             .await?;
         if self.options.restart {
@@ -414,6 +446,43 @@ impl Run {
         Ok(())
     }
 
+    /// Works of upgrades that do not exist any more are removed.
+    async fn swept(&mut self) -> Result<()> {
+        let begin = self.clock.elapsed();
+        loop {
+            let known: Vec<String> = [UPGRADE, RIVAL]
+                .into_iter()
+                .filter_map(|name| Some(self.object(name)?.uid.to_string()))
+                .collect();
+            let left = self.works(|uid| !known.iter().any(|known| known == uid));
+            let is_over = left.is_empty() || self.clock.elapsed() > begin + SWEEP;
+            if is_over {
+                self.oracle.check(Rule::Ends, left.is_empty(), || {
+                    format!(
+                        "these works of upgrades that are gone are left: {}",
+                        left.join(", ")
+                    )
+                });
+                return Ok(());
+            }
+            self.machines.live_for(Duration::from_secs(30)).await?;
+            self.revive()?;
+        }
+    }
+
+    /// The works with the UID of an upgrade that `is_meant` accepts.
+    fn works(&self, is_meant: impl Fn(&str) -> bool) -> Vec<String> {
+        self.hub.read(|state| {
+            let works = state.objects_of("work.open-cluster-management.io", "manifestworks");
+            let works = works.into_iter().flat_map(hub_sim::Collection::objects);
+            let ours = works.filter(|work| {
+                let mut labels = work.labels.iter();
+                labels.any(|(label, uid)| &**label == LABEL_MCU_UID && is_meant(uid))
+            });
+            ours.map(|work| work.key.to_string()).collect()
+        })
+    }
+
     /// Upgrades that are complete leave no works.
     fn works_left(&self) {
         for name in [UPGRADE, RIVAL] {
@@ -421,16 +490,7 @@ impl Run {
             if !object.text().contains("\"state\":\"Complete\"") {
                 continue;
             }
-            let left: Vec<String> = self.hub.read(|state| {
-                let works = state.objects_of("work.open-cluster-management.io", "manifestworks");
-                let works = works.into_iter().flat_map(hub_sim::Collection::objects);
-                let ours = works.filter(|work| {
-                    work.labels
-                        .iter()
-                        .any(|(label, uid)| &**label == LABEL_MCU_UID && **uid == *object.uid)
-                });
-                ours.map(|work| work.key.to_string()).collect()
-            });
+            let left = self.works(|uid| uid == &*object.uid);
             self.oracle.check(Rule::Ends, left.is_empty(), || {
                 format!(
                     "{name} is complete, and these works are left: {}",
@@ -440,46 +500,28 @@ impl Run {
         }
     }
 
-    /// An upgrade that is gone for good leaves no works either.
-    async fn orphans_left(&mut self, faults: &[Occasion]) -> Result<()> {
-        if !faults.iter().any(|fault| fault.fault == Fault::Withdraw) {
-            return Ok(());
-        }
-        if !self.orphans().is_empty() {
-            self.machines.live_for(SWEPT).await?;
-        }
-        let left = self.orphans();
-        self.oracle.check(Rule::Ends, left.is_empty(), || {
-            format!("{RIVAL} is gone, and these works are left: {}", left.join(", "))
-        });
-        Ok(())
-    }
-
-    /// The works of the second upgrade if it does not exist.
-    fn orphans(&self) -> Vec<String> {
-        if self.object(RIVAL).is_some() {
-            return Vec::new();
-        }
-        let owner = format!("{TEAM}/{RIVAL}");
-        self.hub.read(|state| {
-            let works = state.objects_of("work.open-cluster-management.io", "manifestworks");
-            let works = works.into_iter().flat_map(hub_sim::Collection::objects);
-            let is_left = |work: &&Arc<Object>| {
-                let value = work.value();
-                let notes = value.pointer("/metadata/annotations");
-                let found = notes.and_then(|notes| notes.get(ANNOTATION_OWNER)?.as_str());
-                found == Some(owner.as_str())
-            };
-            works.filter(is_left).map(|work| work.key.to_string()).collect()
-        })
-    }
-
     async fn still(&mut self, rule: Rule, time: Duration) -> Result<()> {
-        let before = self.oracle.changes();
+        let (changes, writes, lists) = (self.oracle.changes(), self.oracle.writes(), self.oracle.lists());
         self.machines.live_for(time).await?;
-        let changes = self.oracle.changes() - before;
+        let changes = self.oracle.changes() - changes;
         self.oracle.check(rule, changes == 0, || {
             format!("{changes} changes after everything was over")
+        });
+        let writes = self.oracle.writes() - writes;
+        self.oracle.check(rule, writes == 0, || {
+            format!("{writes} requests to change something after everything was over")
+        });
+        let most = if rule == Rule::Restart {
+            LISTS * self.options.replicas
+        } else {
+            0
+        };
+        let again = self.oracle.lists().into_iter().find_map(|(path, count)| {
+            let count = count - lists.get(&path).copied().unwrap_or_default();
+            (count > most).then_some((path, count))
+        });
+        self.oracle.check(rule, again.is_none(), || {
+            format!("lists after everything was over: {again:?}")
         });
         self.revive()
     }
@@ -491,6 +533,25 @@ impl Run {
             self.oracle.check(Rule::ClusterVersion, version.is_some(), || {
                 format!("{name} has no ClusterVersion")
             });
+        }
+        for name in [UPGRADE, RIVAL] {
+            let Some(object) = self.object(name) else { continue };
+            if !object.text().contains("\"state\":\"Complete\"") {
+                continue;
+            }
+            let value = object.value();
+            let target = value
+                .pointer("/spec/clusterVersion/version")
+                .and_then(Value::as_str);
+            let target = patch_of(target.unwrap_or_default());
+            let clusters = wanted(&self.options, name).into_iter();
+            for cluster in clusters.filter(|cluster| !self.oracle.is_excused(&object.uid, cluster)) {
+                let version = self.people.version(&cluster).unwrap_or_default();
+                self.oracle
+                    .check(Rule::Complete, patch_of(&version) >= target, || {
+                        format!("{name} is complete, and {cluster} runs {version}")
+                    });
+            }
         }
     }
 

@@ -31,7 +31,20 @@ pub struct Totals {
     pub hashes: BTreeMap<u64, u64>,
 }
 
+/// A sweep of this many seeds tries every rule.
+const WHOLE: u64 = 400;
+
 impl Totals {
+    /// Rules that a sweep of many seeds has never tried.
+    #[must_use]
+    pub fn untried(&self) -> Vec<Rule> {
+        let rules = Rule::ALL.iter().filter(|_| self.runs >= WHOLE);
+        rules
+            .filter(|rule| !self.checked.contains_key(rule))
+            .copied()
+            .collect()
+    }
+
     fn add(&mut self, seed: u64, outcome: &Result<Outcome>) {
         self.runs += 1;
         let is_good = outcome

@@ -179,6 +179,14 @@ pub fn condition(name: &str, is_true: bool) -> Value {
     })
 }
 
+/// The clusters that the upgrade of this name selects: all, or the second half for the second upgrade.
+#[must_use]
+pub fn wanted(options: &Options, name: &str) -> Vec<String> {
+    let mut all = fleet(options);
+    let from = if name == RIVAL { all.len() / 2 } else { 0 };
+    all.split_off(from)
+}
+
 fn selector(names: &[String]) -> Value {
     json!({"matchExpressions": [{"key": "name", "operator": "In", "values": names}]})
 }
@@ -250,9 +258,7 @@ pub fn upgrade(options: &Options, name: &str) -> Value {
     });
     let mut spec = json!({"clusterVersion": {"channel": "stable-4.14", "version": "4.14.12"}});
     if name == RIVAL {
-        // It wants the second half of the fleet.
-        let from = all.len() / 2;
-        spec["clusterSelector"] = selector(all.get(from..).unwrap_or_default());
+        spec["clusterSelector"] = selector(&wanted(options, name));
         spec["clusterVersion"]["version"] = format!("4.14.{}", options.rival_version).into();
         spec["clusterVersion"]["channel"] = "fast-4.14".into();
     } else {

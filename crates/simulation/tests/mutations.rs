@@ -33,6 +33,7 @@ fn at(fault: Fault, name: &str, count: u64) -> Occasion {
 fn cases() -> Vec<Case> {
     let mut cases = cases_of_starts();
     cases.extend(cases_of_writes());
+    cases.extend(cases_of_ends());
     cases
 }
 
@@ -133,6 +134,60 @@ fn cases_of_writes() -> Vec<Case> {
             vec![],
         ),
         (M::End, Rule::Ended, actions, vec![]),
+        (M::EndEvents, Rule::Ended, plain, vec![]),
+    ]
+}
+
+fn cases_of_ends() -> Vec<Case> {
+    use Mutation as M;
+    let plain = Options::default();
+    let soak = with(|options| options.soak_seconds = 60);
+    let post = with(|options| options.actions = true);
+    let stuck = with(|options| {
+        options.timeout_seconds = 240;
+        options.update_seconds = 900;
+        options.chaos_seconds = 600;
+    });
+    let resized = with(|options| {
+        options.clusters = 12;
+        options.max_concurrency = 3;
+        options.update_seconds = 60;
+        options.chaos_seconds = 20;
+        // maxConcurrency becomes 1.
+        let is_one = |seed: &u64| Choices::new(*seed).about("size", "spring", 10).between(1, 3) == 1;
+        options.seed = (0..1000).find(is_one).unwrap();
+    });
+    let removed = with(|options| options.chaos_seconds = 60);
+    vec![
+        (M::BlindToProgress, Rule::Complete, plain.clone(), vec![]),
+        (M::BlindToProgress, Rule::Concurrency, plain.clone(), vec![]),
+        (M::BlindToSoak, Rule::Complete, soak, vec![]),
+        (M::BlindToPostAction, Rule::Complete, post, vec![]),
+        (
+            M::BlindAndSilent,
+            Rule::Concurrency,
+            resized,
+            vec![at(Fault::Resize, "spring", 10)],
+        ),
+        (M::BlindToTimeout, Rule::Deadline, stuck, vec![]),
+        (
+            M::NeverDelete,
+            Rule::Ends,
+            removed,
+            vec![at(Fault::Remove, "spring", 10)],
+        ),
+        (M::LeaveBehind, Rule::Ends, plain.clone(), vec![]),
+        (M::NeverSatisfied, Rule::Quiet, plain.clone(), vec![]),
+        (
+            M::NeverSatisfied,
+            Rule::Restart,
+            with(|options| options.restart = true),
+            vec![],
+        ),
+        (M::ListAgain, Rule::Quiet, plain.clone(), vec![]),
+        (M::WrongSums, Rule::Conditions, plain.clone(), vec![]),
+        (M::FrozenTimes, Rule::Conditions, plain.clone(), vec![]),
+        (M::RefusedInSilence, Rule::Internal, plain, vec![]),
     ]
 }
 

@@ -250,6 +250,12 @@ impl Metrics {
         self.check_violations.inc();
     }
 
+    /// Number of plans that the independent check rejected.
+    #[must_use]
+    pub fn checks_violated(&self) -> u64 {
+        self.check_violations.get()
+    }
+
     /// Sets how far the clock is ahead of the hub's, in seconds.
     pub fn set_clock_skew(&self, seconds: i64) {
         self.clock_skew.set(seconds);

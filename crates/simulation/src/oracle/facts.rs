@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::names::Step as WorkStep;
 use hub_sim::Object;
 use serde_json::Value;
 
@@ -11,6 +12,14 @@ use super::rule::{Rule, Violation};
 use crate::actor::{Role, Sender};
 use crate::names::HUB;
 use crate::trace::Trace;
+
+/// How long a replica may not know what it should have heard: a dead watch is noticed within a minute.
+pub(super) const DEAF: Duration = Duration::from_secs(75);
+/// The same until nothing is sent any more that was planned before.
+const UNHEARD: Duration = Duration::from_secs(135);
+
+/// Upgrade, cluster, name of the work, revision and retry.
+pub(super) type Key = (String, String, String, String, String);
 
 /// A version as `(major, minor, patch)`.
 pub(super) type Version = (u64, u64, u64);
@@ -36,16 +45,26 @@ pub(super) fn label<'a>(object: &'a Object, name: &str) -> &'a str {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Generation {
     pub number: i64,
+    /// When it came.
+    pub since: Duration,
     pub max_concurrency: usize,
     /// Nothing may start: it is paused or invalid.
     pub is_shut: bool,
+    pub is_invalid: bool,
     pub max_failures: Option<usize>,
     pub canaries: BTreeSet<String>,
     pub version: String,
     pub soak: Duration,
     pub timeout: Duration,
-    pub has_operators: bool,
-    pub has_post_action: bool,
+    /// What follows the release in each cluster.
+    pub after: After,
+}
+
+/// The steps that a spec asks for after the release.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct After {
+    pub operators: bool,
+    pub action: bool,
 }
 
 /// A row of a report.
@@ -93,7 +112,7 @@ pub(super) struct Record {
     pub phases: Vec<(Duration, String)>,
     /// When its latest row was sent.
     pub sent: Duration,
-    /// Somebody else has written this record.
+    /// Somebody else has written this record since its last attempt began.
     pub is_edited: bool,
     /// The report that has its latest row.
     pub report: String,
@@ -119,6 +138,17 @@ impl Record {
     }
 }
 
+/// The end of a step, as agents reported it for the last attempt that came to it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct End {
+    pub revision: String,
+    pub retry: String,
+    pub target: String,
+    /// When they first and last said so.
+    pub first: Duration,
+    pub last: Duration,
+}
+
 /// An upgrade.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Upgrade {
@@ -137,8 +167,11 @@ pub(super) struct Upgrade {
     pub suspended: BTreeMap<String, Duration>,
     /// Clusters whose updates agents have reported as ended, and since when.
     pub finished: BTreeMap<String, Duration>,
-    /// Clusters whose works somebody deleted while their rows did not tell yet where they were. They may go on or not.
-    pub doubtful: BTreeSet<String>,
+    /// Clusters whose works somebody deleted while their rows did not tell yet where they were. They may go on with that
+    /// attempt (revision and retry) or not.
+    pub doubtful: BTreeMap<String, (String, String)>,
+    /// What agents have reported as ended, by cluster and step.
+    pub ends: BTreeMap<(String, WorkStep), End>,
     pub records: BTreeMap<String, Record>,
     /// The clusters of each report.
     pub reports: BTreeMap<String, BTreeSet<String>>,
@@ -152,6 +185,8 @@ pub(super) struct Upgrade {
     pub conditions: BTreeMap<String, (String, String)>,
     /// When the last status was sent.
     pub told: Duration,
+    /// How many clusters were under way by the last status.
+    pub in_flight: u64,
     /// It was restored from a backup and nobody has resumed it.
     pub is_held: bool,
     /// The names that each of its specs selects by.
@@ -187,6 +222,30 @@ impl Upgrade {
         })
     }
 
+    /// What agents have reported of a step.
+    pub fn end(&self, cluster: &str, step: WorkStep) -> Option<&End> {
+        self.ends.get(&(cluster.to_owned(), step))
+    }
+
+    /// Whether somebody else deleted a work of this attempt of a cluster before its row told where it was.
+    pub fn is_doubtful(&self, cluster: &str, revision: &str, retry: &str) -> bool {
+        let attempt = self.doubtful.get(cluster);
+        attempt.is_some_and(|(of, again)| of == revision && again == retry)
+    }
+
+    /// Whether a cluster without a row has ended the update that it holds its slot for, to a version that is no longer asked
+    /// for. It waits like any other for its next one, and whoever leads then finds the same.
+    pub fn waits_anew(&self, cluster: &str) -> bool {
+        let row = self.records.get(cluster).and_then(Record::row);
+        let since = self.flights.get(cluster).or_else(|| self.suspended.get(cluster));
+        let asked = self.generations.last();
+        let is_over = |end: &End| {
+            asked.is_some_and(|spec| spec.version != end.target)
+                && since.is_some_and(|since| *since < end.last)
+        };
+        row.is_none() && self.end(cluster, WorkStep::Platform).is_some_and(is_over)
+    }
+
     /// No cluster holds a slot any more, or may go on.
     pub fn release_all(&mut self) {
         self.flights.clear();
@@ -209,10 +268,13 @@ impl Upgrade {
         }
     }
 
-    /// The specs that may be in force at a time: the one that the status tells, and those that came since.
+    /// The specs that may be in force at a time: the one that the status tells, and those that came since. What came long ago is
+    /// in force even if no status tells so.
     pub fn in_force(&self, at: Duration) -> impl Iterator<Item = &Generation> {
         let told = self.acknowledged.iter().filter(|(since, _)| *since <= at);
-        let told = told.map(|(_, number)| *number).max().unwrap_or_default();
+        let heard = self.generations.iter().filter(|one| one.since + UNHEARD <= at);
+        let told = told.map(|(_, number)| *number).chain(heard.map(|one| one.number));
+        let told = told.max().unwrap_or_default();
         let least = self
             .generations
             .iter()
@@ -229,10 +291,11 @@ impl Upgrade {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cluster {
     pub is_there: bool,
+    /// Its ManagedCluster was deleted before. Its agents learn of that when their watch says so, and then begin anew.
+    pub was_deleted: bool,
     pub name_label: String,
     /// When it was last created, deleted, or given other labels.
     pub changed: Duration,
-    pub was_relabelled: bool,
     /// Since when it claims which version.
     pub versions: Vec<(Duration, Version)>,
     /// Versions to which upgrades have taken it by their rows, since the claim last changed: by UID of the upgrade.
@@ -241,8 +304,6 @@ pub(super) struct Cluster {
     pub done: BTreeMap<String, Duration>,
     /// Since when the platform work shows the end of the update to a version.
     pub shown: BTreeMap<String, Duration>,
-    /// When agents first reported the success of a post-action.
-    pub post_action_done: Option<Duration>,
 }
 
 impl Cluster {
@@ -299,6 +360,18 @@ pub(super) struct Created {
     pub deleted: Option<(Duration, Option<Role>)>,
 }
 
+/// A work of a step that holds a slot.
+#[derive(Clone, Debug)]
+pub(super) struct Running {
+    pub name: String,
+    pub owner: String,
+    pub cluster: String,
+    pub revision: String,
+    pub retry: String,
+    /// Its agent has not reported its end, and nobody has deleted it.
+    pub goes_on: bool,
+}
+
 /// Everything that rules know.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
@@ -310,12 +383,15 @@ pub(super) struct Facts {
     /// By UID.
     pub upgrades: BTreeMap<String, Upgrade>,
     pub clusters: BTreeMap<String, Cluster>,
-    /// By UID of the upgrade, cluster, name of the work, revision and retry.
-    pub created: BTreeMap<(String, String, String, String, String), Created>,
+    pub created: BTreeMap<Key, Created>,
+    /// When the work of an attempt was first sent, or announced by a row if an earlier one is changed in place.
+    pub began: BTreeMap<Key, Duration>,
     /// What a work was created as, by UID of the work.
-    pub keys: BTreeMap<String, (String, String, String, String, String)>,
+    pub keys: BTreeMap<String, Key>,
     /// Who deleted which work, by UID of the work.
     pub deleters: BTreeMap<String, (Duration, Option<Role>)>,
+    /// Works that hold a slot, as they are: by UID of the work.
+    pub works: BTreeMap<String, Running>,
     /// Since when works are not ours any more, by UID of the work.
     pub foreign: BTreeMap<String, Duration>,
     /// Claims of the Lease: when and whose.
@@ -330,6 +406,12 @@ pub(super) struct Facts {
     pub ended: u64,
     /// The last time at which the controller changed something.
     pub last_change: Duration,
+    /// Until when something may keep the controller from its work.
+    pub disturbed: Duration,
+    /// Requests of replicas that would change something, but for the Lease.
+    pub writes: u64,
+    /// Lists that replicas have read, by path.
+    pub lists: BTreeMap<String, u64>,
     /// Requests of the last minute, by replica and request.
     pub requests: HashMap<(Arc<str>, String), VecDeque<Duration>>,
     pub checked: BTreeMap<Rule, u64>,
@@ -347,6 +429,9 @@ impl Facts {
         earlier.changes = self.changes;
         earlier.ended = self.ended;
         earlier.last_change = self.last_change;
+        earlier.disturbed = self.disturbed;
+        earlier.writes = self.writes;
+        earlier.lists = std::mem::take(&mut self.lists);
         earlier.requests = std::mem::take(&mut self.requests);
         earlier.checked = std::mem::take(&mut self.checked);
         earlier.violations = std::mem::take(&mut self.violations);
@@ -409,17 +494,6 @@ impl Facts {
                 .clusters
                 .get(name)
                 .is_some_and(|cluster| cluster.changed > time)
-    }
-
-    /// Whether a cluster without a row has ended its update to a version that is no longer asked for. It waits like any other
-    /// for its next one, and whoever leads then finds the same.
-    pub fn waits_anew(&self, upgrade: &Upgrade, name: &str) -> bool {
-        let row = upgrade.records.get(name).and_then(Record::row);
-        let asked = upgrade.generations.last();
-        let is_over = |cluster: &Cluster| {
-            !cluster.done.is_empty() && asked.is_some_and(|spec| !cluster.done.contains_key(&spec.version))
-        };
-        row.is_none() && self.clusters.get(name).is_some_and(is_over)
     }
 
     /// Computes anew who is selected.

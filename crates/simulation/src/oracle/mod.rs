@@ -1,11 +1,14 @@
 //! What must hold, judged only by the hub's log, by requests, and by the agents' own truth: never by what the controller thinks.
 
+mod complete;
+mod deadlines;
 mod facts;
 mod objects;
 mod requests;
 mod rows;
 mod rule;
 mod starts;
+mod statuses;
 mod works;
 
 use std::collections::BTreeMap;
@@ -77,6 +80,38 @@ impl Oracle {
         self.with(|facts| facts.request(sender, sent));
     }
 
+    /// Something may keep the controller from its work until then, or does so no more.
+    pub fn disturb(&self, until: Duration, is_over: bool) {
+        self.with(|facts| {
+            facts.disturbed = if is_over {
+                until
+            } else {
+                facts.disturbed.max(until)
+            };
+        });
+    }
+
+    /// Judges what should have happened by now.
+    pub fn look(&self, now: Duration) {
+        self.with(|facts| {
+            facts.now = now;
+            facts.sender = None;
+            facts.overdue();
+        });
+    }
+
+    /// Requests of replicas that would change something, but for the Lease.
+    #[must_use]
+    pub fn writes(&self) -> u64 {
+        self.with(|facts| facts.writes)
+    }
+
+    /// Lists that replicas have read, by path.
+    #[must_use]
+    pub fn lists(&self) -> BTreeMap<String, u64> {
+        self.with(|facts| facts.lists.clone())
+    }
+
     /// Adds a violation that the log alone does not show.
     pub fn add(&self, rule: Rule, what: impl Into<String>) {
         let what = what.into();
@@ -104,6 +139,21 @@ impl Oracle {
     #[must_use]
     pub fn last_change(&self) -> Duration {
         self.with(|facts| facts.last_change)
+    }
+
+    /// Whether nothing says that a cluster runs what a complete upgrade asks for: somebody has edited its record, it was registered
+    /// anew, or the upgrade was complete before it was restored.
+    #[must_use]
+    pub fn is_excused(&self, uid: &str, cluster: &str) -> bool {
+        self.with(|facts| {
+            let was_deleted = facts.clusters.get(cluster).is_some_and(|one| one.was_deleted);
+            let upgrade = facts.upgrades.get(uid);
+            let is_edited = |upgrade: &facts::Upgrade| {
+                let record = upgrade.records.get(cluster);
+                upgrade.is_held || record.is_some_and(|record| record.is_edited)
+            };
+            was_deleted || upgrade.is_some_and(is_edited)
+        })
     }
 
     /// Whether clusters of an upgrade are under way.

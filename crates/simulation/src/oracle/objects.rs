@@ -1,6 +1,6 @@
 //! What the log says of upgrades, clusters, decisions, Leases and Events, and the rules about them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use api::names::{
@@ -9,12 +9,9 @@ use api::names::{
 use hub_sim::{Change, ChangeKind, Object};
 use serde_json::Value;
 
-use super::facts::{Facts, Generation, Upgrade, Version, label, text, version};
+use super::facts::{After, Facts, Generation, Upgrade, Version, label, text, version};
 use super::rule::Rule;
 use crate::describe::claimed_version;
-
-/// Conditions that are always there.
-const CONDITIONS: [&str; 8] = api::conditions::TYPES;
 
 fn names_in(selector: Option<&Value>) -> BTreeSet<String> {
     let expressions = selector.and_then(|selector| selector.pointer("/matchExpressions")?.as_array());
@@ -58,15 +55,19 @@ impl Generation {
                 .and_then(Value::as_i64)
                 .unwrap_or_default(),
             max_concurrency: number("/upgradeStrategy/maxConcurrency").unwrap_or(10),
+            since: Duration::ZERO,
             // The only invalid spec of a run names one manifest twice.
             is_shut: flag("/paused") || is_invalid(spec),
+            is_invalid: is_invalid(spec),
             max_failures: number("/upgradeStrategy/maxFailures"),
             canaries: names_in(spec.pointer("/upgradeStrategy/canaryClusters/clusterSelector")),
             version: text(spec, "/clusterVersion/version").to_owned(),
             soak: duration(text(spec, "/upgradeStrategy/minSuccessTime")),
             timeout: duration(text(spec, "/upgradeStrategy/clusterUpgradeTimeout")),
-            has_operators: flag("/ocpOperators/approveAllUpgrades"),
-            has_post_action: spec.get("postUpgradeAction").is_some(),
+            after: After {
+                operators: flag("/ocpOperators/approveAllUpgrades"),
+                action: spec.get("postUpgradeAction").is_some(),
+            },
         }
     }
 }
@@ -116,7 +117,10 @@ impl Facts {
                 cluster.proven.remove(&*object.uid);
             }
         }
-        let spec = Generation::of(&value);
+        let spec = Generation {
+            since: now,
+            ..Generation::of(&value)
+        };
         if upgrade
             .generations
             .last()
@@ -155,47 +159,8 @@ impl Facts {
         }
         self.select();
         if change.kind == ChangeKind::Modified && self.by_controller() {
-            self.conditions(&object.uid, &value);
+            self.status(&object.uid, &value);
         }
-    }
-
-    /// Transition times move when a status flips, and only then.
-    fn conditions(&mut self, uid: &str, value: &Value) {
-        let list = value.pointer("/status/conditions").and_then(Value::as_array);
-        let Some(list) = list.filter(|list| !list.is_empty()) else {
-            return;
-        };
-        let now: BTreeMap<String, (String, String)> = list
-            .iter()
-            .map(|one| {
-                let (status, time) = (text(one, "/status"), text(one, "/lastTransitionTime"));
-                (
-                    text(one, "/type").to_owned(),
-                    (status.to_owned(), time.to_owned()),
-                )
-            })
-            .collect();
-        let sent = self.sent();
-        let Some(upgrade) = self.upgrades.get_mut(uid) else {
-            return;
-        };
-        // A status that arrives late is followed by one that was computed from another.
-        let is_late = sent < upgrade.told;
-        upgrade.told = upgrade.told.max(sent);
-        let next = if is_late { BTreeMap::new() } else { now.clone() };
-        let mut before = std::mem::replace(&mut upgrade.conditions, next);
-        if is_late {
-            before.clear();
-        }
-        let missing = CONDITIONS.iter().find(|name| !now.contains_key(**name));
-        let moved = before.iter().find(|(name, (status, time))| {
-            now.get(*name)
-                .is_some_and(|(new, at)| new == status && at != time)
-        });
-        let moved = moved.map(|(name, _)| name.clone());
-        self.check(Rule::Conditions, missing.is_none() && moved.is_none(), || {
-            format!("missing: {missing:?}, transition without a flip: {moved:?}")
-        });
     }
 
     pub(super) fn managed_cluster(&mut self, change: &Change) {
@@ -212,9 +177,9 @@ impl Facts {
         let cluster = self.cluster(object.name());
         if !is_first && (cluster.is_there != is_there || cluster.name_label != name_label) {
             cluster.changed = now;
-            cluster.was_relabelled |= cluster.name_label != name_label;
         }
         cluster.is_there = is_there;
+        cluster.was_deleted |= !is_there;
         cluster.name_label = name_label;
         if let Some(runs) = runs.filter(|_| is_new) {
             cluster.claims(now, runs);

@@ -41,9 +41,27 @@ fn most(sent: &Sent<'_>) -> usize {
     }
 }
 
+/// Whether a path is that of a collection, not of one object.
+fn is_list(path: &str) -> bool {
+    let mut parts = path.trim_start_matches('/').split('/');
+    let depth = if parts.next() == Some("api") { 1 } else { 2 };
+    let mut parts: Vec<_> = parts.skip(depth).collect();
+    if parts.first() == Some(&"namespaces") && parts.len() > 2 {
+        parts.drain(..2);
+    }
+    parts.len() == 1
+}
+
 impl Facts {
     pub(super) fn request(&mut self, sender: &Sender, sent: &Sent<'_>) {
         self.storm(sender, sent);
+        match sent.verb {
+            "GET" if is_list(sent.path) => {
+                *self.lists.entry(sent.path.to_owned()).or_default() += 1;
+            }
+            "GET" | "WATCH" => {}
+            _ => self.writes += u64::from(!sent.path.contains("/leases")),
+        }
         let is_ours = sent.path.contains("manifestworks") || sent.path.contains("managedclustersupgrades");
         // The server ignores the metadata of a status that is applied.
         let is_ours = is_ours && !sent.path.ends_with("/status");

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use api::names::LABEL_MCU;
 use api::time::parse_rfc3339;
-use chrono::{DateTime, TimeDelta, Utc};
 use hub_sim::{Change, ChangeKind, Object};
 use serde_json::Value;
 
+use super::deadlines::wall;
 use super::facts::{Facts, Record, Row, Step, Upgrade, Version, label, text, version};
 use super::rule::Rule;
 use crate::words;
@@ -49,7 +49,7 @@ impl Row {
         (self.revision.clone(), self.retry.clone())
     }
 
-    fn step(&self, name: &str) -> Option<&Step> {
+    pub(super) fn step(&self, name: &str) -> Option<&Step> {
         self.steps.iter().find(|step| step.name == name)
     }
 
@@ -141,8 +141,8 @@ impl Facts {
             }
             let is_missing = |(name, since): &(&String, &Duration)| {
                 let row = upgrade.records.get(*name);
-                let is_none = self.is_unaccounted(upgrade, name) || self.waits_anew(upgrade, name);
-                row.is_none() && **since <= before && !is_none && !upgrade.doubtful.contains(*name)
+                let is_none = self.is_unaccounted(upgrade, name) || upgrade.waits_anew(name);
+                row.is_none() && **since <= before && !is_none && !upgrade.doubtful.contains_key(*name)
             };
             let missing = upgrade.finished.iter().filter(is_missing);
             late.extend(missing.map(|(name, _)| format!("{name} of {}", upgrade.key)));
@@ -169,12 +169,18 @@ impl Facts {
 
 impl Upgrade {
     /// Takes or releases the slot of a cluster as its changed row says. `sent`: when the controller sent it, if it did and the
-    /// cluster is there.
-    fn note_row(&mut self, name: &str, row: &Row, sent: Option<Duration>, now: Duration) {
-        let is_released = matches!(
-            row.phase.as_str(),
-            "Failed" | "PreActionDegraded" | "Blocked" | "Complete" | "Soaking" | "PostAction" | "Pending"
-        );
+    /// cluster is there. `goes_on`: whether a work of this attempt goes on that holds a slot.
+    fn note_row(&mut self, name: &str, row: &Row, sent: Option<Duration>, goes_on: bool, now: Duration) {
+        // What a row says of an end releases no slot: only agents know of it.
+        let is_released = match row.phase.as_str() {
+            "Failed" | "PreActionDegraded" => true,
+            "Blocked" | "Pending" => !goes_on,
+            "Complete" | "Soaking" | "PostAction" => self.has_ended(name, row),
+            _ => false,
+        };
+        if matches!(row.phase.as_str(), "Complete" | "Failed") {
+            self.doubtful.remove(name);
+        }
         // A row from just before a start releases nothing for long.
         if sent.is_some() && row.is_under_way() && !self.finished.contains_key(name) {
             self.flights.entry(name.to_owned()).or_insert(now);
@@ -311,6 +317,7 @@ impl Facts {
         let cluster = self.clusters.get(name);
         let changed = cluster.map_or(Duration::ZERO, |cluster| cluster.changed);
         let is_there = cluster.is_some_and(|cluster| cluster.is_there);
+        let goes_on = self.goes_on(owner, name, row);
         let Some(upgrade) = self.upgrades.get_mut(owner) else {
             return;
         };
@@ -319,6 +326,11 @@ impl Facts {
         let since = record.phases.last().map_or(Duration::ZERO, |(since, _)| *since);
         let is_new = !changed.is_zero() && (changed >= since || changed + Duration::from_mins(1) > now);
         record.is_edited |= !by_controller && record.row() != Some(row);
+        // What somebody wrote into a record counts until its next attempt.
+        record.is_edited &= !by_controller
+            || record
+                .row()
+                .is_none_or(|before| before.attempt() == row.attempt());
         let found = if by_controller && !is_new && !record.is_edited {
             record.contradiction(row, &begun)
         } else {
@@ -339,7 +351,8 @@ impl Facts {
         let is_edited = record.is_edited;
         // A row that the hub rejects stays as it was.
         if is_news {
-            upgrade.note_row(name, row, by_controller.then_some(sent).filter(|_| is_there), now);
+            let sent = by_controller.then_some(sent).filter(|_| is_there);
+            upgrade.note_row(name, row, sent, goes_on, now);
         }
         if is_edited && !by_controller {
             upgrade.release(name);
@@ -352,6 +365,7 @@ impl Facts {
         let update = row.update().filter(|_| !is_edited && is_of_it);
         self.cluster(name).prove(owner, now, update);
         if by_controller {
+            self.announced(owner, name, row);
             self.check(Rule::Rows, found.is_none(), || {
                 let age = now.saturating_sub(sent).as_secs();
                 format!(
@@ -359,6 +373,12 @@ impl Facts {
                     found.unwrap_or_default()
                 )
             });
+            let is_end = was
+                .as_ref()
+                .is_none_or(|(phase, before)| phase != "Complete" || *before != attempt);
+            if row.phase == "Complete" && is_end && !is_edited {
+                self.complete(owner, name, row);
+            }
             if matches!(row.phase.as_str(), "Complete" | "Soaking" | "PostAction") {
                 // It came to the end of its update, and did not fail by time before.
                 self.tried(Rule::Deadline);
@@ -371,57 +391,4 @@ impl Facts {
             }
         }
     }
-
-    /// A failure by time is judged by the hub's clock.
-    fn deadline(&mut self, owner: &str, name: &str, row: &Row) {
-        let step = match row.reason.as_str() {
-            "ClusterUpgradeTimeout" => "Platform",
-            "PostActionTimeout" => "PostAction",
-            _ => return,
-        };
-        let sent = self.sent();
-        let Some(upgrade) = self.upgrades.get(owner) else {
-            return;
-        };
-        let limits = upgrade.in_force(sent).map(|spec| spec.timeout);
-        let least = limits.min().unwrap_or_default().saturating_sub(self.tolerance);
-        let Some(started) = row.step(step).and_then(|step| parse_rfc3339(&step.started)) else {
-            return;
-        };
-        // Agents had reported the end in time, and whoever reads the work sees that, unless it is gone or says something
-        // else by now.
-        let target = upgrade.generations.last().map_or("", |spec| &spec.version);
-        let done = self
-            .clusters
-            .get(name)
-            .and_then(|cluster| cluster.shown.get(target))
-            .copied();
-        // A row that the hub rejected is written minutes after the cluster failed.
-        let finished = row.step(step).and_then(|step| parse_rfc3339(&step.finished));
-        let was_told = |done: Duration| {
-            let told = done + Duration::from_mins(1);
-            told < sent && finished.is_none_or(|finished| wall(told) < finished)
-        };
-        // A reading after the deadline shows what was reported before it, however deaf the watch was.
-        let limit = TimeDelta::from_std(least).unwrap_or_default();
-        let was_in_time = |done: Duration| wall(done + Duration::from_secs(1)) < started + limit;
-        let is_after = |done: &Duration| wall(*done) > started;
-        let was_done = step == "Platform"
-            && done
-                .filter(is_after)
-                .is_some_and(|done| was_told(done) || was_in_time(done));
-        self.check(Rule::Deadline, !was_done, || {
-            format!("{name} failed by time, and its end was reported at {done:?}")
-        });
-        let passed = wall(self.now) - started;
-        let is_over = TimeDelta::from_std(least).is_ok_and(|least| passed >= least);
-        self.check(Rule::Deadline, is_over, || {
-            format!("{name} failed {} s after its {step} began", passed.num_seconds())
-        });
-    }
-}
-
-/// The hub's time.
-fn wall(at: Duration) -> DateTime<Utc> {
-    crate::time::begin() + TimeDelta::from_std(at).unwrap_or_default()
 }

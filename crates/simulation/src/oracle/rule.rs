@@ -60,6 +60,8 @@ rules! {
     Conditions = "conditions";
     /// No cluster fails by time before its time is over.
     Deadline = "deadline";
+    /// A cluster is complete only when it has ended every step and its soak.
+    Complete = "complete";
     /// Requests of a replica per virtual minute are bounded.
     Storm = "storm";
     /// When nothing moves any more, a condition says that a human is needed.

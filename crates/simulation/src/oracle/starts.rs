@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use super::facts::{Facts, Record, Row, Upgrade, holds_slot, version};
+use api::names::Step;
+
+use super::facts::{DEAF, Facts, Record, Row, Upgrade, holds_slot, version};
 use super::rule::Rule;
-use super::works::{DEAF, Work};
+use super::works::Work;
 
 /// Whether a work is one more of an attempt that is under way by its row. A cluster that comes back before it was dropped
 /// goes on, and one whose work somebody deleted may do so.
@@ -14,7 +16,7 @@ fn goes_on(upgrade: &Upgrade, work: &Work, sent: Duration) -> bool {
         row.is_some_and(|row| row.revision == work.revision && row.retry == work.retry)
             && holds_slot(record.phase_at(sent))
     };
-    upgrade.doubtful.contains(&work.cluster)
+    upgrade.is_doubtful(&work.cluster, &work.revision, &work.retry)
         || upgrade.has_former_row(&work.cluster)
         || upgrade.records.get(&work.cluster).is_some_and(of_row)
 }
@@ -49,7 +51,7 @@ impl Facts {
             .filter(|name| {
                 let is_none = self.is_unaccounted(upgrade, name)
                     || self.is_back_since(upgrade, name, sent)
-                    || self.waits_anew(upgrade, name);
+                    || upgrade.waits_anew(name);
                 !is_edited(name) && !is_none
             })
             .cloned()
@@ -103,7 +105,7 @@ impl Facts {
     fn is_leftover(&self, upgrade: &Upgrade, work: &Work) -> bool {
         let row = upgrade.records.get(&work.cluster).and_then(Record::row);
         let is_of_it = |row: &Row| row.revision == work.revision && row.retry == work.retry;
-        self.was_held_up() && row.is_some_and(|row| !row.is_under_way() && !is_of_it(row))
+        self.is_of_former_leader() && row.is_some_and(|row| !row.is_under_way() && !is_of_it(row))
     }
 
     /// Whether a cluster that seems to start may do so without a free slot: it has kept its own, it is gone again, or its works
@@ -114,7 +116,7 @@ impl Facts {
             return true;
         };
         let is_back = !cluster.changed.is_zero() && cluster.changed + DEAF > sent;
-        let has_slot = upgrade.doubtful.contains(name)
+        let has_slot = upgrade.is_doubtful(name, &work.revision, &work.retry)
             || upgrade.has_former_row(name)
             || upgrade.suspended.contains_key(name)
             || upgrade.has_kept_slot(name);
@@ -214,22 +216,30 @@ impl Facts {
             return None;
         }
         let soak = specs.iter().map(|spec| spec.soak).min().unwrap_or_default();
-        let wants_post_action = specs.iter().all(|spec| spec.has_post_action);
+        let wants_operators = specs.iter().all(|spec| spec.after.operators);
+        let wants_post_action = specs.iter().all(|spec| spec.after.action);
         let is_open = |name: &&&String| {
             let Some(cluster) = self.clusters.get(**name) else {
                 return false;
             };
-            if !cluster.is_there || cluster.was_relabelled || !cluster.changed.is_zero() {
+            // Whoever has just come or gone, or has other labels since, may be taken for no canary.
+            let is_known = cluster.changed.is_zero() || cluster.changed + DEAF <= sent;
+            if !cluster.is_there || cluster.called(name) != name.as_str() || !is_known {
                 return false;
             }
-            // A cluster may go on to the target of an earlier spec.
-            let versions = specs.iter().map(|spec| &spec.version).chain([&work.target]);
-            let soaked = versions.into_iter().any(|version| {
-                let done = cluster.done.get(version);
-                done.is_some_and(|done| *done + soak <= sent + self.tolerance)
-            });
-            let checked = cluster.post_action_done.is_some_and(|done| done <= sent);
-            !soaked || (wants_post_action && !checked)
+            let ended = |step: Step| {
+                let end = upgrade
+                    .end(name, step)
+                    .filter(|end| end.revision == work.revision);
+                end.map(|end| end.first).filter(|first| *first <= sent)
+            };
+            let last = if wants_operators {
+                Step::Operators
+            } else {
+                Step::Platform
+            };
+            let soaked = ended(last).is_some_and(|end| end + soak <= sent + self.tolerance);
+            !soaked || (wants_post_action && ended(Step::PostAction).is_none())
         };
         Some(canaries.iter().find(is_open).map(|name| (*name).clone()))
     }

@@ -9,12 +9,9 @@ use api::names::{
 use hub_sim::{Change, ChangeKind, Object};
 use serde_json::Value;
 
-use super::facts::{Created, Facts, Record, Row, label, text};
+use super::facts::{Created, DEAF, End, Facts, Key, Record, Row, Running, label, text};
 use super::rule::Rule;
 use crate::actor::Role;
-
-/// How long a replica may not know what it should have heard: a dead watch is noticed within a minute.
-pub(super) const DEAF: Duration = Duration::from_secs(75);
 
 /// A work as far as rules depend on it.
 pub(super) struct Work {
@@ -64,7 +61,7 @@ impl Work {
         )
     }
 
-    fn key(&self) -> (String, String, String, String, String) {
+    fn key(&self) -> Key {
         (
             self.uid.clone(),
             self.cluster.clone(),
@@ -120,6 +117,7 @@ impl Facts {
             self.disown(change, &work);
             self.tampered(change, &work);
         }
+        self.note_running(change, &work);
         match change.kind {
             ChangeKind::Added if self.by_controller() => {
                 self.keys.insert(change.after.uid.to_string(), work.key());
@@ -138,6 +136,9 @@ impl Facts {
                 if let Some(before) = before.filter(|_| self.by_controller()) {
                     let is_other = before.uid != work.uid
                         || (&before.revision, &before.retry) != (&work.revision, &work.retry);
+                    if is_other {
+                        self.begins(&work);
+                    }
                     // What is being deleted does not start.
                     if is_other && work.takes_slot() && !change.after.is_deleting {
                         self.start(&work);
@@ -172,6 +173,24 @@ impl Facts {
                 }
             }
         }
+    }
+
+    /// Notes which works hold slots.
+    fn note_running(&mut self, change: &Change, work: &Work) {
+        let uid = change.after.uid.to_string();
+        if change.kind == ChangeKind::Deleted || !work.takes_slot() {
+            self.works.remove(&uid);
+            return;
+        }
+        let running = Running {
+            name: work.name.clone(),
+            owner: work.uid.clone(),
+            cluster: work.cluster.clone(),
+            revision: work.revision.clone(),
+            retry: work.retry.clone(),
+            goes_on: !work.is_done() && !change.after.is_deleting,
+        };
+        self.works.insert(uid, running);
     }
 
     /// A work that the controller changes must have been its own. What an upgrade leaves that no longer exists is the
@@ -241,7 +260,18 @@ impl Facts {
         earlier.is_some_and(|(at, by)| by == Some(Role::Controller) && sent <= at)
     }
 
+    /// The work of an attempt is there. One that is created again keeps its clock, unless its cluster was away.
+    fn begins(&mut self, work: &Work) {
+        let sent = self.sent();
+        let changed = self.clusters.get(&work.cluster).map(|cluster| cluster.changed);
+        let began = self.began.entry(work.key()).or_insert(sent);
+        if changed.is_some_and(|changed| *began < changed) {
+            *began = sent;
+        }
+    }
+
     fn created(&mut self, work: &Work) {
+        self.begins(work);
         let sent = self.sent();
         // A cluster that was away begins anew.
         let changed = self
@@ -346,7 +376,8 @@ impl Facts {
         let is_known = is_told && upgrade.flights.contains_key(&work.cluster);
         if !is_known {
             upgrade.release(&work.cluster);
-            upgrade.doubtful.insert(work.cluster.clone());
+            let attempt = (work.revision.clone(), work.retry.clone());
+            upgrade.doubtful.insert(work.cluster.clone(), attempt);
         }
     }
 
@@ -360,6 +391,19 @@ impl Facts {
     /// Agents report the end of a step.
     fn done(&mut self, work: &Work) {
         let now = self.now;
+        if let Some((upgrade, step)) = self.upgrades.get_mut(&work.uid).zip(work.step) {
+            let end = upgrade.ends.entry((work.cluster.clone(), step)).or_default();
+            if (&end.revision, &end.retry) != (&work.revision, &work.retry) {
+                *end = End {
+                    revision: work.revision.clone(),
+                    retry: work.retry.clone(),
+                    target: work.target.clone(),
+                    first: now,
+                    last: now,
+                };
+            }
+            end.last = now;
+        }
         match work.step {
             Some(Step::Platform) => {
                 self.ended += 1;
@@ -367,7 +411,7 @@ impl Facts {
                 cluster.done.entry(work.target.clone()).or_insert(now);
                 cluster.shown.entry(work.target.clone()).or_insert(now);
                 if let Some(upgrade) = self.upgrades.get_mut(&work.uid)
-                    && !upgrade.generations.iter().any(|spec| spec.has_operators)
+                    && !upgrade.generations.iter().any(|spec| spec.after.operators)
                 {
                     upgrade.release(&work.cluster);
                     upgrade.finished.insert(work.cluster.clone(), now);
@@ -378,9 +422,6 @@ impl Facts {
                     upgrade.release(&work.cluster);
                     upgrade.finished.insert(work.cluster.clone(), now);
                 }
-            }
-            Some(Step::PostAction) => {
-                self.cluster(&work.cluster).post_action_done.get_or_insert(now);
             }
             _ => {}
         }

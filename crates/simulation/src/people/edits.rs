@@ -171,8 +171,11 @@ impl People {
         if name == RIVAL && self.is_withdrawn {
             return Ok(());
         }
-        if self.upgrade(name).is_some() {
-            self.later(second + 5, Undo::Recreate(name));
+        if let Some(upgrade) = self.upgrade(name) {
+            // A restore may have brought it back.
+            if upgrade.pointer("/metadata/deletionTimestamp").is_some() {
+                self.later(second + 5, Undo::Recreate(name));
+            }
             return Ok(());
         }
         self.admin

@@ -137,7 +137,8 @@ impl People {
     }
 
     /// The version that a cluster has reached, by its own account.
-    pub(super) fn version(&self, name: &str) -> Option<String> {
+    #[must_use]
+    pub fn version(&self, name: &str) -> Option<String> {
         let version = self.agents.cluster_version(name)?;
         let history = version.pointer("/status/history")?.as_array()?;
         let done = |entry: &&Value| entry.get("state").and_then(Value::as_str) == Some("Completed");

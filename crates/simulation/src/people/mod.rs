@@ -119,8 +119,10 @@ impl People {
             // It may be gone already.
             let _ = self.admin.delete(&path).await;
         }
-        for name in self.upgrades() {
-            self.settle(name).await?;
+        if self.options.settle_seconds == 0 {
+            for name in self.upgrades() {
+                self.settle(name).await?;
+            }
         }
         Ok(self.pending.is_empty())
     }

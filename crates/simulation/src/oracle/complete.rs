@@ -1,0 +1,78 @@
+//! A row may say that a cluster is complete only if that is true by what agents report.
+
+use std::time::Duration;
+
+use api::names::Step;
+
+use super::facts::{End, Facts, Row, Upgrade, version};
+use super::rule::Rule;
+
+impl Upgrade {
+    /// Whether agents have reported the end of the steps that hold a slot, as a row says.
+    pub(super) fn has_ended(&self, cluster: &str, row: &Row) -> bool {
+        let wants_operators = self.generations.last().is_some_and(|spec| spec.after.operators);
+        let step = if wants_operators && !row.has_left {
+            Step::Operators
+        } else {
+            Step::Platform
+        };
+        self.end(cluster, step)
+            .is_some_and(|end| end.revision == row.revision)
+    }
+}
+
+impl Facts {
+    /// Whether a work of the attempt of a row holds a slot, and its agent still works on it.
+    pub(super) fn goes_on(&self, owner: &str, cluster: &str, row: &Row) -> bool {
+        self.works.values().any(|work| {
+            work.goes_on
+                && work.owner == owner
+                && work.cluster == cluster
+                && work.revision == row.revision
+                && work.retry == row.retry
+        })
+    }
+
+    /// The controller says that a cluster is complete.
+    pub(super) fn complete(&mut self, owner: &str, name: &str, row: &Row) {
+        let sent = self.sent();
+        let (Some(upgrade), Some(cluster)) = (self.upgrades.get(owner), self.clusters.get(name)) else {
+            return;
+        };
+        let claims = cluster.versions.last().map(|(_, claim)| *claim);
+        let runs = cluster.done.contains_key(&row.to) || (claims.is_some() && claims >= version(&row.to));
+        let specs: Vec<_> = upgrade.in_force(sent).collect();
+        let wants_operators = !row.has_left && specs.iter().all(|spec| spec.after.operators);
+        let wants_post_action = !row.has_left && specs.iter().all(|spec| spec.after.action);
+        let soak = specs.iter().map(|spec| spec.soak).min().unwrap_or_default();
+        let of_row = |step| {
+            let end: Option<&End> = upgrade.end(name, step);
+            end.filter(|end| end.revision == row.revision)
+        };
+        let last = if wants_operators {
+            Step::Operators
+        } else {
+            Step::Platform
+        };
+        let ended = of_row(last).map(|end| end.first);
+        let is_soaked = ended.is_none_or(|ended| ended + soak <= sent + self.tolerance);
+        let has_operators = !wants_operators || ended.is_some();
+        let has_checked = !wants_post_action || of_row(Step::PostAction).is_some();
+        self.check(Rule::Complete, runs, || {
+            format!(
+                "{name} is complete, and has never reported the end of its update to {}",
+                row.to
+            )
+        });
+        self.check(Rule::Complete, has_operators, || {
+            format!("{name} is complete, and has never reported the end of its operators")
+        });
+        self.check(Rule::Complete, is_soaked, || {
+            let ended = ended.unwrap_or(Duration::ZERO);
+            format!("{name} is complete, and its soak of {soak:?} began at {ended:?} at the earliest")
+        });
+        self.check(Rule::Complete, has_checked, || {
+            format!("{name} is complete, and its post-action has never succeeded")
+        });
+    }
+}

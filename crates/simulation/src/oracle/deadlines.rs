@@ -1,0 +1,147 @@
+//! Rules about time: no cluster fails too early, and none that does not end fails too late.
+
+use std::time::Duration;
+
+use api::names::Step;
+use api::time::parse_rfc3339;
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::facts::{Facts, Key, Row, Upgrade};
+use super::rule::Rule;
+
+/// How long after its time a cluster may be under way when nothing keeps the controller from its work: its work is read, the row
+/// is written, and a row that is held up is gathered with others.
+const LATE: Duration = Duration::from_mins(2);
+/// How long after it was planned a work may be sent.
+const UNSENT: Duration = Duration::from_mins(1);
+
+/// The work of a step and an attempt.
+fn key(owner: &str, cluster: &str, step: Step, row: &Row) -> Key {
+    (
+        owner.to_owned(),
+        cluster.to_owned(),
+        step.work_name(cluster),
+        row.revision.clone(),
+        row.retry.clone(),
+    )
+}
+
+impl Facts {
+    /// A failure by time is judged by the hub's clock, and by when the log shows that its step began.
+    pub(super) fn deadline(&mut self, owner: &str, name: &str, row: &Row) {
+        let step = match row.reason.as_str() {
+            "ClusterUpgradeTimeout" => Step::Platform,
+            "PostActionTimeout" => Step::PostAction,
+            _ => return,
+        };
+        let word = if step == Step::Platform {
+            "Platform"
+        } else {
+            "PostAction"
+        };
+        let sent = self.sent();
+        let Some(upgrade) = self.upgrades.get(owner) else {
+            return;
+        };
+        let limits = upgrade.in_force(sent).map(|spec| spec.timeout);
+        let least = limits.min().unwrap_or_default().saturating_sub(self.tolerance);
+        let Some(started) = row.step(word).and_then(|step| parse_rfc3339(&step.started)) else {
+            return;
+        };
+        // Agents had reported the end in time, and whoever reads the work sees that, unless it is gone or says something
+        // else by now.
+        let target = upgrade.generations.last().map_or("", |spec| &spec.version);
+        let done = self
+            .clusters
+            .get(name)
+            .and_then(|cluster| cluster.shown.get(target))
+            .copied();
+        // A row that the hub rejected is written minutes after the cluster failed.
+        let finished = row.step(word).and_then(|step| parse_rfc3339(&step.finished));
+        let was_told = |done: Duration| {
+            let told = done + Duration::from_mins(1);
+            told < sent && finished.is_none_or(|finished| wall(told) < finished)
+        };
+        // A reading after the deadline shows what was reported before it, however deaf the watch was.
+        let limit = TimeDelta::from_std(least).unwrap_or_default();
+        let was_in_time = |done: Duration| wall(done + Duration::from_secs(1)) < started + limit;
+        let is_after = |done: &Duration| wall(*done) > started;
+        let was_done = step == Step::Platform
+            && done
+                .filter(is_after)
+                .is_some_and(|done| was_told(done) || was_in_time(done));
+        self.check(Rule::Deadline, !was_done, || {
+            format!("{name} failed by time, and its end was reported at {done:?}")
+        });
+        let began = self.began.get(&key(owner, name, step, row)).copied();
+        let passed = wall(self.now) - started;
+        let is_over = TimeDelta::from_std(least).is_ok_and(|least| passed >= least);
+        let is_known = began.is_none_or(|began| began + least.saturating_sub(UNSENT) <= self.now);
+        self.check(Rule::Deadline, is_over && is_known, || {
+            let seconds = passed.num_seconds();
+            format!(
+                "{name} failed {seconds} s after its {word} began by its row, and it was sent at {began:?}"
+            )
+        });
+    }
+
+    /// A row announces an attempt whose platform work is an earlier one that is to be changed in place. Its clock begins.
+    pub(super) fn announced(&mut self, owner: &str, name: &str, row: &Row) {
+        let key = key(owner, name, Step::Platform, row);
+        let is_in_place = self.works.values().any(|work| {
+            work.owner == owner
+                && work.name == key.2
+                && (work.revision != row.revision || work.retry != row.retry)
+        });
+        if is_in_place && row.step("Platform").is_some_and(|step| step.finished.is_empty()) {
+            let sent = self.sent();
+            self.began.entry(key).or_insert(sent);
+        }
+    }
+
+    /// Whose time is over fails, when nothing keeps the controller from saying so.
+    pub(super) fn overdue(&mut self) {
+        let mut late = Vec::new();
+        for (uid, upgrade) in &self.upgrades {
+            let is_valid = upgrade.generations.last().is_some_and(|spec| !spec.is_invalid);
+            if upgrade.is_gone || upgrade.is_held || !is_valid {
+                continue;
+            }
+            for name in upgrade.flights.keys() {
+                if let Some(due) = self.due(uid, upgrade, name)
+                    && due.max(self.disturbed) + LATE < self.now
+                {
+                    late.push((uid.clone(), name.clone(), due));
+                }
+            }
+        }
+        for (uid, name, due) in late {
+            let now = self.now;
+            self.check(Rule::Deadline, false, || {
+                format!("{name} is under way at {now:?}, and its time was over at {due:?}")
+            });
+            // Once is enough.
+            if let Some(upgrade) = self.upgrades.get_mut(&uid) {
+                upgrade.release(&name);
+            }
+        }
+    }
+
+    /// When the time of the platform step of a cluster is over that is in it by its row and its work.
+    fn due(&self, uid: &str, upgrade: &Upgrade, name: &str) -> Option<Duration> {
+        let record = upgrade.records.get(name).filter(|record| !record.is_edited)?;
+        let row = record.row().filter(|row| !row.is_newer)?;
+        let cluster = self.clusters.get(name).filter(|cluster| cluster.is_there)?;
+        let is_in_it =
+            matches!(row.phase.as_str(), "Initialized" | "Partial") && self.goes_on(uid, name, row);
+        let began = self.began.get(&key(uid, name, Step::Platform, row)).copied();
+        let began = began.filter(|began| is_in_it && cluster.changed < *began)?;
+        let limit = upgrade.in_force(self.now).map(|spec| spec.timeout).max()?;
+        Some(began + limit + self.tolerance)
+    }
+}
+
+/// The hub's time.
+pub(super) fn wall(at: Duration) -> DateTime<Utc> {
+    crate::time::begin() + TimeDelta::from_std(at).unwrap_or_default()
+}

@@ -1,0 +1,155 @@
+//! Rules about statuses: conditions, transition times and sums.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::time::parse_rfc3339;
+use chrono::TimeDelta;
+use serde_json::Value;
+
+use super::deadlines::wall;
+use super::facts::{Facts, text};
+use super::rule::Rule;
+
+/// Conditions that are always there.
+const CONDITIONS: [&str; 8] = api::conditions::TYPES;
+
+/// Clocks jump in runs in which they may be wrong by more than this.
+const CLOCK_JUMPS: Duration = Duration::from_secs(10);
+/// The resolution of a time, and of the time at which a status was sent.
+const SECOND: TimeDelta = TimeDelta::seconds(2);
+
+/// Status and transition time of each condition.
+type Conditions = BTreeMap<String, (String, String)>;
+
+fn number(value: &Value, pointer: &str) -> u64 {
+    value.pointer(pointer).and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// Which counts of a status do not go together, if any.
+fn wrong_sum(status: &Value, conditions: &Conditions, stalled: &str) -> Option<&'static str> {
+    let is = |name: &str| conditions.get(name).is_some_and(|(status, _)| status == "True");
+    let all = |name: &str| number(status, &format!("/clustersSummery/{name}"));
+    let canaries = |name: &str| number(status, &format!("/canaryClustersSummery/{name}"));
+    let adds_up = |count: &dyn Fn(&str) -> u64| {
+        count("total") == count("initialized") + count("pending")
+            && count("partialUpgrade") + count("complete") + count("failed") <= count("initialized")
+    };
+    let rules = [
+        (adds_up(&all), "clustersSummery"),
+        (adds_up(&canaries), "canaryClustersSummery"),
+        (canaries("total") <= all("total"), "more canaries than clusters"),
+        (is("Failed") == (all("failed") > 0), "Failed and its count"),
+        (
+            is("InProgress") == (all("partialUpgrade") > 0),
+            "InProgress and its count",
+        ),
+        (
+            !is("Complete") || (all("total") > 0 && all("complete") == all("total")),
+            "Complete and its count",
+        ),
+        (!is("Ready") || is("Complete"), "Ready and not Complete"),
+        // The other clusters go on while a record is rejected.
+        (
+            !(is("Reconciling") && is("Stalled")) || stalled == "RecordRefused",
+            "Reconciling and Stalled",
+        ),
+        // What is being deleted says of its clusters what it said before.
+        (
+            !(is("Complete") && is("Stalled")) || stalled == "DeletionRefused",
+            "Complete and Stalled",
+        ),
+    ];
+    rules.iter().find(|(holds, _)| !holds).map(|(_, what)| *what)
+}
+
+impl Facts {
+    /// The controller has written a status.
+    pub(super) fn status(&mut self, uid: &str, value: &Value) {
+        let status = value.get("status").unwrap_or(&Value::Null);
+        let list = status.pointer("/conditions").and_then(Value::as_array);
+        let Some(list) = list.filter(|list| !list.is_empty()) else {
+            return;
+        };
+        let now: Conditions = list
+            .iter()
+            .map(|one| {
+                let (status, time) = (text(one, "/status"), text(one, "/lastTransitionTime"));
+                (
+                    text(one, "/type").to_owned(),
+                    (status.to_owned(), time.to_owned()),
+                )
+            })
+            .collect();
+        self.transitions(uid, &now);
+        let stalled = list.iter().find(|one| text(one, "/type") == "Stalled");
+        let wrong = wrong_sum(status, &now, stalled.map_or("", |one| text(one, "/reason")));
+        self.check(Rule::Conditions, wrong.is_none(), || {
+            format!("{}: {status}", wrong.unwrap_or_default())
+        });
+        self.under_way(uid, number(status, "/inFlight"));
+    }
+
+    /// Transition times move when a status flips, and only then.
+    fn transitions(&mut self, uid: &str, now: &Conditions) {
+        let sent = self.sent();
+        // The clock of a replica may be wrong by five minutes in a run in which clocks jump.
+        let is_right = self.tolerance < CLOCK_JUMPS;
+        let tolerance = if is_right {
+            SECOND
+        } else {
+            SECOND + TimeDelta::minutes(5)
+        };
+        let Some(upgrade) = self.upgrades.get_mut(uid) else {
+            return;
+        };
+        // A status that arrives late is followed by one that was computed from another.
+        let is_late = sent < upgrade.told;
+        let told = upgrade.told;
+        upgrade.told = told.max(sent);
+        let next = if is_late { Conditions::new() } else { now.clone() };
+        let mut before = std::mem::replace(&mut upgrade.conditions, next);
+        if is_late {
+            before.clear();
+        }
+        let missing = CONDITIONS.iter().find(|name| !now.contains_key(**name));
+        // A time has whole seconds, and a status may flip twice in one: the last status was sent then.
+        let is_recent = |time: &str| parse_rfc3339(time).is_some_and(|time| wall(told) <= time + tolerance);
+        let is_wrong = |(status, time): &(String, String), (new, at): &(String, String)| {
+            if new == status {
+                at != time
+            } else {
+                at == time && !is_recent(at)
+            }
+        };
+        let wrong = before
+            .iter()
+            .find(|(name, was)| now.get(*name).is_some_and(|is| is_wrong(was, is)));
+        let wrong = wrong.map(|(name, was)| format!("{name} was {was:?} and is {:?}", now.get(name)));
+        self.check(Rule::Conditions, missing.is_none() && wrong.is_none(), || {
+            format!("missing: {missing:?}, transition time: {wrong:?}")
+        });
+    }
+
+    /// More clusters than slots are under way by a status only if there were more slots, or if the log shows as many. Starts
+    /// whose answers are lost hold slots, too, so it counts only while nothing disturbs the controller.
+    fn under_way(&mut self, uid: &str, in_flight: u64) {
+        let sent = self.sent();
+        let is_calm = self.disturbed <= sent;
+        let Some(upgrade) = self.upgrades.get_mut(uid) else {
+            return;
+        };
+        let before = std::mem::replace(&mut upgrade.in_flight, in_flight);
+        let slots = upgrade.in_force(sent).map(|spec| spec.max_concurrency).max();
+        let mut holders = upgrade.holders();
+        // What somebody else wrote about a cluster may say so.
+        let edited = upgrade.records.iter().filter(|(_, record)| record.is_edited);
+        holders.extend(edited.map(|(name, _)| name));
+        let known = slots.unwrap_or_default().max(holders.len()) as u64;
+        self.check(
+            Rule::Conditions,
+            in_flight <= known.max(before) || !is_calm,
+            || format!("inFlight is {in_flight}, and {known} may be"),
+        );
+    }
+}
