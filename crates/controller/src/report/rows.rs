@@ -430,9 +430,10 @@ impl Rows {
         };
         let seen = std::mem::take(&mut entry.seen);
         let found = report.map_or_else(Copy::default, copy_of);
-        let version = entry.copy.version.max(seen.version).max(found.version);
+        // What the hub has just told counts, also if it is older: its storage may have gone back.
+        let known = entry.copy.version.max(seen.version);
         entry.copy = Copy {
-            version,
+            version: if report.is_some() { found.version } else { known },
             uid: found.uid,
         };
         entry.closed = false;

@@ -509,6 +509,16 @@ fn a_write_that_meets_another_copy_is_sent_again_for_that_one() {
 }
 
 #[test]
+fn a_write_that_meets_an_older_copy_is_sent_again_for_that_one() {
+    let now = Instant::now();
+    let (mut rows, due) = changing(now);
+    let restored = report("up-report-1", 3, &json!([]));
+    rows.conflicted(&due, Some(&restored), true, now);
+    let again = rows.due(now).remove(0);
+    assert_eq!(again.replaces.as_ref().map(|stored| stored.version), Some(3));
+}
+
+#[test]
 fn a_failed_write_whose_effect_was_seen_is_repeated_for_the_copy_that_it_meets() {
     let now = Instant::now();
     let (mut rows, due) = changing(now);
