@@ -35,7 +35,7 @@ pub(crate) struct Hub(Arc<Mutex<State>>);
 #[derive(Default)]
 pub(crate) struct State {
     version: u64,
-    objects: BTreeMap<Id, Value>,
+    pub(crate) objects: BTreeMap<Id, Value>,
     /// Texts that replace an object in lists.
     raw: Vec<(String, String)>,
     /// Version, plural, event.

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
 use crate::metrics::labels::WatchKind;
-use crate::state::context::Context;
+use crate::state::context::{Context, version};
 
 /// Starts all watches. They never end, so a watch that ends has panicked and delivers nothing any more.
 #[must_use]
@@ -71,6 +71,11 @@ pub(crate) trait Watched: Sized {
     /// Handles an object of a list.
     fn listed(state: &mut crate::state::context::State, context: &Context, object: Self) {
         Self::change(state, context, Change::Applied(object));
+    }
+
+    /// The resource version at which the state holds this object. 0 if it does not hold it, or takes it from each list anew.
+    fn known(_: &crate::state::context::State, _object: &Self) -> u64 {
+        0
     }
 
     /// Removes everything that a complete list of version `newest` did not contain.
@@ -165,6 +170,10 @@ impl Watched for ManifestWork {
         state.update_works(|index| index.listed_work(&object, context.now()));
     }
 
+    fn known(state: &crate::state::context::State, object: &Self) -> u64 {
+        state.index.version_of(object)
+    }
+
     fn retain(state: &mut crate::state::context::State, _: &Context, seen: &AHashSet<Key>, newest: u64) {
         let steps = seen
             .iter()
@@ -192,6 +201,11 @@ impl Watched for Upgrade {
         }
     }
 
+    fn known(state: &crate::state::context::State, object: &Self) -> u64 {
+        let uid = object.metadata.uid.as_deref().unwrap_or_default();
+        state.upgrades.get(uid).map_or(0, |entry| version(&entry.object))
+    }
+
     fn retain(state: &mut crate::state::context::State, _: &Context, seen: &AHashSet<Key>, _: u64) {
         state.retain_upgrades(seen);
     }
@@ -213,6 +227,10 @@ impl Watched for Report {
             Change::Applied(report) => state.observe_report(&report, false, leads, now),
             Change::Deleted(report) => state.observe_report(&report, true, leads, now),
         }
+    }
+
+    fn known(state: &crate::state::context::State, object: &Self) -> u64 {
+        state.version_of_report(object)
     }
 
     fn retain(

@@ -135,10 +135,14 @@ impl Rows {
                 continue;
             }
             entry.retry_at = None;
-            entry.closed = false;
+            let was_closed = std::mem::take(&mut entry.closed);
             entry.max_rows = None;
-            entry.mark(now, false);
+            let rejected = self.refusals.len();
             self.refusals.retain(|_, refused| refused.shard != shard);
+            // Newer contents of all rejected rows may have been accepted since.
+            if was_closed || self.refusals.len() < rejected {
+                self.shards[shard].mark(now, false);
+            }
         }
     }
 }

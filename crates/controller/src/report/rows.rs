@@ -121,6 +121,12 @@ impl Rows {
         record::shard_of(&self.upgrade, report)
     }
 
+    /// The known version of a report, if it is the object with this UID.
+    pub(crate) fn version_of(&self, report: &str, uid: &str) -> Option<u64> {
+        let copy = &self.shards.get(self.shard_of(report)?)?.copy;
+        (copy.uid.as_deref() == Some(uid)).then_some(copy.version)
+    }
+
     /// Handles a report that the hub holds. A follower adopts its rows. A leader (`own`) knows better and
     /// only notices that someone else changed or removed the report, in which case it writes the report
     /// again. Returns true if anything changed.

@@ -486,6 +486,22 @@ impl State {
         }
     }
 
+    /// The resource version at which this very report is known. 0 if it is not known, or is archived.
+    pub(crate) fn version_of_report(&self, report: &Report) -> u64 {
+        let meta = &report.metadata;
+        let (Some(namespace), Some(name)) = (meta.namespace.as_deref(), meta.name.as_deref()) else {
+            return 0;
+        };
+        let entries = self
+            .upgrades
+            .values()
+            .filter(|entry| *entry.namespace == *namespace);
+        entries
+            .filter_map(|entry| entry.rows.version_of(name, meta.uid.as_deref()?))
+            .max()
+            .unwrap_or(0)
+    }
+
     /// Handles a complete list of reports. Missing reports were deleted without an event.
     pub fn retain_reports(&mut self, seen: &AHashSet<Key>, newest: u64, leads: bool) {
         for entry in self.upgrades.values_mut() {

@@ -232,7 +232,7 @@ where
             let listed = self.accept(generation, page.metadata.resource_version, &mut version)?;
             listing.newest = listing.newest.max(listed);
             for item in page.items.unwrap_or_default() {
-                self.take_listed(generation, item.get(), &mut listing);
+                self.take_listed(generation, item.get(), listed, &mut listing)?;
             }
             params.continue_token = page.metadata.token.filter(|token| !token.is_empty());
             if params.continue_token.is_none() {
@@ -304,16 +304,36 @@ where
         Ok(number)
     }
 
-    fn take_listed(&self, generation: u64, text: &str, listing: &mut Listing) {
+    /// Handles an object of a list of version `listed`. A consistent list has each object at least at the version at which it was
+    /// seen before, unless that version is newer than the list. Otherwise the list is from an older storage that has grown beyond
+    /// all versions that were seen, and everything is read again.
+    fn take_listed(
+        &self,
+        generation: u64,
+        text: &str,
+        listed: u64,
+        listing: &mut Listing,
+    ) -> Result<(), WatchFailure> {
         let Some(object) = self.decode(text) else {
             listing.nameless = true;
-            return;
+            return Ok(());
         };
-        listing.newest = listing.newest.max(number(&object));
+        let number = number(&object);
+        listing.newest = listing.newest.max(number);
+        let mut known = 0;
         self.context.update_if_current(generation, |state| {
+            known = K::known(state, &object);
+            if number < known && known <= listed {
+                return;
+            }
             listing.seen.insert(key(&object, &mut state.index.pool));
             K::listed(state, &self.context, object);
         });
+        if number < known && known <= listed {
+            self.context.discard_all(K::KIND, number, known);
+            return Err(WatchFailure::Expired);
+        }
+        Ok(())
     }
 
     /// Decodes as much of an object as possible. `None` if it has no name.

@@ -363,6 +363,44 @@ async fn versions_that_go_back_make_the_replica_read_everything_anew() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_object_older_than_it_was_makes_the_replica_read_everything_anew_although_the_storage_has_grown() {
+    let hub = hub(&["c1"]);
+    hub.put(UPGRADES, upgrade("u"));
+    hub.put(UPGRADES, upgrade("v"));
+    for _ in 0..50 {
+        hub.edit(UPGRADES, "ns", "u", |upgrade| {
+            upgrade["spec"]["paused"] = json!(true);
+        });
+    }
+    let watcher = Watcher::start(&hub);
+    watcher.synced().await;
+    hub.fault("*", Some(Fault::Down));
+    hub.cut();
+    sleep(Duration::from_secs(14)).await;
+    hub.go_back(40);
+    let mut state = hub.state();
+    let restored = state
+        .objects
+        .get_mut(&(UPGRADES.to_owned(), "ns".to_owned(), "u".to_owned()))
+        .unwrap();
+    restored["spec"]["paused"] = json!(false);
+    drop(state);
+    for _ in 0..50 {
+        hub.edit(UPGRADES, "ns", "v", |upgrade| {
+            upgrade["spec"]["paused"] = json!(true);
+        });
+    }
+    hub.fault("*", None);
+    sleep(Duration::from_secs(15)).await;
+    assert!(watcher.context.freshness.is_complete());
+    watcher.context.with(|state| {
+        let entry = &state.upgrades["uid-ns-u"];
+        assert!(!entry.spec.as_ref().unwrap().fields.paused);
+        assert_eq!(entry.object.metadata.resource_version.as_deref(), Some("2"));
+    });
+}
+
+#[tokio::test(start_paused = true)]
 async fn versions_that_are_no_numbers_are_never_compared() {
     let hub = hub(&["c1"]);
     let watcher = Watcher::start(&hub);

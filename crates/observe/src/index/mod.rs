@@ -188,6 +188,17 @@ impl Index {
         }
     }
 
+    /// The resource version at which this very work is known; 0 if it is not known.
+    #[must_use]
+    pub fn version_of(&self, object: &ManifestWork) -> u64 {
+        let (Some(namespace), Some(uid)) = (&object.metadata.namespace, &object.metadata.uid) else {
+            return 0;
+        };
+        let by_step = self.works.get(namespace.as_str()).into_iter().flatten();
+        let is_same = |view: &&Arc<WorkView>| *view.uid == **uid;
+        by_step.flatten().find(is_same).map_or(0, |view| view.version)
+    }
+
     /// Handles a ManifestWork from a list.
     pub fn listed_work(&mut self, object: &ManifestWork, now: DateTime<Utc>) {
         self.confirm(object);

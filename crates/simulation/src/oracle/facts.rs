@@ -396,6 +396,8 @@ pub(super) struct Facts {
     pub foreign: BTreeMap<String, Duration>,
     /// Claims of the Lease: when and whose.
     pub claims: Vec<(Duration, String)>,
+    /// When the storage of the hub went back, and who held the Lease until then.
+    pub rewinds: Vec<(Duration, String)>,
     /// The clusters that each Placement has ever decided on.
     pub decisions: BTreeMap<String, BTreeSet<String>>,
     /// Those of the last decision.
@@ -426,6 +428,12 @@ impl Facts {
     pub fn rewind(&mut self, mut earlier: Self) {
         earlier.now = self.now;
         earlier.claims = std::mem::take(&mut self.claims);
+        earlier.rewinds = std::mem::take(&mut self.rewinds);
+        let holder = earlier
+            .claims
+            .last()
+            .map(|(_, holder)| (self.now, holder.clone()));
+        earlier.rewinds.extend(holder);
         earlier.changes = self.changes;
         earlier.ended = self.ended;
         earlier.last_change = self.last_change;

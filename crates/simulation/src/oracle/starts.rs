@@ -67,7 +67,8 @@ impl Facts {
             format!("{cluster} started while its upgrade is paused, invalid or restored")
         });
         self.check(Rule::Concurrency, names.len() <= limit || is_exempt, || {
-            format!("{} are under way at the same time", names.join(", "))
+            let names = names.join(", ");
+            format!("{names} are under way at the same time, and maxConcurrency is {limit}")
         });
         self.check(Rule::Exclusive, rival.is_none(), || {
             format!(
@@ -97,7 +98,11 @@ impl Facts {
     fn is_of_former_leader(&self) -> bool {
         let sender = self.sender.as_ref().map(|sender| &*sender.identity);
         let holder = self.claims.last().map(|(_, holder)| holder.as_str());
-        self.was_held_up() && sender != holder
+        let has_lost_claim = self
+            .sender
+            .as_ref()
+            .is_some_and(|sender| self.has_lost_claim(sender));
+        (self.was_held_up() || has_lost_claim) && sender != holder
     }
 
     /// Whether a former leader's creation arrives after its cluster waits for another attempt. Nobody who leads now knew of it,

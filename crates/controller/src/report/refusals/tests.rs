@@ -121,6 +121,23 @@ fn a_row_that_the_hub_refuses_holds_up_no_other_and_stays_as_it_was_accepted_las
     }
 }
 
+#[test]
+fn a_rejected_row_whose_next_content_is_accepted_is_not_written_once_more_later() {
+    let start = Instant::now();
+    let mut hub = Hub::new(&["c000"], "Partial", true);
+    let mut rows = rows();
+    commit(&mut rows, &names(1), Phase::Partial, start);
+    let now = hub.settle(&mut rows, start);
+    assert_eq!(rows.refused_count(), 1);
+    commit(&mut rows, &names(1), Phase::Complete, now);
+    let accepted = hub.settle(&mut rows, now);
+    let writes = hub.writes;
+    let later = hub.settle(&mut rows, accepted + RETRY_AFTER);
+    assert!(rows.due(later).is_empty());
+    assert_eq!(hub.writes, writes);
+    assert_eq!(rows.due_at(), None);
+}
+
 /// The hub carried out a write whose response was lost. Then it rejects another row without naming it.
 #[test]
 fn what_the_hub_accepted_without_a_response_does_not_go_back_when_it_rejects_a_row() {
