@@ -24,8 +24,11 @@ async fn every_example_is_accepted_by_a_hub() -> Result<()> {
     let admin = installed().await?.admin().await?;
     let examples = examples()?;
     for example in &examples {
-        for entry in std::fs::read_dir(example)? {
-            let path = entry?.path();
+        let entries = std::fs::read_dir(example)?.map(|entry| Ok(entry?.path()));
+        let mut paths = entries.collect::<Result<Vec<_>>>()?;
+        // kubectl applies the files of a directory in the order of their names.
+        paths.sort();
+        for path in paths {
             let yaml = std::fs::read_to_string(&path)?;
             apply_yaml(&admin, &yaml)
                 .await
