@@ -249,13 +249,16 @@ impl Rows {
                     .phase_changes
                     .push((Arc::clone(&state.name), Arc::clone(&state.record)));
             }
+            if state.record.attempt.revision == policy.revision {
+                row.target = Arc::clone(&policy.target);
+            } else if state.record.attempt.revision != row.record.attempt.revision {
+                // The cluster is back at an earlier attempt, whose target is not known any more.
+                row.target = Arc::from("");
+            }
             row.record = Arc::clone(&state.record);
             row.original = None;
             row.canary = canary;
             row.left = left;
-            if state.record.attempt.revision == policy.revision {
-                row.target = Arc::clone(&policy.target);
-            }
             changes.any = true;
             self.shards[row.shard].mark(now, state.urgent);
         }

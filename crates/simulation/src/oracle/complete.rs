@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::names::Step;
 
-use super::facts::{End, Facts, Row, Upgrade, version};
+use super::facts::{Facts, Row, Upgrade, version};
 use super::rule::Rule;
 
 impl Upgrade {
@@ -16,8 +16,7 @@ impl Upgrade {
         } else {
             Step::Platform
         };
-        self.end(cluster, step)
-            .is_some_and(|end| end.revision == row.revision)
+        self.end(cluster, step, &row.revision).is_some()
     }
 }
 
@@ -45,10 +44,7 @@ impl Facts {
         let wants_operators = !row.has_left && specs.iter().all(|spec| spec.after.operators);
         let wants_post_action = !row.has_left && specs.iter().all(|spec| spec.after.action);
         let soak = specs.iter().map(|spec| spec.soak).min().unwrap_or_default();
-        let of_row = |step| {
-            let end: Option<&End> = upgrade.end(name, step);
-            end.filter(|end| end.revision == row.revision)
-        };
+        let of_row = |step| upgrade.end(name, step, &row.revision);
         let last = if wants_operators {
             Step::Operators
         } else {

@@ -141,7 +141,6 @@ impl Record {
 /// The end of a step, as agents reported it for the last attempt that came to it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct End {
-    pub revision: String,
     pub retry: String,
     pub target: String,
     /// When they first and last said so.
@@ -170,8 +169,9 @@ pub(super) struct Upgrade {
     /// Clusters whose works somebody deleted while their rows did not tell yet where they were. They may go on with that
     /// attempt (revision and retry) or not.
     pub doubtful: BTreeMap<String, (String, String)>,
-    /// What agents have reported as ended, by cluster and step.
-    pub ends: BTreeMap<(String, WorkStep), End>,
+    /// What agents have reported as ended, by cluster, step and revision. Whoever rewrites a work's revision adds an end, and
+    /// takes none away.
+    pub ends: BTreeMap<(String, WorkStep, String), End>,
     pub records: BTreeMap<String, Record>,
     /// The clusters of each report.
     pub reports: BTreeMap<String, BTreeSet<String>>,
@@ -222,9 +222,9 @@ impl Upgrade {
         })
     }
 
-    /// What agents have reported of a step.
-    pub fn end(&self, cluster: &str, step: WorkStep) -> Option<&End> {
-        self.ends.get(&(cluster.to_owned(), step))
+    /// What agents have reported of a step of a revision.
+    pub fn end(&self, cluster: &str, step: WorkStep, revision: &str) -> Option<&End> {
+        self.ends.get(&(cluster.to_owned(), step, revision.to_owned()))
     }
 
     /// Whether somebody else deleted a work of this attempt of a cluster before its row told where it was.
@@ -243,7 +243,11 @@ impl Upgrade {
             asked.is_some_and(|spec| spec.version != end.target)
                 && since.is_some_and(|since| *since < end.last)
         };
-        row.is_none() && self.end(cluster, WorkStep::Platform).is_some_and(is_over)
+        let mut ends = self
+            .ends
+            .iter()
+            .filter(|((name, step, _), _)| name == cluster && *step == WorkStep::Platform);
+        row.is_none() && ends.any(|(_, end)| is_over(end))
     }
 
     /// No cluster holds a slot any more, or may go on.
@@ -321,6 +325,13 @@ impl Cluster {
         if self.versions.last().is_none_or(|(_, before)| *before != runs) {
             self.versions.push((now, runs));
             self.proven.clear();
+        }
+    }
+
+    /// Its claim is gone, or is no version any more. It may run anything, except for what rows prove.
+    pub fn claims_nothing(&mut self, now: Duration) {
+        if !self.versions.is_empty() {
+            self.versions.push((now, Version::default()));
         }
     }
 

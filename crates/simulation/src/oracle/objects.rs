@@ -185,8 +185,11 @@ impl Facts {
         cluster.is_there = is_there;
         cluster.was_deleted |= !is_there;
         cluster.name_label = name_label;
-        if let Some(runs) = runs.filter(|_| is_new) {
-            cluster.claims(now, runs);
+        if is_new {
+            match runs {
+                Some(runs) => cluster.claims(now, runs),
+                None => cluster.claims_nothing(now),
+            }
         }
         if !is_there {
             let cluster = self.cluster(object.name());

@@ -233,9 +233,7 @@ impl Facts {
                 return false;
             }
             let ended = |step: Step| {
-                let end = upgrade
-                    .end(name, step)
-                    .filter(|end| end.revision == work.revision);
+                let end = upgrade.end(name, step, &work.revision);
                 end.map(|end| end.first).filter(|first| *first <= sent)
             };
             let last = if wants_operators {

@@ -392,15 +392,16 @@ impl Facts {
     fn done(&mut self, work: &Work) {
         let now = self.now;
         if let Some((upgrade, step)) = self.upgrades.get_mut(&work.uid).zip(work.step) {
-            let end = upgrade.ends.entry((work.cluster.clone(), step)).or_default();
-            if (&end.revision, &end.retry) != (&work.revision, &work.retry) {
-                *end = End {
-                    revision: work.revision.clone(),
-                    retry: work.retry.clone(),
-                    target: work.target.clone(),
-                    first: now,
-                    last: now,
-                };
+            let of_attempt = End {
+                retry: work.retry.clone(),
+                target: work.target.clone(),
+                first: now,
+                last: now,
+            };
+            let attempt = (work.cluster.clone(), step, work.revision.clone());
+            let end = upgrade.ends.entry(attempt).or_insert_with(|| of_attempt.clone());
+            if end.retry != work.retry {
+                *end = of_attempt;
             }
             end.last = now;
         }

@@ -324,10 +324,42 @@ fn loading_what_was_written_loses_nothing() {
         first.as_array().unwrap()[1..],
         "untouched rows are written as they were"
     );
-    assert_eq!(
-        again[0]["toVersion"], first[0]["toVersion"],
-        "a row of an earlier revision keeps its target"
+}
+
+#[test]
+fn a_row_keeps_its_target_while_its_cluster_finishes_the_attempt_of_an_earlier_revision() {
+    let now = Instant::now();
+    let mut rows = rows();
+    commit(&mut rows, vec![state("c00", record(Phase::Initialized))], now);
+    let due = rows.due(now + COALESCE).remove(0);
+    let target = json!(due.rows)[0]["toVersion"].clone();
+    rows.wrote(due, Some(stored(1)), now);
+    let mut edited = policy().build();
+    edited.revision = "r9".into();
+    edited.target = "4.99.9".into();
+    let goes_on = plan(vec![state("c00", record(Phase::Partial))]);
+    rows.commit(&goes_on, &edited, now, |_| (false, false));
+    let due = rows.due(now + COALESCE + COALESCE).remove(0);
+    assert_eq!(json!(due.rows)[0]["toVersion"], target);
+}
+
+#[test]
+fn a_row_that_goes_back_to_an_earlier_revision_names_no_target() {
+    let now = Instant::now();
+    let mut rows = rows();
+    let earlier = record(Phase::Soaking).revision("r0");
+    commit(&mut rows, vec![state("c00", earlier)], now);
+    commit(&mut rows, vec![state("c00", record(Phase::Pending))], now);
+    let due = rows.due(now + COALESCE).remove(0);
+    assert_eq!(json!(due.rows)[0]["toVersion"], json!(&*policy().build().target));
+    rows.wrote(due, Some(stored(1)), now);
+    commit(
+        &mut rows,
+        vec![state("c00", record(Phase::Complete).revision("r0"))],
+        now,
     );
+    let due = rows.due(now + COALESCE + COALESCE).remove(0);
+    assert_eq!(json!(due.rows)[0].get("toVersion"), None);
 }
 
 #[test]
