@@ -77,6 +77,19 @@ fn upgrade(upgrade: &Value) -> String {
     )
 }
 
+/// What a status says about those who wait.
+#[must_use]
+pub fn brief(upgrade: &Value) -> String {
+    let waiting = upgrade
+        .pointer("/status/waitingClusters")
+        .and_then(Value::as_array);
+    let waiting = waiting.into_iter().flatten().map(|one| {
+        let (name, phase, reason) = (text(one, "/name"), text(one, "/phase"), text(one, "/reason"));
+        format!(" {name} {phase}({reason})")
+    });
+    format!("{}{}", upgrade["status"]["state"], waiting.collect::<String>())
+}
+
 fn work(work: &Value) -> String {
     let notes = work.pointer("/metadata/annotations").and_then(Value::as_object);
     let notes = notes.into_iter().flatten().map(|(name, value)| {

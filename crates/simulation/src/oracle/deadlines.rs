@@ -6,7 +6,7 @@ use api::names::Step;
 use api::time::parse_rfc3339;
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::facts::{Facts, Key, Row, Upgrade};
+use super::facts::{Facts, Key, Row, Upgrade, version};
 use super::rule::Rule;
 
 /// How long after its time a cluster may be under way when nothing keeps the controller from its work: its work is read, the row
@@ -107,7 +107,9 @@ impl Facts {
             if upgrade.is_gone || upgrade.is_held || !is_valid {
                 continue;
             }
-            for name in upgrade.flights.keys() {
+            let records = &upgrade.records;
+            let is_edited = |name: &&String| records.get(*name).is_some_and(|one| one.is_edited);
+            for name in upgrade.flights.keys().filter(|name| !is_edited(name)) {
                 if let Some(due) = self.due(uid, upgrade, name)
                     && due.max(self.disturbed) + LATE < self.now
                 {
@@ -127,10 +129,40 @@ impl Facts {
         }
     }
 
+    /// When the last cluster fails by time that only its time can end: somebody has written into its row that its update had
+    /// begun, and it refuses that update, because it runs something newer. An update that has begun is not interrupted, whatever
+    /// the spec asks for by now. Nor can any controller tell that the row is wrong: a cluster does not acknowledge a request
+    /// that it refuses, so what it reports may be older than the row.
+    pub(super) fn ends_by_time(&self) -> Option<Duration> {
+        let upgrades = self.upgrades.iter().filter(|(_, upgrade)| !upgrade.is_gone);
+        let ends = upgrades.flat_map(|(uid, upgrade)| {
+            let edited = upgrade.records.iter().filter(|(_, record)| record.is_edited);
+            edited.filter_map(move |(name, record)| {
+                let row = record.row().filter(|row| row.phase == "Partial")?;
+                let is_refused = self.refuses(uid, name, row);
+                self.due(uid, upgrade, name).filter(|_| is_refused)
+            })
+        });
+        ends.max()
+    }
+
+    /// Whether the work of a row's attempt asks a cluster for an older version than it claims.
+    fn refuses(&self, owner: &str, name: &str, row: &Row) -> bool {
+        let cluster = self.clusters.get(name);
+        let claims = cluster.and_then(|cluster| cluster.versions.last());
+        let works = self.works.values().filter(|work| {
+            work.owner == owner
+                && work.cluster == name
+                && work.revision == row.revision
+                && work.retry == row.retry
+        });
+        let mut targets = works.filter_map(|work| version(&work.target));
+        claims.is_some_and(|(_, claimed)| targets.any(|target| target < *claimed))
+    }
+
     /// When the time of the platform step of a cluster is over that is in it by its row and its work.
     fn due(&self, uid: &str, upgrade: &Upgrade, name: &str) -> Option<Duration> {
-        let record = upgrade.records.get(name).filter(|record| !record.is_edited)?;
-        let row = record.row().filter(|row| !row.is_newer)?;
+        let row = upgrade.records.get(name)?.row().filter(|row| !row.is_newer)?;
         let cluster = self.clusters.get(name).filter(|cluster| cluster.is_there)?;
         let is_in_it =
             matches!(row.phase.as_str(), "Initialized" | "Partial") && self.goes_on(uid, name, row);

@@ -379,6 +379,8 @@ pub(super) struct Running {
     pub cluster: String,
     pub revision: String,
     pub retry: String,
+    /// The version that it asks for, if it asks for one.
+    pub target: String,
     /// Its agent has not reported its end, and nobody has deleted it.
     pub goes_on: bool,
 }

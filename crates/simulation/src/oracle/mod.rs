@@ -156,6 +156,12 @@ impl Oracle {
         })
     }
 
+    /// When the time of the last cluster is over that only its time can end; zero if there is none.
+    #[must_use]
+    pub fn ends_by_time(&self) -> Duration {
+        self.with(|facts| facts.ends_by_time().unwrap_or_default())
+    }
+
     /// Whether clusters of an upgrade are under way.
     #[must_use]
     pub fn is_under_way(&self, uid: &str) -> bool {

@@ -85,8 +85,24 @@ impl Work {
         found.get("fieldValue")
     }
 
+    /// Whether what agents report is about the work as it is now. If they have not processed its latest change, nobody can tell
+    /// whether it was true before that change or after it, so it counts for nothing. A deletion is no such change.
+    fn is_current(&self) -> bool {
+        let number = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_i64);
+        let conditions = self.value.pointer("/status/conditions").and_then(Value::as_array);
+        let mut conditions = conditions.into_iter().flatten();
+        let applied = conditions.find(|condition| text(condition, "/type") == "Applied");
+        let processed = applied.and_then(|applied| number(applied, "/observedGeneration"));
+        let latest = number(&self.value, "/metadata/generation");
+        self.value.pointer("/metadata/deletionTimestamp").is_some()
+            || processed.is_none_or(|processed| processed == 0 || Some(processed) >= latest)
+    }
+
     /// Whether agents report that the step has succeeded.
     fn is_done(&self) -> bool {
+        if !self.is_current() {
+            return false;
+        }
         let says = |name: &str| self.reported(name).map_or("", |value| text(value, "/string"));
         match self.step {
             Some(Step::Platform) => says("state") == "Completed" && says("version") == self.target,
@@ -102,10 +118,6 @@ impl Work {
             None => false,
         }
     }
-}
-
-fn generation(value: &Value) -> Option<&Value> {
-    value.pointer("/metadata/generation")
 }
 
 impl Facts {
@@ -142,8 +154,8 @@ impl Facts {
                     // What is being deleted does not start.
                     if is_other && work.takes_slot() && !change.after.is_deleting {
                         self.start(&work);
-                        // Only annotations differ, so what agents have reported is fresh.
-                        if work.is_done() && generation(&before.value) == generation(&work.value) {
+                        // If only annotations differ, what agents have reported still counts.
+                        if work.is_done() {
                             self.done(&work);
                         }
                     }
@@ -188,6 +200,7 @@ impl Facts {
             cluster: work.cluster.clone(),
             revision: work.revision.clone(),
             retry: work.retry.clone(),
+            target: work.target.clone(),
             goes_on: !work.is_done() && !change.after.is_deleting,
         };
         self.works.insert(uid, running);
