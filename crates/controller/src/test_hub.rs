@@ -35,7 +35,7 @@ pub(crate) struct Hub(Arc<Mutex<State>>);
 #[derive(Default)]
 pub(crate) struct State {
     version: u64,
-    pub(crate) objects: BTreeMap<Id, Value>,
+    objects: BTreeMap<Id, Value>,
     /// Texts that replace an object in lists.
     raw: Vec<(String, String)>,
     /// Version, plural, event.
@@ -157,6 +157,12 @@ impl Hub {
         for (number, object) in (1_u64..).zip(state.objects.values_mut()) {
             object["metadata"]["resourceVersion"] = json!(number.to_string());
         }
+    }
+
+    /// Changes what the replaced storage has of an object, and not its version.
+    pub(crate) fn restore(&self, plural: &str, namespace: &str, name: &str, change: impl FnOnce(&mut Value)) {
+        let id = (plural.to_owned(), namespace.to_owned(), name.to_owned());
+        change(self.state().objects.get_mut(&id).unwrap());
     }
 
     /// Number of requests for a kind.

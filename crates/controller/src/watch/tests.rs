@@ -378,13 +378,9 @@ async fn an_object_older_than_it_was_makes_the_replica_read_everything_anew_alth
     hub.cut();
     sleep(Duration::from_secs(14)).await;
     hub.go_back(40);
-    let mut state = hub.state();
-    let restored = state
-        .objects
-        .get_mut(&(UPGRADES.to_owned(), "ns".to_owned(), "u".to_owned()))
-        .unwrap();
-    restored["spec"]["paused"] = json!(false);
-    drop(state);
+    hub.restore(UPGRADES, "ns", "u", |upgrade| {
+        upgrade["spec"]["paused"] = json!(false);
+    });
     for _ in 0..50 {
         hub.edit(UPGRADES, "ns", "v", |upgrade| {
             upgrade["spec"]["paused"] = json!(true);
