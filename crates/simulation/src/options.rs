@@ -130,7 +130,7 @@ impl Options {
             // Longer than it takes until an upgrade must say that nothing moves.
             settle_seconds: if happens("slow people", 250) { 600 } else { 0 },
             // Twice the longest pause between two attempts of the controller, or a part of it.
-            quiet_seconds: if happens("long quiet", 200) { 900 } else { 120 },
+            quiet_seconds: if happens("long quiet", 75) { 900 } else { 120 },
             restart: happens("restart", 500),
             rates: rates(choices),
         }

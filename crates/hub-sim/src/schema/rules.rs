@@ -63,6 +63,11 @@ fn matches(
     })
 }
 
+/// Whether a rule uses `self` only to name its fields.
+fn reads_fields_only(rule: &str) -> bool {
+    rule.split("self").skip(1).all(|rest| rest.starts_with('.'))
+}
+
 impl Rule {
     /// The rules of a node.
     pub(super) fn parse_all(openapi: &Value) -> Vec<Self> {
@@ -89,6 +94,14 @@ impl Rule {
             is_transition: names_old(&source) && !is_optional,
             text: source,
         }
+    }
+
+    /// Whether the rule may depend on a field of `self`.
+    fn may_read(&self, field: &str) -> bool {
+        self.names_old
+            || self.message_expression.is_some()
+            || self.text.contains(field)
+            || !reads_fields_only(&self.text)
     }
 
     /// Why the rule does not hold for the `self` and `oldSelf` of a scope.
@@ -187,7 +200,19 @@ impl Schema {
         }
         LIBRARIES.with(|libraries| {
             let mut scope = libraries.new_inner_scope();
-            scope.add_variable_from_value("self", to_cel(value, Some(self)));
+            // Rules about whole objects name a few fields, and statuses are large.
+            let named = value.as_object().filter(|_| matches!(path, Path::Root));
+            let named = named.map(|map| {
+                let fields = map
+                    .iter()
+                    .filter(|(name, _)| rules().any(|rule| rule.may_read(name)));
+                Value::Object(
+                    fields
+                        .map(|(name, value)| (name.clone(), value.clone()))
+                        .collect(),
+                )
+            });
+            scope.add_variable_from_value("self", to_cel(named.as_ref().unwrap_or(value), Some(self)));
             if let Some(old) = old.filter(|_| rules().any(|rule| rule.names_old)) {
                 scope.add_variable_from_value("oldSelf", to_cel(old, Some(self)));
             }
