@@ -121,5 +121,15 @@ impl Admin {
 }
 
 fn is_missing(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref::<kube::Error>(), Some(kube::Error::Api(status)) if status.code == 404)
+    has_code(error, 404)
+}
+
+/// Whether the hub refused a change because somebody else had changed the object before.
+#[must_use]
+pub fn is_conflict(error: &anyhow::Error) -> bool {
+    has_code(error, 409)
+}
+
+fn has_code(error: &anyhow::Error, code: u16) -> bool {
+    matches!(error.downcast_ref::<kube::Error>(), Some(kube::Error::Api(status)) if status.code == code)
 }

@@ -8,7 +8,7 @@ use rollout::{Phase, Record};
 use crate::events::EventReason;
 
 /// Events about the upgrade itself, for everything that changed between two statuses. `retried` is the number
-/// of failed clusters that return to Pending because of a retry.
+/// of failed clusters that return to Pending because of a retry. Those that have left the selection do not.
 #[must_use]
 pub fn of_status(
     previous: &ManagedClustersUpgradeStatus,
@@ -47,7 +47,7 @@ pub fn of_status(
     {
         let token = next.observed_retry.as_deref().unwrap_or_default();
         let what = match retried {
-            0 => "No cluster has failed, so the retry changes nothing".to_owned(),
+            0 => "No selected cluster has failed, so the retry changes nothing".to_owned(),
             number => format!("{} will be retried", count(number, "failed cluster")),
         };
         let text = format!("{what} (annotation retry-failed={token})");

@@ -241,6 +241,30 @@ fn a_retry_queues_failed_and_degraded_clusters_only() {
 }
 
 #[test]
+fn a_failed_cluster_that_has_left_the_selection_is_retried_when_it_is_selected_again() {
+    let failed = || {
+        record(Phase::Failed)
+            .reason(Reason::ClusterUpgradeTimeout)
+            .done(Stage::Platform, 0, Outcome::Failed)
+    };
+    let left = fleet()
+        .cluster("a")
+        .left(10)
+        .work(Step::Platform, work(0))
+        .record(failed());
+    let plan = planned(100, policy().retry("again"), left);
+    assert_eq!(stand(&plan, "a").0, Phase::Failed);
+    assert!(plan.retry_done, "nobody is to be retried");
+    let back = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(0))
+        .record(failed());
+    let plan = planned(200, policy().retry("again"), back);
+    assert_eq!(stand(&plan, "a").0, Phase::Pending);
+    assert_eq!(&*record_of(&plan, "a").attempt.retry, "again");
+}
+
+#[test]
 fn a_retried_platform_step_is_updated_in_place_with_a_fresh_clock() {
     let fleet = fleet()
         .cluster("a")

@@ -118,6 +118,8 @@ pub(super) struct Record {
     pub report: String,
     /// Attempts that are over.
     pub superseded: BTreeSet<(String, String)>,
+    /// When the controller last sent a row that said Blocked and was refused, and the attempt of that row (revision and retry).
+    pub blocked: Option<(Duration, (String, String))>,
 }
 
 impl Record {
@@ -129,6 +131,14 @@ impl Record {
 
     pub fn row(&self) -> Option<&Row> {
         self.before.last()
+    }
+
+    /// Whether the controller has sent a row of this attempt that said Blocked and was refused, since the row on the hub says its
+    /// phase.
+    pub fn was_blocked(&self, attempt: &(String, String)) -> bool {
+        let since = self.phases.last().map_or(Duration::ZERO, |(since, _)| *since);
+        let told = self.blocked.as_ref();
+        told.is_some_and(|(sent, of)| since <= *sent && of == attempt)
     }
 
     /// Whether the cluster waits for another attempt after it was complete.

@@ -197,6 +197,8 @@ impl Facts {
             cluster.proven.clear();
             for upgrade in self.upgrades.values_mut() {
                 upgrade.release(object.name());
+                // Its row goes with it. When it comes back, it begins anew, and what it had ended before counts for nothing.
+                upgrade.finished.remove(object.name());
             }
         }
         self.select();

@@ -62,6 +62,9 @@ impl Facts {
             "GET" | "WATCH" => {}
             _ => self.writes += u64::from(!sent.path.contains("/leases")),
         }
+        if sent.code >= 400 && matches!(sent.verb, "POST" | "PATCH") && sent.path.contains("upgradereports") {
+            self.refused_rows(sender, sent.body);
+        }
         let is_ours = sent.path.contains("manifestworks") || sent.path.contains("managedclustersupgrades");
         // The server ignores the metadata of a status that is applied.
         let is_ours = is_ours && !sent.path.ends_with("/status");

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use api::names::LABEL_MCU;
 use api::time::parse_rfc3339;
-use hub_sim::{Change, ChangeKind, Object};
+use hub_sim::{Change, ChangeKind};
 use serde_json::Value;
 
 use super::deadlines::wall;
 use super::facts::{Facts, Record, Row, Step, Upgrade, Version, label, text, version};
 use super::rule::Rule;
+use crate::actor::Sender;
 use crate::words;
 
 /// A row is written soon after the start that it tells of.
@@ -59,8 +60,9 @@ impl Row {
         step.and_then(|_| Some((version(&self.from)?, version(&self.to)?)))
     }
 
-    /// Why this row cannot follow another one, if it cannot. `begun`: the steps whose works were created.
-    fn contradicts(&self, before: &Row, begun: &[&str]) -> Option<String> {
+    /// Why this row cannot follow another one, if it cannot. `begun`: the steps whose works were created. `was_blocked`: the
+    /// controller has sent a row between them that said Blocked, and the hub has refused it.
+    fn contradicts(&self, before: &Row, begun: &[&str], was_blocked: bool) -> Option<String> {
         if self.attempt() != before.attempt() {
             return None;
         }
@@ -73,6 +75,10 @@ impl Row {
             _ => {}
         }
         for step in &before.steps {
+            // A cluster that is blocked before the end of a step begins that step anew.
+            if was_blocked && step.outcome.is_empty() {
+                continue;
+            }
             let Some(now) = self.step(&step.name) else {
                 // Somebody else's work was in its place, so it had never begun.
                 if self.phase == "Blocked" && step.outcome.is_empty() {
@@ -106,9 +112,10 @@ impl Record {
         if self.superseded.contains(&row.attempt()) {
             return Some(format!("the attempt {:?} {:?} was over", row.revision, row.retry));
         }
+        let was_blocked = self.was_blocked(&row.attempt());
         let mut found = None;
         for before in &self.before {
-            found = Some(row.contradicts(before, begun)?);
+            found = Some(row.contradicts(before, begun, was_blocked)?);
         }
         found
     }
@@ -189,6 +196,25 @@ impl Upgrade {
             self.release_at(name, sent.unwrap_or(now));
         }
     }
+
+    /// The controller has removed the row of a cluster. If that row told of an attempt in which no update has ended, the cluster
+    /// was waiting for that attempt and has left the selection. When it comes back, it waits again, and no row has to tell what
+    /// had ended before. A row that somebody else wrote may have told anything.
+    fn drop_record(&mut self, name: &str) {
+        let Some(record) = self.records.remove(name) else {
+            return;
+        };
+        let has_ended = |row: &Row| {
+            let steps = [api::names::Step::Platform, api::names::Step::Operators];
+            let mut ends = steps
+                .into_iter()
+                .filter_map(|step| self.end(name, step, &row.revision));
+            ends.any(|end| end.retry == row.retry)
+        };
+        if record.is_edited || record.row().is_some_and(|row| !has_ended(row)) {
+            self.finished.remove(name);
+        }
+    }
 }
 
 /// The number of a report.
@@ -198,9 +224,8 @@ fn number_of(report: &str) -> usize {
 }
 
 /// The rows of a report, by cluster.
-fn rows_of(report: &Object) -> Vec<(String, Row)> {
-    let value = report.value();
-    let rows = value.get("rows").and_then(Value::as_array);
+fn rows_of(report: &Value) -> Vec<(String, Row)> {
+    let rows = report.get("rows").and_then(Value::as_array);
     let rows = rows.into_iter().flatten();
     rows.map(|row| (text(row, "/cluster").to_owned(), Row::of(row)))
         .collect()
@@ -220,7 +245,7 @@ impl Facts {
         }
         let rows = match change.kind {
             ChangeKind::Deleted => Vec::new(),
-            _ => rows_of(object),
+            _ => rows_of(&object.value()),
         };
         let mut names: BTreeSet<String> = rows.iter().map(|(name, _)| name.clone()).collect();
         let may_be_overtaken =
@@ -259,12 +284,27 @@ impl Facts {
                 cluster.proven.remove(&owner);
             }
             if by_controller || self.sender.is_none() {
-                upgrade.records.remove(gone);
+                upgrade.drop_record(gone);
                 upgrade.release_at(gone, sent);
             } else if let Some(record) = upgrade.records.get_mut(gone) {
                 // Somebody deleted it: it may be as it was, or begin again.
                 record.is_edited = true;
                 upgrade.release(gone);
+            }
+        }
+    }
+
+    /// Notes who is blocked by the rows of a report that was refused: the log will not tell it.
+    pub(super) fn refused_rows(&mut self, sender: &Sender, body: &[u8]) {
+        let report: Value = serde_json::from_slice(body).unwrap_or_default();
+        let owner = text(&report, "/metadata/ownerReferences/0/uid");
+        let Some(upgrade) = self.upgrades.get_mut(owner) else {
+            return;
+        };
+        let rows = rows_of(&report).into_iter();
+        for (name, row) in rows.filter(|(_, row)| row.phase == "Blocked") {
+            if let Some(record) = upgrade.records.get_mut(&name) {
+                record.blocked = Some((sender.at, row.attempt()));
             }
         }
     }
@@ -308,6 +348,22 @@ impl Facts {
         });
         let begun = self.begun(owner, name);
         record.is_some_and(|record| record.contradiction(row, &begun).is_some())
+    }
+
+    /// Judges a row that says how its cluster ended. `was`: phase and attempt of the row before.
+    fn judge_end(&mut self, owner: &str, name: &str, row: &Row, was: Option<&(String, (String, String))>) {
+        let attempt = row.attempt();
+        let is_news = was.is_none_or(|(phase, before)| *phase != row.phase || *before != attempt);
+        if row.phase == "Complete" && is_news {
+            self.complete(owner, name, row);
+        }
+        if matches!(row.phase.as_str(), "Complete" | "Soaking" | "PostAction") {
+            // It came to the end of its update, and did not fail by time before.
+            self.tried(Rule::Deadline);
+        }
+        if row.phase == "Failed" && is_news {
+            self.deadline(owner, name, row);
+        }
     }
 
     fn row(&mut self, owner: &str, name: &str, row: &Row) {
@@ -373,21 +429,8 @@ impl Facts {
                     found.unwrap_or_default()
                 )
             });
-            let is_end = was
-                .as_ref()
-                .is_none_or(|(phase, before)| phase != "Complete" || *before != attempt);
-            if row.phase == "Complete" && is_end && !is_edited {
-                self.complete(owner, name, row);
-            }
-            if matches!(row.phase.as_str(), "Complete" | "Soaking" | "PostAction") {
-                // It came to the end of its update, and did not fail by time before.
-                self.tried(Rule::Deadline);
-            }
-            if row.phase == "Failed"
-                && !is_edited
-                && was.is_none_or(|(phase, before)| phase != "Failed" || before != attempt)
-            {
-                self.deadline(owner, name, row);
+            if !is_edited {
+                self.judge_end(owner, name, row, was.as_ref());
             }
         }
     }

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::names::{
-    ANNOTATION_ATTEMPT, ANNOTATION_OWNER, ANNOTATION_REVISION, ANNOTATION_TARGET_VERSION, LABEL_MCU_UID, Step,
+    ANNOTATION_ATTEMPT, ANNOTATION_OWNER, ANNOTATION_REVISION, ANNOTATION_STARTED_AT,
+    ANNOTATION_TARGET_VERSION, LABEL_MCU_UID, Step,
 };
+use api::time::parse_rfc3339;
 use hub_sim::{Change, ChangeKind, Object};
 use serde_json::Value;
 
-use super::facts::{Created, DEAF, End, Facts, Key, Record, Row, Running, label, text};
+use super::facts::{Created, DEAF, End, Facts, Key, Record, Row, Running, Upgrade, label, text};
 use super::rule::Rule;
 use crate::actor::Role;
 
@@ -23,6 +25,7 @@ pub(super) struct Work {
     pub(super) retry: String,
     owner: String,
     pub(super) target: String,
+    started: String,
     value: Arc<Value>,
 }
 
@@ -46,6 +49,7 @@ impl Work {
             retry: note(ANNOTATION_ATTEMPT),
             owner: note(ANNOTATION_OWNER),
             target: note(ANNOTATION_TARGET_VERSION),
+            started: note(ANNOTATION_STARTED_AT),
             value,
         }
     }
@@ -273,14 +277,31 @@ impl Facts {
         earlier.is_some_and(|(at, by)| by == Some(Role::Controller) && sent <= at)
     }
 
-    /// The work of an attempt is there. One that is created again keeps its clock, unless its cluster was away.
+    /// The work of an attempt is there. One that is created again keeps its clock, unless its cluster was away. If the row of
+    /// that cluster is still there, nobody who leads later can tell that it was away: then the clock of the row goes on.
     fn begins(&mut self, work: &Work) {
         let sent = self.sent();
         let changed = self.clusters.get(&work.cluster).map(|cluster| cluster.changed);
+        let goes_on = self.has_start_of_row(work);
         let began = self.began.entry(work.key()).or_insert(sent);
-        if changed.is_some_and(|changed| *began < changed) {
+        if changed.is_some_and(|changed| *began < changed) && !goes_on {
             *began = sent;
         }
+    }
+
+    /// Whether a work has the start that the row of its attempt on the hub gives to a step that is not over.
+    fn has_start_of_row(&self, work: &Work) -> bool {
+        let record = self
+            .upgrades
+            .get(&work.uid)
+            .and_then(|upgrade| upgrade.records.get(&work.cluster));
+        let is_of_it = |row: &&Row| row.revision == work.revision && row.retry == work.retry;
+        let Some(row) = record.and_then(Record::row).filter(is_of_it) else {
+            return false;
+        };
+        let started = parse_rfc3339(&work.started);
+        let mut open = row.steps.iter().filter(|step| step.outcome.is_empty());
+        started.is_some() && open.any(|step| parse_rfc3339(&step.started) == started)
     }
 
     fn created(&mut self, work: &Work) {
@@ -424,20 +445,31 @@ impl Facts {
                 let cluster = self.cluster(&work.cluster);
                 cluster.done.entry(work.target.clone()).or_insert(now);
                 cluster.shown.entry(work.target.clone()).or_insert(now);
-                if let Some(upgrade) = self.upgrades.get_mut(&work.uid)
-                    && !upgrade.generations.iter().any(|spec| spec.after.operators)
-                {
-                    upgrade.release(&work.cluster);
-                    upgrade.finished.insert(work.cluster.clone(), now);
+                let upgrade = self.upgrades.get(&work.uid);
+                let has_operators = |upgrade: &Upgrade| {
+                    let mut specs = upgrade.generations.iter();
+                    specs.any(|spec| spec.after.operators)
+                };
+                if !upgrade.is_some_and(has_operators) {
+                    self.finish(work);
                 }
             }
-            Some(Step::Operators) => {
-                if let Some(upgrade) = self.upgrades.get_mut(&work.uid) {
-                    upgrade.release(&work.cluster);
-                    upgrade.finished.insert(work.cluster.clone(), now);
-                }
-            }
+            Some(Step::Operators) => self.finish(work),
             _ => {}
+        }
+    }
+
+    /// Agents report the end of the last step that holds a slot. A cluster that was deleted gets no row any more that could say
+    /// so.
+    fn finish(&mut self, work: &Work) {
+        let now = self.now;
+        let cluster = self.clusters.get(&work.cluster);
+        let is_there = cluster.is_some_and(|cluster| cluster.is_there);
+        if let Some(upgrade) = self.upgrades.get_mut(&work.uid) {
+            upgrade.release(&work.cluster);
+            if is_there {
+                upgrade.finished.insert(work.cluster.clone(), now);
+            }
         }
     }
 }

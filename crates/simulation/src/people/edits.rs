@@ -210,6 +210,7 @@ impl People {
             Some("ClustersFailed" | "CanaryFailed" | "MaxFailuresExceeded") => self.retry(name).await?,
             _ => {}
         }
+        self.mend_hub(name, &upgrade).await?;
         let waiting = upgrade
             .pointer("/status/waitingClusters")
             .and_then(Value::as_array);
@@ -238,6 +239,23 @@ impl People {
         if asks_too_little && asked(&upgrade) < next {
             let change = json!({"spec": {"clusterVersion": {"version": format!("4.14.{next}")}}});
             self.admin.patch_if_there(&path(name), &change).await?;
+        }
+        Ok(())
+    }
+
+    /// Sets right what somebody has written into the row of the hub. If that says Failed, the hub counts as failed also when it
+    /// is not selected any more, and a retry concerns only clusters that are selected. So it is selected again, until it has been
+    /// retried: then it waits for its start, and is dropped with its row.
+    async fn mend_hub(&self, name: &str, upgrade: &Value) -> Result<()> {
+        let failed = upgrade
+            .pointer("/status/failedClusters")
+            .and_then(Value::as_array);
+        let mut failed = failed.into_iter().flatten();
+        let has_failed = failed.any(|one| one.get("name").and_then(Value::as_str) == Some(HUB));
+        let selector = upgrade.pointer("/spec/clusterSelector").map(Value::to_string);
+        let is_selected = selector.is_some_and(|selector| selector.contains(HUB));
+        if has_failed != is_selected {
+            self.select_hub(name, has_failed).await?;
         }
         Ok(())
     }

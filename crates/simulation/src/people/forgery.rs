@@ -8,7 +8,7 @@ use api::names::{
 use serde_json::{Value, json};
 
 use super::{People, Undo};
-use crate::admin::{decisions_of, managed_cluster, reports_of, upgrades_of, works_of};
+use crate::admin::{decisions_of, is_conflict, managed_cluster, reports_of, upgrades_of, works_of};
 use crate::fault::Fault;
 use crate::names::{OUTSIDER, STRANGERS, TEAM, UPGRADE};
 use crate::world::{claims, decision, deep_upgrade, fleet, id};
@@ -150,11 +150,12 @@ impl People {
         let Some(path) = self.some_work("hold", cluster, second) else {
             return Ok(());
         };
-        let mut finalizers = self.finalizers(&path);
-        finalizers.retain(|one| one != HOLD);
-        finalizers.push(HOLD.to_owned());
+        let hold = |finalizers: &mut Vec<String>| {
+            finalizers.retain(|one| one != HOLD);
+            finalizers.push(HOLD.to_owned());
+        };
         // It may be on its way out by now.
-        if self.set_finalizers(&path, &finalizers).await.is_err() {
+        if self.set_finalizers(&path, hold).await.is_err() {
             return Ok(());
         }
         let end = second + self.number("hold", cluster, second, 10, 200);
@@ -163,27 +164,35 @@ impl People {
     }
 
     pub(super) async fn let_go(&self, path: &str) -> Result<()> {
-        let mut finalizers = self.finalizers(path);
-        finalizers.retain(|one| one != HOLD);
-        self.set_finalizers(path, &finalizers).await
-    }
-
-    async fn set_finalizers(&self, path: &str, finalizers: &[String]) -> Result<()> {
-        self.admin
-            .patch_if_there(path, &json!({"metadata": {"finalizers": finalizers}}))
+        self.set_finalizers(path, |finalizers| finalizers.retain(|one| one != HOLD))
             .await
     }
 
-    /// The finalizers of the work at a path.
-    fn finalizers(&self, path: &str) -> Vec<String> {
+    /// Changes the finalizers of the work at a path, if it is there. Agents may change them at the same time.
+    async fn set_finalizers(&self, path: &str, change: impl Fn(&mut Vec<String>)) -> Result<()> {
         let mut parts = path.rsplit('/');
         let (name, cluster) = (parts.next().unwrap_or_default(), parts.nth(1).unwrap_or_default());
         let group = "work.open-cluster-management.io";
-        let work = self.object(group, "manifestworks", &format!("{cluster}/{name}"));
-        let found = work.and_then(|work| work.value().pointer("/metadata/finalizers").cloned());
-        found
-            .and_then(|found| serde_json::from_value(found).ok())
-            .unwrap_or_default()
+        let mut attempts = 0;
+        while let Some(work) = self.object(group, "manifestworks", &format!("{cluster}/{name}")) {
+            let work = work.value();
+            let metadata = &work["metadata"];
+            let found = serde_json::from_value(metadata["finalizers"].clone());
+            let mut finalizers: Vec<String> = found.unwrap_or_default();
+            change(&mut finalizers);
+            let version = &metadata["resourceVersion"];
+            let metadata = json!({"finalizers": finalizers, "resourceVersion": version});
+            let done = self
+                .admin
+                .patch_if_there(path, &json!({"metadata": metadata}))
+                .await;
+            attempts += 1;
+            match done {
+                Err(error) if attempts < 10 && is_conflict(&error) => {}
+                done => return done,
+            }
+        }
+        Ok(())
     }
 
     /// A work of somebody else under a name of ours.
