@@ -13,6 +13,7 @@ use api::views::Report;
 use observe::record::{self, to_record};
 use rollout::{ClusterState, Plan, Policy, Record};
 
+use super::outdated::slot_below;
 use super::row::Row;
 use super::shard::{Copy, Kept, Outdated, Refusals, ReportShard, ShardWrite, StoredReport};
 
@@ -193,16 +194,18 @@ impl Rows {
     }
 
     /// Handles that the hub's copy of a shard is not what we wrote. It is written again, and until then its rows are those
-    /// that the hub holds. If they are not known, a cluster that held a slot by its last row still does.
+    /// that the hub holds. If they are not known, a cluster that held a slot by its last row still does. For a cluster that
+    /// has no row there, the one that a lower shard may still have counts.
     fn disown(&mut self, shard: usize, held: Option<&StoredRows>, now: Instant) {
         self.shards[shard].changed.get_or_insert(now);
         let held = held.map(by_cluster);
         let readable = |row: &Row| row.shard == shard && !row.record.unreadable;
         for (cluster, row) in self.by_cluster.iter_mut().filter(|(_, row)| readable(row)) {
-            row.written = match &held {
+            let known = match &held {
                 Some(held) => held.get(&**cluster).map(|held| Arc::new(to_record(held))),
                 None => row.written.take().filter(|written| written.phase.holds_slot()),
             };
+            row.written = known.or_else(|| slot_below(&self.outdated, &self.shards, cluster, shard));
         }
     }
 

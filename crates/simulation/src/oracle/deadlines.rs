@@ -85,7 +85,9 @@ impl Facts {
         });
     }
 
-    /// A row announces an attempt whose platform work is an earlier one that is to be changed in place. Its clock begins.
+    /// A row announces an attempt whose platform work is an earlier one that is to be changed in place. Its clock begins. If
+    /// somebody has changed the owner of that work, the controller may not change it: a later row says that the cluster is blocked
+    /// and has no platform step. Then the step has not begun, and the work that is created in the end has a clock of its own.
     pub(super) fn announced(&mut self, owner: &str, name: &str, row: &Row) {
         let key = key(owner, name, Step::Platform, row);
         let is_in_place = self.works.values().any(|work| {
@@ -93,7 +95,11 @@ impl Facts {
                 && work.name == key.2
                 && (work.revision != row.revision || work.retry != row.retry)
         });
-        if is_in_place && row.step("Platform").is_some_and(|step| step.finished.is_empty()) {
+        let step = row.step("Platform");
+        let is_only_announced = !self.created.contains_key(&key) && !self.goes_on(owner, name, row);
+        if row.phase == "Blocked" && step.is_none() && is_only_announced {
+            self.began.remove(&key);
+        } else if is_in_place && step.is_some_and(|step| step.finished.is_empty()) {
             let sent = self.sent();
             self.began.entry(key).or_insert(sent);
         }

@@ -183,9 +183,8 @@ fn a_first_write_that_the_hub_rejected_holds_no_slot() {
     assert_eq!(rows.unreleased(), 0);
 }
 
-#[test]
-fn a_dropped_cluster_holds_its_slot_while_a_rejected_report_that_it_left_has_its_row() {
-    let now = Instant::now();
+/// The same rows in the second report. The hub rejects the first one, which stays as it was.
+fn moved(now: Instant) -> Rows {
     let mut rows = written(now);
     commit(
         &mut rows,
@@ -201,6 +200,13 @@ fn a_dropped_cluster_holds_its_slot_while_a_rejected_report_that_it_left_has_its
     let moved = rows.due(now + Duration::from_mins(1)).remove(0);
     assert_eq!(moved.shard, 1);
     rows.wrote(moved, Some(stored(2)), now);
+    rows
+}
+
+#[test]
+fn a_dropped_cluster_holds_its_slot_while_a_rejected_report_that_it_left_has_its_row() {
+    let now = Instant::now();
+    let mut rows = moved(now);
     commit(&mut rows, &[], &["a", "b"], now);
     let removed = rows.due(now + Duration::from_mins(1)).remove(0);
     assert_eq!((removed.shard, removed.rows.len()), (1, 0));
@@ -210,4 +216,39 @@ fn a_dropped_cluster_holds_its_slot_while_a_rejected_report_that_it_left_has_its
     assert_eq!((accepted.shard, accepted.rows.len()), (0, 0));
     rows.wrote(accepted, None, now);
     assert_eq!(rows.unreleased(), 0);
+}
+
+#[test]
+fn a_dropped_cluster_that_comes_back_holds_its_slot_while_only_a_rejected_report_has_its_row() {
+    let now = Instant::now();
+    let soon = now + Duration::from_mins(1);
+    let mut rows = moved(now);
+    commit(&mut rows, &[("b", Phase::Pending)], &["a"], now);
+    let removed = rows.due(soon).remove(0);
+    rows.wrote(removed, Some(stored(3)), now);
+    assert_eq!(rows.unreleased(), 1, "the first report still has it");
+    commit(
+        &mut rows,
+        &[("a", Phase::Pending), ("b", Phase::Pending)],
+        &[],
+        now,
+    );
+    let held = |rows: &Rows| rows.get("a").unwrap().written.as_ref().map(|row| row.phase);
+    assert_eq!(held(&rows), Some(Phase::Partial));
+    // What the second report is found to be says nothing of the first one.
+    let write = rows.due(soon).remove(0);
+    assert_eq!(write.shard, 1);
+    let found = report("up-report-2", 4, &json!([]));
+    rows.conflicted(&write, Some(&found), true, now);
+    assert_eq!(held(&rows), Some(Phase::Partial), "a write met another copy");
+    let edited = report("up-report-2", 5, &json!([]));
+    assert!(rows.observe(&edited, false, true, now));
+    assert_eq!(held(&rows), Some(Phase::Partial), "somebody changed it");
+    let again = rows.due(soon).remove(0);
+    rows.wrote(again, Some(stored(6)), now);
+    assert_eq!(
+        held(&rows),
+        Some(Phase::Pending),
+        "the row in the highest report counts"
+    );
 }
