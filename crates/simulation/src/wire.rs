@@ -449,6 +449,9 @@ impl Wire {
                     frames = nothing_new(&revision_of(last).unwrap_or_default());
                 }
                 tokio::time::sleep(network.latency("", &name, at)).await;
+                // What is on its way when the storage of the hub goes back does not arrive.
+                let is_lost = rewinds < network.rewinds();
+                let event = if is_lost { Err(reset()) } else { event };
                 let frame = event.map(|bytes| Frame::data(reading.read(bytes)));
                 Some((frame, (frames, at, wire, name)))
             });

@@ -213,6 +213,12 @@ impl Upgrade {
         !self.flights.is_empty() || rows.any(Row::is_under_way)
     }
 
+    /// Whether this cluster is under way, by its works or by its row.
+    pub fn has_under_way(&self, cluster: &str) -> bool {
+        let row = self.records.get(cluster).and_then(Record::row);
+        self.flights.contains_key(cluster) || row.is_some_and(Row::is_under_way)
+    }
+
     /// Clusters that hold slots: those under way, and those that go on because their rows say so.
     pub fn holders(&self) -> BTreeSet<&String> {
         self.flights.keys().chain(self.suspended.keys()).collect()

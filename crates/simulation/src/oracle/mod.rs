@@ -168,6 +168,12 @@ impl Oracle {
         self.with(|facts| facts.upgrades.get(uid).is_some_and(facts::Upgrade::is_under_way))
     }
 
+    /// Whether a cluster of an upgrade waits for another upgrade that has it under way.
+    #[must_use]
+    pub fn waits_for_another(&self, uid: &str) -> bool {
+        self.with(|facts| facts.waits_for_another(uid))
+    }
+
     /// Whether every cluster of an upgrade is complete or runs something newer.
     #[must_use]
     pub fn waits_for_ever(&self, uid: &str) -> bool {

@@ -9,7 +9,7 @@ use api::names::{
 use hub_sim::{Change, ChangeKind, Object};
 use serde_json::Value;
 
-use super::facts::{After, Facts, Generation, Upgrade, Version, label, text, version};
+use super::facts::{After, Facts, Generation, Row, Upgrade, Version, label, text, version};
 use super::rule::Rule;
 use crate::actor::Sender;
 use crate::describe::claimed_version;
@@ -272,6 +272,19 @@ impl Facts {
                 sender.identity, sender.at
             )
         });
+    }
+
+    /// Whether a cluster of an upgrade waits, by its row, for another upgrade that has it under way. That one ends or fails by
+    /// time, without a human, and then the cluster goes on, or a condition says why it does not.
+    pub(super) fn waits_for_another(&self, uid: &str) -> bool {
+        let waits = |row: &Row| row.phase == "Blocked" && row.reason == "Conflict";
+        let is_at_work = |cluster: &str| {
+            let mut others = self.upgrades.iter().filter(|(other, _)| *other != uid);
+            others.any(|(_, other)| !other.is_gone && !other.is_held && other.has_under_way(cluster))
+        };
+        let records = self.upgrades.get(uid).map(|upgrade| &upgrade.records);
+        let mut records = records.into_iter().flatten();
+        records.any(|(name, record)| record.row().is_some_and(waits) && is_at_work(name))
     }
 }
 

@@ -95,7 +95,7 @@ impl Clusters {
         self.by_name.get_mut(name).map(|entry| &mut entry.cluster)
     }
 
-    /// Names of the simulated clusters, sorted.
+    /// Takes whatever the hub delivers next for the present state of each work, even if it has an older resourceVersion.
     pub fn forget_versions(&mut self) {
         let works = self
             .by_name
@@ -104,6 +104,7 @@ impl Clusters {
         works.for_each(WorkState::forget_version);
     }
 
+    /// Names of the simulated clusters, sorted.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.by_name.keys().map(ToString::to_string).collect();
         names.sort_unstable();
