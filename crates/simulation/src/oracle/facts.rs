@@ -472,7 +472,23 @@ impl Facts {
         earlier.requests = std::mem::take(&mut self.requests);
         earlier.checked = std::mem::take(&mut self.checked);
         earlier.violations = std::mem::take(&mut self.violations);
+        earlier.keep_ends(self);
         *self = earlier;
+    }
+
+    /// What agents have reported as ended stays so: replicas have read it, and may have acted on it just before the storage went
+    /// back.
+    fn keep_ends(&mut self, later: &mut Self) {
+        for (uid, upgrade) in &mut self.upgrades {
+            for (step, end) in later.upgrades.remove(uid).unwrap_or_default().ends {
+                upgrade.ends.entry(step).or_insert(end);
+            }
+        }
+        for (name, cluster) in &mut self.clusters {
+            for (version, since) in later.clusters.remove(name).unwrap_or_default().done {
+                cluster.done.entry(version).or_insert(since);
+            }
+        }
     }
 
     pub fn tried(&mut self, rule: Rule) {

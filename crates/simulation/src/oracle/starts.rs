@@ -158,9 +158,11 @@ impl Facts {
         };
         let sent = self.sent();
         let runs = self.clusters.get(&work.cluster).and_then(|cluster| {
-            cluster
-                .proven_at(sent)
-                .or_else(|| cluster.oldest_claimed(sent, DEAF))
+            // What its platform work reports counts more than its claim.
+            let reported = cluster.shown.keys().filter_map(|shown| version(shown)).min();
+            let claimed = cluster.oldest_claimed(sent, DEAF);
+            let known = reported.into_iter().chain(claimed).min();
+            cluster.proven_at(sent).or(known)
         });
         if let Some(runs) = runs {
             self.check(Rule::Downgrade, runs <= target, || {
@@ -229,7 +231,9 @@ impl Facts {
             };
             // Whoever has just come or gone, or has other labels since, may be taken for no canary.
             let is_known = cluster.changed.is_zero() || cluster.changed + DEAF <= sent;
-            if !cluster.is_there || cluster.called(name) != name.as_str() || !is_known {
+            // What somebody wrote into its row is believed until its next attempt.
+            let is_edited = upgrade.records.get(**name).is_some_and(|record| record.is_edited);
+            if !cluster.is_there || cluster.called(name) != name.as_str() || !is_known || is_edited {
                 return false;
             }
             let ended = |step: Step| {
