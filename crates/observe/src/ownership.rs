@@ -182,7 +182,8 @@ pub(crate) fn hold_of<R: ClusterRow>(
     let record = row.record();
     // The works stay until the end is recorded. Otherwise the next leader would find neither and treat the
     // cluster as unfinished.
-    let recorded = row.written().is_some_and(|written| written.phase == record.phase);
+    let is_recorded = |written: &Record| written.phase == record.phase && written.is_same_run(record);
+    let recorded = row.written().is_some_and(|written| is_recorded(written));
     match record.phase {
         Phase::Complete if recorded => RivalHold::Yielding,
         Phase::Failed if older && recorded => RivalHold::Yielding,

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::records::{has_succeeded, is_proven};
+use super::records::{has_succeeded, is_proven, tells_of};
 use super::{Case, Checker, ViolationKind};
 use crate::model::{
     Attempt, Cluster, ClusterState, DeleteReason, Eligibility, Operation, Phase, Reason, Record, RivalHold,
@@ -346,7 +346,7 @@ impl Checker<'_> {
         let written = cluster
             .written
             .as_deref()
-            .filter(|written| written.attempt == state.record.attempt);
+            .filter(|written| tells_of(written, &state.record));
         if step == Step::Platform {
             let done = written.is_some_and(is_upgraded) && is_upgraded(&state.record);
             if !done || why != DeleteReason::Complete {

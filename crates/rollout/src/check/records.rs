@@ -60,6 +60,16 @@ pub(super) fn is_proven(cluster: &Cluster, record: &Record, stage: Stage) -> boo
     recorded || reported || later || noted
 }
 
+/// True when a written record is about what a record says now: of the same attempt, and of no step that has begun anew since,
+/// as when the cluster was registered anew.
+pub(super) fn tells_of(written: &Record, record: &Record) -> bool {
+    let is_another = |stage: Stage| match (written.stage(stage), record.stage(stage)) {
+        (Some(before), Some(now)) => before.started != now.started,
+        _ => false,
+    };
+    written.attempt == record.attempt && !Stage::ALL.into_iter().any(is_another)
+}
+
 /// True when a failure released a slot and no written record says so. A restarted controller might find the cluster
 /// in flight.
 pub(super) fn is_release_unwritten(cluster: &Cluster, record: &Record) -> bool {
@@ -78,8 +88,7 @@ pub(super) fn is_release_unwritten(cluster: &Cluster, record: &Record) -> bool {
         && (cluster.slot_in_doubt || written.is_some_and(|written| written.phase.holds_slot()));
     queued
         || out_of_flight
-            && written
-                .is_none_or(|written| written.phase != record.phase || written.attempt != record.attempt)
+            && written.is_none_or(|written| written.phase != record.phase || !tells_of(written, record))
 }
 
 impl Checker<'_> {

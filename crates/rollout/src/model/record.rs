@@ -116,6 +116,15 @@ impl Record {
         self.stages[stage.index()].as_ref()
     }
 
+    /// True when both records are about the same run of the steps: the same attempt, and the same start of each step that both
+    /// have. A cluster that was registered anew runs its steps again in the same attempt.
+    #[must_use]
+    pub fn is_same_run(&self, other: &Self) -> bool {
+        let starts = self.stages.iter().zip(&other.stages);
+        let mut both = starts.filter_map(|(own, other)| own.as_ref().zip(other.as_ref()));
+        self.attempt == other.attempt && both.all(|(own, other)| own.started == other.started)
+    }
+
     /// True when the stage succeeded.
     #[must_use]
     pub fn succeeded(&self, stage: Stage) -> bool {

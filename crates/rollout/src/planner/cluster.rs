@@ -142,7 +142,8 @@ fn is_releasing(cluster: &Cluster, record: &Record) -> bool {
 /// that has ended since: a restarted controller would find that step's work and the cluster in flight.
 fn tells_release(written: &Record, record: &Record) -> bool {
     let outcomes = |record: &Record| record.stages.map(|stage| stage.and_then(|stage| stage.outcome));
-    written.phase == record.phase && (record.phase != Phase::Blocked || outcomes(written) == outcomes(record))
+    let is_same = written.phase == record.phase && written.is_same_run(record);
+    is_same && (record.phase != Phase::Blocked || outcomes(written) == outcomes(record))
 }
 
 /// True when the record says that platform and operators are done.
@@ -252,7 +253,7 @@ impl ClusterEvaluator<'_> {
             .cluster
             .written
             .as_deref()
-            .is_some_and(|written| written.attempt == record.attempt && is_upgraded(written));
+            .is_some_and(|written| written.is_same_run(record) && is_upgraded(written));
         if !written || !is_upgraded(record) {
             return;
         }

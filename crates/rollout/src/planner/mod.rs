@@ -203,7 +203,7 @@ fn clean_up_actions(now: DateTime<Utc>, states: &[(&Cluster, &ClusterState)]) ->
             && states.iter().all(|(cluster, state)| {
                 allowed.contains(&state.record.phase)
                     && cluster.written.as_deref().is_some_and(|written| {
-                        allowed.contains(&written.phase) && written.attempt == state.record.attempt
+                        allowed.contains(&written.phase) && written.is_same_run(&state.record)
                     })
             })
     };

@@ -453,6 +453,17 @@ fn works_of_a_complete_cluster_go_only_when_that_is_written() {
 }
 
 #[test]
+fn works_of_a_cluster_that_was_registered_anew_stay_while_only_the_row_of_its_earlier_life_says_complete() {
+    let complete = |start| record(Phase::Complete).succeeded(Stage::Platform, start);
+    let anew = fleet()
+        .cluster("a")
+        .work(Step::Platform, work(50).succeeded())
+        .record(complete(0))
+        .draft(complete(50));
+    assert_eq!(writes(&planned(60, policy(), anew)), NOTHING);
+}
+
+#[test]
 fn a_failed_platform_work_is_kept() {
     let fleet = fleet().cluster("a").work(Step::Platform, work(0)).record(
         record(Phase::Failed)

@@ -287,8 +287,11 @@ impl Facts {
                 upgrade.drop_record(gone);
                 upgrade.release_at(gone, sent);
             } else if let Some(record) = upgrade.records.get_mut(gone) {
-                // Somebody deleted it: it may be as it was, or begin again.
+                // Somebody deleted it: it may be as it was, or begin again, with any attempt.
+                self.created
+                    .retain(|(uid, cluster, ..), _| *uid != owner || cluster != gone);
                 record.is_edited = true;
+                record.superseded.clear();
                 upgrade.release(gone);
             }
         }
